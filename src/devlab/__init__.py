@@ -1,0 +1,1 @@
+"""Learn where tensors live: a course on PyTorch devices."""
