@@ -1,0 +1,105 @@
+"""Values in a few words, as verdicts print them: `f32[4,3] sim:0`, not pages of numbers."""
+
+from collections.abc import Mapping
+
+import torch
+
+SHORT_DTYPES = {
+    torch.float64: "f64",
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+    torch.bool: "bool",
+}
+LONGEST = 120
+MOST_ITEMS = 6
+
+
+def describe(value: object) -> str:
+    """Return a short description of any value: type, shape, dtype and device of each tensor in it.
+
+    >>> describe({"x": torch.zeros(4, 3), "k": 2})
+    '{"x": f32[4,3] cpu, "k": 2}'
+    >>> describe(torch.nn.Linear(2, 1))
+    'Linear on cpu'
+    """
+    try:
+        return shorten(_describe(value))
+    except Exception:  # a learner's own class may have a __repr__ that fails
+        return f"a {type(value).__name__}"
+
+
+def shorten(text: str, longest: int = LONGEST) -> str:
+    """Return the text on one line, cut in the middle of nothing: long text ends in an ellipsis.
+
+    >>> shorten("one  two", 5)
+    'one …'
+    """
+    flat = " ".join(text.split())
+    return flat if len(flat) <= longest else flat[: longest - 1] + "…"
+
+
+def describe_tensor(tensor: torch.Tensor) -> str:
+    """Return dtype, shape and device of a tensor, and its value where it is a single number.
+
+    >>> describe_tensor(torch.tensor([1.0, 2.0]))
+    'f32[2] cpu'
+    >>> describe_tensor(torch.tensor(3))
+    'i64[] cpu, value 3'
+    """
+    dtype = SHORT_DTYPES.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
+    text = f"{dtype}[{','.join(map(str, tensor.shape))}] {tensor.device}"
+    if tensor.dim() == 0 and tensor.device.type != "meta":
+        text += f", value {tensor.item():.6g}" if tensor.is_floating_point() else f", value {tensor.item()}"
+    return text
+
+
+def _describe(value: object) -> str:
+    if isinstance(value, torch.nn.Parameter):
+        return f"Parameter {describe_tensor(value.data)}"
+    if isinstance(value, torch.Tensor):
+        return describe_tensor(value)
+    if isinstance(value, torch.nn.Module):
+        return describe_module(value)
+    if isinstance(value, Mapping):
+        inside = [f'"{key}": {_describe(item)}' for key, item in list(value.items())[:MOST_ITEMS]]
+        return "{" + _listed(inside, len(value)) + "}"
+    if isinstance(value, list | tuple | set | frozenset):
+        return _describe_collection(value)
+    if isinstance(value, torch.device):
+        return f'device("{value}")'
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return repr(value)
+
+
+def _describe_collection(value: list | tuple | set | frozenset) -> str:
+    inside = _listed([_describe(item) for item in list(value)[:MOST_ITEMS]], len(value))
+    if isinstance(value, list):
+        return f"[{inside}]"
+    if isinstance(value, tuple):
+        name = type(value).__name__ if hasattr(value, "_fields") else ""
+        return f"{name}({inside})"
+    return "{" + inside + "}" if value else "an empty set"
+
+
+def _listed(inside: list[str], count: int) -> str:
+    return ", ".join(inside + ["…"] * (count > len(inside)))
+
+
+def describe_module(module: torch.nn.Module) -> str:
+    """Return a module's class and the devices of what it registered.
+
+    >>> describe_module(torch.nn.ReLU())
+    'ReLU'
+    """
+    places = {str(tensor.device) for tensor in [*module.parameters(), *module.buffers()]}
+    name = type(module).__name__
+    return f"{name} on {' and '.join(sorted(places))}" if places else name

@@ -1,0 +1,83 @@
+"""What an exercise is: facts about it as data, its judgement as ordinary functions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing that is judged: a label, the function that judges it, and where it applies."""
+
+    label: str
+    judge: Callable
+    only: str | None = None
+
+    def applies_to(self, device: torch.device) -> bool:
+        """Tell whether this is judged on the device; `only="accelerator"` leaves out the CPU."""
+        return self.only is None or device.type != "cpu"
+
+
+@dataclass
+class Exercise:
+    """One task: its name is the name of the function or class that a learner writes.
+
+    `signature` is the contract as the task states it, `facts` the ids of the curriculum's facts that
+    an answer needs, `hints` go from gentle to plain. `rows` are added with the `row` decorator; each
+    is worth one point.
+    """
+
+    name: str
+    lesson: str
+    signature: str
+    facts: tuple[str, ...]
+    hints: tuple[str, ...]
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def wants_class(self) -> bool:
+        """Tell whether the answer is a class, not a function."""
+        return self.signature.startswith("class ")
+
+    @property
+    def possible(self) -> int:
+        """Return the points that a full pass is worth, one for each row."""
+        return len(self.rows)
+
+    def row(self, label: str, only: str | None = None) -> Callable:
+        """Add the decorated function, which takes a Trial, as one row of the verdict.
+
+        >>> double = Exercise("double", "00", "double(x)", ("D1",), ("twice", "x + x"))
+        >>> @double.row("twice as much")
+        ... def twice(trial):
+        ...     assert trial.call(3) == 6
+        >>> double.possible
+        1
+        """
+
+        def add(judge: Callable) -> Callable:
+            self.rows.append(Row(label, judge, only))
+            return judge
+
+        return add
+
+
+@dataclass
+class Lesson:
+    """One lesson: its id, as in `01_cpu`, its title, and its exercises in the order of the notebook.
+
+    >>> lesson = Lesson("01_cpu", "The CPU")
+    >>> lesson.exercise("f", "f(x)", facts=("C1",), hints=("a", "b")).lesson
+    '01_cpu'
+    """
+
+    id: str
+    title: str
+    exercises: list[Exercise] = field(default_factory=list)
+
+    def exercise(self, name: str, signature: str, facts: tuple[str, ...], hints: tuple[str, ...]) -> Exercise:
+        """Add an exercise to the lesson and return it, ready for its rows."""
+        made = Exercise(name, self.id, signature, facts, hints)
+        self.exercises.append(made)
+        return made

@@ -1,0 +1,124 @@
+"""Comparisons that say what was wrong: each raises Mismatch with what was expected and what came."""
+
+import numbers
+
+import torch
+
+from devlab.checks.describe import describe, describe_tensor, shorten
+
+
+class Mismatch(AssertionError):
+    """An answer did something other than the task asks.
+
+    `headline` is the finding in a few words; `expected` and `got` are the two sides, in words.
+    """
+
+    def __init__(self, headline: str, expected: str = "", got: str = ""):
+        super().__init__(headline)
+        self.headline = headline
+        self.expected = expected
+        self.got = got
+
+
+def fail(headline: str, expected: str = "", got: object = None) -> None:
+    """Raise the Mismatch; `got` may be any value and is described.
+
+    >>> fail("too small", "at least 2", 1)
+    Traceback (most recent call last):
+    ...
+    devlab.checks.expect.Mismatch: too small
+    """
+    raise Mismatch(headline, expected, got if isinstance(got, str) else describe(got))
+
+
+def kind(got: object, wanted: type | tuple[type, ...], words: str, what: str = "the result") -> None:
+    """Expect a value of a type; `words` names that type for the learner, as in "a torch.device".
+
+    A subclass will do, but for bool, which Python counts among the integers and a learner does not.
+
+    >>> kind(2, int, "an int")
+    """
+    types = wanted if isinstance(wanted, tuple) else (wanted,)
+    if isinstance(got, types) and not (isinstance(got, bool) and bool not in types):
+        return
+    if got is None:
+        fail(f"{what} is None: is a `return` missing?", words, "None")
+    fail(f"{what} is {a_type(got)}, not {words}", words, got)
+
+
+def a_type(value: object) -> str:
+    """Return the type of a value with its article: `a str`, `an int`.
+
+    >>> a_type("x")
+    'a str'
+    """
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
+def equal(got: object, wanted: object, headline: str) -> None:
+    """Expect a plain value that equals the wanted one.
+
+    >>> equal({1, 2}, {2, 1}, "a value is missing")
+    """
+    if not bool(got == wanted):
+        fail(headline, describe(wanted), got)
+
+
+def device(got: object, wanted: torch.device, what: str = "the result") -> None:
+    """Expect a tensor to be on a device.
+
+    >>> device(torch.zeros(1), torch.device("cpu"))
+    """
+    if got.device != wanted:
+        fail(f"{what} is on {got.device}, not {wanted}", f"{what} on {wanted}", f"{what} on {got.device}")
+
+
+def tensor(got: object, wanted: torch.Tensor, on: torch.device, what: str = "the result") -> None:
+    """Expect a tensor on device `on` that equals `wanted`, which may live anywhere.
+
+    Compares type, shape, dtype, device, finiteness and values, in that order, and stops at the first
+    that differs. Values may differ by what the dtype cannot hold (`torch.testing`'s own tolerances).
+
+    >>> tensor(torch.ones(2), torch.ones(2), torch.device("cpu"))
+    """
+    kind(got, torch.Tensor, "a tensor", what)
+    if tuple(got.shape) != tuple(wanted.shape):
+        fail(f"{what} has shape {_shape(got)}, not {_shape(wanted)}", f"shape {_shape(wanted)}", got)
+    if got.dtype != wanted.dtype:
+        fail(f"{what} is {got.dtype}, not {wanted.dtype}", str(wanted.dtype), describe_tensor(got))
+    device(got, on, what)
+    values(got, wanted, what)
+
+
+def values(got: torch.Tensor, wanted: torch.Tensor, what: str = "the result") -> None:
+    """Expect equal numbers in two tensors of one shape and dtype, wherever each lives.
+
+    >>> values(torch.tensor([1.0]), torch.tensor([1.0]))
+    """
+    mine, theirs = got.detach().cpu(), wanted.detach().cpu()
+    if mine.is_floating_point() and bool((theirs.isfinite() & ~mine.isfinite()).any()):
+        fail(f"{what} holds nan or inf", "finite numbers", _first(~mine.isfinite(), mine, theirs))
+    try:
+        torch.testing.assert_close(mine, theirs, equal_nan=True)
+    except AssertionError:
+        wide, wide_theirs = mine.double(), theirs.double()
+        worst = (wide - wide_theirs).abs().nan_to_num(nan=float("inf"))
+        wrong = worst >= worst.max() if worst.numel() else worst.bool()
+        fail(f"the values of {what} are wrong", _first(wrong, theirs), _first(wrong, mine))
+
+
+def _first(where: torch.Tensor, mine: torch.Tensor, theirs: torch.Tensor | None = None) -> str:
+    """Return one place where `where` holds, and what stands there."""
+    index = tuple(where.nonzero()[0].tolist())
+    text = f"{_plain(mine[index])}" + (f" at {list(index)}" if index else "")
+    return text + (f", where {_plain(theirs[index])} belongs" if theirs is not None else "")
+
+
+def _plain(element: torch.Tensor) -> str:
+    value = element.item()
+    return f"{value:.6g}" if isinstance(value, numbers.Real) and not isinstance(value, bool) else str(value)
+
+
+def _shape(tensor: torch.Tensor) -> str:
+    return shorten(str(list(tensor.shape)).replace(" ", ""))

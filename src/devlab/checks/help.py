@@ -1,0 +1,104 @@
+"""`devlab.hint` and `devlab.solution`: help in steps, the gentlest first."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from devlab.checks import progress
+from devlab.checks.answer import BadCall, exercise_of
+from devlab.checks.exercise import Exercise
+from devlab.panel import Note, Panel, escape
+
+PACKAGE = Path(__file__).resolve().parents[1]
+# An installed wheel carries the exercises' sources; in a clone they stand where they are written.
+SOURCES = (PACKAGE / "course" / "exercises", PACKAGE.parents[1] / "source" / "exercises")
+MARKERS = ("### BEGIN SOLUTION", "### END SOLUTION")
+
+
+def hint(answer: Callable | str) -> Panel:
+    """Show the next hint of an exercise, given as its function or its name; they go from gentle to plain."""
+    try:
+        exercise = exercise_of(answer)
+    except BadCall as bad:
+        return _shown(Note(f"{bad.headline}\nnext: {bad.step}"))
+    total = len(exercise.hints)
+    number = min(progress.hints_seen(exercise.name) + 1, total)
+    progress.record_hint(exercise.name, number)
+    text = f"hint {number} of {total} for {exercise.name}\n{exercise.hints[number - 1]}"
+    if number == total:
+        text += f"\nThat was the last one: devlab.solution({exercise.name}) now shows a solution."
+    return _shown(Note(text))
+
+
+def solution(answer: Callable | str, give_up: bool = False) -> Panel:
+    """Show a solution of an exercise: after a pass, when its hints are used up, or with `give_up=True`."""
+    try:
+        exercise = exercise_of(answer)
+    except BadCall as bad:
+        return _shown(Note(f"{bad.headline}\nnext: {bad.step}"))
+    left = len(exercise.hints) - progress.hints_seen(exercise.name)
+    if not (give_up or left <= 0 or progress.has_passed(exercise.name)):
+        hints = "1 hint" if left == 1 else f"{left} hints"
+        return _shown(
+            Note(
+                f"{exercise.name} has {hints} left: devlab.hint({exercise.name})\n"
+                f"To see a solution all the same: devlab.solution({exercise.name}, give_up=True)"
+            )
+        )
+    try:
+        return _shown(Solution(exercise.name, solution_source(exercise)))
+    except LookupError as missing:
+        return _shown(Note(str(missing)))
+
+
+def solution_source(exercise: Exercise) -> str:
+    """Return the solution's source, the very text that runs in `solutions/`.
+
+    Raises LookupError where the installed package carries no sources, as a student's copy may not.
+
+    >>> from devlab.checks.registry import find
+    >>> "return x.device" in solution_source(find("device_of"))
+    True
+    """
+    for folder in SOURCES:
+        path = folder / f"{exercise.lesson}.py"
+        if path.is_file():
+            cell = re.search(
+                rf'^# %% .*exercise="{exercise.name}".*\n(.*?)(?=^# %%|\Z)',
+                path.read_text("utf-8"),
+                re.M | re.S,
+            )
+            if cell:
+                lines = cell.group(1).strip().splitlines()
+                return "\n".join(line for line in lines if line.strip() not in MARKERS)
+    raise LookupError(
+        f"This installation carries no solutions; solutions/{exercise.lesson}.ipynb has this one."
+    )
+
+
+class Solution(Panel):
+    """A solution, shown as code."""
+
+    def __init__(self, name: str, source: str):
+        self.name = name
+        self.source = source
+
+    def text(self) -> str:
+        """Return the solution's source under a line of title."""
+        return f"one solution of {self.name}\n\n{self.source}"
+
+    def html(self) -> str:
+        """Return the source as a block of code."""
+        return (
+            f"<div>one solution of <strong>{escape(self.name)}</strong></div>"
+            '<pre style="margin:0.5em 0;padding-left:0.8em;border-left:4px solid #808080">'
+            f"{escape(self.source)}</pre>"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Solution {self.name}>"
+
+
+def _shown(panel: Panel) -> Panel:
+    panel.show()
+    return panel

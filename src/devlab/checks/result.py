@@ -1,0 +1,175 @@
+"""How an outcome reads: a verdict as aligned plain text, and the same as HTML."""
+
+import enum
+from dataclasses import dataclass
+
+from devlab.panel import Panel, escape
+
+
+class Outcome(enum.StrEnum):
+    """What came of an answer, or of one row of it on one device."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_ATTEMPTED = "not attempted"
+    SKIPPED = "skipped"
+    ERROR = "error"
+
+    @property
+    def sign(self) -> str:
+        """Return the sign that stands for it in a table."""
+        return SIGNS[self]
+
+    @property
+    def html_sign(self) -> str:
+        """Return the sign as HTML that a screen reader says as a word."""
+        return f'<span role="img" aria-label="{self}">{self.sign}</span>'
+
+
+SIGNS = {
+    Outcome.PASSED: "✓",
+    Outcome.FAILED: "✗",
+    Outcome.NOT_ATTEMPTED: "○",
+    Outcome.SKIPPED: "–",
+    Outcome.ERROR: "!",
+}
+# Each reaches a contrast of 3 to 1 on white and on JupyterLab's dark grey, which a border needs; the
+# words themselves take the theme's own colour, and nothing is said by colour alone.
+ACCENTS = {
+    Outcome.PASSED: "#2e8b57",
+    Outcome.FAILED: "#d9534f",
+    Outcome.NOT_ATTEMPTED: "#808080",
+    Outcome.SKIPPED: "#808080",
+    Outcome.ERROR: "#c77d0a",
+}
+INDENT = 2
+LABEL_WIDTH = 12
+
+
+class CheckFailed(AssertionError):
+    """Raised in strict mode (DEVLAB_STRICT=1) for every outcome but a pass."""
+
+
+@dataclass(frozen=True)
+class RowResult:
+    """One thing that was judged: its label, and its outcome on each device (None: not judged there)."""
+
+    label: str
+    outcomes: dict[str, Outcome | None]
+
+    @property
+    def passed(self) -> bool:
+        """Tell whether it was judged somewhere and passed wherever it was."""
+        judged = [outcome for outcome in self.outcomes.values() if outcome]
+        return bool(judged) and all(outcome is Outcome.PASSED for outcome in judged)
+
+
+@dataclass(repr=False, eq=False)
+class Result(Panel):
+    """The verdict on one answer.
+
+    `rows` holds one RowResult for each thing judged; `points` counts those that passed on every
+    device, out of `possible`. `details` are labelled lines: called with, expected, got, next.
+    """
+
+    name: str
+    outcome: Outcome
+    headline: str
+    rows: tuple[RowResult, ...] = ()
+    details: tuple[tuple[str, str], ...] = ()
+    possible: int = 0
+
+    @property
+    def passed(self) -> bool:
+        """Tell whether the answer passed everywhere; a skip is no pass."""
+        return self.outcome is Outcome.PASSED
+
+    @property
+    def points(self) -> int:
+        """Return how many rows passed."""
+        return sum(row.passed for row in self.rows)
+
+    @property
+    def devices(self) -> list[str]:
+        """Return the names of the devices it was judged on, in the order of the columns."""
+        return list(self.rows[0].outcomes) if self.rows else []
+
+    @property
+    def score(self) -> str:
+        """Return the points in words, "" where there was nothing to judge."""
+        return f"{self.points} of {self.possible}" if self.possible else ""
+
+    @property
+    def _table(self) -> tuple[RowResult, ...]:
+        # A table full of circles tells nobody anything.
+        return () if self.outcome is Outcome.NOT_ATTEMPTED else self.rows
+
+    def text(self) -> str:
+        """Return the whole verdict as plain text."""
+        title = f"{self.outcome.sign} {self.name}: {self.headline}"
+        left = max([len(row.label) for row in self._table], default=0) + INDENT + 2
+        width = max(left + sum(len(device) + 3 for device in self.devices), 56)
+        lines = [f"{title:<{width - len(self.score)}}  {self.score}".rstrip()]
+        if self._table:
+            lines.append(" " * left + "".join(f"   {device}" for device in self.devices))
+        for row in self._table:
+            signs = "".join(
+                f"   {outcome.sign if outcome else ' ':^{len(device)}}"
+                for device, outcome in row.outcomes.items()
+            )
+            lines.append(f"{' ' * INDENT}{row.label:<{left - INDENT}}{signs}".rstrip())
+        for label, text in self.details:
+            first, *rest = text.splitlines() or [""]
+            lines.append(f"{' ' * INDENT}{label:<{LABEL_WIDTH}}  {first}".rstrip())
+            lines += [f"{' ' * (INDENT + LABEL_WIDTH + 2)}{line}".rstrip() for line in rest]
+        return "\n".join(lines)
+
+    def html(self) -> str:
+        """Return the verdict as HTML that reads in light and dark themes and needs no style sheet."""
+        title = (
+            f'<div style="display:flex;justify-content:space-between;gap:2em">'
+            f"<span>{self.outcome.html_sign} <strong>{escape(self.name)}</strong>: "
+            f"{escape(self.headline)}</span>"
+            f"<span>{self.score}</span></div>"
+        )
+        return (
+            f'<div style="border-left:4px solid {ACCENTS[self.outcome]};padding:0.3em 0.8em;'
+            f'max-width:60em;font-size:14px;line-height:1.5">{title}{self._html_table()}{self._html_details()}</div>'
+        )
+
+    def _html_table(self) -> str:
+        if not self._table:
+            return ""
+        head = "".join(
+            f'<th scope="col" style="text-align:center;font-weight:normal;padding:0 0.8em">'
+            f"{escape(device)}</th>"
+            for device in self.devices
+        )
+        body = "".join(
+            f'<tr><th scope="row" style="text-align:left;font-weight:normal;padding:0 0.8em 0 0">'
+            f"{escape(row.label)}</th>"
+            + "".join(
+                f'<td style="text-align:center">{outcome.html_sign if outcome else ""}</td>'
+                for outcome in row.outcomes.values()
+            )
+            + "</tr>"
+            for row in self._table
+        )
+        corner = '<td style="padding:0"></td>'
+        return (
+            '<table style="margin:0.3em 0;border-collapse:collapse;font-size:inherit">'
+            f"<thead><tr>{corner}{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+    def _html_details(self) -> str:
+        lines = "".join(
+            f'<tr><th scope="row" style="text-align:left;vertical-align:top;font-weight:normal;'
+            f'padding:0 1em 0 0;white-space:nowrap">{label}</th><td style="text-align:left;padding:0">'
+            '<code style="white-space:pre-wrap;background:none;color:inherit">'
+            f"{escape(text)}</code></td></tr>"
+            for label, text in self.details
+        )
+        return f'<table style="border-collapse:collapse;font-size:inherit">{lines}</table>' if lines else ""
+
+    def __repr__(self) -> str:
+        return f"<Result {self.name}: {self.outcome}, {self.score}>"

@@ -1,0 +1,76 @@
+"""A trial: one answer on one device, with fresh inputs and a record of the last call."""
+
+import inspect
+from collections.abc import Callable
+
+import torch
+
+from devlab.checks.calls import Call, Snapshot, require_parameters, run
+
+
+class Skip(Exception):
+    """A row cannot be judged on this machine; the message says why."""
+
+
+class Trial:
+    """What a row's judgement works with: the answer, the device, and inputs from several seeds.
+
+    `others` holds the other devices of the bench, the CPU first, for tasks about two places.
+    """
+
+    def __init__(
+        self,
+        answer: Callable,
+        signature: str,
+        device: torch.device,
+        others: tuple[torch.device, ...] = (),
+        seed: int = 0,
+    ):
+        self.answer = answer
+        self.signature = signature
+        self.device = device
+        self.others = others
+        self.seeds = tuple(range(seed, seed + 3))
+        self.last_call: Call | None = None
+
+    def randn(
+        self, *shape: int, seed: int = 0, dtype: torch.dtype = torch.float32, on: torch.device | None = None
+    ) -> torch.Tensor:
+        """Return normal random numbers on the trial's device, the same for one seed on every device."""
+        numbers = torch.randn(*shape, generator=torch.Generator().manual_seed(1000 + seed))
+        return numbers.to(dtype).to(on or self.device)
+
+    def randint(self, low: int, high: int, shape: tuple[int, ...], seed: int = 0) -> torch.Tensor:
+        """Return random integers from `low` up to, not including, `high`, on the trial's device."""
+        generator = torch.Generator().manual_seed(1000 + seed)
+        return torch.randint(low, high, shape, generator=generator).to(self.device)
+
+    def other(self) -> torch.device:
+        """Return another device than the trial's; raises Skip on a machine that has only one."""
+        if not self.others:
+            raise Skip("it needs a second device, and only the CPU is in use here")
+        return self.others[-1]
+
+    def call(self, *args: object, changes: bool = False) -> object:
+        """Call the answer and return its result; the inputs must come back untouched unless `changes`."""
+        return self.run(self.answer, *args, label=self._name(), changes=changes)
+
+    def run(self, function: Callable, *args: object, label: str, changes: bool = False) -> object:
+        """Call any of the learner's code, such as a module it made; `label` is what verdicts call it."""
+        call = self.last_call = Call(label, self._named(function, args))
+        if function is self.answer:
+            require_parameters(function, self.signature, args, {})
+        before = None if changes else Snapshot(args)
+        result = run(function, call, args, {})
+        if before:
+            before.require_untouched(args)
+        return result
+
+    def _name(self) -> str:
+        return self.signature.removeprefix("class ").partition("(")[0]
+
+    def _named(self, function: Callable, args: tuple) -> dict[str, object]:
+        try:
+            return dict(inspect.signature(function).bind(*args).arguments)
+        except (TypeError, ValueError):
+            return {f"*{position}": value for position, value in enumerate(args)}

@@ -1,0 +1,184 @@
+"""What devices are here, which one the course uses, and where an answer is judged."""
+
+import os
+import platform
+from dataclasses import dataclass
+
+import torch
+
+from devlab.panel import Note, Panel, escape
+
+REAL_KINDS = ("cuda", "xpu", "mps")
+
+
+class UnknownDevice(ValueError):
+    """The device asked for in DEVLAB_DEVICE is not here."""
+
+
+def real_accelerators() -> list[torch.device]:
+    """Return every physical accelerator PyTorch can use here, the preferred kind first.
+
+    >>> all(device.type != "cpu" for device in real_accelerators())
+    True
+    """
+    for kind in REAL_KINDS:
+        module = getattr(torch, kind, None)
+        if module is not None and module.is_available():
+            return [torch.device(kind, index) for index in range(module.device_count())]
+    return []
+
+
+def simulated_accelerators() -> list[torch.device]:
+    """Enable the simulated accelerator and return its devices; empty where this torch cannot carry it."""
+    from devlab import sim
+
+    try:
+        sim.enable()
+    except sim.Unavailable:
+        return []
+    return [torch.device("sim", index) for index in range(sim.device_count())]
+
+
+def accelerators() -> list[torch.device]:
+    """Return the accelerators the course uses: real ones where there are any, else the simulated ones.
+
+    The environment variable DEVLAB_DEVICE overrides the choice: `sim` (simulate although a GPU is
+    present), `cpu` (no accelerator at all), or the name of a device that is here, such as `cuda:1`.
+    Raises UnknownDevice when that name is no device, or one that is not here.
+    """
+    wanted = os.environ.get("DEVLAB_DEVICE", "").strip().lower()
+    real = real_accelerators()
+    if wanted == "cpu":
+        return []
+    if wanted.partition(":")[0] == "sim" or (not wanted and not real):
+        found = simulated_accelerators()
+    else:
+        found = real
+    if not wanted:
+        return found
+    chosen = [device for device in found if wanted in (device.type, str(device))]
+    if not chosen:
+        here = ", ".join(["cpu", "sim", *map(str, real)])
+        raise UnknownDevice(
+            f"DEVLAB_DEVICE is set to {wanted!r}, which is not here. This machine has: {here}. "
+            "Change the variable, or remove it and devlab chooses."
+        )
+    return chosen
+
+
+def bench() -> list[torch.device]:
+    """Return the devices an answer is judged on: the CPU, then each accelerator the course uses.
+
+    >>> bench()[0]
+    device(type='cpu')
+    """
+    return [torch.device("cpu"), *accelerators()]
+
+
+def start() -> torch.device:
+    """Say in one line what is here, and return the device the lessons use.
+
+    The device is the first accelerator, real or simulated, or the CPU when there is neither.
+    A simulated one is always called so.
+    """
+    from devlab import __version__
+
+    head = f"devlab {__version__} · Python {platform.python_version()} · torch {torch.__version__}"
+    try:
+        found = accelerators()
+        problem = ""
+    except UnknownDevice as unknown:
+        found, problem = [], f"\n{unknown} Going on with the CPU."
+    device = found[0] if found else torch.device("cpu")
+    Note(f"{head} · {introduce(device)}{problem}").show()
+    return device
+
+
+def introduce(device: torch.device) -> str:
+    """Return one phrase that names the device and says whether it is real.
+
+    >>> introduce(torch.device("cpu"))
+    'cpu only, no accelerator'
+    """
+    if device.type == "cpu":
+        return "cpu only, no accelerator"
+    if device.type != "sim":
+        return f"{device}, {describe_device(device).name}"
+    why = "as DEVLAB_DEVICE asks" if os.environ.get("DEVLAB_DEVICE") else "this machine has no GPU"
+    return f"{device}, a simulated accelerator ({why})"
+
+
+@dataclass(frozen=True)
+class Here:
+    """One device that is here: its name, where its memory is, and what it can and cannot do."""
+
+    device: torch.device
+    name: str
+    memory: str
+    float64: bool
+    real: bool
+
+
+def describe_device(device: torch.device) -> Here:
+    """Return the facts about one device that is here.
+
+    >>> describe_device(torch.device("cpu")).memory
+    'system memory'
+    """
+    if device.type == "cpu":
+        return Here(device, platform.processor() or platform.machine() or "CPU", "system memory", True, True)
+    module = torch.get_device_module(device)
+    if device.type == "mps":
+        return Here(device, "Apple GPU", "shared with the CPU", False, True)
+    name = module.get_device_name(device.index)
+    memory = "its own memory, modelled" if device.type == "sim" else "its own memory"
+    return Here(device, name, memory, True, device.type != "sim")
+
+
+class Devices(Panel):
+    """The table that `devlab.devices()` shows; `here` holds one entry a device."""
+
+    heading = ("device", "kind", "name", "memory", "float64")
+
+    def __init__(self, here: list[Here]):
+        self.here = here
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                str(one.device),
+                "real" if one.real else "simulated",
+                one.name,
+                one.memory,
+                "yes" if one.float64 else "no",
+            )
+            for one in self.here
+        ]
+
+    def text(self) -> str:
+        """Return the table as aligned text."""
+        rows = [self.heading, *self._cells()]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(self.heading))]
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        )
+
+    def html(self) -> str:
+        """Return the table as HTML."""
+        head = "".join(f'<th scope="col" style="text-align:left">{cell}</th>' for cell in self.heading)
+        body = "".join(
+            "<tr>" + "".join(f'<td style="text-align:left">{escape(cell)}</td>' for cell in row) + "</tr>"
+            for row in self._cells()
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def __repr__(self) -> str:
+        return f"<Devices: {', '.join(str(one.device) for one in self.here)}>"
+
+
+def devices() -> Devices:
+    """Show every device that is here, real or simulated, and what each can do."""
+    panel = Devices([describe_device(device) for device in bench()])
+    panel.show()
+    return panel

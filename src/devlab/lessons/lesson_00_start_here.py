@@ -1,0 +1,126 @@
+"""Lesson 00: where a tensor lives, and how to ask."""
+
+import contextlib
+
+import torch
+
+from devlab.checks import expect
+from devlab.checks.exercise import Lesson
+
+lesson = Lesson("00_start_here", "Start here")
+
+device_of = lesson.exercise(
+    "device_of",
+    signature="device_of(x)",
+    facts=("D1",),
+    hints=(
+        "A tensor carries its place with it, next to `x.shape` and `x.dtype`.",
+        'The attribute is a `torch.device` already; turning it into text throws away what `"sim"` and '
+        '`"sim:0"` have in common.',
+        "The whole body is `return x.device`.",
+    ),
+)
+
+
+def _all_kinds(trial) -> dict[str, torch.Tensor]:
+    x = trial.randn(5, 3)
+    return {
+        "a matrix": x,
+        "integers": x.long(),
+        "a single number": x.sum(),
+        "an empty tensor": x[:0],
+        "a view": x.t()[1:],
+        "a parameter": torch.nn.Parameter(x),
+    }
+
+
+@device_of.row("answers with a torch.device")
+def answers_with_a_device(trial):
+    expect.kind(trial.call(trial.randn(5, 3)), torch.device, "a torch.device", "the answer")
+
+
+@device_of.row("is right for every kind of tensor")
+def right_for_every_kind(trial):
+    for words, x in _all_kinds(trial).items():
+        expect.equal(trial.call(x), trial.device, f"{words} is on {trial.device}, the answer says otherwise")
+
+
+@device_of.row("is right for a tensor from elsewhere")
+def right_elsewhere(trial):
+    moved = trial.randn(2, 7, on=trial.other())
+    expect.equal(trial.call(moved), trial.other(), f"the tensor is on {trial.other()}, not where others are")
+
+
+same_place = lesson.exercise(
+    "same_place",
+    signature="same_place(a, b)",
+    facts=("D1", "D3"),
+    hints=(
+        "Write a small helper first that turns a tensor, a device or a name into one `torch.device`; then "
+        "compare two of those. `torch.device(x)` accepts a name and a device alike.",
+        'A bare name has no index: `torch.device("sim") == torch.device("sim:0")` is False. PyTorch fills the '
+        "index in when it makes a tensor there.",
+        "An empty tensor costs nothing and knows its full address: `torch.empty(0, device=name).device`. "
+        "For the CPU compare the types alone, it has only one memory.",
+    ),
+)
+
+
+@contextlib.contextmanager
+def _as_current(device: torch.device):
+    """Make the device the one that a bare name of its kind means."""
+    module = torch.get_device_module(device)
+    if not hasattr(module, "set_device") or device.type == "cpu":
+        yield
+        return
+    before = module.current_device()
+    module.set_device(device.index)
+    try:
+        yield
+    finally:
+        module.set_device(before)
+
+
+def _expect_answer(trial, a, b, wanted: bool, why: str):
+    got = trial.call(a, b)
+    expect.kind(got, bool, "a bool", "the answer")
+    expect.equal(got, wanted, why)
+
+
+@same_place.row("two tensors on one device")
+def tensors_together(trial):
+    x = trial.randn(4, 3)
+    for y in (trial.randn(7), x.long(), x.sum(), x[:0]):
+        _expect_answer(trial, x, y, True, "shapes and dtypes differ, but the place is the same")
+
+
+@same_place.row("two tensors on different devices")
+def tensors_apart(trial):
+    x = trial.randn(4, 3)
+    for other in (*trial.others, trial.other()):
+        for y in (trial.randn(4, 3, on=other), trial.randn(1, on=other).sum()):
+            _expect_answer(trial, x, y, False, f"{trial.device} and {other} are two places")
+
+
+@same_place.row("devices and names, alone or mixed")
+def devices_and_names(trial):
+    device, other = trial.device, trial.other()
+    for same in (device, str(device)):
+        _expect_answer(trial, trial.randn(2), same, True, "a tensor is at its own device's address")
+        _expect_answer(trial, same, trial.randn(2), True, "a tensor is at its own device's address")
+    _expect_answer(trial, str(device), other, False, f"{device} and {other} are two places")
+    _expect_answer(trial, str(other), trial.randn(2), False, f"{device} and {other} are two places")
+
+
+@same_place.row("a bare name means the current device")
+def bare_names(trial):
+    bare = trial.device.type
+    with _as_current(trial.device):
+        for other in (trial.device, *trial.others):
+            is_current = other == trial.device
+            why = f'"{bare}" means {trial.device} while that is the current device'
+            _expect_answer(trial, trial.randn(2, on=other), bare, is_current, why)
+            _expect_answer(trial, bare, other, is_current, why)
+    if bare == "cpu":
+        why = '"cpu" and "cpu:0" are one place'
+        _expect_answer(trial, torch.device("cpu:0"), trial.randn(2), True, why)

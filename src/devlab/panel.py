@@ -1,0 +1,87 @@
+"""How devlab shows things: complete as plain text, richer as HTML, once a cell."""
+
+import sys
+
+
+def notebook_shell():
+    """Return the running IPython shell, or None outside IPython, without importing IPython."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None
+
+
+class Panel:
+    """Something devlab shows; `text()` says all of it, `html()` says the same more readably.
+
+    >>> class Note(Panel):
+    ...     def text(self):
+    ...         return "a note"
+    >>> Note().show()
+    a note
+    """
+
+    _shown_in_cell = None
+
+    def text(self) -> str:
+        """Return the whole content as plain text."""
+        raise NotImplementedError
+
+    def html(self) -> str:
+        """Return the whole content as HTML that needs no style sheet and no script."""
+        return preformatted(self.text())
+
+    def show(self) -> None:
+        """Show it where the reader is: rich output in a notebook, printed text elsewhere."""
+        shell = notebook_shell()
+        if shell is None:
+            print(self.text())
+            return
+        from IPython.display import display
+
+        self._shown_in_cell = shell.execution_count
+        display({"text/plain": self.text(), "text/html": self.html()}, raw=True)
+
+    def _ipython_display_(self) -> None:
+        # A panel is shown when it is made. As a cell's last value it would appear a second time.
+        if self._shown_in_cell != notebook_shell().execution_count:
+            self.show()
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def escape(text: str) -> str:
+    """Return the text with HTML's special characters made harmless.
+
+    >>> escape("a < b")
+    'a &lt; b'
+    """
+    from html import escape
+
+    return escape(text, quote=True)
+
+
+def preformatted(text: str) -> str:
+    """Return the text as an HTML block that keeps its line breaks and wraps long lines.
+
+    >>> preformatted("x = 1")
+    '<pre style="white-space:pre-wrap;margin:0">x = 1</pre>'
+    """
+    return f'<pre style="white-space:pre-wrap;margin:0">{escape(text)}</pre>'
+
+
+class Note(Panel):
+    """A short message.
+
+    >>> Note("one line").show()
+    one line
+    """
+
+    def __init__(self, message: str):
+        self.message = message
+
+    def text(self) -> str:
+        """Return the message."""
+        return self.message
+
+    def __repr__(self) -> str:
+        return f"Note({self.message!r})"

@@ -1,0 +1,85 @@
+"""Answers to device_of."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def attribute(x):
+    return x.device
+
+
+@right
+def through_an_empty_twin(x):
+    return torch.empty_like(x, requires_grad=False).device
+
+
+@right
+def from_its_own_name(x):
+    return torch.device(str(x.device))
+
+
+@right
+def from_a_new_tensor(x):
+    return x.new_zeros(()).device
+
+
+@right
+def from_type_and_index(x):
+    return torch.device(x.device.type, x.get_device()) if x.device.type != "cpu" else torch.device("cpu")
+
+
+@wrong("the answer is a str, not a torch.device")
+def text(x):
+    return str(x.device)
+
+
+@wrong("the answer says otherwise")
+def always_cpu(x):
+    return torch.device("cpu")
+
+
+@wrong("the answer says otherwise")
+def always_the_first_accelerator(x):
+    return torch.accelerator.current_accelerator() or torch.device("cpu")
+
+
+@wrong("the answer says otherwise")
+def index_forgotten(x):
+    return torch.device(x.device.type)
+
+
+@wrong("the answer is None: is a `return` missing?")
+def forgot_to_return(x):
+    print(x.device)
+
+
+@wrong("the answer is a str, not a torch.device")
+def the_type_alone(x):
+    return x.device.type
+
+
+@wrong("the answer is an int, not a torch.device")
+def the_index_alone(x):
+    return x.get_device()
+
+
+@wrong("the answer is a Tensor, not a torch.device")
+def moved_instead(x):
+    return x.cpu()
+
+
+@wrong("IndexError")
+def looks_at_an_element(x):
+    return x[0].device
+
+
+@wrong("was changed in place")
+def spoils_the_input(x):
+    x.data.zero_()
+    return x.device
+
+
+@wrong("the parameters are not those of the task")
+def wants_two(x, device):
+    return device

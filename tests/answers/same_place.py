@@ -1,0 +1,110 @@
+"""Answers to same_place."""
+
+import torch
+from bank import right, wrong
+
+
+def full(x):
+    device = x.device if isinstance(x, torch.Tensor) else torch.device(x)
+    return torch.empty(0, device=device.type if device.type == "cpu" else device).device
+
+
+@right
+def by_making_an_empty_tensor(a, b):
+    return full(a) == full(b)
+
+
+@right
+def by_type_and_index(a, b):
+    def address(x):
+        device = torch.device(getattr(x, "device", x))
+        if device.type == "cpu":
+            return ("cpu", 0)
+        if device.index is None:
+            return (device.type, torch.get_device_module(device).current_device())
+        return (device.type, device.index)
+
+    return address(a) == address(b)
+
+
+@right
+def by_moving_nothing_there(a, b):
+    def device(x):
+        if isinstance(x, torch.Tensor):
+            return x.device
+        return torch.zeros(()).to(x).device if torch.device(x).type != "cpu" else torch.device("cpu")
+
+    return device(a) == device(b)
+
+
+@right
+def with_the_accelerator_interface(a, b):
+    def index(device):
+        if device.type == "cpu":
+            return 0
+        return torch.accelerator.current_device_index() if device.index is None else device.index
+
+    one, other = (x.device if hasattr(x, "device") else torch.device(x) for x in (a, b))
+    return one.type == other.type and index(one) == index(other)
+
+
+@wrong("sim:0 and sim:1 are two places")
+def types_only(a, b):
+    def kind(x):
+        return x.device.type if isinstance(x, torch.Tensor) else torch.device(x).type
+
+    return kind(a) == kind(b)
+
+
+@wrong("while that is the current device")
+def strings(a, b):
+    def name(x):
+        return str(x.device) if isinstance(x, torch.Tensor) else str(x)
+
+    return name(a) == name(b)
+
+
+@wrong("shapes and dtypes differ, but the place is the same")
+def tries_and_catches(a, b):
+    try:
+        a + b
+    except RuntimeError:
+        return False
+    return True
+
+
+@wrong("'str' object has no attribute 'device'")
+def tensors_only(a, b):
+    return a.device == b.device
+
+
+@wrong("while that is the current device")
+def equal_devices(a, b):
+    def device(x):
+        return x.device if isinstance(x, torch.Tensor) else torch.device(x)
+
+    return device(a) == device(b)
+
+
+@wrong("the answer is None")
+def prints(a, b):
+    print(a, b)
+
+
+@wrong("a tensor is at its own device's address")
+def identity(a, b):
+    return a is b or (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.device == b.device)
+
+
+@wrong("the answer is a str, not a bool")
+def words(a, b):
+    return "same" if full(a) == full(b) else "different"
+
+
+@wrong("while that is the current device")
+def bare_is_always_zero(a, b):
+    def address(x):
+        device = x.device if isinstance(x, torch.Tensor) else torch.device(x)
+        return (device.type, device.index or 0)
+
+    return address(a) == address(b)

@@ -1,0 +1,62 @@
+"""How a bank of answers is written and read.
+
+A file `tests/answers/<exercise>.py` holds functions (or classes) marked `@right`, or
+`@wrong("a fragment of the message the learner must see")`. Their names say how they go about it.
+"""
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ANSWERS = Path(__file__).parent / "answers"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer of a bank: what was written, and the message it must get (None: it must pass)."""
+
+    exercise: str
+    name: str
+    code: Callable
+    fragment: str | None
+
+
+def right(code: Callable) -> Callable:
+    """Mark an answer that must pass on every device."""
+    code.__must_get__ = None
+    return code
+
+
+def wrong(fragment: str) -> Callable:
+    """Mark an answer that must be refused, with this fragment in the verdict."""
+
+    def mark(code: Callable) -> Callable:
+        code.__must_get__ = fragment
+        return code
+
+    return mark
+
+
+def load(path: Path) -> list[Answer]:
+    """Return the answers of one bank, in the order of the file."""
+    spec = importlib.util.spec_from_file_location(f"answers_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    marked = [(name, code) for name, code in vars(module).items() if "__must_get__" in vars_of(code)]
+    return [Answer(path.stem, name, code, code.__must_get__) for name, code in marked]
+
+
+def vars_of(value: object) -> dict:
+    """Return a value's own attributes; inherited marks do not count."""
+    return getattr(value, "__dict__", {})
+
+
+def banks() -> list[Path]:
+    """Return the path of every bank."""
+    return sorted(ANSWERS.glob("*.py"))
+
+
+def all_answers() -> list[Answer]:
+    """Return every answer of every bank."""
+    return [answer for path in banks() for answer in load(path)]
