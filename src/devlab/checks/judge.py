@@ -105,7 +105,9 @@ def _verdict(exercise: Exercise, devices: Sequence, findings: list[list[Finding 
     every = [one for found in findings for one in found if one]
     worst = _first(every, Outcome.NOT_ATTEMPTED) or _first(every, Outcome.FAILED, Outcome.ERROR)
     if worst is None:
-        unjudged = [found for found in findings if not any(one and one.outcome is Outcome.PASSED for one in found)]
+        unjudged = [
+            found for found in findings if not any(one and one.outcome is Outcome.PASSED for one in found)
+        ]
         worst = _skipped(unjudged[0]) if unjudged else Finding(Outcome.PASSED, "passed")
     return Result(
         name=exercise.name,
