@@ -1,0 +1,71 @@
+"""Makes every notebook of the course from its source: `make notebooks`, or `python source/build.py --help`.
+
+source/lessons/NN_name.py    ->  notebooks/NN_name.ipynb   executed
+source/exercises/NN_name.py  ->  solutions/NN_name.ipynb   executed
+                                 exercises/NN_name.ipynb   solutions cleared, not executed
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from factory.cache import Cache
+from factory.exercises import Points, rows_of
+from factory.make import make, orphans, sources, targets
+from factory.reading import SourceError
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def build(root: Path, *, force: bool = False, only: str = "", points: Points = rows_of) -> int:
+    """Bring the notebooks of `root` up to date, one printed line each; return how many sources failed."""
+    cache = Cache(root)
+    failed = 0
+    for source in sources(root):
+        if not source.stem.startswith(only):
+            continue
+        outcome = "up to date"
+        if force or not cache.is_current(source):
+            try:
+                made = make(source, root, points)
+            except SourceError as error:
+                print(f"failed      {error}", file=sys.stderr, flush=True)
+                failed += 1
+                continue
+            for target, text in made.items():
+                _write(root / target, text)
+            cache.remember(source)
+            outcome = "built"
+        for target in targets(source):
+            print(f"{outcome:<11} {target}", flush=True)
+    for orphan in orphans(root):
+        orphan.unlink()
+        print(f"removed     {orphan.relative_to(root).as_posix()} (it has no source)")
+    return failed
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file whole: an interrupted build leaves the old notebook, never half of the new one."""
+    path.parent.mkdir(exist_ok=True)
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(unfinished, path)
+
+
+def main() -> int:
+    """Read the command line, build, and return the exit status."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
+    parser.add_argument("--force", action="store_true", help="rebuild even what is up to date")
+    parser.add_argument("--only", default="", metavar="NN", help="only sources so numbered, as in 05")
+    options = parser.parse_args()
+    try:
+        return 1 if build(ROOT, force=options.force, only=options.only) else 0
+    except SourceError as error:
+        print(f"failed      {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""The world a notebook of the course is executed in: the same on every machine."""
+
+import os
+from pathlib import Path
+
+# A line of output may not depend on the window or on how many processors there are.
+FIXED = {
+    "COLUMNS": "80",
+    "LINES": "24",
+    "PYTHONHASHSEED": "0",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+    "DEVLAB_DEVICE": "sim",
+    "SOURCE_DATE_EPOCH": "0",
+}
+
+
+def environment(scratch: Path, *, strict: bool = False) -> dict[str, str]:
+    """Describe a machine without a GPU, whose learner's own progress and settings stay out of reach.
+
+    What a run leaves behind goes under `scratch`. With `strict`, a check that does not pass raises.
+    """
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("DEVLAB_")}
+    own = {
+        "DEVLAB_PROGRESS": str(scratch / "progress.jsonl"),
+        "IPYTHONDIR": str(scratch / "ipython"),
+        "DEVLAB_STRICT": "1" if strict else "",
+    }
+    return inherited | FIXED | own
