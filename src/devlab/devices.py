@@ -126,7 +126,7 @@ def describe_device(device: torch.device) -> Here:
     'system memory'
     """
     if device.type == "cpu":
-        return Here(device, platform.processor() or platform.machine() or "CPU", "system memory", True, True)
+        return Here(device, "CPU", "system memory", True, True)
     module = torch.get_device_module(device)
     if device.type == "mps":
         return Here(device, "Apple GPU", "shared with the CPU", False, True)

@@ -4,6 +4,7 @@ import dis
 import inspect
 import types
 
+from devlab.checks.describe import a_type
 from devlab.checks.exercise import Exercise
 from devlab.checks.registry import exercises, find, nearest
 
@@ -55,7 +56,7 @@ def _no_function(answer: object) -> BadCall:
         return BadCall(
             kind, "this is an object made by the class; the class itself is judged", f"devlab.check({kind})"
         )
-    headline = f"check takes the function itself, and this is {'None' if answer is None else f'a {kind}'}"
+    headline = f"check takes the function itself, and this is {'None' if answer is None else a_type(answer)}"
     example = exercises()[0].name
     step = f"pass the name without parentheses or quotes: devlab.check({example})"
     return BadCall("check", headline, step)

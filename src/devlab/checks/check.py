@@ -18,7 +18,7 @@ def check(answer: Callable) -> Result:
     DEVLAB_STRICT=1, as a grader sets it) every outcome but a pass raises CheckFailed.
 
     >>> check(3).outcome
-    ! check: check takes the function itself, and this is a int
+    ! check: check takes the function itself, and this is an int
       next          pass the name without parentheses or quotes: devlab.check(device_of)
     <Outcome.ERROR: 'error'>
     """

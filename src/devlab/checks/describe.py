@@ -31,7 +31,17 @@ def describe(value: object) -> str:
     try:
         return shorten(_describe(value))
     except Exception:  # a learner's own class may have a __repr__ that fails
-        return f"a {type(value).__name__}"
+        return a_type(value)
+
+
+def a_type(value: object) -> str:
+    """Return the type of a value with its article: `a str`, `an int`.
+
+    >>> a_type("x")
+    'a str'
+    """
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:

@@ -4,7 +4,7 @@ import numbers
 
 import torch
 
-from devlab.checks.describe import describe, describe_tensor, shorten
+from devlab.checks.describe import a_type, describe, describe_tensor, shorten
 
 
 class Mismatch(AssertionError):
@@ -44,16 +44,6 @@ def kind(got: object, wanted: type | tuple[type, ...], words: str, what: str = "
     if got is None:
         fail(f"{what} is None: is a `return` missing?", words, "None")
     fail(f"{what} is {a_type(got)}, not {words}", words, got)
-
-
-def a_type(value: object) -> str:
-    """Return the type of a value with its article: `a str`, `an int`.
-
-    >>> a_type("x")
-    'a str'
-    """
-    name = type(value).__name__
-    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def equal(got: object, wanted: object, headline: str) -> None:

@@ -64,7 +64,7 @@ def solution_source(exercise: Exercise) -> str:
         path = folder / f"{exercise.lesson}.py"
         if path.is_file():
             cell = re.search(
-                rf'^# %% .*exercise="{exercise.name}".*\n(.*?)(?=^# %%|\Z)',
+                rf'^# %% [^\n]*exercise="{exercise.name}"[^\n]*\n(.*?)(?=^# %%|\Z)',
                 path.read_text("utf-8"),
                 re.M | re.S,
             )

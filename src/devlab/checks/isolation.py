@@ -34,7 +34,12 @@ def preserved_state() -> Iterator[None]:
 
 def fresh_defaults() -> None:
     """Set PyTorch's defaults as a new process has them, so that no row sees what another one set."""
+    plain_defaults()
+    torch.manual_seed(0)
+
+
+def plain_defaults() -> None:
+    """Set the default dtype, device and gradient mode as a new process has them."""
     torch.set_default_dtype(torch.float32)
     torch.set_default_device(None)
     torch.set_grad_enabled(True)
-    torch.manual_seed(0)

@@ -109,7 +109,7 @@ class Result(Panel):
         title = f"{self.outcome.sign} {self.name}: {self.headline}"
         left = max([len(row.label) for row in self._table], default=0) + INDENT + 2
         width = max(left + sum(len(device) + 3 for device in self.devices), 56)
-        lines = [f"{title:<{width - len(self.score)}}  {self.score}".rstrip()]
+        lines = [f"{title:<{width - len(self.score) - 2}}  {self.score}".rstrip()]
         if self._table:
             lines.append(" " * left + "".join(f"   {device}" for device in self.devices))
         for row in self._table:

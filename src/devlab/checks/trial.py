@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 
 from devlab.checks.calls import Call, Snapshot, require_parameters, run
+from devlab.checks.isolation import plain_defaults
 
 
 class Skip(Exception):
@@ -61,7 +62,10 @@ class Trial:
         if function is self.answer:
             require_parameters(function, self.signature, args, {})
         before = None if changes else Snapshot(args)
-        result = run(function, call, args, {})
+        try:
+            result = run(function, call, args, {})
+        finally:
+            plain_defaults()  # what the answer set must not reach the row's own tensors
         if before:
             before.require_untouched(args)
         return result

@@ -1,0 +1,239 @@
+# %% [markdown]
+# # 00 Start here
+#
+# A tensor is numbers in some memory. A computer that does deep learning has more than one memory, and
+# PyTorch will not guess which one you meant. Most people meet this fact as an error message at midnight.
+# In this course you meet it in daylight.
+#
+# After this lesson you can say where a tensor lives, tell what PyTorch does when two tensors live apart,
+# and use the checks that judge your work.
+#
+# **Takes** about 20 minutes. **Needs** Python, and a little PyTorch: you have made a tensor and added two.
+# **You do not need a GPU.**
+
+# %% [markdown]
+# ## Open the bench
+#
+# Every lesson begins with the same three lines. `start()` looks at your machine, says in one line what it
+# found, and returns the device that the lesson works with.
+
+# %%
+import torch
+
+import devlab
+
+device = devlab.start()
+
+# %% [markdown]
+# These pages were made on a machine without a GPU, so the line above ends in *a simulated accelerator*. If
+# yours has a GPU, you see its name instead, and wherever this text prints `sim:0` you see `cuda:0` or `mps:0`.
+# The code is the same. That is the first promise of the course: **one program, any device.**
+
+# %% [markdown]
+# ## A tensor has an address
+#
+# You know two things that every tensor carries: its shape and its dtype. Here are two tensors. Before you
+# run the cell: `a` and `b` are made of the same three numbers. Which of the three printed facts will
+# differ?
+
+# %% facts=["D1"]
+a = torch.tensor([1.0, 2.0, 3.0])
+b = torch.tensor([1.0, 2.0, 3.0], device=device)
+
+for name, x in [("a", a), ("b", b)]:
+    print(f"{name}: shape {list(x.shape)}, dtype {x.dtype}, device {x.device}")
+
+# %% [markdown] facts=["D1"]
+# The third fact is the address. A **device** is two things at once: a memory, where the tensor's numbers
+# are stored, and a processor beside that memory, which does the work when you compute with them.
+#
+# So `a` is in your computer's ordinary memory, and the CPU works on it. `b` is in the accelerator's
+# memory, and the accelerator works on it. The address is a `torch.device`, with a type and, where there
+# may be several of a kind, an index:
+
+# %% facts=["D1"]
+print(repr(b.device))
+print("type ", b.device.type)
+print("index", b.device.index)
+
+# %% [markdown] facts=["D1"]
+# ## Work happens where the data is
+#
+# Nobody tells PyTorch where to add. Before you run the next cell, say for each line on which device the
+# result will be.
+
+# %% facts=["D1"]
+print((a + a).device)
+print((b + b).device)
+print((b * 10 - 1).sum().device)
+
+# %% [markdown] facts=["D1"]
+# The result is always where the inputs were. The number `10` has no device: plain Python numbers go along
+# anywhere. This is why device code is mostly about *placing* things once. After that, the work follows
+# the data by itself.
+
+# %% [markdown] facts=["D3"]
+# ## Two addresses, no sum
+#
+# Now add `a` and `b`. The shapes agree, the dtypes agree, the numbers are the same. Before you run it:
+# what should a helpful library do? Copy one of them over? Which one?
+
+# %% facts=["D3"]
+try:
+    print(a + b)
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown] facts=["D3"]
+# PyTorch refuses. It could copy, but a copy between memories can cost far more than the addition, and a
+# silent copy inside a loop would make your program slow without a word. So it makes you say where the
+# work is to be done. **Placement is part of correctness**: right numbers, right shape, right dtype and
+# the wrong device is still a program that stops.
+#
+# Read the message once more: it names the two addresses it found. In every such error, ask first *which of
+# my tensors is the one at the address I did not expect?*
+#
+# The cure is to bring one to the other, and you choose which:
+
+# %% facts=["D3"]
+print((a.to(device) + b).device)
+print((a + b.cpu()).device)
+
+# %% [markdown] facts=["D3"]
+# Because placement matters, programs often ask whether two things are in the same place. Before you run
+# this: three comparisons. Which of them print `True`?
+
+# %% facts=["D3"]
+print("the same numbers:       ", a.tolist() == b.tolist())
+print("the same place:         ", a.device == b.device)
+print("a bare name, the address:", torch.device(device.type) == device)
+
+# %% [markdown] facts=["D3"]
+# The last line surprises most people. `torch.device("cuda")` and `torch.device("cuda:0")` compare as
+# *different*, although a tensor made on `"cuda"` may well land on `cuda:0`. A bare name means *whichever one
+# is current*, and PyTorch fills the index in only when it makes a tensor. So compare the devices of
+# tensors, never a tensor's device with a name you typed. You will need this in a moment.
+
+# %% [markdown] facts=["D2"]
+# ## What is here
+#
+# Which devices exist depends on the machine and on what is installed. The CPU is always there. The most
+# common accelerator is an NVIDIA GPU, which PyTorch calls `cuda`. Apple's chips have `mps`. There are more,
+# and your program should not care. Ask:
+
+# %% facts=["D2"]
+devlab.devices()
+
+# %% [markdown] facts=["D2"]
+# Two of the rows say *simulated*. On a machine without a GPU this course brings its own accelerator, `sim`, with
+# two devices. It is not a picture of one. It holds real data, obeys PyTorch's own rule about mixing
+# devices, gives PyTorch's own error messages, trains real networks and carries real gradients. A program that
+# is right on `sim` is right on a GPU, and one that forgets a `.to(device)` fails here as it would there.
+#
+# What it is **not** is fast. Your CPU does all its work. Wherever the course talks about time or memory of the
+# simulated device, the figures come from a model, and the text says *simulated*. Figures that somebody
+# measured on hardware are called *measured*. The two are never mixed.
+
+# %% [markdown] facts=["A4"]
+# ## Why is my GPU not in the list
+#
+# Four things must be true before PyTorch can use an NVIDIA GPU. They fail in this order of likelihood:
+#
+# | what must be there | how it goes missing |
+# |---|---|
+# | a **build of PyTorch** made for CUDA | `pip` installed the CPU-only build |
+# | a **driver** that works | none installed, or too old for the build |
+# | the **CUDA runtime** the build was made for | usually comes inside the PyTorch package, so rarely the culprit |
+# | the **hardware**, visible to this process | no GPU, or hidden by `CUDA_VISIBLE_DEVICES` |
+#
+# Owning a GPU is only one of the four. The build says what it was made for:
+
+# %% facts=["A4"]
+built_for = "CUDA" if torch.version.cuda else "the CPU only"
+print("this PyTorch was built for", built_for)
+print("CUDA can be used:", torch.cuda.is_available())
+
+# %% [markdown] facts=["A4"]
+# Both must say yes. A build for CUDA on a laptop without a GPU answers `False` to the second question; a
+# CPU-only build answers `False` in the most expensive workstation. Lesson 02 turns this table into a function.
+
+# %% [markdown] facts=["D4"]
+# ## Place is also pace
+#
+# Why have several memories at all? Because the fast processor needs a fast memory next to it. These are round
+# figures from makers' data sheets, not measurements of your machine:
+#
+# | the road | gigabytes a second |
+# |---|---|
+# | inside a data-centre GPU, its memory to its processor (NVIDIA H100 SXM) | 3350 |
+# | inside a desktop, memory to CPU (two channels of DDR5-5600) | 90 |
+# | between the two, the PCIe slot (generation 4, 16 lanes) | 32 |
+#
+# The road *between* the memories is the narrowest. A GPU that reads its own memory can go over a tensor about a
+# hundred times in the time that it takes to bring the tensor in once.
+
+# %% facts=["D4"]
+inside, between = 3350, 32
+print(f"one trip across costs about as much as {inside / between:.0f} readings on the GPU")
+
+# %% [markdown] facts=["D4"]
+# So speed is not a property of the GPU alone. It depends on moving the right data to the right place at the
+# right time: once, early, and not back and forth. Count the trips in these two loops before you run
+# the cell.
+
+# %% facts=["D4"]
+batches, steps = 4, 10
+
+back_and_forth = 2 * batches * steps  # in and out again, for every step
+once_each = batches  # in once, every step works on it there
+
+print("trips, moving at every step:", back_and_forth)
+print("trips, moving once:         ", once_each)
+
+# %% [markdown]
+# ## How the exercises work
+#
+# Each lesson has a notebook of exercises. You write a function, and `devlab.check` judges it on **every device
+# present**: the same answer must work on the CPU and on each accelerator, real or simulated. Here is the first
+# exercise with a plausible answer, which is wrong. Before you run it: on which devices will it pass?
+
+
+# %%
+def device_of(x):
+    return torch.device("cpu")
+
+
+devlab.check(device_of)
+
+# %% [markdown]
+# Read a verdict from the top. The headline says what was found. The table has a row for each thing that was
+# judged and a column for each device: `✓` passed, `✗` failed, `!` your code raised an error, `–` could not be judged
+# here, `○` not attempted. Below it stand the call that went wrong, what was expected and what came.
+#
+# This answer passes on the CPU, where most people try their code first. On the other columns it fails. That is what
+# the bench is for.
+#
+# The last line says what to do next. Hints come in steps, the gentlest first:
+
+# %%
+devlab.hint(device_of)
+
+# %% [markdown]
+# There is a second hint, and a third, and when they are used up (or after you passed)
+# `devlab.solution(device_of)` shows a solution. `devlab.progress()` shows the whole course at a glance. What you have
+# passed is remembered when you close the notebook.
+#
+# A cell that you have not filled in is *not attempted*, never *wrong*. So you can run a half-finished notebook from
+# top to bottom at any time.
+
+# %% [markdown]
+# ## What to keep
+#
+# - A device is a memory and the processor beside it. `x.device` is a tensor's address.
+# - Work happens where the data is, and the result stays there.
+# - Tensors at two addresses do not mix. The error names both; find the one you did not expect.
+# - A bare `"cuda"` is not the address `cuda:0`. Compare tensors' devices.
+# - The road between memories is the slow one. Cross it once.
+#
+# **Now do it:** [the exercises of this lesson](../exercises/00_start_here.ipynb), two short functions.
+# **Then:** [01 The CPU](01_cpu.ipynb), the device that is always there.

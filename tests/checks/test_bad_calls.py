@@ -1,0 +1,98 @@
+"""Calls that make no sense get an answer, never a traceback."""
+
+import functools
+
+import pytest
+import torch
+
+import devlab
+from devlab.checks.result import Outcome
+
+
+def device_off(x):
+    """Misspelt."""
+    return x.device
+
+
+class device_of:
+    """A class where a function is asked for."""
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (3, "this is an int"),
+        (None, "this is None"),
+        ("device_of", "this is the name in quotes"),
+        ("devise_of", "did you mean device_of"),
+        (lambda x: x.device, "a lambda has no name"),
+        (device_off, "did you mean device_of"),
+        (device_of, "the task asks for a function, and this is a class"),
+        (torch.device("cpu"), "takes the function itself"),
+        (torch, "takes the function itself"),
+        (torch.nn.Linear(1, 1), "takes the function itself"),
+        (print, "there is no exercise of this name"),
+        (functools.partial(device_off, 3), "takes the function itself"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_check_answers_kindly(answer, said, capsys, progress_file):
+    """The message says what was wrong and what to do; nothing is remembered as an attempt."""
+    result = devlab.check(answer)
+    shown = capsys.readouterr().out
+    assert said in shown
+    assert "next" in shown
+    assert result.outcome is Outcome.ERROR
+    assert not result.passed
+    assert not progress_file.exists()
+
+
+def test_call_instead_of_the_function(capsys):
+    """`check(device_of(x))` passes a device: the message says to leave the parentheses out."""
+    devlab.check(torch.device("cpu"))
+    assert "without parentheses" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [devlab.hint, devlab.solution], ids=["hint", "solution"])
+@pytest.mark.parametrize(
+    "answer", [3, None, device_off, "nothing_like_it"], ids=["int", "None", "misspelt", "unknown"]
+)
+def test_help_answers_kindly(command, answer, capsys):
+    """Hint and solution take the same care."""
+    command(answer)
+    assert "next:" in capsys.readouterr().out
+
+
+def test_an_empty_body_is_not_attempted():
+    """A docstring, `pass` or `...` alone is the same as the stub."""
+
+    def device_of(x):
+        """Tomorrow."""
+
+    assert devlab.check(device_of).outcome is Outcome.NOT_ATTEMPTED
+
+    def device_of(x): ...
+
+    assert devlab.check(device_of).outcome is Outcome.NOT_ATTEMPTED
+
+
+def test_the_stub_is_not_attempted(capsys):
+    """The stub raises NotImplementedError; that is never an error of the learner's."""
+
+    def device_of(x):
+        raise NotImplementedError("your code here")
+
+    result = devlab.check(device_of)
+    assert result.outcome is Outcome.NOT_ATTEMPTED
+    assert result.points == 0
+    assert result.possible == 3
+    assert "not attempted yet" in capsys.readouterr().out
+
+
+def test_a_learners_own_not_implemented_is_an_error():
+    """Only the stub's own words mean the stub."""
+
+    def device_of(x):
+        raise NotImplementedError("sparse tensors")
+
+    assert devlab.check(device_of).outcome is Outcome.ERROR

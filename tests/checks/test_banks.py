@@ -1,0 +1,52 @@
+"""Every answer of every bank is judged as it should be, on every device of the bench."""
+
+import pytest
+from bank import ANSWERS, all_answers, banks, load
+
+from devlab.checks.judge import judge
+from devlab.checks.registry import exercises, find
+from devlab.checks.result import Outcome
+from devlab.devices import bench
+
+answers = all_answers()
+
+
+def test_bench_has_an_accelerator_with_two_devices():
+    """The banks are worth little if they run on the CPU alone."""
+    assert [str(device) for device in bench()][:3] == ["cpu", "sim:0", "sim:1"]
+
+
+@pytest.mark.parametrize("answer", answers, ids=lambda answer: f"{answer.exercise}-{answer.name}")
+def test_answer_is_judged_as_it_should_be(answer):
+    """A right answer passes; a wrong one is refused, and says why."""
+    result = judge(find(answer.exercise), answer.code)
+    if answer.fragment is None:
+        assert result.passed, str(result)
+        assert result.points == result.possible
+    else:
+        assert result.outcome in (Outcome.FAILED, Outcome.ERROR), str(result)
+        assert answer.fragment in str(result), str(result)
+        assert "please report it" not in str(result)
+
+
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
+def test_bank_is_complete(exercise):
+    """Each exercise has at least three right answers and six wrong ones, each with a message."""
+    path = ANSWERS / f"{exercise.name}.py"
+    assert path.is_file(), f"write {path.relative_to(ANSWERS.parents[1])}"
+    bank = load(path)
+    assert sum(answer.fragment is None for answer in bank) >= 3
+    assert sum(bool(answer.fragment) for answer in bank) >= 6
+    assert all(answer.fragment is None or len(answer.fragment) >= 8 for answer in bank)
+
+
+def test_no_bank_without_an_exercise():
+    """A bank whose exercise was renamed would test nothing."""
+    assert {path.stem for path in banks()} == {exercise.name for exercise in exercises()}
+
+
+@pytest.mark.parametrize("answer", answers, ids=lambda answer: f"{answer.exercise}-{answer.name}")
+def test_other_numbers_give_the_same_verdict(answer):
+    """The verdict is about the answer, not about the numbers: a grader's fresh seed changes nothing."""
+    result = judge(find(answer.exercise), answer.code, seed=77)
+    assert result.passed == (answer.fragment is None), str(result)

@@ -1,0 +1,208 @@
+"""What judging does around the rows: state kept, errors told apart, everything caught."""
+
+import sys
+
+import numpy
+import pytest
+import torch
+
+from devlab.checks import expect
+from devlab.checks.exercise import Exercise
+from devlab.checks.judge import judge
+from devlab.checks.result import Outcome
+
+CPU = (torch.device("cpu"),)
+
+
+def doubling() -> Exercise:
+    """Return a small exercise: double a tensor."""
+    exercise = Exercise("double", "00_test", "double(x)", ("D1",), ("first hint", "second hint"))
+
+    @exercise.row("twice the value")
+    def twice(trial):
+        for seed in trial.seeds:
+            x = trial.randn(3, 2, seed=seed)
+            wanted = 2 * x
+            expect.tensor(trial.call(x), wanted, trial.device)
+
+    @exercise.row("an empty tensor is fine")
+    def empty(trial):
+        x = trial.randn(0, 2)
+        expect.tensor(trial.call(x), 2 * x, trial.device)
+
+    return exercise
+
+
+def verdict(code) -> str:
+    """Judge an answer to `double` on the CPU and return the text."""
+    return str(judge(doubling(), code, CPU))
+
+
+def test_a_pass():
+    """All rows pass: full points and no details."""
+    result = judge(doubling(), lambda x: x + x, CPU)
+    assert result.passed
+    assert (result.points, result.possible) == (2, 2)
+    assert result.details == ()
+
+
+def test_a_failure_reads_as_the_readme_shows_it():
+    """Headline, points, table, and the labelled lines."""
+    assert verdict(lambda x: 3 * x) == (
+        "✗ double: the values of the result are wrong      1 of 2\n"
+        "                              cpu\n"
+        "  twice the value              ✗\n"
+        "  an empty tensor is fine      ✓\n"
+        "  called with   double(x=f32[3,2] cpu), device=cpu\n"
+        "  expected      -3.48412 at [2, 1]\n"
+        "  got           -5.22618 at [2, 1]\n"
+        "  next          devlab.hint(double)"
+    )
+
+
+def test_a_learners_error_points_at_the_learners_line():
+    """The innermost line of the learner's own code, not PyTorch's and not ours."""
+
+    def double(x):
+        return torch.cat([x, 1])
+
+    result = judge(doubling(), double, CPU)
+    assert result.outcome is Outcome.ERROR
+    details = dict(result.details)
+    assert details["at"].startswith("test_judge.py, line ")
+    assert details["at"].endswith("return torch.cat([x, 1])")
+    assert details["raised"].startswith("TypeError: ")
+
+
+def test_the_line_of_a_helper_counts_as_the_learners():
+    """An error in a helper that the learner wrote is shown there."""
+
+    def helper(x):
+        return x.no_such_attribute
+
+    assert "return x.no_such_attribute" in verdict(lambda x: helper(x))
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), RecursionError(), MemoryError(), AssertionError("mine")])
+def test_whatever_an_answer_raises_is_its_error(error):
+    """An assertion of the learner's is no finding of ours, and exit() does not end the kernel."""
+
+    def double(x):
+        raise error
+
+    result = judge(doubling(), double, CPU)
+    assert result.outcome is Outcome.ERROR
+    assert type(error).__name__ in str(result)
+
+
+def test_an_interrupt_passes_through():
+    """A learner who stops a hanging answer gets the prompt back."""
+
+    def double(x):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        judge(doubling(), double, CPU)
+
+
+def test_a_row_that_breaks_is_our_fault():
+    """A result nobody thought of never becomes a traceback."""
+    exercise = Exercise("odd", "00_test", "odd(x)", ("D1",), ("a", "b"))
+
+    @exercise.row("breaks on its own")
+    def breaks(trial):
+        trial.call(1).nonsense()
+
+    result = judge(exercise, lambda x: x, CPU)
+    assert result.outcome is Outcome.ERROR
+    assert "please report it" in str(result)
+
+
+def test_changed_inputs_are_seen():
+    """In place, swapped, resized: the input must come back as it was."""
+
+    def in_place(x):
+        return x.mul_(2)
+
+    assert "the input was changed in place" in verdict(in_place)
+
+    def marked(x):
+        x.requires_grad_()
+        return (2 * x).detach()
+
+    assert "the input was changed in place" in verdict(marked)
+
+
+def test_the_notebooks_state_is_kept():
+    """Seeds, defaults and modes that an answer sets are put back."""
+    torch.manual_seed(5)
+    numpy.random.seed(5)
+    wanted = torch.randn(2), numpy.random.rand()
+    torch.manual_seed(5)
+    numpy.random.seed(5)
+
+    def double(x):
+        torch.manual_seed(0)
+        numpy.random.seed(0)
+        torch.set_default_dtype(torch.float64)
+        torch.set_default_device("meta")
+        torch.set_grad_enabled(False)
+        return x + x
+
+    assert judge(doubling(), double, CPU).passed
+    assert torch.get_default_dtype() is torch.float32
+    assert torch.get_default_device().type == "cpu"
+    assert torch.is_grad_enabled()
+    assert torch.equal(torch.randn(2), wanted[0])
+    assert numpy.random.rand() == wanted[1]
+
+
+def test_a_notebooks_default_device_does_not_reach_the_rows():
+    """A learner may have set a default device; the inputs still go where the row says."""
+    torch.set_default_device("meta")
+    try:
+        assert judge(doubling(), lambda x: x + x, CPU).passed
+        assert torch.get_default_device().type == "meta"
+    finally:
+        torch.set_default_device(None)
+
+
+def test_prints_of_a_failing_call_are_shown_and_others_are_not(capsys):
+    """A learner who debugs by printing sees what the failing call printed, once."""
+
+    def double(x):
+        print("shape", tuple(x.shape))
+        print("to stderr", file=sys.stderr)
+        return x
+
+    assert "printed       shape (3, 2)\n                to stderr" in verdict(double)
+
+    def quiet(x):
+        print("hello")
+        return 2 * x
+
+    assert judge(doubling(), quiet, CPU).passed
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "")
+
+
+def test_wrong_parameters_are_named():
+    """A changed signature is told as such, not as a TypeError of ours."""
+    text = verdict(lambda x, device: x)
+    assert "the parameters are not those of the task" in text
+    assert "expected      double(x)" in text
+
+
+def test_a_row_judged_nowhere_is_no_pass():
+    """On a machine with the CPU alone, a row about accelerators is skipped, with the reason."""
+    exercise = doubling()
+
+    @exercise.row("stays on the accelerator", only="accelerator")
+    def stays(trial):
+        expect.device(trial.call(trial.randn(2)), trial.device)
+
+    result = judge(exercise, lambda x: x + x, CPU)
+    assert result.outcome is Outcome.SKIPPED
+    assert not result.passed
+    assert "no accelerator here" in result.headline
+    assert result.points == 2

@@ -1,0 +1,117 @@
+"""The verdict as text and as HTML."""
+
+import html.parser
+
+import pytest
+
+import devlab
+from devlab.checks.result import Outcome, Result, RowResult
+
+PASSED, FAILED = Outcome.PASSED, Outcome.FAILED
+
+
+def left_behind() -> Result:
+    """Return the design's own example."""
+    return Result(
+        name="move",
+        outcome=FAILED,
+        headline="the label stayed behind",
+        rows=(
+            RowResult("every tensor reaches the device", {"cpu": PASSED, "sim:0": FAILED, "sim:1": FAILED}),
+            RowResult("nothing is copied twice", {"cpu": PASSED, "sim:0": PASSED, "sim:1": None}),
+        ),
+        details=(("called with", '{"x": f32[4,3] cpu}, device=sim:0'), ("next", "devlab.hint(move)")),
+        possible=2,
+    )
+
+
+def test_text_is_aligned():
+    """Signs stand under their device's name, points at the right edge."""
+    assert str(left_behind()).splitlines() == [
+        "✗ move: the label stayed behind                    1 of 2",
+        "                                      cpu   sim:0   sim:1",
+        "  every tensor reaches the device      ✓      ✗       ✗",
+        "  nothing is copied twice              ✓      ✓",
+        '  called with   {"x": f32[4,3] cpu}, device=sim:0',
+        "  next          devlab.hint(move)",
+    ]
+
+
+class Reader(html.parser.HTMLParser):
+    """Collects text, and checks that every tag is closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.words, self.attributes = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        """Remember the tag."""
+        self.open.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        """Match it."""
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        """Collect the words."""
+        self.words.append(data)
+
+
+def test_html_says_what_the_text_says():
+    """Every label, sign, device and detail; signs have names for a screen reader; no style sheet."""
+    reader = Reader()
+    reader.feed(left_behind().html())
+    said = " ".join(reader.words)
+    for words in (
+        "the label stayed behind",
+        "1 of 2",
+        "sim:1",
+        "nothing is copied twice",
+        '{"x": f32[4,3] cpu}',
+    ):
+        assert words in said
+    assert reader.open == []
+    assert ("aria-label", "failed") in reader.attributes
+    assert "<style" not in left_behind().html()
+    assert "<script" not in left_behind().html()
+
+
+def test_html_is_escaped():
+    """A learner's text cannot become markup."""
+    result = Result("f", FAILED, "<b>bold</b>", details=(("got", "<img src=x>"),))
+    assert "<b>" not in result.html()
+    assert "<img" not in result.html()
+
+
+def test_properties():
+    """What graders and tests read."""
+    result = left_behind()
+    assert (result.points, result.possible, result.passed) == (1, 2, False)
+    assert result.outcome == "failed"
+    assert [row.passed for row in result.rows] == [False, True]
+    assert repr(result) == "<Result move: failed, 1 of 2>"
+
+
+def test_strict_mode_raises_for_all_but_a_pass(monkeypatch, capsys):
+    """A grader sets DEVLAB_STRICT=1; the message is the verdict."""
+    monkeypatch.setenv("DEVLAB_STRICT", "1")
+
+    def device_of(x):
+        return x.device
+
+    assert devlab.check(device_of).passed
+
+    def device_of(x):
+        return "cpu"
+
+    with pytest.raises(devlab.CheckFailed, match=r"not a torch\.device"):
+        devlab.check(device_of)
+
+    def device_of(x):
+        raise NotImplementedError("your code here")
+
+    with pytest.raises(AssertionError, match="not attempted"):
+        devlab.check(device_of)
+    with pytest.raises(devlab.CheckFailed, match="this is an int"):
+        devlab.check(3)

@@ -1,0 +1,177 @@
+"""The notebooks of the course are what their sources make, and they run."""
+
+import difflib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from factory import kernel, running
+from factory.exercises import BEGIN, END, STUB, rows_of
+from factory.make import NAME, make, orphans, sources, targets
+from factory.reading import read
+from nbclient import NotebookClient
+from nbgrader.nbgraderformat import MetadataValidator
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sources(ROOT)
+EXERCISES = [source for source in SOURCES if source.parent.name == "exercises"]
+NOTEBOOKS = [target for source in SOURCES for target in targets(source)]
+EXECUTED = [target for target in NOTEBOOKS if not target.startswith("exercises/")]
+BLANK = [target for target in NOTEBOOKS if target.startswith("exercises/")]
+
+every_source = pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s.parent.name}/{s.stem}")
+every_exercise_source = pytest.mark.parametrize("source", EXERCISES, ids=lambda s: s.stem)
+every_notebook = pytest.mark.parametrize("target", NOTEBOOKS)
+every_executed = pytest.mark.parametrize("target", EXECUTED)
+every_blank = pytest.mark.parametrize("target", BLANK)
+
+
+def opened(target: str) -> nbformat.NotebookNode:
+    assert (ROOT / target).exists(), f"{target} was never built; run `make notebooks`"
+    return nbformat.read(ROOT / target, as_version=4)
+
+
+def code_cells(target: str) -> list[nbformat.NotebookNode]:
+    return [cell for cell in opened(target).cells if cell.cell_type == "code"]
+
+
+def errors(cell: nbformat.NotebookNode) -> list[str]:
+    return [f"{out.ename}: {out.evalue}" for out in cell.outputs if out.output_type == "error"]
+
+
+@every_source
+def test_the_committed_notebooks_are_what_the_source_makes(source):
+    """A second execution of every cell gives the same bytes, so nobody edited a notebook by hand."""
+    name = source.relative_to(ROOT).as_posix()
+    for target, text in make(source, ROOT).items():
+        path = ROOT / target
+        committed = path.read_text(encoding="utf-8") if path.exists() else ""
+        if committed != text:
+            lines = difflib.unified_diff(
+                committed.splitlines(), text.splitlines(), target, name, n=1, lineterm=""
+            )
+            changes = "\n".join(list(lines)[:40])
+            pytest.fail(
+                f"{target} is not what {name} makes.\n"
+                f"Edit {name}, never the notebook, then run `make notebooks`.\n{changes}",
+                pytrace=False,
+            )
+
+
+def test_no_notebook_outlives_its_source():
+    left = [path.relative_to(ROOT).as_posix() for path in orphans(ROOT)]
+    assert not left, f"no source makes {', '.join(left)}; `make notebooks` removes what has none"
+
+
+@every_executed
+def test_every_code_cell_was_executed(target):
+    """nbval compares nothing in a cell without an execution count, so such a cell would pass unseen."""
+    counts = [cell.execution_count for cell in code_cells(target)]
+    assert counts == list(range(1, len(counts) + 1)), f"{target}: run `make notebooks`"
+
+
+@every_executed
+def test_an_error_is_shown_where_it_is_the_lesson_and_nowhere_else(target):
+    for cell in code_cells(target):
+        meant = "raises-exception" in cell.metadata.get("tags", [])
+        assert bool(errors(cell)) == meant, f"{target}: {errors(cell)} in the cell\n{cell.source}"
+
+
+@every_blank
+def test_exercises_are_handed_out_blank(target):
+    for cell in code_cells(target):
+        assert cell.outputs == []
+        assert cell.execution_count is None
+        assert BEGIN not in cell.source
+        assert END not in cell.source
+        if cell.metadata.get("nbgrader", {}).get("solution"):
+            assert STUB in cell.source, f"{target}: nothing left to do in {cell.id}"
+
+
+@every_exercise_source
+def test_no_line_of_a_solution_is_handed_out(source):
+    blank = {cell.id: cell.source.splitlines() for cell in opened(targets(source)[1]).cells}
+    for cell in read(source, ROOT).cells:
+        if BEGIN in cell.source:
+            solution = cell.source.split(BEGIN)[1].split(END)[0].splitlines()
+            around = cell.source.split(BEGIN)[0] + cell.source.split(END)[1]
+            secret = [line for line in solution if line.strip() and line not in around.splitlines()]
+            assert not set(secret) & set(blank[cell.id])
+
+
+@every_blank
+def test_an_unsolved_exercise_notebook_runs_to_its_end_without_one_traceback(target, tmp_path):
+    """Run All on a notebook that nobody has touched shows "not attempted", nothing red."""
+    notebook = opened(target)
+    client = NotebookClient(
+        notebook, kernel_name="python3", timeout=60, allow_errors=True,
+        resources={"metadata": {"path": str((ROOT / target).parent)}}, extra_arguments=running.QUIET,
+    )  # fmt: skip
+    client.execute(env=kernel.environment(tmp_path))
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert not errors(cell), f"{target}: {cell.source}"
+            red = [out.text for out in cell.outputs if out.get("name") == "stderr"]
+            assert not red, f"{target}: {cell.source}"
+
+
+@every_exercise_source
+def test_the_solutions_pass_their_checks_as_a_plain_script(source, tmp_path):
+    """The source is ordinary Python: no notebook, no IPython, each check strict."""
+    script = f"import runpy; runpy.run_path({str(source)!r}, run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, encoding="utf-8", check=False,
+        env=kernel.environment(tmp_path, strict=True) | {"PYTHONUTF8": "1"}, cwd=ROOT / "exercises",
+    )  # fmt: skip
+    assert done.returncode == 0, f"{source.name}:\n{done.stdout}\n{done.stderr}"
+
+
+@every_exercise_source
+def test_a_source_asks_for_exactly_the_exercises_of_its_lesson(source):
+    """What the lesson's module declares and what the notebook asks for are the same, in the same order."""
+    from devlab.checks import registry
+
+    declared = [exercise.name for exercise in registry.exercises() if exercise.lesson == source.stem]
+    asked = [cell.metadata["exercise"] for cell in read(source, ROOT).cells if "exercise" in cell.metadata]
+    assert asked == declared
+
+
+@every_notebook
+def test_the_saved_kernel_is_python3(target):
+    kernelspec = opened(target).metadata.kernelspec
+    assert kernelspec == {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+
+
+@every_notebook
+def test_nbgrader_reads_the_notebook_and_its_points(target):
+    notebook = opened(target)
+    MetadataValidator().validate_nb(notebook)
+    for cell in notebook.cells:
+        marks = cell.metadata.get("nbgrader", {})
+        if marks.get("grade"):
+            assert marks["points"] == rows_of(marks["grade_id"].removeprefix("check_"))
+
+
+@every_notebook
+def test_a_notebook_holds_nothing_of_the_machine_that_built_it(target):
+    text = (ROOT / target).read_text(encoding="utf-8")
+    assert str(ROOT) not in text
+    assert str(Path.home()) + os.sep not in text
+
+
+@pytest.mark.parametrize("lesson", ["00_start_here", "01_cpu", "05_buffers"])
+def test_a_complete_lesson_has_its_three_notebooks(lesson):
+    for folder in ("notebooks", "solutions", "exercises"):
+        assert (ROOT / folder / f"{lesson}.ipynb").exists()
+
+
+def test_the_folders_hold_only_notebooks_of_the_course():
+    for folder in ("notebooks", "solutions", "exercises"):
+        strays = [path.name for path in (ROOT / folder).glob("*.ipynb") if not NAME.fullmatch(path.stem)]
+        tracked = subprocess.run(
+            ["git", "ls-files", folder], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.split()
+        assert not {f"{folder}/{stray}" for stray in strays} & set(tracked)

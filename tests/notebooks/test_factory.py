@@ -1,0 +1,270 @@
+"""The factory keeps its promises on small sources of its own."""
+
+import json
+import sys
+from pathlib import Path
+
+import build
+import nbformat
+import pytest
+from factory.make import make, sources
+from factory.reading import SourceError, read
+from nbgrader.nbgraderformat import MetadataValidator
+from nbgrader.preprocessors import ClearSolutions, ComputeChecksums, LockCells
+
+LESSON = """\
+# %% [markdown] facts=["B1", "B2"]
+# # A title
+
+# %%
+import os
+
+print(os.environ["DEVLAB_DEVICE"])
+
+# %% tags=["raises-exception"]
+{}["nothing"]
+"""
+
+EXERCISE = '''\
+# %% [markdown]
+# Return the argument.
+
+
+# %% exercise="same"
+def same(x):
+    """Return x."""
+    ### BEGIN SOLUTION
+    return x
+    ### END SOLUTION
+
+
+# %% check="same"
+print("passed" if same(1) == 1 else "failed")
+'''
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A course of one lesson and one exercise."""
+    (tmp_path / "source" / "lessons").mkdir(parents=True)
+    (tmp_path / "source" / "exercises").mkdir()
+    (tmp_path / "source" / "lessons" / "01_one.py").write_text(LESSON, encoding="utf-8")
+    (tmp_path / "source" / "exercises" / "01_one.py").write_text(EXERCISE, encoding="utf-8")
+    return tmp_path
+
+
+def two_points(name: str) -> int:
+    if name != "same":
+        raise LookupError(f"there is no {name}")
+    return 2
+
+
+def lesson(root: Path, text: str) -> Path:
+    path = root / "source" / "lessons" / "01_one.py"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def exercise(root: Path, text: str) -> Path:
+    path = root / "source" / "exercises" / "01_one.py"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def made(root: Path, path: Path) -> list[nbformat.NotebookNode]:
+    return [nbformat.reads(text, as_version=4) for text in make(path, root, two_points).values()]
+
+
+def test_a_lesson_is_executed_on_the_simulated_device_and_keeps_its_facts(root):
+    (notebook,) = made(root, root / "source" / "lessons" / "01_one.py")
+    prose, prints, raises = notebook.cells
+    assert prose.metadata == {"facts": ["B1", "B2"]}
+    assert prints.outputs[0].text == "sim\n"
+    assert raises.outputs[0].ename == "KeyError"
+    assert [cell.get("execution_count") for cell in notebook.cells] == [None, 1, 2]
+
+
+def test_an_exercise_becomes_its_solution_and_its_blank(root):
+    solution, blank = made(root, root / "source" / "exercises" / "01_one.py")
+    assert solution.cells[2].outputs[0].text == "passed\n"
+    assert blank.cells[2].outputs == []
+    assert blank.cells[1].source == (
+        'def same(x):\n    """Return x."""\n    raise NotImplementedError("your code here")'
+    )
+    assert [cell.id for cell in blank.cells[1:]] == ["same", "check_same"]
+    assert [cell.id for cell in blank.cells] == [cell.id for cell in solution.cells]
+    assert blank.cells[1].metadata.nbgrader == {
+        "schema_version": 3, "cell_type": "code", "grade_id": "same",
+        "solution": True, "grade": False, "locked": False, "task": False,
+    }  # fmt: skip
+    assert blank.cells[2].metadata.nbgrader == {
+        "schema_version": 3, "cell_type": "code", "grade_id": "check_same", "points": 2,
+        "solution": False, "grade": True, "locked": True, "task": False,
+    }  # fmt: skip
+
+
+def test_nbgrader_clears_the_solutions_notebook_itself(root):
+    """A teacher's nbgrader takes the solutions as its source and hands out what `exercises/` holds."""
+    solution, blank = made(root, root / "source" / "exercises" / "01_one.py")
+    MetadataValidator().validate_nb(solution)
+    resources = {}
+    for step in (LockCells, ClearSolutions, ComputeChecksums):
+        solution, resources = step().preprocess(solution, resources)
+    assert "return x" not in solution.cells[1].source
+    assert solution.cells[2].metadata.nbgrader.checksum
+    assert [cell.id for cell in solution.cells] == [cell.id for cell in blank.cells]
+
+
+def test_a_rebuild_changes_no_byte(root):
+    build.build(root, points=two_points)
+    before = {path: path.read_bytes() for path in root.glob("*/*.ipynb")}
+    build.build(root, points=two_points, force=True)
+    assert len(before) == 3
+    assert {path: path.read_bytes() for path in root.glob("*/*.ipynb")} == before
+
+
+def test_an_inserted_cell_changes_no_other_cells_id(root):
+    before = read(root / "source" / "lessons" / "01_one.py", root).cells
+    after = read(lesson(root, "# %%\nnew = 1\n\n" + LESSON), root).cells
+    assert [cell.id for cell in after[1:]] == [cell.id for cell in before]
+
+
+def test_equal_cells_have_different_ids(root):
+    cells = read(lesson(root, "# %%\nx = 1\n\n# %%\nx = 1\n"), root).cells
+    assert cells[0].id != cells[1].id
+
+
+def test_only_what_changed_is_built(root, capsys):
+    build.build(root, points=two_points)
+    capsys.readouterr()
+    lesson(root, LESSON + "\n# %%\n1 + 1\n")
+    build.build(root, points=two_points)
+    assert capsys.readouterr().out.splitlines() == [
+        "built       notebooks/01_one.ipynb",
+        "up to date  solutions/01_one.ipynb",
+        "up to date  exercises/01_one.ipynb",
+    ]
+
+
+def test_a_notebook_changed_by_hand_or_missing_is_built_again(root):
+    build.build(root, points=two_points)
+    blank, shown = root / "exercises" / "01_one.ipynb", root / "notebooks" / "01_one.ipynb"
+    before = blank.read_bytes(), shown.read_bytes()
+    blank.write_text("{}", encoding="utf-8")
+    shown.unlink()
+    build.build(root, points=two_points)
+    assert (blank.read_bytes(), shown.read_bytes()) == before
+
+
+def test_a_change_of_the_package_builds_everything_again(root, capsys):
+    build.build(root, points=two_points, only="01")
+    (root / "src" / "devlab").mkdir(parents=True)
+    (root / "src" / "devlab" / "new.py").touch()
+    capsys.readouterr()
+    build.build(root, points=two_points)
+    assert "up to date" not in capsys.readouterr().out
+
+
+def test_a_damaged_memory_costs_a_rebuild_and_no_more(root, capsys):
+    (root / "build").mkdir()
+    (root / "build" / "notebooks.json").write_text("{", encoding="utf-8")
+    assert build.build(root, points=two_points) == 0
+    assert json.loads((root / "build" / "notebooks.json").read_text(encoding="utf-8"))
+
+
+def test_only_the_asked_lesson_is_looked_at(root, capsys):
+    build.build(root, points=two_points, only="02")
+    assert capsys.readouterr().out == ""
+
+
+def test_a_notebook_without_source_is_removed_and_a_learners_own_is_not(root, capsys):
+    for name in ("02_gone.ipynb", "my notes.ipynb"):
+        (root / "exercises").mkdir(exist_ok=True)
+        (root / "exercises" / name).touch()
+    build.build(root, points=two_points, only="none")
+    assert [path.name for path in root.glob("exercises/*")] == ["my notes.ipynb"]
+    assert "removed     exercises/02_gone.ipynb" in capsys.readouterr().out
+
+
+def test_a_measurement_is_kept_while_its_cell_stays(root):
+    measured = '# %% tags=["nbval-ignore-output"]\nimport time\n\ntime.perf_counter_ns()\n'
+    lesson(root, measured)
+    build.build(root, points=two_points)
+    before = (root / "notebooks" / "01_one.ipynb").read_bytes()
+    build.build(root, points=two_points, force=True)
+    assert (root / "notebooks" / "01_one.ipynb").read_bytes() == before
+
+
+def test_a_failing_cell_names_its_line_and_leaves_the_old_notebook(root, capsys):
+    build.build(root, points=two_points)
+    before = (root / "notebooks" / "01_one.ipynb").read_bytes()
+    lesson(root, "# %%\nx = 1\n\n# %%\ny = 0\n# a comment\nx / y\n")
+    assert build.build(root, points=two_points) == 1
+    said = capsys.readouterr().err
+    assert "source/lessons/01_one.py:7: this cell raised ZeroDivisionError: division by zero" in said
+    assert 'tags=["raises-exception"]' in said
+    assert (root / "notebooks" / "01_one.ipynb").read_bytes() == before
+
+
+def test_a_saved_traceback_shows_the_notebooks_own_frames_alone(root):
+    text = '# %% tags=["raises-exception"]\nimport json\n\njson.loads("{")\n'
+    (notebook,) = made(root, lesson(root, text))
+    traceback = "\n".join(notebook.cells[0].outputs[0].traceback)
+    assert "json.loads" in traceback
+    assert str(Path(sys.base_prefix)) not in traceback
+    assert "decoder.py" not in traceback
+
+
+REFUSED_LESSONS = {
+    "x = 1\n": "01_one.py:1: no cell found",
+    "import os\n\n# %%\nx = 1\n": "begin the file with a cell",
+    '# %%\nx = """\n# %%\n"""\n': "begin no line inside a string with `# %%`",
+    '# %% fact=["B1"]\nx = 1\n': "01_one.py:1: the header has `fact`, which means nothing here; known: facts,",
+    '# %% facts="B1"\nx = 1\n': 'write facts as a list of words: facts=["…", "…"]',
+    "# %%\n\n# %%\nx = 1\n": "01_one.py:1: this cell is empty",
+    '# %% exercise="same"\nx = 1\n': "put exercises into source/exercises",
+    '# %%\nx = 1\n\n# %% tags=["raises-exception"]\nx\n': "01_one.py:4: tagged raises-exception, but nothing",
+    '# %%\nimport sys\n\nprint("oh", file=sys.stderr)\n': "writes to stderr",
+    "# %%\nobject()\n": "shows an address (0x",
+    "# %%\nimport sys\n\nprint(sys.prefix + '/bin')\n": "shows a folder of this machine",
+    "# %%\nimport os\n\nos._exit(1)\n": "01_one.py:1: the kernel died in this cell",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED_LESSONS.items(), ids=REFUSED_LESSONS.values())
+def test_a_lesson_that_cannot_be_made_says_why(root, text, message):
+    with pytest.raises(SourceError) as refusal:
+        make(lesson(root, text), root, two_points)
+    assert message in str(refusal.value)
+    assert str(refusal.value).startswith("source/lessons/01_one.py:")
+
+
+CHECK = '\n\n# %% check="same"\nprint("passed" if same(1) == 1 else "failed")\n'
+REFUSED_EXERCISES = {
+    EXERCISE.replace(
+        CHECK, "\n"
+    ): '01_one.py:5: same is never judged; add a cell `# %% check="same"` below it',
+    EXERCISE.replace("### BEGIN SOLUTION", "# here"): "same has no solution to clear",
+    EXERCISE + "\n" + EXERCISE: "01_one.py:20: a second cell with exercise='same'",
+    EXERCISE
+    + '\n\n# %% check="sane"\n1\n': "01_one.py:17: this cell checks sane, but no cell in this file has "
+    '`exercise="sane"` (did you mean same?)',
+    EXERCISE.replace("same", "other"): "01_one.py:13: ask src/devlab/lessons: there is no other",
+    EXERCISE + "\n\n# %%\n### BEGIN SOLUTION\n### END SOLUTION\n": "a solution outside an exercise",
+    CHECK + "\n\n" + EXERCISE.replace(CHECK, ""): "same is judged before it is written",
+    EXERCISE.replace('exercise="same"', "exercise=1"): "write exercise as the name of a function or class",
+    EXERCISE.replace("[markdown]", '[markdown] check="same"'): "`check` belongs on a code cell",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED_EXERCISES.items(), ids=REFUSED_EXERCISES.values())
+def test_an_exercise_that_cannot_be_made_says_why(root, text, message):
+    with pytest.raises(SourceError) as refusal:
+        make(exercise(root, text), root, two_points)
+    assert message in str(refusal.value)
+
+
+def test_a_source_with_a_name_out_of_order_is_refused(root):
+    (root / "source" / "lessons" / "Notes.py").touch()
+    with pytest.raises(SourceError, match="name it NN_name.py"):
+        sources(root)
