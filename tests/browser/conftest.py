@@ -1,0 +1,47 @@
+"""One server and one page for the whole suite; each test opens its notebooks anew."""
+
+import os
+
+import pytest
+from lab import FLAGS, Server, installed_browser
+from playwright.sync_api import Error, sync_playwright
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """Start JupyterLab on a copy of the course."""
+    server = Server(tmp_path_factory.mktemp("lab"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Start the browser; without one, these tests are skipped, but never in CI."""
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(executable_path=installed_browser(), args=FLAGS)
+        except Error as error:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(f"no Chromium or Chrome that starts here: {str(error).splitlines()[0]}")
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def page(server, browser):
+    """Open JupyterLab once."""
+    page = browser.new_page(viewport={"width": 1280, "height": 1600})
+    page.goto(f"{server.address}/lab")
+    page.wait_for_function("() => window.jupyterapp?.restored && window.jupyterapp.shell", timeout=90_000)
+    page.evaluate("() => window.jupyterapp.restored.then(() => true)")
+    return page
+
+
+@pytest.fixture(autouse=True)
+def fresh(server, page):
+    """Leave nothing open and no kernel running for the next test."""
+    yield
+    page.evaluate("() => window.jupyterapp.commands.execute('application:close-all')")
+    server.shut_kernels_down()

@@ -1,0 +1,191 @@
+"""A JupyterLab of our own and a real browser in front of it."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+ROOT = Path(__file__).resolve().parents[2]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+SETTINGS = {
+    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
+    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
+}
+
+
+def installed_browser() -> str | None:
+    """Return the path of a Chromium or Chrome of this machine; None leaves the choice to playwright."""
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+class Server:
+    """A JupyterLab server on a copy of the course, with its own settings, progress and kernels."""
+
+    def __init__(self, folder: Path):
+        self.course = folder / "course"
+        for name in ("notebooks", "exercises", "solutions"):
+            shutil.copytree(ROOT / name, self.course / name)
+        config = folder / "config"
+        (config / "labconfig").mkdir(parents=True)
+        (config / "labconfig" / "default_setting_overrides.json").write_text(json.dumps(SETTINGS))
+        self.progress = folder / "progress.jsonl"
+        environment = os.environ | {
+            "JUPYTER_CONFIG_DIR": str(config),
+            "JUPYTER_DATA_DIR": str(folder / "data"),
+            "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
+            "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
+            "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+            "IPYTHONDIR": str(folder / "ipython"),
+            "DEVLAB_PROGRESS": str(self.progress),
+            "DEVLAB_DEVICE": "sim",
+        }
+        command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--expose-app-in-browser",
+                   "--allow-root", "--ServerApp.port=0", "--IdentityProvider.token=",
+                   "--ServerApp.disable_check_xsrf=True", f"--ServerApp.root_dir={self.course}"]  # fmt: skip
+        self.log = folder / "server.log"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        self.address = self._wait_for_address()
+
+    def _wait_for_address(self) -> str:
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline:
+            found = re.search(r"http://(?:localhost|127\.0\.0\.1):(\d+)/lab", self.log.read_text())
+            if found:
+                return f"http://127.0.0.1:{found.group(1)}"
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.2)
+        raise RuntimeError(f"JupyterLab did not start:\n{self.log.read_text()[-2000:]}")
+
+    def shut_kernels_down(self) -> None:
+        """End every kernel, so that a notebook opened again does not find its old one."""
+        with urllib.request.urlopen(f"{self.address}/api/sessions") as answer:
+            sessions = json.load(answer)
+        for session in sessions:
+            request = urllib.request.Request(f"{self.address}/api/sessions/{session['id']}", method="DELETE")
+            urllib.request.urlopen(request).close()
+
+    def stop(self) -> None:
+        """End the server and its kernels."""
+        self.shut_kernels_down()
+        self.process.terminate()
+        self.process.wait(30)
+
+
+class Notebook:
+    """One notebook, open in the page: cells found by what they say, used as a learner uses them."""
+
+    def __init__(self, page: Page, path: str):
+        self.page = page
+        self.path = path
+        page.evaluate("path => window.jupyterapp.commands.execute('docmanager:open', {path})", path)
+        self.panel = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+        expect(self.panel).to_be_visible(timeout=30_000)
+        page.wait_for_function(
+            """path => {
+                const widget = window.jupyterapp.shell.currentWidget;
+                return widget?.context?.path === path && widget.context.isReady
+                    && widget.sessionContext.session?.kernel?.status === 'idle';
+            }""",
+            arg=path,
+            timeout=60_000,
+        )
+
+    def use_theme(self, theme: str) -> None:
+        """Switch JupyterLab to a theme and wait until it is on."""
+        self.page.evaluate(
+            "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme
+        )
+        self.page.wait_for_function("theme => document.body.dataset.jpThemeName === theme", arg=theme)
+
+    def cell(self, code: str):
+        """Return the code cell that contains a piece of code."""
+        return self.panel.locator(".jp-CodeCell").filter(
+            has=self.page.locator(".jp-InputArea", has_text=code)
+        ).first  # fmt: skip
+
+    def output(self, code: str):
+        """Return the output area of the code cell that contains a piece of code."""
+        return self.cell(code).locator(".jp-OutputArea-output").first
+
+    def counts(self) -> list[int | None]:
+        """Return the execution count of each code cell."""
+        return self.page.evaluate(
+            """() => [...window.jupyterapp.shell.currentWidget.model.cells]
+                .filter(cell => cell.type === 'code').map(cell => cell.executionCount)"""
+        )
+
+    def run_all(self) -> None:
+        """Run every cell and wait until each has run."""
+        self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        self.wait_until_idle()
+        assert None not in self.counts()
+
+    def run(self, code: str) -> None:
+        """Click into a cell and press Shift+Enter."""
+        before = max((count or 0 for count in self.counts()), default=0)
+        self.cell(code).locator(".cm-content").click()
+        self.page.keyboard.press("Shift+Enter")
+        self.page.wait_for_function(
+            """before => Math.max(...[...window.jupyterapp.shell.currentWidget.model.cells]
+                .filter(cell => cell.type === 'code').map(cell => cell.executionCount ?? 0)) > before""",
+            arg=before,
+            timeout=60_000,
+        )
+        self.wait_until_idle()
+
+    def write(self, code: str, new: str) -> None:
+        """Replace the text of the cell that contains `code`, as by pasting over it."""
+        self.cell(code).locator(".cm-content").click()
+        self.page.keyboard.press("Control+A")
+        self.page.keyboard.insert_text(new)
+
+    def add_below(self, code: str, new: str) -> None:
+        """Add a cell below the one that contains `code` and write into it."""
+        self.cell(code).locator(".cm-content").click()
+        self.page.keyboard.press("Escape")
+        self.page.keyboard.press("b")
+        self.page.keyboard.press("Enter")
+        self.page.keyboard.insert_text(new)
+
+    def restart(self) -> None:
+        """Restart the kernel and wait for the new one."""
+        self.page.evaluate(
+            "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
+        )
+        self.wait_until_idle()
+
+    def wait_until_idle(self) -> None:
+        """Wait until no cell is waiting or running and the kernel is idle."""
+        self.page.wait_for_function(
+            """() => {
+                const widget = window.jupyterapp.shell.currentWidget;
+                const busy = [...widget.content.widgets].some(
+                    cell => cell.node.querySelector('.jp-InputPrompt')?.textContent.includes('*'));
+                return !busy && widget.sessionContext.session?.kernel?.status === 'idle';
+            }""",
+            timeout=90_000,
+        )
+
+    def errors(self) -> list[str]:
+        """Return everything red: tracebacks and standard error."""
+        kinds = ("error", "stderr")
+        red = ", ".join(f'[data-mime-type="application/vnd.jupyter.{kind}"]' for kind in kinds)
+        return self.panel.locator(red).all_inner_texts()

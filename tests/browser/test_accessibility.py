@@ -1,0 +1,57 @@
+"""axe finds nothing in our own HTML, in either theme; a planted fault proves that it looks."""
+
+import pytest
+from axe_core_python.base import AXE_SCRIPT
+from lab import Notebook
+from playwright.sync_api import expect
+
+# Every kind of panel, shown by one cell.
+PANELS = """import devlab
+from devlab.checks.result import Outcome, Result, RowResult
+from devlab.panel import Note
+for outcome in Outcome:
+    rows = (RowResult("the label moves too", {"cpu": Outcome.PASSED, "sim:0": outcome, "sim:1": None}),)
+    details = (("called with", "move(x=f32[2] cpu)"), ("next", "devlab.hint(move)"))
+    Result("move", outcome, "the headline", rows, details, 1).show()
+devlab.progress()
+devlab.devices()
+devlab.hint("device_of")
+devlab.solution("device_of", give_up=True)
+"""
+FAULT = """from IPython.display import HTML, display
+display(HTML('<p style="color:#999;background:#aaa">faint</p>'))
+"""
+OURS = ".jp-OutputArea-output .jp-RenderedHTMLCommon"
+
+
+def violations(page) -> list[str]:
+    """Return what axe says of the HTML outputs; inside JupyterLab it looks only at what has a size."""
+    page.add_style_tag(content="body{min-height:100vh}")
+    page.evaluate(AXE_SCRIPT)
+    found = page.evaluate("selector => axe.run({include: [[selector]]}, {resultTypes: ['violations']})", OURS)
+    return [
+        f"{violation['id']}: {node['html'][:160]} {node['failureSummary'][:200]}"
+        for violation in found["violations"]
+        for node in violation["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_panels_have_no_violations(page, theme):
+    """Verdicts of every outcome, progress, devices, hints and solutions, in light and in dark."""
+    notebook = Notebook(page, "exercises/00_start_here.ipynb")
+    notebook.use_theme(theme)
+    notebook.write("devlab.start()", PANELS)
+    notebook.run("from devlab.panel")
+    outputs = notebook.cell("from devlab.panel").locator(".jp-RenderedHTMLCommon")
+    expect(outputs).to_have_count(9)
+    outputs.first.scroll_into_view_if_needed()
+    assert violations(page) == []
+
+    notebook.write("def device_of", FAULT)
+    notebook.run("faint")
+    notebook.cell("faint").locator(".jp-RenderedHTMLCommon").scroll_into_view_if_needed()
+    assert any("color-contrast" in violation for violation in violations(page))
+    page.evaluate(
+        "() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})"
+    )
