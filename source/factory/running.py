@@ -15,6 +15,7 @@ from factory.reading import Source, SourceError
 
 SECONDS_A_CELL = 120
 MEASURED = "nbval-ignore-output"
+QUIET = ["--IPKernelApp.log_level=ERROR"]  # a kernel need not warn of eavesdroppers here
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}")
@@ -58,7 +59,7 @@ def _execute(source: Source, notebook: NotebookNode, folder: Path, strict: bool)
         store_widget_state=False,
         resources={"metadata": {"path": str(folder)}},
         on_cell_start=remember,
-        extra_arguments=["--IPKernelApp.log_level=ERROR"],  # no warning of eavesdroppers
+        extra_arguments=QUIET,
     )
     with tempfile.TemporaryDirectory() as scratch:
         try:

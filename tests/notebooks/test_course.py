@@ -8,12 +8,13 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
+from nbgrader.nbgraderformat import MetadataValidator
+
 from factory import kernel, running
 from factory.exercises import BEGIN, END, STUB, rows_of
 from factory.make import NAME, make, orphans, sources, targets
 from factory.reading import read
-from nbclient import NotebookClient
-from nbgrader.nbgraderformat import MetadataValidator
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sources(ROOT)
@@ -30,15 +31,18 @@ every_blank = pytest.mark.parametrize("target", BLANK)
 
 
 def opened(target: str) -> nbformat.NotebookNode:
+    """Read a notebook of the course."""
     assert (ROOT / target).exists(), f"{target} was never built; run `make notebooks`"
     return nbformat.read(ROOT / target, as_version=4)
 
 
 def code_cells(target: str) -> list[nbformat.NotebookNode]:
+    """List a notebook's code cells."""
     return [cell for cell in opened(target).cells if cell.cell_type == "code"]
 
 
 def errors(cell: nbformat.NotebookNode) -> list[str]:
+    """List the errors that a cell shows."""
     return [f"{out.ename}: {out.evalue}" for out in cell.outputs if out.output_type == "error"]
 
 
@@ -62,6 +66,7 @@ def test_the_committed_notebooks_are_what_the_source_makes(source):
 
 
 def test_no_notebook_outlives_its_source():
+    """Whatever lies in the three folders is made from something."""
     left = [path.relative_to(ROOT).as_posix() for path in orphans(ROOT)]
     assert not left, f"no source makes {', '.join(left)}; `make notebooks` removes what has none"
 
@@ -75,6 +80,7 @@ def test_every_code_cell_was_executed(target):
 
 @every_executed
 def test_an_error_is_shown_where_it_is_the_lesson_and_nowhere_else(target):
+    """nbval permits an error in a cell tagged raises-exception; the course demands it."""
     for cell in code_cells(target):
         meant = "raises-exception" in cell.metadata.get("tags", [])
         assert bool(errors(cell)) == meant, f"{target}: {errors(cell)} in the cell\n{cell.source}"
@@ -82,6 +88,7 @@ def test_an_error_is_shown_where_it_is_the_lesson_and_nowhere_else(target):
 
 @every_blank
 def test_exercises_are_handed_out_blank(target):
+    """A learner gets stubs: no output, no marker, and something left to do."""
     for cell in code_cells(target):
         assert cell.outputs == []
         assert cell.execution_count is None
@@ -93,6 +100,7 @@ def test_exercises_are_handed_out_blank(target):
 
 @every_exercise_source
 def test_no_line_of_a_solution_is_handed_out(source):
+    """Not one line between the markers reaches the learner."""
     blank = {cell.id: cell.source.splitlines() for cell in opened(targets(source)[1]).cells}
     for cell in read(source, ROOT).cells:
         if BEGIN in cell.source:
@@ -141,12 +149,14 @@ def test_a_source_asks_for_exactly_the_exercises_of_its_lesson(source):
 
 @every_notebook
 def test_the_saved_kernel_is_python3(target):
+    """The kernel's name is the one that every Jupyter has."""
     kernelspec = opened(target).metadata.kernelspec
     assert kernelspec == {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
 @every_notebook
 def test_nbgrader_reads_the_notebook_and_its_points(target):
+    """nbgrader accepts the metadata, and an exercise is worth a point a row."""
     notebook = opened(target)
     MetadataValidator().validate_nb(notebook)
     for cell in notebook.cells:
@@ -157,6 +167,7 @@ def test_nbgrader_reads_the_notebook_and_its_points(target):
 
 @every_notebook
 def test_a_notebook_holds_nothing_of_the_machine_that_built_it(target):
+    """No path of the checkout or of a home folder is saved."""
     text = (ROOT / target).read_text(encoding="utf-8")
     assert str(ROOT) not in text
     assert str(Path.home()) + os.sep not in text
@@ -164,11 +175,13 @@ def test_a_notebook_holds_nothing_of_the_machine_that_built_it(target):
 
 @pytest.mark.parametrize("lesson", ["00_start_here", "01_cpu", "05_buffers"])
 def test_a_complete_lesson_has_its_three_notebooks(lesson):
+    """The lessons that the course opens with are there."""
     for folder in ("notebooks", "solutions", "exercises"):
         assert (ROOT / folder / f"{lesson}.ipynb").exists()
 
 
 def test_the_folders_hold_only_notebooks_of_the_course():
+    """No notebook of another name is committed into the three folders."""
     for folder in ("notebooks", "solutions", "exercises"):
         strays = [path.name for path in (ROOT / folder).glob("*.ipynb") if not NAME.fullmatch(path.stem)]
         tracked = subprocess.run(

@@ -1,0 +1,15 @@
+"""Runs nbval's notebooks in the world that `make notebooks` built them in."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from factory import kernel
+
+
+def pytest_configure(config):
+    """Before nbval starts a kernel: no GPU, and nobody's own progress within reach."""
+    if config.option.nbval:
+        scratch = tempfile.TemporaryDirectory()
+        config.add_cleanup(scratch.cleanup)
+        os.environ.update(kernel.environment(Path(scratch.name)))
