@@ -1,0 +1,56 @@
+# make lab opens the course, make test proves it. Both create .venv by themselves, from exact pins.
+
+PYTHON ?= python3
+JOBS ?= 2
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help lab test lint notebooks benchmarks clean
+
+help: ## say what make can do
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' Makefile
+
+lab: .venv/lab ## open the course in JupyterLab (no display: print its address and serve)
+	@$(BIN)/jupyter lab $(JUPYTER) notebooks/00_start_here.ipynb
+
+test: .venv/test lint ## pass every test: style, the package, the notebooks, a browser
+	@browser="$$($(BIN)/python .ci/browser.py)" || exit 1; status=0; \
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --nbval --nbval-cell-timeout=60 notebooks solutions || status=1; \
+	DEVLAB_BROWSER="$$browser" $(BIN)/pytest -n $(JOBS) || status=1; \
+	exit $$status
+
+lint: .venv/test ## check style alone
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+notebooks: .venv/test ## rebuild the notebooks whose source changed
+	@$(BIN)/python source/build.py
+
+benchmarks: .venv/test ## measure what the course promises about speed
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+clean: ## remove what was built and cached; .venv stays (rm -r .venv to start anew)
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis test-results
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+# The environment: a stamp for each set of packages, older than neither the package's needs nor the pins.
+.venv/lab: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install -c constraints.txt -e ".[lab]" --quiet
+	@touch $@
+
+.venv/test: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install -c constraints.txt -e ".[test]" --quiet
+	@touch $@ .venv/lab
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "No $(PYTHON) found. Install Python 3.11 or later, or name yours: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "$$($(PYTHON) -V) is too old: devlab needs 3.11 or later. Name another: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	{ echo "$(PYTHON) cannot make environments. On Debian: apt install python3-venv"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+# Without a display JupyterLab prints its address and keeps serving; root must say that it means it.
+HEADLESS := $(or $(CI),$(SSH_CONNECTION),$(if $(filter Linux,$(shell uname -s)),$(if $(DISPLAY)$(WAYLAND_DISPLAY),,yes)))
+JUPYTER := $(if $(HEADLESS),--no-browser) $(if $(filter 0,$(shell id -u)),--allow-root)
