@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Written so that this file does not find itself.
 FORBIDDEN = {
     "a path of one machine": r"(?<![\w.}~<>-])/(home|work|tmp|root|Users|opt|mnt)/\w",
-    "a registry": r"pypi\.org|pythonhosted\.org|anaconda\.org|npmjs\.|--(extra-)?index-url|--find-links",
+    "a registry": r"pypi\.org|pythonhosted\.org|anaconda\.org|npmjs\.|--(extra-)?index-ur[l]|--find-link[s]",
     "a download address": r"download\.pytorch\.org|https?://\S+\.(whl|zip|exe|deb|tar\.\w+)\b",
     "unfinished business": r"\b(TOD[O]|FIXM[E]|XX[X]|HAC[K])\b",
 }
