@@ -1,0 +1,165 @@
+"""The module `torch.sim`: what `torch.cuda` is to an NVIDIA GPU, for the simulated accelerator.
+
+The names and their meaning are those of `torch.cuda`.
+"""
+
+import torch
+
+from devlab.sim import generators, placement
+from devlab.sim.placement import device_count
+
+__all__ = [
+    "current_device",
+    "default_generators",
+    "device",
+    "device_count",
+    "get_device_capability",
+    "get_device_name",
+    "get_rng_state",
+    "get_rng_state_all",
+    "init",
+    "initial_seed",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "seed",
+    "seed_all",
+    "set_device",
+    "set_rng_state",
+    "set_rng_state_all",
+    "synchronize",
+]
+
+
+def is_available() -> bool:
+    """Return True: a simulated device is always there."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Return True: there is nothing to start."""
+    return True
+
+
+def init() -> None:
+    """Do nothing: there is nothing to start."""
+
+
+def _is_in_bad_fork() -> bool:
+    return False
+
+
+def current_device() -> int:
+    """Return the index of the current device."""
+    return placement.current()
+
+
+def set_device(device) -> None:
+    """Make `device` the current one, which a bare `"sim"` means."""
+    placement.set_current(placement.index_of(device))
+
+
+class device:
+    """A block in which another device is the current one."""
+
+    def __init__(self, device):
+        """Remember which device to make current."""
+        self.idx = placement.index_of(device)
+
+    def __enter__(self):
+        """Make it current."""
+        self._before = placement.current()
+        placement.set_current(self.idx)
+        return self
+
+    def __exit__(self, *error):
+        """Make the earlier one current again."""
+        placement.set_current(self._before)
+
+
+def get_device_name(device=None) -> str:
+    """Return the device's name, which says that it is simulated."""
+    return f"simulated accelerator {placement.index_of(device)}"
+
+
+def get_device_capability(device=None) -> tuple[int, int]:
+    """Return (0, 0): no kernel was ever compiled for it."""
+    placement.index_of(device)
+    return (0, 0)
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Return True."""
+    return True
+
+
+def synchronize(device=None) -> None:
+    """Wait for all work on the device."""
+    placement.index_of(device)
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    """Return the types that `torch.autocast("sim")` may compute in."""
+    return [torch.float16, torch.bfloat16, torch.float32]
+
+
+class _Generators:
+    """The default generators as a sequence, made when first asked for."""
+
+    def __getitem__(self, index):
+        return generators.defaults()[index]
+
+    def __len__(self):
+        return placement.COUNT
+
+
+default_generators = _Generators()
+
+
+def manual_seed(seed: int) -> None:
+    """Seed the current device's generator."""
+    generators.defaults()[placement.current()].manual_seed(int(seed))
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seed every device's generator."""
+    for generator in generators.defaults():
+        generator.manual_seed(int(seed))
+
+
+def seed() -> None:
+    """Seed the current device's generator from the system's entropy."""
+    generators.defaults()[placement.current()].seed()
+
+
+def seed_all() -> None:
+    """Seed every device's generator alike, from the system's entropy."""
+    manual_seed_all(generators.defaults()[0].seed())
+
+
+def initial_seed() -> int:
+    """Return the seed of the current device's generator."""
+    return generators.defaults()[placement.current()].initial_seed()
+
+
+def get_rng_state(device="sim") -> torch.Tensor:
+    """Return the state of a device's generator, a CPU tensor of bytes."""
+    return generators.defaults()[placement.index_of(device)].get_state()
+
+
+def set_rng_state(new_state: torch.Tensor, device="sim") -> None:
+    """Set the state of a device's generator."""
+    generators.defaults()[placement.index_of(device)].set_state(new_state)
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    """Return the state of every device's generator."""
+    return [generator.get_state() for generator in generators.defaults()]
+
+
+def set_rng_state_all(new_states) -> None:
+    """Set the state of every device's generator."""
+    for generator, state in zip(generators.defaults(), new_states, strict=True):
+        generator.set_state(state)

@@ -1,0 +1,96 @@
+"""Random numbers on a simulated device: a generator of its own, as every real accelerator has."""
+
+import weakref
+
+import torch
+
+from devlab.sim import placement, private
+
+# The same seed gives other numbers on a GPU than on the CPU; so it does here.
+_SALT = 0x51D0
+
+
+# PyTorch hands a kernel the same generator under another Python object: its address tells whose it is.
+_known: "weakref.WeakValueDictionary[int, Generator]" = weakref.WeakValueDictionary()
+
+
+class Generator(private.GeneratorBase or object):
+    """A `torch.Generator` of a simulated device."""
+
+    def __new__(cls, index: int):
+        """Make the generator of `sim:index`."""
+        generator = super().__new__(cls)
+        generator.index = index
+        _known[generator._cdata] = generator
+        return generator
+
+    def __init__(self, index: int):
+        """Seed it as a new generator is seeded on a GPU: always alike."""
+        self.manual_seed(0)
+
+    @property
+    def device(self) -> torch.device:
+        """The simulated device that it serves."""
+        return placement.device_of(self.index)
+
+    def manual_seed(self, seed: int):
+        """Set the seed and return the generator."""
+        self._seed = seed
+        super().manual_seed((seed ^ _SALT) & 0xFFFF_FFFF_FFFF_FFFF)
+        return self
+
+    def initial_seed(self) -> int:
+        """Return the seed last set."""
+        return self._seed
+
+    def seed(self) -> int:
+        """Set a seed from the system's entropy and return it."""
+        seed = super().seed()
+        self.manual_seed(seed)
+        return seed
+
+
+_defaults: list[Generator] = []
+
+
+def defaults() -> list[Generator]:
+    """Return each simulated device's default generator."""
+    if not _defaults:
+        _defaults.extend(Generator(index) for index in range(placement.COUNT))
+    return _defaults
+
+
+def of(generator: torch.Generator | None, index: int) -> torch.Generator:
+    """Return the generator to draw from on `sim:index`: the one given, or the device's own.
+
+    Raises:
+        RuntimeError: when the one given belongs to another kind of device, in PyTorch's wording.
+    """
+    if generator is None:
+        return defaults()[index]
+    if generator._cdata not in _known:
+        raise RuntimeError(
+            f"Expected a '{placement.NAME}' device type for generator but found '{generator.device.type}'"
+        )
+    return generator
+
+
+class drawing_from:
+    """A block in which the CPU's operators draw from a simulated device's default generator.
+
+    It serves the operators that take no generator, dropout among them.
+    """
+
+    def __init__(self, index: int):
+        """Remember whose numbers to draw."""
+        self._generator = defaults()[index]
+
+    def __enter__(self):
+        """Put the device's state in the place of the CPU's."""
+        self._kept = torch.default_generator.get_state()
+        torch.default_generator.set_state(self._generator.get_state())
+
+    def __exit__(self, *error):
+        """Take the advanced state away again, and give the CPU back its own."""
+        self._generator.set_state(torch.default_generator.get_state())
+        torch.default_generator.set_state(self._kept)

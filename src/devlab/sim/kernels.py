@@ -1,0 +1,127 @@
+"""The operators that do not simply compute: making memory, pointing at it, moving it, reading it."""
+
+import torch
+
+from devlab.sim import events, placement, private
+from devlab.sim.dispatch import overload
+from devlab.sim.storage import on_device, on_host, resize, set_storage
+
+# A view's kernel for the CPU only builds another tensor over the same storage, wherever that is.
+VIEWS = ("as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex")
+
+
+def view(name: str):
+    """Return the kernel of a view operator: PyTorch's own, which touches no element."""
+    call, key = overload(f"aten::{name}")._op_dk, private.CPU_KEY
+
+    def kernel(*args, **kwargs):
+        return call(key, *args, **kwargs)
+
+    return kernel
+
+
+def empty(size, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
+    """Return uninitialized memory on a simulated device."""
+    host = torch.empty(
+        size, dtype=dtype, device="cpu", memory_format=memory_format or torch.contiguous_format
+    )
+    return on_device(host, placement.index_of(device))
+
+
+def empty_strided(size, stride, dtype=None, layout=None, device=None, pin_memory=None):
+    """Return uninitialized memory on a simulated device, with the given strides."""
+    host = torch.empty_strided(size, stride, dtype=dtype, device="cpu")
+    return on_device(host, placement.index_of(device))
+
+
+def zero_tensor(size, dtype=None, layout=None, device=None, pin_memory=None):
+    """Return zeros where PyTorch would keep a tensor without storage."""
+    return on_device(torch.zeros(size, dtype=dtype, device="cpu"), placement.index_of(device))
+
+
+def resize_(tensor, size, memory_format=None):
+    """Give a tensor another size, in place."""
+    like = torch.empty(size, dtype=tensor.dtype, device="meta")
+    if memory_format is not None:
+        like = like.contiguous(memory_format=memory_format)
+    return resize(tensor, like.size(), like.stride())
+
+
+def set_(tensor):
+    """Leave a tensor without elements."""
+    fresh = on_device(torch.empty(0, dtype=tensor.dtype, device="cpu"), tensor.get_device())
+    return set_storage(tensor, fresh.untyped_storage(), 0, (0,), (1,))
+
+
+def set_to_storage(tensor, source):
+    """Point a tensor at a whole storage."""
+    count = source.nbytes() // tensor.element_size()
+    return set_storage(tensor, source, 0, (count,), (1,))
+
+
+def set_to_part(tensor, source, offset, size, stride=()):
+    """Point a tensor at part of a storage."""
+    stride = stride or torch.empty(size, device="meta").stride()
+    return set_storage(tensor, source, offset, size, stride)
+
+
+def set_to_tensor(tensor, source):
+    """Make a tensor another name of `source`."""
+    if source.device != tensor.device:
+        raise RuntimeError(
+            f"Attempted to set the storage of a tensor on device {tensor.device} to a storage on different "
+            f"device {source.device}.  This is no longer allowed; the devices must match."
+        )
+    storage = source.untyped_storage()
+    return set_storage(tensor, storage, source.storage_offset(), source.size(), source.stride())
+
+
+def copy_(target, source, non_blocking=False):
+    """Copy the elements of `source` into `target`, across devices where they differ."""
+    goal = on_host(target) if target.get_device() >= 0 else target
+    start = on_host(source) if source.get_device() >= 0 else source
+    goal.copy_(start)
+    if events.observers:
+        if source.device == target.device:
+            events.tell(events.Launch(target.get_device(), "aten::copy_"))
+        else:
+            moved = source.numel() * target.element_size()
+            events.tell(
+                events.Transfer(str(source.device), str(target.device), moved, False, not non_blocking)
+            )
+    return target
+
+
+def copy_from(source, target, non_blocking=False):
+    """Copy, as the older entry point spells it."""
+    return copy_(target, source, non_blocking)
+
+
+def copy_from_and_resize(source, target):
+    """Copy into a target of any size."""
+    if target.shape != source.shape:
+        target.resize_(source.shape)
+    return copy_(target, source)
+
+
+def item(tensor):
+    """Return a tensor's one element to Python, which waits for the device."""
+    if events.observers:
+        events.tell(events.Synchronization(tensor.get_device(), "item"))
+    return on_host(tensor).item()
+
+
+SPECIAL = {
+    "empty.memory_format": empty,
+    "empty_strided": empty_strided,
+    "_efficientzerotensor": zero_tensor,
+    "resize_": resize_,
+    "set_": set_,
+    "set_.source_Storage": set_to_storage,
+    "set_.source_Storage_storage_offset": set_to_part,
+    "set_.source_Tensor": set_to_tensor,
+    "copy_": copy_,
+    "_copy_from": copy_from,
+    "_copy_from_and_resize": copy_from_and_resize,
+    "_local_scalar_dense": item,
+}

@@ -1,0 +1,87 @@
+"""Telling PyTorch about the simulated accelerator: once in a process, and only on request."""
+
+import sys
+
+from devlab.sim import dispatch, kernels, placement, private, routing
+
+_libraries: list = []
+
+
+def enable() -> None:
+    """Register the simulated accelerator `sim` with PyTorch, for the rest of the process.
+
+    A second call does nothing. Afterwards `torch.device("sim")`, `torch.sim` and `torch.accelerator` answer.
+
+    Raises:
+        RuntimeError: when another accelerator has taken PyTorch's place for extensions, or when this torch
+            lacks something that the simulator needs.
+
+    >>> import torch, devlab.sim
+    >>> devlab.sim.enable()
+    >>> torch.ones(2, device="sim") + 1
+    tensor([2., 2.], device='sim:0')
+    """
+    if enabled():
+        return
+    private.require()
+    taken = private.backend_name()
+    if taken != "privateuseone":
+        raise RuntimeError(
+            f"PyTorch has room for one accelerator from outside, and {taken!r} is already registered; "
+            "the simulated accelerator needs a fresh Python process"
+        )
+    from devlab.sim import backend
+
+    private.setup_backend(placement.NAME, backend_module=backend)
+    # `import torch.sim` and pickled references find the module as they find torch.cuda.
+    sys.modules["torch.sim"] = backend
+    _register_kernels()
+    routing.install()
+
+
+def enabled() -> bool:
+    """Return whether the simulated accelerator is registered in this process.
+
+    >>> import devlab.sim
+    >>> devlab.sim.enable()
+    >>> devlab.sim.enabled()
+    True
+    """
+    return bool(_libraries)
+
+
+def _register_kernels() -> None:
+    library = private.open_library("IMPL", "aten", "PrivateUse1", __file__, 1)
+    _libraries.append(library)
+    special = kernels.SPECIAL | {name: kernels.view(name) for name in kernels.VIEWS}
+    for name in private.operator_names():
+        namespace, _, short = name.partition("::")
+        if namespace != "aten":
+            continue
+        if short in special:
+            library.impl(short, "PrivateUse1", special[short], False)
+        elif not _left_to_pytorch(name):
+            library.impl(short, "PrivateUse1", dispatch.kernel(name), False)
+
+
+def _left_to_pytorch(name: str) -> bool:
+    """Return whether PyTorch's own kernel serves every device: a composite, or a view."""
+    if private.has_kernel(name, "CompositeImplicitAutograd"):
+        return True
+    schema = private.find_schema(*name.partition(".")[::2])
+    views = any(a.alias_info is not None and not a.alias_info.is_write for a in schema.arguments)
+    in_place_view = name.endswith("_") and name.removeprefix("aten::") in _IN_PLACE_VIEWS
+    return views or in_place_view
+
+
+# They change a tensor's own sizes and strides, and no element.
+_IN_PLACE_VIEWS = {
+    "as_strided_",
+    "detach_",
+    "squeeze_",
+    "swapaxes_",
+    "swapdims_",
+    "t_",
+    "transpose_",
+    "unsqueeze_",
+}

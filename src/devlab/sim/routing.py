@@ -1,0 +1,171 @@
+"""PyTorch's public entry points that cannot reach a device written in Python, led to the simulator.
+
+Each replacement hands every other device to PyTorch's own function, and is installed once, on enabling.
+"""
+
+import functools
+
+import torch
+
+from devlab.sim import backend, generators, placement, private
+from devlab.sim.storage import on_device
+
+_accelerator_names = {
+    "device_count": backend.device_count,
+    "current_device_index": backend.current_device,
+    "current_device_idx": backend.current_device,
+    "set_device_index": backend.set_device,
+    "set_device_idx": backend.set_device,
+    "synchronize": backend.synchronize,
+    "device_index": backend.device,
+}
+
+
+def install() -> None:
+    """Put every replacement in its place."""
+    for name, function in _accelerator_names.items():
+        setattr(torch.accelerator, name, function)
+    _route_backward()
+    _route_data()
+    _route_storage()
+    _route_generator()
+    _route_bare_names()
+    _route_new_tensor()
+    torch.serialization.register_package(9, _storage_location, _storage_at_location)
+
+
+def _is_sim(device) -> bool:
+    """Return whether something given as a device names a simulated one."""
+    if isinstance(device, str):
+        return device.partition(":")[0] == placement.NAME
+    return isinstance(device, torch.device) and device.type == placement.NAME
+
+
+def _route_backward() -> None:
+    """Run backward in the calling thread: the engine's own threads serve only index 0 of such a device."""
+    inner = torch.autograd.graph._engine_run_backward
+
+    @functools.wraps(inner)
+    def run_backward(*args, **kwargs):
+        with torch.autograd.set_multithreading_enabled(False):
+            return inner(*args, **kwargs)
+
+    torch.autograd.graph._engine_run_backward = run_backward
+    torch.autograd._engine_run_backward = run_backward
+
+
+def _route_data() -> None:
+    """Let `tensor.data = ...` and `module.to(...)` keep a tensor's identity, as they do on CUDA.
+
+    PyTorch refuses to exchange the contents of a CPU tensor and one of an extension's device.
+    """
+    data = private.TensorBase.data
+    compatible = torch._has_compatible_shallow_copy_type
+
+    def crosses(tensor, other) -> bool:
+        return tensor.device.type != other.device.type and placement.NAME in (
+            tensor.device.type,
+            other.device.type,
+        )
+
+    def set_data(tensor, value) -> None:
+        if not crosses(tensor, value):
+            data.__set__(tensor, value)
+            return
+        fresh = value.detach().view_as(value).requires_grad_(tensor.requires_grad)
+        if tensor.grad is not None:
+            fresh.grad = tensor.grad.to(fresh.device, fresh.dtype)
+        private.swap_contents(tensor, fresh)
+
+    torch.Tensor.data = property(data.__get__, set_data, doc=data.__doc__)
+
+    @functools.wraps(compatible)
+    def has_compatible_shallow_copy_type(tensor, other) -> bool:
+        return crosses(tensor, other) or compatible(tensor, other)
+
+    torch._has_compatible_shallow_copy_type = has_compatible_shallow_copy_type
+
+
+def _route_storage() -> None:
+    """Let a bare storage be made on a simulated device, as copying and loading do."""
+    new = torch.UntypedStorage.__new__
+
+    def make(cls, *args, **kwargs):
+        if not _is_sim(kwargs.get("device")):
+            return new(cls, *args, **kwargs)
+        count = args[0] if args else 0
+        return torch.empty(count, dtype=torch.uint8, device=kwargs["device"]).untyped_storage()
+
+    torch.UntypedStorage.__new__ = make
+
+
+def _route_generator() -> None:
+    """Let `torch.Generator("sim")` make a generator of the simulated device."""
+
+    class TorchGenerator(type):
+        def __call__(cls, device="cpu"):
+            if _is_sim(device):
+                return generators.Generator(placement.index_of(device))
+            return private.GeneratorBase(device)
+
+        def __instancecheck__(cls, instance):
+            return isinstance(instance, private.GeneratorBase)
+
+        def __subclasscheck__(cls, subclass):
+            return issubclass(subclass, private.GeneratorBase)
+
+    torch.Generator = TorchGenerator("Generator", (), {"__doc__": private.GeneratorBase.__doc__})
+
+
+def _resolved(value):
+    """Return a bare `"sim"` as the current device, and anything else as it is."""
+    if _is_sim(value) and torch.device(value).index is None:
+        return placement.device_of(placement.current())
+    return value
+
+
+def _route_bare_names() -> None:
+    """Give a bare `"sim"` the current device's index where PyTorch's C++ would take index 0."""
+
+    def routed(function):
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            if placement.current():
+                args = tuple(_resolved(value) for value in args)
+                if "device" in kwargs:
+                    kwargs["device"] = _resolved(kwargs["device"])
+            return function(*args, **kwargs)
+
+        return call
+
+    # The default device is applied to the functions in this list, which must know the original ones.
+    private.device_constructors()
+    torch.Tensor.to = routed(private.TensorBase.to)
+    for name in ("tensor", "as_tensor", "asarray"):
+        setattr(torch, name, routed(getattr(torch, name)))
+
+
+def _route_new_tensor() -> None:
+    """Let `x.new_tensor(...)` land beside `x`, where PyTorch's C++ would take index 0."""
+    new_tensor = private.TensorBase.new_tensor
+
+    @functools.wraps(new_tensor)
+    def beside(self, *args, **kwargs):
+        if self.device.type == placement.NAME and kwargs.get("device") is None:
+            kwargs["device"] = self.device
+        return new_tensor(self, *args, **kwargs)
+
+    torch.Tensor.new_tensor = beside
+
+
+def _storage_location(storage) -> str | None:
+    """Return where a storage being saved lives, if that is a simulated device."""
+    return str(storage.device) if storage.device.type == placement.NAME else None
+
+
+def _storage_at_location(storage, location: str):
+    """Return a loaded storage on the simulated device that `location` names, if it names one."""
+    if not _is_sim(location):
+        return None
+    host = torch.empty(0, dtype=torch.uint8).set_(storage)
+    return on_device(host.clone(), placement.index_of(location)).untyped_storage()

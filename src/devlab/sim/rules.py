@@ -1,0 +1,166 @@
+"""Which tensors may meet in one operator, and what PyTorch says when they may not.
+
+Three rules cover nearly all operators. Elementwise ones let a zero-dimensional CPU tensor meet an
+accelerator's. Others demand one device, and name the argument that is elsewhere. A few have a wording of
+their own. PyTorch says which operator follows which in its list of native functions; the list that comes with
+the installed torch is read, the first time that devices are mixed.
+"""
+
+import re
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from devlab.sim import placement, private
+
+COMPOSITE = object()  # the operator is made of others: run those, and let the one that minds complain
+
+_INDEXING = {
+    "aten::index",
+    "aten::_unsafe_index",
+    "aten::_unsafe_masked_index",
+    "aten::index_put",
+    "aten::index_put_",
+    "aten::_unsafe_index_put",
+    "aten::_index_put_impl_",
+}
+# Every operand of these may be a zero-dimensional CPU tensor; of other elementwise operators only one.
+_ANY_HOST_SCALARS = {"where"}
+# Elementwise, but each tensor must be on the device, whatever its dimension.
+_NO_HOST_SCALARS = {"lerp", "lerp_", "binary_cross_entropy", "binary_cross_entropy_backward"}
+
+
+class Declaration(NamedTuple):
+    """What PyTorch's list of native functions says about an operator."""
+
+    elementwise: bool
+    structured: bool
+    on_cuda: bool
+
+
+@cache
+def declarations() -> dict[str, Declaration]:
+    """Return each native function's declaration by name, from the list that torch carries."""
+    spec = find_spec("torchgen")
+    if spec is None or spec.origin is None:
+        return {}
+    listing = Path(spec.origin).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"
+    if not listing.exists():
+        return {}
+    table = {}
+    for entry in re.split(r"^- func: ", listing.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        table[f"aten::{entry[: entry.index('(')]}"] = Declaration(
+            elementwise="device_check: NoCheck" in entry,
+            structured="structured: True" in entry or "structured_delegate:" in entry,
+            on_cuda=bool(re.search(r"\bCUDA\b.*:|structured_delegate:", entry)),
+        )
+    return table
+
+
+def settle(name: str, schema: torch.FunctionSchema, args: tuple, kwargs: dict):
+    """Return the index of the device on which operands from several devices are to meet, or `COMPOSITE`.
+
+    Raises:
+        RuntimeError: when they may not meet, in the words that PyTorch uses on CUDA.
+    """
+    operands = _operands(schema, args, kwargs)
+    if schema.name in _INDEXING:
+        return _indexing(operands)
+    if schema.name == "aten::masked_fill_":
+        return _masked_fill(operands)
+    declared = declarations().get(name)
+    composite = private.has_kernel(name, "CompositeExplicitAutograd")
+    if composite and (declared is None or not declared.on_cuda or "foreach" in name):
+        return COMPOSITE
+    if declared is None or declared.elementwise:
+        return _elementwise(name, operands)
+    return _one_device(schema, declared, operands)
+
+
+def _operands(schema, args, kwargs) -> list[tuple[str, torch.Tensor, bool]]:
+    """Return (argument's name, tensor, whether it is written), outputs first, as PyTorch checks them."""
+    found = []
+    for position, argument in enumerate(schema.arguments):
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
+        written = argument.alias_info is not None and argument.alias_info.is_write
+        for tensor in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(tensor, torch.Tensor):
+                found.append((argument.name, tensor, written, argument.is_out))
+    found.sort(key=lambda operand: not operand[3])
+    return [operand[:3] for operand in found]
+
+
+def _elementwise(name: str, operands) -> int:
+    common = next(tensor.device for _, tensor, _ in operands if tensor.device.type == placement.NAME)
+    base = name.removeprefix("aten::").partition(".")[0]
+    scalars = 0
+    for _, tensor, written in operands:
+        if tensor.is_cpu and tensor.dim() == 0 and not written and base not in _NO_HOST_SCALARS:
+            scalars += 1
+            if scalars > 1 and base not in _ANY_HOST_SCALARS:
+                raise RuntimeError("Trying to pass too many CPU scalars to non-CPU kernel!")
+        elif tensor.device != common:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{common} and {tensor.device}!"
+            )
+    return common.index
+
+
+def _one_device(schema, declared: Declaration, operands) -> int:
+    common = operands[0][1].device
+    for argument, tensor, _ in operands:
+        if tensor.device != common:
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but got {argument} is on {tensor.device}, "
+                f"different from other tensors on {common} "
+                f"(when checking argument in method {_method(schema, declared)})"
+            )
+    return common.index
+
+
+def _method(schema, declared: Declaration) -> str:
+    """Return the name that PyTorch's generator gives to the CUDA wrapper of an operator."""
+    base = schema.name.removeprefix("aten::")
+    out = "_out" if any(argument.is_out for argument in schema.arguments) else ""
+    if declared.structured:
+        return f"wrapper_CUDA_{base}{out}" + (f"_{schema.overload_name}" if schema.overload_name else "")
+    return f"wrapper_CUDA_{schema.overload_name}_{base}{out}"
+
+
+def _indexing(operands) -> int:
+    """CPU indices may index a tensor anywhere; a single value may come from the CPU."""
+    own = next(tensor.device for name, tensor, _ in operands if name == "self")
+    for name, tensor, _ in operands:
+        if name == "indices" and not tensor.is_cpu and tensor.device != own:
+            raise RuntimeError(
+                f"indices should be either on cpu or on the same device as the indexed tensor ({own})"
+            )
+        if name in ("values", "value") and tensor.device != own and tensor.dim() > 0:
+            accelerator, other = sorted((own, tensor.device), key=lambda device: device.type == "cpu")
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{accelerator} and {other}!"
+            )
+    return own.index if own.type == placement.NAME else -1
+
+
+def _masked_fill(operands) -> int:
+    places = {name: tensor for name, tensor, _ in operands}
+    own, mask, value = places["self"], places["mask"], places.get("value")
+    if value is not None and value.dim() > 0:
+        raise RuntimeError(
+            "masked_fill_ only supports a 0-dimensional value tensor, "
+            f"but got tensor with {value.dim()} dimension(s)."
+        )
+    if own.is_cpu:
+        raise RuntimeError("masked_fill_: Expected inputs to be on same device")
+    if mask.device != own.device:
+        raise RuntimeError(
+            f"expected self and mask to be on the same device, but got mask on {mask.device} "
+            f"and self on {own.device}"
+        )
+    return own.device.index

@@ -1,0 +1,20 @@
+"""The simulated accelerator, enabled for every test of it, with device 0 current before and after."""
+
+import pytest
+import torch
+
+import devlab.sim
+
+devlab.sim.enable()
+
+
+@pytest.fixture(autouse=True)
+def first_device_current():
+    torch.sim.set_device(0)
+    yield
+    torch.sim.set_device(0)
+
+
+@pytest.fixture(params=["sim:0", "sim:1"])
+def device(request):
+    return torch.device(request.param)
