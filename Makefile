@@ -3,6 +3,7 @@
 PYTHON ?= python3
 JOBS ?= 2
 BIN := .venv/bin
+QUIETLY := -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -35,15 +36,17 @@ clean: ## remove what was built and cached; .venv stays (rm -r .venv to start an
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
 # The environment: a stamp for each set of packages, older than neither the package's needs nor the pins.
-.venv/lab: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install -c constraints.txt -e ".[lab]" --quiet
+.venv/lab: pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "Installing the course into .venv; the first time takes minutes."
+	@$(BIN)/python -m pip install -c constraints.txt -e ".[lab]" $(QUIETLY)
 	@touch $@
 
-.venv/test: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install -c constraints.txt -e ".[test]" --quiet
+.venv/test: pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "Installing the course and its tools into .venv; the first time takes minutes."
+	@$(BIN)/python -m pip install -c constraints.txt -e ".[test]" $(QUIETLY)
 	@touch $@ .venv/lab
 
-$(BIN)/python:
+$(BIN)/pip:
 	@command -v $(PYTHON) >/dev/null || { echo "No $(PYTHON) found. Install Python 3.11 or later, or name yours: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "$$($(PYTHON) -V) is too old: devlab needs 3.11 or later. Name another: make PYTHON=python3.12"; exit 1; }
