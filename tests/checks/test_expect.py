@@ -44,6 +44,14 @@ def test_tolerance_is_the_dtypes_own(dtype):
         expect.values(wanted + 0.1, wanted)
 
 
+def test_a_wider_tolerance_is_absolute():
+    """`within` forgives by so much and no more, whatever the size of the numbers."""
+    wanted = torch.tensor([1000.0])
+    expect.values(wanted + 0.9, wanted, within=1.0)
+    with pytest.raises(expect.Mismatch):
+        expect.values(wanted + 1.1, wanted, within=1.0)
+
+
 def test_nothing_is_forgiven_in_integers_and_booleans():
     """Exact kinds compare exactly, infinities and nan where they belong are fine."""
     expect.values(torch.tensor([float("inf"), float("nan")]), torch.tensor([float("inf"), float("nan")]))

@@ -10,6 +10,7 @@ from devlab.checks import expect
 from devlab.checks.exercise import Exercise
 from devlab.checks.judge import judge
 from devlab.checks.result import Outcome
+from devlab.checks.trial import Trial
 
 CPU = (torch.device("cpu"),)
 
@@ -206,3 +207,12 @@ def test_a_row_judged_nowhere_is_no_pass():
     assert not result.passed
     assert "no accelerator here" in result.headline
     assert result.points == 2
+
+
+def test_a_module_is_shown_as_its_forward_is_called():
+    """nn.Module's own signature takes anything; the learner wrote `forward(self, x)`."""
+    trial = Trial(torch.nn.Identity, "class Identity()", CPU[0])
+    trial.run(torch.nn.Identity(), torch.zeros(2), label="Identity()")
+    assert trial.last_call.reads == "Identity()(input=f32[2] cpu)"
+    trial.run(lambda *many: None, 1, 2, label="f")
+    assert trial.last_call.reads == "f(1, 2)"

@@ -6,6 +6,15 @@ import torch
 
 from devlab.checks.describe import a_type, describe, describe_tensor, shorten
 
+# What a dtype cannot hold, relative and absolute: the tolerances of torch.testing.
+ROUNDING = {
+    torch.float16: (1e-3, 1e-5),
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.float64: (1e-7, 1e-7),
+    torch.complex128: (1e-7, 1e-7),
+}
+
 
 class Mismatch(AssertionError):
     """An answer did something other than the task asks.
@@ -64,11 +73,18 @@ def device(got: object, wanted: torch.device, what: str = "the result") -> None:
         fail(f"{what} is on {got.device}, not {wanted}", f"{what} on {wanted}", f"{what} on {got.device}")
 
 
-def tensor(got: object, wanted: torch.Tensor, on: torch.device, what: str = "the result") -> None:
+def tensor(
+    got: object,
+    wanted: torch.Tensor,
+    on: torch.device,
+    what: str = "the result",
+    within: float | None = None,
+) -> None:
     """Expect a tensor on device `on` that equals `wanted`, which may live anywhere.
 
     Compares type, shape, dtype, device, finiteness and values, in that order, and stops at the first
-    that differs. Values may differ by what the dtype cannot hold (`torch.testing`'s own tolerances).
+    that differs. Values may differ by what the dtype cannot hold (`torch.testing`'s own tolerances), or
+    by `within` where good answers differ by more.
 
     >>> tensor(torch.ones(2), torch.ones(2), torch.device("cpu"))
     """
@@ -78,24 +94,39 @@ def tensor(got: object, wanted: torch.Tensor, on: torch.device, what: str = "the
     if got.dtype != wanted.dtype:
         fail(f"{what} is {got.dtype}, not {wanted.dtype}", str(wanted.dtype), describe_tensor(got))
     device(got, on, what)
-    values(got, wanted, what)
+    values(got, wanted, what, within)
 
 
-def values(got: torch.Tensor, wanted: torch.Tensor, what: str = "the result") -> None:
+def values(
+    got: torch.Tensor, wanted: torch.Tensor, what: str = "the result", within: float | None = None
+) -> None:
     """Expect equal numbers in two tensors of one shape and dtype, wherever each lives.
 
     >>> values(torch.tensor([1.0]), torch.tensor([1.0]))
+    >>> values(torch.tensor([1.0]), torch.tensor([1.01]), within=0.02)
     """
     mine, theirs = got.detach().cpu(), wanted.detach().cpu()
     if mine.is_floating_point() and bool((theirs.isfinite() & ~mine.isfinite()).any()):
         fail(f"{what} holds nan or inf", "finite numbers", _first(~mine.isfinite(), mine, theirs))
-    try:
-        torch.testing.assert_close(mine, theirs, equal_nan=True)
-    except AssertionError:
-        wide, wide_theirs = mine.double(), theirs.double()
-        worst = (wide - wide_theirs).abs().nan_to_num(nan=float("inf"))
-        wrong = worst >= worst.max() if worst.numel() else worst.bool()
+    close = _close(mine, theirs, within)
+    if not bool(close.all()):
+        worst = (_wide(mine) - _wide(theirs)).abs().nan_to_num(nan=float("inf")).masked_fill(close, 0)
+        wrong = worst >= worst.max()
         fail(f"the values of {what} are wrong", _first(wrong, theirs), _first(wrong, mine))
+
+
+def _close(mine: torch.Tensor, theirs: torch.Tensor, within: float | None) -> torch.Tensor:
+    # torch.testing.assert_close would say it too, but its first call imports sympy: two seconds.
+    if not (theirs.is_floating_point() or theirs.is_complex()):
+        return mine == theirs
+    relative, absolute = ROUNDING.get(theirs.dtype, ROUNDING[torch.float32])
+    if within is not None:
+        relative, absolute = 0.0, within
+    return torch.isclose(_wide(mine), _wide(theirs), rtol=relative, atol=absolute, equal_nan=True)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 
 def _first(where: torch.Tensor, mine: torch.Tensor, theirs: torch.Tensor | None = None) -> str:

@@ -34,6 +34,11 @@ class Trial:
         self.seeds = tuple(range(seed, seed + 3))
         self.last_call: Call | None = None
 
+    @property
+    def name(self) -> str:
+        """Return the exercise's name, which is what verdicts call the answer."""
+        return self.signature.removeprefix("class ").partition("(")[0]
+
     def randn(
         self, *shape: int, seed: int = 0, dtype: torch.dtype = torch.float32, on: torch.device | None = None
     ) -> torch.Tensor:
@@ -54,7 +59,7 @@ class Trial:
 
     def call(self, *args: object, changes: bool = False) -> object:
         """Call the answer and return its result; the inputs must come back untouched unless `changes`."""
-        return self.run(self.answer, *args, label=self._name(), changes=changes)
+        return self.run(self.answer, *args, label=self.name, changes=changes)
 
     def run(self, function: Callable, *args: object, label: str, changes: bool = False) -> object:
         """Call any of the learner's code, such as a module it made; `label` is what verdicts call it."""
@@ -70,11 +75,17 @@ class Trial:
             before.require_untouched(args)
         return result
 
-    def _name(self) -> str:
-        return self.signature.removeprefix("class ").partition("(")[0]
-
     def _named(self, function: Callable, args: tuple) -> dict[str, object]:
+        # A module is called as its `forward` is; nn.Module's own signature says nothing.
+        called = function.forward if isinstance(function, torch.nn.Module) else function
         try:
-            return dict(inspect.signature(function).bind(*args).arguments)
+            bound = inspect.signature(called).bind(*args)
         except (TypeError, ValueError):
             return {f"*{position}": value for position, value in enumerate(args)}
+        named = {}
+        for name, value in bound.arguments.items():
+            if bound.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+                named |= {f"*{position}": item for position, item in enumerate(value)}
+            else:
+                named[name] = value
+        return named
