@@ -29,13 +29,16 @@ def real_accelerators() -> list[torch.device]:
 
 
 def simulated_accelerators() -> list[torch.device]:
-    """Enable the simulated accelerator and return its devices; empty where this torch cannot carry it."""
+    """Enable the simulated accelerator and return its devices.
+
+    Raises RuntimeError, which names the reason, where this torch cannot carry it.
+
+    >>> simulated_accelerators()
+    [device(type='sim', index=0), device(type='sim', index=1)]
+    """
     from devlab import sim
 
-    try:
-        sim.enable()
-    except sim.Unavailable:
-        return []
+    sim.enable()
     return [torch.device("sim", index) for index in range(sim.device_count())]
 
 
@@ -44,7 +47,8 @@ def accelerators() -> list[torch.device]:
 
     The environment variable DEVLAB_DEVICE overrides the choice: `sim` (simulate although a GPU is
     present), `cpu` (no accelerator at all), or the name of a device that is here, such as `cuda:1`.
-    Raises UnknownDevice when that name is no device, or one that is not here.
+    Raises UnknownDevice when that name is no device, or one that is not here, and RuntimeError when the
+    simulated accelerator is wanted and this torch cannot carry it.
     """
     wanted = os.environ.get("DEVLAB_DEVICE", "").strip().lower()
     real = real_accelerators()
@@ -69,10 +73,15 @@ def accelerators() -> list[torch.device]:
 def bench() -> list[torch.device]:
     """Return the devices an answer is judged on: the CPU, then each accelerator the course uses.
 
+    Where this torch cannot carry the simulated accelerator the CPU is alone; `start` says why.
+
     >>> bench()[0]
     device(type='cpu')
     """
-    return [torch.device("cpu"), *accelerators()]
+    try:
+        return [torch.device("cpu"), *accelerators()]
+    except RuntimeError:
+        return [torch.device("cpu")]
 
 
 def start() -> torch.device:
@@ -87,8 +96,8 @@ def start() -> torch.device:
     try:
         found = accelerators()
         problem = ""
-    except UnknownDevice as unknown:
-        found, problem = [], f"\n{unknown} Going on with the CPU."
+    except (UnknownDevice, RuntimeError) as error:
+        found, problem = [], f"\n{error} Going on with the CPU."
     device = found[0] if found else torch.device("cpu")
     Note(f"{head} · {introduce(device)}{problem}").show()
     return device

@@ -73,7 +73,7 @@ def tries_and_catches(a, b):
     return True
 
 
-@wrong("'str' object has no attribute 'device'")
+@wrong("has no attribute 'device'")
 def tensors_only(a, b):
     return a.device == b.device
 
@@ -108,3 +108,19 @@ def bare_is_always_zero(a, b):
         return (device.type, device.index or 0)
 
     return address(a) == address(b)
+
+
+@wrong('"cpu" and "cpu:0" are one place')
+def cpu_with_an_index_forgotten(a, b):
+    def address(x):
+        device = x.device if isinstance(x, torch.Tensor) else torch.device(x)
+        if device.type != "cpu" and device.index is None:
+            return torch.device(device.type, torch.accelerator.current_device_index())
+        return device
+
+    return address(a) == address(b)
+
+
+@wrong("is a str, not a bool")
+def the_shared_name(a, b):
+    return full(a) == full(b) and str(full(a))

@@ -31,7 +31,8 @@ SETTINGS = {
 
 def installed_browser() -> str | None:
     """Return the path of a Chromium or Chrome of this machine; None leaves the choice to playwright."""
-    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    here = (shutil.which(name) for name in BROWSERS)
+    return os.environ.get("DEVLAB_BROWSER") or next(filter(None, here), None)
 
 
 class Server:

@@ -78,7 +78,7 @@ def test_damage_costs_only_itself(progress_file, damage, capsys):
     solve()
     assert progress.has_passed("device_of")
     assert progress_file.read_bytes().startswith(damage)
-    assert "could not be read, and were left as they are: 1" in devlab.progress().text()
+    assert "that could not be read, and were left alone: 1" in devlab.progress().text()
 
 
 def test_a_disk_that_takes_no_writes(progress_file, capsys, monkeypatch):

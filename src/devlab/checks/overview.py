@@ -19,9 +19,7 @@ class Progress(Panel):
     @property
     def passed(self) -> int:
         """Return how many exercises have been passed."""
-        return sum(
-            self._record(exercise.name).passed for lesson in self.course for exercise in lesson.exercises
-        )
+        return sum(self._passed_in(lesson) for lesson in self.course)
 
     @property
     def possible(self) -> int:
@@ -42,15 +40,10 @@ class Progress(Panel):
 
     def _closing(self) -> list[str]:
         where = {exercise.name: lesson.id for lesson in self.course for exercise in lesson.exercises}
-        lines = [
-            f"next: {self.next} in exercises/{where[self.next]}.ipynb"
-            if self.next
-            else "every exercise passed"
-        ]
+        name = self.next
+        lines = [f"next: {name} in exercises/{where[name]}.ipynb" if name else "every exercise passed"]
         if self.damaged:
-            lines.append(
-                f"{self.damaged} damaged line(s) of {log.file()} were passed over; the file was left as it is"
-            )
+            lines.append(f"lines of {log.file()} that could not be read, and were left alone: {self.damaged}")
         return lines
 
     def _lines(self, lesson: Lesson) -> list[tuple[str, str, str]]:
@@ -69,8 +62,8 @@ class Progress(Panel):
         """Return the overview as plain text."""
         lines = [f"{self.passed} of {self.possible} exercises passed"]
         for lesson in self.course:
-            done = sum(self._record(exercise.name).passed for exercise in lesson.exercises)
-            lines.append(f"{lesson.id}: {lesson.title}  ({done} of {len(lesson.exercises)})")
+            done = f"({self._passed_in(lesson)} of {len(lesson.exercises)})"
+            lines.append(f"{lesson.id}: {lesson.title}  {done}")
             lines += [
                 f"  {outcome.sign} {name:<22}{extra}".rstrip() for outcome, name, extra in self._lines(lesson)
             ]

@@ -121,6 +121,11 @@ def bare_names(trial):
             why = f'"{bare}" means {trial.device} while that is the current device'
             _expect_answer(trial, trial.randn(2, on=other), bare, is_current, why)
             _expect_answer(trial, bare, other, is_current, why)
-    if bare == "cpu":
-        why = '"cpu" and "cpu:0" are one place'
-        _expect_answer(trial, torch.device("cpu:0"), trial.randn(2), True, why)
+
+
+@same_place.row("the CPU is one place, with index or without")
+def one_cpu(trial):
+    x = trial.randn(2, on=torch.device("cpu"))
+    for name in ("cpu:0", torch.device("cpu", 0)):
+        _expect_answer(trial, name, x, True, '"cpu" and "cpu:0" are one place')
+        _expect_answer(trial, "cpu", name, True, '"cpu" and "cpu:0" are one place')
