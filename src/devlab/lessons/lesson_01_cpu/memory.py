@@ -1,0 +1,145 @@
+"""How many bytes a tensor's elements take, and how many the storage behind it."""
+
+import torch
+
+from devlab.checks import expect
+from devlab.lessons.lesson_01_cpu.base import lesson
+
+tensor_bytes = lesson.exercise(
+    "tensor_bytes",
+    signature="tensor_bytes(x)",
+    facts=("C2",),
+    hints=(
+        "Two facts make the answer: how many elements there are, and how many bytes one of them takes. "
+        "A tensor tells both.",
+        "`x.numel()` counts the elements, and `x.element_size()` is the size of one in bytes.",
+        "The whole body is `return x.numel() * x.element_size()`. PyTorch also has the product: `x.nbytes`.",
+    ),
+)
+
+storage_bytes = lesson.exercise(
+    "storage_bytes",
+    signature="storage_bytes(x)",
+    facts=("C2",),
+    hints=(
+        "A view has no memory of its own. The numbers are in a storage, which it may share with other "
+        "tensors; ask the storage how big it is.",
+        "`x.untyped_storage()` is the memory behind x, whatever the dtype.",
+        "The whole body is `return x.untyped_storage().nbytes()`.",
+    ),
+)
+
+SIZES = {
+    torch.float32: 4,
+    torch.float16: 2,
+    torch.bfloat16: 2,
+    torch.int64: 8,
+    torch.int16: 2,
+    torch.uint8: 1,
+    torch.bool: 1,
+}
+
+
+def _each_dtype(trial) -> list[tuple[torch.Tensor, int]]:
+    """Return tensors of odd shapes, each with the size of one element."""
+    sizes = SIZES if trial.device.type == "mps" else {**SIZES, torch.float64: 8}
+    numbers = trial.randn(7, 5, seed=trial.seeds[0])
+    return [(numbers[: 2 + row].to(dtype), size) for row, (dtype, size) in enumerate(sizes.items())]
+
+
+def _expect_bytes(got: object, wanted: int, what: str, mistaken: dict[str, int]) -> None:
+    """Expect a number of bytes; `mistaken` has the numbers that usual slips give, by the words for each."""
+    expect.kind(got, int, "an int", "the answer")
+    for words, value in mistaken.items():
+        if got == value != wanted:
+            expect.fail(words, f"{wanted} bytes", f"{got} bytes")
+    if got != wanted:
+        expect.fail(f"{what} takes {wanted} bytes, the answer says {got}", f"{wanted} bytes", f"{got} bytes")
+
+
+def _elements(trial, x: torch.Tensor, size: int, what: str) -> None:
+    mistaken = {
+        "that is the storage behind it, not its own elements": x.untyped_storage().nbytes(),
+        "that is the number of elements, not of bytes": x.numel(),
+        f"every element was counted as 4 bytes, but one of {x.dtype} takes {size}": 4 * x.numel(),
+        "that is the size of one element": size,
+    }
+    _expect_bytes(trial.call(x), x.numel() * size, what, mistaken)
+
+
+def _storage(trial, x: torch.Tensor, wanted: int, size: int, what: str) -> None:
+    mistaken = {
+        "those are its own elements, not the storage behind them": x.numel() * size,
+        "that is the number of elements in the storage, not of bytes": wanted // size,
+        f"every element was counted as 4 bytes, but one of {x.dtype} takes {size}": wanted // size * 4,
+    }
+    _expect_bytes(trial.call(x), wanted, what, mistaken)
+
+
+@tensor_bytes.row("one element's size follows from its dtype")
+def elements_of_each_dtype(trial):
+    for x, size in _each_dtype(trial):
+        _elements(trial, x.clone(), size, f"a tensor of {x.numel()} elements of {x.dtype}")
+
+
+@tensor_bytes.row("a view counts its own elements only")
+def elements_of_a_view(trial):
+    x = trial.randn(6, 5, seed=trial.seeds[0])
+    for view in (x[1:3], x[:, 2], x.t()[1:4], x[::2, ::3], x.detach().view(-1)[7:]):
+        _elements(trial, view, 4, f"a view of {view.numel()} elements")
+    half = x.half()[2:]
+    _elements(trial, half, 2, f"a view of {half.numel()} elements")
+
+
+@tensor_bytes.row("an expanded view counts all that it shows")
+def elements_of_an_expanded_view(trial):
+    row = trial.randn(1, 5, seed=trial.seeds[1])
+    for view in (row.expand(7, 5), row.double().expand(3, 5) if trial.device.type != "mps" else row):
+        size = 8 if view.dtype == torch.float64 else 4
+        _elements(trial, view, size, f"a view that shows {view.numel()} elements")
+
+
+@tensor_bytes.row("nothing takes nothing, one number its size")
+def elements_of_little(trial):
+    x = trial.randn(4, 3)
+    for little, size in ((x[:0], 4), (x.sum(), 4), (x.sum().half(), 2), (torch.nn.Parameter(x), 4)):
+        _elements(trial, little, size, f"a tensor of shape {list(little.shape)}")
+
+
+@storage_bytes.row("a tensor of its own: the elements' bytes")
+def storage_of_a_whole_tensor(trial):
+    for x, size in _each_dtype(trial):
+        own = x.clone()
+        _storage(trial, own, own.numel() * size, size, f"a {own.dtype} tensor that shares with nobody")
+
+
+@storage_bytes.row("a view: all that is behind it")
+def storage_of_a_view(trial):
+    x = trial.randn(6, 5, seed=trial.seeds[0])
+    for view in (x[1:3], x[:, 2], x.t()[1:4], x[::2, ::3][1:], x[4, 4], x[:0]):
+        what = f"the storage behind a view of shape {list(view.shape)}"
+        _storage(trial, view, 6 * 5 * 4, 4, what)
+    _storage(trial, x.half()[2:], 6 * 5 * 2, 2, "the storage behind a view in float16")
+
+
+@storage_bytes.row("an expanded view: less than it shows")
+def storage_of_an_expanded_view(trial):
+    row = trial.randn(1, 5, seed=trial.seeds[1])
+    _storage(trial, row.expand(7, 5), 5 * 4, 4, "the storage behind an expanded view")
+
+
+@storage_bytes.row("a view that does not know its base")
+def storage_without_a_base(trial):
+    # `_base` is autograd's note, not the memory's: a detached slice has none and keeps it all alive.
+    x = trial.randn(9, 4, seed=trial.seeds[2])
+    for view in (x[2:5].detach(), torch.nn.Parameter(x[2:5])):
+        headline = "a detached slice still has the whole storage behind it"
+        _expect_bytes(trial.call(view), 9 * 4 * 4, "the storage", {headline: view.nbytes})
+
+
+@storage_bytes.row("a copy of a view: its own storage again")
+def storage_of_a_copy(trial):
+    x = trial.randn(9, 4, seed=trial.seeds[2])
+    for copy in (x[2:5].clone(), x[:, 1].contiguous()):
+        _storage(trial, copy, copy.numel() * 4, 4, "the storage of a copied slice")
+    _storage(trial, trial.randn(0), 0, 4, "an empty tensor of its own")

@@ -1,0 +1,103 @@
+"""On which devices the tensors of a batch are."""
+
+import collections
+
+import numpy
+import torch
+
+from devlab.checks import expect
+from devlab.lessons.lesson_01_cpu.base import lesson
+
+places = lesson.exercise(
+    "places",
+    signature="places(batch)",
+    facts=("D1", "C4"),
+    hints=(
+        "A batch may be a tensor, a container, or something that does not count. Answer each case, and let "
+        "the function call itself for what is inside a container.",
+        "For a tensor the answer is `{batch.device}`. For a dict go on with `batch.values()`, for a list or "
+        "tuple with its items, and for anything else return `set()`.",
+        "Unite what comes from inside: `set().union(*(places(item) for item in items))`. It is an empty set "
+        "where there are no items.",
+    ),
+)
+
+Sample = collections.namedtuple("Sample", "image label")
+
+
+def _expect_places(trial, batch: object, wanted: set, headline: str) -> None:
+    got = trial.call(batch)
+    expect.kind(got, (set, frozenset), "a set", "the answer")
+    got = set(got)  # a set that the answer keeps and adds to must not change under our eyes
+    for one in got:
+        if not isinstance(one, torch.device):
+            expect.fail(
+                f"the set holds {expect.a_type(one)}, not a torch.device",
+                f'device("{trial.device}")',
+                got,
+            )
+    if got - wanted:
+        expect.fail(f"nothing of the batch is on {_names(got - wanted)}", _names(wanted), _names(got))
+    expect.equal(got, wanted, headline)
+
+
+def _names(devices: set) -> str:
+    return " and ".join(sorted(map(str, devices))) or "no device"
+
+
+def _here(trial, seed: int = 0) -> torch.Tensor:
+    return trial.randn(3, 2, seed=seed)
+
+
+@places.row("a set of torch.device")
+def a_set_of_devices(trial):
+    for batch in ([_here(trial), _here(trial, 1)], {"x": _here(trial)}, [_here(trial).sum()]):
+        _expect_places(trial, batch, {trial.device}, f"the tensors are on {trial.device}")
+    _expect_places(trial, _here(trial), {trial.device}, "the batch is a tensor itself, and that counts too")
+
+
+@places.row("looks into dicts, lists and tuples")
+def looks_inside(trial):
+    x = _here(trial)
+    batches = {
+        "a tensor in a list in a list was missed": [[x]],
+        "a tensor in a dict in a list was missed": [3, {"x": x}],
+        "a tensor in a list in a dict was missed": {"a": "text", "xs": [x]},
+        "a tensor in a dict in a dict was missed": {"a": {"b": {"c": x}}},
+        "a tensor in a tuple in a list was missed": [("name", x)],
+        "a tensor in a namedtuple was missed": {"sample": Sample(image=x, label=3)},
+        "a tensor in an OrderedDict was missed": collections.OrderedDict(a=[], b=(x,)),
+        "an empty tensor or a parameter was missed": [{"e": x[:0]}, [torch.nn.Parameter(x)]],
+    }
+    for headline, batch in batches.items():
+        _expect_places(trial, batch, {trial.device}, headline)
+
+
+@places.row("passes over what is no tensor")
+def passes_over_the_rest(trial):
+    others = [3, 2.5, "sim:1", None, True, b"ab", {"meta"}, range(3)]
+    others += [numpy.ones((2, 2)), trial.device, torch.float32]
+    _expect_places(trial, [*others, _here(trial)], {trial.device}, "other values count for nothing")
+    _expect_places(trial, dict(enumerate(others)), set(), "other values count for nothing")
+    _expect_places(trial, "a text", set(), "a batch that is a text has no device")
+
+
+@places.row("names every device of a mixed batch")
+def every_device(trial):
+    everywhere = (trial.device, *trial.others)
+    pieces = [trial.randn(2, seed=seed, on=device) for seed, device in enumerate(everywhere)]
+    headline = f"the tensors of the batch are on {_names(set(everywhere))}"
+    first, last = pieces[0], pieces[-1]
+    nested = [{"x": first}, {"y": [last], "more": tuple(pieces)}]
+    for batch in (pieces, nested, {"a": (pieces,), "b": [first]}):
+        _expect_places(trial, batch, set(everywhere), headline)
+    two = [{"x": first}, [{"deep": [last]}]]
+    _expect_places(trial, two, {first.device, last.device}, "a device was missed")
+
+
+@places.row("nothing inside gives an empty set")
+def nothing_inside(trial):
+    # After a full batch: a set that is kept from call to call shows here.
+    _expect_places(trial, [_here(trial)], {trial.device}, f"the tensor is on {trial.device}")
+    for empty in ([], {}, (), [[], {"a": ()}]):
+        _expect_places(trial, empty, set(), "an empty batch is nowhere")

@@ -1,0 +1,162 @@
+"""Answers to load_table."""
+
+import array
+
+import numpy as np
+import torch
+from bank import right, wrong
+
+
+@right
+def said_outright(rows):
+    return torch.tensor(rows, dtype=torch.float32, device="cpu")
+
+
+@right
+def through_numpy(rows):
+    return torch.from_numpy(np.asarray(rows, dtype=np.float32))
+
+
+@right
+def brought_home_afterwards(rows):
+    return torch.tensor(rows).to("cpu", torch.float32)
+
+
+@right
+def typed_constructor(rows):
+    return torch.FloatTensor(rows)
+
+
+@right
+def filled_number_by_number(rows):
+    table = torch.empty(len(rows), len(rows[0]), dtype=torch.float32, device="cpu")
+    for i, row in enumerate(rows):
+        for j, value in enumerate(row):
+            table[i, j] = value
+    return table
+
+
+@right
+def stacked_rows(rows):
+    return torch.stack([torch.tensor(row, dtype=torch.float32, device="cpu") for row in rows])
+
+
+@right
+def in_a_block(rows):
+    with torch.device("cpu"):
+        return torch.tensor(rows).float()
+
+
+@right
+def from_a_buffer(rows):
+    flat = array.array("f", [value for row in rows for value in row])
+    return torch.frombuffer(flat, dtype=torch.float32).reshape(len(rows), -1)
+
+
+@right
+def columns_first(rows):
+    columns = [torch.tensor(column, dtype=torch.float32, device="cpu") for column in zip(*rows, strict=True)]
+    return torch.stack(columns, dim=1)
+
+
+@wrong("the table is torch.float64, not torch.float32")
+def numpy_keeps_float64(rows):
+    return torch.from_numpy(np.array(rows))
+
+
+@wrong("after torch.set_default_device('sim:0') the table is on sim:0")
+def trusts_the_default_device(rows):
+    return torch.tensor(rows, dtype=torch.float32)
+
+
+@wrong("the table is torch.int64, not torch.float32")
+def lets_the_numbers_decide(rows):
+    return torch.tensor(rows, device="cpu")
+
+
+@wrong("after torch.set_default_dtype(torch.float64) the table is torch.float64")
+def trusts_the_default_dtype(rows):
+    return torch.Tensor(rows)
+
+
+@wrong("after torch.set_default_dtype(torch.float64) the table is torch.float64")
+def asks_the_default_dtype(rows):
+    return torch.tensor(rows, dtype=torch.get_default_dtype(), device="cpu")
+
+
+@wrong("your code changed a default of the whole program")
+def changes_the_default_device(rows):
+    torch.set_default_device("cpu")
+    return torch.tensor(rows, dtype=torch.float32)
+
+
+@wrong("your code changed a default of the whole program")
+def changes_the_default_dtype(rows):
+    torch.set_default_dtype(torch.float32)
+    return torch.tensor([[float(value) for value in row] for row in rows], device="cpu")
+
+
+@wrong("the values of the table are wrong")
+def through_half(rows):
+    return torch.tensor(rows, dtype=torch.float16, device="cpu").float()
+
+
+@wrong("the values of the table are wrong")
+def through_integers(rows):
+    return torch.tensor([[int(value) for value in row] for row in rows], dtype=torch.float32, device="cpu")
+
+
+@wrong("the table has shape [3,5], not [5,3]")
+def columns_for_rows(rows):
+    return torch.tensor(list(zip(*rows, strict=True)), dtype=torch.float32, device="cpu")
+
+
+@wrong("the table has shape [4], not [1,4]")
+def squeezed(rows):
+    return torch.tensor(rows, dtype=torch.float32, device="cpu").squeeze()
+
+
+@wrong("the table has shape [15], not [5,3]")
+def flattened(rows):
+    return torch.tensor([value for row in rows for value in row], dtype=torch.float32, device="cpu")
+
+
+@wrong("ndarray, not a tensor")
+def stops_at_numpy(rows):
+    return np.array(rows, dtype=np.float32)
+
+
+@wrong("the table is None: is a `return` missing?")
+def forgets_to_return(rows):
+    torch.tensor(rows, dtype=torch.float32, device="cpu")
+
+
+@wrong("the table is on sim:0, not cpu")
+def moves_it_at_once(rows):
+    device = torch.accelerator.current_accelerator() or "cpu"
+    return torch.tensor(rows, dtype=torch.float32, device=device)
+
+
+@wrong("the input was changed")
+def eats_the_rows(rows):
+    table = []
+    while rows:
+        table.append(torch.tensor(rows.pop(0), dtype=torch.float32, device="cpu"))
+    return torch.stack(table)
+
+
+@wrong("the input was changed")
+def converts_in_the_lists(rows):
+    for i, row in enumerate(rows):
+        rows[i] = torch.tensor(row, dtype=torch.float32, device="cpu")
+    return torch.stack(rows)
+
+
+@wrong("expected Tensor as element 0 in argument 0, but got list")
+def stacks_lists(rows):
+    return torch.stack(rows)
+
+
+@wrong("the parameters are not those of the task")
+def asks_for_more(rows, dtype, device):
+    return torch.tensor(rows, dtype=dtype, device=device)

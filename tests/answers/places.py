@@ -1,0 +1,247 @@
+"""Answers to places."""
+
+from collections.abc import Mapping
+
+import torch
+from bank import right, wrong
+from torch.utils import _pytree
+
+
+@right
+def calls_itself(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    if isinstance(batch, dict):
+        items = batch.values()
+    elif isinstance(batch, list | tuple):
+        items = batch
+    else:
+        return set()
+    return set().union(*(calls_itself(item) for item in items))
+
+
+@right
+def with_a_stack(batch):
+    found, waiting = set(), [batch]
+    while waiting:
+        value = waiting.pop()
+        if torch.is_tensor(value):
+            found.add(value.device)
+        elif isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, (list, tuple)):
+            waiting.extend(value)
+    return found
+
+
+@right
+def with_a_generator(batch):
+    def tensors(value):
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, Mapping):
+            for item in value.values():
+                yield from tensors(item)
+        elif isinstance(value, list | tuple):
+            for item in value:
+                yield from tensors(item)
+
+    return {x.device for x in tensors(batch)}
+
+
+@right
+def with_pytree(batch):
+    return {x.device for x in _pytree.tree_leaves(batch) if isinstance(x, torch.Tensor)}
+
+
+@right
+def with_an_accumulator(batch):
+    found = set()
+
+    def visit(value):
+        match value:
+            case torch.Tensor():
+                found.add(value.device)
+            case dict():
+                for item in value.values():
+                    visit(item)
+            case list() | tuple():
+                for item in value:
+                    visit(item)
+
+    visit(batch)
+    return found
+
+
+@right
+def with_none_as_default(batch, found=None):
+    found = set() if found is None else found
+    if isinstance(batch, torch.Tensor):
+        found.add(batch.device)
+    elif isinstance(batch, dict):
+        for item in batch.values():
+            with_none_as_default(item, found)
+    elif isinstance(batch, list | tuple):
+        for item in batch:
+            with_none_as_default(item, found)
+    return found
+
+
+@right
+def frozen(batch):
+    return frozenset(calls_itself(batch))
+
+
+def items_of(batch):
+    if isinstance(batch, dict):
+        return list(batch.values())
+    return list(batch) if isinstance(batch, list | tuple) else []
+
+
+@wrong("a tensor in a list in a list was missed")
+def top_level_only(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    return {item.device for item in items_of(batch) if isinstance(item, torch.Tensor)}
+
+
+@wrong("the set holds a str, not a torch.device")
+def strings(batch):
+    return {str(device) for device in calls_itself(batch)}
+
+
+@wrong("the set holds a str, not a torch.device")
+def types(batch):
+    return {device.type for device in calls_itself(batch)}
+
+
+@wrong("the answer is a list, not a set")
+def a_list(batch):
+    return list(calls_itself(batch))
+
+
+kept = set()
+
+
+@wrong("nothing of the batch is on ")
+def keeps_what_it_found(batch, found=kept):
+    if isinstance(batch, torch.Tensor):
+        found.add(batch.device)
+    for item in items_of(batch):
+        keeps_what_it_found(item, found)
+    return found
+
+
+@wrong("the batch is a tensor itself, and that counts too")
+def containers_only(batch):
+    found = set()
+    for item in items_of(batch):
+        found |= {item.device} if isinstance(item, torch.Tensor) else containers_only(item)
+    return found
+
+
+@wrong("a tensor in a list in a dict was missed")
+def dicts_in_lists_only(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    if isinstance(batch, dict):
+        return {item.device for item in batch.values() if isinstance(item, torch.Tensor)}
+    return set().union(*(dicts_in_lists_only(item) for item in items_of(batch)))
+
+
+@wrong("a tensor in a namedtuple was missed")
+def exact_types(batch):
+    if type(batch) is torch.Tensor:
+        return {batch.device}
+    if type(batch) is dict:
+        return set().union(*map(exact_types, batch.values()))
+    return set().union(*map(exact_types, batch)) if type(batch) in (list, tuple) else set()
+
+
+@wrong("an empty tensor or a parameter was missed")
+def plain_tensors_only(batch):
+    if type(batch) is torch.nn.Parameter:
+        return set()
+    if isinstance(batch, torch.Tensor):
+        return {batch.device} if batch.numel() else set()
+    return set().union(*map(plain_tensors_only, items_of(batch)))
+
+
+@wrong("AttributeError: 'int' object has no attribute 'device'")
+def tensors_expected(batch):
+    if isinstance(batch, dict):
+        return set().union(*map(tensors_expected, batch.values()))
+    if isinstance(batch, list | tuple):
+        return set().union(*map(tensors_expected, batch))
+    return {batch.device}
+
+
+@wrong("the set holds a str, not a torch.device")
+def anything_with_a_device(batch):
+    if hasattr(batch, "device"):
+        return {batch.device}
+    return set().union(*map(anything_with_a_device, items_of(batch)))
+
+
+@wrong("the set holds a NoneType, not a torch.device")
+def none_for_the_rest(batch):
+    if isinstance(batch, dict | list | tuple):
+        return set().union(*map(none_for_the_rest, items_of(batch)))
+    return {getattr(batch, "device", None)}
+
+
+@wrong("the tensors of the batch are on ")
+def first_tensor(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    for item in items_of(batch):
+        if found := first_tensor(item):
+            return found
+    return set()
+
+
+@wrong("a tensor in a tuple in a list was missed")
+def no_tuples(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    if isinstance(batch, dict):
+        return set().union(*map(no_tuples, batch.values()))
+    return set().union(*map(no_tuples, batch)) if isinstance(batch, list) else set()
+
+
+@wrong("RecursionError")
+def anything_iterable(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    items = batch.values() if isinstance(batch, dict) else batch
+    try:
+        return set().union(*map(anything_iterable, items))
+    except TypeError:
+        return set()
+
+
+@wrong("nothing of the batch is on cpu")
+def cpu_for_the_rest(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    found = set().union(*map(cpu_for_the_rest, items_of(batch)))
+    return found or {torch.device("cpu")}
+
+
+@wrong("needs an argument")
+def unites_nothing(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    if isinstance(batch, dict | list | tuple):
+        return set.union(*map(unites_nothing, items_of(batch)))
+    return set()
+
+
+@wrong("the answer is a dict, not a set")
+def braces(batch):
+    return calls_itself(batch) or {}
+
+
+@wrong("the answer is None: is a `return` missing?")
+def forgets_to_return(batch):
+    calls_itself(batch)

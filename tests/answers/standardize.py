@@ -1,0 +1,220 @@
+"""Answers to standardize."""
+
+import numpy as np
+import torch
+from bank import right, wrong
+
+
+@right
+def where_the_spread_is_zero(x):
+    spread = x.std(0)
+    return (x - x.mean(0)) / torch.where(spread == 0, 1, spread)
+
+
+@right
+def dtype_sized_epsilon(x):
+    return (x - x.mean(dim=0)) / (x.std(dim=0) + torch.finfo(x.dtype).eps)
+
+
+@right
+def plain_epsilon(x):
+    return (x - x.mean(dim=0, keepdim=True)) / (x.std(dim=0, keepdim=True) + 1e-6)
+
+
+@right
+def larger_epsilon_is_let_pass(x):
+    return (x - x.mean(0)) / (x.std(0) + 1e-5)
+
+
+@right
+def clamped(x):
+    return (x - x.mean(0)) / x.std(0).clamp_min(torch.finfo(x.dtype).tiny)
+
+
+@right
+def wide_then_back(x):
+    wide = x if x.dtype == torch.float64 else x.float()
+    centred = wide - wide.mean(0)
+    spread = wide.std(0)
+    return (centred / spread.masked_fill(spread == 0, 1)).to(x.dtype)
+
+
+@right
+def by_hand(x):
+    centred = x - x.sum(0) / len(x)
+    spread = (centred.square().sum(0) / (len(x) - 1)).sqrt()
+    return centred / (spread + (spread == 0))
+
+
+@right
+def mended_afterwards(x):
+    return torch.nan_to_num((x - x.mean(0)) / x.std(0))
+
+
+@right
+def column_by_column(x):
+    columns = []
+    for column in x.unbind(1):
+        centred = column - column.mean()
+        spread = column.std()
+        columns.append(centred / spread if spread > 0 else centred)
+    return torch.stack(columns, dim=1)
+
+
+@right
+def helper_like_the_spread(x):
+    spread, mean = torch.std_mean(x, dim=0)
+    return (x - mean) / torch.where(spread > 0, spread, torch.ones_like(spread))
+
+
+@right
+def numbers_have_no_device(x):
+    spread = x.std(0)
+    return (x - x.mean(0)) / torch.maximum(spread, torch.tensor(1e-7, device=x.device, dtype=x.dtype))
+
+
+@right
+def on_a_copy_in_place(x):
+    result = x.clone()
+    result -= x.mean(0)
+    spread = x.std(0)
+    spread = spread + (spread == 0).to(x.dtype)
+    return result.div_(spread)
+
+
+@wrong("Expected all tensors to be on the same device")
+def helper_on_the_cpu(x):
+    spread = x.std(0)
+    return (x - x.mean(0)) / torch.maximum(spread, torch.full((x.shape[1],), 1e-6))
+
+
+@wrong("the result is torch.float32, not torch.float16")
+def float32_epsilon(x):
+    return (x - x.mean(0)) / (x.std(0) + torch.full((x.shape[1],), 1e-6, device=x.device))
+
+
+@wrong("the input was changed in place")
+def in_place(x):
+    x -= x.mean(0)
+    spread = x.std(0)
+    x /= torch.where(spread == 0, 1, spread)
+    return x
+
+
+@wrong("a constant column of torch.float32 became nan")
+def plain(x):
+    return (x - x.mean(0)) / x.std(0)
+
+
+@wrong("a constant column of torch.float16 became nan")
+def epsilon_too_small_for_half(x):
+    return (x - x.mean(0)) / (x.std(0) + 1e-8)
+
+
+@wrong("the population deviation (n), not the sample's (n - 1)")
+def population(x):
+    return (x - x.mean(0)) / (x.std(0, correction=0) + 1e-6)
+
+
+@wrong("one mean and one deviation served the whole table")
+def whole_table(x):
+    return (x - x.mean()) / x.std()
+
+
+@wrong("each row was standardized, not each column")
+def rows(x):
+    return (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 1e-6)
+
+
+@wrong("must match the size of tensor b")
+def rows_without_keepdim(x):
+    return (x - x.mean(1)) / x.std(1)
+
+
+@wrong("divided by the variance, not the deviation")
+def variance(x):
+    return (x - x.mean(0)) / (x.var(0) + 1e-6)
+
+
+@wrong("the columns have mean 0, but not variance 1")
+def centred_only(x):
+    return x - x.mean(0)
+
+
+@wrong("the columns were scaled to a range")
+def min_max(x):
+    low, high = x.amin(0), x.amax(0)
+    return (x - low) / (high - low + 1e-6)
+
+
+@wrong("a constant column did not become zeros")
+def constant_left_as_it_is(x):
+    spread = x.std(0)
+    return torch.where(spread == 0, x, (x - x.mean(0)) / spread)
+
+
+@wrong("the result has shape [8,2], not [8,4]")
+def constant_dropped(x):
+    spread = x.std(0)
+    kept = spread > 0
+    return (x[:, kept] - x.mean(0)[kept]) / spread[kept]
+
+
+@wrong("the result is torch.float32, not torch.float16")
+def always_float32(x):
+    wide = x.float()
+    return (wide - wide.mean(0)) / (wide.std(0) + 1e-6)
+
+
+@wrong("digits of a float64 table were lost")
+def float32_on_the_way(x):
+    wide = x.float()
+    return ((wide - wide.mean(0)) / (wide.std(0) + 1e-6)).to(x.dtype)
+
+
+@wrong("no gradient can flow from the result back to x")
+def detached(x):
+    x = x.detach()
+    return (x - x.mean(0)) / (x.std(0) + 1e-6)
+
+
+@wrong("no gradient can flow from the result back to x")
+@torch.no_grad()
+def without_gradients(x):
+    return (x - x.mean(0)) / (x.std(0) + 1e-6)
+
+
+@wrong("TypeError: can't convert sim:0 device type tensor to numpy")
+def through_numpy(x):
+    table = x.detach().numpy()
+    return torch.from_numpy((table - table.mean(0)) / (table.std(0, ddof=1) + 1e-6)).to(x.dtype)
+
+
+@wrong("the result is on cpu, not sim:0")
+def home_and_not_back(x):
+    table = x.cpu()
+    return (table - table.mean(0)) / (table.std(0) + 1e-6)
+
+
+@wrong("the values of the result are wrong")
+def large_epsilon(x):
+    return (x - x.mean(0)) / (x.std(0) + 0.1)
+
+
+@wrong("raises an error")
+def in_place_after_the_graph(x):
+    result = x - x.mean(0)
+    spread = result.pow(2)
+    result.div_((spread.sum(0) / (len(x) - 1)).sqrt() + 1e-6)
+    return result
+
+
+@wrong("the result is None")
+def prints(x):
+    print((x - x.mean(0)) / x.std(0))
+
+
+@wrong("ndarray, not a tensor")
+def gives_numpy(x):
+    table = x.detach().cpu().double().numpy()
+    return (table - np.mean(table, 0)) / np.std(table, 0, ddof=1)

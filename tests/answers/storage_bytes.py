@@ -1,0 +1,112 @@
+"""Answers to storage_bytes."""
+
+import sys
+
+import torch
+from bank import right, wrong
+
+
+@right
+def ask_the_storage(x):
+    return x.untyped_storage().nbytes()
+
+
+@right
+def its_size(x):
+    return x.untyped_storage().size()
+
+
+@right
+def its_length(x):
+    return len(x.untyped_storage())
+
+
+@right
+def typed_storage(x):
+    storage = x.storage()
+    return storage.size() * storage.element_size()
+
+
+@right
+def typed_bytes(x):
+    return x.storage().nbytes()
+
+
+@right
+def of_a_detached_alias(x):
+    return x.detach().view(x.shape).untyped_storage().nbytes()
+
+
+@wrong("those are its own elements, not the storage behind them")
+def own_elements(x):
+    return x.nbytes
+
+
+@wrong("those are its own elements, not the storage behind them")
+def numel_times_size(x):
+    return x.numel() * x.element_size()
+
+
+@wrong("a detached slice still has the whole storage behind it")
+def elements_of_the_base(x):
+    base = x if x._base is None else x._base
+    return base.nbytes
+
+
+@wrong("number of elements in the storage, not of bytes")
+def elements_of_the_storage(x):
+    return x.storage().size()
+
+
+@wrong("takes 40 bytes, the answer says ")
+def python_object(x):
+    return sys.getsizeof(x.untyped_storage()) - 1
+
+
+@wrong("every element was counted as 4 bytes, but one of torch.float16 takes 2")
+def four_bytes(x):
+    return x.storage().size() * 4
+
+
+@wrong("those are its own elements, not the storage behind them")
+def copies_first(x):
+    return x.clone().untyped_storage().nbytes()
+
+
+@wrong("those are its own elements, not the storage behind them")
+def contiguous_first(x):
+    return x.contiguous().untyped_storage().nbytes()
+
+
+@wrong("takes 120 bytes, the answer says ")
+def reaches_from_the_start(x):
+    if x.numel() == 0:
+        return 0
+    last = x.storage_offset() + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+    return (last + 1) * x.element_size()
+
+
+@wrong("the answer is an UntypedStorage, not an int")
+def the_storage_itself(x):
+    return x.untyped_storage()
+
+
+@wrong("takes 120 bytes, the answer says 128")
+def rounded_up(x):
+    size = x.untyped_storage().nbytes()
+    return 128 if size == 120 else size
+
+
+@wrong("the answer is None")
+def prints(x):
+    print(x.untyped_storage().nbytes())
+
+
+@wrong("the answer is a float, not an int")
+def kibibytes(x):
+    return x.untyped_storage().nbytes() / 1024
+
+
+@wrong("the answer is a Tensor, not an int")
+def as_a_tensor(x):
+    return torch.tensor(x.untyped_storage().nbytes())

@@ -1,0 +1,125 @@
+"""Answers to tensor_bytes."""
+
+import math
+import sys
+
+import numpy as np
+import torch
+from bank import right, wrong
+
+
+@right
+def count_times_size(x):
+    return x.numel() * x.element_size()
+
+
+@right
+def the_attribute(x):
+    return x.nbytes
+
+
+@right
+def from_the_shape(x):
+    return math.prod(x.shape) * x.dtype.itemsize
+
+
+@right
+def from_the_bits(x):
+    count = 1
+    for length in x.shape:
+        count *= length
+    bits = 8 if x.dtype == torch.bool else torch.iinfo(x.dtype).bits if not x.is_floating_point() else None
+    return count * (bits or torch.finfo(x.dtype).bits) // 8
+
+
+@right
+def of_a_fresh_copy(x):
+    return torch.empty(x.shape, dtype=x.dtype, device="cpu").untyped_storage().nbytes()
+
+
+@right
+def counted_by_hand(x):
+    def count(shape):
+        return 1 if not shape else sum(count(shape[1:]) for _ in range(shape[0]))
+
+    return count(tuple(x.shape)) * x.element_size()
+
+
+@wrong("that is the storage behind it, not its own elements")
+def the_storage(x):
+    return x.untyped_storage().nbytes()
+
+
+@wrong("every element was counted as 4 bytes, but one of torch.float16 takes 2")
+def four_bytes(x):
+    return x.numel() * 4
+
+
+@wrong("that is the number of elements, not of bytes")
+def elements(x):
+    return x.numel()
+
+
+@wrong("that is the size of one element")
+def one_element(x):
+    return x.element_size()
+
+
+@wrong("takes 40 bytes, the answer says ")
+def python_object(x):
+    return sys.getsizeof(x)
+
+
+@wrong("takes 40 bytes, the answer says 8")
+def first_dimension(x):
+    return len(x) * x.element_size()
+
+
+@wrong("takes 40 bytes, the answer says 320")
+def bits(x):
+    return x.numel() * x.element_size() * 8
+
+
+@wrong("the answer is an int64, not an int")
+def numpy_number(x):
+    return np.prod(x.shape, dtype=np.int64) * x.element_size()
+
+
+@wrong("the answer is a float, not an int")
+def divided(x):
+    return x.numel() * x.element_size() * 8 / 8
+
+
+@wrong("the answer is a str, not an int")
+def in_words(x):
+    return f"{x.nbytes} bytes"
+
+
+@wrong("the answer is a Tensor, not an int")
+def as_a_tensor(x):
+    return torch.tensor(x.nbytes)
+
+
+@wrong("IndexError")
+def two_dimensions_only(x):
+    return x.shape[0] * x.shape[1] * x.element_size()
+
+
+@wrong("Got unsupported ScalarType BFloat16")
+def through_numpy(x):
+    return int(x.detach().cpu().numpy().nbytes)
+
+
+@wrong("that is the storage behind it, not its own elements")
+def smallest_of_both(x):
+    return min(x.numel() * x.element_size(), x.untyped_storage().nbytes())
+
+
+@wrong("takes 4 bytes, the answer says 0")
+def nothing_for_a_number(x):
+    return sum(x.shape) and x.numel() * x.element_size()
+
+
+@wrong("the answer is None")
+def prints(x):
+    print(x.nbytes)
