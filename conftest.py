@@ -13,3 +13,4 @@ def pytest_configure(config):
         scratch = tempfile.TemporaryDirectory()
         config.add_cleanup(scratch.cleanup)
         os.environ.update(kernel.environment(Path(scratch.name)))
+        config.option.nbval_sanitize_with = str(kernel.VARIES)

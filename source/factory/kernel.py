@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+# What differs from machine to machine all the same, and what to read in its place.
+VARIES = Path(__file__).with_name("varies.ini")
+
 # A line of output may not depend on the window or on how many processors there are.
 FIXED = {
     "COLUMNS": "80",

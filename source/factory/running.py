@@ -1,5 +1,7 @@
 """Executes a notebook and keeps of its outputs what every machine agrees on."""
 
+import configparser
+import functools
 import os
 import re
 import sys
@@ -100,6 +102,24 @@ def _settle_outputs(cell: NotebookNode) -> None:
         elif "data" in output:
             # A widget's model lives in the kernel; saved, its id would change on every run.
             output.data.pop("application/vnd.jupyter.widget-view+json", None)
+            output.data = {kind: _as_everywhere(shown) for kind, shown in output.data.items()}
+        else:
+            output.text = _as_everywhere(output.text)
+
+
+def _as_everywhere(shown: object) -> object:
+    """Replace what varies.ini lists, which nbval reads too."""
+    if isinstance(shown, str):
+        for varying, same in _varies():
+            shown = varying.sub(same, shown)
+    return shown
+
+
+@functools.cache
+def _varies() -> list[tuple[re.Pattern[str], str]]:
+    parser = configparser.RawConfigParser()
+    parser.read(kernel.VARIES, encoding="utf-8")
+    return [(re.compile(parser[part]["regex"]), parser[part]["replace"]) for part in parser.sections()]
 
 
 def _is_library_frame(frame: str) -> bool:

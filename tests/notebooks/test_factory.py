@@ -250,6 +250,21 @@ def test_a_saved_traceback_shows_the_notebooks_own_frames_alone(root):
     assert "decoder.py" not in traceback
 
 
+def test_versions_are_saved_as_every_machine_can_say_them(root):
+    """What varies.ini lists reads the same wherever the notebook is built, in text and in HTML."""
+    text = """# %%
+print("Python 3.11.2 · torch 2.13.0+cu130 · sim:0")
+
+# %%
+from IPython.display import HTML
+
+HTML("<b>Python 3.12.1</b>")
+"""
+    (notebook,) = made(root, lesson(root, text))
+    assert notebook.cells[0].outputs[0].text == "Python 3 · torch 2 · sim:0\n"
+    assert notebook.cells[1].outputs[0].data["text/html"] == "<b>Python 3</b>"
+
+
 REFUSED_LESSONS = {
     "x = 1\n": "01_one.py:1: no cell found",
     "import os\n\n# %%\nx = 1\n": "begin the file with a cell",
