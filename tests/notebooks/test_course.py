@@ -57,7 +57,7 @@ def test_the_committed_notebooks_are_what_the_source_makes(source):
             lines = difflib.unified_diff(
                 committed.splitlines(), text.splitlines(), target, name, n=1, lineterm=""
             )
-            changes = "\n".join(list(lines)[:40])
+            changes = "\n".join(line[:160] for line in list(lines)[:40])
             pytest.fail(
                 f"{target} is not what {name} makes.\n"
                 f"Edit {name}, never the notebook, then run `make notebooks`.\n{changes}",
