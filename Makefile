@@ -3,6 +3,7 @@
 PYTHON ?= python3
 JOBS ?= 2
 BIN := .venv/bin
+FIRST := notebooks/00_start_here.ipynb
 QUIETLY := -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -13,7 +14,7 @@ help: ## say what make can do
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' Makefile
 
 lab: .venv/lab ## open the course in JupyterLab (no display: print its address and serve)
-	@$(BIN)/jupyter lab $(JUPYTER) notebooks/00_start_here.ipynb
+	@$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/$(FIRST) --log-level=WARN $(JUPYTER)
 
 test: .venv/test lint ## pass every test: style, the package, the notebooks, a browser
 	@browser="$$($(BIN)/python .ci/browser.py)" || exit 1; status=0; \
