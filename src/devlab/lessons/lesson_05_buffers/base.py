@@ -1,0 +1,109 @@
+"""The lesson itself, and what its judgements share: modules that an answer makes, and their buffers."""
+
+import torch
+from torch import nn
+
+from devlab.checks import expect
+from devlab.checks.exercise import Lesson
+
+lesson = Lesson("05_buffers", "Models and buffers")
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float64)
+
+
+def floats_of(device: torch.device) -> list[torch.dtype]:
+    """Return the floating dtypes other than float32 that the device can hold.
+
+    >>> floats_of(torch.device("cpu"))
+    [torch.float16, torch.bfloat16, torch.float64]
+    """
+    return [dtype for dtype in FLOATS if _holds(device, dtype)]
+
+
+def _holds(device: torch.device, dtype: torch.dtype) -> bool:
+    try:
+        torch.zeros(1, dtype=dtype, device=device)
+    except (TypeError, RuntimeError):  # Apple's GPUs have no float64
+        return False
+    return True
+
+
+class Made:
+    """A module that an answer's class made, driven as a learner would drive it."""
+
+    def __init__(self, trial, *sizes: int):
+        self.trial = trial
+        self.name = f"{trial.name}({', '.join(map(str, sizes))})"
+        self.module = trial.call(*sizes)
+        expect.kind(self.module, nn.Module, "an nn.Module", f"what {self.name} makes")
+
+    def __call__(self, x: torch.Tensor) -> object:
+        """Run the module's forward on x."""
+        return self.trial.run(self.module, x, label=self.name)
+
+    def to(self, device: torch.device) -> "Made":
+        """Move the module as a part of a model, the way it moves in real life."""
+        self.trial.run(nn.Sequential(self.module).to, device, label=f"nn.Sequential({self.name}).to")
+        return self
+
+    def buffer(self, name: str) -> torch.Tensor:
+        """Return the registered buffer of that name; raise Mismatch that says what it is instead."""
+        found = dict(self.module.named_buffers(remove_duplicate=False)).get(name)
+        wanted = f'a buffer named "{name}"'
+        if found is None:
+            self._explain_missing(name, wanted)
+        if found.requires_grad:
+            expect.fail(f"the buffer `{name}` asks for a gradient", "requires_grad=False", found)
+        return found
+
+    def _explain_missing(self, name: str, wanted: str) -> None:
+        value = getattr(self.module, name, None)
+        if isinstance(value, nn.Parameter):
+            expect.fail(f"`{name}` is a parameter: an optimizer would train it", wanted, value)
+        if isinstance(value, torch.Tensor):
+            expect.fail(f"`{name}` is a plain attribute: `.to` leaves it behind", wanted, value)
+        if value is not None:
+            expect.fail(f"`{name}` is {expect.a_type(value)}, not a buffer", wanted, value)
+        others = [other for other, _ in self.module.named_buffers()]
+        got = f"its buffers: {', '.join(others)}" if others else "no buffer at all"
+        expect.fail(f"there is no buffer named `{name}` after __init__", wanted, got)
+
+    def require_nothing_trained(self) -> None:
+        """Expect a module without parameters."""
+        for name, parameter in self.module.named_parameters():
+            expect.fail(f"`{name}` is a parameter: an optimizer would train it", "no parameter", parameter)
+
+    def require_on(self, device: torch.device, *names: str) -> None:
+        """Expect the named buffers on the device."""
+        for name in names:
+            expect.device(self.buffer(name), device, f"after `.to({str(device)!r})` the buffer `{name}`")
+
+    def require_saved(self, *names: str) -> None:
+        """Expect the named buffers in the state_dict."""
+        saved = list(self.module.state_dict())
+        for name in names:
+            if name not in saved:
+                expect.fail(
+                    f"`{name}` is not saved: the state_dict lacks it", f'"{name}" among the keys', saved
+                )
+
+    def require_read(self, name: str, x: torch.Tensor, what: str) -> None:
+        """Expect a forward that reads the buffer: another content must give another result."""
+        before = self(x)
+        expect.kind(before, torch.Tensor, "a tensor", what)
+        before = before.detach().clone()
+        table = self.buffer(name)
+        other = ~table if table.dtype is torch.bool else 1 - table
+        setattr(self.module, name, other.clone())
+        after = self(x)
+        if isinstance(after, torch.Tensor) and torch.equal(before.cpu(), after.detach().cpu()):
+            expect.fail(
+                f"forward answers from another tensor than the buffer `{name}`",
+                f"another result once the content of `{name}` is another",
+                "the same result as before",
+            )
+
+
+def another(trial) -> torch.device:
+    """Return a device to come from or to pass through: another one, or the same where there is but one."""
+    return trial.others[-1] if trial.others else trial.device

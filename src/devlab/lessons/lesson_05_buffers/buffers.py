@@ -1,0 +1,274 @@
+"""Three modules with a table inside: saved and fixed, saved and updated, not saved."""
+
+import math
+
+import torch
+
+from devlab.checks import expect
+from devlab.lessons.lesson_05_buffers.base import Made, another, floats_of, lesson
+
+causal_mask = lesson.exercise(
+    "CausalMask",
+    signature="class CausalMask(max_length)",
+    facts=("B1", "B2", "B3", "B4", "L4"),
+    hints=(
+        "Make the whole triangle once, in `__init__`, and only cut from it in `forward`. What must it be "
+        "so that `.to` finds it?",
+        '`self.register_buffer("mask", table)` registers a tensor under a name; from then on `self.mask` '
+        "is the tensor, wherever the module has moved.",
+        "`torch.ones(n, n, dtype=torch.bool).triu(1)` is True above the diagonal. `forward` returns "
+        "`self.mask[:time, :time]`, where `time = x.shape[1]`.",
+    ),
+)
+
+
+def _future(time: int) -> torch.Tensor:
+    steps = torch.arange(time)
+    return steps[None, :] > steps[:, None]
+
+
+@causal_mask.row("`mask` is a buffer, and forward reads it")
+def mask_is_a_buffer(trial):
+    made = Made(trial, 6)
+    made.buffer("mask")
+    made.require_nothing_trained()
+    made.to(trial.device).require_read("mask", trial.randn(2, 5, 3), "the mask")
+
+
+@causal_mask.row("it moves with the model, at any time")
+def mask_moves(trial):
+    made = Made(trial, 7)
+    made.to(trial.device).require_on(trial.device, "mask")
+    x = trial.randn(2, 5, 3, seed=trial.seeds[0])
+    expect.tensor(made(x), _future(5), trial.device, "the mask")
+    # A first batch elsewhere must leave nothing behind that a later one meets.
+    elsewhere = another(trial)
+    made.to(elsewhere)
+    expect.tensor(made(x.to(elsewhere)), _future(5), elsewhere, "the mask")
+    made.to(trial.device).require_on(trial.device, "mask")
+    expect.tensor(made(x), _future(5), trial.device, "the mask after two moves")
+
+
+@causal_mask.row("it is saved with the model")
+def mask_is_saved(trial):
+    made = Made(trial, 5).to(trial.device)
+    made.require_saved("mask")
+    made(trial.randn(3, 4, 2))
+    made.require_saved("mask")
+
+
+@causal_mask.row("True for the future, at every length")
+def mask_is_right(trial):
+    made = Made(trial, 9).to(trial.device)
+    inputs = [trial.randn(2, time, 4, seed=trial.seeds[0]) for time in (3, 9, 1, 6)]
+    inputs += [
+        trial.randint(0, 50, (4, 7), seed=trial.seeds[1]),
+        trial.randn(3, 5, 2, 4, seed=trial.seeds[2], dtype=torch.float16),
+        trial.randn(8, 2, 3, seed=trial.seeds[2]).transpose(0, 1),
+    ]
+    for x in inputs:
+        expect.tensor(made(x), _future(x.shape[1]), trial.device, "the mask")
+
+
+running_mean = lesson.exercise(
+    "RunningMean",
+    signature="class RunningMean(n)",
+    facts=("B1", "B2", "B3", "L2", "L4"),
+    hints=(
+        "Two buffers: `mean`, n zeros, and `count`, a single integer: `torch.zeros((), "
+        "dtype=torch.long)`. How far does one new row pull the mean of `count` rows?",
+        "With `count` brought up to date, the mean moves by `(x - mean).sum(0) / count`. `self.training` "
+        "says which mode the module is in.",
+        "`self.mean = ...` puts a new tensor in the old one's place. `self.mean += ...`, `add_` and "
+        "`copy_` change the tensor that is there. `with torch.no_grad():` keeps the update out of the "
+        "graph.",
+    ),
+)
+
+
+def _rows(trial, count: int, n: int, seed: int) -> torch.Tensor:
+    """Return rows whose columns have different means, none of them 0."""
+    return trial.randn(count, n, seed=seed) + torch.arange(1.0, n + 1).to(trial.device)
+
+
+def _mean(seen: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cat([x.cpu() for x in seen]).double().mean(0).float()
+
+
+def _expect_state(made: Made, seen: list[torch.Tensor]) -> None:
+    rows = sum(len(x) for x in seen)
+    mean, count = made.buffer("mean"), made.buffer("count")
+    words = f"`mean` after {rows} rows"
+    on = seen[-1].device
+    expect.tensor(mean, _mean(seen), on, words, within=1e-4)
+    expect.device(count, on, "`count` after forward")
+    expect.equal(count.item(), rows, f"`count` is wrong after {rows} rows")
+
+
+def _expect_step(made: Made, x: torch.Tensor, seen: list[torch.Tensor]) -> None:
+    """Run x through the module in training mode; expect the state and result that belong to all seen."""
+    seen.append(x)
+    got = made(x)
+    _expect_state(made, seen)
+    expect.tensor(got, x.cpu() - _mean(seen), x.device, "the result", within=1e-4)
+
+
+@running_mean.row("`mean` and `count` are saved buffers")
+def statistics_are_buffers(trial):
+    made = Made(trial, 3)
+    mean, count = made.buffer("mean"), made.buffer("count")
+    made.require_nothing_trained()
+    if mean.shape != (3,):
+        expect.fail("`mean` does not have one element a column", "shape [3]", mean)
+    if count.is_floating_point() or count.is_complex() or count.dtype is torch.bool:
+        expect.fail(f"`count` is {count.dtype}, not an integer dtype", "an integer tensor", count)
+    if count.dim():
+        expect.fail("`count` is not zero-dimensional", "shape []", count)
+    expect.equal(count.item(), 0, "`count` does not begin at 0")
+    made.require_saved("mean", "count")
+    made.to(trial.device).require_on(trial.device, "mean", "count")
+
+
+@running_mean.row("the exact mean of all rows seen")
+def mean_is_exact(trial):
+    for seed, n in zip(trial.seeds, (3, 1, 5), strict=True):
+        made = Made(trial, n).to(trial.device)
+        seen = []
+        for batch, rows in enumerate((4, 1, 7, 2)):
+            _expect_step(made, _rows(trial, rows, n, seed + 10 * batch), seen)
+
+
+@running_mean.row("both are updated in place")
+def updated_in_place(trial):
+    made = Made(trial, 4).to(trial.device)
+    # What is held from before must show what came after: a tensor in the same memory.
+    held = {name: made.buffer(name) for name in ("mean", "count")}
+    seen = []
+    for batch, seed in enumerate(trial.seeds):
+        _expect_step(made, _rows(trial, 3 + batch, 4, seed), seen)
+        for name, before in held.items():
+            now = made.buffer(name)
+            if not torch.equal(before.detach().cpu(), now.detach().cpu()):
+                expect.fail(
+                    f"`{name}` was replaced by a new tensor, not updated in place",
+                    f"the tensor that `{name}` was before forward, with the new content",
+                    now,
+                )
+
+
+@running_mean.row("eval mode leaves both alone")
+def eval_leaves_alone(trial):
+    made = Made(trial, 3).to(trial.device)
+    seen = []
+    _expect_step(made, _rows(trial, 5, 3, trial.seeds[0]), seen)
+    made.module.eval()
+    x = _rows(trial, 4, 3, trial.seeds[1])
+    got = made(x)
+    moved = (made.buffer("mean").detach().cpu() - _mean(seen)).abs().max().item()
+    if made.buffer("count").item() != 5 or not moved < 1e-4:
+        words = "`mean` and `count` as training left them"
+        expect.fail("eval mode changed the statistics", words, "other values")
+    expect.tensor(got, x.cpu() - _mean(seen), trial.device, "the result in eval mode", within=1e-4)
+    made.module.train()
+    _expect_step(made, _rows(trial, 2, 3, trial.seeds[2]), seen)
+
+
+@running_mean.row("a move or a reload in between changes nothing")
+def goes_on(trial):
+    elsewhere = another(trial)
+    made = Made(trial, 3).to(elsewhere)
+    seen = []
+    _expect_step(made, _rows(trial, 5, 3, trial.seeds[0]).to(elsewhere), seen)
+    made.to(trial.device)
+    _expect_step(made, _rows(trial, 2, 3, trial.seeds[1]), seen)
+    made.require_saved("mean", "count")
+    saved = {name: value.clone() for name, value in made.module.state_dict().items()}
+    resumed = Made(trial, 3).to(trial.device)
+    resumed.module.load_state_dict(saved)
+    _expect_step(resumed, _rows(trial, 4, 3, trial.seeds[2]), seen)
+
+
+positions = lesson.exercise(
+    "SinusoidalPositions",
+    signature="class SinusoidalPositions(n, d)",
+    facts=("B3", "B5", "E4", "E5"),
+    hints=(
+        "The table depends on n and d alone, so it is made once, in `__init__`, and need not be saved: "
+        "`register_buffer` has a third argument for that.",
+        "`angles = torch.arange(n)[:, None] / 10000 ** (torch.arange(0, d, 2) / d)` has the shape (n, d /"
+        " 2). `table[:, 0::2]` are the even columns, `table[:, 1::2]` the odd ones.",
+        'Register with `self.register_buffer("table", table, persistent=False)`, and return '
+        "`x + self.table[: x.shape[1]].to(x.dtype)`: a float32 table added to a float16 x gives float32.",
+    ),
+)
+
+# Good answers compute the angles by different roads, in float32.
+CLOSE = 1e-4
+
+
+def _encoding(time: int, d: int) -> torch.Tensor:
+    rows = [
+        [
+            (math.cos if column % 2 else math.sin)(step / 10000 ** ((column - column % 2) / d))
+            for column in range(d)
+        ]
+        for step in range(time)
+    ]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def _expect_encoded(made: Made, x: torch.Tensor, within: float = CLOSE) -> None:
+    wanted = (x.cpu().double() + _encoding(*x.shape[1:])).to(x.dtype)
+    expect.tensor(made(x), wanted, x.device, "the result", within)
+
+
+@positions.row("`table` is a buffer, and forward reads it")
+def table_is_a_buffer(trial):
+    made = Made(trial, 6, 4)
+    made.buffer("table")
+    made.require_nothing_trained()
+    made.to(trial.device).require_read("table", trial.randn(2, 5, 4), "the result")
+
+
+@positions.row("it moves with the model, at any time")
+def table_moves(trial):
+    made = Made(trial, 7, 4)
+    made.to(trial.device).require_on(trial.device, "table")
+    x = trial.randn(2, 5, 4, seed=trial.seeds[0])
+    _expect_encoded(made, x)
+    elsewhere = another(trial)
+    made.to(elsewhere)
+    _expect_encoded(made, x.to(elsewhere))
+    made.to(trial.device).require_on(trial.device, "table")
+    _expect_encoded(made, x)
+
+
+@positions.row("it stays out of the state_dict")
+def table_is_not_saved(trial):
+    made = Made(trial, 5, 6).to(trial.device)
+    made(trial.randn(2, 3, 6))
+    saved = list(made.module.state_dict())
+    if "table" in saved:
+        expect.fail("`table` is saved, although n and d say it all", 'no "table" in the state_dict', saved)
+
+
+@positions.row("sines in even columns, cosines in odd")
+def encoding_is_right(trial):
+    sizes = [(9, 6, 4, 2), (5, 2, 5, 3), (31, 10, 17, 1)]
+    for seed, (n, d, time, batch) in zip(trial.seeds, sizes, strict=True):
+        made = Made(trial, n, d).to(trial.device)
+        _expect_encoded(made, trial.randn(batch, time, d, seed=seed))
+        _expect_encoded(made, trial.randn(batch, d, n, seed=seed).transpose(1, 2))
+        _expect_encoded(made, trial.randn(time, 1, d, seed=seed))
+
+
+@positions.row("the result has x's dtype")
+def encoding_keeps_dtype(trial):
+    made = Made(trial, 8, 4).to(trial.device)
+    for dtype in floats_of(trial.device):
+        # Sums of at least 2, so that good roads differ by one rounding, not by cancelled digits.
+        x = trial.randn(2, 5, 4, seed=trial.seeds[0]).abs() + 3
+        eps = torch.finfo(dtype).eps
+        _expect_encoded(made, x.to(dtype), within=max(CLOSE, 8 * eps))
+    # A table that one batch left in fewer digits would spoil the next one.
+    _expect_encoded(made, trial.randn(2, 5, 4, seed=trial.seeds[1]))

@@ -1,0 +1,173 @@
+"""Small tensors made from the input: they take its device and its dtype."""
+
+import torch
+
+from devlab.checks import expect
+from devlab.lessons.lesson_05_buffers.base import floats_of, lesson
+
+mask_like = lesson.exercise(
+    "mask_like",
+    signature="mask_like(x, lengths)",
+    facts=("E4", "E5", "W1", "W2"),
+    hints=(
+        "Compare step numbers 0, 1, 2, … with each row's length. Where must the step numbers be made, and"
+        " where may `lengths` be?",
+        "`torch.arange(time, device=x.device)` makes the step numbers in the right place. "
+        "`lengths.to(x.device)` brings the lengths there, and costs nothing when they are there already.",
+        "`return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]`",
+    ),
+)
+
+# (batch, time, features): the longest row need not reach the end, and a row may be empty.
+CASES = (((3, 5, 2), [2, 5, 1]), ((4, 7, 3), [0, 3, 6, 1]), ((2, 4, 6), [4, 4]), ((1, 6, 1), [3]))
+
+
+def _inside(time: int, lengths: list[int]) -> torch.Tensor:
+    return torch.tensor([[step < length for step in range(time)] for length in lengths])
+
+
+def _expect_mask(trial, x: torch.Tensor, lengths: list[int], where: torch.device) -> None:
+    got = trial.call(x, torch.tensor(lengths).to(where))
+    wanted = _inside(x.shape[1], lengths)
+    if isinstance(got, torch.Tensor) and got.device != x.device:
+        expect.fail(f"the mask is on {got.device}, x on {x.device}", f"the mask on {x.device}", got)
+    expect.tensor(got, wanted, x.device, "the mask")
+
+
+@mask_like.row("True inside each row's length")
+def mask_is_right(trial):
+    for seed in trial.seeds:
+        for shape, lengths in CASES:
+            _expect_mask(trial, trial.randn(*shape, seed=seed), lengths, trial.device)
+
+
+@mask_like.row("lengths may come from any device")
+def lengths_from_elsewhere(trial):
+    shape, lengths = CASES[1]
+    for where in (trial.other(), *trial.others):
+        _expect_mask(trial, trial.randn(*shape, seed=trial.seeds[1]), lengths, where)
+
+
+@mask_like.row("a boolean mask, whatever x holds")
+def mask_for_any_dtype(trial):
+    shape, lengths = CASES[0]
+    x = trial.randn(*shape, seed=trial.seeds[2])
+    kinds = [x.to(dtype) for dtype in floats_of(trial.device)]
+    # Zeros inside and numbers outside: the lengths say what is padding, the contents do not.
+    for kind in (*kinds, x.long(), torch.zeros_like(x), trial.randn(3, 2, 5).transpose(1, 2)):
+        _expect_mask(trial, kind, lengths, trial.device)
+
+
+add_noise = lesson.exercise(
+    "add_noise",
+    signature="add_noise(x, scale)",
+    facts=("W1", "W3", "W5"),
+    hints=(
+        "`torch.randn(x.shape)` makes float32 on the CPU, whatever x is. Which function makes random "
+        "numbers *like* another tensor?",
+        "`torch.randn_like(x)` takes x's shape, dtype and device. `scale` is a Python number and goes "
+        "along with any tensor as it is.",
+        "`return x + scale * torch.randn_like(x)`",
+    ),
+)
+
+
+@add_noise.row("x's shape, dtype and device")
+def noise_keeps_everything(trial):
+    x = trial.randn(5, 3, seed=trial.seeds[0])
+    shapes = [x, x[0], x.t(), x[:0], x[1, 2], trial.randn(2, 3, 4, 1)]
+    for given in [*shapes, *(x.to(dtype) for dtype in floats_of(trial.device)), x.half()[0, 0]]:
+        got = trial.call(given, 0.5)
+        expect.kind(got, torch.Tensor, "a tensor")
+        # Of the right kind: shape, dtype and device are compared, and that the numbers are finite.
+        expect.tensor(got, given, trial.device, within=float("inf"))
+        if given.numel() > 1 and torch.equal(got, given):
+            expect.fail("no noise was added", "values that differ from those of x", "the values of x")
+
+
+@add_noise.row("with scale 0 the values of x")
+def no_noise(trial):
+    for seed in trial.seeds:
+        x = trial.randn(4, 3, seed=seed)
+        expect.tensor(trial.call(x, 0.0), x.clone(), trial.device, "the result with scale 0")
+
+
+@add_noise.row("new noise in every element and call")
+def noise_is_always_new(trial):
+    scale = 0.7
+    x = trial.randn(6, 11, 7, seed=trial.seeds[0])
+    first, second = _noise(trial, x, scale), _noise(trial, x, scale)
+    if (first - second).abs().max() < 0.01 * scale:
+        expect.fail("two calls drew the same noise", "new noise at every call", "the same numbers twice")
+    for dim, size in enumerate(x.shape):
+        if first.std(dim).max() < 0.01 * scale:
+            words = f"the noise repeats along dimension {dim}"
+            expect.fail(words, "its own noise for every element", f"one number for all {size}")
+
+
+@add_noise.row("mean 0, standard deviation `scale`")
+def noise_is_as_large_as_asked(trial):
+    for seed, scale in zip(trial.seeds, (0.25, 3.0, 1), strict=True):
+        # Of another size than the noise: noise in proportion to x would show.
+        noise = _noise(trial, 2 + 3 * trial.randn(40, 5, 20, seed=seed), scale)
+        mean, deviation = noise.mean().item(), noise.std().item()
+        if abs(mean) > 0.15 * scale:
+            expect.fail(f"the noise has mean {mean:.3g}, not 0", "a mean near 0", f"{mean:.3g}")
+        if abs(deviation - scale) > 0.2 * scale:
+            words = f"the noise has standard deviation {deviation:.3g}, not {scale}"
+            expect.fail(words, f"near {scale}", f"{deviation:.3g}")
+
+
+def _noise(trial, x: torch.Tensor, scale: float) -> torch.Tensor:
+    got = trial.call(x, scale)
+    expect.tensor(got, x, trial.device, within=float("inf"))
+    return got.detach().cpu().double() - x.cpu().double()
+
+
+append_ones = lesson.exercise(
+    "append_ones",
+    signature="append_ones(x)",
+    facts=("W1", "W2", "W4"),
+    hints=(
+        "The column has x's shape with a last dimension of 1, and x's device and dtype. `torch.ones(...)`"
+        " knows neither of the two.",
+        "`x.new_ones(shape)` makes ones like x in every respect but the shape. `x.shape[:-1]` is all of "
+        "the shape but its last number.",
+        "`return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], dim=-1)`",
+    ),
+)
+
+
+def _expect_ones(trial, x: torch.Tensor) -> None:
+    # Put together from lists' worth of one column each, on the CPU.
+    columns = [*x.cpu().unbind(-1), torch.tensor(1, dtype=x.dtype).expand(x.shape[:-1])]
+    wanted = torch.stack(columns, -1)
+    expect.tensor(trial.call(x), wanted, trial.device)
+
+
+@append_ones.row("a column of ones at the end")
+def ones_at_the_end(trial):
+    for seed in trial.seeds:
+        for shape in ((4, 3), (2, 7), (5, 1)):
+            _expect_ones(trial, trial.randn(*shape, seed=seed))
+
+
+@append_ones.row("any number of dimensions, and views")
+def ones_in_any_shape(trial):
+    x = trial.randn(2, 3, 5, seed=trial.seeds[0])
+    for given in (x, x[0, 0], x[0].t(), x[:, ::2, 1:4], x[:0], trial.randn(2, 1, 3, 4)):
+        _expect_ones(trial, given)
+
+
+@append_ones.row("x's own dtype, integers too")
+def ones_in_any_dtype(trial):
+    x = 5 * trial.randn(4, 3, seed=trial.seeds[1])
+    for dtype in (*floats_of(trial.device), torch.int64, torch.int32, torch.uint8):
+        _expect_ones(trial, (x.abs() if dtype is torch.uint8 else x).to(dtype))
+
+
+@append_ones.row("ones beside inf and nan, too")
+def ones_beside_anything(trial):
+    x = trial.randn(3, 4, seed=trial.seeds[2])
+    x[0], x[1, 2], x[2, 3] = float("inf"), float("nan"), float("nan")
+    _expect_ones(trial, x)

@@ -1,0 +1,278 @@
+"""Answers to CausalMask."""
+
+import functools
+
+import torch
+from bank import right, wrong
+from torch import nn
+
+
+@right
+class CutFromTheTriangle(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(max_length, max_length, dtype=torch.bool).triu(1))
+
+    def forward(self, x):
+        time = x.shape[1]
+        return self.mask[:time, :time]
+
+
+@right
+class ByComparingSteps(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        steps = torch.arange(max_length)
+        self.register_buffer("mask", steps.unsqueeze(0) > steps.unsqueeze(1), persistent=True)
+
+    def forward(self, x):
+        return self.mask.narrow(0, 0, x.size(1)).narrow(1, 0, x.size(1)).clone()
+
+
+@right
+class KeepsThePast(nn.Module):
+    def __init__(self, max_length):
+        nn.Module.__init__(self)
+        self.mask = nn.Buffer(torch.tril(torch.ones(max_length, max_length)))
+
+    def forward(self, x):
+        _, time = x.shape[:2]
+        return self.mask[:time, :time] == 0
+
+
+@right
+class WithABatchDimension(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        mask = torch.zeros(1, max_length, max_length, dtype=torch.bool)
+        for step in range(max_length):
+            mask[:, step, step + 1 :] = True
+        self.register_buffer("mask", mask)
+
+    def forward(self, x):
+        time = x.shape[1]
+        return self.mask[0, :time, :time].to(x.device)
+
+
+@right
+class FromInfinities(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", torch.full((max_length, max_length), 2, dtype=torch.uint8).triu(1))
+
+    def forward(self, x):
+        return self.mask[-x.shape[1] :, -x.shape[1] :].bool()
+
+
+class Mask(nn.Module):
+    """What most wrong answers share: a good triangle, well registered."""
+
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(max_length, max_length, dtype=torch.bool).triu(1))
+
+    def forward(self, x):
+        time = x.shape[1]
+        return self.mask[:time, :time]
+
+
+@wrong("`mask` is a plain attribute: `.to` leaves it behind")
+class PlainAttribute(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.mask = torch.ones(max_length, max_length, dtype=torch.bool).triu(1)
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]]
+
+
+@wrong("`mask` is a plain attribute: `.to` leaves it behind")
+class PlainAttributeMovedEachTime(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.mask = torch.ones(max_length, max_length, dtype=torch.bool).triu(1)
+
+    def forward(self, x):
+        return self.mask.to(x.device)[: x.shape[1], : x.shape[1]]
+
+
+@wrong("`mask` is a parameter: an optimizer would train it")
+class AsAParameter(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        triangle = torch.ones(max_length, max_length, dtype=torch.bool).triu(1)
+        self.mask = nn.Parameter(triangle, requires_grad=False)
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]].detach()
+
+
+@wrong("forward answers from another tensor than the buffer `mask`")
+class RebuiltOnTheCpu(Mask):
+    def forward(self, x):
+        time = x.shape[1]
+        return torch.ones(time, time, dtype=torch.bool).triu(1)
+
+
+@wrong("forward answers from another tensor than the buffer `mask`")
+class RebuiltOnTheDevice(Mask):
+    def forward(self, x):
+        time = x.shape[1]
+        return torch.ones(time, time, dtype=torch.bool, device=x.device).triu(1)
+
+
+@wrong("there is no buffer named `mask`")
+class RebuiltAndNeverRegistered(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.max_length = max_length
+
+    def forward(self, x):
+        time = x.shape[1]
+        return torch.ones(time, time, dtype=torch.bool, device=x.device).triu(1)
+
+
+@wrong("`mask` is not saved")
+class NotSaved(Mask):
+    def __init__(self, max_length):
+        super().__init__(max_length)
+        self.register_buffer("mask", self.mask.clone(), persistent=False)
+
+
+@wrong("there is no buffer named `mask` after __init__")
+class AnotherName(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("causal", torch.ones(max_length, max_length, dtype=torch.bool).triu(1))
+
+    def forward(self, x):
+        return self.causal[: x.shape[1], : x.shape[1]]
+
+
+@wrong("there is no buffer named `mask` after __init__")
+class MadeAtTheFirstForward(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", None)
+        self.max_length = max_length
+
+    def forward(self, x):
+        if self.mask is None:
+            triangle = torch.ones(self.max_length, self.max_length, dtype=torch.bool, device=x.device)
+            self.mask = triangle.triu(1)
+        return self.mask[: x.shape[1], : x.shape[1]]
+
+
+@wrong("the mask is torch.float32, not torch.bool")
+class AsFloats(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(max_length, max_length).triu(1))
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]]
+
+
+@wrong("the values of the mask are wrong")
+class DiagonalHidden(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(max_length, max_length, dtype=torch.bool).triu())
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]]
+
+
+@wrong("the values of the mask are wrong")
+class ThePastInstead(Mask):
+    def forward(self, x):
+        return ~super().forward(x)
+
+
+@wrong("the mask has shape [7,7], not [5,5]")
+class NotCut(Mask):
+    def forward(self, x):
+        return self.mask
+
+
+@wrong("the mask has shape")
+class TimeFromTheBatch(Mask):
+    def forward(self, x):
+        return self.mask[: len(x), : len(x)]
+
+
+@wrong("the mask has shape [4,4], not [7,7]")
+class TimeFromTheEnd(Mask):
+    def forward(self, x):
+        return self.mask[: x.shape[-2], : x.shape[-2]]
+
+
+@wrong("forward answers from another tensor than the buffer `mask`")
+class CachedByLength(Mask):
+    def __init__(self, max_length):
+        super().__init__(max_length)
+        self._cut = {}
+
+    def forward(self, x):
+        time = x.shape[1]
+        if time not in self._cut:
+            self._cut[time] = self.mask[:time, :time]
+        return self._cut[time]
+
+
+@wrong("forward answers from another tensor than the buffer `mask`")
+class HeldUnderASecondName(Mask):
+    def __init__(self, max_length):
+        super().__init__(max_length)
+        self.triangle = self.mask
+
+    def forward(self, x):
+        return self.triangle[: x.shape[1], : x.shape[1]]
+
+
+@wrong("forward answers from another tensor than the buffer `mask`")
+class CachedByTheStandardLibrary(Mask):
+    @functools.lru_cache  # noqa: B019
+    def cut(self, time):
+        return self.mask[:time, :time]
+
+    def forward(self, x):
+        return self.cut(x.shape[1])
+
+
+@wrong("`scale` is a parameter: an optimizer would train it")
+class WithSomethingToTrain(Mask):
+    def __init__(self, max_length):
+        super().__init__(max_length)
+        self.scale = nn.Parameter(torch.ones(()))
+
+
+@wrong("not an nn.Module")
+class NoModule:
+    def __init__(self, max_length):
+        self.mask = torch.ones(max_length, max_length, dtype=torch.bool).triu(1)
+
+    def __call__(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]]
+
+
+@wrong("the mask is None: is a `return` missing?")
+class Forgetful(Mask):
+    def forward(self, x):
+        self.mask[: x.shape[1], : x.shape[1]]
+
+
+@wrong("before Module.__init__() call")
+class WithoutSuper(nn.Module):
+    def __init__(self, max_length):
+        self.register_buffer("mask", torch.ones(max_length, max_length, dtype=torch.bool).triu(1))
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]]
+
+
+@wrong("the mask has shape [3,3], not [9,9]")
+class CutsTheBufferItself(Mask):
+    def forward(self, x):
+        self.mask = self.mask[: x.shape[1], : x.shape[1]]
+        return self.mask

@@ -1,0 +1,337 @@
+"""Answers to RunningMean."""
+
+import torch
+from bank import right, wrong
+from torch import nn
+
+
+class Mean(nn.Module):
+    """What most answers share: the two buffers."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
+
+
+@right
+class PullsTheMean(Mean):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@right
+class WeighsOldAndNew(Mean):
+    def forward(self, x):
+        if self.training:
+            x_ = x.detach()
+            total = self.count + x_.shape[0]
+            self.mean.copy_((self.mean * self.count + x_.sum(dim=0)) / total)
+            self.count.copy_(total)
+        return x - self.mean
+
+
+@right
+class RowByRow(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.mean = nn.Buffer(torch.zeros(n))
+        self.count = nn.Buffer(torch.tensor(0))
+
+    @torch.no_grad()
+    def see(self, row):
+        self.count.add_(1)
+        self.mean.add_((row - self.mean) / self.count)
+
+    def forward(self, x):
+        if self.training:
+            for row in x:
+                self.see(row)
+        return x - self.mean
+
+
+@right
+class KeepsASum(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(n, dtype=torch.float32))
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.tensor(0, dtype=torch.int32))
+
+    def forward(self, x):
+        if not self.training:
+            return x - self.mean
+        with torch.no_grad():
+            self.total.add_(x.sum(0))
+            self.count.add_(x.size(0))
+            torch.div(self.total, self.count, out=self.mean)
+        return torch.sub(x, self.mean)
+
+
+@right
+class ByLerp(Mean):
+    def forward(self, x):
+        if self.training:
+            self.count += x.shape[0]
+            weight = x.shape[0] / self.count
+            self.mean[:] = self.mean.lerp(x.detach().mean(0), weight)
+        return x - self.mean
+
+
+@right
+class ThroughData(Mean):
+    def forward(self, x):
+        if self.training:
+            self.count.data += x.shape[0]
+            self.mean.data = self.mean + (x.mean(0) - self.mean) * x.shape[0] / self.count.item()
+        return x - self.mean
+
+
+@wrong("`mean` is a plain attribute: `.to` leaves it behind")
+class PlainAttributes(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.mean = torch.zeros(n)
+        self.count = torch.tensor(0)
+
+    forward = PullsTheMean.forward
+
+
+@wrong("`mean` is a parameter: an optimizer would train it")
+class AsParameters(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.mean = nn.Parameter(torch.zeros(n), requires_grad=False)
+        self.count = nn.Parameter(torch.tensor(0), requires_grad=False)
+
+    forward = PullsTheMean.forward
+
+
+@wrong("`mean` was replaced by a new tensor, not updated in place")
+class ReplacesTheMean(Mean):
+    def forward(self, x):
+        if self.training:
+            self.count += len(x)
+            self.mean = self.mean + (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@wrong("`count` after forward is on cpu")
+class CountFromTheCpu(Mean):
+    def forward(self, x):
+        if self.training:
+            self.count = torch.tensor(self.count.item() + len(x))
+            self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@wrong("`mean` after 4 rows is on cpu")
+class MeanFromTheCpu(Mean):
+    def forward(self, x):
+        if self.training:
+            rows, seen = x.cpu(), self.count.item()
+            self.mean = (self.mean.cpu() * seen + rows.sum(0)) / (seen + len(rows))
+            self.count += len(rows)
+        return x - self.mean.to(x.device)
+
+
+@wrong("`count` was replaced by a new tensor, not updated in place")
+class ReplacesTheCount(Mean):
+    def forward(self, x):
+        if self.training:
+            self.count = self.count + len(x)
+            self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@wrong("`count` is an int, not a buffer")
+class CountsInPython(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.count = 0
+
+    forward = PullsTheMean.forward
+
+
+@wrong("`count` is torch.float32, not an integer dtype")
+class CountsInFloats(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.tensor(0.0))
+
+    forward = PullsTheMean.forward
+
+
+@wrong("`count` is not zero-dimensional")
+class CountOfOneElement(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.zeros(1, dtype=torch.long))
+
+    forward = PullsTheMean.forward
+
+
+@wrong("`mean` is not saved: the state_dict lacks it")
+class NotSaved(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n), persistent=False)
+        self.register_buffer("count", torch.tensor(0), persistent=False)
+
+    forward = PullsTheMean.forward
+
+
+@wrong("`count` is not saved: the state_dict lacks it")
+class CountNotSaved(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.tensor(0), persistent=False)
+
+    forward = PullsTheMean.forward
+
+
+@wrong("eval mode changed the statistics")
+class UpdatesAlways(Mean):
+    def forward(self, x):
+        with torch.no_grad():
+            self.count += len(x)
+            self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@wrong("the values of `mean` after 4 rows are wrong")
+class UpdatesInEvalOnly(Mean):
+    def forward(self, x):
+        if not self.training:
+            self.count += len(x)
+            self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@wrong("the values of `mean` after 5 rows are wrong")
+class MeanOfBatchMeans(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.tensor(0))
+        self.register_buffer("batches", torch.tensor(0))
+
+    def forward(self, x):
+        if self.training:
+            self.batches += 1
+            self.count += len(x)
+            self.mean += (x.mean(0) - self.mean) / self.batches
+        return x - self.mean
+
+
+@wrong("the values of `mean` after 4 rows are wrong")
+class MovingAverage(Mean):
+    def forward(self, x):
+        if self.training:
+            self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+            self.count += len(x)
+        return x - self.mean
+
+
+@wrong("`count` is wrong after 4 rows")
+class CountsBatches(Mean):
+    def forward(self, x):
+        if self.training:
+            seen = getattr(self, "rows", 0)
+            self.mean += (x.sum(0) - self.mean * len(x)) / (seen + len(x))
+            self.rows = seen + len(x)
+            self.count += 1
+        return x - self.mean
+
+
+@wrong("the values of `mean` after 5 rows are wrong")
+class WeighsTheWrongWay(Mean):
+    def forward(self, x):
+        if self.training:
+            self.mean.copy_((self.mean + x.sum(0)) / (self.count + len(x)))
+            self.count += len(x)
+        return x - self.mean
+
+
+@wrong("the values of the result are wrong")
+class SubtractsTheOldMean(Mean):
+    def forward(self, x):
+        centred = x - self.mean
+        if self.training:
+            self.count += len(x)
+            self.mean += (x - self.mean).sum(0) / self.count
+        return centred
+
+
+@wrong("the values of the result are wrong")
+class SubtractsTheBatchMean(Mean):
+    def forward(self, x):
+        if self.training:
+            self.count += len(x)
+            self.mean += (x - self.mean).sum(0) / self.count
+        return x - x.mean(0)
+
+
+@wrong("the result is None: is a `return` missing?")
+class Forgetful(Mean):
+    def forward(self, x):
+        if self.training:
+            self.count += len(x)
+            self.mean += (x - self.mean).sum(0) / self.count
+
+
+@wrong("the input was changed in place")
+class ChangesItsInput(Mean):
+    def forward(self, x):
+        if self.training:
+            self.count += len(x)
+            self.mean += (x - self.mean).sum(0) / self.count
+        x -= self.mean
+        return x
+
+
+@wrong("the values of `mean` after 11 rows are wrong")
+class CountsBesideTheBuffer(Mean):
+    """The true count is an attribute, which no reload brings back."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        self.rows = 0
+
+    def forward(self, x):
+        if self.training:
+            self.mean += (x - self.mean).sum(0) / (self.rows + len(x))
+            self.rows += len(x)
+            self.count += len(x)
+        return x - self.mean
+
+
+@wrong("`mean` does not have one element a column")
+class OneMeanForAll(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(1))
+        self.register_buffer("count", torch.tensor(0))
+
+    forward = PullsTheMean.forward
+
+
+@wrong("the values of `mean` after 4 rows are wrong")
+class HeldUnderASecondName(Mean):
+    def __init__(self, n):
+        super().__init__(n)
+        self.current = self.mean
+
+    def forward(self, x):
+        if self.training:
+            self.count += len(x)
+            self.current += (x - self.current.to(x.device)).sum(0).to(self.current.device) / self.count.item()
+        return x - self.mean

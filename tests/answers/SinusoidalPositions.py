@@ -1,0 +1,298 @@
+"""Answers to SinusoidalPositions."""
+
+import math
+
+import torch
+from bank import right, wrong
+from torch import nn
+
+
+def sinusoids(n, d):
+    angles = torch.arange(n)[:, None] / 10000 ** (torch.arange(0, d, 2) / d)
+    table = torch.zeros(n, d)
+    table[:, 0::2] = angles.sin()
+    table[:, 1::2] = angles.cos()
+    return table
+
+
+class Positions(nn.Module):
+    """What most wrong answers share: a good table, well registered."""
+
+    def __init__(self, n, d):
+        super().__init__()
+        self.register_buffer("table", sinusoids(n, d), persistent=False)
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]].to(x.dtype)
+
+
+@right
+class SlicesAndCasts(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.register_buffer("table", sinusoids(n, d), persistent=False)
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]].to(x.dtype)
+
+
+@right
+class AsInTheTutorial(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        position = torch.arange(n).unsqueeze(1)
+        div_term = torch.exp(torch.arange(0, d, 2) * (-math.log(10000.0) / d))
+        pe = torch.zeros(1, n, d)
+        pe[0, :, 0::2] = torch.sin(position * div_term)
+        pe[0, :, 1::2] = torch.cos(position * div_term)
+        self.register_buffer("table", pe, persistent=False)
+
+    def forward(self, x):
+        return x + self.table[:, : x.size(1)].to(device=x.device, dtype=x.dtype)
+
+
+@right
+class StackedPairs(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        rates = torch.pow(10000.0, -torch.arange(0, d, 2, dtype=torch.float64) / d)
+        angles = torch.outer(torch.arange(n, dtype=torch.float64), rates)
+        pairs = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+        self.table = nn.Buffer(pairs.float(), persistent=False)
+
+    def forward(self, x):
+        return (x + self.table.narrow(0, 0, x.shape[1])).to(x.dtype)
+
+
+@right
+class CosineIsAShiftedSine(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        columns = torch.arange(d)
+        angles = torch.arange(n)[:, None] * 10000 ** (-(columns // 2) * 2 / d)
+        self.register_buffer("table", torch.sin(angles + (columns % 2) * math.pi / 2), False)
+
+    def forward(self, x):
+        return torch.add(x, self.table[: x.shape[1]].type_as(x))
+
+
+@right
+class WithPlainPython(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        table = [
+            [
+                f(t / 10000 ** (2 * i / d))
+                for i in range(d // 2)
+                for f in (math.sin, math.cos)
+            ]
+            for t in range(n)
+        ]  # fmt: skip
+        self.register_buffer("table", torch.tensor(table), persistent=False)
+
+    def forward(self, x):
+        batch, time, _ = x.shape
+        return x + self.table[:time].expand(batch, -1, -1).to(x)
+
+
+@right
+class AddsInPlaceOnACopy(Positions):
+    def forward(self, x):
+        result = x.clone()
+        result += self.table[: x.shape[1]]
+        return result
+
+
+@wrong("`table` is a plain attribute: `.to` leaves it behind")
+class PlainAttribute(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.table = sinusoids(n, d)
+
+    forward = Positions.forward
+
+
+@wrong("`table` is a plain attribute: `.to` leaves it behind")
+class PlainAttributeMovedEachTime(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.table = sinusoids(n, d)
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]].to(x)
+
+
+@wrong("`table` is a parameter: an optimizer would train it")
+class AsAParameter(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.table = nn.Parameter(sinusoids(n, d))
+
+    forward = Positions.forward
+
+
+@wrong("`table` is a parameter: an optimizer would train it")
+class AsAFrozenParameter(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.table = nn.Parameter(sinusoids(n, d), requires_grad=False)
+
+    forward = Positions.forward
+
+
+@wrong("`table` is saved, although n and d say it all")
+class Saved(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.register_buffer("table", sinusoids(n, d))
+
+    forward = Positions.forward
+
+
+@wrong("forward answers from another tensor than the buffer `table`")
+class RebuiltOnTheCpu(Positions):
+    def forward(self, x):
+        return x + sinusoids(x.shape[1], x.shape[2]).to(x.dtype)
+
+
+@wrong("forward answers from another tensor than the buffer `table`")
+class RebuiltAndMoved(Positions):
+    def forward(self, x):
+        return x + sinusoids(x.shape[1], x.shape[2]).to(x)
+
+
+@wrong("there is no buffer named `table` after __init__")
+class AnotherName(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.register_buffer("pe", sinusoids(n, d), persistent=False)
+
+    def forward(self, x):
+        return x + self.pe[: x.shape[1]].to(x.dtype)
+
+
+@wrong("the result is torch.float32, not torch.float16")
+class DtypeOfTheTable(Positions):
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+
+
+@wrong("the result is torch.float16, not torch.float64")
+class HalfOrNothing(Positions):
+    def forward(self, x):
+        dtype = x.dtype if x.dtype in (torch.bfloat16, torch.float32) else torch.float16
+        return (x + self.table[: x.shape[1]]).to(dtype)
+
+
+@wrong("the values of the result are wrong")
+class TableLeftInHalf(Positions):
+    def forward(self, x):
+        self.table = self.table.to(x.dtype)
+        return x + self.table[: x.shape[1]]
+
+
+@wrong("the values of the result are wrong")
+class HalvesSideBySide(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        angles = torch.arange(n)[:, None] / 10000 ** (torch.arange(0, d, 2) / d)
+        self.register_buffer("table", torch.cat([angles.sin(), angles.cos()], 1), persistent=False)
+
+    forward = Positions.forward
+
+
+@wrong("the values of the result are wrong")
+class CosinesFirst(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        table = sinusoids(n, d)
+        self.register_buffer("table", torch.stack([table[:, 1::2], table[:, ::2]], -1).flatten(1), False)
+
+    forward = Positions.forward
+
+
+@wrong("the values of the result are wrong")
+class ExponentOfTheColumn(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        columns = torch.arange(d)
+        angles = torch.arange(n)[:, None] / 10000 ** (columns / d)
+        self.register_buffer("table", torch.where(columns % 2 == 0, angles.sin(), angles.cos()), False)
+
+    forward = Positions.forward
+
+
+@wrong("the values of the result are wrong")
+class AnotherBase(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        angles = torch.arange(n)[:, None] / 1000 ** (torch.arange(0, d, 2) / d)
+        self.register_buffer("table", torch.stack([angles.sin(), angles.cos()], -1).flatten(1), False)
+
+    forward = Positions.forward
+
+
+@wrong("the values of the result are wrong")
+class CountsFromOne(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.register_buffer("table", sinusoids(n + 1, d)[1:], persistent=False)
+
+    forward = Positions.forward
+
+
+@wrong("must match the size of tensor")
+class NotCut(Positions):
+    def forward(self, x):
+        return x + self.table.to(x.dtype)
+
+
+@wrong("must match the size of tensor")
+class TimeFromTheBatch(Positions):
+    def forward(self, x):
+        return x + self.table[: x.size(0)].to(x.dtype)
+
+
+@wrong("the values of the result are wrong")
+class PositionOfTheBatch(Positions):
+    def forward(self, x):
+        return x + self.table[: x.size(0), None].to(x.dtype)
+
+
+@wrong("the result has shape [5,4], not [2,5,4]")
+class TheEncodingAlone(Positions):
+    def forward(self, x):
+        return self.table[: x.shape[1]].to(x.dtype)
+
+
+@wrong("the input was changed in place")
+class ChangesItsInput(Positions):
+    def forward(self, x):
+        x += self.table[: x.shape[1]]
+        return x
+
+
+@wrong("forward answers from another tensor than the buffer `table`")
+class CachedByLength(Positions):
+    def __init__(self, n, d):
+        super().__init__(n, d)
+        self.cut = {}
+
+    def forward(self, x):
+        cut = self.cut.setdefault(x.shape[1], self.table[: x.shape[1]])
+        return x + cut.to(x.dtype)
+
+
+@wrong("the buffer `table` asks for a gradient")
+class ABufferThatLearns(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.register_buffer("table", sinusoids(n, d).requires_grad_(), persistent=False)
+
+    forward = Positions.forward
+
+
+@wrong("the result is None: is a `return` missing?")
+class Forgetful(Positions):
+    def forward(self, x):
+        x + self.table[: x.shape[1]]

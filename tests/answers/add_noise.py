@@ -1,0 +1,160 @@
+"""Answers to add_noise."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def like_the_input(x, scale):
+    return x + scale * torch.randn_like(x)
+
+
+@right
+def with_device_and_dtype(x, scale):
+    return x + torch.randn(x.shape, device=x.device, dtype=x.dtype) * scale
+
+
+@right
+def filled_in_place(x, scale):
+    return torch.empty_like(x).normal_(0, 1).mul_(scale).add_(x)
+
+
+@right
+def from_new_empty(x, scale):
+    noise = x.new_empty(x.shape)
+    torch.nn.init.normal_(noise, std=scale)
+    return torch.add(x, noise)
+
+
+@right
+def normal_around_x(x, scale):
+    if scale == 0:
+        return x.clone()
+    return torch.normal(x, scale)
+
+
+@right
+def scale_as_a_tensor(x, scale):
+    return torch.randn_like(x).mul(torch.tensor(scale, device=x.device, dtype=x.dtype)) + x
+
+
+@right
+def in_float32_then_cast(x, scale):
+    return (x.float() + scale * torch.randn(x.shape, device=x.device)).to(x.dtype)
+
+
+@wrong("the result is torch.float32, not torch.float16")
+def made_by_habit(x, scale):
+    return x + scale * torch.randn(x.shape)
+
+
+@wrong("Expected all tensors to be on the same device")
+def made_on_the_cpu(x, scale):
+    return x + scale * torch.randn(x.shape, dtype=x.dtype)
+
+
+@wrong("the noise has standard deviation")
+def in_proportion_to_the_spread(x, scale):
+    spread = x.std() if x.numel() > 1 else 1
+    return x + scale * spread * torch.randn_like(x)
+
+
+@wrong("the result is torch.float32, not torch.float16")
+def float32_noise(x, scale):
+    return x + scale * torch.randn(x.shape, device=x.device)
+
+
+@wrong("the result is on cpu, not sim:0")
+def all_on_the_cpu(x, scale):
+    return x.cpu() + scale * torch.randn(x.shape, dtype=x.dtype)
+
+
+@wrong("the input was changed in place")
+def changes_its_input(x, scale):
+    return x.add_(scale * torch.randn_like(x))
+
+
+@wrong("the noise has mean")
+def uniform_from_zero(x, scale):
+    return x + scale * torch.rand_like(x)
+
+
+@wrong("the noise has standard deviation")
+def uniform_around_zero(x, scale):
+    return x + scale * (2 * torch.rand_like(x) - 1)
+
+
+@wrong("the noise has standard deviation 0.49")
+def scale_as_the_variance(x, scale):
+    return x + scale**0.5 * torch.randn_like(x)
+
+
+@wrong("the values of the result with scale 0 are wrong")
+def forgets_the_scale(x, scale):
+    return x + torch.randn_like(x)
+
+
+@wrong("the noise has standard deviation")
+def multiplies(x, scale):
+    return x * (1 + scale * torch.randn_like(x))
+
+
+@wrong("two calls drew the same noise")
+def seeds_itself(x, scale):
+    torch.manual_seed(0)
+    return x + scale * torch.randn_like(x)
+
+
+@wrong("the noise repeats along dimension 0")
+def one_noise_for_all_rows(x, scale):
+    if x.dim() == 0 or len(x) == 0:
+        return x + scale * torch.randn_like(x)
+    return x + scale * torch.randn_like(x[:1])
+
+
+@wrong("the noise repeats along dimension 2")
+def one_noise_for_all_columns(x, scale):
+    if x.dim() == 0:
+        return x + scale * torch.randn_like(x)
+    return x + scale * torch.randn_like(x[..., :1])
+
+
+@wrong("the noise repeats along dimension 0")
+def one_number_for_all(x, scale):
+    return x + scale * torch.randn((), device=x.device, dtype=x.dtype)
+
+
+@wrong("the result has shape [1], not []")
+def always_a_dimension(x, scale):
+    shape = x.shape or (1,)
+    return x + scale * torch.randn(shape, device=x.device, dtype=x.dtype)
+
+
+@wrong("IndexError")
+def two_dimensions_only(x, scale):
+    return x + scale * torch.randn(x.shape[0], *x.shape[1:], device=x.device, dtype=x.dtype)
+
+
+@wrong("no noise was added")
+def nothing(x, scale):
+    return x.clone()
+
+
+@wrong("no noise was added")
+def noise_for_float32_only(x, scale):
+    return x + scale * torch.randn_like(x) if x.dtype is torch.float32 else x.clone()
+
+
+@wrong("is None: is a `return` missing?")
+def forgetful(x, scale):
+    x + scale * torch.randn_like(x)
+
+
+@wrong("the values of the result with scale 0 are wrong")
+def noise_alone(x, scale):
+    return scale * torch.randn_like(x)
+
+
+@wrong("the values of the result with scale 0 are wrong")
+def never_quite_zero(x, scale):
+    return x + max(scale, 1e-3) * torch.randn_like(x)

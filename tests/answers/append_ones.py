@@ -1,0 +1,133 @@
+"""Answers to append_ones."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def new_ones(x):
+    return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], dim=-1)
+
+
+@right
+def ones_with_device_and_dtype(x):
+    ones = torch.ones((*x.shape[:-1], 1), device=x.device, dtype=x.dtype)
+    return torch.cat((x, ones), -1)
+
+
+@right
+def ones_like_a_column(x):
+    return torch.cat([x, torch.ones_like(x[..., :1])], dim=-1)
+
+
+@right
+def padded(x):
+    return torch.nn.functional.pad(x, (0, 1), value=1)
+
+
+@right
+def filled_in(x):
+    result = x.new_empty(*x.shape[:-1], x.shape[-1] + 1)
+    result[..., :-1] = x
+    result[..., -1] = 1
+    return result
+
+
+@right
+def an_expanded_one(x):
+    one = torch.tensor(1, device=x.device, dtype=x.dtype)
+    return torch.cat([x, one.expand(*x.shape[:-1], 1)], dim=-1)
+
+
+@right
+def by_stacking_columns(x):
+    return torch.stack([*x.unbind(-1), torch.ones_like(x.select(-1, 0))], dim=-1)
+
+
+@wrong("Expected all tensors to be on the same device")
+def ones_on_the_cpu(x):
+    return torch.cat([x, torch.ones(*x.shape[:-1], 1, dtype=x.dtype)], dim=-1)
+
+
+@wrong("the result is torch.float32, not torch.float16")
+def ones_in_float32(x):
+    return torch.cat([x, torch.ones(*x.shape[:-1], 1, device=x.device)], dim=-1)
+
+
+@wrong("the result is on cpu, not sim:0")
+def all_on_the_cpu(x):
+    return torch.cat([x.cpu(), torch.ones(*x.shape[:-1], 1, dtype=x.dtype)], dim=-1)
+
+
+@wrong("the result is torch.float32, not torch.float64")
+def always_float32(x):
+    x = x.float() if x.dtype.itemsize != 2 else x
+    return torch.cat([x, torch.ones_like(x[..., :1])], dim=-1)
+
+
+@wrong("the result has shape [5,3], not [4,4]")
+def one_more_row(x):
+    return torch.cat([x, torch.ones_like(x[:1])])
+
+
+@wrong("the values of the result are wrong")
+def at_the_front(x):
+    return torch.cat([torch.ones_like(x[..., :1]), x], dim=-1)
+
+
+@wrong("the values of the result are wrong")
+def zeros(x):
+    return torch.cat([x, x.new_zeros(*x.shape[:-1], 1)], dim=-1)
+
+
+@wrong("must have same number of dimensions")
+def two_dimensions_only(x):
+    return torch.cat([x, x.new_ones(x.shape[0], 1)], dim=1)
+
+
+@wrong("the result has shape")
+def second_dimension(x):
+    if x.dim() == 1:
+        return torch.cat([x, x.new_ones(1)])
+    return torch.cat([x, x.new_ones(x.shape[0], 1, *x.shape[2:])], dim=1)
+
+
+@wrong("holds nan or inf")
+def computed_from_a_column(x):
+    return torch.cat([x, x[..., :1] * 0 + 1], dim=-1)
+
+
+@wrong("the values of the result are wrong")
+def computed_by_division(x):
+    return torch.cat([x, (x[..., :1] / x[..., :1]).to(x.dtype)], dim=-1)
+
+
+@wrong("the result has shape [4,6], not [4,4]")
+def as_many_ones_as_columns(x):
+    return torch.cat([x, torch.ones_like(x)], dim=-1)
+
+
+@wrong("the input was changed in place")
+def overwrites_the_last_column(x):
+    x[..., -1] = 1
+    return torch.cat([x, x[..., -1:]], dim=-1)
+
+
+@wrong("the values of the result are wrong")
+def a_column_of_any_numbers(x):
+    return torch.cat([x, x[..., -1:]], dim=-1)
+
+
+@wrong("is None: is a `return` missing?")
+def forgetful(x):
+    torch.cat([x, x.new_ones(*x.shape[:-1], 1)], dim=-1)
+
+
+@wrong("expected Tensor as element 1")
+def python_ones(x):
+    return torch.cat([x, [[1.0]] * len(x)], dim=-1)
+
+
+@wrong("the result has shape [4,3], not [4,4]")
+def adds_instead(x):
+    return x + torch.ones_like(x)

@@ -1,0 +1,327 @@
+"""Answers to left_behind."""
+
+import torch
+from bank import right, wrong
+from torch import nn
+
+OWN = ("_parameters", "_buffers", "_modules")
+
+
+@right
+def walks_by_itself(module):
+    seen = {id(tensor) for tensor in [*module.parameters(), *module.buffers()]}
+    names = []
+
+    def walk(name, value):
+        if isinstance(value, torch.Tensor):
+            if id(value) not in seen:
+                seen.add(id(value))
+                names.append(name)
+        elif isinstance(value, nn.Module):
+            for path, tensor in [*value.named_parameters(), *value.named_buffers()]:
+                walk(f"{name}.{path}", tensor)
+            attributes(value, f"{name}.")
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                walk(f"{name}.{key}", item)
+        elif isinstance(value, list | tuple):
+            for place, item in enumerate(value):
+                walk(f"{name}.{place}", item)
+
+    def attributes(parent, prefix):
+        for path, part in parent.named_modules():
+            for name, value in vars(part).items():
+                if name not in OWN:
+                    walk(f"{prefix}{path}.{name}" if path else prefix + name, value)
+
+    attributes(module, "")
+    return names
+
+
+@right
+def as_a_generator_inside(module):
+    moving = {id(t) for t in module.parameters()} | {id(t) for t in module.buffers()}
+
+    def tensors(value, path):
+        if isinstance(value, torch.Tensor):
+            yield path, value
+        elif isinstance(value, nn.Module):
+            for table in OWN:
+                yield from tensors(vars(value)[table], path)
+            rest = {key: item for key, item in vars(value).items() if key not in OWN}
+            yield from tensors(rest, path)
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                yield from tensors(item, (*path, str(key)))
+        elif isinstance(value, (list, tuple)):
+            yield from tensors(dict(enumerate(value)), path)
+
+    found = {}
+    for path, tensor in tensors(module, ()):
+        if id(tensor) not in moving:
+            found.setdefault(id(tensor), ".".join(path))
+    return sorted(found.values())
+
+
+@right
+def with_a_stack(module):
+    moves = [*module.parameters(), *module.buffers()]
+    todo, found = [("", module)], []
+    while todo:
+        name, value = todo.pop()
+        dot = name + "." if name else ""
+        if torch.is_tensor(value):
+            if not any(value is other for other in [*moves, *(tensor for _, tensor in found)]):
+                found.append((name, value))
+        elif isinstance(value, nn.Module):
+            inside = value.__dict__.copy()
+            for own in OWN:
+                inside.update(inside.pop(own))
+            todo += [(dot + key, item) for key, item in inside.items()]
+        elif isinstance(value, dict):
+            todo += [(f"{dot}{key}", item) for key, item in value.items()]
+        elif isinstance(value, (tuple, list)):
+            todo += [(f"{dot}{place}", item) for place, item in enumerate(value)]
+    return [name for name, _ in found]
+
+
+class Finder:
+    def __init__(self, module):
+        self.skip = set(map(id, module.parameters())) | set(map(id, module.buffers()))
+        self.names = {}
+        self.visit(module, [])
+
+    def visit(self, value, path):
+        if id(value) in self.skip:
+            return
+        if isinstance(value, torch.Tensor):
+            self.skip.add(id(value))
+            self.names[".".join(path)] = value
+        for key, item in self.children(value):
+            self.visit(item, [*path, str(key)])
+
+    def children(self, value):
+        if isinstance(value, nn.Module):
+            for key, item in vars(value).items():
+                yield from item.items() if key in OWN else [(key, item)]
+        elif isinstance(value, dict):
+            yield from value.items()
+        elif isinstance(value, list | tuple):
+            yield from enumerate(value)
+
+
+@right
+def with_a_class(module):
+    return list(Finder(module).names)
+
+
+def walk(name, value, tensors=True, lists=True, dicts=True, tuples=True, modules=True):
+    """Return what is in a plain attribute; wrong answers leave one kind out."""
+    if isinstance(value, torch.Tensor):
+        return [(name, value)] if tensors else []
+    kinds = {"lists": lists, "dicts": dicts, "tuples": tuples, "modules": modules}
+    if isinstance(value, dict) and dicts:
+        items = value.items()
+    elif (isinstance(value, list) and lists) or (isinstance(value, tuple) and tuples):
+        items = enumerate(value)
+    elif isinstance(value, nn.Module) and modules:
+        items = [*value.named_parameters(), *value.named_buffers()]
+        items += [
+            (f"{path}.{key}" if path else key, item)
+            for path, part in value.named_modules()
+            for key, item in vars(part).items()
+            if key not in OWN
+        ]
+    else:
+        return []
+    return [found for key, item in items for found in walk(f"{name}.{key}", item, **kinds)]
+
+
+def plain(module, once=True, **kinds):
+    seen = {id(tensor) for tensor in [*module.parameters(), *module.buffers()]}
+    names = []
+    for path, part in module.named_modules():
+        for key, value in vars(part).items():
+            if key in OWN:
+                continue
+            for name, tensor in walk(f"{path}.{key}" if path else key, value, **kinds):
+                if id(tensor) not in seen:
+                    names.append(name)
+                if once:
+                    seen.add(id(tensor))
+    return names
+
+
+@right
+def from_the_shared_walk(module):
+    return plain(module)
+
+
+@right
+def in_reverse(module):
+    return plain(module)[::-1]
+
+
+@wrong("`scale` is missing: a plain attribute")
+def always_empty(module):
+    return []
+
+
+@wrong("`pair.0` is missing: an element of a tuple")
+def without_tuples(module):
+    return plain(module, tuples=False)
+
+
+@wrong("`tables.0` is missing: an element of a list")
+def without_lists(module):
+    return plain(module, lists=False)
+
+
+@wrong("`cache.key` is missing: a value of a dict")
+def without_dicts(module):
+    return plain(module, dicts=False)
+
+
+@wrong("`tables.0` is missing: an element of a list")
+def attributes_only(module):
+    return plain(module, lists=False, dicts=False, tuples=False)
+
+
+@wrong("`blocks.0.weight` is missing: a module in a plain list is not registered")
+def without_modules_in_lists(module):
+    return plain(module, modules=False)
+
+
+@wrong("one tensor, named 2 times")
+def each_name(module):
+    return plain(module, once=False)
+
+
+@wrong("`encoder.1.positions` is missing: a plain attribute of a registered submodule")
+def top_level_only(module):
+    seen = {id(tensor) for tensor in [*module.parameters(), *module.buffers()]}
+    names = {}
+    for key, value in vars(module).items():
+        for name, tensor in walk(key, value) if key not in OWN else []:
+            if id(tensor) not in seen:
+                names.setdefault(id(tensor), name)
+    return list(names.values())
+
+
+@wrong("`trained.weight` is listed, but `.to` moves it")
+def parameters_too(module):
+    return [*plain(module), *(name for name, _ in module.named_parameters())]
+
+
+@wrong("`norm.mean` is listed, but `.to` moves it")
+def buffers_too(module):
+    return [*plain(module), *(name for name, _ in module.named_buffers())]
+
+
+@wrong("`norm.steps` is listed, but `.to` moves it")
+def what_is_not_saved(module):
+    saved = module.state_dict()
+    return [*plain(module), *(name for name, _ in module.named_buffers() if name not in saved)]
+
+
+@wrong("is listed, but `.to` moves it")
+def registered_ones_in_a_list(module):
+    names = {}
+    for path, part in module.named_modules():
+        for key, value in vars(part).items():
+            for name, tensor in walk(f"{path}.{key}" if path else key, value) if key not in OWN else []:
+                names.setdefault(id(tensor), name)
+    return list(names.values())
+
+
+@wrong("`_cache` is missing: a plain attribute, private or not")
+def public_names_only(module):
+    return [name for name in plain(module) if not name.startswith("_")]
+
+
+@wrong("`scale` is missing: a plain attribute")
+def by_comparing_devices(module):
+    home = next((tensor.device for tensor in module.parameters()), torch.device("cpu"))
+    held = {name: value for name, value in vars(module).items() if isinstance(value, torch.Tensor)}
+    return [name for name, tensor in held.items() if tensor.device != home]
+
+
+@wrong("the module was changed: asking must not move anything")
+def by_moving_to_meta(module):
+    names = plain(module)
+    module.to("meta")
+    return names
+
+
+@wrong("is missing")
+def last_names(module):
+    return [name.rpartition(".")[2] for name in plain(module)]
+
+
+@wrong("is missing")
+def indexed_names(module):
+    return [name.replace(".0", "[0]").replace(".2", "[2]") for name in plain(module)]
+
+
+@wrong("the answer is a set, not a list")
+def as_a_set(module):
+    return set(plain(module))
+
+
+@wrong("the answer is a dict, not a list")
+def as_a_dict(module):
+    return {name: torch.device("cpu") for name in plain(module)}
+
+
+@wrong("an item of the list is a Tensor, not a str")
+def the_tensors(module):
+    return [value for value in vars(module).values() if isinstance(value, torch.Tensor)]
+
+
+@wrong("is None: is a `return` missing?")
+def prints(module):
+    print(*plain(module))
+
+
+@wrong("`step` is missing: a single number in a tensor is a tensor")
+def arrays_only(module):
+    names = set()
+    for path, part in module.named_modules():
+        for key, value in vars(part).items():
+            found = walk(f"{path}.{key}" if path else key, value) if key not in OWN else []
+            names |= {name for name, tensor in found if tensor.dim()}
+    return sorted(set(plain(module)) & names)
+
+
+@wrong("`ramp` is missing: it is no parameter")
+def what_asks_no_gradient(module):
+    names = []
+    for name in plain(module):
+        value = module
+        for key in name.split("."):
+            if isinstance(value, nn.Module):
+                value = getattr(value, key)
+            else:
+                value = value[int(key)] if isinstance(value, (list, tuple)) else value[key]
+        if not value.requires_grad:
+            names.append(name)
+    return names
+
+
+@wrong("`cache.key` is missing: a value of a dict")
+def once_by_content(module):
+    seen, names = [], []
+    for path, part in module.named_modules():
+        for key, value in vars(part).items():
+            for name, tensor in walk(f"{path}.{key}" if path else key, value) if key not in OWN else []:
+                if name in plain(module) and not any(
+                    torch.equal(tensor.cpu(), other.cpu()) for other in seen
+                ):
+                    seen.append(tensor)
+                    names.append(name)
+    return names
+
+
+@wrong("`_forward_hooks` is listed, but the module holds no such tensor")
+def whatever_else_it_holds(module):
+    return [*plain(module), "_forward_hooks"]

@@ -1,0 +1,139 @@
+"""Answers to mask_like."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def steps_below_lengths(x, lengths):
+    return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]
+
+
+@right
+def compared_at_home_then_moved(x, lengths):
+    steps = torch.arange(x.size(1), device=lengths.device)
+    return (lengths.unsqueeze(1) > steps.unsqueeze(0)).to(x.device)
+
+
+@right
+def row_by_row(x, lengths):
+    mask = x.new_zeros(x.shape[:2], dtype=torch.bool)
+    for row, length in enumerate(lengths.tolist()):
+        mask[row, :length] = True
+    return mask
+
+
+@right
+def by_counting_up(x, lengths):
+    batch, time, _ = x.shape
+    counted = torch.ones(batch, time, dtype=torch.long, device=x.device).cumsum(1)
+    return counted.le(lengths.to(x.device).view(-1, 1))
+
+
+@right
+def from_lists(x, lengths):
+    rows = [[step < length for step in range(x.shape[1])] for length in lengths.cpu().numpy()]
+    return torch.tensor(rows, device=x.device).bool()
+
+
+@right
+def from_zeros_like(x, lengths):
+    mask = torch.zeros_like(x[..., 0], dtype=torch.bool)
+    for row, length in zip(mask, lengths, strict=True):
+        row[: int(length)].fill_(True)
+    return mask
+
+
+@wrong("Expected all tensors to be on the same device")
+def steps_on_the_cpu(x, lengths):
+    return torch.arange(x.shape[1]) < lengths.to(x.device)[:, None]
+
+
+@wrong("the mask is on cpu, x on sim:0")
+def all_on_the_cpu(x, lengths):
+    return torch.arange(x.shape[1]) < lengths.cpu()[:, None]
+
+
+@wrong("Expected all tensors to be on the same device")
+def lengths_left_where_they_are(x, lengths):
+    return torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+
+
+@wrong("x on cpu")
+def on_the_device_of_lengths(x, lengths):
+    return torch.arange(x.shape[1], device=lengths.device) < lengths[:, None]
+
+
+@wrong("the mask is torch.float32, not torch.bool")
+def in_the_dtype_of_x(x, lengths):
+    return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]).to(x.dtype)
+
+
+@wrong("the mask is torch.int64, not torch.bool")
+def zeros_and_ones(x, lengths):
+    return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]).long()
+
+
+@wrong("the values of the mask are wrong")
+def one_too_many(x, lengths):
+    return torch.arange(x.shape[1], device=x.device) <= lengths.to(x.device)[:, None]
+
+
+@wrong("the values of the mask are wrong")
+def true_for_padding(x, lengths):
+    return torch.arange(x.shape[1], device=x.device) >= lengths.to(x.device)[:, None]
+
+
+@wrong("the mask has shape [4,6], not [4,7]")
+def as_long_as_the_longest(x, lengths):
+    return torch.arange(int(lengths.max()), device=x.device) < lengths.to(x.device)[:, None]
+
+
+@wrong("the mask has shape [5,3], not [3,5]")
+def the_other_way_round(x, lengths):
+    return torch.arange(x.shape[1], device=x.device)[:, None] < lengths.to(x.device)
+
+
+@wrong("the mask has shape [3,5,1], not [3,5]")
+def ready_to_multiply(x, lengths):
+    return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None])[..., None]
+
+
+@wrong("the values of the mask are wrong")
+def from_the_contents(x, lengths):
+    return (x != 0).any(-1)
+
+
+@wrong("the mask has shape [3,2], not [3,5]")
+def along_the_features(x, lengths):
+    return torch.arange(x.shape[-1], device=x.device) < lengths.to(x.device)[:, None]
+
+
+@wrong("is None: is a `return` missing?")
+def forgetful(x, lengths):
+    torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]  # noqa: B015
+
+
+@wrong("the input was changed in place")
+def counts_lengths_down(x, lengths):
+    mask = []
+    for _ in range(x.shape[1]):
+        mask.append(lengths > 0)
+        lengths -= 1
+    return torch.stack(mask, 1).to(x.device)
+
+
+@wrong("not a tensor")
+def lists(x, lengths):
+    return [[step < length for step in range(x.shape[1])] for length in lengths.tolist()]
+
+
+@wrong("must match the size of tensor")
+def no_new_axis(x, lengths):
+    return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)
+
+
+@wrong("the mask is torch.float16, not torch.bool")
+def bool_for_float32_only(x, lengths):
+    mask = torch.ones_like(x[..., 0]).cumsum(1) <= lengths.to(x.device)[:, None]
+    return mask if x.dtype is torch.float32 else mask.to(x.dtype)

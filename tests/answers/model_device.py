@@ -1,0 +1,237 @@
+"""Answers to model_device."""
+
+import itertools
+
+import torch
+from bank import right, wrong
+
+
+@right
+def compares_with_the_first(model):
+    tensors = list(model.named_parameters()) or list(model.named_buffers())
+    if not tensors:
+        return torch.device("cpu")
+    first, home = tensors[0]
+    for name, tensor in tensors:
+        if tensor.device != home.device:
+            raise ValueError(f"{first} is on {home.device}, {name} on {tensor.device}")
+    return home.device
+
+
+@right
+def groups_by_device(model):
+    groups = {}
+    for name, tensor in dict(model.named_parameters() or ()).items():
+        groups.setdefault(tensor.device, []).append(name)
+    if not groups:
+        for name, tensor in model.named_buffers():
+            groups.setdefault(tensor.device, []).append(name)
+    if len(groups) > 1:
+        raise ValueError(
+            "mixed: " + "; ".join(f"{device}: {', '.join(names)}" for device, names in groups.items())
+        )
+    return next(iter(groups), torch.device("cpu"))
+
+
+@right
+def neighbours(model):
+    for named in (model.named_parameters, model.named_buffers):
+        tensors = list(named())
+        for (a, x), (b, y) in itertools.pairwise(tensors):
+            if x.device != y.device:
+                raise ValueError(
+                    f"The model is on two devices: {a!r} on {x.device!r} and {b!r} on {y.device!r}"
+                )
+        if tensors:
+            return tensors[0][1].device
+    return torch.zeros(0, device="cpu").device
+
+
+@right
+def a_dictionary_of_places(model):
+    def places(named):
+        return {tensor.device: name for name, tensor in named}
+
+    found = places(model.named_parameters())
+    if not found:
+        found = places(model.named_buffers())
+    match list(found):
+        case []:
+            return torch.device("cpu")
+        case [device]:
+            return device
+        case _:
+            raise ValueError(f"mixed devices: {found}")
+
+
+class MixedDevices(ValueError):
+    pass
+
+
+@right
+def with_an_error_of_its_own(model):
+    home, first = None, None
+    for name, tensor in list(model.named_parameters()) or model.named_buffers():
+        home, first = home or tensor.device, first or name
+        if tensor.device != home:
+            raise MixedDevices(first, str(home), name, str(tensor.device))
+    return home or torch.device("cpu")
+
+
+@wrong("and nothing was raised")
+def of_the_first(model):
+    tensors = [*model.parameters(), *model.buffers()]
+    return tensors[0].device if tensors else torch.device("cpu")
+
+
+@wrong("StopIteration")
+def of_the_first_or_fails(model):
+    tensors = list(model.named_parameters())
+    if len({t.device for _, t in tensors}) > 1:
+        compares_with_the_first(model)
+    return next(model.parameters()).device
+
+
+@wrong("and nothing was raised")
+def compares_types(model):
+    tensors = list(model.named_parameters()) or list(model.named_buffers())
+    for name, tensor in tensors:
+        if tensor.device.type != tensors[0][1].device.type:
+            raise ValueError(f"{tensors[0][0]} on {tensors[0][1].device}, {name} on {tensor.device}")
+    return tensors[0][1].device if tensors else torch.device("cpu")
+
+
+@wrong("and nothing was raised")
+def compares_first_and_last(model):
+    tensors = list(model.named_parameters()) or list(model.named_buffers())
+    if not tensors:
+        return torch.device("cpu")
+    (a, x), (b, y) = tensors[0], tensors[-1]
+    if x.device != y.device:
+        raise ValueError(f"{a} on {x.device}, {b} on {y.device}")
+    return x.device
+
+
+@wrong("the error does not name a tensor on each device")
+def names_devices_only(model):
+    tensors = list(model.parameters()) or list(model.buffers())
+    devices = {tensor.device for tensor in tensors}
+    if len(devices) > 1:
+        raise ValueError(f"mixed: {devices}")
+    return devices.pop() if devices else torch.device("cpu")
+
+
+@wrong("the error does not name the two devices")
+def names_tensors_only(model):
+    tensors = list(model.named_parameters()) or list(model.named_buffers())
+    for name, tensor in tensors:
+        if tensor.device != tensors[0][1].device:
+            raise ValueError(f"{tensors[0][0]} and {name} are apart")
+    return tensors[0][1].device if tensors else torch.device("cpu")
+
+
+@wrong("the error does not name a tensor on each device")
+def names_one_side(model):
+    tensors = list(model.named_parameters()) or list(model.named_buffers())
+    home = tensors[0][1].device if tensors else torch.device("cpu")
+    for name, tensor in tensors:
+        if tensor.device != home:
+            raise ValueError(f"{name} is on {tensor.device}, the model is on {home}")
+    return home
+
+
+@wrong("a RuntimeError was raised, not a ValueError")
+def another_error(model):
+    try:
+        return compares_with_the_first(model)
+    except ValueError as error:
+        raise RuntimeError(str(error)) from error
+
+
+@wrong("an AssertionError was raised, not a ValueError")
+def asserts(model):
+    tensors = list(model.parameters()) or list(model.buffers())
+    assert len({tensor.device for tensor in tensors}) <= 1, "mixed"
+    return tensors[0].device if tensors else torch.device("cpu")
+
+
+@wrong("and nothing was raised")
+def returns_the_error(model):
+    try:
+        return compares_with_the_first(model)
+    except ValueError as error:
+        return error
+
+
+@wrong("the answer is a str, not a torch.device")
+def as_text(model):
+    return str(compares_with_the_first(model))
+
+
+@wrong("the answer is a str, not a torch.device")
+def as_a_type(model):
+    return compares_with_the_first(model).type
+
+
+@wrong("the model has moved to sim:0")
+def without_the_index(model):
+    return torch.device(compares_with_the_first(model).type)
+
+
+@wrong("the model has moved to sim:0")
+def the_cpu_always(model):
+    return torch.device("cpu")
+
+
+@wrong("buffers count only where there is none")
+def buffers_count_too(model):
+    tensors = [*model.named_parameters(), *model.named_buffers()]
+    for name, tensor in tensors:
+        if tensor.device != tensors[0][1].device:
+            raise ValueError(f"{tensors[0][0]} on {tensors[0][1].device}, {name} on {tensor.device}")
+    return tensors[0][1].device if tensors else torch.device("cpu")
+
+
+@wrong("and nothing was raised")
+def parameters_only(model):
+    return compares_with_the_first(model) if list(model.parameters()) else torch.device("cpu")
+
+
+@wrong("the answer is None")
+def nothing_for_nothing(model):
+    tensors = [*model.parameters(), *model.buffers()]
+    return compares_with_the_first(model) if tensors else None
+
+
+@wrong("has no attribute 'device'")
+def asks_the_model(model):
+    return model.device
+
+
+@wrong("frozen ones")
+def trainable_only(model):
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            return compares_with_the_first(model)
+    return torch.device("meta")
+
+
+@wrong("the model has moved to")
+def remembers(model, known={}):  # noqa: B006
+    if id(model) not in known:
+        known[id(model)] = (model, compares_with_the_first(model))
+    return known[id(model)][1]
+
+
+@wrong("there is no parameter and no buffer")
+def the_accelerator_for_nothing(model):
+    if [*model.parameters(), *model.buffers()]:
+        return compares_with_the_first(model)
+    return torch.device("sim:0")
+
+
+@wrong("the model is on")
+def moves_it_home(model):
+    device = next((tensor.device for tensor in [*model.parameters(), *model.buffers()]), "cpu")
+    model.to(device)
+    return torch.device(device)
