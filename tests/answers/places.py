@@ -200,13 +200,25 @@ def first_tensor(batch):
     return set()
 
 
-@wrong("a tensor in a tuple in a list was missed")
+@wrong("a tensor in a tuple was missed")
 def no_tuples(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
     if isinstance(batch, dict):
         return set().union(*map(no_tuples, batch.values()))
     return set().union(*map(no_tuples, batch)) if isinstance(batch, list) else set()
+
+
+@wrong("a tensor in a tuple was missed")
+def pairs_forgotten(batch):
+    if isinstance(batch, list):
+        return set().union(*(calls_itself(item) for item in batch))
+    return set() if isinstance(batch, tuple) else calls_itself(batch)
+
+
+@wrong("nothing of the batch is on sim")
+def without_the_index(batch):
+    return {torch.device(device.type) for device in calls_itself(batch)}
 
 
 @wrong("RecursionError")

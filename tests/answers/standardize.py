@@ -82,6 +82,21 @@ def on_a_copy_in_place(x):
     return result.div_(spread)
 
 
+@right
+def varying_columns_only(x):
+    result = torch.zeros_like(x)
+    varies = x.std(0) > 0
+    kept = x[:, varies]
+    result[:, varies] = (kept - kept.mean(0)) / kept.std(0)
+    return result
+
+
+@right
+def by_reciprocal_root(x):
+    variance, mean = torch.var_mean(x, dim=0)
+    return (x - mean) * torch.where(variance == 0, 0, variance.rsqrt())
+
+
 @wrong("Expected all tensors to be on the same device")
 def helper_on_the_cpu(x):
     spread = x.std(0)
@@ -199,6 +214,20 @@ def home_and_not_back(x):
 @wrong("the values of the result are wrong")
 def large_epsilon(x):
     return (x - x.mean(0)) / (x.std(0) + 0.1)
+
+
+@wrong("modified by an inplace operation")
+def mends_the_deviation_in_place(x):
+    spread = x.std(0)
+    spread[spread == 0] = 1
+    return (x - x.mean(0)) / spread
+
+
+@wrong("the gradient of x is empty or not finite")
+def gradient_of_nothing(x):
+    return (
+        torch.tensor(((x - x.mean(0)) / (x.std(0) + 1e-6)).tolist(), dtype=x.dtype, device=x.device) + 0 * x
+    )
 
 
 @wrong("raises an error")

@@ -60,6 +60,7 @@ def a_set_of_devices(trial):
 def looks_inside(trial):
     x = _here(trial)
     batches = {
+        "a tensor in a tuple was missed": (x, 3),
         "a tensor in a list in a list was missed": [[x]],
         "a tensor in a dict in a list was missed": [3, {"x": x}],
         "a tensor in a list in a dict was missed": {"a": "text", "xs": [x]},
