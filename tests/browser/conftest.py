@@ -3,8 +3,8 @@
 import os
 
 import pytest
-from lab import FLAGS, Server, installed_browser
-from playwright.sync_api import Error, sync_playwright
+from browser.lab import FLAGS, Server, installed_browser
+from playwright.sync_api import Error, expect, sync_playwright
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +33,8 @@ def browser():
 def page(server, browser):
     """Open JupyterLab once."""
     page = browser.new_page(viewport={"width": 1280, "height": 1600})
+    page.set_default_timeout(30_000)
+    expect.set_options(timeout=30_000)
     page.goto(f"{server.address}/lab")
     page.wait_for_function("() => window.jupyterapp?.restored && window.jupyterapp.shell", timeout=90_000)
     page.evaluate("() => window.jupyterapp.restored.then(() => true)")
@@ -43,5 +45,7 @@ def page(server, browser):
 def fresh(server, page):
     """Leave nothing open and no kernel running for the next test."""
     yield
-    page.evaluate("() => window.jupyterapp.commands.execute('application:close-all')")
+    page.evaluate("() => [...window.jupyterapp.shell.widgets('main')].forEach(widget => widget.dispose())")
     server.shut_kernels_down()
+    server.lay_out_course()
+    server.progress.unlink(missing_ok=True)

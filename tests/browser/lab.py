@@ -40,8 +40,7 @@ class Server:
 
     def __init__(self, folder: Path):
         self.course = folder / "course"
-        for name in ("notebooks", "exercises", "solutions"):
-            shutil.copytree(ROOT / name, self.course / name)
+        self.lay_out_course()
         config = folder / "config"
         (config / "labconfig").mkdir(parents=True)
         (config / "labconfig" / "default_setting_overrides.json").write_text(json.dumps(SETTINGS))
@@ -63,6 +62,11 @@ class Server:
         with self.log.open("w") as log:
             self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         self.address = self._wait_for_address()
+
+    def lay_out_course(self) -> None:
+        """Copy the course's notebooks as they are committed, over whatever a test made of them."""
+        for name in ("notebooks", "exercises", "solutions"):
+            shutil.copytree(ROOT / name, self.course / name, dirs_exist_ok=True)
 
     def _wait_for_address(self) -> str:
         deadline = time.monotonic() + 90
@@ -115,6 +119,7 @@ class Notebook:
             "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme
         )
         self.page.wait_for_function("theme => document.body.dataset.jpThemeName === theme", arg=theme)
+        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)
 
     def cell(self, code: str):
         """Return the code cell that contains a piece of code."""
@@ -139,32 +144,51 @@ class Notebook:
         self.wait_until_idle()
         assert None not in self.counts()
 
+    def edit(self, code: str) -> None:
+        """Click into the cell that contains `code`, and wait until it listens to the keyboard."""
+        editor = self.cell(code).locator(".cm-content")
+        editor.click()
+        expect(editor).to_be_focused()
+
     def run(self, code: str) -> None:
         """Click into a cell and press Shift+Enter."""
-        before = max((count or 0 for count in self.counts()), default=0)
-        self.cell(code).locator(".cm-content").click()
-        self.page.keyboard.press("Shift+Enter")
-        self.page.wait_for_function(
-            """before => Math.max(...[...window.jupyterapp.shell.currentWidget.model.cells]
-                .filter(cell => cell.type === 'code').map(cell => cell.executionCount ?? 0)) > before""",
-            arg=before,
-            timeout=60_000,
+        self.edit(code)
+        # The count tells that the cell has run; a restarted kernel counts from 1 again.
+        cell = self.page.evaluate_handle(
+            """() => {
+                const cell = window.jupyterapp.shell.currentWidget.content.activeCell.model;
+                cell.executionCount = null;
+                return cell;
+            }"""
         )
+        self.page.keyboard.press("Shift+Enter")
+        self.page.wait_for_function("cell => cell.executionCount !== null", arg=cell, timeout=60_000)
         self.wait_until_idle()
 
     def write(self, code: str, new: str) -> None:
         """Replace the text of the cell that contains `code`, as by pasting over it."""
-        self.cell(code).locator(".cm-content").click()
-        self.page.keyboard.press("Control+A")
+        self.edit(code)
+        self.page.keyboard.press("ControlOrMeta+A")
         self.page.keyboard.insert_text(new)
+        self.wait_for_source(new)
 
     def add_below(self, code: str, new: str) -> None:
         """Add a cell below the one that contains `code` and write into it."""
-        self.cell(code).locator(".cm-content").click()
+        self.edit(code)
         self.page.keyboard.press("Escape")
         self.page.keyboard.press("b")
+        self.wait_for_source("")
         self.page.keyboard.press("Enter")
         self.page.keyboard.insert_text(new)
+        self.wait_for_source(new)
+
+    def wait_for_source(self, text: str) -> None:
+        """Wait until the active cell holds exactly this text."""
+        self.page.wait_for_function(
+            """text => window.jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel.source
+                === text""",
+            arg=text,
+        )
 
     def restart(self) -> None:
         """Restart the kernel and wait for the new one."""

@@ -2,13 +2,16 @@
 
 import pytest
 from axe_core_python.base import AXE_SCRIPT
-from lab import Notebook
+from browser.lab import Notebook
 from playwright.sync_api import expect
+
+pytestmark = pytest.mark.xdist_group("browser")  # one server, one page
 
 # Every kind of panel, shown by one cell.
 PANELS = """import devlab
 from devlab.checks.result import Outcome, Result, RowResult
 from devlab.panel import Note
+
 for outcome in Outcome:
     rows = (RowResult("the label moves too", {"cpu": Outcome.PASSED, "sim:0": outcome, "sim:1": None}),)
     details = (("called with", "move(x=f32[2] cpu)"), ("next", "devlab.hint(move)"))
@@ -21,7 +24,7 @@ devlab.solution("device_of", give_up=True)
 FAULT = """from IPython.display import HTML, display
 display(HTML('<p style="color:#999;background:#aaa">faint</p>'))
 """
-OURS = ".jp-OutputArea-output .jp-RenderedHTMLCommon"
+OURS = ".jp-OutputArea-output.jp-RenderedHTMLCommon"
 
 
 def violations(page) -> list[str]:
@@ -43,6 +46,7 @@ def test_panels_have_no_violations(page, theme):
     notebook.use_theme(theme)
     notebook.write("devlab.start()", PANELS)
     notebook.run("from devlab.panel")
+    assert notebook.errors() == []
     outputs = notebook.cell("from devlab.panel").locator(".jp-RenderedHTMLCommon")
     expect(outputs).to_have_count(9)
     outputs.first.scroll_into_view_if_needed()

@@ -1,7 +1,10 @@
 """A learner's first quarter of an hour, with mouse and keyboard, in a real JupyterLab."""
 
-from lab import ROOT, Notebook
+import pytest
+from browser.lab import ROOT, Notebook
 from playwright.sync_api import expect
+
+pytestmark = pytest.mark.xdist_group("browser")  # one server, one page
 
 WRONG = """def device_of(x):
     return "cpu"
