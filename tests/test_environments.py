@@ -9,6 +9,7 @@ import pytest
 import yaml
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -95,6 +96,16 @@ def test_what_is_installed_is_what_is_pinned():
     here = pinned(default_environment())
     for name in needed(default_environment()):
         assert Version(distribution(name).version).public == here[name], f"{name}: run `make test` anew"
+
+
+def test_every_pin_admits_the_oldest_python():
+    """Debian's Python 3.11 is 3.11.2, and a pin that asks for 3.11.5 leaves its users without the course."""
+    oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
+    asked = {name: distribution(name).metadata["Requires-Python"] for name in needed(default_environment())}
+    refusing = {
+        name: range_ for name, range_ in asked.items() if range_ and oldest not in SpecifierSet(range_)
+    }
+    assert not refusing
 
 
 def test_conda_installs_the_same_names_and_ranges():
