@@ -55,13 +55,23 @@ class WithABatchDimension(nn.Module):
 
 
 @right
-class FromInfinities(nn.Module):
+class InBytes(nn.Module):
     def __init__(self, max_length):
         super().__init__()
         self.register_buffer("mask", torch.full((max_length, max_length), 2, dtype=torch.uint8).triu(1))
 
     def forward(self, x):
         return self.mask[-x.shape[1] :, -x.shape[1] :].bool()
+
+
+@right
+class AsAddedToScores(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", torch.full((max_length, max_length), float("-inf")).triu(1))
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]].isinf()
 
 
 class Mask(nn.Module):

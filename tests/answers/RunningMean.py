@@ -91,6 +91,21 @@ class ThroughData(Mean):
         return x - self.mean
 
 
+@right
+class InDoublePrecision(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n, dtype=torch.float64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += x.shape[0]
+                self.mean += (x.double() - self.mean).sum(0) / self.count
+        return x - self.mean.to(x.dtype)
+
+
 @wrong("`mean` is a plain attribute: `.to` leaves it behind")
 class PlainAttributes(nn.Module):
     def __init__(self, n):
@@ -312,6 +327,20 @@ class CountsBesideTheBuffer(Mean):
             self.rows += len(x)
             self.count += len(x)
         return x - self.mean
+
+
+@wrong("the values of `mean` after 18 rows are wrong")
+class CountsRowsOnce(Mean):
+    """Rows that come again are taken for rows already counted."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        self.known = set()
+
+    def forward(self, x):
+        new = tuple(x.flatten().tolist()) not in self.known
+        self.known.add(tuple(x.flatten().tolist()))
+        return PullsTheMean.forward(self, x) if new or not self.training else x - self.mean
 
 
 @wrong("`mean` does not have one element a column")

@@ -192,6 +192,20 @@ def without_modules_in_lists(module):
     return plain(module, modules=False)
 
 
+@wrong("`weights.0` is missing: a parameter in a plain list is not registered")
+def no_parameters_in_containers(module):
+    def is_parameter(path):
+        value = module
+        for key in path.split("."):
+            if isinstance(value, nn.Module):
+                value = getattr(value, key)
+            else:
+                value = value[int(key)] if isinstance(value, (list, tuple)) else value[key]
+        return isinstance(value, nn.Parameter)
+
+    return [name for name in plain(module) if "blocks" in name or "pair." in name or not is_parameter(name)]
+
+
 @wrong("one tensor, named 2 times")
 def each_name(module):
     return plain(module, once=False)

@@ -109,6 +109,11 @@ def along_the_features(x, lengths):
     return torch.arange(x.shape[-1], device=x.device) < lengths.to(x.device)[:, None]
 
 
+@wrong("the values of the mask are wrong")
+def steps_in_the_dtype_of_x(x, lengths):
+    return torch.arange(x.shape[1]).to(x) < lengths.to(x)[:, None]
+
+
 @wrong("is None: is a `return` missing?")
 def forgetful(x, lengths):
     torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]  # noqa: B015

@@ -88,18 +88,16 @@ class Made:
                 )
 
     def require_read(self, name: str, x: torch.Tensor, what: str) -> None:
-        """Expect a forward that reads the buffer: another content must give another result."""
+        """Expect a forward that reads the buffer: with nothing in it the result must be another."""
         before = self(x)
         expect.kind(before, torch.Tensor, "a tensor", what)
         before = before.detach().clone()
-        table = self.buffer(name)
-        other = ~table if table.dtype is torch.bool else 1 - table
-        setattr(self.module, name, other.clone())
+        setattr(self.module, name, torch.zeros_like(self.buffer(name)))
         after = self(x)
         if isinstance(after, torch.Tensor) and torch.equal(before.cpu(), after.detach().cpu()):
             expect.fail(
                 f"forward answers from another tensor than the buffer `{name}`",
-                f"another result once the content of `{name}` is another",
+                f"another result once `{name}` is filled with zeros",
                 "the same result as before",
             )
 

@@ -100,7 +100,7 @@ def _expect_state(made: Made, seen: list[torch.Tensor]) -> None:
     mean, count = made.buffer("mean"), made.buffer("count")
     words = f"`mean` after {rows} rows"
     on = seen[-1].device
-    expect.tensor(mean, _mean(seen), on, words, within=1e-4)
+    expect.tensor(mean, _mean(seen).to(mean.dtype), on, words, within=1e-4)
     expect.device(count, on, "`count` after forward")
     expect.equal(count.item(), rows, f"`count` is wrong after {rows} rows")
 
@@ -120,6 +120,8 @@ def statistics_are_buffers(trial):
     made.require_nothing_trained()
     if mean.shape != (3,):
         expect.fail("`mean` does not have one element a column", "shape [3]", mean)
+    if not mean.is_floating_point():
+        expect.fail(f"`mean` is {mean.dtype}, not a floating dtype", "a floating tensor", mean)
     if count.is_floating_point() or count.is_complex() or count.dtype is torch.bool:
         expect.fail(f"`count` is {count.dtype}, not an integer dtype", "an integer tensor", count)
     if count.dim():
@@ -136,6 +138,7 @@ def mean_is_exact(trial):
         seen = []
         for batch, rows in enumerate((4, 1, 7, 2)):
             _expect_step(made, _rows(trial, rows, n, seed + 10 * batch), seen)
+        _expect_step(made, seen[0], seen)  # rows that come again count again
 
 
 @running_mean.row("both are updated in place")
@@ -265,10 +268,14 @@ def encoding_is_right(trial):
 @positions.row("the result has x's dtype")
 def encoding_keeps_dtype(trial):
     made = Made(trial, 8, 4).to(trial.device)
+    before = made.buffer("table").dtype
     for dtype in floats_of(trial.device):
         # Sums of at least 2, so that good roads differ by one rounding, not by cancelled digits.
         x = trial.randn(2, 5, 4, seed=trial.seeds[0]).abs() + 3
         eps = torch.finfo(dtype).eps
         _expect_encoded(made, x.to(dtype), within=max(CLOSE, 8 * eps))
-    # A table that one batch left in fewer digits would spoil the next one.
+        # A table that one batch left in fewer digits would spoil the next one.
+        table = made.buffer("table")
+        if table.dtype != before:
+            expect.fail(f"forward left `table` in {table.dtype}", f"`table` in {before}, as before", table)
     _expect_encoded(made, trial.randn(2, 5, 4, seed=trial.seeds[1]))

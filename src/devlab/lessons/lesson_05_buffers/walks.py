@@ -122,12 +122,14 @@ def containers(trial):
         tables=[torch.ones(2), "text", torch.zeros(3)],
         pair=(torch.ones(1), None),
         cache={"key": torch.ones(2), "deep": [{"low": (7, torch.ones(4))}]},
+        weights=[nn.Parameter(torch.ones(3))],
         empty=[],
     )
     wanted = {
         "tables.0": "an element of a list",
         "tables.2": "an element of a list, by its place in the list",
         "pair.0": "an element of a tuple",
+        "weights.0": "a parameter in a plain list is not registered",
         "cache.key": "a value of a dict",
         "cache.deep.0.low.1": "a tensor in a tuple in a dict in a list in a dict",
     }
@@ -139,7 +141,7 @@ def modules_inside(trial):
     inner = holding(positions=torch.ones(5), norm=_norm(), parts=[torch.ones(1)])
     module = holding(encoder=nn.Sequential(nn.ReLU(), inner))
     module.blocks = [nn.Linear(2, 3), nn.Sequential(nn.Linear(3, 1, bias=False), _norm())]
-    module.heads = {"main": holding(bias=torch.ones(2))}
+    module.heads = {"main": holding(bias=torch.ones(2), parts=[torch.ones(3)])}
     inside = "a module in a plain list is not registered"
     wanted = {
         "encoder.1.positions": "a plain attribute of a registered submodule",
@@ -151,6 +153,7 @@ def modules_inside(trial):
         "blocks.1.1.mean": f"{inside}, nor are its buffers",
         "blocks.1.1.steps": f"{inside}, nor are its buffers, saved or not",
         "heads.main.bias": "a module in a plain dict has plain attributes, too",
+        "heads.main.parts.0": "a list in a module in a plain dict",
     }
     _expect_left(trial, module.to(trial.device), wanted)
 

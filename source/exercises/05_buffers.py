@@ -1,0 +1,307 @@
+# %% [markdown]
+# # 05 Models and buffers: exercises
+#
+# Three modules that own a table, three helpers made from their input, and two tools that look through a
+# whole model. The lesson is [05 Models and buffers](../notebooks/05_buffers.ipynb).
+#
+# Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
+# check below it. A class has one such place in `__init__` and one in `forward`; fill both. Stuck?
+# `devlab.hint(CausalMask)`.
+
+# %%
+import torch
+from torch import nn
+
+import devlab
+
+device = devlab.start()
+
+# %% [markdown]
+# ## `class CausalMask(max_length)`
+#
+# A model that writes text may look at the past, not at the future. Write the module that says which is
+# which.
+#
+# - In a buffer named `mask` it holds the whole triangle for `max_length` steps, made once.
+# - `forward(x)` takes any x of shape (batch, time, …), where time is at most `max_length`, and cuts its
+#   answer from the buffer: a boolean tensor of shape (time, time), on x's device. Row *i*, column *j* is
+#   `True` where *j* lies in the future of *i*, so above the diagonal.
+# - The buffer is saved: it is in the `state_dict`. There is nothing to train.
+#
+# Needed: [Register it](../notebooks/05_buffers.ipynb#Register-it)
+
+
+# %% exercise="CausalMask"
+class CausalMask(nn.Module):
+    """Tells, for a sequence of any length up to max_length, which steps lie in the future."""
+
+    def __init__(self, max_length: int):
+        super().__init__()
+        ### BEGIN SOLUTION
+        triangle = torch.ones(max_length, max_length, dtype=torch.bool).triu(diagonal=1)
+        self.register_buffer("mask", triangle)
+        ### END SOLUTION
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the (time, time) mask for x of shape (batch, time, ...)."""
+        ### BEGIN SOLUTION
+        time = x.shape[1]
+        return self.mask[:time, :time]
+        ### END SOLUTION
+
+
+# %% check="CausalMask"
+devlab.check(CausalMask)
+
+# %% [markdown]
+# ## `class RunningMean(n)`
+#
+# A module that centres its input around the mean of everything it has seen.
+#
+# - Two saved buffers: `mean`, with n elements, and `count`, a zero-dimensional integer tensor that begins
+#   at 0.
+# - `forward(x)` takes x of shape (batch, n). In training mode it first brings both up to date: `count`
+#   becomes the number of rows seen so far, `mean` the exact mean of all of them. Batches may differ in
+#   size, and every row counts the same.
+# - Both are updated **in place**: whoever held the tensor before sees the new numbers.
+# - In evaluation mode both stay as they are.
+# - It returns x minus the mean, which in training mode is the updated one. x itself stays as it is.
+# - Moved to another device in the middle, or saved and loaded into a new module, it goes on as if nothing
+#   had happened.
+#
+# Needed: [A buffer that changes](../notebooks/05_buffers.ipynb#A-buffer-that-changes)
+
+
+# %% exercise="RunningMean"
+class RunningMean(nn.Module):
+    """Subtracts the mean of all rows seen in training."""
+
+    def __init__(self, n: int):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
+        ### END SOLUTION
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return x, of shape (batch, n), minus the mean; learn from x first in training mode."""
+        ### BEGIN SOLUTION
+        if self.training:
+            with torch.no_grad():
+                self.count += x.shape[0]
+                self.mean += (x - self.mean).sum(dim=0) / self.count
+        return x - self.mean
+        ### END SOLUTION
+
+
+# %% check="RunningMean"
+devlab.check(RunningMean)
+
+# %% [markdown]
+# ## `class SinusoidalPositions(n, d)`
+#
+# The positional encoding of the first transformer: every step *t* gets its own pattern of d numbers. In
+# column *2i* stands sin(*t* / 10000^(*2i* / d)), in column *2i* + 1 the cosine of the same angle. d is
+# even.
+#
+# - A buffer named `table` holds the pattern for n steps. It is made once, and it is **not** saved: n and d
+#   say all that is in it.
+# - `forward(x)` takes x of shape (batch, time, d), where time is at most n. It returns x plus the first
+#   rows of the table, on x's device **and in x's dtype**: a float16 x gives a float16 result, a float64 x a
+#   float64 one. x itself stays as it is, and so does the table.
+#
+# Needed: [Saved or not saved](../notebooks/05_buffers.ipynb#Saved-or-not-saved) and [The dtype is half of
+# it](../notebooks/05_buffers.ipynb#The-dtype-is-half-of-it)
+
+
+# %% exercise="SinusoidalPositions"
+class SinusoidalPositions(nn.Module):
+    """Adds a fixed pattern of sines and cosines to every step."""
+
+    def __init__(self, n: int, d: int):
+        super().__init__()
+        ### BEGIN SOLUTION
+        rates = 10000 ** (-torch.arange(0, d, 2) / d)
+        angles = torch.arange(n)[:, None] * rates
+        pairs = torch.stack([angles.sin(), angles.cos()], dim=-1)  # (n, d / 2, 2)
+        self.register_buffer("table", pairs.flatten(1), persistent=False)
+        ### END SOLUTION
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return x, of shape (batch, time, d), plus the encoding of its steps."""
+        ### BEGIN SOLUTION
+        return x + self.table[: x.shape[1]].to(x.dtype)
+        ### END SOLUTION
+
+
+# %% check="SinusoidalPositions"
+devlab.check(SinusoidalPositions)
+
+# %% [markdown]
+# ## `mask_like(x, lengths)`
+#
+# Sequences of different lengths are padded to fit into one tensor. Say which part of it is real.
+#
+# x has the shape (batch, time, features). `lengths` is a one-dimensional tensor of integers, one for each
+# row, and may live **on any device**, whichever x is on. Return a boolean tensor of shape (batch, time) on
+# x's device: `True` for the first `lengths[i]` steps of row i, `False` beyond. Nothing depends on the
+# contents of x.
+#
+# Needed: [Made inside forward](../notebooks/05_buffers.ipynb#Made-inside-forward)
+
+
+# %% exercise="mask_like"
+def mask_like(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Return a (batch, time) mask on x's device, True inside each row's length."""
+    ### BEGIN SOLUTION
+    steps = torch.arange(x.shape[1], device=x.device)
+    return steps < lengths.to(x.device)[:, None]
+    ### END SOLUTION
+
+
+# %% check="mask_like"
+devlab.check(mask_like)
+
+# %% [markdown]
+# ## `add_noise(x, scale)`
+#
+# Return x plus normal noise of mean 0 and standard deviation `scale`, drawn anew for every element and at
+# every call. x is any floating tensor: of any shape (a single number too), any dtype, on any device. The
+# result has x's shape, dtype and device, and x stays as it is. `scale` is a Python number; with 0 the
+# values of x come back.
+#
+# Needed: [Like the input](../notebooks/05_buffers.ipynb#Like-the-input)
+
+
+# %% exercise="add_noise"
+def add_noise(x: torch.Tensor, scale: float) -> torch.Tensor:
+    """Return x plus normal noise of standard deviation scale."""
+    ### BEGIN SOLUTION
+    return x + scale * torch.randn_like(x)
+    ### END SOLUTION
+
+
+# %% check="add_noise"
+devlab.check(add_noise)
+
+# %% [markdown]
+# ## `append_ones(x)`
+#
+# Return x with one more column, filled with ones, at the end of its last dimension: shape (…, k) becomes
+# (…, k + 1). x has one dimension or more, any dtype (integers too), and may hold inf or nan; the column is
+# ones all the same. The result is on x's device and has x's dtype.
+#
+# Needed: [Like the input](../notebooks/05_buffers.ipynb#Like-the-input)
+
+
+# %% exercise="append_ones"
+def append_ones(x: torch.Tensor) -> torch.Tensor:
+    """Return x with a column of ones after its last one."""
+    ### BEGIN SOLUTION
+    ones = x.new_ones(*x.shape[:-1], 1)
+    return torch.cat([x, ones], dim=-1)
+    ### END SOLUTION
+
+
+# %% check="append_ones"
+devlab.check(append_ones)
+
+# %% [markdown]
+# ## `left_behind(module)`
+#
+# Write the tool that finds the mistake before the error does. Return a list of names (`str`, in any order):
+# one for each tensor that the module holds, directly or inside something, and that `module.to(...)` will
+# **not** move.
+#
+# - Plain attributes count, in the module and in its submodules, with dotted names: `scale`,
+#   `encoder.1.scale`. Names that begin with `_` count too.
+# - Lists, tuples and dicts are looked into, however deep: `tables.0`, `cache.key`, `cache.deep.0`.
+# - A module kept in a plain list, tuple or dict is not registered, so everything it holds stays behind: its
+#   parameters, its buffers, its plain attributes: `blocks.0.weight`.
+# - What moves is not listed: parameters and buffers of registered modules, saved or not. A registered
+#   parameter that a list holds *as well* moves too (`nn.GRU` keeps such a list).
+# - A tensor with two names is listed once, under either.
+# - The module stays as it is. Nothing may move.
+#
+# In `vars(part)` of a module stand all its attributes, the registered ones in the three dicts
+# `_parameters`, `_buffers` and `_modules`.
+#
+# Needed: [What stays behind](../notebooks/05_buffers.ipynb#What-stays-behind)
+
+
+# %% exercise="left_behind"
+def left_behind(module: nn.Module) -> list[str]:
+    """Return the dotted names of the tensors that `.to` will not move."""
+    ### BEGIN SOLUTION
+    seen = {id(tensor) for tensor in [*module.parameters(), *module.buffers()]}
+    names = []
+
+    def walk(name, value):
+        if isinstance(value, torch.Tensor):
+            if id(value) not in seen:
+                seen.add(id(value))
+                names.append(name)
+            return
+        if isinstance(value, nn.Module):
+            items = attributes(value)
+        elif isinstance(value, dict):
+            items = value.items()
+        elif isinstance(value, (list, tuple)):
+            items = enumerate(value)
+        else:
+            return
+        for key, item in items:
+            walk(f"{name}.{key}" if name else str(key), item)
+
+    def attributes(part):
+        for key, value in vars(part).items():
+            if key in ("_parameters", "_buffers", "_modules"):
+                yield from value.items()
+            else:
+                yield key, value
+
+    walk("", module)
+    return names
+    ### END SOLUTION
+
+
+# %% check="left_behind"
+devlab.check(left_behind)
+
+# %% [markdown]
+# ## `model_device(model)`
+#
+# A module has no attribute `device`, because its tensors may be in several places. Return the one place
+# where this model is, as a `torch.device`, index and all; or say that there is no one place.
+#
+# - All its parameters are on one device: that one. Frozen parameters count, and buffers do not matter.
+# - They are on several: raise a `ValueError` whose text names two of the devices and, for each of the two,
+#   a tensor that is there: `encoder.weight is on cpu, head.weight is on cuda:0`.
+# - No parameters at all: the same two rules for the buffers.
+# - Neither parameters nor buffers: the CPU.
+#
+# Needed: [Where is the model](../notebooks/05_buffers.ipynb#Where-is-the-model)
+
+
+# %% exercise="model_device"
+def model_device(model: nn.Module) -> torch.device:
+    """Return the device that the whole model is on; raise ValueError where it is on several."""
+    ### BEGIN SOLUTION
+    tensors = list(model.named_parameters()) or list(model.named_buffers())
+    if not tensors:
+        return torch.device("cpu")
+    first_name, first = tensors[0]
+    for name, tensor in tensors:
+        if tensor.device != first.device:
+            raise ValueError(f"{first_name} is on {first.device}, {name} is on {tensor.device}")
+    return first.device
+    ### END SOLUTION
+
+
+# %% check="model_device"
+devlab.check(model_device)
+
+# %% [markdown]
+# All eight? `left_behind` and `model_device` are worth keeping: paste them into the next model that fails
+# on a GPU. Then on to [06 Sharing memory with NumPy](../notebooks/06_numpy_sharing.ipynb).
+# `devlab.progress()` shows where you stand.
