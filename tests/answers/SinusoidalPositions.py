@@ -184,7 +184,7 @@ class HalfOrNothing(Positions):
         return (x + self.table[: x.shape[1]]).to(dtype)
 
 
-@wrong("the values of the result are wrong")
+@wrong("forward left `table` in torch.float16")
 class TableLeftInHalf(Positions):
     def forward(self, x):
         self.table = self.table.to(x.dtype)

@@ -192,20 +192,6 @@ def without_modules_in_lists(module):
     return plain(module, modules=False)
 
 
-@wrong("`weights.0` is missing: a parameter in a plain list is not registered")
-def no_parameters_in_containers(module):
-    def is_parameter(path):
-        value = module
-        for key in path.split("."):
-            if isinstance(value, nn.Module):
-                value = getattr(value, key)
-            else:
-                value = value[int(key)] if isinstance(value, (list, tuple)) else value[key]
-        return isinstance(value, nn.Parameter)
-
-    return [name for name in plain(module) if "blocks" in name or "pair." in name or not is_parameter(name)]
-
-
 @wrong("one tensor, named 2 times")
 def each_name(module):
     return plain(module, once=False)
@@ -282,11 +268,6 @@ def as_a_set(module):
     return set(plain(module))
 
 
-@wrong("the answer is a dict, not a list")
-def as_a_dict(module):
-    return {name: torch.device("cpu") for name in plain(module)}
-
-
 @wrong("an item of the list is a Tensor, not a str")
 def the_tensors(module):
     return [value for value in vars(module).values() if isinstance(value, torch.Tensor)]
@@ -295,31 +276,6 @@ def the_tensors(module):
 @wrong("is None: is a `return` missing?")
 def prints(module):
     print(*plain(module))
-
-
-@wrong("`step` is missing: a single number in a tensor is a tensor")
-def arrays_only(module):
-    names = set()
-    for path, part in module.named_modules():
-        for key, value in vars(part).items():
-            found = walk(f"{path}.{key}" if path else key, value) if key not in OWN else []
-            names |= {name for name, tensor in found if tensor.dim()}
-    return sorted(set(plain(module)) & names)
-
-
-@wrong("`ramp` is missing: it is no parameter")
-def what_asks_no_gradient(module):
-    names = []
-    for name in plain(module):
-        value = module
-        for key in name.split("."):
-            if isinstance(value, nn.Module):
-                value = getattr(value, key)
-            else:
-                value = value[int(key)] if isinstance(value, (list, tuple)) else value[key]
-        if not value.requires_grad:
-            names.append(name)
-    return names
 
 
 @wrong("`cache.key` is missing: a value of a dict")
@@ -339,3 +295,33 @@ def once_by_content(module):
 @wrong("`_forward_hooks` is listed, but the module holds no such tensor")
 def whatever_else_it_holds(module):
     return [*plain(module), "_forward_hooks"]
+
+
+def held(module, path):
+    value = module
+    for key in path.split("."):
+        if isinstance(value, nn.Module):
+            value = getattr(value, key)
+        else:
+            value = value[int(key)] if isinstance(value, (list, tuple)) else value[key]
+    return value
+
+
+@wrong("`weights.0` is missing: a parameter in a plain list is not registered")
+def no_parameters_in_containers(module):
+    by_modules = ("weight", "bias")
+    return [
+        name
+        for name in plain(module)
+        if name.endswith(by_modules) or not isinstance(held(module, name), nn.Parameter)
+    ]
+
+
+@wrong("`ramp` is missing: it is no parameter")
+def what_asks_no_gradient(module):
+    return [name for name in plain(module) if not held(module, name).requires_grad]
+
+
+@wrong("`step` is missing: a single number in a tensor is a tensor")
+def arrays_only(module):
+    return [name for name in plain(module) if held(module, name).dim()]

@@ -46,9 +46,8 @@ def _expect_left(trial, module: nn.Module, wanted: dict[str | tuple, str]) -> No
     held = _contents(module)
     got = trial.call(module)
     if _contents(module) != held:
-        expect.fail(
-            "the module was changed: asking must not move anything", "the module as it came", "another"
-        )
+        headline = "the module was changed: asking must not move anything"
+        expect.fail(headline, "the module as it came", "other tensors, or the same elsewhere")
     expect.kind(got, list, "a list", "the answer")
     for item in got:
         expect.kind(item, str, "a str", "an item of the list")
@@ -212,7 +211,7 @@ def device_of_parameters(trial):
     _expect_device(trial, model, trial.device, f"all parameters are on {trial.device}")
     for parameter in model.parameters():
         parameter.requires_grad_(False)
-    _expect_device(trial, model, trial.device, f"all parameters, frozen ones, are on {trial.device}")
+    _expect_device(trial, model, trial.device, f"all parameters, frozen ones too, are on {trial.device}")
     model = holding(scale=nn.Parameter(trial.randn(2)), plain=torch.ones(2))
     _expect_device(trial, model, trial.device, f"the one parameter is on {trial.device}")
     for device in trial.others:
