@@ -23,7 +23,7 @@ test: .venv/test lint ## pass every test: style, the package, the notebooks, a b
 	exit $$status
 
 lint: .venv/test ## check style alone
-	@$(BIN)/ruff check
+	@$(BIN)/ruff check --output-format concise
 	@$(BIN)/ruff format --check
 
 notebooks: .venv/test ## rebuild the notebooks whose source changed
