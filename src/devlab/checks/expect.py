@@ -52,7 +52,7 @@ def kind(got: object, wanted: type | tuple[type, ...], words: str, what: str = "
         return
     if got is None:
         fail(f"{what} is None: is a `return` missing?", words, "None")
-    fail(f"{what} is {a_type(got)}, not {words}", words, got)
+    fail(f"{what} is {a_type(got)}, not {words}", words, describe(got))
 
 
 def equal(got: object, wanted: object, headline: str) -> None:

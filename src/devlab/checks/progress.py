@@ -37,14 +37,14 @@ class Record:
 
 def record(result: Result) -> None:
     """Remember a verdict."""
-    devices = {
-        device: str(next((row.outcomes[device] for row in result.rows if row.outcomes[device] != "passed"
-                          and row.outcomes[device]), "passed"))
-        for device in result.devices
-    }  # fmt: skip
-    _add({
-        "exercise": result.name, "outcome": str(result.outcome), "points": result.points, "devices": devices,
-    })  # fmt: skip
+    _add(
+        {
+            "exercise": result.name,
+            "outcome": str(result.outcome),
+            "points": result.points,
+            "devices": {device: str(result.on(device)) for device in result.devices},
+        }
+    )
 
 
 def record_hint(name: str, number: int) -> None:

@@ -98,6 +98,11 @@ class Result(Panel):
         """Return the names of the devices it was judged on, in the order of the columns."""
         return list(self.rows[0].outcomes) if self.rows else []
 
+    def on(self, device: str) -> Outcome:
+        """Return what came of the answer on one device: the first outcome there that is no pass."""
+        found = [row.outcomes[device] for row in self.rows if row.outcomes[device]]
+        return next((outcome for outcome in found if outcome is not Outcome.PASSED), Outcome.PASSED)
+
     @property
     def score(self) -> str:
         """Return the points in words, "" where there was nothing to judge."""
@@ -175,7 +180,11 @@ class Result(Panel):
             f"{escape(text)}</code></td></tr>"
             for label, text in self.details
         )
-        return f'<table style="border-collapse:collapse;font-size:inherit">{lines}</table>' if lines else ""
+        return (
+            f'<table style="margin:0.3em 0 0;border-collapse:collapse;font-size:inherit">{lines}</table>'
+            if lines
+            else ""
+        )
 
     def __repr__(self) -> str:
         return f"<Result {self.name}: {self.outcome}, {self.score}>"
