@@ -49,7 +49,7 @@ devlab.check(load_table)
 # - The deviation is PyTorch's default one, the *sample* standard deviation (it divides by n - 1).
 # - A column with the same number in every row becomes zeros.
 # - The result has x's shape, x's dtype and x's device. `float64` keeps its precision.
-# - x stays as it is, and a gradient can flow from the result back to x, so `backward()` must work.
+# - x stays as it is.
 #
 # Values are judged to three digits, in half precision to two. An epsilon up to `1e-5` in the denominator
 # does no harm, as long as x's dtype can hold it.

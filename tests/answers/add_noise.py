@@ -84,6 +84,11 @@ def uniform_around_zero(x, scale):
     return x + scale * (2 * torch.rand_like(x) - 1)
 
 
+@wrong("the noise is not normal")
+def uniform_of_the_right_size(x, scale):
+    return x + scale * 12**0.5 * (torch.rand_like(x) - 0.5)
+
+
 @wrong("the noise has standard deviation 0.49")
 def scale_as_the_variance(x, scale):
     return x + scale**0.5 * torch.randn_like(x)

@@ -187,13 +187,13 @@ def float32_on_the_way(x):
     return ((wide - wide.mean(0)) / (wide.std(0) + 1e-6)).to(x.dtype)
 
 
-@wrong("no gradient can flow from the result back to x")
+@right
 def detached(x):
     x = x.detach()
     return (x - x.mean(0)) / (x.std(0) + 1e-6)
 
 
-@wrong("no gradient can flow from the result back to x")
+@right
 @torch.no_grad()
 def without_gradients(x):
     return (x - x.mean(0)) / (x.std(0) + 1e-6)
@@ -216,21 +216,14 @@ def large_epsilon(x):
     return (x - x.mean(0)) / (x.std(0) + 0.1)
 
 
-@wrong("modified by an inplace operation")
+@right
 def mends_the_deviation_in_place(x):
     spread = x.std(0)
     spread[spread == 0] = 1
     return (x - x.mean(0)) / spread
 
 
-@wrong("the gradient of x is empty or not finite")
-def gradient_of_nothing(x):
-    return (
-        torch.tensor(((x - x.mean(0)) / (x.std(0) + 1e-6)).tolist(), dtype=x.dtype, device=x.device) + 0 * x
-    )
-
-
-@wrong("raises an error")
+@right
 def in_place_after_the_graph(x):
     result = x - x.mean(0)
     spread = result.pow(2)

@@ -203,27 +203,3 @@ def _went_through_float32(got: object, x: torch.Tensor) -> bool:
         return False
     off = (got.detach().cpu() - _standardized(x)).abs().max()
     return bool(1e-3 < off < 0.2)
-
-
-@standardize.row("a gradient can flow back to x")
-def gradient_flows(trial):
-    x = trial.randn(6, 4, seed=trial.seeds[0]).requires_grad_()
-    got = trial.call(x)
-    expect.kind(got, torch.Tensor, "a tensor")
-    if not got.requires_grad:
-        expect.fail(
-            "no gradient can flow from the result back to x",
-            "a result with a grad_fn",
-            "a result without one",
-        )
-    weights = trial.randn(6, 4, seed=trial.seeds[1])
-    try:
-        (grad,) = torch.autograd.grad((got * weights).sum(), x, allow_unused=True)
-    except RuntimeError as error:
-        expect.fail(
-            "backward through the result raises an error",
-            "a gradient for x",
-            str(error).partition(". Hint")[0],
-        )
-    if grad is None or not grad.isfinite().all() or not grad.any():
-        expect.fail("the gradient of x is empty or not finite", "finite numbers, not all zero", grad)

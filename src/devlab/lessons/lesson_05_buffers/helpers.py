@@ -118,6 +118,9 @@ def noise_is_as_large_as_asked(trial):
         if abs(deviation - scale) > 0.2 * scale:
             words = f"the noise has standard deviation {deviation:.3g}, not {scale}"
             expect.fail(words, f"near {scale}", f"{deviation:.3g}")
+        # Of 4000 normal numbers about 50 lie this far out; of uniform ones, none.
+        if noise.abs().max().item() < 2.5 * scale:
+            expect.fail("the noise is not normal", "a few values beyond 2.5 times scale", "not one value")
 
 
 def _noise(trial, x: torch.Tensor, scale: float) -> torch.Tensor:
