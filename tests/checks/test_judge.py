@@ -11,6 +11,7 @@ from devlab.checks.exercise import Exercise
 from devlab.checks.judge import judge
 from devlab.checks.result import Outcome
 from devlab.checks.trial import Trial
+from devlab.devices import bench
 
 CPU = (torch.device("cpu"),)
 
@@ -156,6 +157,23 @@ def test_the_notebooks_state_is_kept():
     assert torch.is_grad_enabled()
     assert torch.equal(torch.randn(2), wanted[0])
     assert numpy.random.rand() == wanted[1]
+
+
+def test_a_row_begins_with_the_same_random_numbers_on_every_device():
+    """An answer that draws numbers gets the same verdict at every run; the threads are given back."""
+    drawn: dict[str, list[float]] = {}
+
+    def double(x):
+        numbers = torch.randn(2, device=x.device).tolist()
+        drawn.setdefault(str(x.device), []).append(numbers)
+        return x + x
+
+    threads = torch.get_num_threads()
+    for _ in range(2):
+        assert judge(doubling(), double, bench()).passed
+        assert torch.get_num_threads() == threads
+    for device, numbers in drawn.items():
+        assert numbers[: len(numbers) // 2] == numbers[len(numbers) // 2 :], device
 
 
 def test_a_notebooks_default_device_does_not_reach_the_rows():

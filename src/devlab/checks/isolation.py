@@ -20,7 +20,10 @@ def preserved_state() -> Iterator[None]:
     """
     python, array, numbers = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
     dtype, device, grad = torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()
+    threads = torch.get_num_threads()
     try:
+        # Inputs are tiny: a second thread only waits, and on a busy machine it waits for milliseconds.
+        torch.set_num_threads(1)
         fresh_defaults()
         yield
     finally:
@@ -30,12 +33,22 @@ def preserved_state() -> Iterator[None]:
         torch.set_default_dtype(dtype)
         torch.set_default_device(None if device.type == "cpu" else device)
         torch.set_grad_enabled(grad)
+        torch.set_num_threads(threads)
 
 
 def fresh_defaults() -> None:
     """Set PyTorch's defaults as a new process has them, so that no row sees what another one set."""
     plain_defaults()
-    torch.manual_seed(0)
+    _seed_generators()
+
+
+def _seed_generators() -> None:
+    # torch.manual_seed also queues a call, with its stack, for every kind of device that this torch was
+    # not built for: half a millisecond a row, and the queues only grow.
+    torch.default_generator.manual_seed(0)
+    if torch.accelerator.is_available():
+        module = torch.get_device_module(torch.accelerator.current_accelerator())
+        getattr(module, "manual_seed_all", module.manual_seed)(0)
 
 
 def plain_defaults() -> None:
