@@ -137,7 +137,7 @@ devlab.devices()
 # %% [markdown] facts=["A4"]
 # ## Why is my GPU not in the list
 #
-# Four things must be true before PyTorch can use an NVIDIA GPU. They fail in this order of likelihood:
+# Four things must be true before PyTorch can use an NVIDIA GPU. One missing is enough:
 #
 # | what must be there | how it goes missing |
 # |---|---|
