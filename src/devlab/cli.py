@@ -1,0 +1,51 @@
+"""The command line: `devlab doctor`, `devlab progress`."""
+
+import argparse
+import json
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status: 0 for good, 1 where something wants mending.
+
+    Bad usage prints the usage and exits with status 2.
+
+    >>> _parser().parse_args(["doctor", "--json"]).json
+    True
+    """
+    arguments = _parser().parse_args(argv)
+    return arguments.run(arguments)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="devlab", description="Learn where tensors live.")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    doctor = commands.add_parser(
+        "doctor",
+        help="what is here, what is wrong with it, and the cure",
+        description="Print what is here: Python, PyTorch, drivers, devices, kernels; and each common "
+        "misconfiguration with its cure. The exit status is 1 when something wants mending.",
+    )
+    doctor.add_argument("--json", action="store_true", help="print everything as JSON")
+    doctor.set_defaults(run=_doctor)
+    progress = commands.add_parser(
+        "progress", help="the whole course at a glance", description="Print every exercise with its outcome."
+    )
+    progress.set_defaults(run=_progress)
+    return parser
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from devlab.doctor import Diagnosis
+    from devlab.facts import gather
+
+    diagnosis = Diagnosis(gather())
+    print(json.dumps(diagnosis.as_dict(), indent=2) if arguments.json else diagnosis)
+    return 0 if diagnosis.healthy else 1
+
+
+def _progress(arguments: argparse.Namespace) -> int:
+    from devlab.checks.overview import progress
+
+    progress()
+    return 0
