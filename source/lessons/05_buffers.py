@@ -536,7 +536,8 @@ for words, result in helpers.items():
 # All the same, and that is the point. How to choose:
 #
 # - **A Python number** goes with any tensor, has no device, and takes the dtype of the tensor it meets.
-#   Most helpers do not have to be tensors at all. `x + 1` needs no `torch.ones`.
+#   (One exception: `0.5` times a tensor of integers gives floats.) Most helpers do not have to be tensors
+#   at all. `x + 1` needs no `torch.ones`.
 # - **`torch.tensor(v, device=x.device, dtype=x.dtype)`** for values that you list.
 # - **`x.new_zeros(shape)`**, `new_ones`, `new_full`, `new_tensor`, `new_empty`: x's device and dtype, and a
 #   *shape of your own*.

@@ -257,6 +257,13 @@ class WithSomethingToTrain(Mask):
         self.scale = nn.Parameter(torch.ones(()))
 
 
+@wrong("wherever the model will be")
+class OnTheAcceleratorFromTheStart(Mask):
+    def __init__(self, max_length):
+        super().__init__(max_length)
+        self.mask = self.mask.to(torch.accelerator.current_accelerator())
+
+
 @wrong("not an nn.Module")
 class NoModule:
     def __init__(self, max_length):

@@ -68,10 +68,14 @@ class Made:
         got = f"its buffers: {', '.join(others)}" if others else "no buffer at all"
         expect.fail(f"there is no buffer named `{name}` after __init__", wanted, got)
 
-    def require_nothing_trained(self) -> None:
-        """Expect a module without parameters."""
+    def require_only_buffers(self) -> None:
+        """Expect a module as it comes from its class: no parameters, and not yet moved anywhere."""
         for name, parameter in self.module.named_parameters():
             expect.fail(f"`{name}` is a parameter: an optimizer would train it", "no parameter", parameter)
+        for name, buffer in self.module.named_buffers():
+            if buffer.device.type != "cpu":
+                words = f"`{name}` is made on {buffer.device}, wherever the model will be"
+                expect.fail(words, "a new module on cpu, until `.to` moves it", buffer)
 
     def require_on(self, device: torch.device, *names: str) -> None:
         """Expect the named buffers on the device."""

@@ -31,7 +31,7 @@ def _future(time: int) -> torch.Tensor:
 def mask_is_a_buffer(trial):
     made = Made(trial, 6)
     made.buffer("mask")
-    made.require_nothing_trained()
+    made.require_only_buffers()
     made.to(trial.device).require_read("mask", trial.randn(2, 5, 3), "the mask")
 
 
@@ -117,7 +117,7 @@ def _expect_step(made: Made, x: torch.Tensor, seen: list[torch.Tensor]) -> None:
 def statistics_are_buffers(trial):
     made = Made(trial, 3)
     mean, count = made.buffer("mean"), made.buffer("count")
-    made.require_nothing_trained()
+    made.require_only_buffers()
     if mean.shape != (3,):
         expect.fail("`mean` does not have one element a column", "shape [3]", mean)
     if not mean.is_floating_point():
@@ -136,7 +136,7 @@ def mean_is_exact(trial):
     for seed, n in zip(trial.seeds, (3, 1, 5), strict=True):
         made = Made(trial, n).to(trial.device)
         seen = []
-        for batch, rows in enumerate((4, 1, 7, 2)):
+        for batch, rows in enumerate((4, 1, 7)):
             _expect_step(made, _rows(trial, rows, n, seed + 10 * batch), seen)
         _expect_step(made, seen[0], seen)  # rows that come again count again
 
@@ -229,7 +229,7 @@ def _expect_encoded(made: Made, x: torch.Tensor, within: float = CLOSE) -> None:
 def table_is_a_buffer(trial):
     made = Made(trial, 6, 4)
     made.buffer("table")
-    made.require_nothing_trained()
+    made.require_only_buffers()
     made.to(trial.device).require_read("table", trial.randn(2, 5, 4), "the result")
 
 
