@@ -4,6 +4,9 @@
 # Three modules that own a table, three helpers made from their input, and two tools that look through a
 # whole model. The lesson is [05 Models and buffers](../notebooks/05_buffers.ipynb).
 #
+# For all three modules: a new one makes its tensors on the CPU, as PyTorch does by default, and is moved by
+# nothing but `.to`.
+#
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
 # check below it. A class has one such place in `__init__` and one in `forward`; fill both. Stuck?
 # `devlab.hint(CausalMask)`.
