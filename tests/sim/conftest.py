@@ -6,6 +6,7 @@ import torch
 import devlab.sim
 
 devlab.sim.enable()
+torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

@@ -3,18 +3,44 @@
 The names and their meaning are those of `torch.cuda`.
 """
 
+from types import SimpleNamespace
+
 import torch
 
-from devlab.sim import generators, placement
+from devlab.sim import clock, events, generators, placement
+from devlab.sim.memory import (
+    empty_cache,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_peak_memory_stats,
+)
 from devlab.sim.placement import device_count
+from devlab.sim.streams import Event, Stream, current_stream, default_stream, set_stream, stream
+
+OutOfMemoryError = torch.OutOfMemoryError
 
 __all__ = [
+    "Event",
+    "OutOfMemoryError",
+    "Stream",
     "current_device",
+    "current_stream",
     "default_generators",
+    "default_stream",
     "device",
     "device_count",
+    "empty_cache",
+    "get_amp_supported_dtype",
     "get_device_capability",
     "get_device_name",
+    "get_device_properties",
     "get_rng_state",
     "get_rng_state_all",
     "init",
@@ -24,11 +50,23 @@ __all__ = [
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_summary",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
     "seed",
     "seed_all",
     "set_device",
     "set_rng_state",
     "set_rng_state_all",
+    "set_stream",
+    "stream",
     "synchronize",
 ]
 
@@ -81,7 +119,15 @@ class device:
 
 def get_device_name(device=None) -> str:
     """Return the device's name, which says that it is simulated."""
-    return f"simulated accelerator {placement.index_of(device)}"
+    return clock.devices[placement.index_of(device)].spec.name
+
+
+def get_device_properties(device=None) -> SimpleNamespace:
+    """Return the device's name, its memory in bytes, and the chip that its times resemble."""
+    index = placement.index_of(device)
+    spec = clock.devices[index].spec
+    total = mem_get_info(index)[1]
+    return SimpleNamespace(name=spec.name, total_memory=total, resembles=spec.resembles, simulated=True)
 
 
 def get_device_capability(device=None) -> tuple[int, int]:
@@ -97,7 +143,10 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 def synchronize(device=None) -> None:
     """Wait for all work on the device."""
-    placement.index_of(device)
+    index = placement.index_of(device)
+    clock.wait_for_device(index)
+    if events.observers:
+        events.tell(events.Synchronization(index, "synchronize"))
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:

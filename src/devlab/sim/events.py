@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 
 class Launch(NamedTuple):
-    """One operator started on a device."""
+    """One operator started on a device, and the time at which it will have finished."""
 
     index: int
     operator: str
+    end: float
 
 
 class Transfer(NamedTuple):
@@ -27,6 +28,7 @@ class Transfer(NamedTuple):
     bytes: int
     pinned: bool
     blocking: bool
+    end: float
 
 
 class Synchronization(NamedTuple):

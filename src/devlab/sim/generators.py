@@ -17,14 +17,14 @@ _known: "weakref.WeakValueDictionary[int, Generator]" = weakref.WeakValueDiction
 class Generator(private.GeneratorBase or object):
     """A `torch.Generator` of a simulated device."""
 
-    def __new__(cls, index: int):
-        """Make the generator of `sim:index`."""
+    def __new__(cls, device=None):
+        """Make a generator of `device`; None and a bare `"sim"` mean the current one."""
         generator = super().__new__(cls)
-        generator.index = index
+        generator.index = placement.index_of(device)
         _known[generator._cdata] = generator
         return generator
 
-    def __init__(self, index: int):
+    def __init__(self, device=None):
         """Seed it as a new generator is seeded on a GPU: always alike."""
         self.manual_seed(0)
 

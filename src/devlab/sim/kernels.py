@@ -1,10 +1,12 @@
 """The operators that do not simply compute: making memory, pointing at it, moving it, reading it."""
 
+from math import prod
+
 import torch
 
-from devlab.sim import events, placement, private
+from devlab.sim import memory, pinned, placement, private, transfer
 from devlab.sim.dispatch import overload
-from devlab.sim.storage import on_device, on_host, resize, set_storage
+from devlab.sim.storage import on_device, resize, set_storage
 
 # A view's kernel for the CPU only builds another tensor over the same storage, wherever that is.
 VIEWS = ("as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex")
@@ -22,10 +24,10 @@ def view(name: str):
 
 def empty(size, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """Return uninitialized memory on a simulated device."""
-    host = torch.empty(
-        size, dtype=dtype, device="cpu", memory_format=memory_format or torch.contiguous_format
-    )
-    return on_device(host, placement.index_of(device))
+    index = placement.index_of(device)
+    memory.check(index, prod(size) * (dtype or torch.get_default_dtype()).itemsize)
+    form = memory_format or torch.contiguous_format
+    return on_device(torch.empty(size, dtype=dtype, device="cpu", memory_format=form), index)
 
 
 def empty_strided(size, stride, dtype=None, layout=None, device=None, pin_memory=None):
@@ -76,42 +78,14 @@ def set_to_tensor(tensor, source):
     return set_storage(tensor, storage, source.storage_offset(), source.size(), source.stride())
 
 
-def copy_(target, source, non_blocking=False):
-    """Copy the elements of `source` into `target`, across devices where they differ."""
-    goal = on_host(target) if target.get_device() >= 0 else target
-    start = on_host(source) if source.get_device() >= 0 else source
-    goal.copy_(start)
-    if events.observers:
-        if source.device == target.device:
-            events.tell(events.Launch(target.get_device(), "aten::copy_"))
-        else:
-            moved = source.numel() * target.element_size()
-            events.tell(
-                events.Transfer(str(source.device), str(target.device), moved, False, not non_blocking)
-            )
-    return target
-
-
-def copy_from(source, target, non_blocking=False):
-    """Copy, as the older entry point spells it."""
-    return copy_(target, source, non_blocking)
-
-
-def copy_from_and_resize(source, target):
-    """Copy into a target of any size."""
-    if target.shape != source.shape:
-        target.resize_(source.shape)
-    return copy_(target, source)
-
-
-def item(tensor):
-    """Return a tensor's one element to Python, which waits for the device."""
-    if events.observers:
-        events.tell(events.Synchronization(tensor.get_device(), "item"))
-    return on_host(tensor).item()
+def refuse_to_pin(tensor, device=None):
+    """Raise as PyTorch does when asked to pin what is not in the host's memory."""
+    raise RuntimeError(f"cannot pin '{tensor.type()}' only dense CPU tensors can be pinned")
 
 
 SPECIAL = {
+    "_pin_memory": refuse_to_pin,
+    "is_pinned": pinned.is_pinned,
     "empty.memory_format": empty,
     "empty_strided": empty_strided,
     "_efficientzerotensor": zero_tensor,
@@ -120,8 +94,9 @@ SPECIAL = {
     "set_.source_Storage": set_to_storage,
     "set_.source_Storage_storage_offset": set_to_part,
     "set_.source_Tensor": set_to_tensor,
-    "copy_": copy_,
-    "_copy_from": copy_from,
-    "_copy_from_and_resize": copy_from_and_resize,
-    "_local_scalar_dense": item,
+    "copy_": transfer.copy_,
+    "_to_copy": transfer.to_copy,
+    "_copy_from": transfer.copy_from,
+    "_copy_from_and_resize": transfer.copy_from_and_resize,
+    "_local_scalar_dense": transfer.item,
 }

@@ -36,14 +36,16 @@ swap_contents = _find("_C._swap_tensor_impl")
 device_constructors = _find("utils._device._device_constructors")
 CPU_KEY = _find("_C.DispatchKey.CPU")
 COMPOSITE_KEY = _find("_C.DispatchKey.CompositeExplicitAutograd")
+DeviceGuard = _find("_C._acc.DeviceGuard")
+DeviceType = _find("_C._autograd.DeviceType")
 GeneratorBase = _find("_C.Generator")
 TensorBase = _find("_C.TensorBase")
 StorageBase = _find("_C.StorageBase")
 
-# The third argument of DLPack's capsule: one pointer, to a struct whose second field is the device.
-capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-capsule_pointer.restype = ctypes.c_void_p
-capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+# A DLPack capsule as the 64-bit words of the struct that it points to.
+capsule_words = ctypes.PYFUNCTYPE(ctypes.POINTER(ctypes.c_int64), ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 
 
 def require() -> None:

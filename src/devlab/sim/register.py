@@ -2,7 +2,7 @@
 
 import sys
 
-from devlab.sim import dispatch, kernels, placement, private, routing
+from devlab.sim import dispatch, kernels, pinned, placement, private, routing
 
 _libraries: list = []
 
@@ -32,11 +32,18 @@ def enable() -> None:
         )
     from devlab.sim import backend
 
-    private.setup_backend(placement.NAME, backend_module=backend)
+    private.setup_backend(placement.NAME, backend_module=backend, device_guard=_Guard())
     # `import torch.sim` and pickled references find the module as they find torch.cuda.
     sys.modules["torch.sim"] = backend
     _register_kernels()
     routing.install()
+
+
+class _Guard(private.DeviceGuard or object):
+    """What PyTorch's C++ asks for the kind of device that it is switching to, dozens of times a backward."""
+
+    def type_(self, kind=private.DeviceType and private.DeviceType.PrivateUse1):
+        return kind
 
 
 def enabled() -> bool:
@@ -52,7 +59,10 @@ def enabled() -> bool:
 
 def _register_kernels() -> None:
     library = private.open_library("IMPL", "aten", "PrivateUse1", __file__, 1)
-    _libraries.append(library)
+    on_cpu = private.open_library("IMPL", "aten", "CPU", __file__, 1)
+    _libraries.extend((library, on_cpu))
+    for name, function in pinned.OPERATORS.items():
+        on_cpu.impl(name, "CPU", function, False)
     special = kernels.SPECIAL | {name: kernels.view(name) for name in kernels.VIEWS}
     for name in private.operator_names():
         namespace, _, short = name.partition("::")
@@ -69,6 +79,9 @@ def _left_to_pytorch(name: str) -> bool:
     if private.has_kernel(name, "CompositeImplicitAutograd"):
         return True
     schema = private.find_schema(*name.partition(".")[::2])
+    if not any("Tensor" in str(a.type) for a in schema.arguments):
+        # A factory: PyTorch's own makes empty memory and fills it.
+        return private.has_kernel(name, "CompositeExplicitAutograd")
     views = any(a.alias_info is not None and not a.alias_info.is_write for a in schema.arguments)
     in_place_view = name.endswith("_") and name.removeprefix("aten::") in _IN_PLACE_VIEWS
     return views or in_place_view

@@ -7,7 +7,7 @@ import functools
 
 import torch
 
-from devlab.sim import backend, generators, placement, private
+from devlab.sim import backend, generators, pinned, placement, private
 from devlab.sim.storage import on_device
 
 _accelerator_names = {
@@ -18,6 +18,23 @@ _accelerator_names = {
     "set_device_idx": backend.set_device,
     "synchronize": backend.synchronize,
     "device_index": backend.device,
+    "current_stream": backend.current_stream,
+    "set_stream": backend.set_stream,
+    "get_device_capability": backend.get_device_capability,
+    "get_memory_info": backend.mem_get_info,
+    **{
+        name: getattr(backend, name)
+        for name in (
+            "empty_cache",
+            "max_memory_allocated",
+            "max_memory_reserved",
+            "memory_allocated",
+            "memory_reserved",
+            "memory_stats",
+            "reset_accumulated_memory_stats",
+            "reset_peak_memory_stats",
+        )
+    },
 }
 
 
@@ -28,9 +45,10 @@ def install() -> None:
     _route_backward()
     _route_data()
     _route_storage()
-    _route_generator()
+    _route_classes()
     _route_bare_names()
-    _route_new_tensor()
+    _route_beside()
+    pinned.route_factories()
     torch.serialization.register_package(9, _storage_location, _storage_at_location)
 
 
@@ -99,22 +117,30 @@ def _route_storage() -> None:
     torch.UntypedStorage.__new__ = make
 
 
-def _route_generator() -> None:
-    """Let `torch.Generator("sim")` make a generator of the simulated device."""
+def _stand_in(name: str, base: type, ours: type) -> type:
+    """Return a class that passes for PyTorch's `base` and makes `ours` for a simulated device."""
 
-    class TorchGenerator(type):
-        def __call__(cls, device="cpu"):
-            if _is_sim(device):
-                return generators.Generator(placement.index_of(device))
-            return private.GeneratorBase(device)
+    class StandIn(type):
+        def __call__(cls, *args, **kwargs):
+            device = kwargs["device"] if "device" in kwargs else next(iter(args), None)
+            if _is_sim(device) or (device is None and base is not private.GeneratorBase):
+                return ours(*args, **kwargs)
+            return base(*args, **kwargs)
 
         def __instancecheck__(cls, instance):
-            return isinstance(instance, private.GeneratorBase)
+            return isinstance(instance, (base, ours))
 
         def __subclasscheck__(cls, subclass):
-            return issubclass(subclass, private.GeneratorBase)
+            return issubclass(subclass, (base, ours))
 
-    torch.Generator = TorchGenerator("Generator", (), {"__doc__": private.GeneratorBase.__doc__})
+    return StandIn(name, (), {"__doc__": base.__doc__})
+
+
+def _route_classes() -> None:
+    """Let `torch.Generator`, `torch.Stream` and `torch.Event` make those of a simulated device."""
+    torch.Generator = _stand_in("Generator", private.GeneratorBase, generators.Generator)
+    torch.Stream = _stand_in("Stream", torch.Stream, backend.Stream)
+    torch.Event = _stand_in("Event", torch.Event, backend.Event)
 
 
 def _resolved(value):
@@ -145,9 +171,10 @@ def _route_bare_names() -> None:
         setattr(torch, name, routed(getattr(torch, name)))
 
 
-def _route_new_tensor() -> None:
-    """Let `x.new_tensor(...)` land beside `x`, where PyTorch's C++ would take index 0."""
+def _route_beside() -> None:
+    """Let `x.new_tensor(...)` land beside `x`, not at index 0, and `x.record_stream(...)` take a stream."""
     new_tensor = private.TensorBase.new_tensor
+    record_stream = private.TensorBase.record_stream
 
     @functools.wraps(new_tensor)
     def beside(self, *args, **kwargs):
@@ -156,6 +183,14 @@ def _route_new_tensor() -> None:
         return new_tensor(self, *args, **kwargs)
 
     torch.Tensor.new_tensor = beside
+
+    @functools.wraps(record_stream)
+    def noted(self, stream):
+        # Results are computed at once, so memory is never handed on while a stream still reads it.
+        if self.device.type != placement.NAME:
+            record_stream(self, stream)
+
+    torch.Tensor.record_stream = noted
 
 
 def _storage_location(storage) -> str | None:

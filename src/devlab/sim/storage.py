@@ -3,31 +3,69 @@
 DLPack hands a tensor's memory over together with the name of its device. Changing that name on the way
 gives a genuine tensor of the simulated device, with a storage, strides and a version counter of its own,
 which PyTorch treats as it treats one on a GPU. Nothing is copied, and each side keeps the memory alive.
+
+The storage on the device owns the CPU tensor that it was made from. That tensor is found again by its
+address, which spares making another for every operator, and its death is the death of the storage.
 """
 
-import ctypes
+from weakref import ref
 
 import torch
 
-from devlab.sim import private
+from devlab.sim import clock, events, memory, private
 
 _HOST = 1  # DLPack's kDLCPU
 _EXTENSION = 12  # DLPack's kDLExtDev, which PyTorch reads as a device registered by an extension
-_DEVICE_OFFSET = ctypes.sizeof(ctypes.c_void_p)
+_DEVICE = 1  # which 64-bit word of the struct holds the device's kind and, in its upper half, its index
 _INDEX_SHIFT = 32
+_NAME = b"dltensor"
 
 _to_dlpack = private.to_dlpack
 _from_dlpack = private.from_dlpack
-_pointer = private.capsule_pointer
-_word_at = ctypes.c_int64.from_address
+_words = private.capsule_words
+_allocators = memory.allocators
+_devices = clock.devices
+_observers = events.observers
+_neg_view = private.neg_view
+
+
+class _Memory(ref):
+    """The CPU tensor behind a storage on the device: its address, and the block that it takes."""
+
+    __slots__ = ("address", "block")
+
+
+_memories: dict[int, _Memory] = {}
+
+
+def _died(kept: _Memory) -> None:
+    """Give a dead storage's block back."""
+    if _memories.get(kept.address) is kept:
+        del _memories[kept.address]
+    block = kept.block
+    block.home.free(block)
 
 
 def on_device(host: torch.Tensor, index: int) -> torch.Tensor:
-    """Return the tensor on `sim:index` that lives in the memory of the CPU tensor `host`."""
-    if host.is_conj() or host.is_neg():
-        host = host.resolve_conj().resolve_neg()
+    """Return the tensor on `sim:index` that lives in the memory of the CPU tensor `host`.
+
+    Raises:
+        torch.OutOfMemoryError: when the device's memory is too small for it.
+    """
+    if host.dtype.is_complex:
+        host = host.resolve_conj()
+    address = host.data_ptr()
+    if address:
+        size = host.untyped_storage().nbytes()
+        block = _allocators[index].allocate(size, _devices[index].current.stream_id)
+        kept = _Memory(host, _died)
+        kept.block = block
+        kept.address = address
+        _memories[address] = kept
+        if _observers:
+            events.tell(events.Allocation(index, size))
     capsule = _to_dlpack(host)
-    _word_at(_pointer(capsule, b"dltensor") + _DEVICE_OFFSET).value = _EXTENSION | index << _INDEX_SHIFT
+    _words(capsule, _NAME)[_DEVICE] = _EXTENSION | index << _INDEX_SHIFT
     return _from_dlpack(capsule)
 
 
@@ -37,15 +75,27 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
     Raises:
         RuntimeError: when `tensor` is on some other accelerator, whose memory the CPU cannot reach.
     """
+    kept = _memories.get(tensor.data_ptr())
+    if kept is not None:
+        host = kept()
+        if (
+            host is not None
+            and tensor.size() == host.size()
+            and tensor.stride() == host.stride()
+            and tensor.dtype is host.dtype
+            and not tensor.is_neg()
+            and not (tensor.dtype.is_complex and tensor.is_conj())
+        ):
+            return host
     capsule = _to_dlpack(tensor)
-    word = _word_at(_pointer(capsule, b"dltensor") + _DEVICE_OFFSET)
-    if word.value & 0xFF != _EXTENSION:
+    words = _words(capsule, _NAME)
+    if words[_DEVICE] & 0xFF != _EXTENSION:
         raise RuntimeError(f"expected a tensor on a simulated device, but it is on {tensor.device}")
-    word.value = _HOST
+    words[_DEVICE] = _HOST
     host = _from_dlpack(capsule)
     if tensor.is_conj():
         host = host.conj()
-    return private.neg_view(host) if tensor.is_neg() else host
+    return _neg_view(host) if tensor.is_neg() else host
 
 
 def resize(tensor: torch.Tensor, size, stride, offset: int | None = None) -> torch.Tensor:
@@ -58,9 +108,8 @@ def resize(tensor: torch.Tensor, size, stride, offset: int | None = None) -> tor
         grown = torch.empty(needed, dtype=torch.uint8)
         whole = on_device(grown, tensor.get_device())
         if storage.nbytes():
-            old = set_storage(
-                on_device(grown[:0], tensor.get_device()), storage, 0, (storage.nbytes(),), (1,)
-            )
+            blank = on_device(torch.empty(0, dtype=torch.uint8), tensor.get_device())
+            old = set_storage(blank, storage, 0, (storage.nbytes(),), (1,))
             grown[: storage.nbytes()].copy_(on_host(old))
         storage = whole.untyped_storage()
     return set_storage(tensor, storage, offset, size, stride)

@@ -1,0 +1,194 @@
+"""When work on a simulated device would have finished.
+
+The host computes every result at once; this module keeps the time that the device would have taken. Each
+device has three engines, one that computes and one that copies in either direction; each stream is a queue,
+whose work runs in order. Starting work costs the host a launch. Only a wait brings the host's clock up to the
+device's.
+
+The clock is virtual: it counts launches and waits and nothing else, so the same program always takes the same
+time. `real_waits(True)` ties it to `time.perf_counter` and makes every wait a real one.
+"""
+
+import time
+
+from devlab.sim import placement, specs
+
+
+class Queue:
+    """A stream as the clock sees it: the time until which it is busy."""
+
+    __slots__ = ("free_at", "stream_id")
+
+    def __init__(self, stream_id: int):
+        """Start idle."""
+        self.stream_id = stream_id
+        self.free_at = 0.0
+
+
+class Engines:
+    """One device's engines, its queues, and the queue that new work joins."""
+
+    __slots__ = ("compute", "copy_in", "copy_out", "current", "default", "queues", "spec")
+
+    def __init__(self, spec: specs.Spec):
+        """Start idle, with the default stream current."""
+        self.spec = spec
+        self.default = self.current = Queue(0)
+        self.queues = [self.default]
+        self.compute = self.copy_in = self.copy_out = 0.0
+
+
+devices = [Engines(specs.CUDA_LIKE) for _ in range(placement.COUNT)]
+_now = 0.0
+_real = False
+_origin = 0.0
+_arrivals: list = []  # (time, deliver): copies that the host cannot see yet
+
+
+def now() -> float:
+    """Return the host's time in seconds."""
+    return time.perf_counter() - _origin if _real else _now
+
+
+def real_waits(on: bool = True) -> None:
+    """Make waits take real time, or make the clock virtual again.
+
+    >>> real_waits(True)
+    >>> real_waits(False)
+    """
+    global _real, _origin, _now
+    if on and not _real:
+        _origin = time.perf_counter() - _now
+    elif _real and not on:
+        _now = time.perf_counter() - _origin
+    _real = on
+
+
+def reset() -> None:
+    """Let every device finish, and set every clock to zero."""
+    global _now, _origin
+    for index in range(len(devices)):
+        wait_for_device(index)
+    for engines in devices:
+        engines.compute = engines.copy_in = engines.copy_out = 0.0
+        for queue in engines.queues:
+            queue.free_at = 0.0
+    _now, _origin = 0.0, time.perf_counter()
+
+
+def spend(seconds: float) -> None:
+    """Let the host be busy for some seconds, as a loader is."""
+    wait_until(now() + seconds)
+
+
+def wait_until(moment: float) -> None:
+    """Bring the host's time up to `moment`, and deliver the copies that have arrived by then."""
+    global _now
+    if _real:
+        remaining = moment - now()
+        if remaining > 0:
+            time.sleep(remaining)
+    elif moment > _now:
+        _now = moment
+    if _arrivals:
+        deliver()
+
+
+def launch(index: int, moved: int, operations: float = 0.0) -> float:
+    """Put a kernel on the device's current stream and return when it will have finished.
+
+    It takes as long as its arithmetic or its `moved` bytes of memory traffic, whichever is more. `operations`
+    are in 32-bit floats; `in_float32` converts others.
+    """
+    global _now
+    engines = devices[index]
+    queue = engines.current
+    spec = engines.spec
+    seconds = moved / spec.bandwidth
+    if operations and operations / spec.rate > seconds:
+        seconds = operations / spec.rate
+    if _real:
+        start = time.perf_counter() - _origin
+    else:
+        start = _now = _now + spec.launch
+    if queue.free_at > start:
+        start = queue.free_at
+    if engines.compute > start:
+        start = engines.compute
+    engines.compute = queue.free_at = end = start + spec.shortest + seconds
+    if _arrivals:
+        deliver()
+    return end
+
+
+def in_float32(index: int, operations: float, dtype) -> float:
+    """Return how many operations in 32-bit floats take as long as `operations` in `dtype`."""
+    spec = devices[index].spec
+    return operations * spec.rate / spec.half_rate if dtype in specs.HALF else operations
+
+
+def copy(index: int, size: int, into: bool, pinned: bool) -> float:
+    """Put a copy between host and device on the current stream and return when it will have finished."""
+    engines = devices[index]
+    seconds = engines.spec.shortest + size / (engines.spec.pinned if pinned else engines.spec.pageable)
+    start = max(_launched(engines), engines.current.free_at, engines.copy_in if into else engines.copy_out)
+    end = engines.current.free_at = start + seconds
+    if into:
+        engines.copy_in = end
+    else:
+        engines.copy_out = end
+    return end
+
+
+def copy_between(source: int, target: int, size: int) -> float:
+    """Put a copy from device to device on both current streams and return when it will have finished."""
+    sender, receiver = devices[source], devices[target]
+    seconds = sender.spec.shortest + size / sender.spec.peer
+    start = max(
+        _launched(sender),
+        sender.current.free_at,
+        receiver.current.free_at,
+        sender.copy_out,
+        receiver.copy_in,
+    )
+    end = start + seconds
+    sender.copy_out = receiver.copy_in = sender.current.free_at = receiver.current.free_at = end
+    return end
+
+
+def _launched(engines: Engines) -> float:
+    """Charge the host one launch and return its time after it."""
+    global _now
+    if not _real:
+        _now += engines.spec.launch
+    return now()
+
+
+def wait_for_stream(index: int) -> None:
+    """Let the host wait for the device's current stream."""
+    wait_until(devices[index].current.free_at)
+
+
+def wait_for_device(index: int) -> None:
+    """Let the host wait for all the device's streams."""
+    wait_until(max(queue.free_at for queue in devices[index].queues))
+
+
+def arrive(moment: float, write) -> None:
+    """Call `write` once the host's clock has reached `moment`: a copy lands."""
+    _arrivals.append((moment, write))
+    if _real:
+        import threading
+
+        timer = threading.Timer(max(0.0, moment - now()), deliver)
+        timer.daemon = True
+        timer.start()
+
+
+def deliver() -> None:
+    """Land every copy whose time has come."""
+    reached = now()
+    landed = [arrival for arrival in _arrivals if arrival[0] <= reached]
+    for arrival in landed:
+        _arrivals.remove(arrival)
+        arrival[1]()

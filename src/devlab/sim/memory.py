@@ -1,0 +1,151 @@
+"""Each simulated device's memory, asked in the names of `torch.cuda`; all sizes are in bytes."""
+
+from collections import OrderedDict
+
+from devlab.sim import clock, placement
+from devlab.sim.allocator import Allocator
+
+allocators = [Allocator(index, clock.devices[index].spec.capacity) for index in range(placement.COUNT)]
+
+
+def of(device=None) -> Allocator:
+    """Return the allocator of a device; None means the current one."""
+    return allocators[placement.index_of(device)]
+
+
+def check(index: int, size: int) -> None:
+    """Raise torch.OutOfMemoryError for a request that is larger than the whole device."""
+    allocators[index].check(size)
+
+
+def memory_allocated(device=None) -> int:
+    """Return the bytes that live tensors hold.
+
+    >>> import torch, devlab.sim
+    >>> devlab.sim.enable()
+    >>> before = torch.sim.memory_allocated()
+    >>> x = torch.ones(1000, device="sim")
+    >>> torch.sim.memory_allocated() - before
+    4096
+    """
+    return of(device).allocated
+
+
+def max_memory_allocated(device=None) -> int:
+    """Return the most that live tensors have held since the peaks were reset."""
+    return of(device).allocated_peak
+
+
+def memory_reserved(device=None) -> int:
+    """Return the bytes taken from the device: what live tensors hold, and the cache."""
+    return of(device).reserved
+
+
+def max_memory_reserved(device=None) -> int:
+    """Return the most that was taken from the device since the peaks were reset."""
+    return of(device).reserved_peak
+
+
+def empty_cache() -> None:
+    """Give every cached segment in which nothing lives back to the device."""
+    for allocator in allocators:
+        allocator.empty_cache()
+
+
+def reset_peak_memory_stats(device=None) -> None:
+    """Let the peaks start again from the present values."""
+    allocator = of(device)
+    for owner in (allocator, *allocator.pools):
+        owner.allocated_peak = owner.allocated
+        owner.reserved_peak = owner.reserved
+
+
+def reset_accumulated_memory_stats(device=None) -> None:
+    """Let the totals start again from zero."""
+    allocator = of(device)
+    for pool in allocator.pools:
+        pool.allocated_total = pool.allocations_total = pool.reserved_total = pool.segments_total = 0
+    allocator.retries = allocator.failures = 0
+
+
+def mem_get_info(device=None) -> tuple[int, int]:
+    """Return (free, total) bytes of the device."""
+    allocator = of(device)
+    return allocator.capacity - allocator.reserved, allocator.capacity
+
+
+def set_capacity(size: int, device=None) -> None:
+    """Give the device a memory of `size` bytes."""
+    of(device).capacity = size
+
+
+def memory_stats(device=None) -> OrderedDict[str, int]:
+    """Return the allocator's counters under PyTorch's keys, such as `allocated_bytes.all.peak`."""
+    allocator = of(device)
+    live = [block for _, blocks in allocator.blocks() for block in blocks if block.used]
+    segments = [first.large for first in allocator.segments.values()]
+    stats = OrderedDict(num_alloc_retries=allocator.retries, num_ooms=allocator.failures)
+    for name, pools, peaks in (
+        ("all", (False, True), allocator),
+        ("small_pool", (False,), allocator.pools[False]),
+        ("large_pool", (True,), allocator.pools[True]),
+    ):
+        chosen = [allocator.pools[large] for large in pools]
+        held = [block for block in live if block.large in pools]
+        for key, word in (("allocated_bytes", "allocated"), ("reserved_bytes", "reserved")):
+            now = sum(getattr(pool, word) for pool in chosen)
+            total = sum(getattr(pool, f"{word}_total") for pool in chosen)
+            stats[f"{key}.{name}.current"] = now
+            stats[f"{key}.{name}.peak"] = getattr(peaks, f"{word}_peak")
+            stats[f"{key}.{name}.allocated"] = total
+            stats[f"{key}.{name}.freed"] = total - now
+        stats[f"requested_bytes.{name}.current"] = sum(block.requested for block in held)
+        for key, now, word in (
+            ("allocation", len(held), "allocations"),
+            ("segment", sum(large in pools for large in segments), "segments"),
+        ):
+            total = sum(getattr(pool, f"{word}_total") for pool in chosen)
+            stats[f"{key}.{name}.current"] = now
+            stats[f"{key}.{name}.allocated"] = total
+            stats[f"{key}.{name}.freed"] = total - now
+    return stats
+
+
+def memory_snapshot(device=None) -> list[dict]:
+    """Return the device's segments and their blocks, in the order of their addresses.
+
+    Each is a dict with PyTorch's keys: `address`, `total_size`, `allocated_size`, `segment_type`, `stream`
+    and `blocks`, and of each block `address`, `size`, `requested_size` and `state`.
+    """
+    allocator = of(device)
+    return [
+        {
+            "device": allocator.index,
+            "address": first.address,
+            "total_size": sum(block.size for block in blocks),
+            "allocated_size": sum(block.size for block in blocks if block.used),
+            "stream": first.stream,
+            "segment_type": "large" if first.large else "small",
+            "blocks": [
+                {
+                    "address": block.address,
+                    "size": block.size,
+                    "requested_size": block.requested,
+                    "state": "active_allocated" if block.used else "inactive",
+                }
+                for block in blocks
+            ],
+        }
+        for first, blocks in allocator.blocks()
+    ]
+
+
+def memory_summary(device=None, abbreviated: bool = False) -> str:
+    """Return the present use and the peaks as a small table."""
+    allocator = of(device)
+    rows = [
+        ("allocated", allocator.allocated, allocator.allocated_peak),
+        ("reserved", allocator.reserved, allocator.reserved_peak),
+    ]
+    lines = [f"{placement.NAME}:{allocator.index} (simulated), bytes      now         peak"]
+    return "\n".join(lines + [f"  {name:<20} {now:>12} {peak:>12}" for name, now, peak in rows])

@@ -1,0 +1,197 @@
+"""Streams and events of a simulated device, with the names and the meaning that `torch.cuda` gives them."""
+
+import itertools
+
+import torch
+
+from devlab.sim import clock, events, placement
+
+_ids = itertools.count(1)
+
+
+class Stream:
+    """A queue of work on a simulated device: its work runs in order, and beside that of other streams.
+
+    >>> import torch, devlab.sim
+    >>> devlab.sim.enable()
+    >>> side = torch.sim.Stream()
+    >>> with torch.sim.stream(side):
+    ...     torch.sim.current_stream() == side
+    True
+    """
+
+    def __init__(self, device=None, priority: int = 0, *, _queue: clock.Queue | None = None):
+        """Make a new stream of `device`; None means the current one."""
+        self.device_index = placement.index_of(device)
+        self.priority = priority
+        if _queue is None:
+            _queue = clock.Queue(next(_ids))
+            clock.devices[self.device_index].queues.append(_queue)
+        self._queue = _queue
+        self._outer: list[clock.Queue] = []
+
+    @property
+    def device(self) -> torch.device:
+        """The device whose work it orders."""
+        return placement.device_of(self.device_index)
+
+    @property
+    def stream_id(self) -> int:
+        """Its number; the default stream's is 0."""
+        return self._queue.stream_id
+
+    def query(self) -> bool:
+        """Return whether all its work has finished."""
+        return self._queue.free_at <= clock.now()
+
+    def synchronize(self) -> None:
+        """Let the host wait for all its work."""
+        clock.wait_until(self._queue.free_at)
+        if events.observers:
+            events.tell(events.Synchronization(self.device_index, "stream.synchronize"))
+
+    def wait_stream(self, stream: "Stream") -> None:
+        """Let its future work wait for the work now in another stream."""
+        self._queue.free_at = max(self._queue.free_at, stream._queue.free_at)
+
+    def wait_event(self, event: "Event") -> None:
+        """Let its future work wait for an event."""
+        if event._moment is not None:
+            self._queue.free_at = max(self._queue.free_at, event._moment)
+
+    def record_event(self, event: "Event | None" = None) -> "Event":
+        """Record an event, a new one unless given, and return it."""
+        event = event or Event(self.device)
+        event.record(self)
+        return event
+
+    def is_capturing(self) -> bool:
+        """Return False: nothing is ever captured."""
+        return False
+
+    def __enter__(self):
+        """Make it the current stream of its device."""
+        engines = clock.devices[self.device_index]
+        self._outer.append(engines.current)
+        engines.current = self._queue
+        return self
+
+    def __exit__(self, *error):
+        """Make the earlier stream the current one again."""
+        clock.devices[self.device_index].current = self._outer.pop()
+
+    def __eq__(self, other):
+        """Return whether both are the same queue."""
+        return isinstance(other, Stream) and other._queue is self._queue
+
+    def __hash__(self):
+        """Hash by the queue."""
+        return hash(id(self._queue))
+
+    def __repr__(self):
+        """Say that it is simulated."""
+        return f"<simulated stream {self.stream_id} of {self.device}>"
+
+
+class Event:
+    """A mark in a stream: whether, and when, the work before it has finished.
+
+    >>> import torch, devlab.sim
+    >>> devlab.sim.enable()
+    >>> start, end = torch.sim.Event(enable_timing=True), torch.sim.Event(enable_timing=True)
+    >>> x = torch.ones(100, 100, device="sim")
+    >>> start.record()
+    >>> y = x @ x
+    >>> end.record()
+    >>> torch.sim.synchronize()
+    >>> start.elapsed_time(end) > 0
+    True
+    """
+
+    def __init__(
+        self, device=None, *, enable_timing: bool = False, blocking: bool = False, interprocess=False
+    ):
+        """Make an event that is not yet recorded; `elapsed_time` needs `enable_timing`."""
+        self.device_index = placement.index_of(device)
+        self.enable_timing = enable_timing
+        self._moment: float | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """The device that it marks."""
+        return placement.device_of(self.device_index)
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Mark the work now in `stream`, or in the current stream."""
+        queue = clock.devices[self.device_index].current if stream is None else stream._queue
+        if stream is not None:
+            self.device_index = stream.device_index
+        self._moment = max(queue.free_at, clock.now())
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Let future work of `stream`, or of the current stream, wait for the event."""
+        (stream or current_stream(self.device)).wait_event(self)
+
+    def query(self) -> bool:
+        """Return whether the marked work has finished."""
+        return self._moment is None or self._moment <= clock.now()
+
+    def synchronize(self) -> None:
+        """Let the host wait for the marked work."""
+        if self._moment is not None:
+            clock.wait_until(self._moment)
+        if events.observers:
+            events.tell(events.Synchronization(self.device_index, "event.synchronize"))
+
+    def elapsed_time(self, end_event: "Event") -> float:
+        """Return the milliseconds on the device between this event and a later one.
+
+        Raises:
+            ValueError: when either cannot measure or was not recorded, or the work has not finished.
+        """
+        if not (self.enable_timing and end_event.enable_timing):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self._moment is None or end_event._moment is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        if not (self.query() and end_event.query()):
+            raise ValueError("Both events must be completed before calculating elapsed time.")
+        return (end_event._moment - self._moment) * 1e3
+
+    def __repr__(self):
+        """Say that it is simulated."""
+        return f"<simulated event of {self.device}>"
+
+
+def current_stream(device=None) -> Stream:
+    """Return the device's current stream."""
+    index = placement.index_of(device)
+    return Stream(index, _queue=clock.devices[index].current)
+
+
+def default_stream(device=None) -> Stream:
+    """Return the stream that is current where none was chosen."""
+    index = placement.index_of(device)
+    return Stream(index, _queue=clock.devices[index].default)
+
+
+def set_stream(stream: Stream) -> None:
+    """Make `stream` the current one of its device."""
+    clock.devices[stream.device_index].current = stream._queue
+
+
+class stream:
+    """A block in which `stream` is the current one; None changes nothing."""
+
+    def __init__(self, stream: Stream | None):
+        """Remember the stream."""
+        self.stream = stream
+
+    def __enter__(self):
+        """Make it current."""
+        if self.stream is not None:
+            self.stream.__enter__()
+
+    def __exit__(self, *error):
+        """Make the earlier one current again."""
+        if self.stream is not None:
+            self.stream.__exit__(*error)

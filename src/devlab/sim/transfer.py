@@ -1,0 +1,119 @@
+"""Copies between devices: what moves, how long it takes, who waits, and when the host can see it."""
+
+import torch
+
+from devlab.sim import clock, events, pinned, placement
+from devlab.sim.storage import on_device, on_host
+
+_form = torch.preserve_format
+
+
+def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """Copy the elements of `source` into `target`, across devices where they differ, and return `target`.
+
+    A copy to the host from a device is seen there at once, unless it is non-blocking and into pinned memory:
+    then it is seen when it would have arrived.
+    """
+    into, out_of = target.get_device(), source.get_device()
+    goal = on_host(target) if into >= 0 else target
+    start = on_host(source) if out_of >= 0 else source
+    moved = source.numel() * target.element_size()
+    if into == out_of:
+        goal.copy_(start)
+        end = clock.launch(into, source.nbytes + target.nbytes)
+        if events.observers:
+            events.tell(events.Launch(into, "aten::copy_", end))
+    elif into >= 0 and out_of >= 0:
+        goal.copy_(start)
+        end = clock.copy_between(out_of, into, moved)
+        _tell(source, target, moved, False, False, end)
+    elif into >= 0:
+        goal.copy_(start)
+        fast = pinned.is_pinned(source)
+        end = clock.copy(into, moved, True, fast)
+        blocks = not (fast and non_blocking)
+        _tell(source, target, moved, fast, blocks, end)
+        if blocks:
+            clock.wait_until(end)
+    else:
+        fast = pinned.is_pinned(target)
+        end = clock.copy(out_of, moved, False, fast)
+        blocks = not (fast and non_blocking)
+        _tell(source, target, moved, fast, blocks, end)
+        if blocks:
+            clock.wait_until(end)
+            goal.copy_(start)
+            if events.observers:
+                events.tell(events.Synchronization(out_of, "copy to cpu"))
+        else:
+            snapshot = start.clone()
+            clock.arrive(end, lambda: goal.copy_(snapshot))
+    return target
+
+
+def _tell(source, target, moved: int, fast: bool, blocks: bool, end: float) -> None:
+    if events.observers:
+        events.tell(events.Transfer(str(source.device), str(target.device), moved, fast, blocks, end))
+
+
+def to_copy(
+    source,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=None,
+    non_blocking=False,
+    memory_format=None,
+):
+    """Return a copy of a tensor from or to `sim`, on another device or in another dtype."""
+    dtype = dtype or source.dtype
+    own = source.get_device()
+    home = own if device is None else _index(device)
+    form = memory_format or _form
+    host = on_host(source) if own >= 0 else source
+    if home == own:
+        made = on_device(host.to(dtype, copy=True, memory_format=form), own)
+        end = clock.launch(own, source.nbytes + made.nbytes)
+        if events.observers:
+            events.tell(events.Launch(own, "aten::_to_copy", end))
+        return made
+    shape = torch.empty_like(host, dtype=dtype, memory_format=form)
+    if home >= 0:
+        return copy_(on_device(shape, home), source, non_blocking)
+    if non_blocking:
+        # PyTorch pins what a non-blocking copy to the host arrives in. Until then it holds old contents.
+        pinned.pin(shape.zero_())
+    return copy_(shape, source, non_blocking)
+
+
+def _index(device: torch.device) -> int:
+    if device.type == placement.NAME:
+        return placement.index_of(device)
+    if device.type != "cpu":
+        raise RuntimeError(f"a simulated device copies to the CPU and to its like, not to {device}")
+    return -1
+
+
+def item(tensor: torch.Tensor):
+    """Return a tensor's one element to Python, which waits for the device."""
+    index = tensor.get_device()
+    host = on_host(tensor)
+    end = clock.copy(index, host.nbytes, False, True)
+    clock.wait_until(end)
+    if events.observers:
+        events.tell(events.Transfer(str(tensor.device), "cpu", host.nbytes, True, True, end))
+        events.tell(events.Synchronization(index, "item"))
+    return host.item()
+
+
+def copy_from(source, target, non_blocking=False):
+    """Copy, as the older entry point spells it."""
+    return copy_(target, source, non_blocking)
+
+
+def copy_from_and_resize(source, target):
+    """Copy into a target of any size."""
+    if target.shape != source.shape:
+        target.resize_(source.shape)
+    return copy_(target, source)

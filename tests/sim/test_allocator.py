@@ -1,0 +1,252 @@
+"""Sequences of requests whose outcome PyTorch's constants fix, and what must hold after any sequence."""
+
+import gc
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devlab.sim import memory
+from devlab.sim.allocator import Allocator, rounded, segment_size
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+
+def fresh():
+    return Allocator(0, GIB)
+
+
+@pytest.mark.parametrize(
+    ("requests", "allocated", "reserved"),
+    [
+        ([1], 512, 2 * MIB),
+        ([512], 512, 2 * MIB),
+        ([513], 1024, 2 * MIB),
+        ([MIB], MIB, 2 * MIB),
+        ([MIB, MIB], 2 * MIB, 2 * MIB),
+        ([MIB, MIB, 1], 2 * MIB + 512, 4 * MIB),
+        ([MIB + 1], MIB + 512, 20 * MIB),
+        ([5 * MIB] * 4, 20 * MIB, 20 * MIB),
+        ([10 * MIB], 10 * MIB, 10 * MIB),
+        ([10 * MIB - 512], 10 * MIB - 512, 20 * MIB),
+        ([10 * MIB - 1], 10 * MIB, 10 * MIB),
+        ([11 * MIB], 12 * MIB, 12 * MIB),
+        ([1, 3 * MIB, 11 * MIB], 512 + 14 * MIB, 22 * MIB),
+    ],
+)
+def test_known_sequences(requests, allocated, reserved):
+    allocator = fresh()
+    blocks = [allocator.allocate(size) for size in requests]
+    assert (allocator.allocated, allocator.reserved) == (allocated, reserved)
+    assert len({block.address for block in blocks}) == len(blocks)
+
+
+def test_a_large_block_is_split_only_when_more_than_a_mebibyte_remains():
+    allocator = fresh()
+    assert allocator.allocate(11 * MIB).size == 12 * MIB
+    assert allocator.allocate(10 * MIB + 512).size == 10 * MIB + 512
+    assert allocator.allocate(3 * MIB).size == 3 * MIB
+
+
+def test_freed_memory_stays_reserved_until_the_cache_is_emptied():
+    allocator = fresh()
+    keep, drop = allocator.allocate(KIB), allocator.allocate(30 * MIB)
+    allocator.free(drop)
+    assert (allocator.allocated, allocator.reserved) == (KIB, 32 * MIB)
+    allocator.empty_cache()
+    assert (allocator.allocated, allocator.reserved) == (KIB, 2 * MIB)
+    allocator.free(keep)
+    allocator.empty_cache()
+    assert (allocator.allocated, allocator.reserved) == (0, 0)
+
+
+def test_best_fit_and_merging():
+    allocator = fresh()
+    first, second, third = (allocator.allocate(size * KIB) for size in (100, 50, 100))
+    allocator.free(second)
+    assert allocator.allocate(50 * KIB).address == second.address
+    allocator.free(first)
+    block = allocator.allocate(30 * KIB)
+    assert block.address == first.address
+    allocator.free(block)
+    again = allocator.allocate(100 * KIB)
+    assert again.address == first.address
+    assert third.used
+
+
+def test_fragmentation_defeats_a_request_that_would_fit_in_sum():
+    allocator = Allocator(0, 40 * MIB)
+    blocks = [allocator.allocate(5 * MIB) for _ in range(8)]
+    for block in blocks[::2]:
+        allocator.free(block)
+    assert allocator.reserved - allocator.allocated == 20 * MIB
+    with pytest.raises(torch.OutOfMemoryError):
+        allocator.allocate(10 * MIB)
+
+
+def test_out_of_memory_frees_the_cache_first():
+    allocator = Allocator(0, 64 * MIB)
+    allocator.free(allocator.allocate(40 * MIB))
+    assert allocator.allocate(60 * MIB).size == 60 * MIB
+    assert allocator.retries == 1
+    with pytest.raises(
+        torch.OutOfMemoryError,
+        match=r"^sim out of memory\. Tried to allocate 40\.00 MiB\. sim:0 \(simulated\) has a total capacity of "
+        r"64\.00 MiB of which 4\.00 MiB is free\. Of the allocated memory 60\.00 MiB is allocated by PyTorch, "
+        r"and 0 bytes is reserved by PyTorch but unallocated\.$",
+    ):
+        allocator.allocate(40 * MIB)
+    assert allocator.failures == 1
+
+
+requests = st.one_of(st.integers(1, 4 * KIB), st.integers(1, 3 * MIB), st.integers(1, 30 * MIB))
+
+
+@given(st.lists(st.one_of(requests, st.tuples(st.integers(0, 30)), st.none()), max_size=60))
+def test_whatever_happens_the_books_balance(steps):
+    allocator, live = Allocator(0, 200 * MIB), []
+    for step in steps:
+        if step is None:
+            allocator.empty_cache()
+        elif isinstance(step, tuple):
+            if live:
+                allocator.free(live.pop(step[0] % len(live)))
+        else:
+            try:
+                live.append(allocator.allocate(step))
+            except torch.OutOfMemoryError:
+                assert allocator.reserved + segment_size(rounded(step)) > allocator.capacity
+        check_books(allocator, live)
+    for block in live:
+        allocator.free(block)
+    check_books(allocator, [])
+    assert allocator.allocated == 0
+    allocator.empty_cache()
+    assert allocator.reserved == 0
+
+
+def check_books(allocator, live):
+    assert allocator.allocated == sum(block.size for block in live)
+    assert 0 <= allocator.allocated <= allocator.reserved <= allocator.capacity
+    assert allocator.allocated_peak >= allocator.allocated
+    whole = used = 0
+    for first, blocks in allocator.blocks():
+        address = first.address
+        for block, after in zip(blocks, [*blocks[1:], None], strict=True):
+            assert block.address == address
+            assert after is None or block.used or after.used
+            address += block.size
+            whole += block.size
+            used += block.size if block.used else 0
+    assert (whole, used) == (allocator.reserved, allocator.allocated)
+
+
+@given(st.lists(st.one_of(requests, st.tuples(st.integers(0, 30))), max_size=60))
+def test_taking_the_last_block_back_changes_nothing(steps):
+    quick, slow = fresh(), fresh()
+    slow._take_back = lambda size, stream: slow._settle()
+    pairs = []
+    for step in steps:
+        if isinstance(step, tuple):
+            if pairs:
+                one, other = pairs.pop(step[0] % len(pairs))
+                quick.free(one)
+                slow.free(other)
+        else:
+            try:
+                pairs.append((quick.allocate(step), slow.allocate(step)))
+            except torch.OutOfMemoryError:
+                return
+            assert pairs[-1][0].address == pairs[-1][1].address
+    describe = [(first.address, [(b.size, b.used) for b in blocks]) for first, blocks in quick.blocks()]
+    assert describe == [(f.address, [(b.size, b.used) for b in blocks]) for f, blocks in slow.blocks()]
+
+
+def test_tensors_take_and_give_memory(device):
+    before = torch.sim.memory_allocated(device)
+    x = torch.ones(1000, device=device)
+    assert torch.sim.memory_allocated(device) - before == 4096
+    view = x[10:]
+    del x
+    assert torch.sim.memory_allocated(device) - before == 4096
+    del view
+    assert torch.sim.memory_allocated(device) == before
+    w = torch.ones(1000, device=device, requires_grad=True)
+    loss = (w.exp() * 2).sum()
+    assert torch.sim.memory_allocated(device) - before == 2 * 4096 + 512
+    del loss
+    assert torch.sim.memory_allocated(device) - before == 4096
+    assert torch.accelerator.memory_allocated(device) == torch.sim.memory_allocated(device)
+
+
+def test_peaks(device):
+    torch.sim.reset_peak_memory_stats(device)
+    before = torch.sim.memory_allocated(device)
+    torch.ones(MIB, device=device)
+    assert torch.sim.max_memory_allocated(device) - before == 4 * MIB
+    torch.accelerator.reset_peak_memory_stats(device)
+    assert torch.accelerator.max_memory_allocated(device) == torch.sim.memory_allocated(device)
+    assert torch.sim.memory_reserved(device) >= 20 * MIB
+    torch.sim.empty_cache()
+    assert torch.sim.memory_reserved(device) < 20 * MIB
+    free, total = torch.sim.mem_get_info(device)
+    assert total - free == torch.sim.memory_reserved(device)
+    assert torch.accelerator.get_memory_info(device) == (free, total)
+
+
+def test_statistics_and_snapshot(device):
+    x = torch.ones(1000, device=device)
+    stats = torch.sim.memory_stats(device)
+    assert stats["allocated_bytes.all.current"] == torch.sim.memory_allocated(device)
+    assert stats["reserved_bytes.all.peak"] == torch.sim.max_memory_reserved(device)
+    assert stats["allocation.all.current"] >= 1
+    assert stats["requested_bytes.small_pool.current"] >= x.nbytes
+    assert torch.accelerator.memory_stats(device) == stats
+    segments = torch.sim.memory_snapshot(device)
+    assert sum(s["total_size"] for s in segments) == torch.sim.memory_reserved(device)
+    assert sum(s["allocated_size"] for s in segments) == torch.sim.memory_allocated(device)
+    states = {block["state"] for s in segments for block in s["blocks"]}
+    assert states <= {"active_allocated", "inactive"}
+    assert "simulated" in torch.sim.memory_summary(device)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda d: torch.empty(1 << 40, device=d),
+        lambda d: torch.zeros(1 << 20, 1 << 20, device=d),
+        lambda d: torch.ones(1 << 17, 1, device=d) + torch.ones(1, 1 << 17, device=d),
+        lambda d: torch.ones(1 << 17, 1, device=d) @ torch.ones(1, 1 << 17, device=d),
+        lambda d: torch.ones(1, device=d).expand(1 << 34).clone(),
+        lambda d: torch.ones(1, device=d).expand(1 << 34).contiguous() * 2,
+        lambda d: torch.where(torch.ones(1 << 17, 1, device=d) > 0, torch.ones(1, 1 << 17, device=d), 0.0),
+    ],
+)
+def test_requests_beyond_the_device_fail_without_touching_the_host(ask, device):
+    with pytest.raises(torch.OutOfMemoryError, match="sim out of memory. Tried to allocate"):
+        ask(device)
+
+
+def test_recovering_from_out_of_memory(device):
+    memory.set_capacity(64 * MIB, device)
+    try:
+        torch.sim.empty_cache()
+        x = torch.empty(40 * MIB, dtype=torch.uint8, device=device)
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.empty(40 * MIB, dtype=torch.uint8, device=device)
+        del x
+        torch.empty(60 * MIB, dtype=torch.uint8, device=device)
+    finally:
+        memory.set_capacity(GIB, device)
+
+
+def test_many_operations_leave_nothing(device):
+    x = torch.ones(8, 8, device=device)
+    gc.collect()
+    before = torch.sim.memory_allocated(device)
+    for _ in range(5000):
+        y = (x + x).t() @ x
+    del y
+    gc.collect()
+    assert torch.sim.memory_allocated(device) == before

@@ -1,0 +1,283 @@
+"""Sequences of launches, copies and waits whose times are known, and the invariants behind them."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devlab.sim import clock, events, pinned, specs
+
+SPEC = specs.CUDA_LIKE
+MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def fresh_clock():
+    clock.reset()
+    yield
+    clock.real_waits(False)
+    clock.reset()
+
+
+def device_time(index=0):
+    return clock.devices[index].current.free_at
+
+
+def test_a_launch_costs_the_host_little_and_the_device_the_traffic():
+    x = torch.ones(1 << 20, device="sim")
+    torch.sim.synchronize()
+    before, busy = clock.now(), device_time()
+    y = x + x
+    assert clock.now() - before == pytest.approx(SPEC.launch)
+    expected = SPEC.launch + SPEC.shortest + 3 * x.nbytes / SPEC.bandwidth
+    assert device_time() - max(busy, before) == pytest.approx(expected)
+    torch.sim.synchronize()
+    assert clock.now() == pytest.approx(device_time())
+    assert y.shape == x.shape
+
+
+def test_a_matrix_product_takes_its_arithmetic():
+    x = torch.ones(512, 512, device="sim")
+    torch.sim.synchronize()
+    before = clock.now()
+    x @ x
+    torch.sim.synchronize()
+    whole = SPEC.launch + SPEC.shortest + 2 * 512**3 / SPEC.rate
+    assert clock.now() - before == pytest.approx(whole)
+    half = x.half()
+    torch.sim.synchronize()
+    before = clock.now()
+    half @ half
+    torch.sim.synchronize()
+    assert clock.now() - before < whole
+
+
+@pytest.mark.parametrize("wait", ["item", "cpu", "tolist", "bool", "print", "nonzero", "mask", "numpy"])
+def test_implicit_waits_wait(wait):
+    x = torch.ones(1 << 20, device="sim")
+    for _ in range(5):
+        x = x * 1.0
+    pending = device_time()
+    assert clock.now() < pending
+    {
+        "item": lambda: x[0].item(),
+        "cpu": lambda: x[:1].cpu(),
+        "tolist": lambda: x[:2].tolist(),
+        "bool": lambda: bool(x[0] > 0),
+        "print": lambda: repr(x[:1]),
+        "nonzero": lambda: x[:2].nonzero(),
+        "mask": lambda: x[:2][x[:2] > 0],
+        "numpy": lambda: x[:2].cpu().numpy(),
+    }[wait]()
+    assert clock.now() >= pending
+
+
+def test_what_does_not_wait():
+    x = torch.ones(1 << 20, device="sim")
+    for _ in range(5):
+        x = x * 1.0
+    pending = device_time()
+    x.shape, x.device, x.view(2, -1).t(), x.sum(), x.to("sim:0"), x.to("sim:1"), x.detach()
+    assert clock.now() < pending
+
+
+def test_pageable_copies_block_and_pinned_ones_need_not():
+    pageable = torch.ones(MIB)
+    fast = torch.ones(MIB).pin_memory()
+    for source, non_blocking, blocks, rate in (
+        (pageable, False, True, SPEC.pageable),
+        (pageable, True, True, SPEC.pageable),
+        (fast, False, True, SPEC.pinned),
+        (fast, True, False, SPEC.pinned),
+    ):
+        clock.reset()
+        source.to("sim", non_blocking=non_blocking)
+        took = SPEC.launch + SPEC.shortest + source.nbytes / rate
+        assert device_time() == pytest.approx(took)
+        assert clock.now() == pytest.approx(took if blocks else SPEC.launch)
+
+
+def test_a_read_back_seen_too_early_shows_old_contents():
+    x = torch.arange(1.0, 5.0, device="sim")
+    y = x.to("cpu", non_blocking=True)
+    assert y.tolist() == [0, 0, 0, 0]
+    torch.sim.synchronize()
+    assert y.tolist() == [1, 2, 3, 4]
+    kept = torch.full((4,), 9.0).pin_memory()
+    kept.copy_(x, non_blocking=True)
+    assert kept.tolist() == [9, 9, 9, 9]
+    torch.sim.current_stream().synchronize()
+    assert kept.tolist() == [1, 2, 3, 4]
+    ordinary = torch.zeros(4)
+    ordinary.copy_(x, non_blocking=True)
+    assert ordinary.tolist() == [1, 2, 3, 4]
+    assert x.cpu().tolist() == [1, 2, 3, 4]
+
+
+def test_the_read_back_is_of_the_moment_it_was_asked_for():
+    x = torch.ones(2, device="sim")
+    y = x.to("cpu", non_blocking=True)
+    x.add_(1)
+    torch.accelerator.synchronize()
+    assert y.tolist() == [1, 1]
+
+
+def run_batches(side):
+    """Copy and compute eight batches; with `side`, copy them on a stream of their own."""
+    clock.reset()
+    batches = [torch.ones(MIB).pin_memory() for _ in range(8)]
+    main = torch.sim.current_stream()
+    copying = torch.sim.Stream() if side else main
+    for batch in batches:
+        with torch.sim.stream(copying):
+            x = batch.to("sim", non_blocking=True)
+        main.wait_stream(copying)
+        for _ in range(27):
+            x = x * 1.0
+    torch.sim.synchronize()
+    return clock.now()
+
+
+def test_copies_overlap_computation_only_on_a_second_stream():
+    copy = 8 * (SPEC.shortest + 4 * MIB / SPEC.pinned)
+    compute = 8 * 27 * (SPEC.shortest + 8 * MIB / SPEC.bandwidth)
+    assert run_batches(side=False) > 0.95 * (copy + compute)
+    assert run_batches(side=True) < 1.2 * max(copy, compute)
+
+
+def test_events_measure_the_device():
+    x = torch.ones(1 << 20, device="sim")
+    start, end = torch.sim.Event(enable_timing=True), torch.Event("sim", enable_timing=True)
+    torch.sim.synchronize()
+    start.record()
+    x * 2
+    end.record()
+    with pytest.raises(ValueError, match="Both events must be completed"):
+        start.elapsed_time(end)
+    end.synchronize()
+    expected = SPEC.launch + SPEC.shortest + 2 * x.nbytes / SPEC.bandwidth
+    assert start.elapsed_time(end) == pytest.approx(expected * 1e3)
+    assert end.query()
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        torch.sim.Event().elapsed_time(end)
+    with pytest.raises(ValueError, match="must be recorded"):
+        torch.sim.Event(enable_timing=True).elapsed_time(end)
+
+
+def test_streams_by_pytorchs_names():
+    side = torch.Stream("sim:1")
+    assert isinstance(side, torch.Stream)
+    assert side.device == torch.device("sim:1")
+    assert torch.accelerator.current_stream("sim:1") == torch.sim.default_stream(1)
+    with side:
+        assert torch.sim.current_stream(1) == side
+    torch.accelerator.set_stream(side)
+    assert torch.accelerator.current_stream("sim:1") == side
+    torch.sim.set_stream(torch.sim.default_stream(1))
+    event = side.record_event()
+    assert event.query()
+    event.wait(torch.sim.current_stream())
+    assert side.query()
+    torch.ones(2, device="sim:1").record_stream(side)
+
+
+def test_devices_run_beside_each_other():
+    x, y = torch.ones(MIB, device="sim:0"), torch.ones(MIB, device="sim:1")
+    torch.sim.synchronize(0), torch.sim.synchronize(1)
+    before = clock.now()
+    for _ in range(10):
+        x * 2.0, y * 2.0
+    torch.sim.synchronize(0)
+    torch.sim.synchronize(1)
+    one = SPEC.shortest + 8 * MIB / SPEC.bandwidth
+    assert clock.now() - before < 12 * one
+
+
+def test_real_waits_take_real_time():
+    import time
+
+    clock.real_waits(True)
+    x = torch.ones(1 << 22, device="sim")
+    torch.sim.synchronize()
+    start = time.perf_counter()
+    for _ in range(200):
+        x.mul_(1.0)
+    torch.sim.synchronize()
+    assert time.perf_counter() - start > 200 * 2 * x.nbytes / SPEC.bandwidth
+    y = x[:1].to("cpu", non_blocking=True)
+    time.sleep(0.05)
+    assert y.tolist() == [1]
+
+
+def test_observers_hear_of_everything():
+    heard = []
+    events.observers.append(heard.append)
+    try:
+        x = torch.ones(4).to("sim:1")
+        (x + x).sum().item()
+        torch.sim.synchronize(1)
+    finally:
+        events.observers.clear()
+    kinds = {type(event).__name__ for event in heard}
+    assert kinds == {"Launch", "Transfer", "Synchronization", "Allocation"}
+    first = next(event for event in heard if isinstance(event, events.Transfer))
+    assert (first.source, first.target, first.bytes, first.pinned, first.blocking) == (
+        "cpu",
+        "sim:1",
+        16,
+        False,
+        True,
+    )
+    assert [e.operator for e in heard if isinstance(e, events.Launch)] == ["aten::add.Tensor", "aten::sum"]
+
+
+def test_pinned_memory_is_known_while_it_lives():
+    x = torch.ones(4)
+    assert not x.is_pinned()
+    y = x.pin_memory()
+    assert y.is_pinned()
+    assert y[1:].is_pinned()
+    assert y.pin_memory() is y
+    assert torch.equal(x, y)
+    assert torch.empty(3, pin_memory=True).is_pinned()
+    assert not torch.empty(3).is_pinned()
+    noted = len(pinned._pinned)
+    del y
+    assert len(pinned._pinned) == noted - 1
+    with pytest.raises(RuntimeError, match="only dense CPU tensors can be pinned"):
+        torch.ones(2, device="sim").pin_memory()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_loaders_pin(workers):
+    data = torch.utils.data.TensorDataset(torch.arange(8.0), torch.arange(8))
+    loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=workers, pin_memory=True)
+    seen = []
+    for x, y in loader:
+        assert x.is_pinned()
+        assert y.is_pinned()
+        seen += x.to("sim", non_blocking=True).tolist()
+    assert seen == list(range(8))
+
+
+@given(st.lists(st.tuples(st.sampled_from("kcrsw"), st.integers(0, 1), st.integers(1, 1 << 22))))
+def test_no_clock_ever_runs_backwards(steps):
+    clock.reset()
+    latest, busy = 0.0, [0.0, 0.0]
+    for what, index, size in steps:
+        if what == "k":
+            clock.launch(index, size)
+        elif what == "c":
+            clock.copy(index, size, True, pinned=bool(size % 2))
+        elif what == "r":
+            clock.copy(index, size, False, pinned=True)
+        elif what == "s":
+            clock.wait_for_device(index)
+            assert clock.now() >= device_time(index)
+        else:
+            clock.copy_between(index, 1 - index, size)
+        assert clock.now() >= latest
+        latest = clock.now()
+        for device in (0, 1):
+            assert device_time(device) >= busy[device]
+            busy[device] = device_time(device)
