@@ -95,7 +95,7 @@ def test_start_says_that_the_accelerator_is_simulated(no_gpu, capsys):
     assert device == torch.device("sim:0")
     assert said.count("\n") == 1
     assert f"torch {torch.__version__}" in said
-    assert "sim:0, a simulated accelerator (this machine has no GPU)" in said
+    assert "sim:0, a simulated accelerator (no GPU in use)" in said
 
 
 def test_start_names_a_real_gpu(two_gpus, capsys):

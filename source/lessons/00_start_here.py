@@ -148,7 +148,7 @@ devlab.devices()
 #
 # Owning a GPU is only one of the four. The build says what it was made for:
 
-# %% facts=["A4"]
+# %% facts=["A4"] tags=["nbval-ignore-output"]
 built_for = "CUDA" if torch.version.cuda else "the CPU only"
 print("this PyTorch was built for", built_for)
 print("CUDA can be used:", torch.cuda.is_available())

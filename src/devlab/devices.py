@@ -113,8 +113,7 @@ def introduce(device: torch.device) -> str:
         return "cpu only, no accelerator"
     if device.type != "sim":
         return f"{device}, {describe_device(device).name}"
-    why = "as DEVLAB_DEVICE asks" if os.environ.get("DEVLAB_DEVICE") else "this machine has no GPU"
-    return f"{device}, a simulated accelerator ({why})"
+    return f"{device}, a simulated accelerator (no GPU in use)"
 
 
 @dataclass(frozen=True)
