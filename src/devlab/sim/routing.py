@@ -8,7 +8,7 @@ import functools
 import torch
 
 from devlab.sim import backend, generators, pinned, placement, private
-from devlab.sim.storage import on_device
+from devlab.sim.storage import on_device, on_host
 
 _accelerator_names = {
     "device_count": backend.device_count,
@@ -92,7 +92,7 @@ def _route_data() -> None:
             return
         fresh = value.detach().view_as(value).requires_grad_(tensor.requires_grad)
         if tensor.grad is not None:
-            fresh.grad = tensor.grad.to(fresh.device, fresh.dtype)
+            fresh.grad = _renamed(tensor.grad, fresh)
         private.swap_contents(tensor, fresh)
 
     torch.Tensor.data = property(data.__get__, set_data, doc=data.__doc__)
@@ -102,6 +102,13 @@ def _route_data() -> None:
         return crosses(tensor, other) or compatible(tensor, other)
 
     torch._has_compatible_shallow_copy_type = has_compatible_shallow_copy_type
+
+
+def _renamed(grad: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Return a gradient under the name of the device of `like`; `module.to` itself copies it, right after."""
+    host = on_host(grad) if _is_sim(grad.device) else grad.detach()
+    host = host.to(like.dtype)
+    return on_device(host, like.get_device()) if _is_sim(like.device) else host
 
 
 def _route_storage() -> None:
