@@ -1,6 +1,7 @@
 """Runs nbval's notebooks in the world that `make notebooks` built them in."""
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from factory import kernel
 def pytest_configure(config):
     """Before nbval starts a kernel: no GPU, and nobody's own progress within reach."""
     if config.option.nbval:
-        scratch = tempfile.TemporaryDirectory()
-        config.add_cleanup(scratch.cleanup)
-        os.environ.update(kernel.environment(Path(scratch.name)))
+        scratch = tempfile.mkdtemp()
+        config.add_cleanup(lambda: shutil.rmtree(scratch, ignore_errors=True))
+        os.environ.update(kernel.environment(Path(scratch)))
         config.option.nbval_sanitize_with = str(kernel.VARIES)
