@@ -1,5 +1,7 @@
 """Learn where tensors live: a course on PyTorch devices, and the checks behind it."""
 
+from importlib import import_module
+
 from devlab.checks.check import check
 from devlab.checks.help import hint, solution
 from devlab.checks.overview import progress
@@ -7,4 +9,32 @@ from devlab.checks.result import CheckFailed
 from devlab.devices import devices, start
 
 __version__ = "0.1.0"
-__all__ = ["CheckFailed", "check", "devices", "hint", "progress", "solution", "start"]
+__all__ = [
+    "CheckFailed",
+    "check",
+    "devices",
+    "hint",
+    "memory",
+    "progress",
+    "solution",
+    "start",
+    "time_op",
+    "watch",
+]
+
+# Loaded when first used, so that `import devlab` stays light.
+_INSTRUMENTS = {
+    "memory": "devlab.instruments.memory",
+    "time_op": "devlab.instruments.timing",
+    "watch": "devlab.instruments.watch",
+}
+
+
+def __getattr__(name: str):
+    if name not in _INSTRUMENTS:
+        raise AttributeError(f"module 'devlab' has no attribute {name!r}")
+    return getattr(import_module(_INSTRUMENTS[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

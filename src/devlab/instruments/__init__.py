@@ -1,0 +1,1 @@
+"""Instruments: see what a program did, on every device alike."""

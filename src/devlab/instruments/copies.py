@@ -1,0 +1,71 @@
+"""Copies between devices as PyTorch makes them: how many bytes, from what memory, and who waits."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+
+from devlab.instruments.operators import Kind, new_bytes
+
+_CPU = torch.device("cpu")
+
+
+class Copy(NamedTuple):
+    """One copy from device to device, before anyone noted where in the program it was made."""
+
+    source: torch.device
+    target: torch.device
+    bytes: int
+    pinned: bool
+    blocking: bool
+    non_blocking: bool
+    cause: str
+
+    @property
+    def awaits_result(self) -> bool:
+        """Tell whether the host waits for the accelerator's earlier work, to have its result."""
+        return self.blocking and self.target.type == "cpu"
+
+
+def copies(kind: Kind, args: tuple, kwargs: dict, result) -> Iterator[Copy]:
+    """Yield the copies between devices that one operator made."""
+    if kind.role == "copy":
+        source, target = (args[1], args[0]) if kind.name == "copy_" else (args[0], result)
+        if source.device != target.device:
+            asked = bool(kwargs.get("non_blocking") or (kind.name == "copy_" and len(args) > 2 and args[2]))
+            yield crossing(source, target, asked, "copy_()" if kind.name == "copy_" else ".to()")
+    elif kind.role == "read":
+        yield Copy(args[0].device, _CPU, args[0].itemsize, False, True, False, ".item()")
+    elif kind.role == "arrive":
+        yield Copy(_CPU, args[0].device, new_bytes(args[0]), False, True, False, "torch.tensor()")
+    elif kind.role == "index" and not args[0].is_cpu:
+        for index in args[1]:
+            if index is not None and index.is_cpu:
+                yield Copy(
+                    _CPU, args[0].device, _index_bytes(index), False, True, False, "index from the CPU"
+                )
+
+
+def crossing(source: torch.Tensor, target: torch.Tensor, non_blocking: bool, cause: str) -> Copy:
+    """Return the copy that brings `source` to the device of `target`, in the dtype of `target`.
+
+    PyTorch changes the dtype on the CPU when the copy blocks, on the accelerator when it does not, and
+    between accelerators on the first: this decides which of the two dtypes travels.
+
+    >>> wide = torch.ones(3, dtype=torch.float64, device="meta")
+    >>> [crossing(torch.ones(3), wide, non_blocking, ".to()").bytes for non_blocking in (False, True)]
+    [24, 12]
+    """
+    between = not source.is_cpu and not target.is_cpu
+    converted_first = between or source.is_cpu != non_blocking
+    size = target.numel() * (target if converted_first else source).itemsize
+    pinned = not between and (source if source.is_cpu else target).is_pinned()
+    blocking = not between and not (non_blocking and pinned)
+    return Copy(source.device, target.device, size, pinned, blocking, non_blocking, cause)
+
+
+def _index_bytes(index: torch.Tensor) -> int:
+    """Return what a CPU index takes on its way: a mask is turned into positions first."""
+    if index.dtype in (torch.bool, torch.uint8):
+        return int(index.count_nonzero()) * index.dim() * 8
+    return index.numel() * 8

@@ -1,0 +1,127 @@
+"""What each of PyTorch's operators does: compute, copy, wait, or only look at the same memory differently."""
+
+from collections.abc import Iterator
+
+import torch
+
+_WAITS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+_COPIES = {"_to_copy", "copy_"}
+_INDEXING = {"index", "index_put", "index_put_"}
+_MAKES_MEMORY = {
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+}
+# They change how a tensor describes its memory, and touch no element.
+_LOOKS = {
+    "_unsafe_view",
+    "as_strided_",
+    "detach_",
+    "record_stream",
+    "resize_",
+    "set_",
+    "squeeze_",
+    "swapaxes_",
+    "swapdims_",
+    "t_",
+    "transpose_",
+    "unsqueeze_",
+}
+
+
+class Kind:
+    """What one operator does.
+
+    `role` is "copy", "read" (one value, to Python), "arrive" (a tensor just made from Python's values),
+    "index", or "" for any other. `looks` tells whether it only looks at memory differently, `works` whether
+    it starts work, `allocates` whether what it returns is new memory, `waits` whether the host needs its
+    outcome, and `is_composite` whether it is made of other operators (None until it has been tried).
+
+    >>> Kind(torch.ops.aten.mm.default).works, Kind(torch.ops.aten.t.default).works
+    (True, False)
+    """
+
+    __slots__ = ("allocates", "is_composite", "looks", "name", "role", "waits", "works")
+
+    def __init__(self, operator):
+        full = getattr(operator, "name", str)()
+        self.name = full.rpartition("::")[2].partition(".")[0]
+        self.is_composite = None if hasattr(operator, "decompose") else False
+        self.role = _role(self.name)
+        in_place = self.name.endswith("_") or full.endswith(("out", "_out"))
+        self.looks = getattr(operator, "is_view", False) or self.name in _LOOKS
+        self.works = not self.looks and self.name not in _MAKES_MEMORY and self.role != "read"
+        self.allocates = not self.looks and not in_place and self.role != "read"
+        self.waits = bool(_WAITS & set(getattr(operator, "tags", ()))) and self.role == ""
+
+
+def _role(name: str) -> str:
+    if name in _COPIES:
+        return "copy"
+    if name in _INDEXING:
+        return "index"
+    return {"_local_scalar_dense": "read", "lift_fresh": "arrive"}.get(name, "")
+
+
+_kinds: dict = {}
+
+
+def kind_of(operator) -> Kind:
+    """Return what an operator does, worked out once for each."""
+    kind = _kinds.get(operator)
+    if kind is None:
+        kind = _kinds[operator] = Kind(operator)
+    return kind
+
+
+def accelerator(args: tuple, kwargs: dict) -> torch.device | None:
+    """Return the first device other than the CPU among an operator's arguments, None if there is none.
+
+    >>> accelerator((torch.ones(2), 1), {}) is None
+    True
+    >>> accelerator((3,), {"device": torch.device("meta")})
+    device(type='meta')
+    """
+    for value in args:
+        if isinstance(value, torch.Tensor):
+            if not value.is_cpu:
+                return value.device
+        elif isinstance(value, list | tuple):
+            for item in value:
+                if isinstance(item, torch.Tensor) and not item.is_cpu:
+                    return item.device
+    if kwargs:
+        device = kwargs.get("device")
+        if device is not None and device.type != "cpu":
+            return device
+        for value in kwargs.values():
+            if isinstance(value, torch.Tensor) and not value.is_cpu:
+                return value.device
+    return None
+
+
+def tensors(result) -> Iterator[torch.Tensor]:
+    """Yield the tensors that an operator returned.
+
+    >>> len(list(tensors((torch.ones(1), None, [torch.ones(2)]))))
+    2
+    """
+    if isinstance(result, torch.Tensor):
+        yield result
+    elif isinstance(result, list | tuple):
+        for item in result:
+            yield from tensors(item)
+
+
+def new_bytes(result) -> int:
+    """Return the bytes of what an operator returned.
+
+    >>> new_bytes([torch.ones(3), torch.ones(2, dtype=torch.int64)])
+    28
+    """
+    if isinstance(result, torch.Tensor):
+        return result.numel() * result.itemsize
+    return sum(tensor.numel() * tensor.itemsize for tensor in tensors(result))

@@ -1,0 +1,42 @@
+"""Every example in docs/ runs and prints what the page says."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+FENCE = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = [page for page in sorted(DOCS.glob("*.md")) if FENCE.search(page.read_text(encoding="utf-8"))]
+
+
+def examples(text: str) -> str:
+    """Return the text with all but the examples blanked, so that line numbers stay those of the page."""
+    kept = [""] * (text.count("\n") + 1)
+    for fence in FENCE.finditer(text):
+        first = text[: fence.start(1)].count("\n")
+        lines = fence[1].splitlines()
+        kept[first : first + len(lines)] = lines
+    return "\n".join(kept)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_examples_of_a_page_run(page):
+    """The page reads as one session, from top to bottom, with the simulated accelerator on."""
+    import devlab.sim
+
+    devlab.sim.enable()
+    session = doctest.DocTestParser().get_doctest(
+        examples(page.read_text(encoding="utf-8")), {}, page.name, str(page), 0
+    )
+    said = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    runner.run(session, out=said.append)
+    assert not runner.failures, "".join(said)
+    assert runner.tries
+
+
+def test_the_instruments_have_pages():
+    """Each instrument has a page with runnable examples."""
+    assert {"watch", "time_op", "memory", "doctor"} <= {page.stem for page in PAGES}
