@@ -1,8 +1,8 @@
 """What `devlab.watch` adds to one operator on CPU tensors, in microseconds; the promise is at most 15.
 
 The reference is a dispatch mode that does nothing but pass the operator on: the least that any watcher in
-Python can cost. All are timed in turns in one process, in processor time; the shortest round of each counts, as
-the least disturbed by other programs.
+Python can cost. All are timed in turns in one process, in processor time; the shortest round of each counts,
+as the least disturbed by other programs.
 """
 
 import time
