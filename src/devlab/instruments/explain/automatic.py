@@ -1,0 +1,30 @@
+"""After `devlab.start()`: an explanation under every error about devices, and a memory of tensors' births."""
+
+import torch
+
+from devlab.instruments.explain import explained
+from devlab.instruments.explain.births import remember
+from devlab.instruments.explain.error import worth_explaining
+from devlab.panel import notebook_shell
+
+
+def explain_errors(home: torch.device) -> None:
+    """Explain from now on, in a notebook, each error about devices under its traceback.
+
+    Tensors made elsewhere than on `home` are remembered from now on, in a notebook or not.
+    """
+    if home.type != "cpu":
+        remember(home)
+    shell = notebook_shell()
+    if shell is not None and _after_cell not in shell.events.callbacks["post_run_cell"]:
+        shell.events.register("post_run_cell", _after_cell)
+
+
+def _after_cell(result) -> None:
+    """Show an explanation after the traceback that IPython has shown; whatever goes wrong stays silent."""
+    try:
+        error = result.error_in_exec
+        if error is not None and worth_explaining(error):
+            explained(error).show()
+    except Exception:  # the learner's own error is there, and nothing may come between
+        return

@@ -1,0 +1,128 @@
+"""A cheap memory of where tensors were made on another device than the course's own.
+
+While it is active, PyTorch's factories (`torch.zeros`, `torch.tensor` and their like) note the file and line
+of the code that called them, if the tensor is not on the home device. Nothing else is touched, no tensor is
+kept alive, and other operations cost what they did.
+
+>>> remember("meta")
+>>> x = torch.zeros(2)
+>>> birth_of(x) is not None
+True
+>>> forget()
+>>> birth_of(x) is None
+True
+"""
+
+import functools
+import sys
+import weakref
+from collections.abc import Callable
+
+import torch
+
+from devlab.checks.trace import is_learners, place
+
+WATCHED = (
+    "arange",
+    "as_tensor",
+    "asarray",
+    "empty",
+    "eye",
+    "from_numpy",
+    "full",
+    "linspace",
+    "logspace",
+    "ones",
+    "rand",
+    "randint",
+    "randn",
+    "randperm",
+    "tensor",
+    "zeros",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "rand_like",
+    "randn_like",
+    "tril_indices",
+    "triu_indices",
+)
+_MOST = 50_000
+
+_originals: dict[str, Callable] = {}
+_births: dict[int, "_Birth"] = {}
+_learners: dict[str, bool] = {}
+_home: list[torch.device] = []
+
+
+def remember(home: torch.device | str) -> None:
+    """Begin to remember where tensors on any other device than `home` are made."""
+    _home[:] = [torch.device(home)]
+    if _originals:
+        return
+    with torch.device("cpu"):  # PyTorch lists its factories once, and must list the original ones
+        torch.empty(0)
+    for name in WATCHED:
+        original = getattr(torch, name)
+        _originals[name] = original
+        setattr(torch, name, _noting(original))
+
+
+def forget() -> None:
+    """Stop remembering, and put PyTorch's own factories back."""
+    while _originals:
+        name, original = _originals.popitem()
+        if getattr(getattr(torch, name), "__wrapped__", None) is original:
+            setattr(torch, name, original)
+    _births.clear()
+    _home.clear()
+
+
+def active() -> bool:
+    """Tell whether births are being remembered."""
+    return bool(_originals)
+
+
+def birth_of(tensor: torch.Tensor) -> str | None:
+    """Return the place at which a tensor was made, if it was remembered."""
+    birth = _births.get(id(tensor))
+    if birth is None or birth() is not tensor:
+        return None
+    return f"{place(birth.filename)}, line {birth.line}"
+
+
+def _noting(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def factory(*args, **kwargs):
+        made = original(*args, **kwargs)
+        if isinstance(made, torch.Tensor) and made.device != _home[0] and not torch.compiler.is_compiling():
+            _note(made, sys._getframe(1))
+        return made
+
+    return factory
+
+
+class _Birth(weakref.ref):
+    """A weak reference to a tensor, with the place of its birth, that strikes itself off the list."""
+
+    __slots__ = ("filename", "key", "line")
+
+
+def _forget_one(birth: _Birth) -> None:
+    _births.pop(birth.key, None)
+
+
+def _note(tensor: torch.Tensor, frame) -> None:
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        known = _learners.get(filename)
+        if known is None:
+            known = _learners[filename] = is_learners(filename)
+        if known:
+            break
+        frame = frame.f_back
+    if frame is None or len(_births) >= _MOST:
+        return
+    birth = _Birth(tensor, _forget_one)
+    birth.key, birth.filename, birth.line = id(tensor), filename, frame.f_lineno
+    _births[birth.key] = birth

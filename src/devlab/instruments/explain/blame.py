@@ -1,0 +1,34 @@
+"""Making one operand the culprit of a report, with the change to its own expression."""
+
+from collections.abc import Callable
+
+from devlab.instruments.explain.edit import in_statement
+from devlab.instruments.explain.meeting import Operand, operands
+from devlab.instruments.explain.mismatch import describe
+from devlab.instruments.explain.report import Explanation, Met
+from devlab.instruments.explain.scope import Scope
+from devlab.instruments.explain.telling import aliases, identify, origin
+
+
+def blame(report: Explanation, scopes: list[Scope], operand: Operand, headline: str) -> None:
+    """Make an operand the culprit of a report."""
+    identify(operand, scopes)
+    report.known = True
+    report.culprit, report.origin, report.aliases = operand.name, origin(operand), aliases(operand)
+    report.met = [Met(operand.name, describe(operand), operand.device, origin(operand), True)]
+    report.headline = headline.format(operand.name)
+
+
+def suspects(scopes: list[Scope], fits: Callable[[Operand], bool]) -> list[Operand]:
+    """Return the operands that fit, of the learner's innermost frame that has any; else of any frame."""
+    for mine in (True, False):
+        for scope in reversed(scopes):
+            if scope.mine is mine and (found := [o for o in operands(scope) if fits(o)]):
+                return found
+    return []
+
+
+def change(report: Explanation, operand: Operand, new: str, otherwise: str = "") -> None:
+    """Make a change to an operand's own expression the one to make."""
+    report.mend = in_statement(operand.scope, operand.node, new)
+    report.mend_where, report.otherwise = operand.scope.where(), otherwise

@@ -1,0 +1,56 @@
+"""From an error to a report: the kind decides who explains it, and what is left unknown is said."""
+
+from devlab.instruments.explain import error as kinds
+from devlab.instruments.explain.error import Problem, problem_of
+from devlab.instruments.explain.meeting import operands
+from devlab.instruments.explain.mismatch import explain_mismatch, innermost_mine, place_of_failure
+from devlab.instruments.explain.report import Explanation
+from devlab.instruments.explain.scope import Scope, scopes_of
+from devlab.instruments.explain.special import SPECIAL
+
+
+def read(error: BaseException, problem: Problem) -> Explanation:
+    """Return what can be said about an error."""
+    while not problem.kind and (error.__cause__ or error.__context__) is not None:
+        earlier = error.__cause__ or error.__context__
+        if earlier is error or not problem_of(earlier).kind:
+            break
+        error, problem = earlier, problem_of(earlier)
+    scopes = scopes_of(error)
+    report = Explanation(problem.kind or "this error is not about devices, as far as I can see")
+    place_of_failure(report, scopes)
+    if problem.kind in SPECIAL:
+        SPECIAL[problem.kind](report, scopes, problem)
+    elif problem.kind in (kinds.MISMATCH, kinds.INDEX) or _devices_differ(scopes, problem):
+        report.headline = kinds.MISMATCH if not problem.kind else report.headline
+        explain_mismatch(report, scopes, problem)
+    if not report.known and not report.mend:
+        _unknown(report, scopes, problem)
+    return report
+
+
+def _devices_differ(scopes: list[Scope], problem: Problem) -> bool:
+    """Tell whether two devices met although the message, about some backend, does not say so."""
+    about = any(
+        word in problem.message.lower() for word in ("device", "backend", "storage", "cuda", "kernel")
+    )
+    return about and any(
+        len({operand.device for operand in operands(scope) if operand.device}) > 1 for scope in scopes[-2:]
+    )
+
+
+def _unknown(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
+    if not problem.kind and report.headline.startswith("this error"):
+        report.note = "devlab.explain reads errors about devices, dtypes and missing operators"
+        return
+    report.headline = f"{problem.kind or kinds.MISMATCH}, but I do not know which tensor is to blame"
+    inner = innermost_mine(scopes)
+    if inner is not None and inner.source is None:
+        report.note = "the source of the code that failed cannot be read here"
+    elif inner is not None and ".backward(" in report.operation:
+        report.note = (
+            "it happened in the backward pass; run it again inside "
+            "torch.autograd.set_detect_anomaly(True), which names the forward operation"
+        )
+    else:
+        report.note = "print the device of each tensor in that line, and look for the odd one out"
