@@ -100,6 +100,7 @@ class _Operator:
         return (
             not special
             and self.generator is None
+            and len(self.keywords) == len(self.tensors)
             and len(self.returned) == 1
             and str(self.schema.returns[0].type) == "Tensor"
             and (self.tensors == [0] or (self.tensors == [0, 1] and (self.broadcasts or self.formula)))

@@ -83,7 +83,21 @@ def refuse_to_pin(tensor, device=None):
     raise RuntimeError(f"cannot pin '{tensor.type()}' only dense CPU tensors can be pinned")
 
 
+def refuse_sparse(tensor, *args, **kwargs):
+    """Raise, as PyTorch does for an operator that a backend lacks."""
+    raise NotImplementedError(
+        f"Could not make a sparse tensor on {tensor.device}: sparse tensors are not simulated. "
+        "Make it on the CPU, or keep it dense."
+    )
+
+
 SPECIAL = {
+    "_to_sparse": refuse_sparse,
+    "_to_sparse.sparse_dim": refuse_sparse,
+    "_to_sparse_csr": refuse_sparse,
+    "_to_sparse_csc": refuse_sparse,
+    "_to_sparse_bsr": refuse_sparse,
+    "_to_sparse_bsc": refuse_sparse,
     "_pin_memory": refuse_to_pin,
     "is_pinned": pinned.is_pinned,
     "empty.memory_format": empty,

@@ -77,14 +77,14 @@ def _register_kernels() -> None:
 def _left_to_pytorch(name: str) -> bool:
     """Return whether PyTorch's own kernel serves every device: a composite, or a view."""
     if private.has_kernel(name, "CompositeImplicitAutograd"):
-        return True
+        # A few composites have a kernel for the CPU that rounds otherwise: then that one is wanted.
+        return not private.has_kernel(name, "CPU")
     schema = private.find_schema(*name.partition(".")[::2])
     if not any("Tensor" in str(a.type) for a in schema.arguments):
         # A factory: PyTorch's own makes empty memory and fills it.
         return private.has_kernel(name, "CompositeExplicitAutograd")
     views = any(a.alias_info is not None and not a.alias_info.is_write for a in schema.arguments)
-    in_place_view = name.endswith("_") and name.removeprefix("aten::") in _IN_PLACE_VIEWS
-    return views or in_place_view
+    return views or name.removeprefix("aten::").partition(".")[0] in _IN_PLACE_VIEWS
 
 
 # They change a tensor's own sizes and strides, and no element.

@@ -1,0 +1,126 @@
+"""PyTorch's own database of operators, forward and gradient: each result on `sim` is the CPU's.
+
+The database brings its own samples. Each is run on the CPU and on a simulated device from the same seed, and
+results, gradients, shapes, dtypes, strides and devices are compared.
+"""
+
+import itertools
+import sys
+import types
+import unittest
+import warnings
+
+import pytest
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from devlab.sim import generators
+
+# A few samples catch a fault in a kernel as well as hundreds do: kernels here are built from schemas.
+SAMPLES = {torch.float32: 4}
+SHARDS = 2
+# PyTorch's chunked cross-entropy sums in another order off the CPU, which shows in eight bits.
+TOLERANCE = {torch.bfloat16: {"rtol": 2e-2, "atol": 1e-2}}
+
+# Whatever was in memory before is what these return.
+UNDEFINED = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
+# A CUDA device refuses these samples as well: the tensor of indices must be on the CPU.
+REFUSED_BY_CUDA = {"tensor_split"}
+# The sample is a view, and moving it leaves the rest of its storage behind, on CUDA too.
+BEYOND_THE_SAMPLE = {"as_strided.partial_views"}
+# Sparse tensors are not simulated.
+SPARSE = {"to_sparse", "sparse.mm.reduce", "sparse.sampled_addmm"}
+EXCLUDED = UNDEFINED | REFUSED_BY_CUDA | BEYOND_THE_SAMPLE | SPARSE
+
+
+def database():
+    """Return PyTorch's list of operators; importing it asks for a package of which nothing is used here."""
+    stand_in = types.ModuleType("expecttest")
+    stand_in.TestCase = unittest.TestCase
+    stand_in.assert_expected_inline = None
+    sys.modules.setdefault("expecttest", stand_in)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.testing._internal.common_methods_invocations import op_db
+
+    return op_db
+
+
+def full_name(op) -> str:
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+def moved(values, device):
+    """Return some arguments with every tensor, and every mention of the CPU, on `device`."""
+
+    def move(value):
+        if isinstance(value, torch.Tensor):
+            return value.detach().to(device).requires_grad_(value.requires_grad)
+        return torch.device(device) if value == "cpu" or value == torch.device("cpu") else value
+
+    return tree_map(move, values)
+
+
+def outcome(op, sample, device, gradients):
+    """Return the results of one sample on `device`, and the gradients of its operands."""
+    args, kwargs = moved(((sample.input, *sample.args), sample.kwargs), device)
+    torch.manual_seed(7)
+    results = [t for t in tree_leaves(op.op(*args, **kwargs)) if isinstance(t, torch.Tensor)]
+    leaves = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.requires_grad]
+    ends = [t.real.sum() if t.is_complex() else t.sum() for t in results if t.requires_grad]
+    if gradients and leaves and ends:
+        found = torch.autograd.grad(ends, leaves, allow_unused=True)
+        results += [gradient for gradient in found if gradient is not None]
+    return results
+
+
+def compare(op, sample, device, gradients) -> str | None:
+    """Return what differs between the CPU's outcome and the device's, or None."""
+    try:
+        expected = outcome(op, sample, "cpu", gradients)
+    except Exception:  # not an operator of this build, or not of this dtype after all
+        return None
+    got = outcome(op, sample, device, gradients)
+    if len(got) != len(expected):
+        return f"{len(got)} results for {len(expected)}"
+    for ours, theirs in zip(got, expected, strict=True):
+        if (ours.device, ours.dtype, ours.shape) != (torch.device(device), theirs.dtype, theirs.shape):
+            return f"{ours.device} {ours.dtype} {ours.shape}, not {theirs.dtype} {theirs.shape}"
+        if ours.numel() > 1 and ours.stride() != theirs.stride():
+            return f"strides {ours.stride()}, not {theirs.stride()}"
+        torch.testing.assert_close(ours.cpu(), theirs, equal_nan=True, **TOLERANCE.get(theirs.dtype, {}))
+    return None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.int64, torch.bool])
+def test_every_operator_agrees_with_the_cpu(dtype, shard, monkeypatch):
+    monkeypatch.setattr(generators, "_SALT", 0)  # the device draws the CPU's numbers, to be comparable
+    wrong, tried = {}, 0
+    for op in database()[shard::SHARDS]:
+        if full_name(op) in EXCLUDED or not op.supports_dtype(dtype, "cpu"):
+            continue
+        tried += 1
+        gradients = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+        samples = op.sample_inputs("cpu", dtype, requires_grad=gradients)
+        for number, sample in enumerate(itertools.islice(samples, SAMPLES.get(dtype, 2))):
+            try:
+                difference = compare(op, sample, f"sim:{shard % 2}", gradients)
+            except Exception as error:
+                difference = f"{type(error).__name__}: {error}"
+            if difference:
+                wrong[full_name(op)] = f"sample {number}: {difference}"
+                break
+    assert tried > 100
+    assert not wrong
+
+
+def test_the_exclusions_are_still_operators():
+    assert {full_name(op) for op in database()} >= EXCLUDED
+    assert len(EXCLUDED) <= 12
+
+
+def test_sparse_tensors_are_refused_in_words():
+    with pytest.raises(NotImplementedError, match="sparse tensors are not simulated"):
+        torch.eye(3, device="sim").to_sparse()
