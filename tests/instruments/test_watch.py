@@ -1,6 +1,8 @@
 """What a watch sees besides plain calls: backward, modules, loaders, threads, other watches, errors."""
 
 import concurrent.futures
+import subprocess
+import sys
 import threading
 
 import numpy
@@ -337,3 +339,54 @@ def test_a_quiet_log_has_no_table():
         "operators    cpu 2",
         "new tensors  cpu 16 B",
     ]
+
+
+def in_a_fresh_process(code: str) -> None:
+    """Run code where the simulator is not enabled yet."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_any_accelerator():
+    """PyTorch's own event class is written in C: a subclass stands in for it, and goes again."""
+    in_a_fresh_process(
+        "import torch, devlab\n"
+        "real, old = torch.Event, torch.Event('cpu')\n"
+        "with devlab.watch() as log:\n"
+        "    event = torch.Event('cpu')\n"
+        "    assert isinstance(event, torch.Event) and isinstance(event, real)\n"
+        "    assert isinstance(old, torch.Event)\n"
+        "    event.synchronize()\n"
+        "    torch.ones(2).sum().item()\n"
+        "assert torch.Event is real\n"
+        "assert log.synchronizations == 0\n"
+        "assert log.operators == {'cpu': 2}\n"
+    )
+
+
+def test_the_simulator_may_be_enabled_inside_a_block():
+    """As by devlab.start() in the block: what the simulator put in place stays there."""
+    in_a_fresh_process(
+        "import torch, devlab, devlab.sim\n"
+        "with devlab.watch() as log:\n"
+        "    devlab.sim.enable()\n"
+        "    torch.ones(2).to('sim').cpu()\n"
+        "assert (log.transfers, log.synchronizations) == (2, 1)\n"
+        "assert isinstance(torch.Event('sim'), torch.sim.Event)\n"
+        "with devlab.watch() as log:\n"
+        "    torch.accelerator.synchronize()\n"
+        "    torch.sim.Event().synchronize()\n"
+        "assert log.synchronizations == 2\n"
+    )
+
+
+def test_compiled_code_runs_under_a_watch():
+    """It runs as it would without a compiler, and counts."""
+    in_a_fresh_process(
+        "import torch, devlab\n"
+        "double = torch.compile(lambda x: x * 2 + 1, backend='eager')\n"
+        "with devlab.watch() as log:\n"
+        "    assert torch.equal(double(torch.ones(3)), torch.full((3,), 3.0))\n"
+        "assert log.operators['cpu'] >= 2\n"
+        "assert torch.equal(double(torch.ones(3)), torch.full((3,), 3.0))\n"
+    )

@@ -1,6 +1,7 @@
 """The same program gives the same counts on every accelerator, and those are the ones in the table."""
 
 import pytest
+import torch
 from instruments.programs import PROGRAMS
 
 import devlab
@@ -50,7 +51,5 @@ def test_on_the_cpu_nothing_crosses(name):
     """The same programs on the CPU move nothing and wait for nothing."""
     if name in ("accelerator", "event", "synchronize"):
         pytest.skip("there is nothing to wait for on the CPU")
-    import torch
-
     *_, log = watched(PROGRAMS[name], torch.device("cpu"))
     assert (log.transfers, log.synchronizations, log.launches) == (0, 0, 0)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.instruments.operators import Kind, new_bytes
+from devlab.instruments.operators import MASKS, Kind, fills_mask, new_bytes
 
 _CPU = torch.device("cpu")
 
@@ -37,13 +37,17 @@ def copies(kind: Kind, args: tuple, kwargs: dict, result) -> Iterator[Copy]:
     elif kind.role == "read":
         yield Copy(args[0].device, _CPU, args[0].itemsize, False, True, False, ".item()")
     elif kind.role == "arrive":
-        yield Copy(_CPU, args[0].device, new_bytes(args[0]), False, True, False, "torch.tensor()")
+        yield _arriving(args[0].device, new_bytes(args[0]), "torch.tensor()")
     elif kind.role == "index" and not args[0].is_cpu:
         for index in args[1]:
             if index is not None and index.is_cpu:
-                yield Copy(
-                    _CPU, args[0].device, _index_bytes(index), False, True, False, "index from the CPU"
-                )
+                yield _arriving(args[0].device, _index_bytes(index), "index from the CPU")
+        if kind.name != "index" and args[2].is_cpu and not fills_mask(args):
+            yield _arriving(args[0].device, new_bytes(args[2]), "number from the CPU")
+
+
+def _arriving(target: torch.device, size: int, cause: str) -> Copy:
+    return Copy(_CPU, target, size, False, True, False, cause)
 
 
 def crossing(source: torch.Tensor, target: torch.Tensor, non_blocking: bool, cause: str) -> Copy:
@@ -66,6 +70,6 @@ def crossing(source: torch.Tensor, target: torch.Tensor, non_blocking: bool, cau
 
 def _index_bytes(index: torch.Tensor) -> int:
     """Return what a CPU index takes on its way: a mask is turned into positions first."""
-    if index.dtype in (torch.bool, torch.uint8):
+    if index.dtype in MASKS:
         return int(index.count_nonzero()) * index.dim() * 8
     return index.numel() * 8

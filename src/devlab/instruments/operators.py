@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import torch
 
+MASKS = (torch.bool, torch.uint8)
+
 _WAITS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 _COPIES = {"_to_copy", "copy_"}
 _INDEXING = {"index", "index_put", "index_put_"}
@@ -125,3 +127,13 @@ def new_bytes(result) -> int:
     if isinstance(result, torch.Tensor):
         return result.numel() * result.itemsize
     return sum(tensor.numel() * tensor.itemsize for tensor in tensors(result))
+
+
+def fills_mask(args: tuple) -> bool:
+    """Tell whether `index_put_` writes one number from the CPU where one mask is True, which needs no count.
+
+    >>> fills_mask((torch.ones(2), [torch.tensor([True, False])], torch.tensor(0.0)))
+    True
+    """
+    given = [index for index in args[1] if index is not None]
+    return len(given) == 1 and given[0].dtype in MASKS and args[2].is_cpu and args[2].numel() == 1

@@ -137,16 +137,18 @@ def _waiting(original: Callable, cause: str, kind: str = "") -> Callable:
     def wait(*args, **kwargs):
         if not state.logs or state.cause is not None:
             return original(*args, **kwargs)
-        clock = host_clock(kind or _current_kind())
+        device = _device_of(kind or _current_kind(), *args, **kwargs)
+        clock = host_clock(device.type)
         began = clock()
         state.cause = cause  # torch.accelerator.synchronize may call the module's own
         try:
             result = original(*args, **kwargs)
         finally:
             state.cause = None
-        when = When(began, clock())
-        for record in state.logs:
-            record.synchronization(_device_of(kind or _current_kind(), *args, **kwargs), cause, when)
+        if device.type != "cpu":
+            when = When(began, clock())
+            for record in state.logs:
+                record.synchronization(device, cause, when)
         return result
 
     return wait
@@ -157,18 +159,17 @@ def _current_kind() -> str:
     return current.type if current is not None else "cpu"
 
 
-def _device_of(kind: str, *args, **kwargs) -> str:
+def _device_of(kind: str, *args, **kwargs) -> torch.device:
     """Return the device that a wait was for: the one given, the object's own, or the current one."""
     given = args[0] if args else kwargs.get("device")
     given = getattr(given, "device", given)
-    if isinstance(given, str | torch.device):
-        device = torch.device(given)
-        if device.index is not None:
-            return str(device)
     if isinstance(given, int):
-        return f"{kind}:{given}"
-    module = torch.get_device_module(kind)
-    return f"{kind}:{module.current_device()}" if hasattr(module, "current_device") else kind
+        return torch.device(kind, given)
+    device = torch.device(given if isinstance(given, str | torch.device) else kind)
+    if device.index is None and device.type != "cpu":
+        module = torch.get_device_module(device)
+        return torch.device(device.type, module.current_device() if hasattr(module, "current_device") else 0)
+    return device
 
 
 def _watch_class(module, name: str) -> None:

@@ -8,6 +8,7 @@ import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 
+from devlab.instruments import assignment
 from devlab.instruments.copies import copies
 from devlab.instruments.events import When
 from devlab.instruments.marks import host_clock, mark
@@ -24,6 +25,7 @@ class Recorder(OperatorMode):
     def __init__(self, record: Record):
         super().__init__()
         self.record = record
+        self._number_made = False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -38,16 +40,22 @@ class Recorder(OperatorMode):
             if kind.is_composite:
                 return result
         device = accelerator(args, kwargs)
-        if device is None or kind.name == "scalar_tensor":  # a Python number on its way into an operator
+        if device is None:
             result = func(*args, **kwargs)
             self._count_on_cpu(kind, result)
             return result
         if device.type == "meta" or (kind.looks and kind.role == ""):
             return func(*args, **kwargs)
+        if kind.name == assignment.NUMBER and device.type == "sim":
+            self._number_made = True
+            return func(*args, **kwargs)
         clock = host_clock(device.type)
         before, began = mark(device), clock()
         result = func(*args, **kwargs)
         when = When(began, clock(), (before, mark(device)))
+        if self._number_made:
+            self._number_made = False
+            kind, args = assignment.as_on_cuda(kind, args)
         self._write_down(kind, device, args, kwargs, result, when)
         return result
 

@@ -2,11 +2,7 @@
 
 from collections.abc import Iterator
 
-import torch
-
-from devlab.instruments.operators import Kind
-
-_MASKS = (torch.bool, torch.uint8)
+from devlab.instruments.operators import MASKS, Kind, fills_mask
 
 
 def causes(kind: Kind, args: tuple, kwargs: dict) -> Iterator[str]:
@@ -20,10 +16,8 @@ def causes(kind: Kind, args: tuple, kwargs: dict) -> Iterator[str]:
 
 def _counts_mask(kind: Kind, args: tuple) -> bool:
     """Tell whether the number of True elements of a mask on the accelerator must be known."""
-    if not any(index is not None and index.dtype in _MASKS and not index.is_cpu for index in args[1]):
+    if not any(index is not None and index.dtype in MASKS and not index.is_cpu for index in args[1]):
         return False
     if kind.name == "index":
         return True
-    # Writing one Python number needs no count. On CUDA it arrives as a CPU tensor; on sim it does not.
-    value = args[2]
-    return not (value.numel() == 1 and (value.is_cpu or value.device.type == "sim"))
+    return not fills_mask(args)
