@@ -100,6 +100,21 @@ print((a.to(device) + b).device)
 print((a + b.cpu()).device)
 
 # %% [markdown] facts=["D3"]
+# Here you made both tensors a minute ago, and know them by name. In a real program the message names two devices and
+# no tensor, and the one at fault was made in another file. `devlab.explain` looks it up. After `devlab.start()` it
+# appears by itself under such an error; inside a `try` you hand it the error:
+
+# %% facts=["D3"]
+try:
+    a + b
+except RuntimeError as error:
+    devlab.explain(error)
+
+# %% [markdown] facts=["D3"]
+# It names the tensor, says where it was made, and proposes the smallest change. It is a second opinion, not a verdict:
+# you decide at which of the two places the work belongs.
+
+# %% [markdown] facts=["D3"]
 # Because placement matters, programs often ask whether two things are in the same place. Before you run
 # this: three comparisons. Which of them print `True`?
 
@@ -178,17 +193,30 @@ print(f"one trip across costs about as much as {inside / between:.0f} readings o
 
 # %% [markdown] facts=["D4"]
 # So speed is not a property of the GPU alone. It depends on moving the right data to the right place at the
-# right time: once, early, and not back and forth. Count the trips in these two loops before you run
-# the cell.
+# right time: once, early, and not back and forth. Here are two ways to do ten steps of work on each of four
+# batches, and both give the same numbers. `devlab.watch()` counts what happens in its block. Count the trips
+# yourself before you run the cell.
 
 # %% facts=["D4"]
-batches, steps = 4, 10
+batches = [torch.full((1000,), float(number)) for number in range(4)]
 
-back_and_forth = 2 * batches * steps  # in and out again, for every step
-once_each = batches  # in once, every step works on it there
+with devlab.watch() as back_and_forth:
+    for x in batches:
+        for step in range(10):
+            x = (x.to(device) + 1).cpu()
 
-print("trips, moving at every step:", back_and_forth)
-print("trips, moving once:         ", once_each)
+with devlab.watch() as once:
+    for x in batches:
+        x = x.to(device)
+        for step in range(10):
+            x = x + 1
+
+print("moving at every step:", back_and_forth.transfers, "trips,", back_and_forth.bytes_moved, "bytes")
+print("moving once:         ", once.transfers, "trips,", once.bytes_moved, "bytes")
+
+# %% [markdown] facts=["D4"]
+# Twenty times the traffic for the same forty additions. The first loop is not a strawman: put a `.cpu()` into
+# a helper that somebody calls at every step, and there it is. Lesson 04 is about finding such lines.
 
 # %% [markdown]
 # ## How the exercises work

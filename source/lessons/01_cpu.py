@@ -251,6 +251,21 @@ for features, price in loader:
     features, price = features.to(device), price.to(device)
     print(features.device, price.device)
 
+# %% [markdown] facts=["C4"]
+# What did that cost? `devlab.watch()` notes each copy between two devices, and the line it came from. Two
+# batches, each of features and prices: say how many copies there will be, and how many bytes all in all.
+
+# %% facts=["C4"]
+with devlab.watch() as log:
+    for features, price in loader:
+        features, price = features.to(device), price.to(device)
+
+print(log.transfers, "copies,", log.bytes_moved, "bytes")
+
+# %% [markdown] facts=["C4"]
+# Four rows of three features and a price, 4 bytes each: every number of the file travelled, once. (Counts
+# like these are the same on a simulated device and on a real one. The time that they take is not.)
+
 # %% [markdown]
 # ## Where is this batch
 #
@@ -339,6 +354,15 @@ try:
     standardize_on_monday(table.to(device))
 except RuntimeError as error:
     print(error)
+
+# %% [markdown] facts=["C3", "C1"]
+# The error came at `torch.where`. Is that the line to mend? Decide first, then ask for a second opinion:
+
+# %% facts=["C3", "C1"]
+try:
+    standardize_on_monday(table.to(device))
+except RuntimeError as error:
+    devlab.explain(error)
 
 # %% [markdown] facts=["C3", "C1"]
 # `torch.where` stops, and the culprit is the line above it: `torch.ones` is made from nothing, so it went

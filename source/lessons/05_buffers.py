@@ -173,6 +173,15 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["B4"]
+# The message names two devices and no tensor. `devlab.explain` goes and looks which one it was:
+
+# %% facts=["B4", "L5"]
+try:
+    model(houses.to(device))
+except RuntimeError as error:
+    devlab.explain(error)
+
+# %% [markdown] facts=["B4"]
 # Look at where we are. The mistake is in `__init__`. The error is in `forward`, later, perhaps in another
 # file. And on the CPU there is no error at all, so every test on a laptop passes. Of about 200 public
 # reports of device errors that we read while making this course, this was the most frequent kind: a table
