@@ -69,6 +69,8 @@ def settle(name: str, schema: torch.FunctionSchema, args: tuple, kwargs: dict):
     operands = _operands(schema, args, kwargs)
     if schema.name in _INDEXING:
         return _indexing(operands)
+    if schema.name == "aten::convolution":
+        return _convolution(operands)
     if schema.name == "aten::masked_fill_":
         return _masked_fill(operands)
     declared = declarations().get(name)
@@ -148,6 +150,16 @@ def _indexing(operands) -> int:
     return own.index if own.type == placement.NAME else -1
 
 
+def _convolution(operands) -> int:
+    own = operands[0][1]
+    for name, tensor, _ in operands[1:]:
+        if tensor.device != own.device:
+            raise RuntimeError(
+                f"Input type ({own.type()}) and {name} type ({tensor.type()}) should be the same"
+            )
+    return own.device.index
+
+
 def _masked_fill(operands) -> int:
     places = {name: tensor for name, tensor, _ in operands}
     own, mask, value = places["self"], places["mask"], places.get("value")
@@ -156,7 +168,7 @@ def _masked_fill(operands) -> int:
             "masked_fill_ only supports a 0-dimensional value tensor, "
             f"but got tensor with {value.dim()} dimension(s)."
         )
-    if own.is_cpu:
+    if own.is_cpu and value is not None:
         raise RuntimeError("masked_fill_: Expected inputs to be on same device")
     if mask.device != own.device:
         raise RuntimeError(
