@@ -1,5 +1,6 @@
 """The order of comparison, and what each difference is called."""
 
+import numpy
 import pytest
 import torch
 
@@ -66,3 +67,23 @@ def test_a_bool_is_no_int():
     expect.kind(True, bool, "a bool")
     with pytest.raises(expect.Mismatch, match="a bool, not an int"):
         expect.kind(True, int, "an int")
+
+
+@pytest.mark.parametrize(
+    ("got", "said"),
+    [
+        (None, "is a `return` missing"),
+        (torch.ones(2, 3), "the result is a Tensor, not a NumPy array"),
+        (numpy.ones(6), "has shape [6], not [2,3]"),
+        (numpy.ones((2, 3)), "is float64, not float32"),
+        (numpy.zeros((2, 3), dtype="float32"), "the values of the result are wrong"),
+    ],
+    ids=["nothing", "type", "shape", "dtype", "values"],
+)
+def test_arrays_are_compared_in_the_same_order(got, said):
+    """Type, shape, dtype, values; the strides of the two may differ."""
+    wanted = numpy.ones((2, 3), dtype="float32")
+    expect.array(wanted[::-1], wanted)
+    with pytest.raises(expect.Mismatch) as caught:
+        expect.array(got, wanted)
+    assert said in caught.value.headline

@@ -135,6 +135,33 @@ def test_changed_inputs_are_seen():
     assert "the input was changed in place" in verdict(marked)
 
 
+def summing() -> Exercise:
+    """Return a small exercise whose input is a NumPy array: a view that runs backwards and holds a nan."""
+    exercise = Exercise("total", "00_test", "total(a)", ("D1",), ("a", "b"))
+
+    @exercise.row("returns anything")
+    def anything(trial):
+        trial.call(numpy.array([1.0, float("nan"), 3.0])[::-1])
+
+    return exercise
+
+
+@pytest.mark.parametrize(
+    ("change", "seen"),
+    [
+        (lambda a: a.sum(), False),
+        (lambda a: a.__setitem__(0, 1), True),
+        (lambda a: a.setflags(write=False), True),
+        (lambda a: a.sort(), True),
+    ],
+)
+def test_changed_arrays_are_seen(change, seen):
+    """NumPy arrays are watched as tensors are: numbers, layout and the lock against writing."""
+    result = judge(summing(), lambda a: change(a), CPU)
+    assert ("the input was changed in place" in str(result)) == seen
+    assert "total(a=array f64[3], strides (-8,))" in str(result) or result.passed
+
+
 def test_the_notebooks_state_is_kept():
     """Seeds, defaults and modes that an answer sets are put back."""
     torch.manual_seed(5)

@@ -6,6 +6,7 @@ import io
 import warnings
 from collections.abc import Callable, Mapping
 
+import numpy
 import torch
 
 from devlab.checks.describe import describe
@@ -107,14 +108,16 @@ def leaves(value: object, path: str = "") -> list[tuple[str, object]]:
 
 
 def _state(leaf: object) -> tuple | None:
-    if not isinstance(leaf, torch.Tensor):
-        return None
-    return leaf.detach().clone(), leaf.device, leaf.requires_grad, leaf.stride()
+    if isinstance(leaf, numpy.ndarray):
+        return leaf.tobytes(), leaf.dtype, leaf.shape, leaf.strides, leaf.flags.writeable
+    if isinstance(leaf, torch.Tensor):
+        return leaf.detach().clone(), leaf.device, leaf.requires_grad, leaf.stride()
+    return None
 
 
 def _same(one: tuple | None, other: tuple | None) -> bool:
-    if one is None or other is None:
-        return one is other
+    if one is None or not isinstance(one[0], torch.Tensor):
+        return one == other
     if one[1:] != other[1:] or one[0].shape != other[0].shape or one[0].dtype != other[0].dtype:
         return False
     return torch.equal(*(torch.nan_to_num(state[0].cpu()) for state in (one, other)))

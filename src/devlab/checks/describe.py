@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import numpy
 import torch
 
 SHORT_DTYPES = {
@@ -69,11 +70,29 @@ def describe_tensor(tensor: torch.Tensor) -> str:
     return text
 
 
+def describe_array(array: numpy.ndarray) -> str:
+    """Return dtype and shape of a NumPy array, its value where it is a single number, and what is odd in it.
+
+    >>> describe_array(numpy.zeros((3, 2))[::-1])
+    'array f64[3,2], strides (-16, 8)'
+    """
+    known = getattr(torch, array.dtype.name, None)
+    dtype = SHORT_DTYPES.get(known, array.dtype.name)
+    text = f"array {dtype}[{','.join(map(str, array.shape))}]"
+    if array.ndim == 0:
+        text += f", value {array.item()}"
+    if any(step < 0 for step in array.strides):
+        text += f", strides {array.strides}"
+    return text if array.flags.writeable else f"{text}, read-only"
+
+
 def _describe(value: object) -> str:
     if isinstance(value, torch.nn.Parameter):
         return f"Parameter {describe_tensor(value.data)}"
     if isinstance(value, torch.Tensor):
         return describe_tensor(value)
+    if isinstance(value, numpy.ndarray):
+        return describe_array(value)
     if isinstance(value, torch.nn.Module):
         return describe_module(value)
     if isinstance(value, Mapping):

@@ -2,6 +2,7 @@
 
 import numbers
 
+import numpy
 import torch
 
 from devlab.checks.describe import a_type, describe, describe_tensor, shorten
@@ -97,6 +98,19 @@ def tensor(
     values(got, wanted, what, within)
 
 
+def array(got: object, wanted: numpy.ndarray, what: str = "the result") -> None:
+    """Expect a NumPy array that equals `wanted`: type, shape, dtype and values, in that order.
+
+    >>> array(numpy.ones(2), numpy.ones(2))
+    """
+    kind(got, numpy.ndarray, "a NumPy array", what)
+    if got.shape != wanted.shape:
+        fail(f"{what} has shape {_shape(got)}, not {_shape(wanted)}", f"shape {_shape(wanted)}", got)
+    if got.dtype != wanted.dtype:
+        fail(f"{what} is {got.dtype}, not {wanted.dtype}", str(wanted.dtype), got)
+    values(*(torch.tensor(side.copy()) for side in (got, wanted)), what)
+
+
 def values(
     got: torch.Tensor, wanted: torch.Tensor, what: str = "the result", within: float | None = None
 ) -> None:
@@ -141,5 +155,5 @@ def _plain(element: torch.Tensor) -> str:
     return f"{value:.6g}" if isinstance(value, numbers.Real) and not isinstance(value, bool) else str(value)
 
 
-def _shape(tensor: torch.Tensor) -> str:
+def _shape(tensor: torch.Tensor | numpy.ndarray) -> str:
     return shorten(str(list(tensor.shape)).replace(" ", ""))

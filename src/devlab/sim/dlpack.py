@@ -50,7 +50,7 @@ def negative_strides_refused() -> Iterator[None]:
 
 
 def _steps(capsule: object) -> list[int]:
-    """Return the strides of the dimensions that have more than one element."""
+    """Return the strides that lead from element to element; none where there is at most one element."""
     for name, begin in _BEGINS.items():
         try:
             words = private.capsule_words(capsule, name)
@@ -61,6 +61,8 @@ def _steps(capsule: object) -> list[int]:
         shape, strides = (
             ctypes.cast(words[begin + part], ctypes.POINTER(ctypes.c_int64)) for part in (_SHAPE, _STRIDES)
         )
-        count = words[begin + _DIMENSIONS] & 0xFFFFFFFF
-        return [strides[place] for place in range(count) if shape[place] > 1]
+        dimensions = range(words[begin + _DIMENSIONS] & 0xFFFFFFFF)
+        if any(shape[place] == 0 for place in dimensions):
+            return []
+        return [strides[place] for place in dimensions if shape[place] > 1]
     return []
