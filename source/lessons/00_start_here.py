@@ -202,13 +202,13 @@ batches = [torch.full((1000,), float(number)) for number in range(4)]
 
 with devlab.watch() as back_and_forth:
     for x in batches:
-        for step in range(10):
+        for _ in range(10):
             x = (x.to(device) + 1).cpu()
 
 with devlab.watch() as once:
     for x in batches:
         x = x.to(device)
-        for step in range(10):
+        for _ in range(10):
             x = x + 1
 
 print("moving at every step:", back_and_forth.transfers, "trips,", back_and_forth.bytes_moved, "bytes")

@@ -209,6 +209,12 @@ class Notebook:
             timeout=90_000,
         )
 
+    def keep_screenshot(self, code: str, name: str) -> None:
+        """Keep a picture of a cell in `build/screenshots`, for people to look at."""
+        folder = ROOT / "build" / "screenshots"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.cell(code).screenshot(path=folder / f"{name}.png")
+
     def errors(self) -> list[str]:
         """Return everything red: tracebacks and standard error."""
         kinds = ("error", "stderr")

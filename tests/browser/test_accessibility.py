@@ -21,6 +21,20 @@ devlab.devices()
 devlab.hint("device_of")
 devlab.solution("device_of", give_up=True)
 """
+INSTRUMENTS = """import torch
+import devlab
+x, y = torch.ones(64, 64), torch.ones(64, 64, device="sim:0")
+try:
+    x + y
+except RuntimeError as error:
+    devlab.explain(error)
+with devlab.watch() as log:
+    x.to("sim:0").sum().item()
+log.show()
+log.timeline()
+devlab.memory("sim:0")
+devlab.time_op(lambda: y @ y, "sim:0")
+"""
 FAULT = """from IPython.display import HTML, display
 display(HTML('<p style="color:#999;background:#aaa">faint</p>'))
 """
@@ -47,9 +61,14 @@ def test_panels_have_no_violations(page, theme):
     notebook.write("devlab.start()", PANELS)
     notebook.run("from devlab.panel")
     assert notebook.errors() == []
-    outputs = notebook.cell("from devlab.panel").locator(".jp-RenderedHTMLCommon")
-    expect(outputs).to_have_count(9)
+    expect(notebook.cell("from devlab.panel").locator(".jp-RenderedHTMLCommon")).to_have_count(9)
+    notebook.write("devlab.check(device_of)", INSTRUMENTS)
+    notebook.run("log.timeline()")
+    outputs = notebook.cell("log.timeline()").locator(".jp-RenderedHTMLCommon")
+    expect(outputs).to_have_count(5)
+    assert notebook.errors() == []
     outputs.first.scroll_into_view_if_needed()
+    notebook.keep_screenshot("log.timeline()", f"instruments_{theme.split()[1].lower()}")
     assert violations(page) == []
 
     notebook.write("def device_of", FAULT)

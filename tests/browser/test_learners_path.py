@@ -1,7 +1,7 @@
 """A learner's first quarter of an hour, with mouse and keyboard, in a real JupyterLab."""
 
 import pytest
-from browser.lab import ROOT, Notebook
+from browser.lab import Notebook
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.xdist_group("browser")  # one server, one page
@@ -12,15 +12,13 @@ WRONG = """def device_of(x):
 RIGHT = """def device_of(x):
     return x.device
 """
-SCREENSHOTS = ROOT / "build" / "screenshots"
 
 
 def screenshots(notebook: Notebook, code: str, name: str) -> None:
-    """Keep a picture of a cell in the light and in the dark theme, for people to look at."""
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    for theme, short in (("JupyterLab Dark", "dark"), ("JupyterLab Light", "light")):
-        notebook.use_theme(theme)
-        notebook.cell(code).screenshot(path=SCREENSHOTS / f"{name}_{short}.png")
+    """Keep a picture of a cell in the dark theme and in the light one."""
+    for theme in ("Dark", "Light"):
+        notebook.use_theme(f"JupyterLab {theme}")
+        notebook.keep_screenshot(code, f"{name}_{theme.lower()}")
 
 
 def test_from_the_first_run_to_a_kept_pass(server, page):
