@@ -390,3 +390,13 @@ def test_compiled_code_runs_under_a_watch():
         "assert log.operators['cpu'] >= 2\n"
         "assert torch.equal(double(torch.ones(3)), torch.full((3,), 3.0))\n"
     )
+
+
+def test_a_constructor_that_reads_numbers_one_by_one_is_seen_through():
+    """`torch.tensor` of a list of tensors reads each, and hides the operators by which it does."""
+    values = [torch.tensor(float(number), device=SIM) for number in range(3)]
+    with devlab.watch() as log:
+        gathered = torch.tensor(values)
+    assert gathered.tolist() == [0.0, 1.0, 2.0]
+    assert (log.transfers, log.bytes_moved) == (3, 12)
+    assert causes(log) == ["float()"] * 3

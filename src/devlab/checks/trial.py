@@ -1,5 +1,6 @@
 """A trial: one answer on one device, with fresh inputs and a record of the last call."""
 
+import contextlib
 import inspect
 from collections.abc import Callable
 
@@ -7,6 +8,7 @@ import torch
 
 from devlab.checks.calls import Call, Snapshot, require_parameters, run
 from devlab.checks.isolation import plain_defaults
+from devlab.instruments.watch import Log, watch
 
 
 class Skip(Exception):
@@ -61,14 +63,25 @@ class Trial:
         """Call the answer and return its result; the inputs must come back untouched unless `changes`."""
         return self.run(self.answer, *args, label=self.name, changes=changes)
 
-    def run(self, function: Callable, *args: object, label: str, changes: bool = False) -> object:
-        """Call any of the learner's code, such as a module it made; `label` is what verdicts call it."""
+    def watched(self, *args: object, changes: bool = False) -> tuple[object, Log]:
+        """Call the answer as `call` does; return its result, and the log of what it moved and waited for."""
+        log = watch()
+        return self.run(self.answer, *args, label=self.name, changes=changes, log=log), log
+
+    def run(
+        self, function: Callable, *args: object, label: str, changes: bool = False, log: Log | None = None
+    ) -> object:
+        """Call any of the learner's code, such as a module it made; `label` is what verdicts call it.
+
+        A `log`, from `devlab.watch()`, records the call and nothing else.
+        """
         call = self.last_call = Call(label, self._named(function, args))
         if function is self.answer:
             require_parameters(function, self.signature, args, {})
         before = None if changes else Snapshot(args)
         try:
-            result = run(function, call, args, {})
+            with log or contextlib.nullcontext():
+                result = run(function, call, args, {})
         finally:
             plain_defaults()  # what the answer set must not reach the row's own tensors
         if before:

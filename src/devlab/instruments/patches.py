@@ -31,6 +31,8 @@ READERS = {
     "__index__": "an index",
     "__format__": "format()",
 }
+# Those that always bring one value to Python.
+ONE_VALUE = set(READERS) - {"tolist", "cpu", "cuda", "numpy", "__format__"}
 # A printed tensor of more elements than this shows the first and last three along each dimension.
 _PRINTED_WHOLE = 1000
 _PRINTED_EDGE = 6
@@ -48,7 +50,7 @@ def install() -> None:
     if _users > 1:
         return
     for name, cause in READERS.items():
-        _replace(torch.Tensor, name, _naming(getattr(torch.Tensor, name), cause))
+        _replace(torch.Tensor, name, _naming(getattr(torch.Tensor, name), cause, name in ONE_VALUE))
     _replace(torch.Tensor, "__repr__", _printing(torch.Tensor.__repr__))
     _replace(torch.accelerator, "synchronize", _waiting(torch.accelerator.synchronize, "synchronize()"))
     for kind in _ACCELERATORS:
@@ -84,7 +86,7 @@ def _replace(owner, name: str, ours) -> None:
     _replaced.append((owner, name, original, ours))
 
 
-def _naming(original: Callable, cause: str) -> Callable:
+def _naming(original: Callable, cause: str, reads: bool) -> Callable:
     """Return a method that notes under what name it was called; the outermost name counts."""
 
     @functools.wraps(original)
@@ -93,11 +95,28 @@ def _naming(original: Callable, cause: str) -> Callable:
             return original(*args, **kwargs)
         state.cause = cause
         try:
-            return original(*args, **kwargs)
+            return _telling(original, args, kwargs, cause) if reads else original(*args, **kwargs)
         finally:
             state.cause = None
 
     return method
+
+
+def _telling(original: Callable, args: tuple, kwargs: dict, cause: str):
+    """Read one value and note it: `torch.tensor([a, b])` hides the operators that read a and b."""
+    device, size = args[0].device, args[0].itemsize
+    if device.type in ("cpu", "meta"):
+        return original(*args, **kwargs)
+    seen = [record.sheet.transfers for record in state.logs]
+    clock = host_clock(device.type)
+    began = clock()
+    result = original(*args, **kwargs)
+    when = When(began, clock())
+    for record, before in zip(state.logs, seen, strict=True):
+        if record.sheet.transfers == before:
+            record.transfer(Copy(device, torch.device("cpu"), size, False, True, False, cause), when)
+            record.synchronization(device, cause, when)
+    return result
 
 
 def _printing(original: Callable) -> Callable:
@@ -110,7 +129,11 @@ def _printing(original: Callable) -> Callable:
             return original(tensor, *args, **kwargs)
         clock = host_clock(device.type)
         began = clock()
-        result = original(tensor, *args, **kwargs)
+        state.cause = "print"
+        try:
+            result = original(tensor, *args, **kwargs)
+        finally:
+            state.cause = None
         when = When(began, clock())
         for record in state.logs:
             size = _printed_elements(tensor) * tensor.itemsize
