@@ -7,6 +7,7 @@ import torch
 MASKS = (torch.bool, torch.uint8)
 
 _WAITS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+_SEQUENCES = (list, tuple)
 _COPIES = {"_to_copy", "copy_"}
 _INDEXING = {"index", "index_put", "index_put_"}
 _MAKES_MEMORY = {
@@ -38,15 +39,16 @@ class Kind:
     """What one operator does.
 
     `role` is "copy", "read" (one value, to Python), "arrive" (a tensor just made from Python's values),
-    "index", or "" for any other. `looks` tells whether it only looks at memory differently, `works` whether
-    it starts work, `allocates` whether what it returns is new memory, `waits` whether the host needs its
-    outcome, and `is_composite` whether it is made of other operators (None until it has been tried).
+    "index", or "" for any other. `only_looks` tells whether it only looks at memory differently, `works`
+    whether it starts work, `allocates` whether what it returns is new memory, `waits` whether the host needs
+    its outcome, `is_plain` whether it works and nothing else, and `is_composite` whether it is made of other
+    operators (None until it has been tried).
 
     >>> Kind(torch.ops.aten.mm.default).works, Kind(torch.ops.aten.t.default).works
     (True, False)
     """
 
-    __slots__ = ("allocates", "is_composite", "looks", "name", "role", "waits", "works")
+    __slots__ = ("allocates", "is_composite", "is_plain", "name", "only_looks", "role", "waits", "works")
 
     def __init__(self, operator):
         full = getattr(operator, "name", str)()
@@ -54,10 +56,12 @@ class Kind:
         self.is_composite = None if hasattr(operator, "decompose") else False
         self.role = _role(self.name)
         in_place = self.name.endswith("_") or full.endswith(("out", "_out"))
-        self.looks = getattr(operator, "is_view", False) or self.name in _LOOKS
-        self.works = not self.looks and self.name not in _MAKES_MEMORY and self.role != "read"
-        self.allocates = not self.looks and not in_place and self.role != "read"
+        looks = getattr(operator, "is_view", False) or self.name in _LOOKS
+        self.only_looks = looks and self.role == ""
+        self.works = not looks and self.name not in _MAKES_MEMORY and self.role != "read"
+        self.allocates = not looks and not in_place and self.role != "read"
         self.waits = bool(_WAITS & set(getattr(operator, "tags", ()))) and self.role == ""
+        self.is_plain = self.works and not self.waits and self.role == ""
 
 
 def _role(name: str) -> str:
@@ -91,7 +95,7 @@ def accelerator(args: tuple, kwargs: dict) -> torch.device | None:
         if isinstance(value, torch.Tensor):
             if not value.is_cpu:
                 return value.device
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, _SEQUENCES):
             for item in value:
                 if isinstance(item, torch.Tensor) and not item.is_cpu:
                     return item.device
@@ -113,7 +117,7 @@ def tensors(result) -> Iterator[torch.Tensor]:
     """
     if isinstance(result, torch.Tensor):
         yield result
-    elif isinstance(result, list | tuple):
+    elif isinstance(result, _SEQUENCES):
         for item in result:
             yield from tensors(item)
 

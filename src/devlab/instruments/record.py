@@ -7,7 +7,6 @@ import torch
 from devlab.instruments import tally
 from devlab.instruments.copies import Copy
 from devlab.instruments.events import Events, Launch, Synchronization, Transfer, When
-from devlab.instruments.operators import new_bytes
 from devlab.instruments.state import state
 from devlab.instruments.where import learners_line
 
@@ -95,9 +94,9 @@ class Record:
         if self._keeps():
             self.events.append(Launch(name, operator, learners_line(self._owner), when))
 
-    def allocation(self, tensor: torch.Tensor) -> None:
-        """Count the bytes of a new tensor."""
-        self.sheet.allocated[str(tensor.device)] += new_bytes(tensor)
+    def allocation(self, device: torch.device, size: int) -> None:
+        """Count the bytes of new tensors."""
+        self.sheet.allocated[str(device)] += size
 
     def _keeps(self) -> bool:
         return len(self.events) < MOST_EVENTS

@@ -39,12 +39,14 @@ class Recorder(OperatorMode):
             kind.is_composite = result is not NotImplemented
             if kind.is_composite:
                 return result
+        if kind.only_looks:
+            return func(*args, **kwargs)
         device = accelerator(args, kwargs)
         if device is None:
             result = func(*args, **kwargs)
             self._count_on_cpu(kind, result)
             return result
-        if device.type == "meta" or (kind.looks and kind.role == ""):
+        if device.type == "meta":
             return func(*args, **kwargs)
         if kind.name == assignment.NUMBER and device.type == "sim":
             self._number_made = True
@@ -71,6 +73,11 @@ class Recorder(OperatorMode):
 
     def _write_down(self, kind, device, args, kwargs, result, when) -> None:
         record = self.record
+        if kind.is_plain:
+            record.launch(device, kind.name, when)
+            if kind.allocates:
+                record.allocation(device, new_bytes(result))
+            return
         crossed = False
         for copy in copies(kind, args, kwargs, result):
             record.transfer(copy, when)
@@ -83,7 +90,7 @@ class Recorder(OperatorMode):
             record.launch(device, kind.name, when)
         if kind.allocates or kind.role == "arrive":
             for tensor in tensors(result):
-                record.allocation(tensor)
+                record.allocation(tensor.device, new_bytes(tensor))
 
 
 @contextlib.contextmanager
