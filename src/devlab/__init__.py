@@ -2,17 +2,19 @@
 
 from importlib import import_module
 
+from devlab.begin import start
 from devlab.checks.check import check
 from devlab.checks.help import hint, solution
 from devlab.checks.overview import progress
 from devlab.checks.result import CheckFailed
-from devlab.devices import devices, start
+from devlab.devices import devices
 
 __version__ = "0.1.0"
 __all__ = [
     "CheckFailed",
     "check",
     "devices",
+    "explain",
     "hint",
     "memory",
     "progress",
@@ -24,6 +26,7 @@ __all__ = [
 
 # Loaded when first used, so that `import devlab` stays light.
 _INSTRUMENTS = {
+    "explain": "devlab.instruments.explain",
     "memory": "devlab.instruments.memory",
     "time_op": "devlab.instruments.timing",
     "watch": "devlab.instruments.watch",

@@ -84,9 +84,7 @@ def _slice_parts(node: ast.expr) -> list[ast.expr]:
 def operands(scope: Scope) -> list[Operand]:
     """Return the tensors that a frame's failing expression works on, those in lists and dicts too."""
     node = scope.failing
-    if node is None or scope.source is None:
-        return []
-    if raises(scope):
+    if node is None or raises(scope):
         return []
     found = []
     for expression in operand_nodes(node, scope):

@@ -29,6 +29,8 @@ def mend(operand: Operand, home: str) -> Mend | None:
     story = operand.story
     if story.held == reach.STATE or (story.path and any(s.kind == reach.STATE for s in story.path.steps)):
         return _state(operand)
+    if story.held == reach.BUFFER and story.write is not None:
+        return _given_anew(story)
     if story.held == reach.ATTRIBUTE and isinstance(story.owner, torch.nn.Module):
         return _attribute(operand, home)
     if story.held == reach.ATTRIBUTE:
@@ -47,6 +49,14 @@ def _at_making(story: Story, home: str, certain: bool = False) -> Mend | None:
     if certain and ref.startswith('"'):
         return None
     return Mend(scope.where(call.lineno), in_statement(scope, call, remade(call, scope, ref, story.end)))
+
+
+def _given_anew(story: Story) -> Mend:
+    """A registered tensor takes new values where it is, not a new tensor."""
+    write, scope = story.write, story.write_scope
+    target = f"{scope.parameters()[0]}.{story.attr}"
+    code = with_argument(write.value, scope, "device", f"{target}.device")
+    return Mend(scope.where(write.line), in_statement(scope, write.value, code))
 
 
 def remade(call: ast.Call, scope: Scope, ref: str, end: str) -> str:
@@ -68,7 +78,17 @@ def _attribute(operand: Operand, home: str) -> Mend | None:
     name = story.attr
     value = vars(story.owner).get(name, MISSING)
     owner = scope.parameters()[0] if scope and scope.parameters() else "self"
-    initial = scope is not None and (scope.name == "__init__" or scope.name not in ("forward", "__call__"))
+    initial = (
+        scope is not None
+        and not isinstance(scope.node, ast.ClassDef)
+        and (scope.name == "__init__" or scope.name not in ("forward", "__call__"))
+    )
+    if write is None and isinstance(value, torch.Tensor):
+        hop = next(hop for hop in story.trail if hop.text.endswith(f".{name}"))
+        base = hop.text.removesuffix(f".{name}")
+        return Mend(
+            f"the __init__ of {type(story.owner).__name__}", f'{base}.register_buffer("{name}", {hop.text})'
+        )
     if write is None or not initial or write.how not in ("assign", "item"):
         return _use_or_making(operand, home)
     where = scope.where(write.line)
@@ -120,6 +140,8 @@ def container(target: str, name: str, owner: str, value, where: str, text: str, 
 
 def _use_or_making(operand: Operand, home: str) -> Mend | None:
     story = operand.story
+    if operand.suffix:
+        return _at_use(operand, home)
     made = story.end in (MADE, NUMPY) and isinstance(story.node, ast.Call)
     if made and flow.keyword(story.node, "device") is None:
         return _at_making(story, home, certain=True) or _at_use(operand, home)
@@ -131,14 +153,22 @@ def _at_use(operand: Operand, home: str) -> Mend | None:
     story = operand.story
     hops = [hop for hop in story.trail[: story.joined] if hop.scope.mine and not hop.holds_many]
     if not hops:
-        return None
+        ref = reference(operand.scope, operand.scope.line, home)
+        name = operand.name
+        return Mend(operand.scope.where(), f"{name} = {name}.to({ref})", before=True) if name else None
     cached = story.held in (reach.ATTRIBUTE, reach.ITEM) and story.end != BATCH
     chosen = hops[0] if cached else _best_hop(story, hops)
     scope = chosen.scope
     ref = reference(scope, chosen.line, home, without=chosen.text)
     if thrown := thrown_away(chosen):
         return Mend(scope.where(thrown.lineno), f"{chosen.text} = {scope.text(thrown)}")
-    if cached and scope.failing is not None and operand.scope is scope and not _written(operand):
+    if (
+        cached
+        and scope.source is not None
+        and scope.failing is not None
+        and operand.scope is scope
+        and not _written(operand)
+    ):
         if operand.suffix:
             return _each_moved(operand, ref)
         inside = any(node is chosen.node for node in ast.walk(operand.node))
@@ -146,6 +176,10 @@ def _at_use(operand: Operand, home: str) -> Mend | None:
         return Mend(scope.where(), in_statement(scope, part, moved(scope.text(part), ref)))
     if operand.suffix and operand.scope is scope and ast.unparse(operand.node) == ast.unparse(chosen.node):
         return _each_moved(operand, ref)
+    if isinstance(chosen.node, ast.Subscript) and isinstance(scope.evaluate(chosen.node.value), tuple):
+        whole = scope.text(chosen.node.value)  # a tuple takes no new element
+        code = f"{whole} = tuple(value.to({ref}) for value in {whole})"
+        return Mend(scope.where(chosen.line), code, before=True)
     return Mend(scope.where(chosen.line), f"{chosen.text} = {chosen.text}.to({ref})", before=True)
 
 

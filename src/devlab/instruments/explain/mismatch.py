@@ -40,7 +40,9 @@ def place_of_failure(report: Explanation, scopes: list[Scope]) -> None:
         return
     inside = f", in {scope.name}" if scope.name != "<module>" else ""
     report.where = scope.where() + inside
-    if scope.source is not None:
+    if scope.source is None:
+        report.operation = "a line whose text cannot be read here"
+    else:
         node = scope.failing
         text = scope.text(node) if node is not None else scope.source.lines[scope.line - 1].strip()
         report.operation = text if len(text) <= 100 else text[:99] + "…"
@@ -81,10 +83,10 @@ def explain_mismatch(report: Explanation, scopes: list[Scope], problem: Problem)
     report.known, report.culprit, report.origin = True, wrong.name, origin(wrong)
     report.aliases = aliases(wrong)
     report.headline = f"{wrong.name} is on {wrong.device}, and the operation needs it on {home}"
-    registered = modules.held_by_module(wrong) or (
-        wrong.story.path and wrong.story.path.steps and not _state(wrong)
-    )
-    finding = modules.stayed_behind(wrong, scopes, home) if registered else None
+    anew = wrong.story.held == reach.BUFFER and wrong.story.write is not None
+    by_path = wrong.story.path is not None and wrong.story.path.steps and not _state(wrong)
+    registered = modules.held_by_module(wrong) or by_path
+    finding = modules.stayed_behind(wrong, scopes, home) if registered and not anew else None
     if finding is not None:
         report.culprit, report.origin, change = finding.name, finding.origin, finding.mend
         if wrong.name not in (finding.name, ""):

@@ -29,6 +29,7 @@ from devlab.instruments.explain.writers import (
     is_methods,
     is_next,
     iterable,
+    later_in_loop,
     module_scope,
     written_attribute,
 )
@@ -98,7 +99,7 @@ class _Follower:
             if given and same_as_passed(scope, name):
                 return self.parameter(node, scope, depth)
             write = self.likely(scope.writes_before(name, line), scope) or (
-                self.looped(name, line, scope) if line == scope.line else None
+                later_in_loop(name, line, scope) if line == scope.line else None
             )
             if write is not None:
                 return self.write(write, node, scope, depth)
@@ -119,20 +120,6 @@ class _Follower:
             if write.how != "assign" or flow.same(flow.infer(write.value, scope) or self.device, self.device):
                 return write
         return before[0] if before else None
-
-    def looped(self, name: str, line: int, scope: Scope) -> Write | None:
-        """A write further down, or on the line itself, in a loop around the line."""
-        loops = [
-            node
-            for node in ast.walk(scope.node)
-            if isinstance(node, ast.For | ast.While) and node.lineno <= line <= node.end_lineno
-        ]
-        value = scope.values.get(name, MISSING)
-        for write in scope.writes_before(name, _ANYWHERE):
-            inside = any(loop.lineno < write.line <= loop.end_lineno for loop in loops)
-            if inside and isinstance(value, torch.Tensor) and write.how != "each":
-                return write
-        return None
 
     def outer(self, node: ast.Name, scope: Scope, depth: int) -> bool:
         """A name of the function around this one, which may be gone."""
@@ -214,6 +201,7 @@ class _Follower:
             parameters, buffers, _ = registered(owner)
             if name in parameters or name in buffers:
                 self.hold(reach.PARAMETER if name in parameters else reach.BUFFER, owner, name)
+                self.again(owner, name, scope)
                 return self.story.finish(self.story.held, node, scope)
             if type(owner).__module__.startswith("torch."):  # a list of its own parameters, as an RNN keeps
                 self.hold(reach.PARAMETER, owner, name)
@@ -232,6 +220,17 @@ class _Follower:
         self.story.write, self.story.write_scope = write, inner
         value, home = dug(write, key, inner)
         return self.expression(value, home, write.line if home is inner else _ANYWHERE, depth)
+
+    def again(self, owner, name: str, scope: Scope) -> None:
+        """Note the method that gave a registered tensor a new value on the device in question."""
+        found = [(w, s) for w, s in written_attribute(owner, name, scope) if s.name != "__init__"]
+        fits = [
+            (w, s)
+            for w, s in found
+            if flow.is_call_of(w.value, s, flow.FACTORIES) and self.fits(w, s, MISSING)
+        ]
+        if fits:
+            self.story.write, self.story.write_scope = fits[-1]
 
     def fits(self, write: Write, scope: Scope, key) -> bool:
         put = scope.evaluate(write.key) if write.key is not None else MISSING

@@ -25,7 +25,6 @@ def explain_generator(report: Explanation, scopes: list[Scope], problem: Problem
     if scope is None:
         return
     loading = any("utils/data" in s.filename.replace("\\", "/") for s in scopes)
-    device = _device_named(wants, scopes)
     node, home = _generator_expression(scopes)
     report.known = True
     if node is not None:
@@ -41,8 +40,10 @@ def explain_generator(report: Explanation, scopes: list[Scope], problem: Problem
     else:
         report.culprit, report.origin = "generator", f"the loader's own generator, on {has}"
         report.headline = f"a generator on {has}, while the numbers are drawn on {wants}"
-    new = "torch.Generator()" if wants == "cpu" else f"torch.Generator(device={device})"
     made = _maker(report, scopes, node, home)
+    at = (made[1], made[0].lineno) if made is not None else (scope, scope.line)
+    device = reference(*at, _device_of_kind(wants, scopes))
+    new = "torch.Generator()" if wants == "cpu" else f"torch.Generator(device={device})"
     if made is not None and not (loading and wants != "cpu"):
         call, inner = made
         report.mend, report.mend_where = in_statement(inner, call, new), inner.where(call.lineno)
@@ -55,10 +56,9 @@ def explain_generator(report: Explanation, scopes: list[Scope], problem: Problem
         report.note = "the default device is an accelerator, so the loader draws its order there"
 
 
-def _device_named(kind: str, scopes: list[Scope]) -> str:
-    scope = innermost_mine(scopes)
-    index = next((d for s in reversed(scopes) for d in _devices_in(s) if d.partition(":")[0] == kind), kind)
-    return reference(scope, scope.line, index)
+def _device_of_kind(kind: str, scopes: list[Scope]) -> str:
+    """Return the device of that kind that the failing code works on, with its index where one is seen."""
+    return next((d for s in reversed(scopes) for d in _devices_in(s) if d.partition(":")[0] == kind), kind)
 
 
 def _devices_in(scope: Scope) -> list[str]:

@@ -6,11 +6,12 @@ import functools
 import inspect
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
 from devlab.checks.trace import INSTALLED, PACKAGE, is_learners, place
+from devlab.instruments.explain.bytecode import as_call, loaded
 from devlab.instruments.explain.lookup import MISSING, attribute, element
 from devlab.instruments.explain.source import FUNCTIONS, Source, Write, parameters, source_of, writes
 
@@ -51,7 +52,8 @@ class Scope:
     mine: bool = True
     free: tuple = ()
     function: object = None
-    names: tuple = field(default=())
+    names: tuple = ()
+    given: tuple = ()
 
     def where(self, line: int | None = None) -> str:
         """Return the place as a reader finds it: the cell or file, and the line."""
@@ -63,7 +65,7 @@ class Scope:
 
     def parameters(self) -> list[str]:
         """Return the names of the function's parameters."""
-        return [argument.arg for argument in parameters(self.node)] if self.node else []
+        return [argument.arg for argument in parameters(self.node)] if self.node else list(self.given)
 
     def is_local(self, name: str) -> bool:
         """Tell whether the name is given its value in this function, or is one of its parameters."""
@@ -141,6 +143,8 @@ def _scope(entry: types.TracebackType, caller: Scope | None) -> Scope:
                 caller, free = caller.caller, caller.free
         else:
             node = source.function(code)
+    elif caller is None or not code.co_filename.startswith("<frozen"):
+        failing = as_call(loaded(code, entry.tb_lasti), entry.tb_lineno)
     return Scope(
         name=code.co_name,
         filename=code.co_filename,
@@ -154,6 +158,7 @@ def _scope(entry: types.TracebackType, caller: Scope | None) -> Scope:
         mine=is_learners(code.co_filename),
         free=free,
         names=code.co_names,
+        given=code.co_varnames[: code.co_argcount + code.co_kwonlyargcount],
     )
 
 

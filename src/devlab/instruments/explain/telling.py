@@ -106,11 +106,13 @@ def held(operand: Operand) -> str:
     """Return how the learner's code holds a tensor, in words; "" for one in a local variable."""
     story = operand.story
     kind = story.held
-    owner = type(story.owner).__name__ if story.owner is not None else ""
+    owner = story.owner if isinstance(story.owner, type) else type(story.owner)
+    owner = owner.__name__
     if kind == reach.PARAMETER:
         return f"parameter {story.attr!r} of {owner}"
     if kind == reach.BUFFER:
-        return f"registered buffer {story.attr!r} of {owner}"
+        anew = f", given a new tensor at {story.write_scope.where(story.write.line)}" if story.write else ""
+        return f"registered buffer {story.attr!r} of {owner}{anew}"
     if kind == reach.ATTRIBUTE:
         value = vars(story.owner).get(story.attr) if hasattr(story.owner, "__dict__") else None
         inside = f"in the {type(value).__name__} " if isinstance(value, list | tuple | dict) else ""
@@ -137,7 +139,7 @@ def ending(story: Story) -> str:
     text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
     if story.end == MADE:
         explicit = flow.device_argument(node, scope)[0] is not None
-        why = "" if explicit or story.device != "cpu" else ", which makes CPU tensors unless told a device"
+        why = "" if explicit or story.device != "cpu" else ", which stays on the CPU unless told a device"
         return f"made {inside or 'at '}{where} by {text}{why}"
     if story.end == NUMPY:
         return f"made from NumPy {inside}{where} by {text}, and so on the CPU"

@@ -38,12 +38,15 @@ def around(scope: Scope) -> Iterator[Scope]:
 def written_attribute(owner: object, name: str, scope: Scope) -> list[tuple[Write, Scope]]:
     """Return the places in an object's class, and in the traceback, that give an attribute its value."""
     found = []
-    for kind in type(owner).__mro__:
+    for kind in (owner if isinstance(owner, type) else type(owner)).__mro__:
         if kind.__module__.split(".")[0] in ("torch", "builtins"):
             continue
-        for function in vars(kind).values():
-            if isinstance(function, types.FunctionType):
-                found += _in_method(function, owner, name, scope)
+        functions = [getattr(f, "__func__", f) for f in vars(kind).values()]
+        functions = [f for f in functions if isinstance(f, types.FunctionType)]
+        if name in vars(kind) and functions:
+            found += _in_class_body(functions[0], name, scope)
+        for function in functions:
+            found += _in_method(function, owner, name, scope)
     found += _constructed(owner, name, scope)
     found += _from_outside(owner, name, scope)
     return found
@@ -56,6 +59,16 @@ def _in_method(function, owner: object, name: str, scope: Scope) -> list[tuple[W
     inner.caller = None
     text = f"{inner.parameters()[0]}.{name}"
     return [(write, inner) for write in writes(inner.node, text)]
+
+
+def _in_class_body(method, name: str, scope: Scope) -> list[tuple[Write, Scope]]:
+    """Find `name = value` in the body of the class that a method belongs to."""
+    inner = called(method, scope, None)
+    body = inner.source.enclosing(inner.node, (ast.ClassDef,)) if inner and inner.source else None
+    if body is None:
+        return []
+    place = replace(module_scope(inner), name=body.name, node=body, mine=inner.mine)
+    return [(write, place) for write in writes(body, name)]
 
 
 def _constructed(owner: object, name: str, scope: Scope) -> list[tuple[Write, Scope]]:
@@ -184,3 +197,18 @@ def is_methods(scope: Scope) -> bool:
     """Tell whether a scope is a module's own method, so that its arguments come from outside the module."""
     names = scope.parameters()
     return bool(names) and isinstance(scope.values.get(names[0]), torch.nn.Module)
+
+
+def later_in_loop(name: str, line: int, scope: Scope) -> Write | None:
+    """Return a write further down, or on the line itself, in a loop around the line."""
+    if scope.node is None or not isinstance(scope.values.get(name), torch.Tensor):
+        return None
+    loops = [
+        node
+        for node in ast.walk(scope.node)
+        if isinstance(node, ast.For | ast.While) and node.lineno <= line <= node.end_lineno
+    ]
+    for write in scope.writes_before(name, 1 << 30):
+        if write.how != "each" and any(loop.lineno < write.line <= loop.end_lineno for loop in loops):
+            return write
+    return None
