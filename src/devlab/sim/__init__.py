@@ -2,5 +2,6 @@
 
 from devlab.sim.placement import device_count
 from devlab.sim.register import enable, enabled
+from devlab.sim.rule_sets import following, rules
 
-__all__ = ["device_count", "enable", "enabled"]
+__all__ = ["device_count", "enable", "enabled", "following", "rules"]

@@ -21,7 +21,7 @@ class Generator(private.GeneratorBase or object):
         """Make a generator of `device`; None and a bare `"sim"` mean the current one."""
         generator = super().__new__(cls)
         generator.index = placement.index_of(device)
-        _known[generator._cdata] = generator
+        _known[private.address_of(generator)] = generator
         return generator
 
     def __init__(self, device=None):
@@ -53,10 +53,13 @@ class Generator(private.GeneratorBase or object):
 _defaults: list[Generator] = []
 
 
+def make_defaults() -> None:
+    """Make each simulated device's default generator."""
+    _defaults.extend(Generator(index) for index in range(placement.COUNT))
+
+
 def defaults() -> list[Generator]:
     """Return each simulated device's default generator."""
-    if not _defaults:
-        _defaults.extend(Generator(index) for index in range(placement.COUNT))
     return _defaults
 
 
@@ -68,7 +71,7 @@ def of(generator: torch.Generator | None, index: int) -> torch.Generator:
     """
     if generator is None:
         return defaults()[index]
-    if generator._cdata not in _known:
+    if private.address_of(generator) not in _known:
         raise RuntimeError(
             f"Expected a '{placement.NAME}' device type for generator but found '{generator.device.type}'"
         )

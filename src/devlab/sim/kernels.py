@@ -5,7 +5,6 @@ from math import prod
 import torch
 
 from devlab.sim import memory, pinned, placement, private, transfer
-from devlab.sim.dispatch import overload
 from devlab.sim.storage import on_device, resize, set_storage
 
 # A view's kernel for the CPU only builds another tensor over the same storage, wherever that is.
@@ -14,12 +13,7 @@ VIEWS = ("as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view
 
 def view(name: str):
     """Return the kernel of a view operator: PyTorch's own, which touches no element."""
-    call, key = overload(f"aten::{name}")._op_dk, private.CPU_KEY
-
-    def kernel(*args, **kwargs):
-        return call(key, *args, **kwargs)
-
-    return kernel
+    return private.caller_under(private.overload(f"aten::{name}"), private.CPU_KEY)
 
 
 def empty(size, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):

@@ -5,6 +5,8 @@ from weakref import ref
 
 import torch
 
+from devlab.sim import private
+
 _FACTORIES = (
     "empty",
     "zeros",
@@ -65,6 +67,7 @@ def route_factories() -> None:
                 return pin(function(*args, **kwargs))
             return function(*args, **kwargs)
 
+        private.keep_builtin(function, make)
         return make
 
     for name in _FACTORIES:

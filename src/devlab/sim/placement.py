@@ -6,6 +6,7 @@ NAME = "sim"
 COUNT = 2
 
 _current = 0
+_count = COUNT
 
 
 def device_count() -> int:
@@ -15,7 +16,13 @@ def device_count() -> int:
     >>> devlab.sim.device_count()
     2
     """
-    return COUNT
+    return _count
+
+
+def set_count(count: int) -> None:
+    """Let there be only the first `count` of the devices."""
+    global _count
+    _count = count
 
 
 def current() -> int:
@@ -35,10 +42,10 @@ def check(index: int) -> int:
     Raises:
         RuntimeError: when there is none, in the manner of CUDA's "invalid device ordinal".
     """
-    if not 0 <= index < COUNT:
+    if not 0 <= index < _count:
+        there = " and ".join(f"{NAME}:{number}" for number in range(_count))
         raise RuntimeError(
-            f"sim error: invalid device ordinal: {NAME}:{index} was asked for, "
-            f"and the simulated devices are {NAME}:0 to {NAME}:{COUNT - 1}"
+            f"{NAME} error: invalid device ordinal: {NAME}:{index} was asked for, simulated here: {there}"
         )
     return index
 

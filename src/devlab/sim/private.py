@@ -5,7 +5,7 @@ the CPU; `require` says which name is gone.
 """
 
 import ctypes
-from functools import reduce
+from functools import partial, reduce
 
 import torch
 import torch.utils._device
@@ -34,18 +34,62 @@ from_dlpack = _find("_C._from_dlpack")
 neg_view = _find("_neg_view")
 swap_contents = _find("_C._swap_tensor_impl")
 device_constructors = _find("utils._device._device_constructors")
+without = _find("_C._ExcludeDispatchKeyGuard")
+DispatchKeySet = _find("_C.DispatchKeySet")
+AutocastKey = _find("_C.DispatchKey.AutocastPrivateUse1")
+AUTOCAST_KEYS = DispatchKeySet and DispatchKeySet(AutocastKey)
+builtin_name = _find("jit._builtins._find_builtin")
+register_builtin = _find("jit._builtins._register_builtin")
+run_backward = _find("autograd.graph._engine_run_backward")
+has_compatible_contents = _find("_has_compatible_shallow_copy_type")
 CPU_KEY = _find("_C.DispatchKey.CPU")
 COMPOSITE_KEY = _find("_C.DispatchKey.CompositeExplicitAutograd")
 DeviceGuard = _find("_C._acc.DeviceGuard")
 DeviceType = _find("_C._autograd.DeviceType")
 GeneratorBase = _find("_C.Generator")
 TensorBase = _find("_C.TensorBase")
-StorageBase = _find("_C.StorageBase")
 
 # A DLPack capsule as the 64-bit words of the struct that it points to.
 capsule_words = ctypes.PYFUNCTYPE(ctypes.POINTER(ctypes.c_int64), ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
+
+
+def overload(name: str):
+    """Return the operator of a full name, such as `aten::add.Tensor`."""
+    namespace, _, rest = name.partition("::")
+    packet, _, suffix = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), suffix or "default")
+
+
+def schema_of(op):
+    """Return an operator's schema."""
+    return op._schema
+
+
+def caller_of(op):
+    """Return what calls an operator with the least ceremony."""
+    return op._op
+
+
+def caller_under(op, key):
+    """Return what calls the kernel that an operator has under a dispatch key, wherever its tensors are."""
+    return partial(op._op_dk, key)
+
+
+def address_of(generator) -> int:
+    """Return what tells one generator from another, whichever Python object names it."""
+    return generator._cdata
+
+
+def replace_backward(run_backward) -> None:
+    """Put another function in the place of the one through which every backward goes."""
+    torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = run_backward
+
+
+def replace_compatible(has_compatible_contents) -> None:
+    """Replace the function that lets `module.to` exchange a tensor's contents."""
+    torch._has_compatible_shallow_copy_type = has_compatible_contents
 
 
 def require() -> None:
@@ -59,3 +103,10 @@ def require() -> None:
             f"the simulated accelerator does not work on torch {torch.__version__}, which no longer has "
             f"{', '.join(_missing)}. The course runs on the CPU; torch 2.11 to 2.15 can be simulated on."
         )
+
+
+def keep_builtin(function, replacement) -> None:
+    """Let TorchScript, which PyTorch's own decompositions use, take `replacement` for `function`."""
+    name = builtin_name(function)
+    if name is not None:
+        register_builtin(replacement, name)

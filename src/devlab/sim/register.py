@@ -2,7 +2,7 @@
 
 import sys
 
-from devlab.sim import dispatch, kernels, pinned, placement, private, routing
+from devlab.sim import autocast, dispatch, generators, kernels, pinned, placement, private, routing
 
 _libraries: list = []
 
@@ -36,6 +36,7 @@ def enable() -> None:
     # `import torch.sim` and pickled references find the module as they find torch.cuda.
     sys.modules["torch.sim"] = backend
     _register_kernels()
+    generators.make_defaults()
     routing.install()
 
 
@@ -59,6 +60,7 @@ def enabled() -> bool:
 
 def _register_kernels() -> None:
     library = private.open_library("IMPL", "aten", "PrivateUse1", __file__, 1)
+    _libraries.extend(autocast.register(private.open_library))
     on_cpu = private.open_library("IMPL", "aten", "CPU", __file__, 1)
     _libraries.extend((library, on_cpu))
     for name, function in pinned.OPERATORS.items():

@@ -7,7 +7,7 @@ import functools
 
 import torch
 
-from devlab.sim import backend, generators, pinned, placement, private
+from devlab.sim import backend, generators, pinned, placement, private, saving
 from devlab.sim.storage import on_device, on_host
 
 _accelerator_names = {
@@ -49,7 +49,7 @@ def install() -> None:
     _route_bare_names()
     _route_beside()
     pinned.route_factories()
-    torch.serialization.register_package(9, _storage_location, _storage_at_location)
+    saving.install()
 
 
 def _is_sim(device) -> bool:
@@ -61,15 +61,14 @@ def _is_sim(device) -> bool:
 
 def _route_backward() -> None:
     """Run backward in the calling thread: the engine's own threads serve only index 0 of such a device."""
-    inner = torch.autograd.graph._engine_run_backward
+    inner = private.run_backward
 
     @functools.wraps(inner)
     def run_backward(*args, **kwargs):
         with torch.autograd.set_multithreading_enabled(False):
             return inner(*args, **kwargs)
 
-    torch.autograd.graph._engine_run_backward = run_backward
-    torch.autograd._engine_run_backward = run_backward
+    private.replace_backward(run_backward)
 
 
 def _route_data() -> None:
@@ -78,7 +77,7 @@ def _route_data() -> None:
     PyTorch refuses to exchange the contents of a CPU tensor and one of an extension's device.
     """
     data = private.TensorBase.data
-    compatible = torch._has_compatible_shallow_copy_type
+    compatible = private.has_compatible_contents
 
     def crosses(tensor, other) -> bool:
         return tensor.device.type != other.device.type and placement.NAME in (
@@ -98,10 +97,10 @@ def _route_data() -> None:
     torch.Tensor.data = property(data.__get__, set_data, doc=data.__doc__)
 
     @functools.wraps(compatible)
-    def has_compatible_shallow_copy_type(tensor, other) -> bool:
+    def has_compatible_contents(tensor, other) -> bool:
         return crosses(tensor, other) or compatible(tensor, other)
 
-    torch._has_compatible_shallow_copy_type = has_compatible_shallow_copy_type
+    private.replace_compatible(has_compatible_contents)
 
 
 def _renamed(grad: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -169,6 +168,7 @@ def _route_bare_names() -> None:
                     kwargs["device"] = _resolved(kwargs["device"])
             return function(*args, **kwargs)
 
+        private.keep_builtin(function, call)
         return call
 
     # The default device is applied to the functions in this list, which must know the original ones.
@@ -198,16 +198,3 @@ def _route_beside() -> None:
             record_stream(self, stream)
 
     torch.Tensor.record_stream = noted
-
-
-def _storage_location(storage) -> str | None:
-    """Return where a storage being saved lives, if that is a simulated device."""
-    return str(storage.device) if storage.device.type == placement.NAME else None
-
-
-def _storage_at_location(storage, location: str):
-    """Return a loaded storage on the simulated device that `location` names, if it names one."""
-    if not _is_sim(location):
-        return None
-    host = torch.empty(0, dtype=torch.uint8).set_(storage)
-    return on_device(host.clone(), placement.index_of(location)).untyped_storage()

@@ -12,7 +12,7 @@ from weakref import ref
 
 import torch
 
-from devlab.sim import clock, events, memory, private
+from devlab.sim import clock, events, limits, memory, private
 
 _HOST = 1  # DLPack's kDLCPU
 _EXTENSION = 12  # DLPack's kDLExtDev, which PyTorch reads as a device registered by an extension
@@ -25,6 +25,7 @@ _from_dlpack = private.from_dlpack
 _words = private.capsule_words
 _allocators = memory.allocators
 _devices = clock.devices
+_limited = limits.active
 _observers = events.observers
 _neg_view = private.neg_view
 
@@ -52,6 +53,8 @@ def on_device(host: torch.Tensor, index: int) -> torch.Tensor:
     Raises:
         torch.OutOfMemoryError: when the device's memory is too small for it.
     """
+    if _limited:
+        limits.refuse_dtype(host.dtype)
     if host.dtype.is_complex:
         host = host.resolve_conj()
     address = host.data_ptr()
@@ -117,5 +120,5 @@ def resize(tensor: torch.Tensor, size, stride, offset: int | None = None) -> tor
 
 def set_storage(tensor: torch.Tensor, storage, offset: int, size, stride) -> torch.Tensor:
     """Point `tensor` at `storage`, both on one simulated device, with PyTorch's own bookkeeping."""
-    op = torch.ops.aten.set_.source_Storage_storage_offset
-    return op._op_dk(private.CPU_KEY, tensor, storage, offset, size, stride)
+    set_ = private.caller_under(torch.ops.aten.set_.source_Storage_storage_offset, private.CPU_KEY)
+    return set_(tensor, storage, offset, size, stride)

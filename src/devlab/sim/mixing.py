@@ -39,6 +39,7 @@ class Declaration(NamedTuple):
     elementwise: bool
     structured: bool
     on_cuda: bool
+    on_mps: bool
 
 
 @cache
@@ -56,8 +57,19 @@ def declarations() -> dict[str, Declaration]:
             elementwise="device_check: NoCheck" in entry,
             structured="structured: True" in entry or "structured_delegate:" in entry,
             on_cuda=bool(re.search(r"\bCUDA\b.*:|structured_delegate:", entry)),
+            on_mps=bool(re.search(r"\b(MPS|Composite\w+)\b.*:|structured_delegate:", entry)),
         )
     return table
+
+
+def missing_on_mps(name: str) -> bool:
+    """Return whether an operator has kernels of its own for CUDA, and none for MPS.
+
+    Operators that begin with an underscore are parts of others, which MPS builds from parts of its own.
+    """
+    declared = declarations().get(name)
+    public = not name.startswith("aten::_")
+    return public and declared is not None and declared.on_cuda and not declared.on_mps
 
 
 def settle(name: str, schema: torch.FunctionSchema, args: tuple, kwargs: dict):

@@ -1,0 +1,73 @@
+"""Operands and results: the CPU's names for the ones, the device's labels for the others, where they meet."""
+
+import torch
+
+from devlab.sim import mixing, placement
+from devlab.sim.operator import Operator
+from devlab.sim.storage import on_device, on_host
+
+# A Python number met as an operand stays one.
+NOT_TENSORS = {type(None), bool, int, float, complex}
+_CPU = torch.device("cpu")
+
+
+def unlabel_list(values, index, mixed):
+    """Return the CPU's names of some tensors, the device met last, their bytes, whether devices differ."""
+    host, moved = [], 0
+    for value in values:
+        if type(value) not in NOT_TENSORS:
+            own = value.get_device()
+            if own != index:
+                mixed = mixed or index is not None
+                index = own
+            if own >= 0:
+                value = on_host(value)
+            moved += value.nbytes
+        host.append(value)
+    return host, index, moved, mixed
+
+
+def meet(operator: Operator, args, kwargs):
+    """Return the index of the device that all operands are on, or what `mixing` makes of several."""
+    first, mixed = None, False
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(item, torch.Tensor):
+                own = item.get_device()
+                if first is None:
+                    first = own
+                elif own != first:
+                    mixed = True
+    if mixed:
+        return mixing.settle(operator.name, operator.schema, args, kwargs)
+    if first is None:
+        return destination(kwargs, placement.current())
+    return first
+
+
+def destination(kwargs, index: int) -> int:
+    """Return the index of the device on which a result is wanted; -1 is the host."""
+    device = kwargs.get("device")
+    if device is None:
+        return index
+    return placement.index_of(device) if device.type == placement.NAME else -1
+
+
+def label(out, index: int):
+    """Label what an operator returned as belonging to `sim:index`, and leave what is no tensor."""
+    if index < 0:
+        return out
+    if isinstance(out, torch.Tensor):
+        return on_device(out, index)
+    if isinstance(out, (list, tuple)):
+        return [label(item, index) for item in out]
+    return out
+
+
+def unlabel(value):
+    """Return the CPU's name for a tensor or a list of them, and anything else as it is."""
+    if isinstance(value, torch.Tensor):
+        return on_host(value) if value.get_device() >= 0 else value
+    if isinstance(value, (list, tuple)):
+        return [unlabel(item) for item in value]
+    return _CPU if isinstance(value, torch.device) else value

@@ -1,0 +1,58 @@
+"""What a kernel needs to know of an operator, read from PyTorch's schema."""
+
+import torch
+
+from devlab.sim import private, recurrent, work
+
+# Operators that the CPU lacks, and the functions of CPU tensors that stand in for them.
+_STAND_INS = {f"aten::{name}": function for name, function in recurrent.FUSED.items()}
+_WAITING = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+
+
+class Operator:
+    """What a kernel needs to know of its operator, read from the schema once."""
+
+    def __init__(self, name: str):
+        """Read the schema of the operator of that full name, such as `aten::add.Tensor`."""
+        op = private.overload(name)
+        schema = private.schema_of(op)
+        arguments = schema.arguments
+        self.name = name
+        self.schema = schema
+        self.call = _STAND_INS.get(name, private.caller_of(op))
+        self.as_composite = private.caller_under(op, private.COMPOSITE_KEY)
+        self.formula = work.formula(schema.name)
+        self.broadcasts = torch.Tag.pointwise in op.tags or name == "aten::clone"
+        self.waits = bool(_WAITING & set(op.tags))
+        self.outputs = tuple(a.name for a in arguments if a.is_out)
+        self.takes_device = any(a.name == "device" for a in arguments)
+        self.generator = next((i for i, a in enumerate(arguments) if a.name == "generator"), None)
+        self.draws = torch.Tag.nondeterministic_seeded in op.tags and self.generator is None
+        self.returned = tuple(returned_argument(schema, result) for result in schema.returns)
+        tensors = [a for a in arguments if "Tensor" in str(a.type)]
+        self.tensors = [i for i, a in enumerate(arguments) if "Tensor" in str(a.type) and not a.kwarg_only]
+        self.keywords = {a.name for a in tensors}
+        self.lists = any("List[" in str(a.type) and "Tensor" in str(a.type) for a in arguments)
+
+    @property
+    def plain(self) -> bool:
+        """Whether only the first one or two arguments can be tensors, and one tensor comes back."""
+        special = self.outputs or self.takes_device or self.draws or self.lists or self.waits
+        return (
+            not special
+            and self.generator is None
+            and len(self.keywords) == len(self.tensors)
+            and len(self.returned) == 1
+            and str(self.schema.returns[0].type) == "Tensor"
+            and (self.tensors == [0] or (self.tensors == [0, 1] and (self.broadcasts or self.formula)))
+        )
+
+
+def returned_argument(schema, result) -> int | None:
+    """Return the position of the argument that a result is, or None for a result that is new."""
+    if result.alias_info is None:
+        return None
+    for position, argument in enumerate(schema.arguments):
+        if argument.alias_info and argument.alias_info.before_set == result.alias_info.before_set:
+            return position
+    return None

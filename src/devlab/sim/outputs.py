@@ -1,0 +1,47 @@
+"""Operators that write into `out=`: compute aside, then copy in, resizing where PyTorch would."""
+
+import torch
+
+from devlab.sim import mixing, work
+from devlab.sim.operands import meet, unlabel
+from devlab.sim.operator import Operator
+from devlab.sim.storage import on_host, resize
+
+
+def writing_out(operator: Operator, charge):
+    """Return the kernel of an operator that writes into `out=`; `charge` lets the clock run for it."""
+    outputs = operator.outputs
+
+    def run(*args, **kwargs):
+        index = meet(operator, args, kwargs)
+        if index is mixing.COMPOSITE:
+            return operator.as_composite(*args, **kwargs)
+        host = [unlabel(value) for value in args]
+        named = {key: unlabel(value) for key, value in kwargs.items() if key not in outputs}
+        aside = {key: _like_on_host(kwargs[key]) for key in outputs}
+        operator.call(*host, **named, **aside)
+        for key in outputs:
+            _fill(kwargs[key], aside[key])
+        outputs_of = list(aside.values())
+        charge(operator, index, work.traffic(host), host, outputs_of)
+        return kwargs[outputs[0]] if len(outputs) == 1 else tuple(kwargs[key] for key in outputs)
+
+    return run
+
+
+def _like_on_host(target):
+    """Return CPU tensors of the form of `target`, whose storage may grow."""
+    if isinstance(target, (list, tuple)):
+        return [_like_on_host(item) for item in target]
+    return torch.empty_strided(target.size(), target.stride(), dtype=target.dtype)
+
+
+def _fill(target, value) -> None:
+    """Give `target` on the device the shape and the elements of `value`."""
+    if isinstance(target, (list, tuple)):
+        for item, part in zip(target, value, strict=True):
+            _fill(item, part)
+    else:
+        if target.shape != value.shape:
+            resize(target, value.size(), value.stride())
+        on_host(target).copy_(value)

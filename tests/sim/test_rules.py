@@ -1,0 +1,80 @@
+"""Under MPS's rules: one device, no float64, some operators missing; and everything as before afterwards."""
+
+import pytest
+import torch
+
+import devlab.sim
+
+
+def test_one_device():
+    with devlab.sim.rules("mps"):
+        assert devlab.sim.following() == "mps"
+        assert devlab.sim.device_count() == torch.accelerator.device_count() == 1
+        assert "simulated" in torch.sim.get_device_name()
+        assert "mps-like" in torch.sim.get_device_name()
+        with pytest.raises(RuntimeError, match="sim:1 was asked for, simulated here: sim:0"):
+            torch.ones(2, device="sim:1")
+        assert torch.ones(2, device="sim").device == torch.device("sim:0")
+    assert devlab.sim.following() == "cuda"
+    assert torch.accelerator.device_count() == 2
+    assert torch.ones(2, device="sim:1").sum().item() == 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.ones(2, dtype=torch.float64, device="sim"),
+        lambda: torch.ones(2, dtype=torch.float64).to("sim"),
+        lambda: torch.ones(2, device="sim").double(),
+        lambda: torch.ones(2, device="sim").to(torch.float64),
+        lambda: torch.tensor([1.0], dtype=torch.float64, device="sim"),
+    ],
+)
+def test_no_float64(make):
+    with devlab.sim.rules("mps"), pytest.raises(TypeError) as error:
+        make()
+    assert str(error.value) == (
+        "Cannot convert a sim Tensor to float64 dtype as the MPS framework doesn't support float64. "
+        "Please use float32 instead."
+    )
+    assert make().dtype == torch.float64
+
+
+def test_float64_may_be_cast_on_the_way():
+    with devlab.sim.rules("mps"):
+        x = torch.ones(2, dtype=torch.float64).to("sim", torch.float32)
+        assert x.cpu().double().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("call", [torch.linalg.eig, torch.linalg.eigvals, torch.geqrf])
+def test_missing_operators(call):
+    x = torch.eye(3, device="sim")
+    with devlab.sim.rules("mps"):
+        with pytest.raises(
+            NotImplementedError, match=r"The operator 'aten::\w+' is not currently implemented"
+        ):
+            call(x)
+        call(x.cpu())
+    call(x)
+
+
+def test_ordinary_work_goes_on():
+    with devlab.sim.rules("mps"):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 2)).to("sim")
+        optimizer = torch.optim.AdamW(model.parameters())
+        loss = torch.nn.functional.cross_entropy(
+            model(torch.randn(5, 4, device="sim")), torch.zeros(5, dtype=torch.int64, device="sim")
+        )
+        loss.backward()
+        optimizer.step()
+        torch.nn.LSTM(3, 3).to("sim")(torch.ones(2, 1, 3, device="sim"))
+        assert loss.item() > 0
+
+
+def test_leaving_by_an_error_restores_the_rules():
+    with pytest.raises(KeyError), devlab.sim.rules("mps"):
+        raise KeyError
+    assert devlab.sim.following() == "cuda"
+    with pytest.raises(ValueError, match="'tpu'"):
+        devlab.sim.rules("tpu")
