@@ -1,5 +1,6 @@
 """How tensors on a simulated device are saved, loaded, and sent to other processes."""
 
+import io
 from multiprocessing.reduction import ForkingPickler
 
 import torch
@@ -33,15 +34,17 @@ def send(tensor):
     """Return how to make a tensor again in another process: a simulated device's travels as a copy."""
     if tensor.device.type != placement.NAME:
         return reduce_tensor(tensor)
-    return receive, (tensor.detach().cpu(), str(tensor.device), tensor.requires_grad, type(tensor))
+    file = io.BytesIO()
+    torch.save(tensor.detach().cpu(), file)
+    return receive, (file.getvalue(), str(tensor.device), tensor.requires_grad, type(tensor))
 
 
-def receive(host: torch.Tensor, device: str, requires_grad: bool, kind: type) -> torch.Tensor:
+def receive(saved: bytes, device: str, requires_grad: bool, kind: type) -> torch.Tensor:
     """Make a tensor that was sent, on the simulated device of this process."""
     from devlab.sim.register import enable
 
     enable()
-    tensor = host.to(device)
+    tensor = torch.load(io.BytesIO(saved), weights_only=True).to(device)
     if kind is torch.nn.Parameter:
         return torch.nn.Parameter(tensor, requires_grad=requires_grad)
     return tensor.requires_grad_(requires_grad)
