@@ -63,20 +63,28 @@ class Timeline(Panel):
         """Return the lanes as a drawing, and the longest waits."""
         if not self.lanes[HOST]:
             return f"<div>{escape(self.text())}</div>"
-        below = "".join(
-            f'<div style="white-space:pre-wrap">{escape(line)}</div>'
-            for line in (self._legend(), *self._waits())
-        )
-        return f"<div><strong>{escape(self._title())}</strong></div>{self._drawing()}{below}"
+        waits = "".join(f'<div style="white-space:pre-wrap">{escape(line)}</div>' for line in self._waits())
+        title = f"<div><strong>{escape(self._title())}</strong></div>"
+        return f"{title}{self._drawing()}<div>{self._html_legend()}</div>{waits}"
 
     def _title(self) -> str:
         if self.simulated:
             return f"{duration(self.total)} of simulated time, in which the host only starts work and waits"
         return f"{duration(self.total)}, measured"
 
-    def _legend(self) -> str:
+    def _states(self) -> list[str]:
         shown = {span.state for lane in self.lanes.values() for span in lane}
-        return "  ".join(f"{sign} {state}" for state, sign in SIGNS.items() if state in shown)
+        return [state for state in SIGNS if state in shown]
+
+    def _legend(self) -> str:
+        return "  ".join(f"{SIGNS[state]} {state}" for state in self._states())
+
+    def _html_legend(self) -> str:
+        return "".join(
+            f'<span style="display:inline-block;width:18px;height:{_HEIGHTS[state]}px;'
+            f'background:{_COLOURS[state]}"></span> {state} &ensp;'
+            for state in self._states()
+        )
 
     def _waits(self) -> list[str]:
         """Return how long the host waited, and where: the same wait on the same line counts as one."""
