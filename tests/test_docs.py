@@ -50,7 +50,7 @@ def test_the_examples_of_a_page_run(page):
 
 def test_the_instruments_have_pages():
     """Each instrument has a page with runnable examples."""
-    assert {"watch", "time_op", "memory", "doctor"} <= {page.stem for page in PAGES}
+    assert {"watch", "explain", "time_op", "memory", "doctor"} <= {page.stem for page in PAGES}
 
 
 if __name__ == "__main__":

@@ -261,7 +261,7 @@ def returned(function: object, scope: Scope, call: ast.Call) -> list[tuple[ast.e
 
 
 def _is_torchs(thing: object) -> bool:
-    return str(getattr(thing, "__module__", "") or "").split(".")[0] in ("torch", "numpy", "builtins")
+    return str(getattr(thing, "__module__", "") or "").split(".")[0] in ("torch", "numpy")
 
 
 def _nested(scope: Scope) -> bool:

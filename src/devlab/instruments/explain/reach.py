@@ -172,7 +172,6 @@ def _holds_attributes(value: object) -> bool:
         return False
     module = str(getattr(type(value), "__module__", ""))
     return hasattr(value, "__dict__") and module.split(".")[0] not in (
-        "builtins",
         "numpy",
         "devlab",
         "asyncio",

@@ -39,7 +39,7 @@ def written_attribute(owner: object, name: str, scope: Scope) -> list[tuple[Writ
     """Return the places in an object's class, and in the traceback, that give an attribute its value."""
     found = []
     for kind in (owner if isinstance(owner, type) else type(owner)).__mro__:
-        if kind.__module__.split(".")[0] in ("torch", "builtins"):
+        if kind.__module__.split(".")[0] == "torch":
             continue
         functions = [getattr(f, "__func__", f) for f in vars(kind).values()]
         functions = [f for f in functions if isinstance(f, types.FunctionType)]
