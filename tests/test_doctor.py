@@ -161,6 +161,12 @@ def test_the_exit_status_tells(found, status, monkeypatch, capsys):
     assert said["facts"]["python"] == "3.12.1"
 
 
+def test_progress_is_shown(capsys):
+    """The same overview as devlab.progress()."""
+    assert cli.main(["progress"]) == 0
+    assert " exercises passed" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("wrong", [[], ["docter"], ["doctor", "--xml"]])
 def test_bad_usage_is_status_2(wrong, capsys):
     """And the usage is shown."""

@@ -191,6 +191,12 @@ PROGRAMS = {
     "select": Program(masked(lambda x, m: x.masked_select(m)), [], ["masked_select()"], ["masked_select"]),
     "unique": Program(on(lambda x: x.unique()), [], ["unique()"], ["_unique2"]),
     "equal": Program(on(lambda x: torch.equal(x, x.clone())), [], ["equal()"], ["clone", "equal"]),
+    "inverse": Program(
+        on(lambda x: torch.linalg.inv(x.view(2, 3)[:, :2] + 3 * torch.eye(2, device=x.device))),
+        [],
+        ["linalg_check_errors()"],
+        None,
+    ),
     "index of integers": Program(
         on(lambda x: x[torch.arange(2, device=x.device)]), [], [], ["arange", "index"]
     ),

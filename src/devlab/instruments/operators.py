@@ -7,6 +7,8 @@ import torch
 MASKS = (torch.bool, torch.uint8)
 
 _WAITS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+# These look whether they succeeded before they return.
+_CHECK_THEMSELVES = {"_linalg_check_errors", "_linalg_eigh", "_linalg_svd", "linalg_eig"}
 _SEQUENCES = (list, tuple)
 _COPIES = {"_to_copy", "copy_"}
 _INDEXING = {"index", "index_put", "index_put_"}
@@ -60,7 +62,8 @@ class Kind:
         self.only_looks = looks and self.role == ""
         self.works = not looks and self.name not in _MAKES_MEMORY and self.role != "read"
         self.allocates = not looks and not in_place and self.role != "read"
-        self.waits = bool(_WAITS & set(getattr(operator, "tags", ()))) and self.role == ""
+        tagged = bool(_WAITS & set(getattr(operator, "tags", ())))
+        self.waits = self.role == "" and (tagged or self.name in _CHECK_THEMSELVES)
         self.is_plain = self.works and not self.waits and self.role == ""
 
 

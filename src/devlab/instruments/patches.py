@@ -38,6 +38,7 @@ _PRINTED_WHOLE = 1000
 _PRINTED_EDGE = 6
 _ACCELERATORS = ("cuda", "xpu", "mps", "sim")
 
+_lock = threading.Lock()
 _replaced: list[tuple[Any, str, Any, Any]] = []
 _MISSING = object()
 _users = 0
@@ -46,9 +47,22 @@ _users = 0
 def install() -> None:
     """Put the replacements in place, unless another watch has done so."""
     global _users
-    _users += 1
-    if _users > 1:
-        return
+    with _lock:
+        _users += 1
+        if _users == 1:
+            _replace_all()
+
+
+def uninstall() -> None:
+    """Put PyTorch's own names back when the last watch closes."""
+    global _users
+    with _lock:
+        _users -= 1
+        if _users == 0:
+            _put_back_all()
+
+
+def _replace_all() -> None:
     for name, cause in READERS.items():
         _replace(torch.Tensor, name, _naming(getattr(torch.Tensor, name), cause, name in ONE_VALUE))
     _replace(torch.Tensor, "__repr__", _printing(torch.Tensor.__repr__))
@@ -64,12 +78,7 @@ def install() -> None:
     _replace(threading.Thread, "start", _following(threading.Thread.start))
 
 
-def uninstall() -> None:
-    """Put PyTorch's own names back when the last watch closes."""
-    global _users
-    _users -= 1
-    if _users:
-        return
+def _put_back_all() -> None:
     while _replaced:
         owner, name, original, ours = _replaced.pop()
         if vars(owner).get(name) is not ours:
