@@ -20,7 +20,7 @@ def preserved_state() -> Iterator[None]:
     """
     python, array, numbers = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
     dtype, device, grad = torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()
-    threads = torch.get_num_threads()
+    threads, current = torch.get_num_threads(), _current_index()
     try:
         # Inputs are tiny: a second thread only waits, and on a busy machine it waits for milliseconds.
         torch.set_num_threads(1)
@@ -34,12 +34,25 @@ def preserved_state() -> Iterator[None]:
         torch.set_default_device(None if device.type == "cpu" else device)
         torch.set_grad_enabled(grad)
         torch.set_num_threads(threads)
+        _set_current_index(current)
 
 
 def fresh_defaults() -> None:
     """Set PyTorch's defaults as a new process has them, so that no row sees what another one set."""
     plain_defaults()
+    _set_current_index(0)
     _seed_generators()
+
+
+def _current_index() -> int:
+    """Return which device a bare name means; 0 where there are not several."""
+    several = torch.accelerator.is_available() and torch.accelerator.device_count() > 1
+    return torch.accelerator.current_device_index() if several else 0
+
+
+def _set_current_index(index: int) -> None:
+    if _current_index() != index:
+        torch.accelerator.set_device_index(index)
 
 
 def _seed_generators() -> None:

@@ -1,0 +1,150 @@
+"""Another machine, pretended: what `torch.cuda` and `torch.accelerator` say of the GPUs that are here."""
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from unittest import mock
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+# What PyTorch shows to a function mode although it makes no tensor.
+MAKES_NO_TENSOR = (torch.device, torch.get_device_module, torch.get_default_device)
+NO_DRIVER = "Found no NVIDIA driver on your system (pretended for this check)"
+
+
+class Machine(TorchFunctionMode):
+    """A machine with NVIDIA GPUs of these names, or with none; `other` names another kind that it has.
+
+    Questions are answered as PyTorch answers them there. A tensor that is wanted on CUDA is made on the CPU
+    and says that it is on CUDA, or is refused where there is no GPU.
+    """
+
+    def __init__(self, names: Sequence[str], current: int = 0, built: bool = True, other: str | None = None):
+        super().__init__()
+        self.names = list(names)
+        self.current = current
+        self.built = built
+        self.other = other
+        self._placed: dict[int, tuple[torch.Tensor, torch.device]] = {}
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if func in MAKES_NO_TENSOR:
+            return func(*args, **kwargs)
+        if func == torch.Tensor.device.__get__ and id(args[0]) in self._placed:
+            return self._placed[id(args[0])][1]
+        moves = getattr(func, "__name__", "") == "cuda"
+        wanted = [torch.device(one) for one in (*args, *kwargs.values()) if _is_cuda(one)]
+        if not (moves or wanted):
+            return func(*args, **kwargs)
+        self._require_gpus()
+        index = wanted[0].index if wanted else None
+        place = torch.device("cuda", self.current if index is None else index)
+        if args and isinstance(args[0], torch.Tensor):
+            made = args[0].clone()
+        else:
+            made = func(*args, **{name: "cpu" if _is_cuda(one) else one for name, one in kwargs.items()})
+        self._placed[id(made)] = (made, place)
+        return made
+
+    def device_count(self) -> int:
+        """Answer `torch.cuda.device_count()`."""
+        return len(self.names)
+
+    def is_available(self) -> bool:
+        """Answer `torch.cuda.is_available()`."""
+        return bool(self.names)
+
+    def current_device(self) -> int:
+        """Answer `torch.cuda.current_device()`."""
+        self._require_gpus()
+        return self.current
+
+    def get_device_properties(self, device=None) -> SimpleNamespace:
+        """Answer `torch.cuda.get_device_properties(device)`."""
+        self._require_gpus()
+        if device is not None and not isinstance(device, int):
+            device = torch.device(device)
+            if device.type != "cuda":
+                raise ValueError(f"Expected a cuda device, but got: {device}")
+            device = device.index
+        index = self.current if device is None else device
+        if not 0 <= index < len(self.names):
+            raise AssertionError("Invalid device id")
+        return SimpleNamespace(name=self.names[index], total_memory=16 << 30, major=9, minor=0)
+
+    def get_device_name(self, device=None) -> str:
+        """Answer `torch.cuda.get_device_name(device)`."""
+        return self.get_device_properties(device).name
+
+    def is_built(self) -> bool:
+        """Answer `torch.backends.cuda.is_built()`."""
+        return self.built
+
+    def accelerator_available(self) -> bool:
+        """Answer `torch.accelerator.is_available()`."""
+        return bool(self.names or self.other)
+
+    def accelerator_count(self) -> int:
+        """Answer `torch.accelerator.device_count()`."""
+        return len(self.names) or int(bool(self.other))
+
+    def current_accelerator(self, check_available: bool = False) -> torch.device | None:
+        """Answer `torch.accelerator.current_accelerator()`: what the build is for, unless asked to check."""
+        kind = self.other or ("cuda" if self.built else None)
+        if kind is None or (check_available and not self.accelerator_available()):
+            return None
+        return torch.device(kind)
+
+    def current_accelerator_index(self) -> int:
+        """Answer `torch.accelerator.current_device_index()`."""
+        return 0 if self.other else self.current_device()
+
+    def _require_gpus(self) -> None:
+        if not self.names:
+            raise RuntimeError(NO_DRIVER)
+
+
+def _is_cuda(value: object) -> bool:
+    if isinstance(value, torch.device):
+        return value.type == "cuda"
+    return isinstance(value, str) and value.partition(":")[0] == "cuda"
+
+
+@contextlib.contextmanager
+def machine(answer: Callable, names: Sequence[str], **options) -> Iterator[Machine]:
+    """Let the answer believe, for a block, that it runs on such a `Machine`.
+
+    Names that the answer's own module imported beforehand, as in `from torch.cuda import is_available`,
+    are pretended too.
+
+    >>> with machine(print, ["NVIDIA T4"]):
+    ...     torch.cuda.is_available(), torch.cuda.get_device_name(0)
+    (True, 'NVIDIA T4')
+    """
+    pretended = Machine(names, **options)
+    pairs = [
+        (torch.cuda, "is_available", pretended.is_available),
+        (torch.cuda, "device_count", pretended.device_count),
+        (torch.cuda, "current_device", pretended.current_device),
+        (torch.cuda, "get_device_name", pretended.get_device_name),
+        (torch.cuda, "get_device_properties", pretended.get_device_properties),
+        (torch.version, "cuda", "12.8" if pretended.built else None),
+        (torch.backends.cuda, "is_built", pretended.is_built),
+        (torch.accelerator, "is_available", pretended.accelerator_available),
+        (torch.accelerator, "device_count", pretended.accelerator_count),
+        (torch.accelerator, "current_accelerator", pretended.current_accelerator),
+        (torch.accelerator, "current_device_index", pretended.current_accelerator_index),
+    ]
+    theirs = getattr(inspect.unwrap(answer), "__globals__", {})
+    with contextlib.ExitStack() as stack:
+        for module, name, value in pairs:
+            real = getattr(module, name)
+            if callable(real):
+                held = {own: value for own, other in theirs.items() if other is real}
+                stack.enter_context(mock.patch.dict(theirs, held))
+            stack.enter_context(mock.patch.object(module, name, value))
+        stack.enter_context(pretended)
+        yield pretended

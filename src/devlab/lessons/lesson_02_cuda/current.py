@@ -1,0 +1,99 @@
+"""From the name of a device to the one device that it means."""
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+from devlab.checks import expect, pretend
+from devlab.lessons.lesson_02_cuda.base import lesson
+
+resolve = lesson.exercise(
+    "resolve",
+    signature="resolve(spec)",
+    facts=("G1", "G2", "G3"),
+    hints=(
+        "`torch.device(spec)` reads the name. If it has an index, or is the CPU, there is nothing left to "
+        "do. What does a bare name mean?",
+        "PyTorch fills the index in when it makes a tensor, and an empty tensor costs nothing. Or ask: "
+        "`torch.get_device_module(device).current_device()`, `torch.accelerator.current_device_index()`.",
+        "`device = torch.device(spec)`, and then "
+        '`return device if device.type == "cpu" else torch.empty(0, device=device).device`.',
+    ),
+)
+
+
+@contextlib.contextmanager
+def _current(device: torch.device) -> Iterator[None]:
+    """Make a device the one that a bare name of its kind means."""
+    if device.type == "cpu":
+        yield
+        return
+    before = torch.accelerator.current_device_index()
+    torch.accelerator.set_device_index(device.index)
+    try:
+        yield
+    finally:
+        torch.accelerator.set_device_index(before)
+
+
+def _expect_device(trial, spec: object, wanted: torch.device, why: str) -> None:
+    got = trial.call(spec)
+    expect.kind(got, torch.device, "a torch.device", "the answer")
+    if got.type == wanted.type and got.index is None and wanted.index is not None:
+        expect.fail(f"the answer is {str(got)!r}, still without an index", f'device("{wanted}")', got)
+    if got != wanted:
+        expect.fail(f"{why}, the answer is {got}", f'device("{wanted}")', got)
+
+
+def _alike(trial) -> list[torch.device]:
+    return [one for one in (trial.device, *trial.others) if one.type == trial.device.type]
+
+
+@resolve.row("a name with an index keeps its index")
+def index_is_kept(trial):
+    for current in _alike(trial):
+        with _current(current):
+            for device in (trial.device, *trial.others):
+                if device.type != "cpu":
+                    _expect_device(trial, str(device), device, f"{device} was asked for")
+
+
+@resolve.row("a bare name becomes the current device", only="accelerator")
+def bare_name(trial):
+    kind = trial.device.type
+    with _current(trial.device):
+        why = f'"{kind}" means {trial.device} while that is the current device'
+        _expect_device(trial, kind, trial.device, why)
+
+
+@resolve.row("and follows when another becomes current", only="accelerator")
+def follows(trial):
+    kind = trial.device.type
+    for device in (*_alike(trial), trial.device):
+        with _current(device):
+            why = f'after {device} became the current device, "{kind}" means it'
+            _expect_device(trial, kind, device, why)
+
+
+@resolve.row('"cuda", with three GPUs pretended')
+def pretended_gpus(trial):
+    for current in (2, 0, 1):
+        with pretend.machine(trial.answer, ("NVIDIA L4",) * 3, current=current):
+            got = trial.call("cuda")
+        expect.kind(got, torch.device, "a torch.device", "the answer")
+        wanted = torch.device("cuda", current)
+        if got != wanted:
+            said = f"the current CUDA device is {current} (pretended)"
+            expect.fail(f'{said}, and "cuda" became {got}', f'device("{wanted}")', got)
+
+
+@resolve.row("the CPU is the CPU")
+def the_cpu(trial):
+    for current in _alike(trial):
+        with _current(current):
+            for spec in ("cpu", "cpu:0"):
+                got = trial.call(spec)
+                expect.kind(got, torch.device, "a torch.device", "the answer")
+                if got.type != "cpu" or got.index not in (None, 0):
+                    expect.fail(f'"cpu" became {got}', 'device("cpu")', got)

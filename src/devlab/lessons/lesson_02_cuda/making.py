@@ -1,0 +1,221 @@
+"""Tensors made in the right place, and tensors from two places brought together."""
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+from devlab.checks import expect
+from devlab.instruments.watch import Log, watch
+from devlab.lessons.lesson_02_cuda.base import lesson
+
+make_on = lesson.exercise(
+    "make_on",
+    signature="make_on(shape, device, dtype)",
+    facts=("G3", "G1"),
+    hints=(
+        "A tensor that is made first and moved afterwards takes memory in two places, and a copy. PyTorch's "
+        "functions that make tensors take the place as an argument.",
+        "`torch.zeros` takes the shape, and `device=` and `dtype=` by name.",
+        "The whole body is `return torch.zeros(shape, device=device, dtype=dtype)`.",
+    ),
+)
+
+SHAPES = ((2, 3), (5,), (1, 4, 3), (0, 7), torch.Size([3, 2]))
+DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)
+
+
+@contextlib.contextmanager
+def _marked_memory() -> Iterator[None]:
+    """Let new memory hold nan, or the largest integer, until somebody writes into it."""
+    before = torch.are_deterministic_algorithms_enabled()
+    only_warn = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=only_warn)
+
+
+def _make(trial, shape: tuple, dtype: torch.dtype) -> object:
+    with _marked_memory():
+        return trial.call(shape, trial.device, dtype)
+
+
+def _expect_zeros(trial, got: object, shape: tuple, dtype: torch.dtype) -> None:
+    wanted = torch.zeros(tuple(shape), dtype=dtype)
+    if isinstance(got, torch.Tensor) and got.dtype == dtype and got.numel():
+        mark = torch.iinfo(dtype).max if dtype is torch.int64 else True if dtype is torch.bool else None
+        flat = got.detach().cpu().flatten()
+        if bool((flat.isnan() if mark is None else flat == mark).all()):
+            headline = "the tensor was never filled: it holds whatever its memory held"
+            expect.fail(headline, "zeros", f"{flat[0].item()} in each place")
+    expect.tensor(got, wanted, trial.device)
+
+
+@make_on.row("zeros of that shape, on that device")
+def zeros_there(trial):
+    for shape in SHAPES:
+        _expect_zeros(trial, _make(trial, shape, torch.float32), shape, torch.float32)
+
+
+@make_on.row("of the dtype asked for")
+def of_that_dtype(trial):
+    for dtype in DTYPES:
+        _expect_zeros(trial, _make(trial, (3, 2), dtype), (3, 2), dtype)
+
+
+@make_on.row("PyTorch's settings stay as they are")
+def settings_stay(trial):
+    after = []
+
+    def make(shape, device, dtype):
+        try:
+            return trial.answer(shape, device, dtype)
+        finally:
+            after.append((torch.get_default_device(), torch.get_default_dtype(), _current()))
+
+    before = (torch.get_default_device(), torch.get_default_dtype(), _current())
+    trial.run(make, (2, 5), trial.device, torch.float16, label="make_on")
+    words = ("default device", "default dtype", "current device")
+    for word, one, other in zip(words, before, after[0], strict=True):
+        if one != other:
+            expect.fail(f"your code changed the {word} of the whole program", f"still {one}", f"{other}")
+
+
+def _current() -> int | None:
+    return torch.accelerator.current_device_index() if torch.accelerator.is_available() else None
+
+
+@make_on.row("a new tensor at every call")
+def new_every_time(trial):
+    first = _make(trial, (4, 3), torch.float32)
+    _expect_zeros(trial, first, (4, 3), torch.float32)
+    if first.untyped_storage().nbytes() < 4 * 3 * 4:
+        expect.fail("its elements share one place in memory", "memory for each element", "an expanded view")
+    with torch.no_grad():
+        first.fill_(7)
+    second = _make(trial, (4, 3), torch.float32)
+    if isinstance(second, torch.Tensor) and second.numel() and bool((second == 7).all()):
+        expect.fail("the second call returned the tensor of the first", "a new tensor", "the same memory")
+    _expect_zeros(trial, second, (4, 3), torch.float32)
+
+
+@make_on.row("made there: nothing is transferred", only="accelerator")
+def nothing_transferred(trial):
+    for shape, dtype in zip(SHAPES[:3], (torch.float32, torch.float16, torch.int64), strict=True):
+        with watch() as log:
+            _make(trial, shape, dtype)
+        for copy in log.events.transfers[:1]:
+            expect.fail(
+                f"it was made on {copy.source} and copied to {copy.target}",
+                f"made on {trial.device}, no transfer",
+                f"{_times(log.transfers)}, by {copy.cause}",
+            )
+
+
+def _times(count: int) -> str:
+    return f"{count} transfer" + ("" if count == 1 else "s")
+
+
+add_anywhere = lesson.exercise(
+    "add_anywhere",
+    signature="add_anywhere(x, y)",
+    facts=("E1", "E2", "E3", "E6"),
+    hints=(
+        "The sum belongs where x is, so x stays and y comes. What does `.to` do with a tensor that is there "
+        "already?",
+        "`y.to(x.device)` brings y, and returns y itself when it is there. `y.to(x)` is something else: it "
+        "takes over x's dtype too.",
+        "The whole body is `return x + y.to(x.device)`. It needs no `if`, and no `try`.",
+    ),
+)
+
+
+def _add(trial, x: torch.Tensor, y: torch.Tensor) -> tuple[object, Log]:
+    """Call the answer, and watch nothing but it."""
+    logs = []
+
+    def add(x, y):
+        with watch() as log:
+            logs.append(log)
+            return trial.answer(x, y)
+
+    return trial.run(add, x, y, label="add_anywhere"), logs[0]
+
+
+def _expect_sum(trial, x: torch.Tensor, y: torch.Tensor) -> None:
+    wanted = x.cpu().clone() + y.cpu().clone()
+    got = trial.call(x, y)
+    if isinstance(got, torch.Tensor) and got.device != x.device:
+        said = f"x is on {x.device}, y on {y.device}, and the sum on {got.device}"
+        expect.fail(said, f"the sum on {x.device}", got)
+    if isinstance(got, torch.Tensor) and got.dtype != wanted.dtype and got.dtype == x.dtype:
+        said = f"y is {y.dtype}, and was made {x.dtype} before the sum"
+        expect.fail(said, f"{wanted.dtype}, as x + y gives", got)
+    expect.tensor(got, wanted, x.device, "the sum")
+
+
+def _others(trial) -> tuple[torch.device, ...]:
+    trial.other()  # a row that needs a second device is skipped where there is none
+    return trial.others
+
+
+SIZES = (((4, 3), (4, 3)), ((4, 3), (3,)), ((5, 1), (2,)), ((0, 3), (3,)), ((2,), (3, 2)))
+
+
+@add_anywhere.row("the sum, when both are in one place")
+def in_one_place(trial):
+    for left, right in SIZES:
+        seed = trial.seeds[0]
+        _expect_sum(trial, trial.randn(*left, seed=seed), trial.randn(*right, seed=seed + 7))
+    _expect_sum(trial, trial.randn(3, 5).t(), trial.randn(5, 6)[:, ::2])
+
+
+@add_anywhere.row("on x's device, when y is elsewhere")
+def from_elsewhere(trial):
+    for other in _others(trial):
+        for left, right in SIZES[1:3]:
+            _expect_sum(trial, trial.randn(*left), trial.randn(*right, seed=7, on=other))
+
+
+@add_anywhere.row("on x's device, when one is a single number")
+def single_numbers(trial):
+    for other in _others(trial):
+        many, one = trial.randn(4, 3, seed=trial.seeds[1]), trial.randn(3, seed=trial.seeds[2])[1]
+        _expect_sum(trial, many, one.to(other))
+        _expect_sum(trial, one, many.to(other))
+        _expect_sum(trial, one, trial.randn(1)[0].to(other))
+
+
+@add_anywhere.row("y keeps its dtype")
+def dtypes_stay(trial):
+    wide = [] if trial.device.type == "mps" else [(torch.float32, torch.float64)]
+    pairs = ((torch.int64, torch.float32), (torch.float16, torch.float32), (torch.bool, torch.int64), *wide)
+    for one, other in pairs:
+        x = (3 * trial.randn(4, 3, seed=trial.seeds[0])).to(one)
+        y = (3 * trial.randn(4, 3, seed=trial.seeds[1], on=torch.device("cpu"))).to(other)
+        places = [place for place in trial.others if place.type != "mps" or torch.float64 not in (one, other)]
+        _expect_sum(trial, x, y.to(places[-1] if places else trial.device))
+        _expect_sum(trial, y.to(trial.device), x)
+
+
+@add_anywhere.row("nothing moves but y, and y once")
+def only_y_moves(trial):
+    x = trial.randn(4, 3, seed=trial.seeds[2])
+    for other in (trial.device, *_others(trial)):
+        y = trial.randn(4, 3, seed=7, on=other)
+        _, log = _add(trial, x, y)
+        allowed = (str(y.device), str(x.device))
+        where = f"y from {y.device} to {x.device}, once" if x.device != y.device else "no transfer"
+        for copy in log.events.transfers:
+            went = f"{copy.source} to {copy.target}"
+            if x.device == y.device:
+                expect.fail(f"both are on {x.device}, and a copy went from {went}", where, f"by {copy.cause}")
+            if (copy.source, copy.target) == allowed:
+                continue
+            if copy.source == str(x.device):
+                expect.fail(f"x was moved, from {went}", where, f"{_times(log.transfers)}")
+            expect.fail(f"y took a detour, from {went}", where, f"{_times(log.transfers)}")
+        if log.transfers > 1:
+            expect.fail("y was moved more than once", where, f"{_times(log.transfers)}")

@@ -1,0 +1,202 @@
+"""Answers to add_anywhere."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def in_one_line(x, y):
+    return x + y.to(x.device)
+
+
+@right
+def by_asking_first(x, y):
+    if x.device != y.device:
+        y = y.to(x.device)
+    return torch.add(x, y)
+
+
+@right
+def by_the_method(x, y):
+    return x.add(y.to(device=x.device, non_blocking=False))
+
+
+@right
+def by_a_copy(x, y):
+    here = torch.empty_like(y, device=x.device)
+    here.copy_(y)
+    return here + x
+
+
+@right
+def by_kinds(x, y):
+    if y.device == x.device:
+        return x + y
+    if x.device.type == "cpu":
+        return x + y.cpu()
+    return x + y.to(x.device)
+
+
+@right
+def and_see_where_it_went(x, y):
+    try:
+        total = x + y
+    except RuntimeError:
+        total = None
+    if total is None or total.device != x.device:
+        return x + y.to(x.device)
+    return total
+
+
+@right
+def summed_in_the_order_of_the_call(x, y):
+    moved = y if y.device == x.device else y.to(x.device, copy=True)
+    return sum([moved], start=x)
+
+
+@wrong("the sum on sim:0")
+def moves_x(x, y):
+    return x.to(y.device) + y
+
+
+@wrong("both are on sim:0, and a copy went from sim:0 to cpu")
+def moves_both_to_the_cpu_and_back(x, y):
+    return (x.cpu() + y.cpu()).to(x.device)
+
+
+@wrong("and the sum on cpu")
+def moves_both_to_the_cpu(x, y):
+    return x.cpu() + y.cpu()
+
+
+@wrong("the sum is None")
+def fails_when_equal(x, y):
+    if x.device != y.device:
+        return x + y.to(x.device)
+    return None
+
+
+@wrong("your code raised ValueError")
+def refuses_when_equal(x, y):
+    if x.device == y.device:
+        raise ValueError("already on one device")
+    return x + y.to(x.device)
+
+
+@wrong("your code raised RuntimeError")
+def does_nothing(x, y):
+    return x + y
+
+
+@wrong("and was made torch.int64 before the sum")
+def takes_over_the_dtype(x, y):
+    return x + y.to(x)
+
+
+@wrong("your code raised RuntimeError")
+def the_move_thrown_away(x, y):
+    y.to(x.device)
+    return x + y
+
+
+@wrong("x is on cpu, y on sim:0, and the sum on sim:0")
+def tries_first(x, y):
+    try:
+        return x + y
+    except RuntimeError:
+        return x + y.to(x.device)
+
+
+@wrong("the input was changed in place")
+def adds_in_place(x, y):
+    x += y.to(x.device)
+    return x
+
+
+@wrong("and a copy went from sim:0 to cpu")
+def y_by_way_of_the_cpu(x, y):
+    return x + y.cpu().to(x.device)
+
+
+@wrong("y took a detour, from sim:1 to cpu")
+def y_by_way_of_the_cpu_where_it_must_move(x, y):
+    return x + (y if y.device == x.device else y.cpu().to(x.device))
+
+
+@wrong("x was moved, from sim:0 to cpu")
+def both_by_way_of_the_cpu_where_they_differ(x, y):
+    if x.device == y.device:
+        return x + y
+    return (x.cpu() + y.cpu()).to(x.device)
+
+
+@wrong("x was moved, from cpu to sim:0")
+def works_at_y_and_comes_back(x, y):
+    return (x.to(y.device) + y).to(x.device)
+
+
+@wrong("your code raised")
+def to_cuda(x, y):
+    return x.cuda() + y.cuda()
+
+
+@wrong("the sum on sim:0")
+def everything_to_the_accelerator(x, y):
+    device = torch.accelerator.current_accelerator()
+    if device is None:
+        return x + y
+    return x.to(device) + y.to(device)
+
+
+@wrong("your code raised RuntimeError")
+def by_the_type_alone(x, y):
+    if x.device.type == y.device.type:
+        return x + y
+    return x + y.to(x.device)
+
+
+@wrong("and was made torch.int64 before the sum")
+def by_type_as(x, y):
+    return x + y.type_as(x)
+
+
+@wrong("the sum is torch.float32")
+def as_floats(x, y):
+    return x.float() + y.to(x.device).float()
+
+
+@wrong("the sum has shape")
+def cut_to_the_shape_of_x(x, y):
+    return (x + y.to(x.device)).flatten()[: x.numel()].reshape(x.shape)
+
+
+@wrong("the sum has shape")
+def by_lists(x, y):
+    return torch.tensor([a + b for a, b in zip(x.tolist(), y.tolist(), strict=True)], device=x.device)
+
+
+@wrong("the sum on cpu")
+def by_numpy(x, y):
+    return torch.from_numpy(x.cpu().numpy() + y.cpu().numpy())
+
+
+@wrong("y was moved more than once")
+def row_by_row(x, y):
+    if y.dim() == 0 or len(y) == 0 or y.device == x.device:
+        return x + y.to(x.device)
+    return x + torch.stack([row.to(x.device) for row in y])
+
+
+@wrong("the values of the sum are wrong")
+def multiplies(x, y):
+    return x * y.to(x.device)
+
+
+@wrong("the sum is None")
+def no_return(x, y):
+    x + y.to(x.device)
+
+
+@wrong("your code raised")
+def by_item(x, y):
+    return x + y.item()

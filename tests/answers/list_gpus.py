@@ -1,0 +1,189 @@
+"""Answers to list_gpus."""
+
+import torch
+from bank import right, wrong
+from torch.cuda import device_count, get_device_name
+
+
+@right
+def in_one_line():
+    return [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
+
+
+@right
+def by_properties():
+    return [(i, torch.cuda.get_device_properties(i).name) for i in range(torch.cuda.device_count())]
+
+
+@right
+def by_devices():
+    found = []
+    for index in range(torch.cuda.device_count()):
+        device = torch.device("cuda", index)
+        found.append((device.index, torch.cuda.get_device_name(device)))
+    return found
+
+
+@right
+def by_names_of_devices():
+    if not torch.cuda.is_available():
+        return []
+    return [(i, torch.cuda.get_device_name(f"cuda:{i}")) for i in range(torch.cuda.device_count())]
+
+
+@right
+def by_enumerate():
+    return list(enumerate(map(torch.cuda.get_device_name, range(torch.cuda.device_count()))))
+
+
+@right
+def until_it_fails():
+    found = []
+    while True:
+        try:
+            found.append((len(found), torch.cuda.get_device_name(len(found))))
+        except (AssertionError, RuntimeError):
+            return found
+
+
+@right
+def by_names_imported_before():
+    indices = range(device_count())
+    return list(zip(indices, [get_device_name(i) for i in indices], strict=True))
+
+
+@right
+def by_the_accelerator():
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is None or accelerator.type != "cuda":
+        return []
+    return [(i, torch.cuda.get_device_name(i)) for i in range(torch.accelerator.device_count())]
+
+
+@right
+def by_its_module():
+    cuda = torch.get_device_module("cuda")
+    return [(i, cuda.get_device_properties(i).name) for i in range(cuda.device_count())]
+
+
+@wrong("GPU 1 has a wrong name")
+def always_the_current_one():
+    return [(i, torch.cuda.get_device_name()) for i in range(torch.cuda.device_count())]
+
+
+@wrong("GPU 1 has a wrong name")
+def always_the_first_one():
+    return [(i, torch.cuda.get_device_name(0)) for i in range(torch.cuda.device_count())]
+
+
+@wrong("an entry is a str, not a tuple")
+def names_only():
+    return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+
+
+@wrong("entry 0 of the list has index 1")
+def counts_from_one():
+    return [(i + 1, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
+
+
+@wrong("the answer is a dict, not a list")
+def a_dictionary():
+    return {i: torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())}
+
+
+@wrong("the answer is an enumerate, not a list")
+def an_enumerate():
+    return enumerate([torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())])
+
+
+@wrong("the index is a str, not an int")
+def swapped():
+    return [(torch.cuda.get_device_name(i), i) for i in range(torch.cuda.device_count())]
+
+
+@wrong("the index is a device, not an int")
+def devices_for_indices():
+    return [
+        (torch.device("cuda", i), torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())
+    ]
+
+
+@wrong("an entry is a list, not a tuple")
+def lists_in_a_list():
+    return [[i, torch.cuda.get_device_name(i)] for i in range(torch.cuda.device_count())]
+
+
+@wrong("with 0 pretended GPUs the list has 1 entry")
+def the_cpu_instead_of_nothing():
+    gpus = [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
+    return gpus or [(0, "cpu")]
+
+
+@wrong("the answer is None")
+def none_instead_of_nothing():
+    if not torch.cuda.is_available():
+        return None
+    return [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
+
+
+@wrong("your code raised")
+def the_first_without_asking():
+    return [(0, torch.cuda.get_device_name(0))]
+
+
+@wrong("with 3 pretended GPUs the list has 1 entry")
+def only_the_first():
+    return [(0, torch.cuda.get_device_name(0))] if torch.cuda.is_available() else []
+
+
+@wrong("with 3 pretended GPUs the list has 1 entry")
+def only_the_current_one():
+    if not torch.cuda.is_available():
+        return []
+    current = torch.cuda.current_device()
+    return [(0, torch.cuda.get_device_name(current))] if current == 0 else [(current, "")]
+
+
+@wrong("with 1 pretended GPU the list has 0 entries")
+def one_too_few():
+    return [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count() - 1)]
+
+
+@wrong("the name is a SimpleNamespace, not a str")
+def properties_for_names():
+    return [(i, torch.cuda.get_device_properties(i)) for i in range(torch.cuda.device_count())]
+
+
+@wrong("the answer is None")
+def prints_them():
+    for i in range(torch.cuda.device_count()):
+        print(i, torch.cuda.get_device_name(i))
+
+
+@wrong("with 3 pretended GPUs the list has 2 entries")
+def each_name_once():
+    names = {torch.cuda.get_device_name(i): i for i in range(torch.cuda.device_count())}
+    return sorted((i, name) for name, i in names.items())
+
+
+AT_IMPORT = [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
+
+
+@wrong("with 1 pretended GPU the list has 0 entries")
+def listed_at_import():
+    return AT_IMPORT
+
+
+@wrong("the name is a device, not a str")
+def devices_for_names():
+    return [(i, torch.device("cuda", i)) for i in range(torch.cuda.device_count())]
+
+
+@wrong("GPU 0 has a wrong name")
+def addresses_for_names():
+    return [(i, f"cuda:{i}") for i in range(torch.cuda.device_count())]
+
+
+@wrong("the answer is a tuple, not a list")
+def a_tuple():
+    return tuple((i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count()))

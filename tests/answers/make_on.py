@@ -1,0 +1,202 @@
+"""Answers to make_on."""
+
+import math
+
+import numpy as np
+import torch
+from bank import right, wrong
+
+
+@right
+def by_zeros(shape, device, dtype):
+    return torch.zeros(shape, device=device, dtype=dtype)
+
+
+@right
+def by_separate_sizes(shape, device, dtype):
+    return torch.zeros(*shape, dtype=dtype, device=device)
+
+
+@right
+def by_full(shape, device, dtype):
+    return torch.full(shape, 0, dtype=dtype, device=device)
+
+
+@right
+def by_filling(shape, device, dtype):
+    return torch.empty(shape, dtype=dtype, device=device).zero_()
+
+
+@right
+def by_the_device_as_a_block(shape, device, dtype):
+    with device:
+        return torch.zeros(shape, dtype=dtype)
+
+
+@right
+def by_a_block(shape, device, dtype):
+    with torch.device(device):
+        return torch.zeros(size=tuple(shape), dtype=dtype)
+
+
+@right
+def like_an_empty_one(shape, device, dtype):
+    return torch.zeros_like(torch.empty(shape, device=device, dtype=dtype))
+
+
+@right
+def by_new_zeros(shape, device, dtype):
+    return torch.empty(0, device=device, dtype=dtype).new_zeros(shape)
+
+
+@right
+def with_the_dtype_changed_there(shape, device, dtype):
+    return torch.zeros(shape, device=device).to(dtype)
+
+
+@right
+def by_its_name(shape, device, dtype):
+    return torch.zeros(list(shape), device=str(device), dtype=dtype)
+
+
+@wrong("it was made on cpu and copied to sim:0")
+def made_then_moved(shape, device, dtype):
+    return torch.zeros(shape, dtype=dtype).to(device)
+
+
+@wrong("it was made on cpu and copied to sim:0")
+def both_in_one_move(shape, device, dtype):
+    return torch.zeros(shape).to(device, dtype)
+
+
+@wrong("it was made on cpu and copied to sim:0")
+def by_numpy(shape, device, dtype):
+    return torch.tensor(np.zeros(shape), device=device, dtype=dtype)
+
+
+@wrong("it was made on cpu and copied to sim:0")
+def by_lists(shape, device, dtype):
+    flat = torch.tensor([0] * math.prod(shape), device=device, dtype=dtype)
+    return flat.reshape(shape)
+
+
+@wrong("it was made on cpu and copied to sim:0")
+def copied_over(shape, device, dtype):
+    made = torch.empty(shape, device=device, dtype=dtype)
+    made.copy_(torch.zeros(shape, dtype=dtype))
+    return made
+
+
+@wrong("the result is on cpu, not sim:0")
+def device_forgotten(shape, device, dtype):
+    return torch.zeros(shape, dtype=dtype)
+
+
+@wrong("the result is torch.float32, not torch.float16")
+def dtype_forgotten(shape, device, dtype):
+    return torch.zeros(shape, device=device)
+
+
+@wrong("the result is on sim:0, not sim:1")
+def index_forgotten(shape, device, dtype):
+    return torch.zeros(shape, device=device.type, dtype=dtype)
+
+
+@wrong("never filled: it holds whatever its memory held")
+def empty(shape, device, dtype):
+    return torch.empty(shape, device=device, dtype=dtype)
+
+
+@wrong("the values of the result are wrong")
+def ones(shape, device, dtype):
+    return torch.ones(shape, device=device, dtype=dtype)
+
+
+@wrong("the values of the result are wrong")
+def random(shape, device, dtype):
+    return torch.randn(shape, device=device).to(dtype)
+
+
+@wrong("your code raised")
+def hard_coded(shape, device, dtype):
+    return torch.zeros(shape, device="cuda", dtype=dtype)
+
+
+@wrong("the result is on cpu, not sim:0")
+def only_for_cuda(shape, device, dtype):
+    return torch.zeros(shape, device=device if device.type == "cuda" else "cpu", dtype=dtype)
+
+
+@wrong("the result is on cpu, not sim:0")
+def the_move_thrown_away(shape, device, dtype):
+    made = torch.zeros(shape, dtype=dtype)
+    made.to(device)
+    return made
+
+
+@wrong("the result is None")
+def no_return(shape, device, dtype):
+    torch.zeros(shape, device=device, dtype=dtype)
+
+
+@wrong("its elements share one place in memory")
+def expanded(shape, device, dtype):
+    return torch.zeros((), device=device, dtype=dtype).expand(shape)
+
+
+KEPT = {}
+
+
+@wrong("the second call returned the tensor of the first")
+def kept(shape, device, dtype):
+    key = (tuple(shape), device, dtype)
+    if key not in KEPT:
+        KEPT[key] = torch.zeros(shape, device=device, dtype=dtype)
+    return KEPT[key]
+
+
+@wrong("your code changed the default device of the whole program")
+def by_the_default_device(shape, device, dtype):
+    torch.set_default_device(device)
+    return torch.zeros(shape, dtype=dtype)
+
+
+@wrong("your code changed the default dtype of the whole program")
+def by_the_default_dtype(shape, device, dtype):
+    if dtype.is_floating_point:
+        torch.set_default_dtype(dtype)
+        return torch.zeros(shape, device=device)
+    return torch.zeros(shape, device=device, dtype=dtype)
+
+
+@wrong("your code changed the current device of the whole program")
+def by_the_current_device(shape, device, dtype):
+    if device.type == "cpu":
+        return torch.zeros(shape, dtype=dtype)
+    torch.accelerator.set_device_index(device.index)
+    return torch.zeros(shape, device=device.type, dtype=dtype)
+
+
+@wrong("the result has shape")
+def the_first_size_only(shape, device, dtype):
+    return torch.zeros(shape[0], device=device, dtype=dtype)
+
+
+@wrong("the result has shape")
+def as_a_list_of_numbers(shape, device, dtype):
+    return torch.zeros(math.prod(shape), device=device, dtype=dtype)
+
+
+@wrong("the values of the result are wrong")
+def the_shape_as_values(shape, device, dtype):
+    return torch.full(shape, math.prod(shape), dtype=dtype, device=device)
+
+
+@wrong("your code raised")
+def as_a_tensor_of_the_shape(shape, device, dtype):
+    return torch.Tensor(shape, device=device, dtype=dtype)
+
+
+@wrong("the result is torch.float32, not torch.float16")
+def old_names_of_types(shape, device, dtype):
+    return torch.FloatTensor(*shape).zero_().to(device)

@@ -1,0 +1,222 @@
+"""Answers to pick_cuda_or_cpu."""
+
+import functools
+import os
+import platform
+
+import torch
+from bank import right, wrong
+from torch.cuda import is_available
+
+
+@right
+def in_one_line():
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@right
+def with_an_index():
+    if torch.cuda.is_available():
+        return torch.device("cuda", 0)
+    return torch.device("cpu")
+
+
+@right
+def the_current_one():
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+@right
+def by_counting():
+    return torch.device("cuda:0") if torch.cuda.device_count() > 0 else torch.device("cpu")
+
+
+@right
+def by_a_name_imported_before():
+    return torch.device("cuda") if is_available() else torch.device("cpu")
+
+
+@right
+def by_trying():
+    try:
+        torch.zeros(1, device="cuda")
+    except (AssertionError, RuntimeError):
+        return torch.device("cpu")
+    return torch.device("cuda")
+
+
+@right
+def by_moving_a_tensor():
+    try:
+        torch.ones(1).cuda()
+        return torch.device("cuda")
+    except Exception:
+        return torch.device("cpu")
+
+
+@right
+def by_asking_an_empty_tensor():
+    try:
+        return torch.empty(0, device="cuda").device
+    except Exception:
+        return torch.device("cpu")
+
+
+@right
+def by_moving_and_asking():
+    try:
+        return torch.ones(1).to("cuda").device
+    except Exception:
+        return torch.device("cpu")
+
+
+@right
+def by_the_accelerator():
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is not None and accelerator.type == "cuda":
+        return accelerator
+    return torch.device("cpu")
+
+
+@right
+def by_the_accelerators_that_are_available():
+    if torch.accelerator.is_available() and torch.accelerator.current_accelerator().type == "cuda":
+        return torch.device("cuda")
+    return torch.device("cpu")
+
+
+@right
+def by_asking_for_a_name():
+    try:
+        torch.cuda.get_device_name(0)
+    except (AssertionError, RuntimeError):
+        return torch.device("cpu")
+    return torch.device("cuda", 0)
+
+
+@right
+def by_its_module():
+    return torch.device("cuda" if torch.get_device_module("cuda").is_available() else "cpu")
+
+
+@wrong("the answer is cuda, with a GPU and without one")
+def always_cuda():
+    return torch.device("cuda")
+
+
+@wrong("the answer is cpu, with a GPU and without one")
+def always_cpu():
+    return torch.device("cpu")
+
+
+@wrong("the answer is cuda, with a GPU and without one")
+def forgot_the_brackets():
+    return torch.device("cuda" if torch.cuda.is_available else "cpu")
+
+
+AT_IMPORT = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@wrong("with a GPU and without one")
+def decided_at_import():
+    return AT_IMPORT
+
+
+@wrong("with a GPU and without one")
+def decided_in_the_parameters(device=torch.device("cuda" if torch.cuda.is_available() else "cpu")):  # noqa: B008
+    return device
+
+
+@wrong("with a GPU and without one")
+@functools.cache
+def kept_after_the_first_call():
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@wrong("the answer is a str, not a torch.device")
+def a_string():
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@wrong("where PyTorch is built for CUDA, and no GPU is here")
+def by_the_build():
+    return torch.device("cuda" if torch.version.cuda else "cpu")
+
+
+@wrong("where PyTorch is built for CUDA, and no GPU is here")
+def by_is_built():
+    return torch.device("cuda" if torch.backends.cuda.is_built() else "cpu")
+
+
+@wrong("where PyTorch is built for CUDA, and no GPU is here")
+def by_the_accelerator_of_the_build():
+    accelerator = torch.accelerator.current_accelerator()
+    return torch.device("cuda" if accelerator is not None and accelerator.type == "cuda" else "cpu")
+
+
+@wrong("where the accelerator is mps and not CUDA")
+def any_accelerator_is_cuda():
+    return torch.device("cuda" if torch.accelerator.is_available() else "cpu")
+
+
+@wrong("where the accelerator is mps and not CUDA")
+def counts_the_wrong_thing():
+    return torch.device("cuda" if torch.accelerator.device_count() else "cpu")
+
+
+@wrong("the answer is mps")
+def takes_any_accelerator():
+    if torch.accelerator.is_available():
+        return torch.accelerator.current_accelerator()
+    return torch.device("cpu")
+
+
+@wrong("the answer is cuda, with a GPU and without one")
+def counts_processors():
+    return torch.device("cuda" if os.cpu_count() > 0 else "cpu")
+
+
+@wrong("with three GPUs (pretended), the answer is cpu")
+def only_exactly_one():
+    return torch.device("cuda" if torch.cuda.device_count() == 1 else "cpu")
+
+
+@wrong("the answer is cpu, with a GPU and without one")
+def more_than_one():
+    return torch.device("cuda" if torch.cuda.device_count() > 1 else "cpu")
+
+
+@wrong("with one GPU (pretended), the answer is cuda:1")
+def counts_from_one():
+    return (
+        torch.device("cuda", torch.cuda.device_count()) if torch.cuda.is_available() else torch.device("cpu")
+    )
+
+
+@wrong("with one GPU (pretended), the answer is cpu")
+def the_other_way_round():
+    return torch.device("cpu" if torch.cuda.is_available() else "cuda")
+
+
+@wrong("the answer is None")
+def prints_it():
+    print(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+@wrong("the answer is None")
+def no_return_on_the_cpu():
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return None
+
+
+@wrong("the answer is a bool, not a torch.device")
+def only_whether():
+    return torch.cuda.is_available()
+
+
+@wrong("with a GPU and without one")
+def by_the_operating_system():
+    return torch.device("cpu" if platform.system() in ("Darwin", "Linux", "Windows") else "cuda")

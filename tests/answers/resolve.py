@@ -1,0 +1,202 @@
+"""Answers to resolve."""
+
+import functools
+
+import torch
+from bank import right, wrong
+
+
+@right
+def by_an_empty_tensor(spec):
+    device = torch.device(spec)
+    return device if device.type == "cpu" else torch.empty(0, device=device).device
+
+
+@right
+def by_any_tensor(spec):
+    return torch.zeros(1, device=spec).device
+
+
+@right
+def by_moving_a_tensor(spec):
+    return torch.tensor([1.0]).to(spec).device
+
+
+@right
+def by_the_module_of_the_kind(spec):
+    device = torch.device(spec)
+    if device.index is not None or device.type == "cpu":
+        return device
+    module = torch.get_device_module(device)
+    index = module.current_device() if hasattr(module, "current_device") else 0
+    return torch.device(device.type, index)
+
+
+@right
+def by_the_accelerator(spec):
+    device = torch.device(spec)
+    if device.type == "cpu" or device.index is not None:
+        return device
+    return torch.device(device.type, torch.accelerator.current_device_index())
+
+
+@right
+def by_kinds(spec):
+    device = torch.device(spec)
+    if device.index is not None:
+        return device
+    if device.type == "cuda":
+        return torch.device("cuda", torch.cuda.current_device())
+    if device.type == "cpu":
+        return torch.device("cpu")
+    return torch.empty(0, device=device.type).device
+
+
+@right
+def with_an_index_for_the_cpu_too(spec):
+    device = torch.device(spec)
+    if device.type == "cpu":
+        return torch.device("cpu", 0)
+    if device.index is None:
+        return torch.device(device.type, getattr(torch, device.type).current_device())
+    return device
+
+
+@right
+def by_text(spec):
+    name = str(spec)
+    if name.startswith("cpu"):
+        return torch.device("cpu")
+    if ":" not in name:
+        name = f"{name}:{torch.get_device_module(name).current_device()}"
+    return torch.device(name)
+
+
+@wrong("while that is the current device, the answer is sim:0")
+def always_zero(spec):
+    device = torch.device(spec)
+    if device.type == "cpu" or device.index is not None:
+        return device
+    return torch.device(device.type, 0)
+
+
+@wrong("still without an index")
+def only_a_device(spec):
+    return torch.device(spec)
+
+
+@wrong("still without an index")
+def cuda_only(spec):
+    device = torch.device(spec)
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", torch.cuda.current_device())
+    return device
+
+
+@wrong("was asked for, the answer is")
+def always_the_current_one(spec):
+    device = torch.device(spec)
+    if device.type == "cpu":
+        return device
+    return torch.device(device.type, torch.accelerator.current_device_index())
+
+
+@wrong("the answer is a str, not a torch.device")
+def a_string(spec):
+    device = torch.device(spec)
+    return str(device if device.type == "cpu" else torch.empty(0, device=device).device)
+
+
+@wrong("the answer is an int, not a torch.device")
+def only_the_index(spec):
+    device = torch.device(spec)
+    return torch.empty(0, device=device).get_device() if device.index is None else device.index
+
+
+@right
+def by_looking_for_a_colon(spec):
+    if ":" in spec or spec == "cpu":
+        return torch.device(spec)
+    return torch.empty(0, device=spec).device
+
+
+@wrong("while that is the current device, the answer is sim:1")
+def the_last_one(spec):
+    device = torch.device(spec)
+    if device.type == "cpu" or device.index is not None:
+        return device
+    return torch.device(device.type, torch.accelerator.device_count() - 1)
+
+
+@wrong("sim:1 was asked for, the answer is sim:0")
+def zero_counts_as_missing(spec):
+    device = torch.device(spec)
+    if device.type == "cpu":
+        return device
+    return torch.device(device.type, 0 if device.index else torch.accelerator.current_device_index())
+
+
+@wrong("was asked for, the answer is")
+def index_zero_counts_as_missing(spec):
+    device = torch.device(spec)
+    if device.type == "cpu":
+        return device
+    return torch.device(device.type, device.index or torch.accelerator.current_device_index())
+
+
+@wrong("while that is the current device, the answer is sim:0")
+@functools.cache
+def kept_after_the_first_call(spec):
+    device = torch.device(spec)
+    if device.type == "cpu":
+        return device
+    return torch.empty(0, device=device).device
+
+
+AT_IMPORT = torch.accelerator.current_device_index() if torch.accelerator.is_available() else 0
+
+
+@wrong("while that is the current device, the answer is sim:0")
+def asked_at_import(spec):
+    device = torch.device(spec)
+    if device.type == "cpu" or device.index is not None:
+        return device
+    return torch.device(device.type, AT_IMPORT)
+
+
+@wrong("was asked for, the answer is cpu")
+def the_cpu_unless_cuda_is_here(spec):
+    return torch.device(spec if torch.cuda.is_available() else "cpu")
+
+
+@wrong("your code raised")
+def by_the_wrong_module(spec):
+    device = torch.device(spec)
+    if device.type == "cpu" or device.index is not None:
+        return device
+    return torch.device(device.type, torch.cuda.current_device())
+
+
+@wrong("the answer is None")
+def forgot_the_rest(spec):
+    device = torch.device(spec)
+    if device.type != "cpu" and device.index is None:
+        return torch.empty(0, device=device).device
+    return None
+
+
+@wrong("was asked for, the answer is")
+def always_the_accelerator(spec):
+    if torch.device(spec).type == "cpu":
+        return torch.device("cpu")
+    return torch.device(
+        torch.accelerator.current_accelerator().type, torch.accelerator.current_device_index()
+    )
+
+
+@wrong('"cpu" became')
+def the_cpu_is_an_accelerator_too(spec):
+    device = torch.device(spec)
+    if device.type == "cpu":
+        return torch.device("cpu", 1)
+    return torch.empty(0, device=device).device

@@ -1,0 +1,300 @@
+"""Answers to why_no_cuda."""
+
+from bank import right, wrong
+
+
+@right
+def one_after_another(facts):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    if not facts["driver"]:
+        return "no driver"
+    if facts["visible"] in ("", "-1"):
+        return "hidden"
+    return "available"
+
+
+@right
+def as_a_table(facts):
+    causes = [
+        ("cpu-only build", facts["build"] != "cuda"),
+        ("no GPU", not facts["gpu"]),
+        ("no driver", not facts["driver"]),
+        ("hidden", facts["visible"] is not None and facts["visible"] in {"", "-1"}),
+    ]
+    return next((cause for cause, holds in causes if holds), "available")
+
+
+@right
+def by_patterns(facts):
+    match facts:
+        case {"build": "cpu"}:
+            return "cpu-only build"
+        case {"gpu": False}:
+            return "no GPU"
+        case {"driver": False}:
+            return "no driver"
+        case {"visible": "" | "-1"}:
+            return "hidden"
+    return "available"
+
+
+@right
+def from_the_last_to_the_first(facts):
+    answer = "available"
+    if facts["visible"] == "" or facts["visible"] == "-1":
+        answer = "hidden"
+    if not facts["driver"]:
+        answer = "no driver"
+    if not facts["gpu"]:
+        answer = "no GPU"
+    if facts["build"] == "cpu":
+        answer = "cpu-only build"
+    return answer
+
+
+@right
+def by_get(facts):
+    visible = facts.get("visible")
+    hidden = visible is not None and visible.strip() in ("", "-1")
+    return (
+        "cpu-only build"
+        if facts.get("build") == "cpu"
+        else "no GPU"
+        if not facts.get("gpu")
+        else "no driver"
+        if not facts.get("driver")
+        else "hidden"
+        if hidden
+        else "available"
+    )
+
+
+@right
+def by_the_first_entry(facts):
+    first = "0" if facts["visible"] is None else facts["visible"].split(",")[0]
+    if facts["build"] != "cuda":
+        return "cpu-only build"
+    if facts["gpu"] is False:
+        return "no GPU"
+    if facts["driver"] is False:
+        return "no driver"
+    return "hidden" if first in ("", "-1") else "available"
+
+
+@wrong("CUDA_VISIBLE_DEVICES is not set (None) hides nothing")
+def none_hides(facts):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    if not facts["driver"]:
+        return "no driver"
+    if not facts["visible"] or facts["visible"] == "-1":
+        return "hidden"
+    return "available"
+
+
+@wrong('CUDA_VISIBLE_DEVICES = "" hides every GPU')
+def the_empty_text_forgotten(facts):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    if not facts["driver"]:
+        return "no driver"
+    return "hidden" if facts["visible"] == "-1" else "available"
+
+
+@wrong('CUDA_VISIBLE_DEVICES = "" hides every GPU')
+def the_empty_text_counts_as_none(facts):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    if not facts["driver"]:
+        return "no driver"
+    if facts["visible"] and facts["visible"] == "-1":
+        return "hidden"
+    return "available"
+
+
+@wrong('CUDA_VISIBLE_DEVICES = "-1" hides every GPU')
+def minus_one_forgotten(facts):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    if not facts["driver"]:
+        return "no driver"
+    return "hidden" if facts["visible"] == "" else "available"
+
+
+@wrong('CUDA_VISIBLE_DEVICES = "0" hides nothing')
+def zero_hides(facts):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    if not facts["driver"]:
+        return "no driver"
+    return "hidden" if facts["visible"] in ("", "-1", "0") else "available"
+
+
+@wrong("hides nothing")
+def anything_hides(facts):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    if not facts["driver"]:
+        return "no driver"
+    return "available" if facts["visible"] is None else "hidden"
+
+
+@wrong('"no driver" holds, but "no GPU" comes before it')
+def driver_before_gpu(facts):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["driver"]:
+        return "no driver"
+    if not facts["gpu"]:
+        return "no GPU"
+    return "hidden" if facts["visible"] in ("", "-1") else "available"
+
+
+@wrong('"no GPU" holds, but "cpu-only build" comes before it')
+def gpu_before_build(facts):
+    if not facts["gpu"]:
+        return "no GPU"
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["driver"]:
+        return "no driver"
+    return "hidden" if facts["visible"] in ("", "-1") else "available"
+
+
+@wrong('"hidden" holds, but')
+def hidden_first(facts):
+    if facts["visible"] in ("", "-1"):
+        return "hidden"
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    return "no driver" if not facts["driver"] else "available"
+
+
+@wrong("holds, but")
+def the_last_that_holds(facts):
+    answer = "available"
+    if facts["build"] == "cpu":
+        answer = "cpu-only build"
+    if not facts["gpu"]:
+        answer = "no GPU"
+    if not facts["driver"]:
+        answer = "no driver"
+    if facts["visible"] in ("", "-1"):
+        answer = "hidden"
+    return answer
+
+
+@wrong("the answer is a list, not a str")
+def all_causes(facts):
+    causes = {
+        "cpu-only build": facts["build"] == "cpu",
+        "no GPU": not facts["gpu"],
+        "no driver": not facts["driver"],
+        "hidden": facts["visible"] in ("", "-1"),
+    }
+    return [cause for cause, holds in causes.items() if holds] or "available"
+
+
+@wrong("the answer is None")
+def available_forgotten(facts):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    if not facts["driver"]:
+        return "no driver"
+    if facts["visible"] in ("", "-1"):
+        return "hidden"
+    return None
+
+
+@wrong('"CPU-only build" is none of the five answers')
+def other_words(facts):
+    if facts["build"] == "cpu":
+        return "CPU-only build"
+    if not facts["gpu"]:
+        return "No GPU"
+    if not facts["driver"]:
+        return "No driver"
+    return "hidden" if facts["visible"] in ("", "-1") else "available"
+
+
+@wrong('the answer is "cpu-only build", where')
+def build_the_wrong_way_round(facts):
+    if facts["build"]:
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    if not facts["driver"]:
+        return "no driver"
+    return "hidden" if facts["visible"] in ("", "-1") else "available"
+
+
+@wrong("your code raised")
+def reads_the_text_as_a_number(facts):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    if not facts["driver"]:
+        return "no driver"
+    return "hidden" if int(facts["visible"]) < 0 else "available"
+
+
+@wrong("your code raised KeyError")
+def other_keys(facts):
+    if facts["torch"] == "cpu":
+        return "cpu-only build"
+    return "available"
+
+
+@wrong("the answer is None")
+def prints(facts):
+    print("cpu-only build" if facts["build"] == "cpu" else "available")
+
+
+@wrong("the answer is a bool, not a str")
+def only_whether(facts):
+    return facts["build"] == "cuda" and facts["gpu"] and facts["driver"]
+
+
+@wrong("the input was")
+def takes_them_out(facts):
+    if facts.pop("build") == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    if not facts["driver"]:
+        return "no driver"
+    return "hidden" if facts["visible"] in ("", "-1") else "available"
+
+
+@wrong('the answer is "available", where')
+def looks_at_this_machine(facts):
+    return "available"
+
+
+@wrong('the answer is "available", where "no driver" belongs')
+def driver_forgotten(facts):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    return "hidden" if facts["visible"] in ("", "-1") else "available"
