@@ -146,7 +146,8 @@ class Allocator:
         It is the common case of a loop, and spares the merging and the splitting.
         """
         block = self._freed.pop()
-        self._settle()
+        if self._freed:
+            self._settle()
         if block.size == size and block.stream == stream:
             before, after = block.before, block.after
             free = self._free[block.large, stream]

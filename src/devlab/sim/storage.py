@@ -55,11 +55,11 @@ def on_device(host: torch.Tensor, index: int) -> torch.Tensor:
     """
     if _limited:
         limits.refuse_dtype(host.dtype)
-    if host.dtype.is_complex:
+    if host.is_complex():
         host = host.resolve_conj()
     address = host.data_ptr()
     if address:
-        size = host.untyped_storage().nbytes()
+        size = host.nbytes if host.is_contiguous() else host.untyped_storage().nbytes()
         block = _allocators[index].allocate(size, _devices[index].current.stream_id)
         kept = _Memory(host, _died)
         kept.block = block
@@ -87,7 +87,7 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
             and tensor.stride() == host.stride()
             and tensor.dtype is host.dtype
             and not tensor.is_neg()
-            and not (tensor.dtype.is_complex and tensor.is_conj())
+            and not (host.is_complex() and tensor.is_conj())
         ):
             return host
     capsule = _to_dlpack(tensor)
