@@ -5,6 +5,7 @@ import torch
 from instruments.programs import PROGRAMS
 
 import devlab
+from devlab.sim import events
 
 
 def watched(program, device):
@@ -34,6 +35,33 @@ def test_on_sim(name, sim):
     assert waits == list(program.waits)
     if program.launches is not None:
         assert launches == program.launches
+
+
+# Told as CUDA does them, which on sim goes another way; and printing, many small readings told as one.
+TOLD_DIFFERENTLY = {
+    "print",
+    "element, one value",
+    "slice, one value",
+    "rows, one value",
+    "mask, one value",
+    "index from the CPU",
+}
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - TOLD_DIFFERENTLY))
+def test_the_simulator_itself_says_the_same(name, sim):
+    """What the simulator reports from inside, copy by copy, is what was counted from outside."""
+    work = PROGRAMS[name].prepare(sim)
+    said = []
+    events.observers.append(said.append)
+    try:
+        with devlab.watch() as log:
+            work()
+    finally:
+        events.observers.clear()
+    copies = [(e.source, e.target, e.bytes, e.blocking) for e in said if isinstance(e, events.Transfer)]
+    assert copies == [(t.source, t.target, t.bytes, t.blocking) for t in log.events.transfers]
+    assert sum(isinstance(event, events.Launch) for event in said) == log.launches
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
