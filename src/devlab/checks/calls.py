@@ -89,7 +89,8 @@ class Snapshot:
             if after[path] is not leaf:
                 raise Mismatch(f"{where} was replaced", "the input as it came", describe(after[path]))
             if not _same(_state(leaf), state):
-                raise Mismatch(f"{where} was changed in place", "the input as it came", describe(leaf))
+                got = describe(leaf) + _marked(leaf, state)
+                raise Mismatch(f"{where} was changed in place", "the input as it came", got)
 
 
 def leaves(value: object, path: str = "") -> list[tuple[str, object]]:
@@ -113,6 +114,12 @@ def _state(leaf: object) -> tuple | None:
     if isinstance(leaf, torch.Tensor):
         return leaf.detach().clone(), leaf.device, leaf.requires_grad, leaf.stride()
     return None
+
+
+def _marked(leaf: object, before: tuple | None) -> str:
+    if isinstance(leaf, torch.Tensor) and before and leaf.requires_grad != before[2]:
+        return f", requires_grad={leaf.requires_grad}"
+    return ""
 
 
 def _same(one: tuple | None, other: tuple | None) -> bool:

@@ -80,7 +80,8 @@ def describe_array(array: numpy.ndarray) -> str:
     dtype = SHORT_DTYPES.get(known, array.dtype.name)
     text = f"array {dtype}[{','.join(map(str, array.shape))}]"
     if array.ndim == 0:
-        text += f", value {array.item()}"
+        value = array.item()
+        text += f", value {value:.6g}" if isinstance(value, float) else f", value {value}"
     if any(step < 0 for step in array.strides):
         text += f", strides {array.strides}"
     return text if array.flags.writeable else f"{text}, read-only"

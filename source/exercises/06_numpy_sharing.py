@@ -1,0 +1,187 @@
+# %% [markdown]
+# # 06 Sharing memory with NumPy: exercises
+#
+# Six functions on the border between two libraries: out to NumPy, in from NumPy, and a tool that tells
+# whether anything was copied on the way. The lesson is
+# [06 Sharing memory with NumPy](../notebooks/06_numpy_sharing.ipynb).
+#
+# Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
+# check below it. Stuck? `devlab.hint(to_numpy)`.
+
+# %%
+import numpy as np
+import torch
+
+import devlab
+
+device = devlab.start()
+
+# %% [markdown]
+# ## `to_numpy(x)`
+#
+# Return any tensor as a NumPy array.
+#
+# - x may be on any device, may ask for a gradient or be computed from something that does, may be a view,
+#   a single number (then the array has no dimensions) or empty.
+# - The array has x's shape, x's values and x's dtype. NumPy has no `bfloat16`: those come as `float32`.
+#   Every other dtype stays what it is, `float16` too.
+# - x stays as it is: its device, its gradient, its graph.
+# - Whether the array shares x's memory or is a copy is up to you.
+#
+# Needed: [The array at home](../notebooks/06_numpy_sharing.ipynb#The-array-at-home), [Off the
+# graph](../notebooks/06_numpy_sharing.ipynb#Off-the-graph) and [What cannot
+# cross](../notebooks/06_numpy_sharing.ipynb#What-cannot-cross)
+
+
+# %% exercise="to_numpy"
+def to_numpy(x: torch.Tensor) -> np.ndarray:
+    """Return x as an array: any device, any graph, bfloat16 as float32."""
+    ### BEGIN SOLUTION
+    x = x.detach()
+    if x.dtype == torch.bfloat16:
+        x = x.float()
+    return x.cpu().numpy()
+    ### END SOLUTION
+
+
+# %% check="to_numpy"
+devlab.check(to_numpy)
+
+# %% [markdown]
+# ## `shares_memory(t, a)`
+#
+# Tell whether the tensor t and the array a share memory: `True` where at least one element of t and one
+# element of a are stored in the same place, so that a write to one would show in the other.
+#
+# - A partial overlap is enough. Shapes and dtypes of the two may differ.
+# - Equal numbers in two places are not shared. Neither are neighbours: two parts of one array that have no
+#   element in common, such as its first and its second half, or its even and its odd places.
+# - An empty tensor or array shares nothing. A tensor on an accelerator shares nothing with NumPy.
+# - t may ask for a gradient and has a dtype that NumPy knows. a may be a view with any strides, negative
+#   ones too, and may be read-only.
+# - Neither is changed, not even for a moment.
+#
+# Needed: [How to tell](../notebooks/06_numpy_sharing.ipynb#How-to-tell)
+
+
+# %% exercise="shares_memory"
+def shares_memory(t: torch.Tensor, a: np.ndarray) -> bool:
+    """Return whether some element of t is stored where some element of a is."""
+    ### BEGIN SOLUTION
+    if t.device.type != "cpu":
+        return False
+    return np.shares_memory(t.detach().numpy(), a)
+    ### END SOLUTION
+
+
+# %% check="shares_memory"
+devlab.check(shares_memory)
+
+# %% [markdown]
+# ## `sharing_tensor(a)`
+#
+# Return a CPU tensor over the array's own memory: a change in either shows in the other.
+#
+# - It has a's shape, a's dtype and a's numbers. It asks for no gradient.
+# - a has one dimension or more and may be a slice, a transposed array, an array with steps, an empty one.
+#   It may be written to.
+# - Where the array has negative strides, no tensor can share its memory. Raise a `ValueError` whose text
+#   contains the word *negative*.
+#
+# Needed: [Which share and which copy](../notebooks/06_numpy_sharing.ipynb#Which-share-and-which-copy) and
+# [What cannot cross](../notebooks/06_numpy_sharing.ipynb#What-cannot-cross)
+
+
+# %% exercise="sharing_tensor"
+def sharing_tensor(a: np.ndarray) -> torch.Tensor:
+    """Return a tensor over a's memory; raise ValueError for negative strides."""
+    ### BEGIN SOLUTION
+    return torch.from_numpy(a)  # its own ValueError names the negative strides
+    ### END SOLUTION
+
+
+# %% check="sharing_tensor"
+devlab.check(sharing_tensor)
+
+# %% [markdown]
+# ## `independent_tensor(a)`
+#
+# Return a CPU tensor that has nothing to do with the array any more: a change in either does not show in
+# the other.
+#
+# - It has a's shape, a's dtype and a's numbers. It asks for no gradient.
+# - a has one dimension or more and may be any view, **with negative strides too**, may be empty, and may be
+#   read-only. It stays as it is.
+#
+# Needed: [Which share and which copy](../notebooks/06_numpy_sharing.ipynb#Which-share-and-which-copy) and
+# [What cannot cross](../notebooks/06_numpy_sharing.ipynb#What-cannot-cross)
+
+
+# %% exercise="independent_tensor"
+def independent_tensor(a: np.ndarray) -> torch.Tensor:
+    """Return a tensor with a's numbers in memory of its own."""
+    ### BEGIN SOLUTION
+    return torch.from_numpy(a.copy())
+    ### END SOLUTION
+
+
+# %% check="independent_tensor"
+devlab.check(independent_tensor)
+
+# %% [markdown]
+# ## `scale_in_place(a, k)`
+#
+# Multiply every element of the array by k, in the array itself, with PyTorch doing the work: through a
+# tensor over the array's memory.
+#
+# - Nothing is returned. Whoever holds the array, or a view of it, sees the new numbers.
+# - Only a's own elements change. Where a is a slice, its neighbours in memory stay what they are.
+# - Nothing is copied, and no tensor as big as the array is made on the way. The bytes are counted.
+# - a has one dimension or more, may be written to, and has no negative strides. Its dtype stays. k is a
+#   Python number that fits it: whole for integers, anything for floats.
+#
+# Needed: [Work in place](../notebooks/06_numpy_sharing.ipynb#Work-in-place)
+
+
+# %% exercise="scale_in_place"
+def scale_in_place(a: np.ndarray, k: float) -> None:
+    """Multiply a by k in place, through a tensor that shares its memory."""
+    ### BEGIN SOLUTION
+    torch.from_numpy(a).mul_(k)
+    ### END SOLUTION
+
+
+# %% check="scale_in_place"
+devlab.check(scale_in_place)
+
+# %% [markdown]
+# ## `history(losses)`
+#
+# After an epoch there is a list of losses, and you want to plot them. Return them as one array.
+#
+# - `losses` is a list of at least one tensor, each a single number (no dimensions) in `float32`, all on one
+#   device, which may be any. Most of them hold a graph.
+# - The array has one dimension and one number for each loss, in order, in `float32` or `float64`.
+# - Once the list is gone, **no graph may stay in memory** because of your function or its result.
+# - The list and the losses stay as they are. One may still call `backward` on them.
+#
+# It is not judged how often your function waits for the device. Think about it all the same: once is
+# enough.
+#
+# Needed: [Many losses, one array](../notebooks/06_numpy_sharing.ipynb#Many-losses,-one-array)
+
+
+# %% exercise="history"
+def history(losses: list[torch.Tensor]) -> np.ndarray:
+    """Return the losses as one array, without their graphs."""
+    ### BEGIN SOLUTION
+    return torch.stack(losses).detach().cpu().numpy()
+    ### END SOLUTION
+
+
+# %% check="history"
+devlab.check(history)
+
+# %% [markdown]
+# All six? `shares_memory` and `to_numpy` are worth keeping. Then on to
+# [07 Asynchrony](../notebooks/07_asynchrony.ipynb). `devlab.progress()` shows where you stand.

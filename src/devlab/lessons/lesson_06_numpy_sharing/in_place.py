@@ -1,0 +1,126 @@
+"""Work on an array's memory through a tensor, and count what it costs."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy
+import torch
+
+from devlab.checks import expect
+from devlab.lessons.lesson_06_numpy_sharing.base import fresh, lesson
+from devlab.sim.operators import OperatorMode
+
+scale_in_place = lesson.exercise(
+    "scale_in_place",
+    signature="scale_in_place(a, k)",
+    facts=("N4", "N5", "N6"),
+    hints=(
+        "Two things have to be in place: the tensor over the array's memory, and the multiplication. "
+        "`t * k` makes a new tensor; which method writes into t itself?",
+        "`torch.from_numpy(a)` shares a's memory, and methods that end in `_` work in place. Nothing has to "
+        "be copied back, and nothing is returned.",
+        "The whole body is `torch.from_numpy(a).mul_(k)`, without `return`.",
+    ),
+)
+
+
+class _Work(OperatorMode):
+    """Counts the operators that write to the array's memory, and the bytes of all other memory they use."""
+
+    def __init__(self, a: numpy.ndarray):
+        super().__init__()
+        self.memory = range(a.ctypes.data, a.ctypes.data + a.nbytes)
+        self.known: set[int] = set()
+        self.writes = self.bytes = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        given = list(_tensors([*args, *(kwargs or {}).values()]))
+        self.writes += _in_place(func) and any(map(self._is_the_arrays, given))
+        here = {tensor.untyped_storage().data_ptr() for tensor in given}
+        self._count(given, self.known)
+        self._count(_tensors([result]), here)
+        return result
+
+    def _is_the_arrays(self, tensor: torch.Tensor) -> bool:
+        return tensor.is_cpu and tensor.data_ptr() in self.memory
+
+    def _count(self, tensors: Iterable[torch.Tensor], known: set[int]) -> None:
+        for tensor in tensors:
+            address = tensor.untyped_storage().data_ptr()
+            if address not in known and not self._is_the_arrays(tensor):
+                self.bytes += tensor.nbytes
+                self.known.add(address)
+
+
+def _in_place(func) -> bool:
+    _, name, overload = str(func).split(".")
+    return name.endswith("_") or "out" in overload
+
+
+def _tensors(values: list) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
+
+
+PARTS = {
+    "a slice": lambda base: base[1:4],
+    "a column": lambda base: base[:, 2],
+    "a slice with steps": lambda base: base[::2, 1::3],
+    "a transposed slice": lambda base: base.T[3:],
+    "an empty slice": lambda base: base[2:2],
+}
+
+
+def _expect_scaled(trial, a: numpy.ndarray, k: float, why: str) -> None:
+    wanted = (torch.tensor(a.copy()) * k).numpy()
+    before = a.copy()
+    got = trial.call(a, k, changes=True)
+    if a.tobytes() == before.tobytes() != wanted.tobytes():
+        words = f"{why}: nothing in it has changed"
+        expect.fail(words, "every element times k, in the array itself", "the array as it was")
+    expect.array(a, wanted, f"{why}, scaled,")
+    if got is not None:
+        expect.fail("something is returned: the work is in the array", "None", got)
+
+
+@scale_in_place.row("every element times k, in the array")
+def scaled(trial):
+    for seed, k in zip(trial.seeds, (2.5, -3, 0), strict=True):
+        _expect_scaled(trial, fresh(5, 3, seed=seed), k, "the array")
+        _expect_scaled(trial, fresh(7, seed=seed, dtype="float64"), k, "the array")
+    _expect_scaled(trial, fresh(2, 3, 1, 4, seed=0), 0.1, "the array of four dimensions")
+
+
+@scale_in_place.row("seen in all of that memory, only there")
+def scaled_views(trial):
+    for seed in trial.seeds:
+        base = fresh(6, 8, seed=seed)
+        for words, cut in PARTS.items():
+            wanted = base.copy()
+            cut(wanted)[...] *= 1.5
+            _expect_scaled(trial, cut(base), 1.5, words)
+            expect.array(base, wanted, f"the array behind {words}")
+
+
+@scale_in_place.row("the array keeps its dtype")
+def scaled_dtypes(trial):
+    for dtype in ("float16", "float64", "int64", "int32", "uint8"):
+        _expect_scaled(trial, fresh(4, 3, seed=trial.seeds[0], dtype=dtype), 2, f"the array of {dtype}")
+    _expect_scaled(trial, fresh(4, 3, seed=trial.seeds[1], dtype="float16"), 0.5, "the array of float16")
+
+
+@scale_in_place.row("through a tensor, without a copy")
+def without_a_copy(trial):
+    a = fresh(24, 17, seed=trial.seeds[2], dtype="float64")
+    work = _Work(a)
+    with work:
+        trial.call(a, 1.5, changes=True)
+    if not work.writes:
+        words = "the array was not scaled through a tensor over its memory"
+        expect.fail(words, "an operation in place on such a tensor", "none")
+    if work.bytes > a.nbytes // 2:
+        words = "other memory was used, for the result or for a copy"
+        expect.fail(words, f"none beside the array's {a.nbytes} bytes", f"{work.bytes} bytes")

@@ -1,0 +1,204 @@
+"""Answers to history."""
+
+import numpy as np
+import torch
+from bank import right, wrong
+
+
+@right
+def stacked(losses):
+    return torch.stack(losses).detach().cpu().numpy()
+
+
+@right
+def detached_one_by_one(losses):
+    return torch.stack([loss.detach() for loss in losses]).cpu().numpy()
+
+
+@right
+def items(losses):
+    return np.array([loss.item() for loss in losses])
+
+
+@right
+def items_in_float32(losses):
+    return np.fromiter((loss.item() for loss in losses), dtype=np.float32, count=len(losses))
+
+
+@right
+def without_gradients(losses):
+    with torch.no_grad():
+        return np.asarray(torch.stack(losses).cpu())
+
+
+@right
+def by_force(losses):
+    return torch.stack(tuple(losses)).numpy(force=True)
+
+
+@right
+def into_an_array(losses):
+    made = np.empty(len(losses), dtype=np.float32)
+    for place, loss in enumerate(losses):
+        made[place] = loss.detach().cpu()
+    return made
+
+
+@right
+def concatenated(losses):
+    return torch.cat([loss.detach().reshape(1) for loss in losses]).to("cpu").numpy()
+
+
+@right
+def a_list_of_numbers(losses):
+    return np.asarray(torch.stack(losses).tolist(), dtype="float64")
+
+
+@right
+def of_home_tensors(losses):
+    return np.array([loss.detach().cpu() for loss in losses])
+
+
+KEPT = []
+
+
+@wrong("Use tensor.detach().numpy() instead")
+def numpy_of_the_list(losses):
+    return np.array(losses)
+
+
+@wrong("Use tensor.detach().numpy() instead")
+def without_detach(losses):
+    return torch.stack(losses).cpu().numpy()
+
+
+@wrong("Use Tensor.cpu() to copy the tensor to host memory first")
+def without_cpu(losses):
+    return torch.stack(losses).detach().numpy()
+
+
+@wrong("Use Tensor.cpu() to copy the tensor to host memory first")
+def numpy_of_detached(losses):
+    return np.array([loss.detach() for loss in losses])
+
+
+@wrong("the array holds tensors, not numbers")
+def array_of_objects(losses):
+    made = np.empty(len(losses), dtype=object)
+    for place, loss in enumerate(losses):
+        made[place] = loss
+    return made
+
+
+@wrong("the losses are gone, and their graphs are still in memory")
+def keeps_the_list(losses):
+    KEPT.append(losses)
+    return torch.stack(losses).detach().cpu().numpy()
+
+
+@wrong("the losses are gone, and their graphs are still in memory")
+def keeps_the_stack(losses, seen={}):  # noqa: B006
+    seen["all"] = torch.stack(losses)
+    return seen["all"].detach().cpu().numpy()
+
+
+class Noted(np.ndarray):
+    pass
+
+
+@wrong("the losses are gone, and their graphs are still in memory")
+def an_array_with_a_note(losses):
+    made = torch.stack(losses).detach().cpu().numpy().view(Noted)
+    made.losses = losses
+    return made
+
+
+@wrong("the input[0] was changed in place")
+def detaches_in_place(losses):
+    for loss in losses:
+        loss.detach_()
+    return torch.stack(losses).cpu().numpy()
+
+
+@wrong("the input[0] was replaced")
+def replaces_in_the_list(losses):
+    for place, loss in enumerate(losses):
+        losses[place] = loss.item()
+    return np.array(losses)
+
+
+@wrong("the input was changed")
+def empties_the_list(losses):
+    made = torch.stack(losses).detach().cpu().numpy()
+    losses.clear()
+    return made
+
+
+@wrong("does not require grad")
+def frees_the_graph_by_backward(losses):
+    sum(losses).backward()
+    return torch.stack(losses).detach().cpu().numpy()
+
+
+@wrong("backward was called: there are gradients now")
+def backward_where_possible(losses):
+    total = torch.stack(losses).sum()
+    if total.requires_grad:
+        total.backward(retain_graph=True)
+    return torch.stack(losses).detach().cpu().numpy()
+
+
+@wrong("the history is a Tensor, not a NumPy array")
+def a_tensor(losses):
+    return torch.stack(losses).detach().cpu()
+
+
+@wrong("the history is a list, not a NumPy array")
+def a_list(losses):
+    return [loss.item() for loss in losses]
+
+
+@wrong("the history has shape [], not [7]")
+def the_sum(losses):
+    return torch.stack(losses).sum().detach().cpu().numpy()
+
+
+@wrong("the history has shape [7, 1], not [7]")
+def a_column(losses):
+    return np.array([[loss.item()] for loss in losses])
+
+
+@wrong("the values of the history are wrong")
+def rounded(losses):
+    return np.array([round(loss.item(), 3) for loss in losses])
+
+
+@wrong("the values of the history are wrong")
+def sorted_by_size(losses):
+    return np.sort(torch.stack(losses).detach().cpu().numpy())
+
+
+@wrong("the values of the history are wrong")
+def running_mean(losses):
+    numbers = torch.stack(losses).detach().cpu()
+    return (numbers.cumsum(0) / torch.arange(1, len(losses) + 1)).numpy()
+
+
+@wrong("the array is float16: digits of the losses are lost")
+def in_half(losses):
+    return torch.stack(losses).detach().half().cpu().numpy()
+
+
+@wrong("losses are floats")
+def whole_numbers(losses):
+    return np.array([int(loss) for loss in losses])
+
+
+@wrong("is None: is a `return` missing?")
+def forgets_to_return(losses):
+    torch.stack(losses).detach().cpu().numpy()
+
+
+@wrong("the history has shape [6], not [7]")
+def without_the_last(losses):
+    return np.array([loss.item() for loss in losses][: max(len(losses) - 1, 1)])

@@ -1,0 +1,175 @@
+"""Answers to independent_tensor."""
+
+import numpy as np
+import torch
+from bank import right, wrong
+
+
+@right
+def share_a_copy(a):
+    return torch.from_numpy(a.copy())
+
+
+@right
+def two_copies(a):
+    return torch.tensor(a.copy())
+
+
+@right
+def numpy_array(a):
+    return torch.from_numpy(np.array(a))
+
+
+@right
+def as_tensor_of_a_copy(a):
+    return torch.as_tensor(np.copy(a))
+
+
+@right
+def copy_of_contiguous(a):
+    return torch.tensor(np.ascontiguousarray(a))
+
+
+@right
+def flipped_in_torch(a):
+    turned = [place for place, step in enumerate(a.strides) if step < 0]
+    return torch.from_numpy(np.flip(a, turned)).flip(turned) if turned else torch.tensor(a)
+
+
+@right
+def clone_where_possible(a):
+    if any(step < 0 for step in a.strides):
+        a = a.copy()
+    return torch.from_numpy(a).clone()
+
+
+@right
+def filled_in(a):
+    into = np.empty(a.shape, a.dtype)
+    into[...] = a
+    return torch.from_dlpack(into) if into.size else torch.from_numpy(into)
+
+
+@wrong("the tensor shares its memory, and shows a change in the array")
+def from_numpy(a):
+    return torch.from_numpy(a)
+
+
+@wrong("the tensor shares its memory, and shows a change in the array")
+def as_tensor(a):
+    return torch.as_tensor(a)
+
+
+@wrong("the tensor shares its memory, and shows a change in the array")
+def detached(a):
+    return torch.from_numpy(a).detach()
+
+
+@wrong("the tensor shares its memory, and shows a change in the array")
+def already_on_the_cpu(a):
+    return torch.from_numpy(a).to("cpu")
+
+
+@wrong("the tensor shares its memory, and shows a change in the array")
+def only_contiguous(a):
+    return torch.from_numpy(np.ascontiguousarray(a)).reshape(a.shape)
+
+
+@wrong("the tensor shares its memory, and shows a change in the array")
+def contiguous_in_torch(a):
+    return torch.from_numpy(a if min(a.strides, default=0) >= 0 else a.copy()).contiguous()
+
+
+@wrong("the tensor shares its memory, and shows a change in the array")
+def a_view_is_no_copy(a):
+    return torch.from_numpy(np.asarray(a)[...])
+
+
+@wrong("the tensor shares its memory, and shows a change in the array")
+def copies_only_where_it_must(a):
+    try:
+        return torch.from_numpy(a)
+    except ValueError:
+        return torch.from_numpy(a.copy())
+
+
+@wrong("At least one stride in the given numpy array is negative")
+def torch_tensor(a):
+    return torch.tensor(a)
+
+
+@wrong("At least one stride in the given numpy array is negative")
+def clone(a):
+    return torch.from_numpy(a).clone()
+
+
+@wrong("BufferError: negative strides")
+def dlpack_clone(a):
+    return torch.from_dlpack(a.view()).clone() if a.size and a.flags.writeable else torch.tensor(a)
+
+
+@wrong("the tensor of an array of float64 is torch.float32, not torch.float64")
+def capital_tensor(a):
+    return torch.Tensor(a.copy())
+
+
+@wrong("the tensor of an array of float64 is torch.float32, not torch.float64")
+def through_a_list(a):
+    return torch.tensor(a.tolist())
+
+
+@wrong("has shape [6], not [6,0]")
+def through_a_list_with_dtype(a):
+    rows = a.tolist()
+    if a.ndim == 2 and a.size == 0:
+        rows = [0] * len(a)
+    return torch.tensor(rows, dtype=torch.from_numpy(a.copy()).dtype)
+
+
+@wrong("is torch.int64, not torch.bool")
+def adds_zero(a):
+    return torch.from_numpy(np.asarray(a + 0))
+
+
+@wrong("the values of the tensor of an array with negative strides are wrong")
+def forgets_to_turn(a):
+    return torch.tensor(a[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in a.strides)])
+
+
+@wrong("is on sim:0, not cpu")
+def on_the_accelerator(a):
+    return torch.from_numpy(a.copy()).to(torch.accelerator.current_accelerator())
+
+
+@wrong("is a ndarray, not a tensor")
+def a_copied_array(a):
+    return a.copy()
+
+
+@wrong("is None: is a `return` missing?")
+def forgets_to_return(a):
+    torch.from_numpy(a.copy())
+
+
+@wrong("your code raised ValueError")
+def refuses_negative_strides(a):
+    if any(step < 0 for step in a.strides):
+        raise ValueError("negative strides")
+    return torch.tensor(a)
+
+
+@wrong("the tensor asks for a gradient")
+def with_gradients(a):
+    t = torch.from_numpy(a.copy())
+    return t.requires_grad_() if t.is_floating_point() else t
+
+
+@wrong("has shape [15], not [5,3]")
+def flattened(a):
+    return torch.from_numpy(a.flatten())
+
+
+@wrong("the input was changed in place")
+def locks_the_array(a):
+    a.flags.writeable = False
+    return torch.from_numpy(a.copy())

@@ -1,0 +1,187 @@
+"""Answers to scale_in_place."""
+
+import numpy as np
+import torch
+from bank import right, wrong
+
+
+@right
+def mul(a, k):
+    torch.from_numpy(a).mul_(k)
+
+
+@right
+def augmented(a, k):
+    t = torch.as_tensor(a)
+    t *= k
+
+
+@right
+def out(a, k):
+    t = torch.from_numpy(a)
+    torch.mul(t, k, out=t)
+
+
+@right
+def by_dlpack(a, k):
+    t = torch.from_dlpack(a) if a.size else torch.from_numpy(a)
+    t.multiply_(k)
+
+
+@right
+def without_gradients(a, k):
+    with torch.no_grad():
+        t = torch.asarray(a, copy=False)
+        t.mul_(torch.tensor(k, dtype=t.dtype))
+
+
+@right
+def row_by_row(a, k):
+    t = torch.from_numpy(a)
+    for part in t:
+        part *= k
+
+
+@right
+def number_by_number(a, k):
+    t = torch.from_numpy(a)
+    for place in np.ndindex(*a.shape):
+        t[place] *= k
+
+
+@right
+def in_inference_mode(a, k):
+    with torch.inference_mode():
+        torch.from_numpy(a).mul_(k)
+
+
+@right
+def all_of_it(a, k):
+    t = torch.from_numpy(a)
+    t[...].mul_(k)
+
+
+@wrong("nothing in it has changed")
+def out_of_place(a, k):
+    torch.from_numpy(a).mul(k)
+
+
+@wrong("nothing in it has changed")
+def on_a_copy(a, k):
+    torch.tensor(a).mul_(k)
+
+
+@wrong("nothing in it has changed")
+def rebinds(a, k):
+    a = torch.from_numpy(a) * k
+
+
+@wrong("nothing in it has changed")
+def rebinds_the_tensor(a, k):
+    t = torch.from_numpy(a)
+    t = t * k
+
+
+@wrong("nothing in it has changed")
+def of_a_copied_array(a, k):
+    torch.from_numpy(a.copy()).mul_(k)
+
+
+@wrong("nothing in it has changed")
+def on_the_accelerator(a, k):
+    torch.from_numpy(a).to(torch.accelerator.current_accelerator()).mul_(k)
+
+
+@wrong("a column: nothing in it has changed")
+def tidied_first(a, k):
+    torch.from_numpy(np.ascontiguousarray(a).reshape(a.shape)).mul_(k)
+
+
+@wrong("a slice with steps: nothing in it has changed")
+def flattened_in_torch(a, k):
+    torch.from_numpy(a).reshape(-1).mul_(k)
+
+
+@wrong("other memory was used, for the result or for a copy")
+def copied_back(a, k):
+    t = torch.from_numpy(a)
+    t.copy_(t * k)
+
+
+@wrong("other memory was used, for the result or for a copy")
+def assigned_back(a, k):
+    t = torch.from_numpy(a)
+    t[...] = t * k
+
+
+@wrong("other memory was used, for the result or for a copy")
+def numpys_product(a, k):
+    torch.from_numpy(a).copy_(torch.as_tensor(np.asarray(a * k, dtype=a.dtype)))
+
+
+@wrong("other memory was used, for the result or for a copy")
+def a_tensor_full_of_k(a, k):
+    t = torch.from_numpy(a)
+    t *= torch.full_like(t, k)
+
+
+@wrong("other memory was used, for the result or for a copy")
+def there_and_back(a, k):
+    t = torch.from_numpy(a)
+    there = t.to(torch.accelerator.current_accelerator())
+    t.copy_(there * k)
+
+
+@wrong("other memory was used, for the result or for a copy")
+def row_by_row_through_new_rows(a, k):
+    t = torch.from_numpy(a)
+    for place in range(len(t)):
+        t[place] = t[place] * k
+
+
+@wrong("the array was not scaled through a tensor over its memory")
+def numpy_alone(a, k):
+    a *= k
+
+
+@wrong("the array was not scaled through a tensor over its memory")
+def back_into_the_array(a, k):
+    a[...] = (torch.from_numpy(a) * k).numpy()
+
+
+@wrong("the array was not scaled through a tensor over its memory")
+def numpy_under_a_tensor(a, k):
+    t = torch.from_numpy(a).detach()
+    np.multiply(a, k, out=t.numpy())
+
+
+@wrong("something is returned: the work is in the array")
+def returns_the_tensor(a, k):
+    return torch.from_numpy(a).mul_(k)
+
+
+@wrong("something is returned: the work is in the array")
+def returns_the_array(a, k):
+    torch.from_numpy(a).mul_(k)
+    return a
+
+
+@wrong("the values of the array, scaled, are wrong")
+def adds(a, k):
+    torch.from_numpy(a).add_(k)
+
+
+@wrong("the values of the array, scaled, are wrong")
+def twice(a, k):
+    torch.from_numpy(a).mul_(k).mul_(k)
+
+
+@wrong("the values of the array behind")
+def the_whole_base(a, k):
+    base = a if a.base is None or not isinstance(a.base, np.ndarray) else a.base
+    torch.from_numpy(base).mul_(k)
+
+
+@wrong("can't be cast to the desired output type")
+def by_a_float(a, k):
+    torch.from_numpy(a).mul_(float(k))
