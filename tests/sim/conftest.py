@@ -11,6 +11,7 @@ torch.set_num_threads(1)
 
 @pytest.fixture(autouse=True)
 def first_device_current():
+    """Make device 0 the current one before and after each test."""
     torch.sim.set_device(0)
     yield
     torch.sim.set_device(0)
@@ -18,4 +19,5 @@ def first_device_current():
 
 @pytest.fixture(params=["sim:0", "sim:1"])
 def device(request):
+    """Each simulated device in turn."""
     return torch.device(request.param)

@@ -14,6 +14,7 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 
 def fresh():
+    """Return the empty memory of a device of 1 GiB."""
     return Allocator(0, GIB)
 
 
@@ -36,6 +37,7 @@ def fresh():
     ],
 )
 def test_known_sequences(requests, allocated, reserved):
+    """Bytes allocated and reserved after a sequence of requests, from PyTorch's constants."""
     allocator = fresh()
     blocks = [allocator.allocate(size) for size in requests]
     assert (allocator.allocated, allocator.reserved) == (allocated, reserved)
@@ -43,6 +45,7 @@ def test_known_sequences(requests, allocated, reserved):
 
 
 def test_a_large_block_is_split_only_when_more_than_a_mebibyte_remains():
+    """Where less remains, the whole block is handed out."""
     allocator = fresh()
     assert allocator.allocate(11 * MIB).size == 12 * MIB
     assert allocator.allocate(10 * MIB + 512).size == 10 * MIB + 512
@@ -50,6 +53,7 @@ def test_a_large_block_is_split_only_when_more_than_a_mebibyte_remains():
 
 
 def test_freed_memory_stays_reserved_until_the_cache_is_emptied():
+    """Allocated falls at once, reserved only with the cache."""
     allocator = fresh()
     keep, drop = allocator.allocate(KIB), allocator.allocate(30 * MIB)
     allocator.free(drop)
@@ -62,6 +66,7 @@ def test_freed_memory_stays_reserved_until_the_cache_is_emptied():
 
 
 def test_best_fit_and_merging():
+    """A request takes the smallest block that fits; a gap closes when both sides are free."""
     allocator = fresh()
     first, second, third = (allocator.allocate(size * KIB) for size in (100, 50, 100))
     allocator.free(second)
@@ -76,6 +81,7 @@ def test_best_fit_and_merging():
 
 
 def test_fragmentation_defeats_a_request_that_would_fit_in_sum():
+    """Half of the memory is free, in pieces too small."""
     allocator = Allocator(0, 40 * MIB)
     blocks = [allocator.allocate(5 * MIB) for _ in range(8)]
     for block in blocks[::2]:
@@ -86,15 +92,16 @@ def test_fragmentation_defeats_a_request_that_would_fit_in_sum():
 
 
 def test_out_of_memory_frees_the_cache_first():
+    """One retry after freeing the cache; then PyTorch's words."""
     allocator = Allocator(0, 64 * MIB)
     allocator.free(allocator.allocate(40 * MIB))
     assert allocator.allocate(60 * MIB).size == 60 * MIB
     assert allocator.retries == 1
     with pytest.raises(
         torch.OutOfMemoryError,
-        match=r"^sim out of memory\. Tried to allocate 40\.00 MiB\. sim:0 \(simulated\) has a total capacity of "
-        r"64\.00 MiB of which 4\.00 MiB is free\. Of the allocated memory 60\.00 MiB is allocated by PyTorch, "
-        r"and 0 bytes is reserved by PyTorch but unallocated\.$",
+        match=r"^sim out of memory\. Tried to allocate 40\.00 MiB\. sim:0 \(simulated\) has a total capacity "
+        r"of 64\.00 MiB of which 4\.00 MiB is free\. Of the allocated memory 60\.00 MiB is allocated by "
+        r"PyTorch, and 0 bytes is reserved by PyTorch but unallocated\.$",
     ):
         allocator.allocate(40 * MIB)
     assert allocator.failures == 1
@@ -105,6 +112,7 @@ requests = st.one_of(st.integers(1, 4 * KIB), st.integers(1, 3 * MIB), st.intege
 
 @given(st.lists(st.one_of(requests, st.tuples(st.integers(0, 30)), st.none()), max_size=60))
 def test_whatever_happens_the_books_balance(steps):
+    """Any sequence of requests, frees and emptied caches."""
     allocator, live = Allocator(0, 200 * MIB), []
     for step in steps:
         if step is None:
@@ -127,6 +135,7 @@ def test_whatever_happens_the_books_balance(steps):
 
 
 def check_books(allocator, live):
+    """Hold the allocator's figures to the blocks that are really there."""
     assert allocator.allocated == sum(block.size for block in live)
     assert 0 <= allocator.allocated <= allocator.reserved <= allocator.capacity
     assert allocator.allocated_peak >= allocator.allocated
@@ -144,6 +153,7 @@ def check_books(allocator, live):
 
 @given(st.lists(st.one_of(requests, st.tuples(st.integers(0, 30))), max_size=60))
 def test_taking_the_last_block_back_changes_nothing(steps):
+    """The shortcut hands out the blocks that merging and splitting would."""
     quick, slow = fresh(), fresh()
     slow._take_back = lambda size, stream: slow._settle()
     pairs = []
@@ -164,6 +174,7 @@ def test_taking_the_last_block_back_changes_nothing(steps):
 
 
 def test_tensors_take_and_give_memory(device):
+    """A storage counts until its last view, or the graph that holds it, is gone."""
     before = torch.sim.memory_allocated(device)
     x = torch.ones(1000, device=device)
     assert torch.sim.memory_allocated(device) - before == 4096
@@ -181,6 +192,7 @@ def test_tensors_take_and_give_memory(device):
 
 
 def test_peaks(device):
+    """A temporary shows in the peak, and in the cache until that is emptied."""
     torch.sim.reset_peak_memory_stats(device)
     before = torch.sim.memory_allocated(device)
     torch.ones(MIB, device=device)
@@ -196,6 +208,7 @@ def test_peaks(device):
 
 
 def test_statistics_and_snapshot(device):
+    """PyTorch's keys, and sums that agree with the totals."""
     x = torch.ones(1000, device=device)
     stats = torch.sim.memory_stats(device)
     assert stats["allocated_bytes.all.current"] == torch.sim.memory_allocated(device)
@@ -224,11 +237,13 @@ def test_statistics_and_snapshot(device):
     ],
 )
 def test_requests_beyond_the_device_fail_without_touching_the_host(ask, device):
-    with pytest.raises(torch.OutOfMemoryError, match="sim out of memory. Tried to allocate"):
+    """Factories, broadcasting, products and copies of expanded views."""
+    with pytest.raises(torch.OutOfMemoryError, match=r"sim out of memory\. Tried to allocate"):
         ask(device)
 
 
 def test_recovering_from_out_of_memory(device):
+    """After dropping a tensor the same request fits."""
     memory.set_capacity(64 * MIB, device)
     try:
         torch.sim.empty_cache()
@@ -242,6 +257,7 @@ def test_recovering_from_out_of_memory(device):
 
 
 def test_many_operations_leave_nothing(device):
+    """Temporaries, views and products, thousands of times."""
     x = torch.ones(8, 8, device=device)
     gc.collect()
     before = torch.sim.memory_allocated(device)

@@ -13,6 +13,7 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def fresh_clock():
+    """Set every clock to zero before and after each test."""
     clock.reset()
     yield
     clock.real_waits(False)
@@ -20,10 +21,12 @@ def fresh_clock():
 
 
 def device_time(index=0):
+    """Return when the device's current stream will be idle."""
     return clock.devices[index].current.free_at
 
 
 def test_a_launch_costs_the_host_little_and_the_device_the_traffic():
+    """Elementwise work takes its bytes over the bandwidth."""
     x = torch.ones(1 << 20, device="sim")
     torch.sim.synchronize()
     before, busy = clock.now(), device_time()
@@ -37,6 +40,7 @@ def test_a_launch_costs_the_host_little_and_the_device_the_traffic():
 
 
 def test_a_matrix_product_takes_its_arithmetic():
+    """Operations over the rate; sixteen-bit floats are faster."""
     x = torch.ones(512, 512, device="sim")
     torch.sim.synchronize()
     before = clock.now()
@@ -54,6 +58,7 @@ def test_a_matrix_product_takes_its_arithmetic():
 
 @pytest.mark.parametrize("wait", ["item", "cpu", "tolist", "bool", "print", "nonzero", "mask", "numpy"])
 def test_implicit_waits_wait(wait):
+    """Everything that hands data to Python brings the host up to the device."""
     x = torch.ones(1 << 20, device="sim")
     for _ in range(5):
         x = x * 1.0
@@ -73,6 +78,7 @@ def test_implicit_waits_wait(wait):
 
 
 def test_what_does_not_wait():
+    """Questions of shape and place, views, reductions and copies between devices."""
     x = torch.ones(1 << 20, device="sim")
     for _ in range(5):
         x = x * 1.0
@@ -82,6 +88,7 @@ def test_what_does_not_wait():
 
 
 def test_pageable_copies_block_and_pinned_ones_need_not():
+    """Only a pinned, non-blocking copy returns at once."""
     pageable = torch.ones(MIB)
     fast = torch.ones(MIB).pin_memory()
     for source, non_blocking, blocks, rate in (
@@ -98,6 +105,7 @@ def test_pageable_copies_block_and_pinned_ones_need_not():
 
 
 def test_a_read_back_seen_too_early_shows_old_contents():
+    """Zeros in fresh memory, what was there in used memory."""
     x = torch.arange(1.0, 5.0, device="sim")
     y = x.to("cpu", non_blocking=True)
     assert y.tolist() == [0, 0, 0, 0]
@@ -115,6 +123,7 @@ def test_a_read_back_seen_too_early_shows_old_contents():
 
 
 def test_the_read_back_is_of_the_moment_it_was_asked_for():
+    """Later writes on the device do not show."""
     x = torch.ones(2, device="sim")
     y = x.to("cpu", non_blocking=True)
     x.add_(1)
@@ -139,6 +148,7 @@ def run_batches(side):
 
 
 def test_copies_overlap_computation_only_on_a_second_stream():
+    """On one stream times add up; on two the longer one rules."""
     copy = 8 * (SPEC.shortest + 4 * MIB / SPEC.pinned)
     compute = 8 * 27 * (SPEC.shortest + 8 * MIB / SPEC.bandwidth)
     assert run_batches(side=False) > 0.95 * (copy + compute)
@@ -146,6 +156,7 @@ def test_copies_overlap_computation_only_on_a_second_stream():
 
 
 def test_events_measure_the_device():
+    """Milliseconds between two marks, and PyTorch's errors where there are none."""
     x = torch.ones(1 << 20, device="sim")
     start, end = torch.sim.Event(enable_timing=True), torch.Event("sim", enable_timing=True)
     torch.sim.synchronize()
@@ -165,6 +176,7 @@ def test_events_measure_the_device():
 
 
 def test_streams_by_pytorchs_names():
+    """torch.Stream, torch.accelerator and torch.sim mean the same streams."""
     side = torch.Stream("sim:1")
     assert isinstance(side, torch.Stream)
     assert side.device == torch.device("sim:1")
@@ -182,6 +194,7 @@ def test_streams_by_pytorchs_names():
 
 
 def test_devices_run_beside_each_other():
+    """Work on both takes hardly longer than work on one."""
     x, y = torch.ones(MIB, device="sim:0"), torch.ones(MIB, device="sim:1")
     torch.sim.synchronize(0), torch.sim.synchronize(1)
     before = clock.now()
@@ -194,6 +207,7 @@ def test_devices_run_beside_each_other():
 
 
 def test_real_waits_take_real_time():
+    """time.perf_counter sees the device's time, and a read-back lands by itself."""
     import time
 
     clock.real_waits(True)
@@ -210,6 +224,7 @@ def test_real_waits_take_real_time():
 
 
 def test_observers_hear_of_everything():
+    """Launches, transfers, synchronizations and allocations, in order."""
     heard = []
     events.observers.append(heard.append)
     try:
@@ -232,6 +247,7 @@ def test_observers_hear_of_everything():
 
 
 def test_pinned_memory_is_known_while_it_lives():
+    """Views count, copies do not, and nothing is remembered of the dead."""
     x = torch.ones(4)
     assert not x.is_pinned()
     y = x.pin_memory()
@@ -250,6 +266,7 @@ def test_pinned_memory_is_known_while_it_lives():
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_loaders_pin(workers):
+    """With and without worker processes."""
     data = torch.utils.data.TensorDataset(torch.arange(8.0), torch.arange(8))
     loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=workers, pin_memory=True)
     seen = []
@@ -262,6 +279,7 @@ def test_loaders_pin(workers):
 
 @given(st.lists(st.tuples(st.sampled_from("kcrsw"), st.integers(0, 1), st.integers(1, 1 << 22))))
 def test_no_clock_ever_runs_backwards(steps):
+    """Any sequence of launches, copies and waits on two devices."""
     clock.reset()
     latest, busy = 0.0, [0.0, 0.0]
     for what, index, size in steps:

@@ -42,6 +42,7 @@ def on_both(module, x, device):
     ],
 )
 def test_recurrent_networks(module, device):
+    """Results and gradients of whole layers, stacked and in both directions."""
     torch.manual_seed(0)
     for ours, theirs in zip(*on_both(module(), torch.randn(7, 3, 4), device), strict=True):
         torch.testing.assert_close(ours, theirs)
@@ -49,12 +50,14 @@ def test_recurrent_networks(module, device):
 
 @pytest.mark.parametrize("cell", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
 def test_recurrent_cells(cell, device):
+    """Results and gradients of single steps."""
     torch.manual_seed(0)
     for ours, theirs in zip(*on_both(cell(4, 5), torch.randn(3, 4), device), strict=True):
         torch.testing.assert_close(ours, theirs)
 
 
 def test_the_fused_backwards_are_the_formulas_own():
+    """The written backwards agree with autograd's of the same formula."""
     torch.manual_seed(0)
     gates = [torch.randn(3, 8, dtype=torch.float64, requires_grad=True) for _ in range(2)]
     cell = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
@@ -70,6 +73,7 @@ def test_the_fused_backwards_are_the_formulas_own():
 
 
 def test_packed_sequences(device):
+    """Lengths stay on the CPU, data on the device."""
     packed = nn.utils.rnn.pack_padded_sequence(torch.randn(6, 3, 4).to(device), [6, 4, 2])
     out, lengths = nn.utils.rnn.pad_packed_sequence(nn.LSTM(4, 5).to(device)(packed)[0])
     assert out.device == device
@@ -85,6 +89,7 @@ def test_packed_sequences(device):
     ],
 )
 def test_layers(module, device):
+    """Results and gradients of attention, convolution and normalization."""
     torch.manual_seed(0)
     module = module()
     if isinstance(module, nn.MultiheadAttention):
@@ -98,6 +103,7 @@ def test_layers(module, device):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_autocast(dtype, device):
+    """Products in the lower precision, softmax and losses in 32 bits, parameters as they were."""
     model, x = nn.Linear(4, 4).to(device), torch.randn(2, 4, device=device)
     with torch.autocast("sim", dtype=dtype):
         y = model(x)
@@ -115,6 +121,7 @@ def test_autocast(dtype, device):
 
 
 def test_gradient_scaling(device):
+    """A scaled step is a step."""
     model = nn.Linear(4, 4).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("sim", init_scale=8.0)
@@ -131,6 +138,7 @@ def test_gradient_scaling(device):
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
 def test_function_transforms(device):
+    """vmap, grad, jvp and hessian."""
     x = torch.randn(3, 4).to(device)
     assert torch.equal(torch.vmap(lambda a: (a * 2).sum())(x).cpu(), (x.cpu() * 2).sum(1))
     assert torch.equal(torch.func.grad(lambda a: (a**2).sum())(x), 2 * x)
@@ -139,17 +147,20 @@ def test_function_transforms(device):
 
 
 def test_compile_with_the_eager_backend(device):
+    """The traced model computes what the model computes."""
     model, x = nn.Sequential(nn.Linear(4, 4), nn.ReLU()).to(device), torch.randn(2, 4, device=device)
     assert torch.equal(torch.compile(model, backend="eager")(x), model(x))
 
 
 def test_pytorchs_own_benchmark(device):
+    """It synchronizes through torch.accelerator."""
     from torch.utils import benchmark
 
     assert benchmark.Timer("x + x", globals={"x": torch.ones(3, device=device)}).timeit(20).median > 0
 
 
 def test_clipping(device):
+    """By norm and by value; the norm stays on the device."""
     model = nn.Linear(4, 4).to(device)
     model(torch.randn(2, 4, device=device)).sum().backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), 0.1)
@@ -159,6 +170,7 @@ def test_clipping(device):
 
 
 def test_checkpointing_and_weight_norm(device):
+    """Recomputation in backward, and parametrized weights."""
     from torch.utils.checkpoint import checkpoint
 
     x = torch.randn(3, device=device, requires_grad=True)
@@ -196,6 +208,7 @@ if __name__ == "__main__":
 
 
 def test_datasets_on_the_device_reach_workers(tmp_path):
+    """Forked and spawned workers find the tensors on their devices."""
     script = tmp_path / "workers.py"
     script.write_text(WORKERS)
     subprocess.run([sys.executable, script], check=True, timeout=120)

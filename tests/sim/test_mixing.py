@@ -34,10 +34,12 @@ OTHER = torch.ones(3, 3, device="sim:1")
     ],
 )
 def test_what_mixes(call):
+    """Zero-dimensional CPU tensors, numbers, CPU indices and copies."""
     assert call().device == torch.device("sim:0")
 
 
 def test_assignment_across_devices():
+    """Assignment to a slice is a copy, and copies cross devices."""
     x = torch.zeros(3, 3, device="sim:0")
     x[0] = torch.ones(3)
     x[1, :2] = torch.ones(2, device="sim:1")
@@ -103,11 +105,13 @@ BUT_GOT = (
     ],
 )
 def test_what_does_not_mix(call, message):
+    """PyTorch's wording, whole."""
     with pytest.raises(RuntimeError, match="^" + re.escape(message) + "$"):
         call()
 
 
 def test_operands_are_unchanged_by_a_refusal():
+    """The check comes before the work."""
     x = torch.ones(3, device="sim:0")
     with pytest.raises(RuntimeError):
         x.add_(torch.ones(3))

@@ -47,6 +47,7 @@ def database():
 
 
 def full_name(op) -> str:
+    """Return the name that tells an operator's variants apart."""
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
 
 
@@ -96,6 +97,7 @@ def compare(op, sample, device, gradients) -> str | None:
 @pytest.mark.parametrize("shard", range(SHARDS))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.int64, torch.bool])
 def test_every_operator_agrees_with_the_cpu(dtype, shard, monkeypatch):
+    """Results, gradients, dtypes, shapes, strides and devices."""
     monkeypatch.setattr(generators, "_SALT", 0)  # the device draws the CPU's numbers, to be comparable
     wrong, tried = {}, 0
     for op in database()[shard::SHARDS]:
@@ -117,10 +119,12 @@ def test_every_operator_agrees_with_the_cpu(dtype, shard, monkeypatch):
 
 
 def test_the_exclusions_are_still_operators():
+    """The list is short, and no entry is stale."""
     assert {full_name(op) for op in database()} >= EXCLUDED
     assert len(EXCLUDED) <= 12
 
 
 def test_sparse_tensors_are_refused_in_words():
+    """Not with an assertion from inside PyTorch."""
     with pytest.raises(NotImplementedError, match="sparse tensors are not simulated"):
         torch.eye(3, device="sim").to_sparse()

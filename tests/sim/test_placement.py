@@ -13,6 +13,7 @@ SIM0, SIM1, CPU = torch.device("sim:0"), torch.device("sim:1"), torch.device("cp
 
 
 def test_importing_changes_nothing():
+    """No device is registered, and no heavy package is loaded."""
     code = (
         "import sys, torch; before = set(sys.modules); import devlab.sim; "
         "assert not devlab.sim.enabled() and not hasattr(torch, 'sim'); "
@@ -23,12 +24,14 @@ def test_importing_changes_nothing():
 
 
 def test_enabling_twice_is_harmless():
+    """The second call does nothing."""
     devlab.sim.enable()
     assert devlab.sim.enabled()
     assert devlab.sim.device_count() == 2
 
 
 def test_a_missing_private_name_is_named(monkeypatch):
+    """What a future torch took away is in the error."""
     from devlab.sim import private
 
     monkeypatch.setattr(private, "_missing", ["torch._C._to_dlpack"])
@@ -39,6 +42,7 @@ def test_a_missing_private_name_is_named(monkeypatch):
 @pytest.mark.parametrize("make", [torch.zeros, torch.ones, torch.empty, torch.rand, torch.randn])
 @pytest.mark.parametrize("name", ["sim:0", "sim:1", SIM0, SIM1])
 def test_factories(make, name):
+    """Made where they were asked for, as plain tensors."""
     made = make(2, 3, device=name)
     assert made.device == torch.device(name)
     assert made.shape == (2, 3)
@@ -60,12 +64,14 @@ def test_factories(make, name):
     ],
 )
 def test_factories_hold_the_same_values_as_on_the_cpu(make, device):
+    """Those whose values are fixed."""
     made = make(device)
     assert made.device == device
     assert torch.equal(made.cpu(), make("cpu"))
 
 
 def test_relatives_are_made_beside_their_model(device):
+    """The *_like and new_* families, on either device."""
     x = torch.randn(2, 3).to(device)
     for made in (
         torch.zeros_like(x),
@@ -87,6 +93,7 @@ def test_relatives_are_made_beside_their_model(device):
 
 
 def test_a_tensor_says_where_it_is(device):
+    """Attributes and the printed form."""
     x = torch.ones(2).to(device)
     assert x.is_sim
     assert not x.is_cpu
@@ -99,6 +106,7 @@ def test_a_tensor_says_where_it_is(device):
 
 
 def test_moving_in_every_form(device):
+    """By device, by dtype, by both, by another tensor, and by name."""
     x = torch.randn(3, 4)
     y = x.to(device)
     assert y.device == device
@@ -120,6 +128,7 @@ def test_moving_in_every_form(device):
 
 
 def test_nothing_to_do_returns_the_tensor_itself(device):
+    """No copy is made unless one is asked for."""
     y = torch.randn(3).to(device)
     assert y.to(device) is y
     assert y.to(str(device)) is y
@@ -135,6 +144,7 @@ def test_nothing_to_do_returns_the_tensor_itself(device):
 
 
 def test_moving_leaves_the_original_alone(device):
+    """The copy has memory of its own."""
     x = torch.zeros(3)
     y = x.to(device)
     y += 1
@@ -143,12 +153,14 @@ def test_moving_leaves_the_original_alone(device):
 
 
 def test_as_tensor_changes_device():
+    """From one simulated device to the other."""
     x = torch.ones(2, device="sim:1")
     assert torch.as_tensor(x, device="sim:0").device == SIM0
     assert torch.tensor([1], device="sim:1").device == SIM1
 
 
 def test_a_bare_name_means_the_current_device():
+    """Index 0, or what set_device or a block says."""
     assert torch.zeros(1, device="sim").device == SIM0
     for select in (torch.sim.set_device, torch.accelerator.set_device_index):
         select(1)
@@ -173,6 +185,7 @@ def test_a_bare_name_means_the_current_device():
 
 
 def test_default_device(device):
+    """As a block, and for everything that follows."""
     with torch.device(device):
         assert torch.zeros(2).device == device
         assert torch.tensor([1.0]).device == device
@@ -186,6 +199,7 @@ def test_default_device(device):
 
 
 def test_no_third_device():
+    """The error names the device asked for and those there are."""
     with pytest.raises(RuntimeError, match="sim:2 was asked for, simulated here: sim:0 and sim:1"):
         torch.zeros(1, device="sim:2")
     with pytest.raises(RuntimeError, match="sim:7"):
@@ -193,6 +207,7 @@ def test_no_third_device():
 
 
 def test_reading_back(device):
+    """Lists, numbers and arrays; NumPy is refused in PyTorch's own words."""
     x = torch.tensor([[1.5, 2.5]], device=device)
     assert x.tolist() == [[1.5, 2.5]]
     assert x[0, 1].item() == 2.5
@@ -210,6 +225,7 @@ def test_reading_back(device):
 
 
 def test_storage_of_a_view_is_the_whole(device):
+    """Bytes, addresses, offsets and version counters are shared."""
     base = torch.arange(12.0).reshape(3, 4).to(device)
     row, column = base[1], base[:, 2]
     assert row.untyped_storage().nbytes() == column.untyped_storage().nbytes() == 48
@@ -229,6 +245,7 @@ def test_storage_of_a_view_is_the_whole(device):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int8, torch.bool, torch.complex64])
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (5,), (2, 3)])
 def test_any_dtype_and_shape_survives_the_journey(dtype, shape, device):
+    """Half precision, integers, truth values, complex; empty and zero-dimensional."""
     x = torch.randint(0, 2, shape).to(dtype)
     y = x.to(device)
     assert (y.dtype, y.shape, y.device) == (dtype, shape, device)
@@ -238,6 +255,7 @@ def test_any_dtype_and_shape_survives_the_journey(dtype, shape, device):
 
 
 def test_strides_survive_the_journey(device):
+    """As PyTorch keeps them when it copies."""
     x = torch.randn(4, 6).t()[::2]
     y = x.to(device)
     assert torch.equal(y.cpu(), x)
@@ -247,6 +265,7 @@ def test_strides_survive_the_journey(device):
 
 
 def test_conjugate_and_negative_views(device):
+    """PyTorch's lazy bits are kept, and resolved where they must be."""
     z = torch.randn(3, dtype=torch.complex64)
     y = z.to(device)
     assert y.conj().is_conj()
@@ -257,6 +276,7 @@ def test_conjugate_and_negative_views(device):
 
 
 def test_growing_and_replacing_storage(device):
+    """resize_, set_ and out= of another size."""
     x = torch.arange(3.0, device=device)
     x.resize_(2, 3)
     assert x.shape == (2, 3)
@@ -273,6 +293,7 @@ def test_growing_and_replacing_storage(device):
 
 
 def test_generators(device):
+    """Each belongs to a device, and another device's is refused."""
     first, second = torch.Generator(device), torch.Generator(device=device)
     assert first.device == device
     assert isinstance(first, torch.Generator)
@@ -287,6 +308,8 @@ def test_generators(device):
 
 
 def test_seeding_reaches_the_device(device):
+    """torch.manual_seed, saved states and fork_rng."""
+
     def draws():
         x = torch.ones(100, device=device)
         return torch.rand(3, device=device).tolist(), torch.nn.functional.dropout(x, 0.5).tolist()
@@ -305,6 +328,7 @@ def test_seeding_reaches_the_device(device):
 
 
 def test_the_host_draws_are_undisturbed_by_the_device(device):
+    """Dropout on the device takes no number from the CPU's generator."""
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
@@ -314,6 +338,7 @@ def test_the_host_draws_are_undisturbed_by_the_device(device):
 
 
 def test_accelerator_and_backend_module_answer():
+    """torch.accelerator and torch.sim know the devices."""
     assert torch.accelerator.is_available()
     assert torch.accelerator.current_accelerator() == torch.device("sim")
     assert torch.accelerator.device_count() == 2

@@ -12,6 +12,7 @@ RECORDING = json.loads((ROOT / "benchmarks/recorded/mixed_devices.json").read_te
 
 @pytest.fixture(scope="module")
 def recorder():
+    """The recording script, as a module."""
     spec = importlib.util.spec_from_file_location("recorder", ROOT / "benchmarks/record_mixed_devices.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -20,6 +21,7 @@ def recorder():
 
 @pytest.mark.parametrize("place", ["sim:0", "sim:1"])
 def test_every_case_is_as_recorded(recorder, place):
+    """The device of the result, or the type and the text of the error."""
     found = recorder.record(place)
     differing = {
         case: (found.get(case), expected)
@@ -31,6 +33,7 @@ def test_every_case_is_as_recorded(recorder, place):
 
 
 def test_the_recording_is_long_and_says_where_it_comes_from():
+    """A real GPU's name, or that none was asked."""
     assert len(RECORDING["cases"]) >= 150
     source = RECORDING["source"]
     assert source == "documented rules, not recorded" or source.startswith("recorded on ")

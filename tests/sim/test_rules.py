@@ -7,6 +7,7 @@ import devlab.sim
 
 
 def test_one_device():
+    """The second is gone inside the block, and back after it."""
     with devlab.sim.rules("mps"):
         assert devlab.sim.following() == "mps"
         assert devlab.sim.device_count() == torch.accelerator.device_count() == 1
@@ -31,6 +32,7 @@ def test_one_device():
     ],
 )
 def test_no_float64(make):
+    """Made, moved or cast: PyTorch's words for MPS."""
     with devlab.sim.rules("mps"), pytest.raises(TypeError) as error:
         make()
     assert str(error.value) == (
@@ -41,6 +43,7 @@ def test_no_float64(make):
 
 
 def test_float64_may_be_cast_on_the_way():
+    """Device and dtype in one call."""
     with devlab.sim.rules("mps"):
         x = torch.ones(2, dtype=torch.float64).to("sim", torch.float32)
         assert x.cpu().double().tolist() == [1, 1]
@@ -48,6 +51,7 @@ def test_float64_may_be_cast_on_the_way():
 
 @pytest.mark.parametrize("call", [torch.linalg.eig, torch.linalg.eigvals])
 def test_missing_operators(call):
+    """NotImplementedError on the device, and the CPU still has them."""
     x = torch.eye(3, device="sim")
     with devlab.sim.rules("mps"):
         with pytest.raises(
@@ -59,6 +63,7 @@ def test_missing_operators(call):
 
 
 def test_ordinary_work_goes_on():
+    """A training step and an LSTM."""
     with devlab.sim.rules("mps"):
         torch.manual_seed(0)
         model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 2)).to("sim")
@@ -73,6 +78,7 @@ def test_ordinary_work_goes_on():
 
 
 def test_leaving_by_an_error_restores_the_rules():
+    """And an unknown set of rules is refused."""
     with pytest.raises(KeyError), devlab.sim.rules("mps"):
         raise KeyError
     assert devlab.sim.following() == "cuda"

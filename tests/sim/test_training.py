@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 
 def losses(device, optimizer=torch.optim.AdamW, **options):
+    """Return the losses of twenty steps of a small network on `device`."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.LayerNorm(16), nn.Linear(16, 3)).to(device)
     x, y = torch.randn(32, 6).to(device), torch.randint(0, 3, (32,)).to(device)
@@ -41,10 +42,12 @@ def losses(device, optimizer=torch.optim.AdamW, **options):
     ],
 )
 def test_losses_are_bit_identical_to_the_cpu(optimizer, options, device):
+    """Every step of every optimizer, in each of its forms."""
     assert losses(device, optimizer, **options) == losses("cpu", optimizer, **options)
 
 
 def test_gradients_stay_with_their_tensors(device):
+    """On the device of the leaf."""
     w = torch.randn(4, 2, device=device, requires_grad=True)
     (torch.randn(3, 4).to(device) @ w).relu().sum().backward()
     assert w.grad.device == device
@@ -52,6 +55,7 @@ def test_gradients_stay_with_their_tensors(device):
 
 
 def test_gradients_cross_devices():
+    """Through both simulated devices and back to the CPU."""
     a = torch.randn(3, requires_grad=True)
     b = (a.to("sim:0") * 2).to("sim:1") * 3
     b.cpu().sum().backward()
@@ -63,6 +67,7 @@ def test_gradients_cross_devices():
 
 
 def test_backward_in_another_thread():
+    """Also for the second device."""
     w = torch.ones(2, device="sim:1", requires_grad=True)
     thread = threading.Thread(target=lambda: (w * 2).sum().backward())
     thread.start()
@@ -71,6 +76,8 @@ def test_backward_in_another_thread():
 
 
 def test_two_stages_on_two_devices_train():
+    """The loss falls, and each half's gradients are at home."""
+
     class TwoStage(nn.Module):
         def __init__(self):
             super().__init__()
@@ -107,6 +114,7 @@ class Kept(nn.Module):
 
 
 def test_modules_move_in_place():
+    """The same parameters and buffers, on every device in turn."""
     module = Kept()
     weight = module.linear.weight
     before = weight.detach().clone()
@@ -126,6 +134,7 @@ def test_modules_move_in_place():
 
 
 def test_an_optimizer_made_before_the_move_still_trains():
+    """It holds the parameters that moved."""
     model = nn.Linear(2, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     model.to("sim:1")
@@ -136,6 +145,7 @@ def test_an_optimizer_made_before_the_move_still_trains():
 
 
 def test_gradients_move_with_the_module():
+    """Values and device."""
     model = nn.Linear(2, 1)
     model(torch.ones(1, 2)).sum().backward()
     expected = model.weight.grad.clone()
@@ -146,6 +156,7 @@ def test_gradients_move_with_the_module():
 
 
 def test_moving_a_module_while_its_graph_is_alive():
+    """As CUDA allows."""
     model = nn.Linear(2, 1)
     loss = model(torch.ones(1, 2)).sum()
     model.to("sim:0")
@@ -154,6 +165,7 @@ def test_moving_a_module_while_its_graph_is_alive():
 
 
 def test_data_may_be_replaced():
+    """By data on another device, and of another shape."""
     p = nn.Parameter(torch.ones(2))
     same = p
     p.data = p.data.to("sim:1")
@@ -165,6 +177,7 @@ def test_data_may_be_replaced():
 
 
 def test_buffers_may_be_assigned(device):
+    """And are saved as assigned."""
     module = Kept().to(device)
     module.seen = torch.full((3,), 2.0)
     module.to(device)
@@ -175,6 +188,7 @@ def test_buffers_may_be_assigned(device):
 
 @pytest.mark.parametrize("place", [None, "cpu", "sim:0", "sim:1", "sim", torch.device("sim:1")])
 def test_saving_and_loading(place):
+    """Safe loading, to wherever map_location says."""
     model = Kept().to("sim:1")
     file = io.BytesIO()
     torch.save({"model": model.state_dict(), "row": torch.arange(4.0, device="sim:0")[1:]}, file)
@@ -189,6 +203,7 @@ def test_saving_and_loading(place):
 
 
 def test_loading_with_a_mapping():
+    """From one device's name to another's."""
     file = io.BytesIO()
     torch.save(torch.ones(2, device="sim:0"), file)
     file.seek(0)
@@ -196,6 +211,7 @@ def test_loading_with_a_mapping():
 
 
 def test_optimizer_state_survives(device):
+    """And follows the parameters to their device."""
     model = nn.Linear(2, 2).to(device)
     optimizer = torch.optim.AdamW(model.parameters())
     model(torch.ones(1, 2, device=device)).sum().backward()
@@ -209,6 +225,7 @@ def test_optimizer_state_survives(device):
 
 
 def test_copies(device):
+    """Deep copies and pickles keep device and values."""
     model = Kept().to(device)
     twin = copy.deepcopy(model)
     assert twin.linear.weight.device == twin.seen.device == device
@@ -224,6 +241,7 @@ def test_copies(device):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_loaders_yield_cpu_tensors(workers, device):
+    """With and without worker processes."""
     data = torch.utils.data.TensorDataset(torch.arange(8.0), torch.arange(8))
     loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=workers)
     total = torch.zeros((), device=device)
@@ -234,6 +252,7 @@ def test_loaders_yield_cpu_tensors(workers, device):
 
 
 def test_no_grad_and_inference_mode(device):
+    """Neither changes a result."""
     model = nn.Linear(2, 2).to(device)
     x = torch.ones(1, 2, device=device)
     with torch.no_grad():
@@ -245,6 +264,7 @@ def test_no_grad_and_inference_mode(device):
 
 
 def test_in_place_and_leaf_rules_are_pytorchs(device):
+    """Version counters and leaf checks are the engine's own."""
     w = torch.ones(2, device=device, requires_grad=True)
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place"):
         w.add_(1)
