@@ -49,7 +49,20 @@ def image():
     return torch.ones(1, 2, 4, 4)
 
 
-ELEMENTWISE = ["add", "sub", "mul", "div", "pow", "maximum", "fmod", "atan2", "hypot", "eq", "lt", "logaddexp"]
+ELEMENTWISE = [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "pow",
+    "maximum",
+    "fmod",
+    "atan2",
+    "hypot",
+    "eq",
+    "lt",
+    "logaddexp",
+]
 IN_PLACE = ["add_", "sub_", "mul_", "div_", "pow_", "copy_", "eq_"]
 PRODUCTS = [
     ("mm", torch.mm, (matrix, matrix)),
@@ -170,7 +183,9 @@ def record(device: str) -> dict[str, dict[str, str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
@@ -189,7 +204,9 @@ def main() -> None:
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(recording, indent=1) + "\n", encoding="utf-8")
-    print(f"{len(recording['cases'])} cases, {recording['source']}, torch {recording['torch']}: {options.out}")
+    print(
+        f"{len(recording['cases'])} cases, {recording['source']}, torch {recording['torch']}: {options.out}"
+    )
 
 
 if __name__ == "__main__":
