@@ -15,7 +15,7 @@ def blame(report: Explanation, scopes: list[Scope], operand: Operand, headline: 
     identify(operand, scopes)
     report.known = True
     report.culprit, report.origin, report.aliases = operand.name, origin(operand), aliases(operand)
-    report.met = [Met(operand.name, describe(operand), operand.device, origin(operand), True)]
+    report.met = [Met(operand.name, describe(operand), operand.device, "", True)]
     report.headline = headline.format(operand.name)
 
 

@@ -31,7 +31,10 @@ def explain_dtype(report: Explanation, scopes: list[Scope], problem: Problem) ->
     report.known, report.culprit, report.origin = True, wrong.name, origin(wrong)
     report.aliases = aliases(wrong)
     report.headline = f"{wrong.name} is {own}, and the operation needs {goal.removeprefix('torch.')}"
-    report.met = [Met(o.name, describe(o), o.device, origin(o), o is wrong) for o in found[:6]]
+    report.met = [
+        Met(o.name, describe(o), o.device, "" if o is wrong else origin(o, False), o is wrong)
+        for o in found[:6]
+    ]
     story = wrong.story
     whole = story.scope is not None and story.scope.source is not None and story.scope.mine
     alone = whole and isinstance(
@@ -90,7 +93,7 @@ def explain_no_dtype(report: Explanation, scopes: list[Scope], problem: Problem)
         wrong = doubles[0]
         identify(wrong, scopes)
         report.known, report.culprit, report.origin = True, wrong.name, origin(wrong)
-        report.met = [Met(wrong.name, describe(wrong), wrong.device, origin(wrong), True)]
+        report.met = [Met(wrong.name, describe(wrong), wrong.device, "", True)]
         report.headline = (
             f"{wrong.name} is {str(wrong.tensor.dtype)[6:]}, which {device} does not compute with"
         )

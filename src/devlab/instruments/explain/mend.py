@@ -153,9 +153,7 @@ def _at_use(operand: Operand, home: str) -> Mend | None:
     story = operand.story
     hops = [hop for hop in story.trail[: story.joined] if hop.scope.mine and not hop.holds_many]
     if not hops:
-        ref = reference(operand.scope, operand.scope.line, home)
-        name = operand.name
-        return Mend(operand.scope.where(), f"{name} = {name}.to({ref})", before=True) if name else None
+        return _all_of_it(operand, home)
     cached = story.held in (reach.ATTRIBUTE, reach.ITEM) and story.end != BATCH
     chosen = hops[0] if cached else _best_hop(story, hops)
     scope = chosen.scope
@@ -183,17 +181,29 @@ def _at_use(operand: Operand, home: str) -> Mend | None:
     return Mend(scope.where(chosen.line), f"{chosen.text} = {chosen.text}.to({ref})", before=True)
 
 
+def _all_of_it(operand: Operand, home: str) -> Mend | None:
+    """Bring over a list, tuple or dict that is passed as one, where no name stands for the tensor alone."""
+    hop = next((hop for hop in operand.story.trail if hop.scope.mine), None)
+    if hop is None:
+        ref = reference(operand.scope, operand.scope.line, home)
+        change = f"{operand.name} = {operand.name}.to({ref})"
+        return Mend(operand.scope.where(), change, before=True) if operand.scope.mine else None
+    code = _each(hop.text, hop.scope.evaluate(hop.node), reference(hop.scope, hop.line, home))
+    return Mend(hop.scope.where(hop.line), code, before=True) if code else None
+
+
 def _each_moved(operand: Operand, ref: str) -> Mend:
-    """Bring over every tensor of a list, tuple or dict that is passed as one."""
     text, scope = operand.scope.text(operand.node), operand.scope
-    value = scope.evaluate(operand.node)
+    return Mend(scope.where(), _each(text, scope.evaluate(operand.node), ref), before=True)
+
+
+def _each(text: str, value: object, ref: str) -> str:
+    """Return the line that brings over every tensor of a list, tuple or dict."""
     if isinstance(value, dict):
-        code = f"{{key: value.to({ref}) for key, value in {text}.items()}}"
-    elif isinstance(value, list):
-        code = f"[value.to({ref}) for value in {text}]"
-    else:
-        code = f"tuple(value.to({ref}) for value in {text})"
-    return Mend(scope.where(), f"{text} = {code}", before=True)
+        return f"{text} = {{key: value.to({ref}) for key, value in {text}.items()}}"
+    if isinstance(value, list):
+        return f"{text} = [value.to({ref}) for value in {text}]"
+    return f"{text} = tuple(value.to({ref}) for value in {text})" if isinstance(value, tuple) else ""
 
 
 def _written(operand: Operand) -> bool:

@@ -11,7 +11,7 @@ from devlab.instruments.explain.meeting import Operand, culprit, find_meeting, r
 from devlab.instruments.explain.mend import mend
 from devlab.instruments.explain.report import Explanation, Met
 from devlab.instruments.explain.scope import Scope
-from devlab.instruments.explain.story import ARGUMENT, COMPUTED, UNKNOWN
+from devlab.instruments.explain.story import ARGUMENT, COMPUTED, MADE, MOVED, UNKNOWN
 from devlab.instruments.explain.telling import aliases, identify, origin
 
 _MOST_SHOWN = 6
@@ -56,7 +56,9 @@ def show_operands(report: Explanation, found: list[Operand], wrong: Operand | No
         if operand.device and not (twin and operand is not wrong):
             shown.append(operand)
     shown = sorted(shown[:_MOST_SHOWN] + [o for o in shown[_MOST_SHOWN:] if o is wrong], key=found.index)
-    report.met = [Met(o.name, describe(o), o.device, origin(o, o is wrong), o is wrong) for o in shown]
+    report.met = [
+        Met(o.name, describe(o), o.device, "" if o is wrong else origin(o, False), o is wrong) for o in shown
+    ]
 
 
 def home_of(wrong: Operand, found: list[Operand]) -> str:
@@ -130,11 +132,13 @@ def _index(found: list[Operand], wrong: Operand, problem: Problem) -> Operand | 
     if problem.kind != kinds.INDEX or wrong.device != "cpu":
         return None
     table = wrong.story
-    kept = table.held == reach.ATTRIBUTE and not hasattr(table.owner, "register_buffer")
+    index = next((o for o in found if o is not wrong and o.device and o.device != "cpu"), None)
+    drawn = index is not None and index.story.end in (MADE, MOVED) and index.story.scope is index.scope
+    kept = table.held == reach.ATTRIBUTE and not hasattr(table.owner, "register_buffer") and drawn
     result = table.end in (ARGUMENT, UNKNOWN, COMPUTED) and not table.held
-    if not (kept or result or table.end == "moved" or table.held == "global"):
+    if not (kept or result or table.end == MOVED or table.held == "global"):
         return None
-    return next((o for o in found if o is not wrong and o.device and o.device != "cpu"), None)
+    return index
 
 
 def _index_to_cpu(report: Explanation, index: Operand, table: Operand, home: str) -> None:

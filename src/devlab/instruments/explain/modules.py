@@ -83,7 +83,16 @@ def _unregistered(path: Path, step: Step, home: str) -> Finding | None:
     holder, name = step.holder, step.text.removeprefix(".")
     value = vars(holder).get(name, MISSING)
     written = [(w, s) for w, s in written_attribute(holder, name, path.scope) if w.how == "assign"]
-    if isinstance(value, torch.Tensor) or not written:
+    if isinstance(value, torch.Tensor):
+        return None
+    if not written and isinstance(value, torch.nn.Module):
+        change = Mend(
+            path.scope.where(), f"{step.path}.to({reference(path.scope, path.scope.line, home)})", True
+        )
+        return Finding(
+            step.path, f"{type(holder).__name__} does not have it registered, and .to passes it over", change
+        )
+    if not written:
         return None
     write, scope = written[-1]
     owner = scope.parameters()[0] if scope.parameters() else "self"

@@ -56,8 +56,8 @@ class _Follower:
         self.story.trail.append(Hop(scope.text(node), scope, min(line, node.end_lineno), node))
 
     def hold(self, kind: str, owner: object = None, attr: str = "") -> None:
-        # What holds it nearest to its making is what has to change; a registration is never overruled.
-        if self.story.held in ("", reach.ITEM, CLOSURE, GLOBAL) or kind == reach.ATTRIBUTE:
+        # An attribute says more than a name does; what it was made from has attributes of its own.
+        if self.story.held in ("", reach.ITEM, CLOSURE, GLOBAL):
             self.story.held, self.story.owner, self.story.attr = kind, owner, attr
 
     def expression(self, node: ast.AST, scope: Scope, line: int, depth: int) -> bool:
@@ -99,7 +99,7 @@ class _Follower:
             if given and same_as_passed(scope, name):
                 return self.parameter(node, scope, depth)
             write = self.likely(scope.writes_before(name, line), scope) or (
-                later_in_loop(name, line, scope) if line == scope.line else None
+                later_in_loop(name, line, scope, self.device) if line == scope.line else None
             )
             if write is not None:
                 return self.write(write, node, scope, depth)
@@ -205,7 +205,8 @@ class _Follower:
                 return self.story.finish(self.story.held, node, scope)
             if type(owner).__module__.startswith("torch."):  # a list of its own parameters, as an RNN keeps
                 self.hold(reach.PARAMETER, owner, name)
-                return self.story.finish(self.story.held, node, scope)
+                return self.story.finish(reach.PARAMETER, node, scope)
+        first = self.story.held != reach.ATTRIBUTE
         self.hold(reach.ATTRIBUTE, owner, name)
         found = written_attribute(owner, name, scope)
         # `self.mean = 0.9 * self.mean + …` says nothing of where it began.
@@ -214,10 +215,10 @@ class _Follower:
         fits = [(w, s) for w, s in found if self.fits(w, s, key)]
         if not (fits or found):
             return self.story.finish(UNKNOWN, node, scope)
-        plain = [pair for pair in fits or found if pair[0].how != "item"]
-        items = [pair for pair in fits or found if pair[0].how == "item"]
-        write, inner = ((items or plain) if key is not MISSING and not fits else (fits or found))[-1]
-        self.story.write, self.story.write_scope = write, inner
+        items = [(w, s) for w, s in found if w.how == "item"] if key is not MISSING else []
+        write, inner = (fits or items or found)[-1]
+        if first:
+            self.story.write, self.story.write_scope = write, inner
         value, home = dug(write, key, inner)
         return self.expression(value, home, write.line if home is inner else _ANYWHERE, depth)
 
@@ -264,6 +265,8 @@ class _Follower:
                 write = fits[-1]
                 self.story.write, self.story.write_scope = write, home
                 value, home = dug(write, key, home)
+                if key is MISSING and len(getattr(write.value, "elts", ())) > 1:
+                    self.story.joined = len(self.story.trail)  # the next element would fail likewise
                 return self.expression(value, home, write.line if home is scope else _ANYWHERE, depth)
         return self.expression(node, scope, line, depth)
 

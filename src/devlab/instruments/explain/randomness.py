@@ -36,7 +36,7 @@ def explain_generator(report: Explanation, scopes: list[Scope], problem: Problem
             "the generator {} is on " + f"{has}, and the numbers are drawn on {wants}",
         )
         value = home.evaluate(node)
-        report.met = [Met(operand.name, "Generator", str(getattr(value, "device", has)), report.origin, True)]
+        report.met = [Met(operand.name, "Generator", str(getattr(value, "device", has)), "", True)]
     else:
         report.culprit, report.origin = "generator", f"the loader's own generator, on {has}"
         report.headline = f"a generator on {has}, while the numbers are drawn on {wants}"

@@ -218,7 +218,7 @@ def same_as_passed(scope: Scope, name: str) -> tuple[ast.expr, Scope] | None:
     caller = scope.caller
     call = scope.call or (caller.failing if caller else None)
     value = scope.values.get(name, MISSING)
-    if caller is None or not isinstance(value, torch.Tensor | torch.nn.Module):
+    if caller is None or not isinstance(value, torch.Tensor | torch.nn.Module | list | tuple | dict):
         return None
     return _passed_as(value, caller, call)
 

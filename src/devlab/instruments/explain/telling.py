@@ -45,8 +45,8 @@ def identify(operand: Operand, scopes: list[Scope]) -> None:
         operand.name = hops[0].text + (
             operand.suffix if hops[0].text == operand.scope.text(operand.node) else ""
         )
-    elif not hops and story.end in (MADE, NUMPY, MOVED) and story.scope is operand.scope:
-        operand.name = operand.scope.text(story.node)
+    elif not hops and story.end in (MADE, NUMPY, MOVED) and story.scope.mine:
+        operand.name = story.scope.text(story.node)
     elif (
         operand.scope.mine
         and isinstance(operand.node, ast.Call)

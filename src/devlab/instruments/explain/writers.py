@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from devlab.instruments.explain.flow import returned
+from devlab.instruments.explain.flow import infer, returned, same
 from devlab.instruments.explain.lookup import MISSING
 from devlab.instruments.explain.scope import Scope, called
 from devlab.instruments.explain.source import FUNCTIONS, Write, own_nodes, source_of, writes
@@ -199,8 +199,8 @@ def is_methods(scope: Scope) -> bool:
     return bool(names) and isinstance(scope.values.get(names[0]), torch.nn.Module)
 
 
-def later_in_loop(name: str, line: int, scope: Scope) -> Write | None:
-    """Return a write further down, or on the line itself, in a loop around the line."""
+def later_in_loop(name: str, line: int, scope: Scope, device: str) -> Write | None:
+    """Return a write further down, or on the line itself, in a loop around it, that may give the device."""
     if scope.node is None or not isinstance(scope.values.get(name), torch.Tensor):
         return None
     loops = [
@@ -209,6 +209,11 @@ def later_in_loop(name: str, line: int, scope: Scope) -> Write | None:
         if isinstance(node, ast.For | ast.While) and node.lineno <= line <= node.end_lineno
     ]
     for write in scope.writes_before(name, 1 << 30):
-        if write.how != "each" and any(loop.lineno < write.line <= loop.end_lineno for loop in loops):
+        likely = same(infer(write.value, scope) or device, device)
+        if (
+            likely
+            and write.how != "each"
+            and any(loop.lineno < write.line <= loop.end_lineno for loop in loops)
+        ):
             return write
     return None
