@@ -54,6 +54,11 @@ def summed_in_the_order_of_the_call(x, y):
     return sum([moved], start=x)
 
 
+@wrong("the sum was taken before y had arrived")
+def does_not_wait(x, y):
+    return x + y.to(x.device, non_blocking=True)
+
+
 @wrong("the sum on sim:0")
 def moves_x(x, y):
     return x.to(y.device) + y
@@ -200,3 +205,26 @@ def no_return(x, y):
 @wrong("your code raised")
 def by_item(x, y):
     return x + y.item()
+
+
+@wrong("your code raised RuntimeError")
+def to_the_kind_of_device(x, y):
+    return x + y.to(x.device.type)
+
+
+@wrong("the input was")
+def moves_y_for_good(x, y):
+    y.data = y.to(x.device)
+    return x + y
+
+
+@wrong("your code raised RuntimeError")
+def only_where_cuda_is(x, y):
+    if x.is_cuda:
+        y = y.cuda()
+    return x + y
+
+
+@wrong("and was made torch.float32 before the sum")
+def from_lists(x, y):
+    return x + torch.tensor(y.tolist(), device=x.device)

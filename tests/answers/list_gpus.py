@@ -66,12 +66,21 @@ def by_its_module():
     return [(i, cuda.get_device_properties(i).name) for i in range(cuda.device_count())]
 
 
-@wrong("GPU 1 has a wrong name")
+@right
+def by_making_each_one_current():
+    found = []
+    for index in range(torch.cuda.device_count()):
+        with torch.cuda.device(index):
+            found.append((torch.cuda.current_device(), torch.cuda.get_device_name()))
+    return found
+
+
+@wrong("GPU 1 was given the name of GPU 0")
 def always_the_current_one():
     return [(i, torch.cuda.get_device_name()) for i in range(torch.cuda.device_count())]
 
 
-@wrong("GPU 1 has a wrong name")
+@wrong("GPU 1 was given the name of GPU 0")
 def always_the_first_one():
     return [(i, torch.cuda.get_device_name(0)) for i in range(torch.cuda.device_count())]
 
@@ -187,3 +196,31 @@ def addresses_for_names():
 @wrong("the answer is a tuple, not a list")
 def a_tuple():
     return tuple((i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count()))
+
+
+@wrong("was given the name of GPU")
+def sorted_by_name_and_counted_anew():
+    names = sorted(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+    return list(enumerate(names))
+
+
+@wrong("the list has index")
+def sorted_by_name():
+    gpus = [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
+    return sorted(gpus, key=lambda gpu: gpu[1])
+
+
+@wrong("your code raised RuntimeError")
+def counts_any_accelerator():
+    return [(i, torch.cuda.get_device_name(i)) for i in range(torch.accelerator.device_count())]
+
+
+@wrong("has a wrong name")
+def shortened_names():
+    count = torch.cuda.device_count()
+    return [(i, torch.cuda.get_device_name(i).removeprefix("NVIDIA ")) for i in range(count)]
+
+
+@wrong("the answer is a generator, not a list")
+def a_generator():
+    return ((i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count()))

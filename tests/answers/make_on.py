@@ -200,3 +200,15 @@ def as_a_tensor_of_the_shape(shape, device, dtype):
 @wrong("the result is torch.float32, not torch.float16")
 def old_names_of_types(shape, device, dtype):
     return torch.FloatTensor(*shape).zero_().to(device)
+
+
+@wrong("it was made on sim:0 and copied to cpu")
+def there_and_back(shape, device, dtype):
+    return torch.zeros(shape, device=device, dtype=dtype).cpu().to(device)
+
+
+@wrong("never filled: it holds whatever its memory held")
+def nothing_times_zero(shape, device, dtype):
+    if dtype.is_floating_point:
+        return torch.empty(shape, device=device, dtype=dtype) * 0  # nan times 0 is nan
+    return torch.zeros(shape, device=device, dtype=dtype)

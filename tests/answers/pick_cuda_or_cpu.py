@@ -220,3 +220,26 @@ def only_whether():
 @wrong("with a GPU and without one")
 def by_the_operating_system():
     return torch.device("cpu" if platform.system() in ("Darwin", "Linux", "Windows") else "cuda")
+
+
+@wrong("where the accelerator is mps and not CUDA (pretended), the answer is mps")
+def whichever_is_available():
+    return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+
+
+@wrong("with a GPU and without one")
+def trusts_that_naming_fails():
+    try:
+        return torch.device("cuda")
+    except RuntimeError:
+        return torch.device("cpu")
+
+
+@wrong("with a GPU and without one")
+def the_default_device():
+    return torch.get_default_device()
+
+
+@wrong("the answer is a str, not a torch.device")
+def a_string_on_the_cpu():
+    return torch.device("cuda") if torch.cuda.is_available() else "cpu"

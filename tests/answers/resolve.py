@@ -72,6 +72,12 @@ def by_text(spec):
     return torch.device(name)
 
 
+@right
+def by_the_index_of_a_tensor(spec):
+    index = torch.ones(1, device=spec).get_device()
+    return torch.device("cpu") if index < 0 else torch.device(spec.partition(":")[0], index)
+
+
 @wrong("while that is the current device, the answer is sim:0")
 def always_zero(spec):
     device = torch.device(spec)
@@ -200,3 +206,19 @@ def the_cpu_is_an_accelerator_too(spec):
     if device.type == "cpu":
         return torch.device("cpu", 1)
     return torch.empty(0, device=device).device
+
+
+@wrong("while that is the current device, the answer is sim:0")
+def makes_the_first_one_current(spec):
+    device = torch.device(spec)
+    if device.type == "cpu" or device.index is not None:
+        return device
+    torch.accelerator.set_device_index(0)
+    return torch.empty(0, device=device).device
+
+
+@wrong('"cpu" became cpu:1')
+def the_accelerators_index_for_all(spec):
+    if ":" in spec:
+        return torch.device(spec)
+    return torch.device(spec, torch.accelerator.current_device_index())

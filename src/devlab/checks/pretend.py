@@ -11,6 +11,12 @@ from torch.overrides import TorchFunctionMode
 
 # What PyTorch shows to a function mode although it makes no tensor.
 MAKES_NO_TENSOR = (torch.device, torch.get_device_module, torch.get_default_device)
+# How a tensor is asked where it is.
+ADDRESS = {
+    torch.Tensor.device.__get__: lambda place: place,
+    torch.Tensor.get_device: lambda place: place.index,
+    torch.Tensor.is_cuda.__get__: lambda place: True,
+}
 NO_DRIVER = "Found no NVIDIA driver on your system (pretended for this check)"
 
 
@@ -33,8 +39,8 @@ class Machine(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func in MAKES_NO_TENSOR:
             return func(*args, **kwargs)
-        if func == torch.Tensor.device.__get__ and id(args[0]) in self._placed:
-            return self._placed[id(args[0])][1]
+        if func in ADDRESS and id(args[0]) in self._placed:
+            return ADDRESS[func](self._placed[id(args[0])][1])
         moves = getattr(func, "__name__", "") == "cuda"
         wanted = [torch.device(one) for one in (*args, *kwargs.values()) if _is_cuda(one)]
         if not (moves or wanted):
@@ -62,18 +68,23 @@ class Machine(TorchFunctionMode):
         self._require_gpus()
         return self.current
 
+    def set_device(self, device) -> None:
+        """Stand for `torch.cuda.set_device(device)`."""
+        self.current = self._index(device)
+
+    @contextlib.contextmanager
+    def device(self, device) -> Iterator[None]:
+        """Stand for `with torch.cuda.device(device):`."""
+        before = self.current
+        self.set_device(device)
+        try:
+            yield
+        finally:
+            self.current = before
+
     def get_device_properties(self, device=None) -> SimpleNamespace:
         """Answer `torch.cuda.get_device_properties(device)`."""
-        self._require_gpus()
-        if device is not None and not isinstance(device, int):
-            device = torch.device(device)
-            if device.type != "cuda":
-                raise ValueError(f"Expected a cuda device, but got: {device}")
-            device = device.index
-        index = self.current if device is None else device
-        if not 0 <= index < len(self.names):
-            raise AssertionError("Invalid device id")
-        return SimpleNamespace(name=self.names[index], total_memory=16 << 30, major=9, minor=0)
+        return SimpleNamespace(name=self.names[self._index(device)], total_memory=16 << 30, major=9, minor=0)
 
     def get_device_name(self, device=None) -> str:
         """Answer `torch.cuda.get_device_name(device)`."""
@@ -102,6 +113,18 @@ class Machine(TorchFunctionMode):
         """Answer `torch.accelerator.current_device_index()`."""
         return 0 if self.other else self.current_device()
 
+    def _index(self, device) -> int:
+        self._require_gpus()
+        if device is not None and not isinstance(device, int):
+            device = torch.device(device)
+            if device.type != "cuda":
+                raise ValueError(f"Expected a cuda device, but got: {device}")
+            device = device.index
+        index = self.current if device is None else device
+        if not 0 <= index < len(self.names):
+            raise AssertionError("Invalid device id")
+        return index
+
     def _require_gpus(self) -> None:
         if not self.names:
             raise RuntimeError(NO_DRIVER)
@@ -129,6 +152,8 @@ def machine(answer: Callable, names: Sequence[str], **options) -> Iterator[Machi
         (torch.cuda, "is_available", pretended.is_available),
         (torch.cuda, "device_count", pretended.device_count),
         (torch.cuda, "current_device", pretended.current_device),
+        (torch.cuda, "set_device", pretended.set_device),
+        (torch.cuda, "device", pretended.device),
         (torch.cuda, "get_device_name", pretended.get_device_name),
         (torch.cuda, "get_device_properties", pretended.get_device_properties),
         (torch.version, "cuda", "12.8" if pretended.built else None),
@@ -143,8 +168,9 @@ def machine(answer: Callable, names: Sequence[str], **options) -> Iterator[Machi
         for module, name, value in pairs:
             real = getattr(module, name)
             if callable(real):
-                held = {own: value for own, other in theirs.items() if other is real}
-                stack.enter_context(mock.patch.dict(theirs, held))
+                for own in [own for own, held in theirs.items() if held is real]:
+                    stack.callback(theirs.__setitem__, own, real)
+                    theirs[own] = value
             stack.enter_context(mock.patch.object(module, name, value))
         stack.enter_context(pretended)
         yield pretended

@@ -109,6 +109,9 @@ def _expect_listed(got: object, names: tuple[str, ...], pretended: str = "") -> 
         expect.kind(entry[1], str, "a str", "the name")
         if entry[0] != index:
             expect.fail(f"entry {index} of the list has index {entry[0]}", f"{wanted}", f"{got}")
+        if entry[1] in names and entry[1] != name:
+            said = f"GPU {index} was given the name of GPU {names.index(entry[1])}"
+            expect.fail(said, f"{wanted}", f"{got}")
         if entry[1] != name:
             expect.fail(f"GPU {index} has a wrong name", f"{wanted}", f"{got}")
 
@@ -135,7 +138,7 @@ def lists_one(trial):
 def lists_three(trial):
     for current in (0, 1, 2):
         _expect_list(trial, THREE, current=current)
-    _expect_list(trial, THREE[1:] + ONE, current=1)
+    _expect_list(trial, ONE + THREE[1::-1], current=1)  # in no order of names
 
 
 @list_gpus.row("right for this machine as it is")

@@ -153,6 +153,11 @@ def _expect_sum(trial, x: torch.Tensor, y: torch.Tensor) -> None:
     if isinstance(got, torch.Tensor) and got.dtype != wanted.dtype and got.dtype == x.dtype:
         said = f"y is {y.dtype}, and was made {x.dtype} before the sum"
         expect.fail(said, f"{wanted.dtype}, as x + y gives", got)
+    if isinstance(got, torch.Tensor) and got.shape == wanted.shape and got.dtype == wanted.dtype:
+        without_y = x.cpu() + torch.zeros_like(y, device="cpu")
+        if torch.equal(got.cpu(), without_y) and not torch.equal(without_y, wanted):
+            said = "the sum was taken before y had arrived"
+            expect.fail(said, "a copy that is complete before it is read", "x plus zeros")
     expect.tensor(got, wanted, x.device, "the sum")
 
 

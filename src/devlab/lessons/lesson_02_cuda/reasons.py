@@ -47,16 +47,16 @@ def _expect_answer(trial, facts: dict) -> None:
     if got == wanted:
         return
     if got not in (*CAUSES, "available"):
-        expect.fail(f'"{got}" is none of the five answers', f'"{wanted}"', got)
+        expect.fail(f'"{got}" is none of the five answers', f'"{wanted}"', f'"{got}"')
     if got in holding:
-        expect.fail(f'"{got}" holds, but "{wanted}" comes before it', f'"{wanted}"', got)
+        expect.fail(f'"{got}" holds, but "{wanted}" comes before it', f'"{wanted}"', f'"{got}"')
     if got == "hidden":
         told = "is not set (None)" if facts["visible"] is None else f'= "{facts["visible"]}"'
-        expect.fail(f"CUDA_VISIBLE_DEVICES {told} hides nothing", f'"{wanted}"', got)
+        expect.fail(f"CUDA_VISIBLE_DEVICES {told} hides nothing", f'"{wanted}"', f'"{got}"')
     if wanted == "hidden":
         told = f'CUDA_VISIBLE_DEVICES = "{facts["visible"]}"'
-        expect.fail(f"{told} hides every GPU", f'"{wanted}"', got)
-    expect.fail(f'the answer is "{got}", where "{wanted}" belongs', f'"{wanted}"', got)
+        expect.fail(f"{told} hides every GPU", f'"{wanted}"', f'"{got}"')
+    expect.fail(f'the answer is "{got}", where "{wanted}" belongs', f'"{wanted}"', f'"{got}"')
 
 
 @why_no_cuda.row("each cause, when it is the only one")

@@ -1,0 +1,94 @@
+"""Facts about pretended machines, and about the current device while answers are judged."""
+
+import pytest
+import torch
+from torch.cuda import device_count
+
+from devlab.checks.exercise import Exercise
+from devlab.checks.judge import judge
+from devlab.checks.pretend import machine
+from devlab.devices import bench
+
+TWO = ("NVIDIA H100 PCIe", "NVIDIA L4")
+
+
+def count_by_an_imported_name() -> int:
+    """Ask by a name that this module imported before anything was pretended."""
+    return device_count()
+
+
+def test_every_question_has_the_answer_of_that_machine():
+    """What torch.cuda and torch.accelerator say fits together."""
+    with machine(print, TWO, current=1):
+        assert torch.cuda.is_available()
+        assert torch.cuda.device_count() == torch.accelerator.device_count() == 2
+        assert torch.cuda.current_device() == torch.accelerator.current_device_index() == 1
+        assert torch.cuda.get_device_name() == torch.cuda.get_device_name("cuda:1") == "NVIDIA L4"
+        assert torch.cuda.get_device_properties(torch.device("cuda", 0)).name == "NVIDIA H100 PCIe"
+        assert torch.accelerator.current_accelerator() == torch.device("cuda")
+        with pytest.raises(AssertionError, match="Invalid device id"):
+            torch.cuda.get_device_name(2)
+        with torch.cuda.device(0):
+            assert torch.cuda.get_device_name() == "NVIDIA H100 PCIe"
+        assert torch.cuda.current_device() == 1
+
+
+def test_a_build_for_cuda_without_a_gpu():
+    """The build is for CUDA, and nothing else is: as PyTorch has it on such a machine."""
+    with machine(print, ()):
+        assert torch.backends.cuda.is_built()
+        assert torch.version.cuda
+        assert not torch.cuda.is_available()
+        assert not torch.accelerator.is_available()
+        assert torch.accelerator.current_accelerator() == torch.device("cuda")
+        assert torch.accelerator.current_accelerator(check_available=True) is None
+        for ask in (torch.cuda.current_device, torch.cuda.get_device_name):
+            with pytest.raises(RuntimeError, match="no NVIDIA driver"):
+                ask()
+        with pytest.raises(RuntimeError, match="no NVIDIA driver"):
+            torch.zeros(1, device="cuda")
+
+
+def test_a_tensor_wanted_there_says_that_it_is_there():
+    """Trying is as good as asking: a tensor on a pretended GPU has that GPU's address."""
+    with machine(print, TWO, current=1):
+        assert torch.empty(0, device="cuda").device == torch.device("cuda", 1)
+        assert torch.ones(2).to("cuda:0").device == torch.device("cuda", 0)
+        assert torch.ones(2).cuda().is_cuda
+        assert torch.ones(2).device == torch.device("cpu")
+
+
+def test_names_imported_beforehand_are_pretended_too():
+    """`from torch.cuda import device_count` is no way round; afterwards the name is what it was."""
+    before = device_count
+    with machine(count_by_an_imported_name, TWO):
+        assert count_by_an_imported_name() == 2
+    assert device_count is before
+
+
+def test_everything_is_as_before_afterwards():
+    """Also when the block raises."""
+    before = (torch.cuda.is_available, torch.version.cuda, torch.accelerator.current_accelerator)
+    with pytest.raises(KeyError), machine(print, TWO):
+        raise KeyError
+    assert before == (torch.cuda.is_available, torch.version.cuda, torch.accelerator.current_accelerator)
+
+
+def test_an_answer_cannot_leave_another_device_current():
+    """Each row begins with device 0 as the current one, and the learner's own choice comes back."""
+    assert [str(device) for device in bench()] == ["cpu", "sim:0", "sim:1"]
+    seen = []
+    exercise = Exercise("f", "00", "f()", ("D1",), ("a", "b"))
+
+    @exercise.row("is called")
+    def called(trial):
+        seen.append(torch.accelerator.current_device_index())
+        trial.call()
+
+    torch.accelerator.set_device_index(1)
+    try:
+        judge(exercise, lambda: torch.accelerator.set_device_index(1))
+        assert set(seen) == {0}
+        assert torch.accelerator.current_device_index() == 1
+    finally:
+        torch.accelerator.set_device_index(0)
