@@ -50,6 +50,16 @@ def number_by_number(a, k):
 
 
 @right
+def by_a_python_function(a, k):
+    torch.from_numpy(a).apply_(lambda number: number * k)
+
+
+@right
+def several_at_once(a, k):
+    torch._foreach_mul_([torch.from_numpy(a)], k)
+
+
+@right
 def in_inference_mode(a, k):
     with torch.inference_mode():
         torch.from_numpy(a).mul_(k)

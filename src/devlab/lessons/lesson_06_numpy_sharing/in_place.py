@@ -1,6 +1,7 @@
 """Work on an array's memory through a tensor, and count what it costs."""
 
-from collections.abc import Iterable, Iterator
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy
 import torch
@@ -35,25 +36,51 @@ class _Work(OperatorMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         given = list(_tensors([*args, *(kwargs or {}).values()]))
-        self.writes += _in_place(func) and any(map(self._is_the_arrays, given))
-        here = {tensor.untyped_storage().data_ptr() for tensor in given}
+        self.writes += _in_place(func) and any(map(self.is_the_arrays, given))
         self._count(given, self.known)
-        self._count(_tensors([result]), here)
+        self._count(_tensors([result]), {_address(tensor) for tensor in given})
         return result
 
-    def _is_the_arrays(self, tensor: torch.Tensor) -> bool:
+    def is_the_arrays(self, tensor: torch.Tensor) -> bool:
+        """Tell whether the tensor lies in the array's memory."""
         return tensor.is_cpu and tensor.data_ptr() in self.memory
 
-    def _count(self, tensors: Iterable[torch.Tensor], known: set[int]) -> None:
+    def _count(self, tensors: Iterable[torch.Tensor], old: set[int]) -> None:
         for tensor in tensors:
-            address = tensor.untyped_storage().data_ptr()
-            if address not in known and not self._is_the_arrays(tensor):
+            if _address(tensor) not in old and not self.is_the_arrays(tensor):
                 self.bytes += tensor.nbytes
-                self.known.add(address)
+                self.known.add(_address(tensor))
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+@contextlib.contextmanager
+def _python_loops(work: _Work) -> Iterator[None]:
+    """Count `apply_` and `map_` as well, which call a Python function for each element and no operator."""
+    before = {name: vars(torch.Tensor).get(name) for name in ("apply_", "map_")}
+    for name in before:
+        setattr(torch.Tensor, name, _noticed(getattr(torch.Tensor, name), work))
+    try:
+        yield
+    finally:
+        for name, method in before.items():
+            delattr(torch.Tensor, name)  # what is inherited shows again
+            if method:
+                setattr(torch.Tensor, name, method)
+
+
+def _noticed(original: Callable, work: _Work) -> Callable:
+    def method(tensor, *args):
+        work.writes += work.is_the_arrays(tensor)
+        return original(tensor, *args)
+
+    return method
 
 
 def _in_place(func) -> bool:
-    _, name, overload = str(func).split(".")
+    name, _, overload = str(func).partition(".")[2].partition(".")
     return name.endswith("_") or "out" in overload
 
 
@@ -116,7 +143,7 @@ def scaled_dtypes(trial):
 def without_a_copy(trial):
     a = fresh(24, 17, seed=trial.seeds[2], dtype="float64")
     work = _Work(a)
-    with work:
+    with work, _python_loops(work):
         trial.call(a, 1.5, changes=True)
     if not work.writes:
         words = "the array was not scaled through a tensor over its memory"
