@@ -182,7 +182,16 @@ def test_a_module_is_read_in_one_sitting(module):
 
 def test_importing_devlab_loads_no_notebook_no_plots_and_no_lesson():
     """Import stays light, in a fresh interpreter."""
-    heavy = ("IPython", "ipywidgets", "matplotlib", "nbgrader", "devlab.lessons.", "devlab.explore")
+    heavy = (
+        "IPython",
+        "ipywidgets",
+        "matplotlib",
+        "nbgrader",
+        "devlab.lessons.",
+        "devlab.explore",
+        "devlab.sim",
+        "devlab.instruments.",
+    )
     script = f"import sys, devlab; print([m for m in sys.modules if m.startswith({heavy!r})])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")

@@ -3,12 +3,15 @@
 import contextlib
 import inspect
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 
 from devlab.checks.calls import Call, Snapshot, require_parameters, run
 from devlab.checks.isolation import plain_defaults
-from devlab.instruments.watch import Log, watch
+
+if TYPE_CHECKING:
+    from devlab.instruments.watch import Log
 
 
 class Skip(Exception):
@@ -63,13 +66,15 @@ class Trial:
         """Call the answer and return its result; the inputs must come back untouched unless `changes`."""
         return self.run(self.answer, *args, label=self.name, changes=changes)
 
-    def watched(self, *args: object, changes: bool = False) -> tuple[object, Log]:
+    def watched(self, *args: object, changes: bool = False) -> "tuple[object, Log]":
         """Call the answer as `call` does; return its result, and the log of what it moved and waited for."""
+        from devlab.instruments.watch import watch  # here, so that importing devlab stays light
+
         log = watch()
         return self.run(self.answer, *args, label=self.name, changes=changes, log=log), log
 
     def run(
-        self, function: Callable, *args: object, label: str, changes: bool = False, log: Log | None = None
+        self, function: Callable, *args: object, label: str, changes: bool = False, log: "Log | None" = None
     ) -> object:
         """Call any of the learner's code, such as a module it made; `label` is what verdicts call it.
 
