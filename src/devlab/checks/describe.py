@@ -1,5 +1,6 @@
 """Values in a few words, as verdicts print them: `f32[4,3] sim:0`, not pages of numbers."""
 
+import re
 from collections.abc import Mapping
 
 import numpy
@@ -18,6 +19,7 @@ SHORT_DTYPES = {
     torch.bool: "bool",
 }
 LONGEST = 120
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>$")
 MOST_ITEMS = 6
 
 
@@ -28,6 +30,8 @@ def describe(value: object) -> str:
     '{"x": f32[4,3] cpu, "k": 2}'
     >>> describe(torch.nn.Linear(2, 1))
     'Linear on cpu'
+    >>> describe(object())
+    'an object'
     """
     try:
         return shorten(_describe(value))
@@ -107,7 +111,8 @@ def _describe(value: object) -> str:
         return f'"{value}"'
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    return repr(value)
+    # An address in memory says nothing, and differs at every run.
+    return a_type(value) if ADDRESS.search(text := repr(value)) else text
 
 
 def _describe_collection(value: list | tuple | set | frozenset) -> str:

@@ -1,0 +1,236 @@
+# %% [markdown]
+# # 04 Transfers: exercises
+#
+# Eight short functions that a training script needs at its edges: where data comes in, and where results go
+# out. The lesson is [04 Transfers](../notebooks/04_transfers.ipynb).
+#
+# `device` is always a `torch.device`, index and all. Several rows of these checks count transfers and
+# synchronizations, as `devlab.watch()` does: use it while you try things out.
+#
+# Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
+# check below it. Stuck? `devlab.hint(move)`.
+
+# %%
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+import devlab
+
+device = devlab.start()
+
+# %% [markdown]
+# ## `move(batch, device)`
+#
+# A batch is seldom one tensor. Return the same batch with every tensor in it on `device`.
+#
+# - Dicts, lists, tuples and namedtuples may be nested to any depth. Each comes back as what it was: a tuple
+#   as a tuple, a namedtuple as its own class, a dict as a `dict` with its keys in their order.
+# - Everything else (numbers, text, `None`, NumPy arrays, any other object) comes back as it is, the same
+#   object.
+# - A tensor that is on `device` already is not copied. No tensor takes a detour: one transfer for each that
+#   has to move.
+# - The batch that came in is not changed.
+#
+# Needed: [Moving](../notebooks/04_transfers.ipynb#Moving) and [A batch is a
+# tree](../notebooks/04_transfers.ipynb#A-batch-is-a-tree)
+
+
+# %% exercise="move"
+def move(batch, device: torch.device):
+    """Return the batch with every tensor in it on the device."""
+    ### BEGIN SOLUTION
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {key: move(value, device) for key, value in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        moved = [move(value, device) for value in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch
+    ### END SOLUTION
+
+
+# %% check="move"
+devlab.check(move)
+
+# %% [markdown]
+# ## `cast_and_move(x, device, dtype)`
+#
+# Return x's values on `device` and in `dtype`, with as few bytes on the way as possible: one transfer, in
+# the dtype of the two that takes fewer bytes an element. That holds in every direction: to an accelerator,
+# back to the CPU, and between two accelerators. Where x is on `device` already there is no transfer, and
+# where nothing has to change no copy at all.
+#
+# `dtype.itemsize` is the bytes that one element takes.
+#
+# Needed: [Which dtype travels](../notebooks/04_transfers.ipynb#Which-dtype-travels)
+
+
+# %% exercise="cast_and_move"
+def cast_and_move(x: torch.Tensor, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+    """Return x on the device and in the dtype; the smaller dtype travels."""
+    ### BEGIN SOLUTION
+    if dtype.itemsize < x.dtype.itemsize:
+        return x.to(dtype).to(device)
+    return x.to(device).to(dtype)
+    ### END SOLUTION
+
+
+# %% check="cast_and_move"
+devlab.check(cast_and_move)
+
+# %% [markdown]
+# ## `returns_itself(x, device, dtype)`
+#
+# Predict: would `x.to(device, dtype)` return x itself? Return `True` or `False`, a `bool`, and find out
+# without moving anything and without making a tensor.
+#
+# Needed: [Moving](../notebooks/04_transfers.ipynb#Moving)
+
+
+# %% exercise="returns_itself"
+def returns_itself(x: torch.Tensor, device: torch.device, dtype: torch.dtype) -> bool:
+    """Tell whether x.to(device, dtype) is x."""
+    ### BEGIN SOLUTION
+    return x.device == device and x.dtype == dtype
+    ### END SOLUTION
+
+
+# %% check="returns_itself"
+devlab.check(returns_itself)
+
+# %% [markdown]
+# ## `make_loader(dataset, batch_size, device)`
+#
+# Return a `DataLoader` over the data set, for a model that lives on `device`.
+#
+# - It yields every sample once, in minibatches of `batch_size`; the last one may be smaller. The order is
+#   up to you, and worker processes are not needed.
+# - What it yields is on the CPU. Moving is somebody else's task: the next one.
+# - The minibatches are in pinned memory, unless the device's type is `cpu` or `mps`. On the simulated
+#   device pinning is modelled.
+#
+# Needed: [Pinned memory](../notebooks/04_transfers.ipynb#Pinned-memory)
+
+
+# %% exercise="make_loader"
+def make_loader(dataset: Dataset, batch_size: int, device: torch.device) -> DataLoader:
+    """Return a loader of minibatches on the CPU, pinned where that helps the device."""
+    ### BEGIN SOLUTION
+    pin = device.type not in ("cpu", "mps")
+    return DataLoader(dataset, batch_size=batch_size, pin_memory=pin)
+    ### END SOLUTION
+
+
+# %% check="make_loader"
+devlab.check(make_loader)
+
+# %% [markdown]
+# ## `batches(loader, device)`
+#
+# The loader yields minibatches on the CPU, each a pair `(inputs, labels)` of tensors, as a tuple or a list.
+# Yield the same pairs, in the same order, on `device`.
+#
+# - Each is moved when it is wanted, not all of them first.
+# - One copy for each tensor. From pinned memory no copy makes the host wait, and neither does anything
+#   else.
+# - The loader may pin or not. Where it does not, copy from ordinary memory; do not pin by hand.
+#
+# Needed: [Without waiting](../notebooks/04_transfers.ipynb#Without-waiting)
+
+
+# %% exercise="batches"
+def batches(loader: DataLoader, device: torch.device) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield the loader's minibatches on the device."""
+    ### BEGIN SOLUTION
+    for inputs, labels in loader:
+        yield inputs.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+    ### END SOLUTION
+
+
+# %% check="batches"
+devlab.check(batches)
+
+# %% [markdown]
+# ## `read_back(x)`
+#
+# Return a CPU tensor with x's values. x may be on any device.
+#
+# - The copy is one for which the host need not wait: non-blocking, and into pinned memory.
+# - Yet the result is safe to read the moment you return it, whatever else x's device was busy with. x's
+#   device need not be the current one.
+# - If x is on the CPU already, you may return x.
+#
+# (A blocking copy would be safe, too. The point of this one is the gap between start and wait, where a
+# program can do other things.)
+#
+# Needed: [The other direction](../notebooks/04_transfers.ipynb#The-other-direction)
+
+
+# %% exercise="read_back"
+def read_back(x: torch.Tensor) -> torch.Tensor:
+    """Return x on the CPU by a non-blocking copy that has arrived."""
+    ### BEGIN SOLUTION
+    if x.device.type == "cpu":
+        return x
+    arriving = x.to("cpu", non_blocking=True)
+    torch.accelerator.synchronize(x.device)
+    return arriving
+    ### END SOLUTION
+
+
+# %% check="read_back"
+devlab.check(read_back)
+
+# %% [markdown]
+# ## `fetch_losses(losses)`
+#
+# `losses` is a list of zero-dimensional tensors of one dtype on one device, one for each step of an epoch;
+# some may still hold their graph. Return their values as a list of Python floats, in order. However many
+# there are, the host waits for the device **once**. The losses stay as they are.
+#
+# Needed: [One number at a time](../notebooks/04_transfers.ipynb#One-number-at-a-time)
+
+
+# %% exercise="fetch_losses"
+def fetch_losses(losses: list[torch.Tensor]) -> list[float]:
+    """Return the values of the losses, all fetched at once."""
+    ### BEGIN SOLUTION
+    return torch.stack(losses).tolist()
+    ### END SOLUTION
+
+
+# %% check="fetch_losses"
+devlab.check(fetch_losses)
+
+# %% [markdown]
+# ## `no_ping_pong(model, loader, device)`
+#
+# The model is on `device`, and the loader yields input tensors on the CPU. Return the model's outputs for
+# all of them: one tensor, joined along dimension 0 in the loader's order, on the CPU, without a graph.
+#
+# Each batch goes to the device once, by itself, as it comes. All the outputs come back together, in one
+# transfer, at the end. The model stays where it is.
+#
+# Needed: [There and back again](../notebooks/04_transfers.ipynb#There-and-back-again)
+
+
+# %% exercise="no_ping_pong"
+def no_ping_pong(model: nn.Module, loader: DataLoader, device: torch.device) -> torch.Tensor:
+    """Return the model's outputs for every batch, on the CPU."""
+    ### BEGIN SOLUTION
+    with torch.no_grad():
+        outputs = [model(inputs.to(device)) for inputs in loader]
+        return torch.cat(outputs).cpu()
+    ### END SOLUTION
+
+
+# %% check="no_ping_pong"
+devlab.check(no_ping_pong)
+
+# %% [markdown]
+# All eight? `move`, `make_loader` and `batches` will carry every training loop that you write. Then on to
+# [05 Models and buffers](../notebooks/05_buffers.ipynb). `devlab.progress()` shows where you stand.

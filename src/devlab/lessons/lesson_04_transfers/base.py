@@ -1,0 +1,77 @@
+"""The lesson itself, and what its judgements share: sources, a busy device, results read at once."""
+
+import torch
+
+from devlab.checks import expect
+from devlab.checks.calls import Snapshot
+from devlab.checks.exercise import Lesson
+from devlab.instruments.watch import Log
+from devlab.sim import clock
+
+lesson = Lesson("04_transfers", "Transfers")
+
+CPU = torch.device("cpu")
+# Bytes of modelled work: a tenth of a second on the simulated device, and no time at all on the host.
+MODELLED_WORK = 30_000_000_000
+
+
+def sources(trial) -> tuple[torch.device, ...]:
+    """Return the devices that a tensor may come from: the others, or the same one where it is alone."""
+    return trial.others or (trial.device,)
+
+
+def has_float64(*devices: torch.device) -> bool:
+    """Tell whether all the devices can hold 64-bit floats.
+
+    >>> has_float64(torch.device("cpu"), torch.device("mps"))
+    False
+    """
+    return all(device.type != "mps" for device in devices)
+
+
+def keep_busy(device: torch.device) -> None:
+    """Give the device work that will last a while, so that a copy out of it has to wait its turn."""
+    if device.type == "sim":
+        clock.launch(device.index, MODELLED_WORK)
+    elif device.type != "cpu":
+        x = torch.ones(2048, 2048, device=device)
+        for _ in range(50):
+            x = x @ x
+
+
+def read_at_once(trial, *args: object) -> tuple[object, object, Log]:
+    """Call the answer; return its result, what the host sees in it right now, and the log.
+
+    Nothing of ours may touch a device before the host has looked: that would wait for copies under way.
+    """
+    before = Snapshot(args)
+    got, log = trial.watched(*args, changes=True)
+    seen = got.detach().clone() if isinstance(got, torch.Tensor) and got.is_cpu else got
+    before.require_untouched(args)
+    return got, seen, log
+
+
+def expect_arrived(trial, got: object, seen: object, wanted: torch.Tensor, what: str) -> None:
+    """Expect that the host saw the right values at once, where the values are right in the end."""
+    if not isinstance(got, torch.Tensor) or got.shape != wanted.shape or got.dtype != wanted.dtype:
+        return
+    for device in (trial.device, *trial.others):
+        if device.type != "cpu":
+            torch.accelerator.synchronize(device)
+    late = _alike(got.detach().cpu(), wanted.cpu()) and not _alike(seen.cpu(), wanted.cpu())
+    if late:
+        headline = f"{what} was returned before the copy had arrived"
+        expect.fail(headline, "the values of x, at once", "old contents, and the values only later")
+
+
+def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.allclose(one.double(), other.double(), rtol=1e-2, atol=1e-3)
+
+
+def times(count: int, word: str) -> str:
+    """Return a number with its noun.
+
+    >>> times(1, "transfer"), times(3, "transfer")
+    ('1 transfer', '3 transfers')
+    """
+    return f"{count} {word}" + ("" if count == 1 else "s")

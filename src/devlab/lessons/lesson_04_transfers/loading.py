@@ -1,0 +1,217 @@
+"""A loader that pins where that helps, and its minibatches on the device."""
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from devlab.checks import expect
+from devlab.checks.calls import require_parameters
+from devlab.instruments.watch import Log, watch
+from devlab.lessons.lesson_04_transfers.base import CPU, lesson, times
+
+make_loader = lesson.exercise(
+    "make_loader",
+    signature="make_loader(dataset, batch_size, device)",
+    facts=("P1", "P3", "P4"),
+    hints=(
+        "`torch.utils.data.DataLoader` has an argument that pins every batch. It should be True for some "
+        "devices and False for others: what of `device` decides?",
+        '`device.type` is the kind of device as text, without an index. Two kinds need no pinning: `"cpu"`, '
+        'where nothing is copied, and `"mps"`, which shares its memory with the CPU.',
+        '`return DataLoader(dataset, batch_size=batch_size, pin_memory=device.type not in ("cpu", "mps"))`',
+    ),
+)
+
+
+def _samples(trial, count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return inputs and labels on the CPU; every label is another number."""
+    inputs = trial.randn(count, 3, seed=seed, on=CPU)
+    return inputs, torch.arange(100, 100 + count)
+
+
+def _listed(trial, loader: DataLoader, *asked: object) -> list:
+    """Return what the loader yields; a learner's own collate function may raise on the way."""
+
+    def run_through(dataset, batch_size, device):
+        return list(loader)
+
+    return trial.run(run_through, *asked, label="make_loader")
+
+
+def _loaded(trial, count: int, size: int, device: torch.device) -> list:
+    """Return what the answer's loader yields; Mismatch where it is no loader or yields no pairs."""
+    dataset = TensorDataset(*_samples(trial, count, trial.seeds[0]))
+    loader = trial.call(dataset, size, device)
+    expect.kind(loader, DataLoader, "a DataLoader")
+    batches = _listed(trial, loader, dataset, size, device)
+    for batch in batches:
+        if not isinstance(batch, list | tuple) or len(batch) != 2:
+            expect.fail("a minibatch is no pair of inputs and labels", "[inputs, labels]", batch)
+    return batches
+
+
+@make_loader.row("every sample once, in minibatches")
+def every_sample_once(trial):
+    for count, size in ((7, 3), (8, 4), (5, 1), (2, 6)):
+        inputs, labels = _samples(trial, count, trial.seeds[0])
+        batches = _loaded(trial, count, size, trial.device)
+        lengths = [len(y) for _, y in batches]
+        wanted = [size] * (count // size) + [count % size] * bool(count % size)
+        if lengths != wanted:
+            lost = " (the last, smaller one must not be dropped)" if lengths == wanted[:-1] else ""
+            words = f"{count} samples in minibatches of {size}{lost}"
+            expect.fail("the minibatches have the wrong sizes", f"{words}: {wanted}", str(lengths))
+        x, y = (torch.cat(parts).cpu() for parts in zip(*batches, strict=True))
+        if sorted(y.tolist()) != labels.tolist():
+            expect.fail("not every sample comes once", "each label once", str(sorted(y.tolist())))
+        expect.tensor(x, inputs[y - 100], CPU, "the inputs that come with the labels")
+
+
+@make_loader.row("it yields tensors on the CPU")
+def yields_cpu_tensors(trial):
+    for x, y in _loaded(trial, 7, 3, trial.device):
+        for tensor in (x, y):
+            if tensor.device != CPU:
+                headline = f"the loader yields tensors on {tensor.device}: moving them comes later"
+                expect.fail(headline, "minibatches on cpu", tensor)
+
+
+@make_loader.row("pinned for an accelerator", only="accelerator")
+def pinned_where_it_helps(trial):
+    if trial.device.type == "mps":
+        return
+    for batch in _loaded(trial, 7, 3, trial.device):
+        for tensor in batch:
+            if tensor.is_cpu and not tensor.is_pinned():
+                headline = f"the minibatches for {trial.device} are not pinned"
+                expect.fail(headline, "pinned memory, from which copies need not block", "ordinary memory")
+
+
+@make_loader.row("not pinned for the CPU and for mps")
+def not_pinned_elsewhere(trial):
+    for device in (CPU, torch.device("mps")):
+        dataset = TensorDataset(*_samples(trial, 7, trial.seeds[1]))
+        loader = trial.call(dataset, 3, device)
+        expect.kind(loader, DataLoader, "a DataLoader")
+        # The loader's own setting counts too: without an accelerator nothing can be pinned.
+        if loader.pin_memory or any(x.is_pinned() for x, _ in _listed(trial, loader, dataset, 3, device)):
+            headline = f"the minibatches for {device} are pinned"
+            expect.fail(
+                headline, "ordinary memory: pinning costs time and would gain nothing", "pinned memory"
+            )
+
+
+batches = lesson.exercise(
+    "batches",
+    signature="batches(loader, device)",
+    facts=("P2", "P4", "P5"),
+    hints=(
+        "A function with `yield` in it is a generator: it runs on only when the next value is wanted. So one "
+        "minibatch is moved at a time, if the `yield` stands inside the loop.",
+        "`x.to(device, non_blocking=True)` does not wait for the copy, if x is in pinned memory. From "
+        "ordinary memory the same line waits as usual, so it is right for both.",
+        "`for x, y in loader:` and, inside it, `yield x.to(device, non_blocking=True), y.to(device, "
+        "non_blocking=True)`",
+    ),
+)
+
+
+class Counting(DataLoader):
+    """A loader that counts the minibatches taken from it."""
+
+    taken = 0
+
+    def __iter__(self) -> Iterator:
+        """Yield the minibatches, and count each."""
+        for batch in super().__iter__():
+            self.taken += 1
+            yield batch
+
+
+def _loader(trial, count: int, size: int, seed: int, pinned: bool = False) -> Counting:
+    dataset = TensorDataset(*_samples(trial, count, seed))
+    return Counting(dataset, batch_size=size, pin_memory=pinned)
+
+
+def _all(trial, loader: DataLoader, log: Log | None = None) -> list:
+    """Return every minibatch that the answer yields."""
+
+    def run_through(loader, device):
+        made = trial.answer(loader, device)
+        # A generator's body runs here, so its errors are the learner's, too.
+        return list(made) if isinstance(made, Iterable) else made
+
+    require_parameters(trial.answer, trial.signature, (loader, trial.device), {})
+    got = trial.run(run_through, loader, trial.device, label="batches", log=log)
+    expect.kind(got, list, "something to loop over, such as a generator")
+    return got
+
+
+def _expect_pairs(trial, got: list, inputs: torch.Tensor, labels: torch.Tensor, size: int) -> None:
+    wanted = list(zip(inputs.split(size), labels.split(size), strict=True))
+    for place, (batch, pair) in enumerate(zip(got, wanted, strict=False)):
+        if not isinstance(batch, list | tuple) or len(batch) != 2:
+            expect.fail(f"minibatch {place} is no pair of inputs and labels", "(inputs, labels)", batch)
+        for tensor, right, name in zip(batch, pair, ("the inputs", "the labels"), strict=True):
+            if isinstance(tensor, torch.Tensor) and tensor.device != trial.device:
+                headline = f"{name} {'stayed' if tensor.is_cpu else 'are'} on {tensor.device}"
+                expect.fail(headline, f"{name} on {trial.device}", tensor)
+            expect.tensor(tensor, right, trial.device, f"{name} of minibatch {place}")
+    if len(got) != len(wanted):
+        expect.fail(f"{len(got)} of {len(wanted)} minibatches came", "every minibatch of the loader", got)
+
+
+@batches.row("every minibatch arrives, in order")
+def every_batch_arrives(trial):
+    for (count, size), seed in zip(((7, 3), (8, 4), (2, 5)), trial.seeds, strict=True):
+        inputs, labels = _samples(trial, count, seed)
+        for pinned in (False, trial.device.type not in ("cpu", "mps")):
+            got = _all(trial, _loader(trial, count, size, seed, pinned))
+            _expect_pairs(trial, got, inputs, labels, size)
+
+
+@batches.row("each is moved when it is wanted")
+def moved_as_wanted(trial):
+    loader = _loader(trial, 27, 3, trial.seeds[0])
+
+    def take_one(loader, device):
+        return next(iter(trial.answer(loader, device)), None)
+
+    trial.run(take_one, loader, trial.device, label="batches")
+    if loader.taken > 3:
+        headline = f"{loader.taken} minibatches were taken before the first was used"
+        expect.fail(headline, "one at a time, by `yield`", f"{loader.taken} of 9, all in memory at once")
+
+
+@batches.row("from pinned memory, copies do not block", only="accelerator")
+def pinned_copies_do_not_block(trial):
+    if trial.device.type == "mps":
+        return
+    log = watch()
+    _all(trial, _loader(trial, 7, 3, trial.seeds[1], pinned=True), log)
+    for copy in log.events.transfers:
+        if copy.blocking and copy.target == str(trial.device):
+            why = "non_blocking was not asked for" if copy.pinned else "it went through ordinary memory"
+            words = "a copy that does not block"
+            expect.fail(f"the host waited for a copy: {why}", words, f"{copy.manner}, {copy.line}")
+    for wait in log.events.synchronizations:
+        headline = f"the host waited for {wait.device}: {wait.cause}"
+        expect.fail(headline, "no synchronization in the loop", str(wait.line))
+
+
+@batches.row("one copy for each tensor, nothing more", only="accelerator")
+def one_copy_each(trial):
+    log = watch()
+    _all(trial, _loader(trial, 7, 3, trial.seeds[2]), log)
+    asked = "6 transfers: inputs and labels of 3 minibatches"
+    for copy in log.events.transfers:
+        if copy.pinned:
+            headline = "a minibatch was pinned by hand, just before its copy"
+            expect.fail(headline, "an unpinned loader's tensors copied as they are", f"{copy.line}")
+    if log.transfers != 6:
+        expect.fail(f"{times(log.transfers, 'transfer')} for 6 tensors", asked, f"{log.transfers}")
+    if log.synchronizations:
+        wait = log.events.synchronizations[0]
+        headline = f"the host waited for {wait.device}: {wait.cause}"
+        expect.fail(headline, "no synchronization in the loop", str(wait.line))

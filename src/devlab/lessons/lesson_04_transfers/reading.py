@@ -1,0 +1,239 @@
+"""From the device to the host: one copy that is safe to read, many losses, a whole data set's outputs."""
+
+import copy
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from devlab.checks import expect
+from devlab.lessons.lesson_04_transfers.base import (
+    CPU,
+    expect_arrived,
+    has_float64,
+    keep_busy,
+    lesson,
+    read_at_once,
+    times,
+)
+
+read_back = lesson.exercise(
+    "read_back",
+    signature="read_back(x)",
+    facts=("M2", "P4", "P6"),
+    hints=(
+        "Two steps: start the copy without waiting for it, then wait once, before anybody can look. Which "
+        "device has to be waited for?",
+        '`x.to("cpu", non_blocking=True)` starts the copy. Its content is anybody\'s guess until '
+        "`torch.accelerator.synchronize(x.device)` has returned. On the CPU there is nothing to wait for.",
+        'Where `x.device.type == "cpu"`, return x. Else `y = x.to("cpu", non_blocking=True)`, then '
+        "`torch.accelerator.synchronize(x.device)`, then `return y`. Without its device, `synchronize()` "
+        "waits for the current one.",
+    ),
+)
+
+
+@read_back.row("a CPU tensor with x's values")
+def values_on_the_cpu(trial):
+    dtypes = [torch.float32, torch.float16, torch.int64, torch.bool]
+    dtypes += [torch.float64] if has_float64(trial.device) else []
+    for place, dtype in enumerate(dtypes):
+        x = (3 * trial.randn(5, 3, seed=trial.seeds[place % 3])).to(dtype)
+        expect.tensor(trial.call(x), x.cpu().clone(), CPU)
+    x = trial.randn(6, 4, seed=trial.seeds[0])
+    for view in (x.t()[1:, ::2], x[2, 3], x[:0], x[:1].expand(3, 4)):
+        expect.tensor(trial.call(view), view.cpu().clone(), CPU)
+
+
+@read_back.row("safe to read at once")
+def safe_to_read(trial):
+    for seed in trial.seeds:
+        x = trial.randn(40, 30, seed=seed)
+        wanted = x.cpu().clone()
+        keep_busy(trial.device)
+        got, seen, log = read_at_once(trial, x)
+        expect.kind(got, torch.Tensor, "a tensor")
+        expect_arrived(trial, got, seen, wanted, "the result")
+        expect.tensor(seen, wanted, CPU)
+        _expect_wait(trial, log)
+
+
+def _expect_wait(trial, log) -> None:
+    """Expect a wait after the copy, where no simulated clock makes its absence visible."""
+    if trial.device.type in ("cpu", "sim"):
+        return
+    kinds = [type(event).__name__ for event in log.events]
+    if "Transfer" in kinds and "Synchronization" not in kinds[kinds.index("Transfer") :]:
+        headline = "nothing waits for the copy before the result is returned"
+        expect.fail(headline, f"a wait for {trial.device} after the copy", "none")
+
+
+@read_back.row("one copy, for which the host need not wait", only="accelerator")
+def copy_does_not_block(trial):
+    x = trial.randn(40, 30, seed=trial.seeds[0])
+    _, log = trial.watched(x)
+    for transfer in log.events.transfers:
+        asked = "a non-blocking copy, then a wait of your own"
+        if not transfer.non_blocking:
+            expect.fail("the copy itself blocks: non_blocking was not asked for", asked, transfer.manner)
+        if transfer.blocking and trial.device.type != "mps":
+            headline = "the copy blocks: it goes into memory that is not pinned"
+            expect.fail(headline, asked, transfer.manner)
+    if log.transfers != 1:
+        expect.fail(f"{times(log.transfers, 'transfer')} instead of one", "1", str(log.transfers))
+
+
+fetch_losses = lesson.exercise(
+    "fetch_losses",
+    signature="fetch_losses(losses)",
+    facts=("R1", "R4", "R5"),
+    hints=(
+        "Each `.item()` is a journey of its own, and the host waits for it. What could you do on the device, "
+        "so that there is only one thing left to fetch?",
+        "`torch.stack(losses)` makes one tensor of them, on their device, without any transfer.",
+        "`return torch.stack(losses).tolist()`: `.tolist()` fetches the whole tensor at once, and makes "
+        "Python floats of it.",
+    ),
+)
+
+
+def _losses(trial, count: int, seed: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
+    return [loss.clone() for loss in (5 * trial.randn(count, seed=seed)).to(dtype)]
+
+
+def _expect_floats(trial, losses: list[torch.Tensor], wanted: list[float]) -> None:
+    got = trial.call(losses)
+    expect.kind(got, list, "a list")
+    for value in got:
+        expect.kind(value, float, "a float", "an element of the list")
+    if len(got) != len(wanted):
+        expect.fail(f"{len(got)} numbers for {len(wanted)} losses", f"{len(wanted)} floats", got)
+    if got != wanted and sorted(got) == sorted(wanted):
+        expect.fail("the losses came in another order", str(wanted[:3]), str(got[:3]))
+    if any(value == 0 for value in got):
+        expect.fail("a loss was read before its copy had arrived", str(wanted[:3]), str(got[:3]))
+    expect.tensor(torch.tensor(got), torch.tensor(wanted), CPU, "the list")
+
+
+@fetch_losses.row("a list of floats, in order")
+def floats_in_order(trial):
+    for count, seed in zip((7, 1, 4), trial.seeds, strict=True):
+        losses = _losses(trial, count, seed)
+        wanted = [loss.item() for loss in losses]
+        keep_busy(trial.device)
+        _expect_floats(trial, losses, wanted)
+
+
+@fetch_losses.row("one synchronization, however many losses", only="accelerator")
+def one_synchronization(trial):
+    for count in (2, 9):
+        _, log = trial.watched(_losses(trial, count, trial.seeds[1]))
+        if log.synchronizations != 1:
+            first = log.events.synchronizations[:1]
+            why = f": {first[0].cause} each time" if log.synchronizations >= count else ""
+            headline = f"the host waited {times(log.synchronizations, 'time')} for {count} losses{why}"
+            expect.fail(headline, "1 synchronization", "".join(str(wait.line) for wait in first))
+
+
+@fetch_losses.row("losses with a graph, or in half precision")
+def graphs_and_halves(trial):
+    weight = trial.randn(4, seed=trial.seeds[0]).requires_grad_()
+    losses = [weight.square().sum() * number for number in (1.0, 0.5, 3.0)]
+    wanted = [loss.item() for loss in losses]
+    _expect_floats(trial, losses, wanted)
+    losses[0].backward()
+    if weight.grad is None or not bool(weight.grad.any()):
+        expect.fail("the losses lost their graph", "backward() works afterwards", "no gradient")
+    halves = _losses(trial, 5, trial.seeds[2], torch.float16)
+    _expect_floats(trial, halves, [loss.item() for loss in halves])
+
+
+no_ping_pong = lesson.exercise(
+    "no_ping_pong",
+    signature="no_ping_pong(model, loader, device)",
+    facts=("P1", "P2", "R1", "R2", "R5"),
+    hints=(
+        "Count the journeys: each batch goes in once, and all the outputs come out together. Where do they "
+        "wait until then?",
+        "Keep the outputs in a list, on the device. `torch.cat` joins them there. And without "
+        "`torch.no_grad()` each output keeps its graph alive.",
+        "Under `with torch.no_grad():` write `outputs = [model(x.to(device)) for x in loader]`, and then "
+        "`return torch.cat(outputs).cpu()`.",
+    ),
+)
+
+
+def _model(trial) -> nn.Module:
+    torch.manual_seed(trial.seeds[0])
+    return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2)).to(trial.device)
+
+
+def _inputs(trial, count: int, seed: int) -> torch.Tensor:
+    return trial.randn(count, 3, seed=seed, on=CPU)
+
+
+def _reference(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return copy.deepcopy(model).cpu()(inputs)
+
+
+@no_ping_pong.row("all outputs, in order, on the CPU")
+def all_outputs(trial):
+    model = _model(trial)
+    for (count, size), seed in zip(((10, 4), (6, 3), (3, 5)), trial.seeds, strict=True):
+        inputs = _inputs(trial, count, seed)
+        wanted = _reference(model, inputs)
+        keep_busy(trial.device)
+        got, seen, _ = read_at_once(trial, model, DataLoader(inputs, batch_size=size), trial.device)
+        expect.kind(got, torch.Tensor, "a tensor")
+        if got.device != CPU:
+            expect.fail(f"the outputs stayed on {got.device}", "one tensor on cpu", got)
+        expect_arrived(trial, got, seen, wanted, "the result")
+        expect.tensor(seen, wanted, CPU, within=1e-4)
+
+
+@no_ping_pong.row("the model stays where it is")
+def model_stays(trial):
+    model, inputs = _model(trial), _inputs(trial, 7, trial.seeds[2])
+    before = [
+        (name, tensor.device, tensor.detach().cpu().clone()) for name, tensor in model.named_parameters()
+    ]
+    trial.call(model, DataLoader(inputs, batch_size=4), trial.device)
+    now = dict(model.named_parameters())
+    for name, device, values in before:
+        if now[name].device != device:
+            headline = f"the model was moved to {now[name].device}"
+            expect.fail(headline, f"{name} on {device}", f"{name} on {now[name].device}")
+        expect.values(now[name], values, f"the model's {name}")
+
+
+@no_ping_pong.row("without a graph")
+def without_graph(trial):
+    loader = DataLoader(_inputs(trial, 7, trial.seeds[0]), batch_size=3)
+    got = trial.call(_model(trial), loader, trial.device)
+    expect.kind(got, torch.Tensor, "a tensor")
+    if got.requires_grad:
+        expect.fail("the result still holds its graph", "requires_grad=False", "requires_grad=True")
+
+
+@no_ping_pong.row("one transfer in a batch, one out at the end", only="accelerator")
+def few_transfers(trial):
+    model, inputs = _model(trial), _inputs(trial, 13, trial.seeds[1])
+    _, log = trial.watched(model, DataLoader(inputs, batch_size=3), trial.device)
+    here = str(trial.device)
+    into = [transfer for transfer in log.events.transfers if transfer.target == here]
+    out = [transfer for transfer in log.events.transfers if transfer.source == here]
+    asked = "5 transfers in for 5 batches, 1 out"
+    got = f"{len(into)} in, {len(out)} out"
+    if len(out) > 1:
+        headline = f"{len(out)} transfers out of {here}: the outputs wait there until the end"
+        expect.fail(headline, asked, f"{got}; {out[0].line}")
+    if len(into) != 5:
+        more = "more than each batch once" if len(into) > 5 else "each batch goes in by itself, as it comes"
+        where = f"; {into[0].line}" if into else ""
+        expect.fail(f"{times(len(into), 'transfer')} into {here}: {more}", asked, got + where)
+    if len(out) != 1 or log.transfers != 6:
+        expect.fail("the outputs do not come from the device in one transfer", asked, got)
+    if log.synchronizations > 1:
+        waits = [f"{wait.cause}, {wait.line}" for wait in log.events.synchronizations]
+        expect.fail(f"the host waited {len(waits)} times", "once, for the outputs", waits[0])

@@ -1,0 +1,230 @@
+"""Answers to batches."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def pair_by_pair(loader, device):
+    for x, y in loader:
+        yield x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+
+
+@right
+def as_an_expression(loader, device):
+    return (tuple(part.to(device, non_blocking=True) for part in batch) for batch in loader)
+
+
+@right
+def by_map(loader, device):
+    def there(batch):
+        return [part.to(device, non_blocking=part.is_pinned()) for part in batch]
+
+    return map(there, loader)
+
+
+@right
+def any_tree(loader, device):
+    def moved(value):
+        if torch.is_tensor(value):
+            return value.to(device=device, non_blocking=True)
+        if isinstance(value, dict):
+            return {key: moved(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(moved(item) for item in value)
+        return value
+
+    for batch in loader:
+        yield moved(batch)
+
+
+@right
+def into_new_tensors(loader, device):
+    for batch in loader:
+        targets = [torch.empty_like(part, device=device) for part in batch]
+        for target, part in zip(targets, batch, strict=True):
+            target.copy_(part, non_blocking=True)
+        yield targets
+
+
+class Moved:
+    def __init__(self, loader, device):
+        self.loader, self.device = loader, device
+
+    def __iter__(self):
+        for x, y in self.loader:
+            yield x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True)
+
+
+@right
+def an_object_to_loop_over(loader, device):
+    return Moved(loader, device)
+
+
+@right
+def one_ahead(loader, device):
+    waiting = None
+    for batch in loader:
+        coming = [part.to(device, non_blocking=True) for part in batch]
+        if waiting is not None:
+            yield waiting
+        waiting = coming
+    if waiting is not None:
+        yield waiting
+
+
+@wrong("non_blocking was not asked for")
+def blocking(loader, device):
+    for x, y in loader:
+        yield x.to(device), y.to(device)
+
+
+@wrong("non_blocking was not asked for")
+def only_the_inputs_without_waiting(loader, device):
+    for x, y in loader:
+        yield x.to(device, non_blocking=True), y.to(device)
+
+
+@wrong("the inputs stayed on cpu")
+def throws_the_result_away(loader, device):
+    for x, y in loader:
+        x.to(device, non_blocking=True)
+        y.to(device, non_blocking=True)
+        yield x, y
+
+
+@wrong("the labels stayed on cpu")
+def forgets_the_labels(loader, device):
+    for x, y in loader:
+        yield x.to(device, non_blocking=True), y
+
+
+@wrong("were taken before the first was used")
+def all_at_once(loader, device):
+    return [[part.to(device, non_blocking=True) for part in batch] for batch in loader]
+
+
+@wrong("were taken before the first was used")
+def all_first_then_one_by_one(loader, device):
+    moved = [(x.to(device, non_blocking=True), y.to(device, non_blocking=True)) for x, y in loader]
+    yield from moved
+
+
+@wrong("were taken before the first was used")
+def listed_first(loader, device):
+    for x, y in list(loader):
+        yield x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+
+
+@wrong("pinned by hand, just before its copy")
+def pins_by_hand(loader, device):
+    for x, y in loader:
+        if device.type == "cpu":
+            yield x, y
+        else:
+            x, y = x.pin_memory(), y.pin_memory()
+            yield x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+
+
+@wrong("the host waited for sim:0: synchronize()")
+def synchronizes(loader, device):
+    for x, y in loader:
+        batch = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        if device.type != "cpu":
+            torch.accelerator.synchronize(device)
+        yield batch
+
+
+@wrong("1 of 3 minibatches came")
+def only_the_first(loader, device):
+    x, y = next(iter(loader))
+    return [(x.to(device, non_blocking=True), y.to(device, non_blocking=True))]
+
+
+@wrong("0 of 3 minibatches came")
+def yields_nothing(loader, device):
+    for x, y in loader:
+        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+    return
+    yield
+
+
+@wrong("is None: is a `return` missing?")
+def forgets_to_yield(loader, device):
+    for x, y in loader:
+        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+
+
+@wrong("has no attribute 'to'")
+def moves_the_list(loader, device):
+    for batch in loader:
+        yield batch.to(device, non_blocking=True)
+
+
+@wrong("has no attribute 'to'")
+def moves_the_loader(loader, device):
+    yield from loader.to(device)
+
+
+@wrong("the inputs stayed on cpu")
+def the_loader_itself(loader, device):
+    return loader
+
+
+@wrong("minibatch 0 is no pair")
+def the_inputs_alone(loader, device):
+    for x, _ in loader:
+        yield x.to(device, non_blocking=True)
+
+
+@wrong("minibatch 0 is no pair")
+def one_tensor_at_a_time(loader, device):
+    for batch in loader:
+        for part in batch:
+            yield part.to(device, non_blocking=True)
+
+
+@wrong("the labels of minibatch 0")
+def labels_as_floats(loader, device):
+    for x, y in loader:
+        yield x.to(device, non_blocking=True), y.to(device, torch.float32, non_blocking=True)
+
+
+@wrong("the host waited for sim:0: .item()")
+def looks_at_each(loader, device):
+    for x, y in loader:
+        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        if torch.isfinite(x).all().item():
+            yield x, y
+
+
+@wrong("12 transfers for 6 tensors")
+def there_and_back_again(loader, device):
+    for x, y in loader:
+        for _ in range(2):
+            a, b = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        yield a, b
+
+
+@wrong("the host waited for a copy: it went through ordinary memory")
+def clones_before_the_copy(loader, device):
+    for x, y in loader:
+        yield x.clone().to(device, non_blocking=True), y.clone().to(device, non_blocking=True)
+
+
+@wrong("the inputs stayed on cpu")
+def only_pinned_ones(loader, device):
+    for x, y in loader:
+        if x.is_pinned():
+            x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        yield x, y
+
+
+@wrong("the inputs are on sim:0")
+def to_the_first_accelerator(loader, device):
+    for x, y in loader:
+        if device.type == "cpu":
+            yield x, y
+        else:
+            first = torch.device(device.type, 0)
+            yield x.to(first, non_blocking=True), y.to(first, non_blocking=True)

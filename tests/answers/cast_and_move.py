@@ -1,0 +1,159 @@
+"""Answers to cast_and_move."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def smaller_first(x, device, dtype):
+    if dtype.itemsize < x.dtype.itemsize:
+        return x.to(dtype).to(device)
+    return x.to(device).to(dtype)
+
+
+@right
+def by_element_size(x, device, dtype):
+    if x.device == device:
+        return x.to(dtype)
+    narrowing = torch.empty(0, dtype=dtype).element_size() <= x.element_size()
+    return x.type(dtype).to(device) if narrowing else x.to(device).type(dtype)
+
+
+@right
+def whichever_travels(x, device, dtype):
+    travels = min(x.dtype, dtype, key=lambda one: one.itemsize)
+    return x.to(dtype=travels).to(device=device).to(dtype=dtype)
+
+
+@right
+def into_a_new_tensor(x, device, dtype):
+    small = x.to(dtype) if dtype.itemsize < x.itemsize else x
+    if small.device == device and small.dtype == dtype:
+        return small
+    arrived = torch.empty_like(small, device=device).copy_(small)
+    return arrived if arrived.dtype == dtype else arrived.to(dtype)
+
+
+@right
+def in_one_call_where_that_is_best(x, device, dtype):
+    # PyTorch casts on the CPU on the way out and on the way back, and first between accelerators.
+    casts_first = x.device.type == "cpu" or torch.device(device).type != "cpu"
+    narrows = dtype.itemsize < x.dtype.itemsize
+    if casts_first == narrows or x.device == device:
+        return x.to(device, dtype)
+    if narrows:
+        return x.to(dtype).to(device)
+    return x.to(device).to(dtype)
+
+
+@wrong("it travelled as torch.float32")
+def one_call(x, device, dtype):
+    return x.to(device, dtype)
+
+
+@wrong("it travelled as torch.")
+def moves_then_casts(x, device, dtype):
+    return x.to(device).to(dtype)
+
+
+@wrong("it travelled as torch.")
+def casts_then_moves(x, device, dtype):
+    return x.to(dtype).to(device)
+
+
+@wrong("it travelled as torch.float32")
+def the_wrong_way_round(x, device, dtype):
+    if dtype.itemsize > x.dtype.itemsize:
+        return x.to(dtype).to(device)
+    return x.to(device).to(dtype)
+
+
+@wrong("returned before the copy had arrived")
+def in_one_call_without_blocking(x, device, dtype):
+    return x.to(device, dtype, non_blocking=True)
+
+
+@wrong("the result is torch.float32, not torch.float16")
+def forgets_the_dtype(x, device, dtype):
+    return x.to(device)
+
+
+@wrong("the result is on sim:0, not cpu")
+def forgets_the_device(x, device, dtype):
+    return x.to(dtype)
+
+
+@wrong("the result is torch.float32, not torch.float16")
+def throws_the_cast_away(x, device, dtype):
+    x.to(dtype)
+    return x.to(device)
+
+
+@wrong("the result is torch.float32, not torch.float16")
+def keeps_the_smaller(x, device, dtype):
+    small = min(x.dtype, dtype, key=lambda one: (one.itemsize, one is torch.float16))
+    return x.to(small).to(device) if small is not torch.float16 else x.to(device)
+
+
+@wrong("2 transfers instead of one")
+def by_way_of_the_cpu(x, device, dtype):
+    if dtype.itemsize < x.dtype.itemsize:
+        x = x.to(dtype)
+    return (x if x.device == device else x.cpu().to(device)).to(dtype)
+
+
+@wrong("2 transfers instead of one")
+def always_casts_on_the_cpu(x, device, dtype):
+    return x.cpu().to(dtype).to(device)
+
+
+@wrong("the values of the result are wrong")
+def always_through_half(x, device, dtype):
+    if dtype.itemsize >= 2 and x.dtype.itemsize > 2:
+        x = x.to(torch.bfloat16)
+    return x.to(device).to(dtype)
+
+
+@wrong("the values of the result are wrong")
+def reads_the_bits(x, device, dtype):
+    if dtype.itemsize == x.dtype.itemsize:
+        return x.to(device).view(dtype)
+    return smaller_first(x, device, dtype)
+
+
+@wrong("nothing had to change, and x was copied")
+def always_a_copy(x, device, dtype):
+    if x.device == device:
+        return x.to(dtype, copy=True)
+    return smaller_first(x, device, dtype)
+
+
+@wrong("is None: is a `return` missing?")
+def forgetful(x, device, dtype):
+    x = smaller_first(x, device, dtype)
+
+
+@wrong("it travelled as torch.")
+def only_halves_are_small(x, device, dtype):
+    if dtype in (torch.float16, torch.bfloat16):
+        return x.to(dtype).to(device)
+    return x.to(device).to(dtype)
+
+
+@wrong("it travelled as torch.")
+def floats_are_large(x, device, dtype):
+    if dtype.is_floating_point:
+        return x.to(device).to(dtype)
+    return x.to(dtype).to(device)
+
+
+@wrong("x was on sim:0 already, and something moved")
+def casts_on_the_cpu_at_home(x, device, dtype):
+    if x.device == device and x.dtype != dtype:
+        return x.cpu().to(dtype).to(device)
+    return smaller_first(x, device, dtype)
+
+
+@wrong("AttributeError")
+def by_a_name_that_is_not_there(x, device, dtype):
+    return x.to(dtype).to(device) if dtype.element_size() < x.element_size() else x.to(device).to(dtype)

@@ -1,0 +1,182 @@
+"""Answers to fetch_losses."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def stacked(losses):
+    return torch.stack(losses).tolist()
+
+
+@right
+def stacked_then_one_by_one_on_the_cpu(losses):
+    return [float(value) for value in torch.stack(losses).cpu()]
+
+
+@right
+def joined(losses):
+    together = torch.cat([loss.detach().reshape(1) for loss in losses])
+    return together.to("cpu").numpy().tolist()
+
+
+@right
+def into_one_tensor(losses):
+    values = torch.empty(len(losses), device=losses[0].device, dtype=losses[0].dtype)
+    for place, loss in enumerate(losses):
+        values[place] = loss.detach()
+    return list(map(float, values.cpu()))
+
+
+@right
+def copies_without_waiting(losses):
+    copies = [loss.detach().to("cpu", non_blocking=True) for loss in losses]
+    if losses[0].device.type != "cpu":
+        torch.accelerator.synchronize(losses[0].device)
+    return [copy.item() for copy in copies]
+
+
+@right
+def wider_first(losses):
+    return torch.stack([loss.detach().float() for loss in losses]).tolist()
+
+
+@right
+def by_hstack(losses):
+    with torch.no_grad():
+        return [*torch.hstack(losses).tolist()]
+
+
+@wrong("the host waited 2 times for 2 losses: .item() each time")
+def items(losses):
+    return [loss.item() for loss in losses]
+
+
+@wrong("the host waited 2 times for 2 losses: float() each time")
+def floats(losses):
+    return [float(loss) for loss in losses]
+
+
+@wrong("the host waited 2 times for 2 losses: .cpu() each time")
+def to_the_cpu_each(losses):
+    return [loss.cpu().item() for loss in losses]
+
+
+@wrong("the host waited 2 times for 2 losses: .tolist() each time")
+def lists(losses):
+    return [loss.tolist() for loss in losses]
+
+
+@wrong("the host waited 2 times for 2 losses: float() each time")
+def a_tensor_of_tensors(losses):
+    return torch.tensor(losses).tolist()
+
+
+@wrong("the host waited 2 times for 2 losses")
+def iterates_over_the_stack(losses):
+    return [value.item() for value in torch.stack(losses)]
+
+
+@wrong("the host waited 2 times for 2 losses")
+def moves_before_it_stacks(losses):
+    return torch.stack([loss.to("cpu") for loss in losses]).tolist()
+
+
+@wrong("a loss was read before its copy had arrived")
+def does_not_wait(losses):
+    return [loss.to("cpu", non_blocking=True).item() for loss in losses]
+
+
+@wrong("a loss was read before its copy had arrived")
+def waits_too_late(losses):
+    values = [loss.to("cpu", non_blocking=True).item() for loss in losses]
+    if losses[0].device.type != "cpu":
+        torch.accelerator.synchronize(losses[0].device)
+    return values
+
+
+@wrong("the result is a Tensor, not a list")
+def a_tensor(losses):
+    return torch.stack(losses).cpu()
+
+
+@wrong("the result is a ndarray, not a list")
+def an_array(losses):
+    return torch.stack(losses).detach().cpu().numpy()
+
+
+@wrong("an element of the list is a Tensor, not a float")
+def tensors_in_a_list(losses):
+    return list(torch.stack(losses).detach().cpu())
+
+
+@wrong("an element of the list is a float32, not a float")
+def numpy_numbers(losses):
+    return list(torch.stack(losses).float().detach().cpu().numpy())
+
+
+@wrong("can't convert")
+def numpy_on_the_device(losses):
+    return torch.stack(losses).detach().numpy().tolist()
+
+
+@wrong("requires grad")
+def forgets_detach(losses):
+    return torch.stack(losses).cpu().numpy().tolist()
+
+
+@wrong("the host waited 3 times for 2 losses: bool() each time")
+def asks_each_whether_it_is_finite(losses):
+    good = [loss for loss in losses if bool(loss.isfinite())]
+    return torch.stack(good).tolist()
+
+
+@wrong("the host waited 2 times for 2 losses")
+def synchronizes_first(losses):
+    if losses[0].device.type != "cpu":
+        torch.accelerator.synchronize(losses[0].device)
+    return torch.stack(losses).tolist()
+
+
+@wrong("the result is a float, not a list")
+def their_mean(losses):
+    return torch.stack(losses).mean().item()
+
+
+@wrong("the losses came in another order")
+def sorted_values(losses):
+    return torch.stack(losses).sort().values.tolist()
+
+
+@wrong("the losses came in another order")
+def backwards(losses):
+    return torch.stack(losses[::-1]).tolist()
+
+
+@wrong("the values of the list are wrong")
+def rounded(losses):
+    return [round(value, 2) for value in torch.stack(losses).tolist()]
+
+
+@wrong("the input was changed")
+def empties_the_list(losses):
+    values = torch.stack(losses).tolist()
+    losses.clear()
+    return values
+
+
+@wrong("the input[0] was changed in place")
+def cuts_the_graphs(losses):
+    for loss in losses:
+        loss.detach_()
+    return torch.stack(losses).tolist()
+
+
+@wrong("is None: is a `return` missing?")
+def forgetful(losses):
+    torch.stack(losses).tolist()
+
+
+@wrong("6 numbers for 7 losses")
+def all_but_the_last(losses):
+    return torch.stack(losses[:-1] or losses).tolist()

@@ -1,0 +1,153 @@
+"""Answers to make_loader."""
+
+import torch
+from bank import right, wrong
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
+
+
+@right
+def pinned_unless(dataset, batch_size, device):
+    return DataLoader(dataset, batch_size=batch_size, pin_memory=device.type not in ("cpu", "mps"))
+
+
+@right
+def with_a_branch(dataset, batch_size, device):
+    if str(device) == "cpu" or str(device).startswith("mps"):
+        return DataLoader(dataset, batch_size)
+    return DataLoader(dataset, batch_size, pin_memory=True)
+
+
+@right
+def shuffled(dataset, batch_size, device):
+    helps = {"cpu": False, "mps": False}.get(torch.device(device).type, True)
+    return DataLoader(dataset, batch_size=batch_size, shuffle=True, pin_memory=helps)
+
+
+@right
+def with_a_batch_sampler(dataset, batch_size, device):
+    sampler = BatchSampler(SequentialSampler(dataset), batch_size, drop_last=False)
+    pin = device.type != "cpu" and device.type != "mps"
+    return DataLoader(dataset, batch_sampler=sampler, pin_memory=pin)
+
+
+@right
+def with_a_collate_of_its_own(dataset, batch_size, device):
+    def together(samples):
+        return tuple(torch.stack(column) for column in zip(*samples, strict=True))
+
+    pin = device.type not in {"cpu", "mps"}
+    return DataLoader(dataset, batch_size=batch_size, collate_fn=together, pin_memory=pin)
+
+
+class OwnLoader(DataLoader):
+    pass
+
+
+@right
+def a_loader_of_its_own(dataset, batch_size, device):
+    return OwnLoader(dataset, batch_size=batch_size, pin_memory=device.type != "cpu" and device.type != "mps")
+
+
+@wrong("the minibatches for sim:0 are not pinned")
+def never_pinned(dataset, batch_size, device):
+    return DataLoader(dataset, batch_size=batch_size)
+
+
+@wrong("the minibatches for cpu are pinned")
+def always_pinned(dataset, batch_size, device):
+    return DataLoader(dataset, batch_size=batch_size, pin_memory=True)
+
+
+@wrong("the minibatches for sim:0 are not pinned")
+def where_cuda_is(dataset, batch_size, device):
+    return DataLoader(dataset, batch_size=batch_size, pin_memory=torch.cuda.is_available())
+
+
+@wrong("the minibatches for cpu are pinned")
+def where_an_accelerator_is(dataset, batch_size, device):
+    return DataLoader(dataset, batch_size=batch_size, pin_memory=torch.accelerator.is_available())
+
+
+@wrong("the minibatches for cpu are pinned")
+def compares_a_device_with_a_text(dataset, batch_size, device):
+    return DataLoader(dataset, batch_size=batch_size, pin_memory=device != "cpu" and device != "mps")
+
+
+@wrong("the minibatches for mps are pinned")
+def all_but_the_cpu(dataset, batch_size, device):
+    return DataLoader(dataset, batch_size=batch_size, pin_memory=device.type != "cpu")
+
+
+@wrong("the minibatches for sim:0 are not pinned")
+def cuda_alone(dataset, batch_size, device):
+    return DataLoader(dataset, batch_size=batch_size, pin_memory=device.type == "cuda")
+
+
+@wrong("the minibatches for sim:0 are not pinned")
+def turned_round(dataset, batch_size, device):
+    return DataLoader(dataset, batch_size=batch_size, pin_memory=device.type in ("cpu", "mps"))
+
+
+@wrong("the loader yields tensors on sim:0")
+def moves_in_the_collate(dataset, batch_size, device):
+    def together(samples):
+        return tuple(torch.stack(column).to(device) for column in zip(*samples, strict=True))
+
+    return DataLoader(dataset, batch_size=batch_size, collate_fn=together)
+
+
+@wrong("the last, smaller one must not be dropped")
+def drops_the_last(dataset, batch_size, device):
+    pin = device.type not in ("cpu", "mps")
+    return DataLoader(dataset, batch_size=batch_size, pin_memory=pin, drop_last=True)
+
+
+@wrong("the minibatches have the wrong sizes")
+def forgets_the_batch_size(dataset, batch_size, device):
+    return DataLoader(dataset, pin_memory=device.type not in ("cpu", "mps"))
+
+
+@wrong("the minibatches have the wrong sizes")
+def a_size_by_habit(dataset, batch_size, device):
+    return DataLoader(dataset, batch_size=32, pin_memory=device.type not in ("cpu", "mps"))
+
+
+@wrong("not every sample comes once")
+def drawn_with_replacement(dataset, batch_size, device):
+    sampler = torch.utils.data.RandomSampler(dataset, replacement=True)
+    pin = device.type not in ("cpu", "mps")
+    return DataLoader(dataset, batch_size=batch_size, sampler=sampler, pin_memory=pin)
+
+
+@wrong("not a DataLoader")
+def a_generator(dataset, batch_size, device):
+    loader = DataLoader(dataset, batch_size=batch_size)
+    return (batch for batch in loader)
+
+
+@wrong("not a DataLoader")
+def a_list(dataset, batch_size, device):
+    return list(DataLoader(dataset, batch_size=batch_size, pin_memory=device.type not in ("cpu", "mps")))
+
+
+@wrong("is None: is a `return` missing?")
+def forgetful(dataset, batch_size, device):
+    DataLoader(dataset, batch_size=batch_size, pin_memory=device.type not in ("cpu", "mps"))
+
+
+@wrong("unexpected keyword argument 'device'")
+def asks_the_loader_for_a_device(dataset, batch_size, device):
+    return DataLoader(dataset, batch_size=batch_size, device=device)
+
+
+@wrong("the minibatches for sim:0 are not pinned")
+def moves_the_loader(dataset, batch_size, device):
+    loader = DataLoader(dataset, batch_size=batch_size)
+    loader.pin = device.type != "cpu"
+    return loader
+
+
+@wrong("a minibatch is no pair")
+def only_the_inputs(dataset, batch_size, device):
+    inputs = [x for x, _ in dataset]
+    return DataLoader(inputs, batch_size=batch_size, pin_memory=device.type not in ("cpu", "mps"))

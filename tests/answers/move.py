@@ -1,0 +1,329 @@
+"""Answers to move."""
+
+import collections
+import copy
+from collections.abc import Mapping, Sequence
+
+import torch
+from bank import right, wrong
+from torch.utils import _pytree as pytree
+
+
+@right
+def by_type(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {key: by_type(value, device) for key, value in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(by_type(value, device) for value in batch))
+    if isinstance(batch, (list, tuple)):
+        return type(batch)(by_type(value, device) for value in batch)
+    return batch
+
+
+@right
+def by_matching(batch, device):
+    match batch:
+        case torch.Tensor():
+            return batch if batch.device == device else batch.to(device, copy=True)
+        case {**items}:
+            return {key: by_matching(value, device) for key, value in items.items()}
+        case list():
+            return [by_matching(value, device) for value in batch]
+        case tuple():
+            moved = [by_matching(value, device) for value in batch]
+            return batch._make(moved) if hasattr(batch, "_make") else tuple(moved)
+        case _:
+            return batch
+
+
+@right
+def by_pytorchs_own_trees(batch, device):
+    return pytree.tree_map(lambda leaf: leaf.to(device) if torch.is_tensor(leaf) else leaf, batch)
+
+
+@right
+def in_place_on_a_copy(batch, device):
+    def walk(value):
+        if torch.is_tensor(value):
+            return value.to(device, non_blocking=True) if value.device != device else value
+        if isinstance(value, Mapping):
+            made = copy.copy(value)
+            for key in made:
+                made[key] = walk(made[key])
+            return made
+        if isinstance(value, list):
+            made = value[:]
+            for place, item in enumerate(made):
+                made[place] = walk(item)
+            return made
+        if isinstance(value, tuple):
+            made = map(walk, value)
+            return type(value)(*made) if type(value) is not tuple else tuple(made)
+        return value
+
+    moved = walk(batch)
+    if torch.device(device).type == "cpu" and torch.accelerator.is_available():
+        for index in range(torch.accelerator.device_count()):
+            torch.accelerator.synchronize(index)
+    return moved
+
+
+@right
+def whatever_has_to(batch, device):
+    if hasattr(batch, "to"):
+        return batch.to(device)
+    if isinstance(batch, Sequence) and not isinstance(batch, str | bytes | range):
+        made = [whatever_has_to(item, device) for item in batch]
+        return type(batch)(*made) if hasattr(batch, "_fields") else type(batch)(made)
+    if isinstance(batch, Mapping):
+        return dict(zip(batch, (whatever_has_to(item, device) for item in batch.values()), strict=True))
+    return batch
+
+
+@wrong("batch stayed on sim:0")
+def throws_the_result_away(batch, device):
+    if isinstance(batch, torch.Tensor):
+        batch.to(device)
+    elif isinstance(batch, dict):
+        for value in batch.values():
+            throws_the_result_away(value, device)
+    elif isinstance(batch, list | tuple):
+        for value in batch:
+            throws_the_result_away(value, device)
+    return batch
+
+
+@wrong("became a plain tuple")
+def namedtuple_broken(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {key: namedtuple_broken(value, device) for key, value in batch.items()}
+    if isinstance(batch, list):
+        return [namedtuple_broken(value, device) for value in batch]
+    if isinstance(batch, tuple):
+        return tuple(namedtuple_broken(value, device) for value in batch)
+    return batch
+
+
+@wrong("Pair.__new__() missing 1 required positional argument")
+def namedtuple_from_a_generator(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {key: namedtuple_from_a_generator(value, device) for key, value in batch.items()}
+    if isinstance(batch, list | tuple):
+        return type(batch)(namedtuple_from_a_generator(value, device) for value in batch)
+    return batch
+
+
+@wrong("batch is a list, not a tuple")
+def every_sequence_a_list(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {key: every_sequence_a_list(value, device) for key, value in batch.items()}
+    if isinstance(batch, list | tuple):
+        return [every_sequence_a_list(value, device) for value in batch]
+    return batch
+
+
+@wrong("batch is a tuple, not a list")
+def every_sequence_a_tuple(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {key: every_sequence_a_tuple(value, device) for key, value in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(every_sequence_a_tuple(value, device) for value in batch))
+    if isinstance(batch, list | tuple):
+        return tuple(every_sequence_a_tuple(value, device) for value in batch)
+    return batch
+
+
+@wrong("came in another order")
+def keys_sorted(batch, device):
+    if isinstance(batch, dict):
+        return {key: keys_sorted(batch[key], device) for key in sorted(batch, key=str)}
+    if isinstance(batch, list):
+        return [keys_sorted(value, device) for value in batch]
+    if isinstance(batch, tuple):
+        moved = [keys_sorted(value, device) for value in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else tuple(moved)
+    return batch.to(device) if torch.is_tensor(batch) else batch
+
+
+@wrong("batch is an OrderedDict, not a dict")
+def another_kind_of_dict(batch, device):
+    if isinstance(batch, dict):
+        return collections.OrderedDict((k, another_kind_of_dict(v, device)) for k, v in batch.items())
+    if isinstance(batch, list):
+        return [another_kind_of_dict(value, device) for value in batch]
+    if isinstance(batch, tuple):
+        moved = [another_kind_of_dict(value, device) for value in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else tuple(moved)
+    return batch.to(device) if torch.is_tensor(batch) else batch
+
+
+@wrong("was there already, and was copied")
+def always_copies(batch, device):
+    return pytree.tree_map(lambda x: x.to(device, copy=True) if torch.is_tensor(x) else x, batch)
+
+
+@wrong("was there already, and was copied")
+def clones(batch, device):
+    return pytree.tree_map(lambda x: x.clone().to(device) if torch.is_tensor(x) else x, batch)
+
+
+@wrong("tensors that had to move")
+def by_way_of_the_cpu(batch, device):
+    def leaf(x):
+        return x if not torch.is_tensor(x) or x.device == device else x.cpu().to(device)
+
+    return pytree.tree_map(leaf, batch)
+
+
+@wrong("AttributeError")
+def everything_has_to(batch, device):
+    if isinstance(batch, dict):
+        return {key: everything_has_to(value, device) for key, value in batch.items()}
+    if isinstance(batch, list):
+        return [everything_has_to(value, device) for value in batch]
+    if isinstance(batch, tuple):
+        moved = [everything_has_to(value, device) for value in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else tuple(moved)
+    return batch.to(device)
+
+
+@wrong("RecursionError")
+def walks_into_texts(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device)
+    if isinstance(batch, Mapping):
+        return {key: walks_into_texts(value, device) for key, value in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*[walks_into_texts(value, device) for value in batch])
+    if isinstance(batch, Sequence):
+        return type(batch)([walks_into_texts(value, device) for value in batch])
+    return batch
+
+
+@wrong("batch['x'][0] stayed on sim:0")
+def one_level_only(batch, device):
+    def to(value):
+        return value.to(device) if torch.is_tensor(value) else value
+
+    if isinstance(batch, dict):
+        return {key: to(value) for key, value in batch.items()}
+    if isinstance(batch, list):
+        return [to(value) for value in batch]
+    if isinstance(batch, tuple):
+        return tuple(to(value) for value in batch)
+    return to(batch)
+
+
+@wrong("batch['x'][0] stayed on sim:0")
+def forgets_lists(batch, device):
+    if torch.is_tensor(batch):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {key: forgets_lists(value, device) for key, value in batch.items()}
+    if isinstance(batch, list | tuple) and all(map(torch.is_tensor, batch)) and not hasattr(batch, "_fields"):
+        return type(batch)(value.to(device) for value in batch)
+    return batch
+
+
+@wrong("was replaced")
+def changes_the_dict_in_place(batch, device):
+    if torch.is_tensor(batch):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        for key in batch:
+            batch[key] = changes_the_dict_in_place(batch[key], device)
+        return batch
+    if isinstance(batch, list):
+        return [changes_the_dict_in_place(value, device) for value in batch]
+    if isinstance(batch, tuple):
+        moved = [changes_the_dict_in_place(value, device) for value in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else tuple(moved)
+    return batch
+
+
+@wrong("which is no tensor, came back changed")
+def forgets_the_rest(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {key: forgets_the_rest(value, device) for key, value in batch.items()}
+    if isinstance(batch, list):
+        return [forgets_the_rest(value, device) for value in batch]
+    if isinstance(batch, tuple):
+        moved = [forgets_the_rest(value, device) for value in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else tuple(moved)
+    return None
+
+
+@wrong("not torch.int64")
+def casts_on_the_way(batch, device):
+    return pytree.tree_map(lambda x: x.float().to(device) if torch.is_tensor(x) else x, batch)
+
+
+@wrong("went to sim:0")
+def to_the_current_device(batch, device):
+    def leaf(x):
+        return x if not torch.is_tensor(x) else x.to(device.type)
+
+    return pytree.tree_map(leaf, batch)
+
+
+@wrong("which is no tensor, came back changed")
+def numbers_become_tensors(batch, device):
+    def leaf(x):
+        if torch.is_tensor(x):
+            return x.to(device)
+        return torch.tensor(x, device=device) if isinstance(x, int | float) else x
+
+    return pytree.tree_map(leaf, batch)
+
+
+@wrong("which is no tensor, came back changed")
+def arrays_become_tensors(batch, device):
+    def leaf(x):
+        if type(x).__module__ == "numpy":
+            x = torch.from_numpy(x)
+        return x.to(device) if torch.is_tensor(x) else x
+
+    return pytree.tree_map(leaf, batch)
+
+
+@wrong("has other keys than before")
+def only_the_tensors(batch, device):
+    if isinstance(batch, dict):
+        tensors = {key: value for key, value in batch.items() if not isinstance(value, str | int | None)}
+        return {key: only_the_tensors(value, device) for key, value in tensors.items()}
+    if isinstance(batch, list):
+        return [only_the_tensors(value, device) for value in batch]
+    if isinstance(batch, tuple):
+        moved = [only_the_tensors(value, device) for value in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else tuple(moved)
+    return batch.to(device) if torch.is_tensor(batch) else batch
+
+
+@wrong("batch is None: is a `return` missing?")
+def forgets_to_return(batch, device):
+    pytree.tree_map(lambda x: x.to(device) if torch.is_tensor(x) else x, batch)
+
+
+@wrong("batch['empty'], which is no tensor, came back changed")
+def drops_what_is_empty(batch, device):
+    def leaf(x):
+        return x.to(device) if torch.is_tensor(x) else (x or None if isinstance(x, str) else x)
+
+    return pytree.tree_map(leaf, batch)
+
+
+@wrong("your code raised TypeError")
+def only_with_keywords(batch, device):
+    return {name: value.to(device) for name, value in dict(**batch).items()}

@@ -1,0 +1,220 @@
+"""Answers to no_ping_pong."""
+
+import copy
+
+import torch
+from bank import right, wrong
+
+
+@right
+def gathered_on_the_device(model, loader, device):
+    with torch.no_grad():
+        outputs = [model(x.to(device)) for x in loader]
+    return torch.cat(outputs).cpu()
+
+
+@right
+@torch.inference_mode()
+def in_inference_mode(model, loader, device):
+    outputs = []
+    for x in loader:
+        outputs.append(model(x.to(device, non_blocking=True)))
+    return torch.cat(outputs, dim=0).to("cpu")
+
+
+@right
+def detached_one_by_one(model, loader, device):
+    outputs = []
+    for x in iter(loader):
+        x = x.to(device)
+        outputs.append(model(x).detach())
+        del x
+    return torch.vstack(outputs).cpu()
+
+
+@right
+def into_one_tensor(model, loader, device):
+    rows, total, filled = len(loader.dataset), None, 0
+    with torch.no_grad():
+        for x in loader:
+            y = model(x.to(device))
+            if total is None:
+                total = y.new_empty(rows, *y.shape[1:])
+            total[filled : filled + len(y)] = y
+            filled += len(y)
+    return total.cpu()
+
+
+@right
+def read_back_without_blocking(model, loader, device):
+    with torch.no_grad():
+        y = torch.cat([model(x.to(device)) for x in loader]).to("cpu", non_blocking=True)
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+    return y
+
+
+@right
+def graph_cut_at_the_end(model, loader, device):
+    return torch.cat([model(x.to(device)) for x in loader]).detach().cpu()
+
+
+@wrong("5 transfers out of sim:0: the outputs wait there until the end")
+def back_and_forth(model, loader, device):
+    with torch.no_grad():
+        return torch.cat([model(x.to(device)).cpu() for x in loader])
+
+
+@wrong("5 transfers out of sim:0")
+def a_list_of_numbers(model, loader, device):
+    rows = []
+    for x in loader:
+        rows += model(x.to(device)).tolist()
+    return torch.tensor(rows)
+
+
+@wrong("1 transfer into sim:0: each batch goes in by itself")
+def everything_at_once(model, loader, device):
+    with torch.no_grad():
+        return model(torch.cat(list(loader)).to(device)).cpu()
+
+
+@wrong("10 transfers into sim:0: more than each batch once")
+def moves_twice(model, loader, device):
+    outputs = []
+    with torch.no_grad():
+        for x in loader:
+            model(x.to(device))
+            outputs.append(model(x.to(device)))
+    return torch.cat(outputs).cpu()
+
+
+@wrong("the model was moved to cpu")
+def takes_the_model_home(model, loader, device):
+    model.cpu()
+    with torch.no_grad():
+        return torch.cat([model(x) for x in loader])
+
+
+@wrong("5 transfers out of sim:0")
+def with_a_copy_of_the_model(model, loader, device):
+    mine = copy.deepcopy(model).cpu()
+    with torch.no_grad():
+        return torch.cat([mine(x) for x in loader]).to(device).cpu()
+
+
+@wrong("the outputs stayed on sim:0")
+def stays_on_the_device(model, loader, device):
+    with torch.no_grad():
+        return torch.cat([model(x.to(device)) for x in loader])
+
+
+@wrong("the result still holds its graph")
+def keeps_the_graph(model, loader, device):
+    return torch.cat([model(x.to(device)) for x in loader]).cpu()
+
+
+@wrong("Expected all tensors to be on the same device")
+def forgets_to_move(model, loader, device):
+    with torch.no_grad():
+        return torch.cat([model(x) for x in loader]).cpu()
+
+
+@wrong("Expected all tensors to be on the same device")
+def throws_the_move_away(model, loader, device):
+    outputs = []
+    with torch.no_grad():
+        for x in loader:
+            x.to(device)
+            outputs.append(model(x))
+    return torch.cat(outputs).cpu()
+
+
+@wrong("is a list, not a tensor")
+def a_list_of_tensors(model, loader, device):
+    with torch.no_grad():
+        return [model(x.to(device)) for x in loader]
+
+
+@wrong("stack expects each tensor to be equal size")
+def stacked(model, loader, device):
+    with torch.no_grad():
+        return torch.stack([model(x.to(device)) for x in loader]).cpu()
+
+
+@wrong("the result has shape [2,2], not [10,2]")
+def only_the_last(model, loader, device):
+    with torch.no_grad():
+        for x in loader:
+            y = model(x.to(device))
+    return y.cpu()
+
+
+@wrong("the result has shape [4,2], not [10,2]")
+def returns_in_the_loop(model, loader, device):
+    for x in loader:
+        with torch.no_grad():
+            return model(x.to(device)).cpu()
+    return None
+
+
+@wrong("the values of the result are wrong")
+def in_another_order(model, loader, device):
+    with torch.no_grad():
+        return torch.cat([model(x.to(device)) for x in loader][::-1]).cpu()
+
+
+@wrong("was returned before the copy had arrived")
+def does_not_wait(model, loader, device):
+    with torch.no_grad():
+        return torch.cat([model(x.to(device)) for x in loader]).to("cpu", non_blocking=True)
+
+
+@wrong("5 transfers out of sim:0")
+def without_blocking_each(model, loader, device):
+    outputs = []
+    with torch.no_grad():
+        for x in loader:
+            outputs.append(model(x.to(device)).to("cpu", non_blocking=True))
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+    return torch.cat(outputs)
+
+
+@wrong("transfers out of sim:0")
+def prints_its_progress(model, loader, device):
+    outputs = []
+    with torch.no_grad():
+        for x in loader:
+            outputs.append(model(x.to(device)))
+            print("mean so far", outputs[-1].mean().item())
+    return torch.cat(outputs).cpu()
+
+
+@wrong("the host waited 6 times")
+def synchronizes_each_time(model, loader, device):
+    outputs = []
+    with torch.no_grad():
+        for x in loader:
+            outputs.append(model(x.to(device)))
+            if device.type != "cpu":
+                torch.accelerator.synchronize(device)
+    return torch.cat(outputs).cpu()
+
+
+@wrong("is None: is a `return` missing?")
+def forgetful(model, loader, device):
+    with torch.no_grad():
+        torch.cat([model(x.to(device)) for x in loader]).cpu()
+
+
+@wrong("is a ndarray, not a tensor")
+def an_array(model, loader, device):
+    with torch.no_grad():
+        return torch.cat([model(x.to(device)) for x in loader]).cpu().numpy()
+
+
+@wrong("is torch.float16, not torch.float32")
+def in_half(model, loader, device):
+    with torch.no_grad():
+        return torch.cat([model(x.to(device)) for x in loader]).half().cpu()

@@ -1,0 +1,205 @@
+"""Answers to read_back."""
+
+import time
+
+import torch
+from bank import right, wrong
+
+
+@right
+def copy_then_synchronize(x):
+    y = x.to("cpu", non_blocking=True)
+    if x.device.type != "cpu":
+        torch.accelerator.synchronize(x.device)
+    return y
+
+
+@right
+def by_the_devices_own_module(x):
+    if x.is_cpu:
+        return x
+    y = x.to("cpu", non_blocking=True)
+    torch.get_device_module(x.device).synchronize(x.device)
+    return y
+
+
+@right
+def into_a_pinned_buffer(x):
+    if x.device.type == "cpu":
+        return x.clone()
+    y = torch.empty(x.shape, dtype=x.dtype, pin_memory=True)
+    y.copy_(x, non_blocking=True)
+    torch.accelerator.current_stream(x.device).synchronize()
+    return y
+
+
+@right
+def by_an_event(x):
+    if x.device.type == "cpu":
+        return x
+    y = x.to(device="cpu", non_blocking=True)
+    arrived = torch.Event(x.device)
+    arrived.record(torch.accelerator.current_stream(x.device))
+    arrived.synchronize()
+    return y
+
+
+@right
+def on_every_device(x):
+    y = x.detach().to(torch.device("cpu"), non_blocking=True)
+    if x.device.type == "cpu":
+        return y
+    for index in range(torch.accelerator.device_count()):
+        torch.accelerator.synchronize(index)
+    return y
+
+
+@right
+def in_a_stream_of_its_own(x):
+    if x.device.type == "cpu":
+        return x
+    module = torch.get_device_module(x.device)
+    side = module.Stream(x.device)
+    side.wait_stream(module.current_stream(x.device))
+    with module.stream(side):
+        y = x.to("cpu", non_blocking=True)
+    side.synchronize()
+    return y
+
+
+@wrong("was returned before the copy had arrived")
+def does_not_wait(x):
+    return x.to("cpu", non_blocking=True)
+
+
+@wrong("was returned before the copy had arrived")
+def waits_before_the_copy(x):
+    if x.device.type != "cpu":
+        torch.accelerator.synchronize(x.device)
+    return x.to("cpu", non_blocking=True)
+
+
+@wrong("was returned before the copy had arrived")
+def waits_for_the_current_device(x):
+    y = x.to("cpu", non_blocking=True)
+    torch.accelerator.synchronize()
+    return y
+
+
+@wrong("was returned before the copy had arrived")
+def waits_for_the_first_device(x):
+    y = x.to("cpu", non_blocking=True)
+    if x.device.type != "cpu":
+        torch.accelerator.synchronize(torch.device(x.device.type, 0))
+    return y
+
+
+@wrong("the copy itself blocks: non_blocking was not asked for")
+def blocks(x):
+    return x.cpu()
+
+
+@wrong("the copy itself blocks: non_blocking was not asked for")
+def blocks_and_waits(x):
+    y = x.to("cpu")
+    if x.device.type != "cpu":
+        torch.accelerator.synchronize(x.device)
+    return y
+
+
+@wrong("it goes into memory that is not pinned")
+def into_an_ordinary_buffer(x):
+    y = torch.empty(x.shape, dtype=x.dtype)
+    y.copy_(x, non_blocking=True)
+    if x.device.type != "cpu":
+        torch.accelerator.synchronize(x.device)
+    return y
+
+
+@wrong("the result is on sim:0, not cpu")
+def stays(x):
+    if x.device.type != "cpu":
+        torch.accelerator.synchronize(x.device)
+    return x
+
+
+@wrong("was returned before the copy had arrived")
+def sleeps(x):
+    y = x.to("cpu", non_blocking=True)
+    time.sleep(0.001)
+    return y
+
+
+@wrong("was returned before the copy had arrived")
+def an_event_that_nobody_waits_for(x):
+    y = x.to("cpu", non_blocking=True)
+    if x.device.type != "cpu":
+        torch.Event(x.device).record(torch.accelerator.current_stream(x.device))
+    return y
+
+
+@wrong("the values of the result are wrong")
+def clones_too_early(x):
+    y = x.to("cpu", non_blocking=True).clone()
+    if x.device.type != "cpu":
+        torch.accelerator.synchronize(x.device)
+    return y
+
+
+@wrong("not torch.float16")
+def through_numpy_and_float(x):
+    y = x.float().to("cpu", non_blocking=True)
+    if x.device.type != "cpu":
+        torch.accelerator.synchronize(x.device)
+    return y
+
+
+@wrong("is a list, not a tensor")
+def as_a_list(x):
+    return x.tolist()
+
+
+@wrong("is None: is a `return` missing?")
+def forgetful(x):
+    y = x.to("cpu", non_blocking=True)
+    if x.device.type != "cpu":
+        torch.accelerator.synchronize(x.device)
+    del y
+
+
+@wrong("2 transfers instead of one")
+def twice(x):
+    x.to("cpu", non_blocking=True)
+    y = x.to("cpu", non_blocking=True)
+    if x.device.type != "cpu":
+        torch.accelerator.synchronize(x.device)
+    return y
+
+
+@wrong("was returned before the copy had arrived")
+def waits_on_the_host_side(x):
+    y = x.to("cpu", non_blocking=True)
+    torch.cpu.synchronize()
+    return y
+
+
+@wrong("your code raised")
+def waits_for_cuda_only(x):
+    y = x.to("cpu", non_blocking=True)
+    torch.cuda.synchronize()
+    return y
+
+
+@wrong("was returned before the copy had arrived")
+def waits_if_there_is_cuda(x):
+    y = x.to("cpu", non_blocking=True)
+    if torch.cuda.is_available():
+        torch.cuda.synchronize(x.device)
+    return y
+
+
+@wrong("your code raised")
+def waits_for_the_cpu(x):
+    y = x.to("cpu", non_blocking=True)
+    torch.accelerator.synchronize(y.device)
+    return y
