@@ -1,5 +1,6 @@
 """Where tensors are made, what they say of themselves, and how they move."""
 
+import io
 import subprocess
 import sys
 
@@ -196,6 +197,28 @@ def test_default_device(device):
         assert torch.get_default_device() == device
     finally:
         torch.set_default_device("cpu")
+
+
+def test_the_simulator_itself_ignores_the_default_device(device):
+    """What it makes on the host for its own use stays there."""
+    with torch.device(device):
+        out = torch.empty(0)
+        torch.add(torch.ones(2), 1, out=out)
+        assert out.tolist() == [2, 2]
+        out.resize_(50)
+        assert out[:2].tolist() == [2, 2]
+        file = io.BytesIO()
+        torch.save(out, file)
+        file.seek(0)
+        assert torch.load(file).device == torch.load(file_at(file), map_location=device).device == device
+        assert out.cpu().device == CPU
+        assert torch.nn.functional.dropout(torch.ones(3)).device == device
+
+
+def file_at(file):
+    """Return a file, wound back."""
+    file.seek(0)
+    return file
 
 
 def test_no_third_device():

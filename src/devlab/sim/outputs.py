@@ -33,7 +33,7 @@ def _like_on_host(target):
     """Return CPU tensors of the form of `target`, whose storage may grow."""
     if isinstance(target, (list, tuple)):
         return [_like_on_host(item) for item in target]
-    return torch.empty_strided(target.size(), target.stride(), dtype=target.dtype)
+    return torch.empty_strided(target.size(), target.stride(), dtype=target.dtype, device="cpu")
 
 
 def _fill(target, value) -> None:

@@ -38,8 +38,7 @@ without = _find("_C._ExcludeDispatchKeyGuard")
 DispatchKeySet = _find("_C.DispatchKeySet")
 AutocastKey = _find("_C.DispatchKey.AutocastPrivateUse1")
 AUTOCAST_KEYS = DispatchKeySet and DispatchKeySet(AutocastKey)
-builtin_name = _find("jit._builtins._find_builtin")
-register_builtin = _find("jit._builtins._register_builtin")
+jit_builtins = _find("jit._builtins")
 run_backward = _find("autograd.graph._engine_run_backward")
 has_compatible_contents = _find("_has_compatible_shallow_copy_type")
 CPU_KEY = _find("_C.DispatchKey.CPU")
@@ -107,6 +106,7 @@ def require() -> None:
 
 def keep_builtin(function, replacement) -> None:
     """Let TorchScript, which PyTorch's own decompositions use, take `replacement` for `function`."""
-    name = builtin_name(function)
-    if name is not None:
-        register_builtin(replacement, name)
+    # The table is made when TorchScript is first used, and then finds the replacement by itself.
+    table = jit_builtins._builtin_table
+    if table is not None and id(function) in table:
+        table[id(replacement)] = table[id(function)]

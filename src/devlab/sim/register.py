@@ -1,5 +1,6 @@
 """Telling PyTorch about the simulated accelerator: once in a process, and only on request."""
 
+import re
 import sys
 
 from devlab.sim import autocast, dispatch, generators, kernels, pinned, placement, private, routing
@@ -81,13 +82,15 @@ def _left_to_pytorch(name: str) -> bool:
     if private.has_kernel(name, "CompositeImplicitAutograd"):
         # A few composites have a kernel for the CPU that rounds otherwise: then that one is wanted.
         return not private.has_kernel(name, "CPU")
-    schema = private.find_schema(*name.partition(".")[::2])
-    if not any("Tensor" in str(a.type) for a in schema.arguments):
+    arguments = str(private.find_schema(*name.partition(".")[::2])).rpartition(") -> ")[0]
+    if "Tensor" not in arguments:
         # A factory: PyTorch's own makes empty memory and fills it.
         return private.has_kernel(name, "CompositeExplicitAutograd")
-    views = any(a.alias_info is not None and not a.alias_info.is_write for a in schema.arguments)
-    return views or name.removeprefix("aten::").partition(".")[0] in _IN_PLACE_VIEWS
+    return bool(_VIEW.search(arguments)) or name.removeprefix("aten::").partition(".")[0] in _IN_PLACE_VIEWS
 
+
+# An argument that the result shares memory with, and that is not written: `Tensor(a)`, not `Tensor(a!)`.
+_VIEW = re.compile(r"Tensor\(\w( -> \*)?\)")
 
 # They change a tensor's own sizes and strides, and no element.
 _IN_PLACE_VIEWS = {

@@ -26,7 +26,7 @@ def at_location(storage, place: str):
     """Return a loaded storage on the simulated device that `place` names, if it names one."""
     if place.partition(":")[0] != placement.NAME:
         return None
-    host = torch.empty(0, dtype=torch.uint8).set_(storage)
+    host = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
     return on_device(host.clone(), placement.index_of(place)).untyped_storage()
 
 

@@ -108,10 +108,10 @@ def resize(tensor: torch.Tensor, size, stride, offset: int | None = None) -> tor
     needed = (offset + extent) * tensor.element_size()
     storage = tensor.untyped_storage()
     if needed > storage.nbytes():
-        grown = torch.empty(needed, dtype=torch.uint8)
+        grown = torch.empty(needed, dtype=torch.uint8, device="cpu")
         whole = on_device(grown, tensor.get_device())
         if storage.nbytes():
-            blank = on_device(torch.empty(0, dtype=torch.uint8), tensor.get_device())
+            blank = on_device(torch.empty(0, dtype=torch.uint8, device="cpu"), tensor.get_device())
             old = set_storage(blank, storage, 0, (storage.nbytes(),), (1,))
             grown[: storage.nbytes()].copy_(on_host(old))
         storage = whole.untyped_storage()
