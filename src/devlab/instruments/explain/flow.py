@@ -94,6 +94,11 @@ def is_torchs(node: ast.Call, scope: Scope) -> bool:
     return isinstance(root, types.ModuleType) and root.__name__.split(".")[0] == "torch"
 
 
+def is_unknown(node: ast.Call, function: object) -> bool:
+    """Tell whether a call is of a plain name that stands for nothing known."""
+    return function is MISSING and isinstance(node.func, ast.Name)
+
+
 def keyword(call: ast.Call, name: str) -> ast.expr | None:
     """Return the expression passed to a call under a keyword, or None."""
     return next((k.value for k in call.keywords if k.arg == name), None)
@@ -150,6 +155,8 @@ def infer(node: ast.AST, scope: Scope, depth: int = 0) -> str:
     value = scope.evaluate(node)
     if isinstance(value, torch.Tensor | torch.Generator):
         return str(value.device)
+    if isinstance(value, list | tuple | dict):
+        return _common(value)
     if isinstance(node, ast.Call):
         return _of_call(node, scope, depth + 1)
     if isinstance(node, ast.Name) and value is MISSING:

@@ -161,12 +161,20 @@ def suspicion(operand: Operand, accelerated: bool) -> float:
     see are likelier than a registered parameter, or a result of the model.
     """
     story = operand.story
+    if operand.device != "cpu" and story is not None and _librarys_own(story):
+        return 0.5
     score = _HELD.get(story.held) if story else None
     if score is None:
         score = _SUSPICION.get(story.end, 2) if story else 2
         if story and story.outside:
             score = min(score, 3)
     return score + (3 if accelerated and operand.device == "cpu" else 0)
+
+
+def _librarys_own(story: Story) -> bool:
+    """Tell whether a library made the tensor for itself, beside what it was given."""
+    given = any(hop.scope.mine for hop in story.trail) or (story.scope is not None and story.scope.mine)
+    return not given and story.held not in (reach.PARAMETER, reach.BUFFER)
 
 
 def culprit(found: list[Operand], problem: Problem) -> Operand | None:

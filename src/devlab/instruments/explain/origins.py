@@ -88,9 +88,9 @@ class _Follower:
         met = scope.mine and len({ast.unparse(node) for node in there}) > 1
         if met and self.story.joined is None:
             self.story.joined = len(self.story.trail)
-        if there:
-            return self.expression(there[0], scope, line, depth)
-        return self.story.finish(COMPUTED, whole, scope)
+        if not there:
+            return self.story.finish(COMPUTED, whole, scope)
+        return self.expression(there[0], scope, line, depth)
 
     def name(self, node: ast.Name, scope: Scope, line: int, depth: int) -> bool:
         name = node.id
@@ -293,8 +293,8 @@ class _Follower:
             if node.func.attr == "get" and node.args and isinstance(scope.evaluate(node.func.value), dict):
                 self.hop(node, scope, line)
                 return self.container(node.func.value, scope.evaluate(node.args[0]), scope, line, depth)
-            candidates.insert(0, node.func.value)
-        unknown = function is MISSING and isinstance(node.func, ast.Name)
-        if inside or unknown or isinstance(function, torch.nn.Module):
+            if node.func.attr != "setdefault":
+                candidates.insert(0, node.func.value)
+        if inside or isinstance(function, torch.nn.Module) or flow.is_unknown(node, function):
             return self.story.finish(COMPUTED, node, scope)
         return self.one_of(candidates, node, scope, line, depth)
