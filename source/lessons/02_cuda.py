@@ -202,8 +202,8 @@ with pretend_gpus([]):
 # The brackets are missing. Without them nothing is asked: `torch.cuda.is_available` is a function, and to Python a
 # function counts as true. On the author's machine, which has a GPU, nobody will notice.
 #
-# The second one is about *when* it is asked. Think of the middle line as the top of a module, which runs once, on
-# import. What will the function answer, later, with three GPUs?
+# The second one is about *when* it is asked. Think of the line with `CHOSEN` as the top of a module, which runs once,
+# on import, and suppose that no GPU was there at that time. What will the function answer later, with three?
 
 # %% facts=["G4"]
 with pretend_gpus([]):
@@ -396,11 +396,23 @@ attempt("layer(batch)", lambda: layer(batch))
 # 3. Print the device of every tensor in that line.
 
 # %% facts=["E2"]
-for name, tensor in {"batch": batch, "layer.weight": layer.weight, "layer.bias": layer.bias}.items():
-    print(f"{name:<13}{tensor.device}")
+print("batch       ", batch.device)
+print("layer.weight", layer.weight.device)
+print("layer.bias  ", layer.bias.device)
 
 # %% [markdown] facts=["E2"]
-# Now it is plain who stayed at home.
+# Now it is plain who stayed at home. `devlab.explain`, which you know from lesson 00, takes the same three steps and then
+# makes a guess at what you meant. Will it blame the batch, as PyTorch did?
+
+# %% facts=["E2"]
+try:
+    layer(batch)
+except RuntimeError as error:
+    devlab.explain(error)
+
+# %% [markdown] facts=["E2"]
+# It blames the layer, because somebody took the trouble to make the batch on the accelerator and nobody ever moved the
+# layer. Most often that is right. It is a guess all the same: you know the program, it only knows the tensors.
 
 # %% [markdown] facts=["E3"]
 # ## Bring one to the other
