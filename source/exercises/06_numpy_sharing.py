@@ -26,7 +26,7 @@ device = devlab.start()
 # - The array has x's shape, x's values and x's dtype. NumPy has no `bfloat16`: those come as `float32`.
 #   Every other dtype stays what it is, `float16` too.
 # - x stays as it is: its device, its gradient, its graph.
-# - Whether the array shares x's memory or is a copy is up to you.
+# - The array is complete when you return it. Whether it shares x's memory or is a copy is up to you.
 #
 # Needed: [The array at home](../notebooks/06_numpy_sharing.ipynb#The-array-at-home), [Off the
 # graph](../notebooks/06_numpy_sharing.ipynb#Off-the-graph) and [What cannot

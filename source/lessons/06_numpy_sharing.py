@@ -281,6 +281,9 @@ print("tensor", x)
 # (On Apple's chips the accelerator uses the same memory chips as the CPU. PyTorch still keeps the two
 # apart, and `.cpu()` copies there, too.)
 #
+# `.cpu()` waits until the numbers are here. A copy with `non_blocking=True`, as in lesson 04, does not, and
+# NumPy knows nothing of copies under way: it would read what was in that memory before. So wait first.
+#
 # The trip can be counted:
 
 # %% facts=["N2"]

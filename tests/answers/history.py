@@ -37,6 +37,20 @@ def by_force(losses):
 
 
 @right
+def without_blocking_and_waited_for(losses):
+    together = torch.stack(losses).detach()
+    made = together.to("cpu", non_blocking=True)
+    if together.device.type != "cpu":
+        torch.accelerator.synchronize(together.device)
+    return made.numpy()
+
+
+@right
+def a_tensor_of_tensors(losses):
+    return torch.tensor(losses).numpy()
+
+
+@right
 def into_an_array(losses):
     made = np.empty(len(losses), dtype=np.float32)
     for place, loss in enumerate(losses):
@@ -192,6 +206,11 @@ def in_half(losses):
 @wrong("losses are floats")
 def whole_numbers(losses):
     return np.array([int(loss) for loss in losses])
+
+
+@wrong("the array was returned before its numbers had arrived")
+def without_waiting(losses):
+    return torch.stack(losses).detach().to("cpu", non_blocking=True).numpy()
 
 
 @wrong("is None: is a `return` missing?")

@@ -150,6 +150,20 @@ def row_by_row_through_new_rows(a, k):
 
 
 @wrong("the array was not scaled through a tensor over its memory")
+def tidied_and_brought_back(a, k):
+    tidy = np.ascontiguousarray(a)
+    torch.from_numpy(tidy).mul_(k)
+    if tidy is not a:
+        a[...] = tidy
+
+
+@wrong("other memory was used, for the result or for a copy")
+def tidied_by_torch_and_brought_back(a, k):
+    t = torch.from_numpy(a)
+    t.copy_(t.contiguous().mul_(k))
+
+
+@wrong("the array was not scaled through a tensor over its memory")
 def numpy_alone(a, k):
     a *= k
 

@@ -164,6 +164,13 @@ def a_list(x):
     return x.tolist()
 
 
+@wrong("the array was returned before its numbers had arrived")
+def without_waiting(x):
+    x = x.detach()
+    x = x.float() if x.dtype == torch.bfloat16 else x
+    return x.to("cpu", non_blocking=True).numpy()
+
+
 @wrong("is None: is a `return` missing?")
 def forgets_to_return(x):
     x.detach().cpu().float().numpy()

@@ -3,6 +3,8 @@
 import numpy
 import torch
 
+from devlab.checks import expect
+from devlab.checks.calls import Snapshot
 from devlab.checks.exercise import Lesson
 
 lesson = Lesson("06_numpy_sharing", "Sharing memory with NumPy")
@@ -33,6 +35,19 @@ def changed(array: numpy.ndarray) -> numpy.ndarray:
     [False, True]
     """
     return ~array if array.dtype == bool else array + array.dtype.type(1)
+
+
+def read_at_once(trial, *args: object) -> object:
+    """Call the answer and return its result; an array must be complete when it comes."""
+    before = Snapshot(args)
+    got = trial.call(*args, changes=True)
+    # Looked at before anything else is done: whatever touches the device waits for copies under way.
+    seen = got.copy() if isinstance(got, numpy.ndarray) else got
+    before.require_untouched(args)
+    if isinstance(got, numpy.ndarray) and got.tobytes() != seen.tobytes():
+        headline = "the array was returned before its numbers had arrived"
+        expect.fail(headline, "the numbers at once", "old contents, and the numbers only later")
+    return got
 
 
 def tensor_of(array: numpy.ndarray) -> torch.Tensor:
