@@ -246,8 +246,8 @@ print(grid)
 # %% [markdown]
 # ## The array at home
 #
-# So far everything was in the computer's own memory. Now a tensor on the accelerator. There are two lines;
-# say what each will do.
+# So far everything was in the computer's own memory. Now a tensor on the accelerator, and two ways to ask
+# for its array. Before you run the cell: what will each do?
 
 # %% facts=["N1"]
 x = torch.arange(4.0, device=device)
