@@ -18,6 +18,9 @@ _CONTAINERS = (
     torch.nn.ParameterDict,
 )
 
+# Anything else might run a hash of the learner's own.
+_KEYS = (str, int, float, slice, torch.Tensor, torch.device, torch.dtype)
+
 
 def attribute(owner: object, name: str) -> object:
     """Return an attribute that can be read without running code, or MISSING.
@@ -69,9 +72,13 @@ def element(container: object, key: object) -> object:
     >>> element({"x": 3}, "x")
     3
     """
-    if key is MISSING or not isinstance(container, _CONTAINERS):
+    if not isinstance(key, _KEYS) or not isinstance(container, _CONTAINERS):
         return MISSING
     try:
+        if isinstance(container, dict):
+            return dict.get(container, key, MISSING)  # a defaultdict would make what is not there
+        if isinstance(container, list | tuple):
+            return (list if isinstance(container, list) else tuple).__getitem__(container, key)
         return container[key]
     except Exception:  # the key may be what was wrong
         return MISSING

@@ -98,7 +98,7 @@ def explain_mismatch(report: Explanation, scopes: list[Scope], problem: Problem)
         change = mend(wrong, home)
     show_operands(report, found, wrong)
     if change is not None:
-        report.otherwise = change.otherwise
+        report.otherwise = change.otherwise or _without_the_library(wrong, home)
         report.mend, report.mend_where, report.mend_before = change.code, change.where, change.before
     if alike := _alike(wrong):
         report.note = f"on {wrong.device} too, and next in line: {', '.join(alike)}"
@@ -106,6 +106,15 @@ def explain_mismatch(report: Explanation, scopes: list[Scope], problem: Problem)
         others = [o for o in found if o is not wrong and o.device and not flow.same(o.device, wrong.device)]
         if others and wrong.device == "cpu":
             report.otherwise = f"{others[0].name}.cpu(), if {wrong.name} is to stay on the CPU"
+
+
+def _without_the_library(wrong: Operand, home: str) -> str:
+    """Return what to write in one's own code where the code to change is a library's."""
+    scope = wrong.story.write_scope
+    if scope is None or scope.mine or wrong.story.path is None:
+        return ""
+    name = wrong.story.path.text
+    return f'{name} = {name}.to("{home}") after the move, where the library is not yours to change'
 
 
 def _alike(wrong: Operand) -> list[str]:

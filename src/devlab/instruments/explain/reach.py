@@ -132,8 +132,8 @@ def children(value: object) -> Iterator[tuple[str, str, object]]:
         yield ITEM, ".args", value.args
     elif isinstance(value, types.FunctionType | types.MethodType):
         yield from _of_function(value)
-    elif _holds_attributes(value):
-        for name, item in list(vars(value).items()):
+    elif own := _own_attributes(value):
+        for name, item in list(own.items()):
             yield ATTRIBUTE, f".{name}", item
 
 
@@ -167,12 +167,14 @@ def _of_function(function: types.FunctionType) -> Iterator[tuple[str, str, objec
             continue
 
 
-def _holds_attributes(value: object) -> bool:
+def _own_attributes(value: object) -> dict:
+    """Return the attributes in an object's own dictionary, without asking the object; {} for none."""
     if isinstance(value, type | types.ModuleType | torch.Generator | torch.device):
-        return False
-    module = str(getattr(type(value), "__module__", ""))
-    return hasattr(value, "__dict__") and module.split(".")[0] not in (
-        "numpy",
-        "devlab",
-        "asyncio",
-    )
+        return {}
+    if str(type(value).__module__).split(".")[0] in ("numpy", "devlab", "asyncio"):
+        return {}
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return own if isinstance(own, dict) else {}

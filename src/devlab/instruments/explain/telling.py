@@ -142,16 +142,16 @@ def ending(story: Story) -> str:
         why = "" if explicit or story.device != "cpu" else ", which stays on the CPU unless told a device"
         return f"made {inside or 'at '}{where} by {text}{why}"
     if story.end == NUMPY:
-        return f"made from NumPy {inside}{where} by {text}, and so on the CPU"
+        return f"made from NumPy {inside or 'at '}{where} by {text}, and so on the CPU"
     if story.end == MOVED:
-        return f"put on {story.device} {inside}{where} by {text}"
+        return f"put on {story.device} {inside or 'at '}{where} by {text}"
     if story.end == LOADED:
-        return f"loaded {inside}{where} by {text}"
+        return f"loaded {inside or 'at '}{where} by {text}"
     if story.end == BATCH:
         loader = any(word in text.lower() for word in ("load", "batch", "data", "next(", "train", "test"))
         return f"part of the batch from {text}, {where}" if loader else f"an element of {text}, {where}"
     if story.end == ARGUMENT:
         return f"an argument of {scope.name}"
     if story.end == COMPUTED and isinstance(node, ast.AST) and scope.mine:
-        return f"computed {inside}{where} by {text}"
+        return f"computed {inside or 'at '}{where} by {text}"
     return ""
