@@ -1,5 +1,7 @@
 """Sequences of launches, copies and waits whose times are known, and the invariants behind them."""
 
+import time
+
 import pytest
 import torch
 from hypothesis import given
@@ -208,19 +210,42 @@ def test_devices_run_beside_each_other():
 
 def test_real_waits_take_real_time():
     """time.perf_counter sees the device's time, and a read-back lands by itself."""
-    import time
-
     clock.real_waits(True)
-    x = torch.ones(1 << 22, device="sim")
+    x = torch.ones(1 << 20, device="sim")
     torch.sim.synchronize()
     start = time.perf_counter()
-    for _ in range(200):
+    for _ in range(10):
         x.mul_(1.0)
+    launched = time.perf_counter() - start
     torch.sim.synchronize()
-    assert time.perf_counter() - start > 200 * 2 * x.nbytes / SPEC.bandwidth
+    finished = time.perf_counter() - start
+    assert finished > 10 * 2 * x.nbytes / specs.SLOW_MOTION.bandwidth
+    assert launched < finished / 2
     y = x[:1].to("cpu", non_blocking=True)
-    time.sleep(0.05)
+    assert y.tolist() == [0]
+    time.sleep(2 * clock.LANDS_AFTER)
     assert y.tolist() == [1]
+
+
+def test_slow_motion_ends_with_the_block_that_needs_the_model():
+    """What is modelled stays modelled while waits are real elsewhere."""
+    x = torch.ones(1 << 20, device="sim")
+
+    def modelled() -> float:
+        with clock.virtual():
+            torch.sim.synchronize()
+            before = clock.now()
+            x.mul_(1.0)
+            torch.sim.synchronize()
+            return clock.now() - before
+
+    wanted = modelled()
+    clock.real_waits(True)
+    assert modelled() == pytest.approx(wanted)
+    start = time.perf_counter()
+    x.mul_(1.0)
+    torch.sim.synchronize()
+    assert time.perf_counter() - start > wanted
 
 
 def test_observers_hear_of_everything():
