@@ -145,7 +145,8 @@ devlab.devices()
 # devices, gives PyTorch's own error messages, trains real networks and carries real gradients. A program that
 # is right on `sim` is right on a GPU, and one that forgets a `.to(device)` fails here as it would there.
 #
-# What it is **not** is fast. Your CPU does all its work. Wherever the course talks about time or memory of the
+# What it is **not** is fast. Your CPU does all its work, and in a notebook the device runs in slow motion on top, so
+# that you can see it wait. Wherever the course talks about time or memory of the
 # simulated device, the figures come from a model, and the text says *simulated*. Figures that somebody
 # measured on hardware are called *measured*. The two are never mixed.
 

@@ -124,6 +124,15 @@ def test_a_read_back_seen_too_early_shows_old_contents():
     assert x.cpu().tolist() == [1, 2, 3, 4]
 
 
+def test_a_read_back_lands_after_inference_mode():
+    """What was asked for in one mode may arrive in another."""
+    x = torch.ones(2, device="sim")
+    with torch.inference_mode():
+        y = (x * 2).to("cpu", non_blocking=True)
+    torch.sim.synchronize()
+    assert y.tolist() == [2, 2]
+
+
 def test_the_read_back_is_of_the_moment_it_was_asked_for():
     """Later writes on the device do not show."""
     x = torch.ones(2, device="sim")

@@ -21,11 +21,14 @@ def preserved_state() -> Iterator[None]:
     python, array, numbers = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
     dtype, device, grad = torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()
     threads, current = torch.get_num_threads(), _current_index()
+    from devlab.sim import clock  # here, so that importing devlab does not import the simulator
+
     try:
         # Inputs are tiny: a second thread only waits, and on a busy machine it waits for milliseconds.
         torch.set_num_threads(1)
         fresh_defaults()
-        yield
+        with clock.virtual():
+            yield
     finally:
         random.setstate(python)
         numpy.random.set_state(array)

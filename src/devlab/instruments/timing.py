@@ -10,6 +10,7 @@ import torch
 from devlab.devices import UnknownDevice
 from devlab.instruments.sizes import duration
 from devlab.panel import Panel, escape
+from devlab.sim import clock
 
 WARM_UPS = 3
 FEWEST = 5
@@ -102,6 +103,14 @@ def time_op(
             "write devlab.time_op(lambda: x @ x, device)"
         )
     device = torch.device(device)
+    with clock.virtual():
+        timing = _sampled(fn, device, repeats)
+    if show:
+        timing.show()
+    return timing
+
+
+def _sampled(fn: Callable[[], object], device: torch.device, repeats: int) -> Timing:
     ruler = _ruler(device)
     for _ in range(WARM_UPS):
         fn()
@@ -112,10 +121,7 @@ def time_op(
         times.append(ruler.sample(fn, calls) / calls)
         if len(times) >= FEWEST and time.perf_counter() - started > PATIENCE:
             break
-    timing = Timing(times, calls, ruler.device, ruler.clock, modelled)
-    if show:
-        timing.show()
-    return timing
+    return Timing(times, calls, ruler.device, ruler.clock, modelled)
 
 
 def _calls_a_sample(ruler: "_HostClock | _DeviceEvents", fn: Callable) -> int:

@@ -7,6 +7,7 @@ from devlab.instruments.record import Record
 from devlab.instruments.recorder import recording
 from devlab.instruments.timeline import Timeline
 from devlab.panel import Panel
+from devlab.sim import clock
 
 
 class Log(Record, Panel):
@@ -25,6 +26,7 @@ class Log(Record, Panel):
         if self._entered is not None:
             raise RuntimeError("this watch is in use or has been used; make another: devlab.watch()")
         with contextlib.ExitStack() as stack:
+            stack.enter_context(clock.virtual())
             patches.install()
             stack.callback(patches.uninstall)
             stack.enter_context(recording([self]))

@@ -6,10 +6,14 @@ whose work runs in order. Starting work costs the host a launch. Only a wait bri
 device's.
 
 The clock is virtual: it counts launches and waits and nothing else, so the same program always takes the same
-time. `real_waits(True)` ties it to `time.perf_counter` and makes every wait a real one.
+time. `real_waits(True)` ties it to `time.perf_counter` and makes every wait a real one. The device then runs
+in slow motion (`specs.SLOW_MOTION`): else the CPU, which has to compute everything, is all that one sees.
 """
 
+import contextlib
+import threading
 import time
+from collections.abc import Iterator
 
 from devlab.sim import placement, specs
 
@@ -38,6 +42,10 @@ class Engines:
         self.compute = self.copy_in = self.copy_out = 0.0
 
 
+# A copy to the host that nothing waited for is not there at once, however small it is: whoever reads it early
+# sees old contents every time, and not as luck has it.
+LANDS_AFTER = 0.25
+
 devices = [Engines(specs.CUDA_LIKE) for _ in range(placement.COUNT)]
 _now = 0.0
 _real = False
@@ -51,17 +59,43 @@ def now() -> float:
 
 
 def real_waits(on: bool = True) -> None:
-    """Make waits take real time, or make the clock virtual again.
+    """Make waits take real time, with the device in slow motion, or make the clock virtual again.
 
     >>> real_waits(True)
     >>> real_waits(False)
     """
     global _real, _origin, _now
-    if on and not _real:
+    if on == _real:
+        return
+    for index in range(len(devices)):  # what is under way ends by the clock that it began by
+        wait_for_device(index)
+    if on:
         _origin = time.perf_counter() - _now
-    elif _real and not on:
+    else:
         _now = time.perf_counter() - _origin
     _real = on
+
+
+@contextlib.contextmanager
+def virtual() -> Iterator[None]:
+    """Keep the clock virtual in a block, so that what it says there is the same on every machine.
+
+    >>> with virtual():
+    ...     before = now()
+    >>> now() == before
+    True
+    """
+    was_real = _real
+    real_waits(False)
+    try:
+        yield
+    finally:
+        real_waits(was_real)
+
+
+def _pace(engines: Engines) -> specs.Spec:
+    """Return the rates that a device has at the moment."""
+    return specs.SLOW_MOTION if _real else engines.spec
 
 
 def reset() -> None:
@@ -103,7 +137,7 @@ def launch(index: int, moved: int, operations: float = 0.0) -> float:
     global _now
     engines = devices[index]
     queue = engines.current
-    spec = engines.spec
+    spec = specs.SLOW_MOTION if _real else engines.spec
     seconds = moved / spec.bandwidth
     if operations and operations / spec.rate > seconds:
         seconds = operations / spec.rate
@@ -123,14 +157,15 @@ def launch(index: int, moved: int, operations: float = 0.0) -> float:
 
 def in_float32(index: int, operations: float, dtype) -> float:
     """Return how many operations in 32-bit floats take as long as `operations` in `dtype`."""
-    spec = devices[index].spec
+    spec = _pace(devices[index])
     return operations * spec.rate / spec.half_rate if dtype in specs.HALF else operations
 
 
 def copy(index: int, size: int, into: bool, pinned: bool) -> float:
     """Put a copy between host and device on the current stream and return when it will have finished."""
     engines = devices[index]
-    seconds = engines.spec.shortest + size / (engines.spec.pinned if pinned else engines.spec.pageable)
+    spec = _pace(engines)
+    seconds = spec.shortest + size / (spec.pinned if pinned else spec.pageable)
     start = max(_launched(engines), engines.current.free_at, engines.copy_in if into else engines.copy_out)
     end = engines.current.free_at = start + seconds
     if into:
@@ -143,7 +178,8 @@ def copy(index: int, size: int, into: bool, pinned: bool) -> float:
 def copy_between(source: int, target: int, size: int) -> float:
     """Put a copy from device to device on both current streams and return when it will have finished."""
     sender, receiver = devices[source], devices[target]
-    seconds = sender.spec.shortest + size / sender.spec.peer
+    spec = _pace(sender)
+    seconds = spec.shortest + size / spec.peer
     start = max(
         _launched(sender),
         sender.current.free_at,
@@ -178,9 +214,7 @@ def arrive(moment: float, write) -> None:
     """Call `write` once the host's clock has reached `moment`: a copy lands."""
     _arrivals.append((moment, write))
     if _real:
-        import threading
-
-        timer = threading.Timer(max(0.0, moment - now()), deliver)
+        timer = threading.Timer(max(LANDS_AFTER, moment - now()), deliver)
         timer.daemon = True
         timer.start()
 

@@ -57,4 +57,20 @@ MPS_LIKE = Spec(
     capacity=1 * GIB,
 )
 
+# What every device becomes while waits are real. No chip is like this: it is about ten times slower than the
+# CPU that computes for it, so that the CPU's work hides behind the device's, as a launch does on a GPU.
+SLOW_MOTION = Spec(
+    name="simulated accelerator, in slow motion",
+    resembles="no chip",
+    launch=0.0,
+    shortest=100e-6,
+    rate=5e9,
+    half_rate=10e9,
+    bandwidth=1e9,
+    pinned=400e6,
+    pageable=150e6,
+    peer=300e6,
+    capacity=1 * GIB,
+)
+
 HALF = (torch.float16, torch.bfloat16)
