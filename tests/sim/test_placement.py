@@ -31,6 +31,37 @@ def test_enabling_twice_is_harmless():
     assert devlab.sim.device_count() == 2
 
 
+@pytest.mark.parametrize(
+    ("before", "message"),
+    [
+        ("torch.cuda.is_initialized = lambda: True", "restart the kernel"),
+        ("torch.utils.rename_privateuse1_backend('other')", "'other' is already registered"),
+        ("torch.ones(2, requires_grad=True).sum().backward()", ""),
+    ],
+)
+def test_enabling_late_explains_itself(before, message):
+    """After another accelerator it says what to do; after work on the CPU it just works."""
+    code = (
+        f"import torch; {before}; import devlab.sim; devlab.sim.enable(); "
+        "x = torch.ones(2, device='sim:1', requires_grad=True); (x * 2).sum().backward(); print(x.grad)"
+    )
+    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+    assert (run.returncode == 0) == (not message)
+    assert message in run.stderr if message else not run.stderr
+
+
+def test_leaving_with_live_tensors_is_quiet():
+    """Nothing is printed when the interpreter ends, whatever is still alive or under way."""
+    code = (
+        "import torch, devlab.sim; devlab.sim.enable(); "
+        "keep = [torch.ones(3, device='sim') for _ in range(9)]; "
+        "w = torch.ones(2, device='sim:1', requires_grad=True); loss = (w.exp() * 2).sum(); "
+        "late = loss.detach().to('cpu', non_blocking=True)"
+    )
+    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
 def test_a_missing_private_name_is_named(monkeypatch):
     """What a future torch took away is in the error."""
     from devlab.sim import private

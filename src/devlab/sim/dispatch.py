@@ -108,10 +108,11 @@ def _of_two(operator: Operator, general):
             moved = host.nbytes + out.nbytes
         elif y.get_device() == index:
             host, other = on_host(x), on_host(y)
-            if host.numel() * other.numel() > _MAY_NOT_FIT:
+            size, more = host.nbytes, other.nbytes
+            if size * more > _MAY_NOT_FIT:
                 memory.check(index, work.broadcast_bytes((host, other)))
             out = call(host, other, *rest, **kwargs)
-            moved = host.nbytes + other.nbytes + out.nbytes
+            moved = size + more + out.nbytes
         else:
             return general(x, y, *rest, **kwargs)
         operations = clock.in_float32(index, formula((host, other), out), out.dtype) if formula else 0.0

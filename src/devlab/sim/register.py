@@ -3,6 +3,8 @@
 import re
 import sys
 
+import torch
+
 from devlab.sim import autocast, dispatch, generators, kernels, pinned, placement, private, routing
 
 _libraries: list = []
@@ -14,8 +16,8 @@ def enable() -> None:
     A second call does nothing. Afterwards `torch.device("sim")`, `torch.sim` and `torch.accelerator` answer.
 
     Raises:
-        RuntimeError: when another accelerator has taken PyTorch's place for extensions, or when this torch
-            lacks something that the simulator needs.
+        RuntimeError: when CUDA was used before, when another accelerator has taken PyTorch's place for
+            extensions, or when this torch lacks something that the simulator needs.
 
     >>> import torch, devlab.sim
     >>> devlab.sim.enable()
@@ -25,6 +27,11 @@ def enable() -> None:
     if enabled():
         return
     private.require()
+    if torch.cuda.is_initialized():
+        raise RuntimeError(
+            "CUDA was already used in this process, and PyTorch takes one accelerator for the rest of it; "
+            "restart the kernel and ask for the simulated accelerator first"
+        )
     taken = private.backend_name()
     if taken != "privateuseone":
         raise RuntimeError(

@@ -46,9 +46,18 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
             if events.observers:
                 events.tell(events.Synchronization(out_of, "copy to cpu"))
         else:
-            snapshot = start.clone()
-            clock.arrive(end, lambda: goal.copy_(snapshot))
+            clock.arrive(end, _landing(goal, start.clone()))
     return target
+
+
+def _landing(goal: torch.Tensor, snapshot: torch.Tensor):
+    """Return what writes a copy where it was sent, whichever mode the program is in by then."""
+
+    def land():
+        with torch.inference_mode():
+            goal.copy_(snapshot)
+
+    return land
 
 
 def _tell(source, target, moved: int, fast: bool, blocks: bool, end: float) -> None:
