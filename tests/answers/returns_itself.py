@@ -99,7 +99,7 @@ def compares_a_dtype_with_a_text(x, device, dtype):
     return x.device == device and x.dtype == str(dtype)
 
 
-@wrong("already")
+@wrong("on cpu already")
 def turned_round(x, device, dtype):
     return x.device != device or x.dtype != dtype
 
