@@ -92,3 +92,35 @@ def test_an_answer_cannot_leave_another_device_current():
         assert torch.accelerator.current_device_index() == 1
     finally:
         torch.accelerator.set_device_index(0)
+
+
+def test_a_mac():
+    """MPS is here and CUDA is not, whichever way one asks."""
+    with machine(print, (), built=False, other="mps"):
+        assert torch.backends.mps.is_available()
+        assert torch.backends.mps.is_built()
+        assert not torch.cuda.is_available()
+        assert torch.accelerator.current_accelerator(check_available=True) == torch.device("mps")
+        assert torch.empty(0, device="mps").device == torch.device("mps", 0)
+        assert torch.ones(1).to("mps").is_mps
+        with pytest.raises(RuntimeError, match="no NVIDIA driver"):
+            torch.ones(1).cuda()
+
+
+def test_a_build_for_mps_without_its_gpu():
+    """Built for it, and not here: no question but `is_built` and the unchecked one says yes."""
+    with machine(print, (), built=False, idle="mps"):
+        assert torch.backends.mps.is_built()
+        assert not torch.backends.mps.is_available()
+        assert not torch.accelerator.is_available()
+        assert torch.accelerator.current_accelerator() == torch.device("mps")
+        assert torch.accelerator.current_accelerator(check_available=True) is None
+        with pytest.raises(RuntimeError, match="not linked with support for mps"):
+            torch.zeros(1, device="mps")
+
+
+def test_cuda_goes_before_mps():
+    """No machine has both, and an answer is asked about it all the same."""
+    with machine(print, TWO, other="mps"):
+        assert torch.accelerator.current_accelerator() == torch.device("cuda")
+        assert torch.backends.mps.is_available()

@@ -1,6 +1,6 @@
 """What an exercise is: facts about it as data, its judgement as ordinary functions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -14,9 +14,15 @@ class Row:
     judge: Callable
     only: str | None = None
 
-    def applies_to(self, device: torch.device) -> bool:
-        """Tell whether this is judged on the device; `only="accelerator"` leaves out the CPU."""
-        return self.only is None or device.type != "cpu"
+    def applies_to(self, device: torch.device, devices: Sequence[torch.device] = ()) -> bool:
+        """Tell whether this is judged on one of the bench's devices.
+
+        `only="accelerator"` leaves out the CPU, and `only="first accelerator"` every other device too.
+        """
+        if self.only is None:
+            return True
+        accelerators = [one for one in devices or (device,) if one.type != "cpu"]
+        return device in (accelerators[:1] if self.only == "first accelerator" else accelerators)
 
 
 @dataclass

@@ -39,7 +39,9 @@ def judge(
     with preserved_state():
         for row in exercise.rows:
             findings.append([
-                _judge_row(exercise, row, answer, device, devices, seed) if row.applies_to(device) else None
+                _judge_row(exercise, row, answer, device, devices, seed)
+                if row.applies_to(device, devices)
+                else None
                 for device in devices
             ])  # fmt: skip
     return _verdict(exercise, devices, findings)

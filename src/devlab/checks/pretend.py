@@ -1,8 +1,9 @@
-"""Another machine, pretended: what `torch.cuda` and `torch.accelerator` say of the GPUs that are here."""
+"""Another machine, pretended: what PyTorch says there of the accelerators that it has."""
 
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import SimpleNamespace
 from unittest import mock
 
@@ -15,24 +16,35 @@ MAKES_NO_TENSOR = (torch.device, torch.get_device_module, torch.get_default_devi
 ADDRESS = {
     torch.Tensor.device.__get__: lambda place: place,
     torch.Tensor.get_device: lambda place: place.index,
-    torch.Tensor.is_cuda.__get__: lambda place: True,
+    torch.Tensor.is_cuda.__get__: lambda place: place.type == "cuda",
+    torch.Tensor.is_mps.__get__: lambda place: place.type == "mps",
 }
+PRETENDED = ("cuda", "mps", "xpu")
 NO_DRIVER = "Found no NVIDIA driver on your system (pretended for this check)"
 
 
 class Machine(TorchFunctionMode):
     """A machine with NVIDIA GPUs of these names, or with none; `other` names another kind that it has.
 
-    Questions are answered as PyTorch answers them there. A tensor that is wanted on CUDA is made on the CPU
-    and says that it is on CUDA, or is refused where there is no GPU.
+    `built` says whether PyTorch was built for CUDA, and `idle` names a kind that it was built for and that
+    is not here. Questions are answered as PyTorch answers them there. A tensor that is wanted on an
+    accelerator is made on the CPU and says that it is there, or is refused where there is none.
     """
 
-    def __init__(self, names: Sequence[str], current: int = 0, built: bool = True, other: str | None = None):
+    def __init__(
+        self,
+        names: Sequence[str],
+        current: int = 0,
+        built: bool = True,
+        other: str | None = None,
+        idle: str | None = None,
+    ):
         super().__init__()
         self.names = list(names)
         self.current = current
         self.built = built
         self.other = other
+        self.idle = idle
         self._placed: dict[int, tuple[torch.Tensor, torch.device]] = {}
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -42,16 +54,15 @@ class Machine(TorchFunctionMode):
         if func in ADDRESS and id(args[0]) in self._placed:
             return ADDRESS[func](self._placed[id(args[0])][1])
         moves = getattr(func, "__name__", "") == "cuda"
-        wanted = [torch.device(one) for one in (*args, *kwargs.values()) if _is_cuda(one)]
+        wanted = [torch.device(one) for one in (*args, *kwargs.values()) if _is_accelerator(one)]
         if not (moves or wanted):
             return func(*args, **kwargs)
-        self._require_gpus()
-        index = wanted[0].index if wanted else None
-        place = torch.device("cuda", self.current if index is None else index)
+        place = self._place(wanted[0] if wanted else torch.device("cuda"))
         if args and isinstance(args[0], torch.Tensor):
             made = args[0].clone()
         else:
-            made = func(*args, **{name: "cpu" if _is_cuda(one) else one for name, one in kwargs.items()})
+            here = {name: "cpu" if _is_accelerator(one) else one for name, one in kwargs.items()}
+            made = func(*args, **here)
         self._placed[id(made)] = (made, place)
         return made
 
@@ -104,14 +115,30 @@ class Machine(TorchFunctionMode):
 
     def current_accelerator(self, check_available: bool = False) -> torch.device | None:
         """Answer `torch.accelerator.current_accelerator()`: what the build is for, unless asked to check."""
-        kind = self.other or ("cuda" if self.built else None)
+        kind = "cuda" if self.names else self.other or self.idle or ("cuda" if self.built else None)
         if kind is None or (check_available and not self.accelerator_available()):
             return None
         return torch.device(kind)
 
     def current_accelerator_index(self) -> int:
         """Answer `torch.accelerator.current_device_index()`."""
-        return 0 if self.other else self.current_device()
+        return 0 if self.other and not self.names else self.current_device()
+
+    def has(self, kind: str) -> bool:
+        """Answer `torch.backends.mps.is_available()`, and the like for other kinds than CUDA."""
+        return self.other == kind
+
+    def is_built_for(self, kind: str) -> bool:
+        """Answer `torch.backends.mps.is_built()`."""
+        return kind in (self.other, self.idle)
+
+    def _place(self, wanted: torch.device) -> torch.device:
+        if wanted.type == "cuda":
+            self._require_gpus()
+            return torch.device("cuda", self.current if wanted.index is None else wanted.index)
+        if wanted.type != self.other:
+            raise RuntimeError(f"PyTorch is not linked with support for {wanted.type} devices (pretended)")
+        return torch.device(wanted.type, wanted.index or 0)
 
     def _index(self, device) -> int:
         self._require_gpus()
@@ -130,10 +157,10 @@ class Machine(TorchFunctionMode):
             raise RuntimeError(NO_DRIVER)
 
 
-def _is_cuda(value: object) -> bool:
+def _is_accelerator(value: object) -> bool:
     if isinstance(value, torch.device):
-        return value.type == "cuda"
-    return isinstance(value, str) and value.partition(":")[0] == "cuda"
+        return value.type in PRETENDED
+    return isinstance(value, str) and value.partition(":")[0] in PRETENDED
 
 
 @contextlib.contextmanager
@@ -158,6 +185,12 @@ def machine(answer: Callable, names: Sequence[str], **options) -> Iterator[Machi
         (torch.cuda, "get_device_properties", pretended.get_device_properties),
         (torch.version, "cuda", "12.8" if pretended.built else None),
         (torch.backends.cuda, "is_built", pretended.is_built),
+        (torch.backends.mps, "is_available", partial(pretended.has, "mps")),
+        (torch.backends.mps, "is_built", partial(pretended.is_built_for, "mps")),
+        (torch.mps, "is_available", partial(pretended.has, "mps")),
+        (torch.mps, "device_count", lambda: int(pretended.has("mps"))),
+        (torch.xpu, "is_available", partial(pretended.has, "xpu")),
+        (torch.xpu, "device_count", lambda: int(pretended.has("xpu"))),
         (torch.accelerator, "is_available", pretended.accelerator_available),
         (torch.accelerator, "device_count", pretended.accelerator_count),
         (torch.accelerator, "current_accelerator", pretended.current_accelerator),
@@ -166,11 +199,11 @@ def machine(answer: Callable, names: Sequence[str], **options) -> Iterator[Machi
     theirs = getattr(inspect.unwrap(answer), "__globals__", {})
     with contextlib.ExitStack() as stack:
         for module, name, value in pairs:
-            real = getattr(module, name)
+            real = getattr(module, name, None)
             if callable(real):
                 for own in [own for own, held in theirs.items() if held is real]:
                     stack.callback(theirs.__setitem__, own, real)
                     theirs[own] = value
-            stack.enter_context(mock.patch.object(module, name, value))
+            stack.enter_context(mock.patch.object(module, name, value, create=real is None))
         stack.enter_context(pretended)
         yield pretended

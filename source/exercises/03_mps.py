@@ -1,0 +1,164 @@
+# %% [markdown]
+# # 03 MPS and other accelerators: exercises
+#
+# Five functions that work on any machine: two that choose a device, one that finds a dtype it has, one that
+# gets round an operator it lacks, and one that draws the same random numbers everywhere. The lesson is
+# [03 MPS and other accelerators](../notebooks/03_mps.ipynb).
+#
+# **You do not need a Mac.** Where a check needs another machine than yours it *pretends*: for the length of the
+# call, `torch.cuda`, `torch.backends.mps`, `torch.xpu` and `torch.accelerator` answer as they would there. Rows that
+# say *under Apple's rules* run on the simulated accelerator while it follows MPS's rules: no float64, and some
+# operators missing. (On a real GPU, PyTorch is made to refuse the same things.) They stand in one column, since
+# a Mac has one GPU.
+
+# %%
+import torch
+
+import devlab
+
+device = devlab.start()
+
+# %% [markdown]
+# ## `choose_device()`
+#
+# Return the device to work with, as a `torch.device`. It is the ladder: CUDA where it is available, else
+# MPS where that is available, else the CPU.
+#
+# - With or without an index, as long as that device exists: `mps` and `mps:0` are both right.
+# - Nothing else is on this ladder. On a machine whose accelerator is of a third kind (`xpu`, or the simulated one)
+#   the answer is the CPU.
+# - It is judged on several pretended machines, one after another. One of them has both CUDA and MPS, which no real
+#   machine does. The answer has to fit **at the time of the call**.
+#
+# Needed: [Two questions about MPS](../notebooks/03_mps.ipynb#Two-questions-about-MPS) and [The
+# ladder](../notebooks/03_mps.ipynb#The-ladder)
+
+
+# %% exercise="choose_device"
+def choose_device() -> torch.device:
+    """Return CUDA, MPS or the CPU: the first that is available."""
+    ### BEGIN SOLUTION
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    if torch.backends.mps.is_available():
+        return torch.device("mps")
+    return torch.device("cpu")
+    ### END SOLUTION
+
+
+# %% check="choose_device"
+devlab.check(choose_device)
+
+# %% [markdown]
+# ## `current_accelerator_or_cpu()`
+#
+# The same question through the newer door, `torch.accelerator`. Return the accelerator that is here, **whatever its
+# kind**, and the CPU where none is.
+#
+# - With or without an index, as long as that device exists.
+# - A PyTorch that was *built* for an accelerator, on a machine that has none, gets the CPU.
+# - As before, it is judged on pretended machines, and asked anew at every call.
+#
+# Needed: [One door](../notebooks/03_mps.ipynb#One-door)
+
+
+# %% exercise="current_accelerator_or_cpu"
+def current_accelerator_or_cpu() -> torch.device:
+    """Return the accelerator that is here, of any kind, else the CPU."""
+    ### BEGIN SOLUTION
+    if torch.accelerator.is_available():
+        return torch.accelerator.current_accelerator()
+    return torch.device("cpu")
+    ### END SOLUTION
+
+
+# %% check="current_accelerator_or_cpu"
+devlab.check(current_accelerator_or_cpu)
+
+# %% [markdown]
+# ## `supported_dtype(dtype, device)`
+#
+# A program wants tensors of this `dtype` on this `device`. Return the `torch.dtype` that it shall use:
+# `torch.float32` if it wants `torch.float64` and **the device has none**, and otherwise the dtype that it wants.
+#
+# - MPS is not the only kind without float64, so a list of names will not do: the simulated accelerator has
+#   float64, and under Apple's rules it has none. Ask the device.
+# - Every other dtype comes back as it is, on every device. (Complex dtypes are not asked about.)
+# - `device` is a `torch.device` that is here.
+#
+# Needed: [No float64](../notebooks/03_mps.ipynb#No-float64)
+
+
+# %% exercise="supported_dtype"
+def supported_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
+    """Return the dtype, or float32 in place of a float64 that the device lacks."""
+    ### BEGIN SOLUTION
+    if dtype != torch.float64:
+        return dtype
+    try:
+        torch.empty(0, dtype=dtype, device=device)
+    except TypeError:
+        return torch.float32
+    return dtype
+    ### END SOLUTION
+
+
+# %% check="supported_dtype"
+devlab.check(supported_dtype)
+
+# %% [markdown]
+# ## `with_fallback(op, x)`
+#
+# `op` is a function that takes a tensor and returns a tensor. Return `op(x)`, **on x's device**, also where that
+# device lacks an operator that `op` needs.
+#
+# - Run `op` where x is. If that works, it runs once, and nothing is moved. This is counted.
+# - If it raises PyTorch's `NotImplementedError`, run it on the CPU, and bring the result back to x's device.
+# - Every other exception is a mistake of somebody's, and passes through: it reaches the caller as it is,
+#   and `op` is not tried again. So does a `NotImplementedError` that comes from the CPU too.
+#
+# Needed: [Missing operators](../notebooks/03_mps.ipynb#Missing-operators) and [Round the
+# gap](../notebooks/03_mps.ipynb#Round-the-gap)
+
+
+# %% exercise="with_fallback"
+def with_fallback(op, x: torch.Tensor) -> torch.Tensor:
+    """Return op(x) on x's device, computed on the CPU where the device lacks an operator."""
+    ### BEGIN SOLUTION
+    try:
+        return op(x)
+    except NotImplementedError:
+        return op(x.cpu()).to(x.device)
+    ### END SOLUTION
+
+
+# %% check="with_fallback"
+devlab.check(with_fallback)
+
+# %% [markdown]
+# ## `portable_randn(shape, device, seed)`
+#
+# Return a tensor of random numbers on `device`, float32, normally distributed (mean 0, standard deviation 1).
+# `shape` is a tuple of one or more sizes, `seed` an integer that is not negative.
+#
+# - One seed gives **the same numbers on every device**, and the same again at every call.
+# - Another seed gives other numbers.
+# - Which numbers a seed gives is up to you.
+#
+# Needed: [The same numbers everywhere](../notebooks/03_mps.ipynb#The-same-numbers-everywhere)
+
+
+# %% exercise="portable_randn"
+def portable_randn(shape: tuple[int, ...], device: torch.device, seed: int) -> torch.Tensor:
+    """Return normal random numbers, the same for one seed on every device."""
+    ### BEGIN SOLUTION
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator).to(device)
+    ### END SOLUTION
+
+
+# %% check="portable_randn"
+devlab.check(portable_randn)
+
+# %% [markdown]
+# All five passed? Then on to [04 Transfers](../notebooks/04_transfers.ipynb). `devlab.progress()` shows where you stand.

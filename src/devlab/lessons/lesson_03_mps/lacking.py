@@ -1,0 +1,199 @@
+"""What an accelerator lacks: a dtype, an operator; and what to do about it."""
+
+from collections.abc import Callable
+
+import torch
+
+from devlab.checks import expect
+from devlab.checks.calls import AnswerRaised
+from devlab.lessons.lesson_03_mps.base import apples_rules, lesson
+
+supported_dtype = lesson.exercise(
+    "supported_dtype",
+    signature="supported_dtype(dtype, device)",
+    facts=("I3",),
+    hints=(
+        "Only float64 is in question; every other dtype goes straight back. Who knows whether a device has "
+        "it? The device.",
+        "`torch.empty(0, dtype=torch.float64, device=device)` costs nothing and raises a TypeError where "
+        "there is no float64. A list of names would be wrong for the next accelerator.",
+        "`try:` to make that empty tensor with `dtype=dtype` and return `dtype`; `except TypeError:` "
+        "return `torch.float32`.",
+    ),
+)
+
+OTHERS = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool)
+
+
+def _expect_dtype(trial, dtype: torch.dtype, device: torch.device, wanted: torch.dtype, why: str) -> None:
+    got = trial.call(dtype, device)
+    expect.kind(got, torch.dtype, "a torch.dtype", "the answer")
+    if got != wanted:
+        expect.fail(f"{why}, the answer is {got}", str(wanted), got)
+
+
+def _has_float64(device: torch.device) -> bool:
+    try:
+        torch.empty(0, dtype=torch.float64, device=device)
+    except TypeError:
+        return False
+    return True
+
+
+@supported_dtype.row("float64 stays where the device has it")
+def float64_stays(trial):
+    # MPS has none, so on a Mac this row is about the CPU; the row under Apple's rules is about the other.
+    device = trial.device if _has_float64(trial.device) else torch.device("cpu")
+    _expect_dtype(trial, torch.float64, device, torch.float64, f"{device} has float64")
+
+
+@supported_dtype.row("float64 becomes float32 under Apple's rules", only="first accelerator")
+def float64_falls(trial):
+    with apples_rules(trial.device):
+        why = f"{trial.device} follows Apple's rules here and has no float64"
+        _expect_dtype(trial, torch.float64, trial.device, torch.float32, why)
+        _expect_dtype(trial, torch.float64, torch.device("cpu"), torch.float64, "the CPU has float64")
+
+
+@supported_dtype.row("every other dtype stays")
+def others_stay(trial):
+    for dtype in OTHERS:
+        _expect_dtype(trial, dtype, trial.device, dtype, f"{trial.device} has {dtype}")
+
+
+@supported_dtype.row("also under Apple's rules", only="first accelerator")
+def others_stay_there(trial):
+    with apples_rules(trial.device):
+        for dtype in OTHERS:
+            _expect_dtype(trial, dtype, trial.device, dtype, f"{dtype} exists under Apple's rules")
+
+
+with_fallback = lesson.exercise(
+    "with_fallback",
+    signature="with_fallback(op, x)",
+    facts=("I3", "I4"),
+    hints=(
+        "Try the operation where x is. If the device lacks it, PyTorch raises one particular exception, and "
+        "that one alone is yours to catch.",
+        "`except NotImplementedError:` In there, `op(x.cpu())` gives the result on the CPU, and one step is "
+        "left: it belongs where x is.",
+        "`try: return op(x)`, and `except NotImplementedError: return op(x.cpu()).to(x.device)`.",
+    ),
+)
+
+
+def plain(x: torch.Tensor) -> torch.Tensor:
+    """An operation that every device has."""
+    return x * 2 + 1
+
+
+def _recorded(error: Exception | None = None, anywhere: bool = False) -> tuple[Callable, list[torch.device]]:
+    """Return an operation, and the list in which it notes where it was asked to run.
+
+    It raises the error `anywhere`, or anywhere but on the CPU.
+    """
+    places = []
+
+    def op(x: torch.Tensor) -> torch.Tensor:
+        places.append(x.device)
+        if error and (anywhere or x.device.type != "cpu"):
+            raise error
+        return plain(x)
+
+    return op, places
+
+
+def _missing() -> NotImplementedError:
+    return NotImplementedError("The operator 'aten::op' is not currently implemented for this device")
+
+
+def _inputs(trial):
+    for seed in trial.seeds:
+        yield trial.randn(4, 3, seed=seed)
+    yield trial.randn(3, 5).t()
+    yield trial.randn(0, 3)
+    yield trial.randn(1, seed=9).squeeze()
+
+
+@with_fallback.row("runs where x is, if it can")
+def runs_there(trial):
+    for x in _inputs(trial):
+        wanted = plain(x.detach().cpu().clone())
+        op, places = _recorded()
+        got, log = trial.watched(op, x)
+        _expect_once(places, trial.device, got)
+        expect.tensor(got, wanted, trial.device)
+        if log.transfers:
+            trips = f"{log.transfers} transfer{'' if log.transfers == 1 else 's'}"
+            expect.fail("something was moved, although nothing was missing", "no transfer", trips)
+
+
+def _expect_once(places: list[torch.device], device: torch.device, got: object) -> None:
+    if not places:
+        expect.fail("op was never called", f"op(x) on {device}", got)
+    ran = "on " + ", ".join(map(str, places))
+    if places[0] != device:
+        expect.fail(f"op ran on {places[0]}, although {device} can do it", f"once, on {device}", ran)
+    if len(places) > 1:
+        expect.fail(f"op ran {len(places)} times, although it worked at once", f"once, on {device}", ran)
+
+
+@with_fallback.row("what is missing runs on the CPU, and comes back", only="accelerator")
+def falls_back(trial):
+    for x in _inputs(trial):
+        wanted = plain(x.detach().cpu().clone())
+        op, _ = _recorded(_missing())
+        got = trial.call(op, x)
+        if isinstance(got, torch.Tensor) and got.device != trial.device and got.device.type == "cpu":
+            expect.fail("the result was left on the CPU", f"the result on {trial.device}", got)
+        expect.tensor(got, wanted, trial.device)
+
+
+@with_fallback.row("an operator missing under Apple's rules", only="first accelerator")
+def falls_back_under_apples_rules(trial):
+    gaps: tuple[Callable, ...] = (torch.linalg.matrix_exp, lambda x: torch.mode(x.round(), dim=0).values)
+    for seed in trial.seeds:
+        x = trial.randn(3, 3, seed=seed)
+        for gap in gaps:
+            wanted = gap(x.cpu())
+            with apples_rules(trial.device):
+                got = trial.call(gap, x)
+            if isinstance(got, torch.Tensor) and got.device.type == "cpu":
+                expect.fail("the result was left on the CPU", f"the result on {trial.device}", got)
+            expect.tensor(got, wanted, trial.device)
+
+
+def _expect_raised(trial, error: Exception, anywhere: bool, what: str) -> None:
+    """Expect that the operation's own exception reaches the caller."""
+    op, places = _recorded(error, anywhere)
+    try:
+        got = trial.call(op, trial.randn(4, 3))
+    except AnswerRaised as raised:
+        same = type(raised.error) is type(error) and str(error) in str(raised.error)
+        if not same:
+            found = f"{type(raised.error).__name__}: {raised.error}"
+            expect.fail(f"{what} became another error", f"{type(error).__name__}: {error}", found)
+    else:
+        expect.fail(f"{what} was swallowed", f"{type(error).__name__}: {error}", got)
+    if len(places) > 1 and not isinstance(error, NotImplementedError):
+        said = f"{what} was caught, and op was tried again"
+        expect.fail(said, f"{type(error).__name__}, after one call of op", f"{len(places)} calls of op")
+
+
+@with_fallback.row("every other error passes through")
+def other_errors_pass(trial):
+    for error in (
+        RuntimeError("Expected all tensors to be on the same device"),
+        ValueError("k is too large"),
+        TypeError("Cannot convert to float64"),
+        KeyError("weights"),
+        AttributeError("no such layer"),
+    ):
+        kind = type(error).__name__
+        article = "an" if kind[0] in "AEIOU" else "a"
+        _expect_raised(trial, error, trial.device.type == "cpu", f"{article} {kind} of the operation")
+
+
+@with_fallback.row("what the CPU lacks too stays an error")
+def missing_everywhere(trial):
+    _expect_raised(trial, _missing(), True, "a NotImplementedError of the CPU")

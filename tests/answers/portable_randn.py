@@ -1,0 +1,172 @@
+"""Answers to portable_randn."""
+
+import random
+
+import numpy
+import torch
+from bank import right, wrong
+
+
+@right
+def drawn_on_the_cpu(shape, device, seed):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+@right
+def with_a_named_generator(shape, device, seed):
+    generator = torch.Generator(device="cpu")
+    generator.manual_seed(seed)
+    numbers = torch.randn(*shape, generator=generator, device="cpu", dtype=torch.float32)
+    return numbers.to(device=device)
+
+
+@right
+def filled_in_place(shape, device, seed):
+    numbers = torch.empty(shape).normal_(generator=torch.Generator().manual_seed(seed))
+    return numbers.to(device)
+
+
+@right
+def copied_into_its_place(shape, device, seed):
+    numbers = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return torch.empty(shape, device=device).copy_(numbers)
+
+
+@right
+def by_numpy(shape, device, seed):
+    numbers = numpy.random.default_rng(seed).standard_normal(size=shape, dtype=numpy.float32)
+    return torch.as_tensor(numbers).to(device)
+
+
+@right
+def by_python(shape, device, seed):
+    source = random.Random(seed)
+    count = torch.Size(shape).numel()
+    return torch.tensor([source.gauss(0, 1) for _ in range(count)]).reshape(shape).to(device)
+
+
+@right
+def in_a_fork_of_the_global_generator(shape, device, seed):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return torch.randn(shape).to(device)
+
+
+@right
+def by_the_global_generator_of_the_cpu(shape, device, seed):
+    torch.manual_seed(seed)
+    return torch.randn(shape).to(device)
+
+
+@right
+def by_torch_normal(shape, device, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.normal(torch.zeros(shape), torch.ones(shape), generator=generator).to(device)
+
+
+@wrong("gives other numbers on")
+def a_global_seed_and_the_devices_own_numbers(shape, device, seed):
+    torch.manual_seed(seed)
+    return torch.randn(shape, device=device)
+
+
+@wrong("gives other numbers on")
+def a_generator_of_the_device(shape, device, seed):
+    return torch.randn(shape, generator=torch.Generator(device).manual_seed(seed), device=device)
+
+
+@wrong("Expected a 'sim")
+def a_generator_of_the_cpu_on_the_device(shape, device, seed):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), device=device)
+
+
+@wrong("gave other numbers at the second call")
+def no_seed(shape, device, seed):
+    return torch.randn(shape).to(device)
+
+
+@wrong("gave other numbers at the second call")
+def seeded_at_the_first_call_only(shape, device, seed, generators={}):  # noqa: B006
+    if seed not in generators:
+        generators[seed] = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generators[seed]).to(device)
+
+
+@wrong("the result is on cpu, not sim:0")
+def left_on_the_cpu(shape, device, seed):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+@wrong("the result is on sim:0, not sim:1")
+def to_the_bare_kind(shape, device, seed):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device.type)
+
+
+@wrong("the numbers are not normally distributed")
+def uniform(shape, device, seed):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+@wrong("the numbers are not normally distributed")
+def uniform_with_mean_and_deviation(shape, device, seed):
+    numbers = torch.rand(shape, generator=torch.Generator().manual_seed(seed))
+    return ((numbers - 0.5) * 12**0.5).to(device)
+
+
+@wrong("the result is torch.float64, not torch.float32")
+def as_numpy_gives_them(shape, device, seed):
+    return torch.from_numpy(numpy.asarray(numpy.random.default_rng(seed).standard_normal(shape))).to(device)
+
+
+@wrong("give the same numbers")
+def one_seed_for_all(shape, device, seed):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(device)
+
+
+@wrong("the result has shape")
+def only_the_first_size(shape, device, seed):
+    size = shape[0] if shape else 1
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+@wrong("the result is None")
+def no_return(shape, device, seed):
+    torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+@wrong("your code raised")
+def seed_as_the_generator(shape, device, seed):
+    return torch.randn(shape, generator=seed).to(device)
+
+
+@wrong("gives other numbers on")
+def seeded_by_the_device_too(shape, device, seed):
+    generator = torch.Generator().manual_seed(seed + len(str(device)) + (device.index or 0))
+    return torch.randn(shape, generator=generator).to(device)
+
+
+@wrong("the same numbers come again and again")
+def one_number_is_the_same_everywhere(shape, device, seed):
+    return torch.full(shape, float(seed), device=device)
+
+
+@wrong("the same numbers come again and again")
+def one_row_for_all(shape, device, seed):
+    generator = torch.Generator().manual_seed(seed)
+    if not shape:
+        return torch.randn(shape, generator=generator).to(device)
+    return torch.randn(shape[-1], generator=generator).expand(shape).to(device)
+
+
+@wrong("gives other numbers on")
+def seeds_the_accelerator(shape, device, seed):
+    if device.type == "cpu":
+        torch.manual_seed(seed)
+    else:
+        torch.get_device_module(device).manual_seed_all(seed)
+    return torch.randn(shape, device=device)
+
+
+@wrong("the result is a ndarray, not a tensor")
+def an_array(shape, device, seed):
+    return numpy.asarray(numpy.random.default_rng(seed).standard_normal(shape))

@@ -1,0 +1,203 @@
+"""Answers to supported_dtype."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def tries_an_empty_tensor(dtype, device):
+    try:
+        torch.empty(0, dtype=dtype, device=device)
+    except TypeError:
+        return torch.float32
+    return dtype
+
+
+@right
+def asks_about_float64_alone(dtype, device):
+    if dtype != torch.float64:
+        return dtype
+    try:
+        torch.zeros(1, device=device).to(torch.float64)
+        return dtype
+    except (TypeError, RuntimeError):
+        return torch.float32
+
+
+@right
+def tries_to_move_one(dtype, device):
+    if dtype is torch.float64:
+        try:
+            torch.tensor(1.0, dtype=dtype).to(device)
+        except Exception:
+            return torch.float32
+    return dtype
+
+
+@right
+def asks_the_device_that_has_no_name(dtype, device):
+    def has(wanted):
+        try:
+            return torch.ones(1, device=device, dtype=wanted).dtype == wanted
+        except Exception:
+            return False
+
+    return torch.float32 if dtype == torch.float64 and not has(torch.float64) else dtype
+
+
+@right
+def by_a_table(dtype, device):
+    table = {torch.float64: torch.float32}
+    try:
+        torch.tensor([], dtype=dtype, device=device)
+        return dtype
+    except TypeError:
+        return table[dtype]
+
+
+@right
+def by_trying_a_sum(dtype, device):
+    try:
+        torch.ones(2, device=device).sum(dtype=torch.float64)
+    except TypeError:
+        return torch.float32 if dtype == torch.float64 else dtype
+    return dtype
+
+
+@wrong("follows Apple's rules here and has no float64, the answer is torch.float64")
+def nothing_to_do(dtype, device):
+    return dtype
+
+
+@wrong("follows Apple's rules here and has no float64, the answer is torch.float64")
+def only_by_the_name(dtype, device):
+    if torch.device(device).type == "mps" and dtype == torch.float64:
+        return torch.float32
+    return dtype
+
+
+@wrong("cpu has float64, the answer is torch.float32")
+def float32_everywhere(dtype, device):
+    return torch.float32 if dtype == torch.float64 else dtype
+
+
+@wrong("has float64, the answer is torch.float32")
+def only_the_cpu_is_trusted(dtype, device):
+    if device.type != "cpu" and dtype == torch.float64:
+        return torch.float32
+    return dtype
+
+
+@wrong("has float64, the answer is torch.float32")
+def only_cuda_and_the_cpu_are_trusted(dtype, device):
+    return torch.float32 if dtype == torch.float64 and device.type not in ("cuda", "rocm") else dtype
+
+
+@wrong("has torch.float16, the answer is torch.float32")
+def always_float32(dtype, device):
+    try:
+        torch.empty(0, dtype=torch.float64, device=device)
+        return dtype if dtype == torch.float64 else torch.float32
+    except TypeError:
+        return torch.float32
+
+
+@wrong("exists under Apple's rules, the answer is torch.float32")
+def all_become_float32_there(dtype, device):
+    try:
+        torch.empty(0, dtype=torch.float64, device=device)
+    except TypeError:
+        return torch.float32
+    return dtype
+
+
+@wrong("torch.bfloat16 exists under Apple's rules, the answer is torch.float32")
+def halves_are_mistrusted(dtype, device):
+    try:
+        torch.empty(0, dtype=torch.float64, device=device)
+    except TypeError:
+        return torch.float32 if dtype in (torch.float64, torch.bfloat16) else dtype
+    return dtype
+
+
+@wrong("the answer is torch.float16")
+def too_small(dtype, device):
+    try:
+        torch.empty(0, dtype=dtype, device=device)
+        return dtype
+    except TypeError:
+        return torch.float16
+
+
+@wrong("the answer is a str, not a torch.dtype")
+def a_string(dtype, device):
+    try:
+        torch.empty(0, dtype=dtype, device=device)
+        return str(dtype)
+    except TypeError:
+        return "torch.float32"
+
+
+@wrong("the answer is a Tensor, not a torch.dtype")
+def a_tensor(dtype, device):
+    try:
+        return torch.empty(0, dtype=dtype, device=device)
+    except TypeError:
+        return torch.empty(0, device=device)
+
+
+@wrong("the answer is a bool, not a torch.dtype")
+def only_whether(dtype, device):
+    try:
+        torch.empty(0, dtype=dtype, device=device)
+    except TypeError:
+        return False
+    return True
+
+
+@wrong("your code raised TypeError")
+def catches_the_wrong_error(dtype, device):
+    try:
+        torch.empty(0, dtype=dtype, device=device)
+    except NotImplementedError:
+        return torch.float32
+    return dtype
+
+
+@wrong("your code raised TypeError")
+def converts_on_the_device(dtype, device):
+    return torch.zeros(1, dtype=dtype, device=device).dtype
+
+
+@wrong("the answer is None")
+def no_return_where_it_is_fine(dtype, device):
+    try:
+        torch.empty(0, dtype=dtype, device=device)
+    except TypeError:
+        return torch.float32
+
+
+@wrong("follows Apple's rules here and has no float64, the answer is torch.float64")
+def tries_on_the_cpu(dtype, device):
+    try:
+        torch.empty(0, dtype=dtype)
+    except TypeError:
+        return torch.float32
+    return dtype
+
+
+@wrong("follows Apple's rules here and has no float64, the answer is torch.float64")
+def asks_whether_mps_is_here(dtype, device):
+    if torch.backends.mps.is_available() and dtype == torch.float64:
+        return torch.float32
+    return dtype
+
+
+known = {}
+
+
+@wrong("the answer is torch.float")
+def remembers_by_the_name(dtype, device):
+    if (dtype, device) not in known:
+        known[dtype, device] = tries_an_empty_tensor(dtype, device)
+    return known[dtype, device]

@@ -1,0 +1,245 @@
+"""Answers to with_fallback."""
+
+import os
+from unittest.mock import patch
+
+import torch
+from bank import right, wrong
+
+
+@right
+def try_and_bring_back(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        return op(x.cpu()).to(x.device)
+
+
+@right
+def with_a_result_in_between(op, x):
+    try:
+        result = op(x)
+    except NotImplementedError:
+        result = op(x.to("cpu"))
+        result = result.to(device=x.device)
+    return result
+
+
+@right
+def outside_of_the_handler(op, x):
+    lacking = False
+    try:
+        result = op(x)
+    except NotImplementedError:
+        lacking = True
+    if lacking:
+        result = op(x.to(torch.device("cpu")))
+    return result.to(x.device)
+
+
+@right
+def only_off_the_cpu(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        if x.is_cpu:
+            raise
+        return op(x.cpu()).to(x.device)
+
+
+@right
+def looks_at_the_type(op, x):
+    try:
+        return op(x)
+    except Exception as error:
+        if not isinstance(error, NotImplementedError):
+            raise
+        return op(x.cpu()).to(x.device)
+
+
+@right
+def in_a_loop(op, x):
+    for place in (x.device, torch.device("cpu")):
+        try:
+            return op(x.to(place)).to(x.device)
+        except NotImplementedError:
+            if place.type == "cpu":
+                raise
+    return None
+
+
+@wrong("your code raised NotImplementedError")
+def no_fallback(op, x):
+    return op(x)
+
+
+@wrong("a RuntimeError of the operation was caught")
+def catches_everything(op, x):
+    try:
+        return op(x)
+    except Exception:
+        return op(x.cpu()).to(x.device)
+
+
+@wrong("a RuntimeError of the operation was caught")
+def catches_runtime_errors(op, x):
+    try:
+        return op(x)
+    except RuntimeError:
+        return op(x.cpu()).to(x.device)
+
+
+@wrong("a TypeError of the operation was caught")
+def catches_type_errors_too(op, x):
+    try:
+        return op(x)
+    except (NotImplementedError, TypeError):
+        return op(x.cpu()).to(x.device)
+
+
+@wrong("a RuntimeError of the operation was caught")
+def a_bare_except(op, x):
+    try:
+        return op(x)
+    except:  # noqa: E722
+        return op(x.cpu()).to(x.device)
+
+
+@wrong("the result was left on the CPU")
+def left_on_the_cpu(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        return op(x.cpu())
+
+
+@wrong("op ran on cpu, although sim:0 can do it")
+def always_on_the_cpu(op, x):
+    return op(x.cpu()).to(x.device)
+
+
+@wrong("op ran on cpu, although sim:0 can do it")
+def the_cpu_first(op, x):
+    try:
+        return op(x.cpu()).to(x.device)
+    except NotImplementedError:
+        return op(x)
+
+
+@wrong("the result is on sim:0, not sim:1")
+def back_to_the_bare_kind(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        return op(x.cpu()).to(x.device.type)
+
+
+@wrong("the result is on sim:0, not sim:1")
+def back_to_the_accelerator(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        place = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
+        return op(x.cpu()).to(place)
+
+
+@wrong("the result is None")
+def forgot_to_return(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        op(x.cpu()).to(x.device)
+
+
+@wrong("the result is None")
+def gives_up_quietly(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        return None
+
+
+@wrong("your code raised NotImplementedError")
+def forgot_to_move_it(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        return op(x).to(x.device)
+
+
+@wrong("your code raised NotImplementedError")
+def by_the_environment(op, x):
+    with patch.dict(os.environ, {"PYTORCH_ENABLE_MPS_FALLBACK": "1"}):
+        return op(x)
+
+
+@wrong("your code raised NotImplementedError")
+def only_on_mps(op, x):
+    if x.device.type == "mps":
+        return op(x.cpu()).to(x.device)
+    return op(x)
+
+
+@wrong("op ran 2 times")
+def runs_it_twice(op, x):
+    try:
+        op(x)
+    except NotImplementedError:
+        return op(x.cpu()).to(x.device)
+    return op(x)
+
+
+@wrong("op ran 2 times, although it worked at once")
+def runs_it_in_both_places(op, x):
+    reserve = x.cpu()
+    try:
+        result = op(x)
+    except NotImplementedError:
+        return op(reserve).to(x.device)
+    op(reserve)
+    return result
+
+
+@wrong("something was moved, although nothing was missing")
+def a_copy_kept_in_reserve(op, x):
+    reserve = x.cpu()
+    try:
+        return op(x)
+    except NotImplementedError:
+        return op(reserve).to(x.device)
+
+
+@wrong("became another error")
+def wraps_the_error(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        return op(x.cpu()).to(x.device)
+    except Exception as error:
+        raise RuntimeError("the operation failed") from error
+
+
+@wrong("op was never called")
+def never_called(op, x):
+    return x * 2 + 1
+
+
+@wrong("a NotImplementedError of the CPU was swallowed")
+def returns_x_in_the_end(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        try:
+            return op(x.cpu()).to(x.device)
+        except NotImplementedError:
+            return x
+
+
+@wrong("a RuntimeError of the operation was caught")
+def by_the_words_of_the_message(op, x):
+    try:
+        return op(x)
+    except Exception as error:
+        if "device" not in str(error):
+            raise
+        return op(x.cpu()).to(x.device)
