@@ -4,7 +4,7 @@ import ast
 
 import torch
 
-from devlab.instruments.explain import flow, reach
+from devlab.instruments.explain import flow, reach, writers
 from devlab.instruments.explain.lookup import MISSING, registered
 from devlab.instruments.explain.scope import Scope, argument_for, same_as_passed
 from devlab.instruments.explain.source import Write, writes
@@ -22,17 +22,6 @@ from devlab.instruments.explain.story import (
     Hop,
     Story,
 )
-from devlab.instruments.explain.writers import (
-    around,
-    dug,
-    in_other_cells,
-    is_methods,
-    is_next,
-    iterable,
-    later_in_loop,
-    module_scope,
-    written_attribute,
-)
 
 _LOAD = frozenset({"load"})
 _DEEPEST = 30
@@ -42,7 +31,12 @@ _ANYWHERE = 1 << 30
 def follow(node: ast.expr, scope: Scope, device: str, line: int | None = None) -> Story:
     """Return the story of the tensor on `device` that an expression of a scope stands for."""
     story = Story(device)
-    _Follower(story).expression(node, scope, line or scope.line, 0)
+    follower = _Follower(story)
+    if isinstance(node, ast.Name) and isinstance(scope.evaluate(node), list | tuple | dict):
+        follower.hop(node, scope, line or scope.line)
+        follower.container(node, MISSING, scope, line or scope.line, 0)
+    else:
+        follower.expression(node, scope, line or scope.line, 0)
     return story
 
 
@@ -98,21 +92,19 @@ class _Follower:
             given = name in scope.parameters()
             if given and same_as_passed(scope, name):
                 return self.parameter(node, scope, depth)
-            write = self.likely(scope.writes_before(name, line), scope) or (
-                later_in_loop(name, line, scope, self.device) if line == scope.line else None
-            )
-            if write is not None:
-                return self.write(write, node, scope, depth)
-            if given:
+            write = self.likely(scope.writes_before(name, line), scope)
+            if write is None and line == scope.line:
+                write = writers.later_in_loop(name, line, scope, self.device)
+            if write is None and given:
                 return self.parameter(node, scope, depth)
-            write = scope.write_before(name, _ANYWHERE)
+            write = write or scope.write_before(name, _ANYWHERE)
             return self.write(write, node, scope, depth) if write else self.story.finish(UNKNOWN, node, scope)
         if scope.source is None:
             return self.story.finish(UNKNOWN, node, scope)
         if name in scope.free:
             return self.outer(node, scope, depth)
         self.hold(GLOBAL)
-        return self.written_in(scope.source.tree, node, module_scope(scope), depth)
+        return self.written_in(scope.source.tree, node, writers.module_scope(scope), depth)
 
     def likely(self, before: list[Write], scope: Scope) -> Write | None:
         """The last write that may have put it on the device: one on a branch not taken is passed over."""
@@ -124,7 +116,7 @@ class _Follower:
     def outer(self, node: ast.Name, scope: Scope, depth: int) -> bool:
         """A name of the function around this one, which may be gone."""
         self.hold(CLOSURE)
-        for outer in around(scope):
+        for outer in writers.around(scope):
             if outer.is_local(node.id):
                 return self.written_in(outer.node, node, outer, depth)
         return self.story.finish(UNKNOWN, node, scope)
@@ -134,7 +126,7 @@ class _Follower:
         best = self.best(found, scope)
         if best is not None:
             return self.write(best, node, scope, depth)
-        for write, cell in in_other_cells(node.id, scope)[:1] if isinstance(tree, ast.Module) else ():
+        for write, cell in writers.in_other_cells(node.id, scope)[:1] if isinstance(tree, ast.Module) else ():
             return self.write(write, node, cell, depth)
         return self.story.finish(ARGUMENT if node.id in scope.parameters() else UNKNOWN, node, scope)
 
@@ -146,7 +138,7 @@ class _Follower:
     def parameter(self, node: ast.Name, scope: Scope, depth: int) -> bool:
         passed = argument_for(scope, node.id)
         if passed is not None:
-            if is_methods(scope):
+            if writers.is_methods(scope):
                 self.story.outside = True
             return self.expression(passed[0], passed[1], passed[1].line, depth)
         return self.story.finish(ARGUMENT, node, scope)
@@ -159,7 +151,7 @@ class _Follower:
             return self.iterated(write, scope, line, depth)
         if write.how == "part":
             value = scope.evaluate(write.value)
-            if isinstance(write.value, ast.Call) and not is_next(write.value):
+            if isinstance(write.value, ast.Call) and not writers.is_next(write.value):
                 return self.call(write.value, scope, line, depth, write.position)
             if value is not MISSING or isinstance(write.value, ast.Name):
                 return self.expression(write.value, scope, line, depth)
@@ -167,7 +159,7 @@ class _Follower:
         return self.expression(write.value, scope, line, depth)
 
     def iterated(self, write: Write, scope: Scope, line: int, depth: int) -> bool:
-        source = iterable(write)
+        source = writers.iterable(write)
         value = scope.evaluate(source)
         if isinstance(value, torch.Tensor):
             return self.expression(source, scope, line, depth)
@@ -206,9 +198,11 @@ class _Follower:
             if type(owner).__module__.startswith("torch."):  # a list of its own parameters, as an RNN keeps
                 self.hold(reach.PARAMETER, owner, name)
                 return self.story.finish(reach.PARAMETER, node, scope)
+        for value, inner in writers.computed_attribute(owner, name, scope):
+            return self.expression(value, inner, _ANYWHERE, depth)
         first = self.story.held != reach.ATTRIBUTE
         self.hold(reach.ATTRIBUTE, owner, name)
-        found = written_attribute(owner, name, scope)
+        found = writers.written_attribute(owner, name, scope)
         # `self.mean = 0.9 * self.mean + …` says nothing of where it began.
         text = ast.unparse(node)
         found = [(w, s) for w, s in found if text not in ast.unparse(w.value)] or found
@@ -219,12 +213,12 @@ class _Follower:
         write, inner = (fits or items or found)[-1]
         if first:
             self.story.write, self.story.write_scope = write, inner
-        value, home = dug(write, key, inner)
+        value, home = writers.dug(write, key, inner)
         return self.expression(value, home, write.line if home is inner else _ANYWHERE, depth)
 
     def again(self, owner, name: str, scope: Scope) -> None:
         """Note the method that gave a registered tensor a new value on the device in question."""
-        found = [(w, s) for w, s in written_attribute(owner, name, scope) if s.name != "__init__"]
+        found = [(w, s) for w, s in writers.written_attribute(owner, name, scope) if s.name != "__init__"]
         fits = [
             (w, s)
             for w, s in found
@@ -237,7 +231,7 @@ class _Follower:
         put = scope.evaluate(write.key) if write.key is not None else MISSING
         if isinstance(put, str | int) and isinstance(key, str | int) and put != key:
             return False
-        value, scope = dug(write, key, scope)
+        value, scope = writers.dug(write, key, scope)
         return flow.same(flow.infer(value, scope) or "?", self.device)
 
     def subscript(self, node: ast.Subscript, scope: Scope, line: int, depth: int) -> bool:
@@ -257,21 +251,21 @@ class _Follower:
                 return self.attribute_of(owner, node, scope, line, depth, key)
         self.hold(reach.ITEM)
         if isinstance(node, ast.Name):
-            home = scope if scope.is_local(node.id) or not scope.source else module_scope(scope)
+            home = scope if scope.is_local(node.id) or not scope.source else writers.module_scope(scope)
             found = writes(home.node, node.id) if home.node is not None else []
             before = [w for w in found if (home is not scope or w.line <= line) and w.how != "each"]
             fits = [w for w in before if self.fits(w, home, key)]
             if fits:
                 write = fits[-1]
                 self.story.write, self.story.write_scope = write, home
-                value, home = dug(write, key, home)
+                value, home = writers.dug(write, key, home)
                 if key is MISSING and len(getattr(write.value, "elts", ())) > 1:
                     self.story.joined = len(self.story.trail)  # the next element would fail likewise
                 return self.expression(value, home, write.line if home is scope else _ANYWHERE, depth)
         return self.expression(node, scope, line, depth)
 
     def call(self, node: ast.Call, scope: Scope, line: int, depth: int, position: int = -1) -> bool:
-        if is_next(node):
+        if writers.is_next(node):
             return self.story.finish(BATCH, node, scope)
         if flow.is_call_of(node, scope, _LOAD):
             return self.story.finish(LOADED, node, scope)

@@ -1,6 +1,7 @@
 """Code outside the traceback that gave something its value: methods, enclosing functions, other cells."""
 
 import ast
+import inspect
 import linecache
 import types
 from collections.abc import Iterator
@@ -59,6 +60,14 @@ def _in_method(function, owner: object, name: str, scope: Scope) -> list[tuple[W
     inner.caller = None
     text = f"{inner.parameters()[0]}.{name}"
     return [(write, inner) for write in writes(inner.node, text)]
+
+
+def computed_attribute(owner: object, name: str, scope: Scope) -> list[tuple[ast.expr, Scope]]:
+    """Return what a property returns, with its scope; nothing for an attribute that is no property."""
+    found = inspect.getattr_static(type(owner), name, None)
+    if not isinstance(found, property) or found.fget is None:
+        return []
+    return returned(types.MethodType(found.fget, owner), scope, None)
 
 
 def _in_class_body(method, name: str, scope: Scope) -> list[tuple[Write, Scope]]:

@@ -44,7 +44,7 @@ def to_apple(x):
     return x
 
 
-@broken("signal", "", "to_apple(signal.float())")
+@broken("signal", "made from NumPy in", "to_apple(signal.float())")
 def double_on_apple():
     signal = torch.from_numpy(np.linspace(0.0, 1.0, 5))
     to_apple(signal)
@@ -56,7 +56,7 @@ def cholesky_on_apple(x):
     )
 
 
-@broken("gram", "", "cholesky_on_apple(gram.cpu()).to(gram.device)")
+@broken("gram", "made in operator_missing", "cholesky_on_apple(gram.cpu()).to(gram.device)")
 def operator_missing():
     gram = torch.eye(3, device=DEVICE)
     cholesky_on_apple(gram)

@@ -24,7 +24,7 @@ def weights_with_a_graph():
     return np.abs(model.weight.numpy()).mean()
 
 
-@broken("losses[0]", "computed", "np.array(torch.stack(losses).detach().cpu().numpy())")
+@broken("losses[0]", "an element of a list", "np.array(torch.stack(losses).detach().cpu().numpy())")
 def list_of_losses_to_numpy():
     w = torch.ones(3, device=DEVICE, requires_grad=True)
     losses = []
@@ -39,7 +39,7 @@ def expression_to_numpy():
     return np.asarray(h.mean(0))
 
 
-@broken("half", "", "half.cpu().float().numpy()")
+@broken("half", "made in bfloat16_to_numpy", "half.cpu().float().numpy()")
 def bfloat16_to_numpy():
     half = torch.ones(3, dtype=torch.bfloat16)
     return half.numpy()
@@ -61,7 +61,11 @@ class Tagger(nn.Module):
         return self.rnn(packed)
 
 
-@broken("lengths", "", "pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)")
+@broken(
+    "lengths",
+    "put on sim:0",
+    "pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)",
+)
 def lengths_on_the_accelerator():
     batch = {"x": torch.randn(2, 5, 3), "lengths": torch.tensor([5, 3])}
     batch = {name: value.to(DEVICE) for name, value in batch.items()}
@@ -111,7 +115,11 @@ def accelerator_index_into_a_forgotten_table():
     Codes().to(DEVICE)(torch.randn(5, 3, device=DEVICE))
 
 
-@broken("generator", "", "generator = torch.Generator(device=DEVICE).manual_seed(0)")
+@broken(
+    "generator",
+    "made in noise_with_a_cpu_generator",
+    "generator = torch.Generator(device=DEVICE).manual_seed(0)",
+)
 def noise_with_a_cpu_generator():
     generator = torch.Generator().manual_seed(0)
     return torch.randn(3, device=DEVICE, generator=generator)

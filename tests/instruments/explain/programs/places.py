@@ -110,7 +110,7 @@ def averaged(shadow, model, decay=0.9):
         shadow[name].mul_(decay).add_(p.detach(), alpha=1 - decay)
 
 
-@broken("shadow[name]", "", "shadow[name] = shadow[name].to(p.device)")
+@broken("shadow[name]", "an element of a list or dict", "shadow[name] = shadow[name].to(p.device)")
 def averaged_weights_made_before_the_move():
     model = nn.Linear(3, 2)
     shadow = {name: p.detach().clone() for name, p in model.named_parameters()}
