@@ -1,0 +1,230 @@
+"""Two questions to the account: what is kept, and what it took at most."""
+
+import torch
+
+from devlab.lessons.lesson_08_memory.base import MIB, Once, books, bytes_equal, floats, lesson, observe
+
+FREED = "fn freed more than it kept, so the growth is negative"
+RESERVED = "that is reserved memory: whole segments, used or not"
+
+bytes_kept = lesson.exercise(
+    "bytes_kept",
+    signature="bytes_kept(fn, device)",
+    facts=("H1", "H2", "H5"),
+    hints=(
+        "Look at the account twice, before and after fn, and subtract. At the second look, who still holds "
+        "what fn returned?",
+        "`torch.get_device_module(device).memory_allocated(device)` is what live tensors hold there.",
+        "`before = ...memory_allocated(device)`, then `result = fn()`, then the difference: while the name "
+        "`result` lives, so does the memory.",
+    ),
+)
+
+peak_bytes = lesson.exercise(
+    "peak_bytes",
+    signature="peak_bytes(fn, device)",
+    facts=("H1", "H2", "H6"),
+    hints=(
+        "The account remembers the most that was ever allocated. Ever: since when?",
+        "`reset_peak_memory_stats(device)` lets the peak start again from what is allocated now, and "
+        "`max_memory_allocated(device)` reads it.",
+        "Reset, read `memory_allocated(device)`, run fn, read `max_memory_allocated(device)`, subtract.",
+    ),
+)
+
+
+def _judge_kept(trial, *makers) -> None:
+    with books(trial) as module:
+        ballast = [floats(count, trial.device) for count in (70_001, 300_007)]
+        for make in makers:
+            seen = observe(module, trial.device, make())
+            fn = Once(make())
+            got = trial.call(fn, trial.device)
+            fn.require_one_call()
+            bytes_equal(
+                got,
+                seen.kept,
+                "that is not what the result holds in the device's account",
+                (seen.after, "what was there before fn is counted, too"),
+                (seen.peak, "that is the peak: what was freed on the way is counted, too"),
+                (0, "0 bytes: the result was gone by then, or another account was asked"),
+                (-seen.kept, FREED if seen.kept < 0 else "the difference has the wrong sign"),
+                *((n * 2 * MIB, RESERVED) for n in range(-20, 40) if n),
+            )
+        del ballast
+
+
+@bytes_kept.row("what the result holds, block by block", only="accelerator")
+def kept_by_the_result(trial):
+    device = trial.device
+
+    def tensor(size):
+        def one_tensor():
+            return floats(size, device)
+
+        return one_tensor
+
+    def many_small_tensors():
+        return [torch.ones(3, device=device) for _ in range(20)]
+
+    def a_dict_of_tensors():
+        return {"x": floats(5001, device), "more": (torch.zeros(7, dtype=torch.int64, device=device), None)}
+
+    def nothing():
+        return None
+
+    makers = [lambda size=size: tensor(size) for size in (1, 129 + trial.seeds[1], 30_000)]
+    _judge_kept(
+        trial, *makers, *(lambda fn=fn: fn for fn in (many_small_tensors, a_dict_of_tensors, nothing))
+    )
+
+
+@bytes_kept.row("and what it keeps alive besides", only="accelerator")
+def kept_besides(trial):
+    device = trial.device
+
+    def a_loss_with_its_graph():
+        weight = torch.ones(2001, device=device, requires_grad=True)
+        return ((weight * 3).exp() * 2).sum()
+
+    def a_view_of_something_large():
+        return floats(40_003, device)[:5]
+
+    def a_function_that_holds_a_tensor():
+        x = floats(3003, device)
+        return lambda: x
+
+    def append_to_a_list():
+        shelf = []
+
+        def append_to_a_shelf():
+            shelf.append(floats(2500, device))
+
+        return append_to_a_shelf
+
+    fns = (a_loss_with_its_graph, a_view_of_something_large, a_function_that_holds_a_tensor)
+    _judge_kept(trial, *(lambda fn=fn: fn for fn in fns), append_to_a_list)
+
+
+@bytes_kept.row("not what was freed on the way", only="accelerator")
+def not_what_was_freed(trial):
+    device = trial.device
+
+    def large_steps_small_result():
+        return (floats(90_001, device) + 1)[:300].clone()
+
+    def clear_a_shelf():
+        shelf = [floats(60_001, device), floats(8000, device)]
+
+        def free_much_and_make_little():
+            shelf.clear()
+            return floats(1000, device)
+
+        return free_much_and_make_little
+
+    _judge_kept(trial, lambda: large_steps_small_result, clear_a_shelf)
+
+
+@bytes_kept.row("on that device alone", only="accelerator")
+def kept_on_that_device(trial):
+    here, there = trial.device, trial.other()
+
+    def tensors_in_two_places():
+        return floats(11_003, here), floats(44_003, there)
+
+    def a_tensor_elsewhere():
+        return floats(9001, there)
+
+    _judge_kept(trial, lambda: tensors_in_two_places, lambda: a_tensor_elsewhere)
+
+
+def _judge_peak(trial, *makers, mountain: int = 0) -> None:
+    with books(trial) as module:
+        ballast = [floats(count, trial.device) for count in (70_001, 300_007)]
+        for make in makers:
+            seen = observe(module, trial.device, make())
+            floats(mountain, trial.device)  # an earlier peak, gone again
+            earlier = module.max_memory_allocated(trial.device)
+            fn = Once(make())
+            got = trial.call(fn, trial.device)
+            fn.require_one_call()
+            before = seen.top - seen.peak
+            bytes_equal(
+                got,
+                seen.peak,
+                "that is not the most that fn held at once",
+                (seen.top, "what was there before fn is counted, too"),
+                (earlier - before, "that is an earlier peak: the account still remembers it"),
+                (earlier, "that is an earlier peak: the account still remembers it"),
+                (seen.kept, "that is what fn's result holds, not the peak"),
+                (0, "0 bytes: the peak was reset too late, or another account was asked"),
+                *((n * 2 * MIB, RESERVED) for n in range(-20, 40) if n),
+            )
+        del ballast
+
+
+@peak_bytes.row("the most at once, not what remains", only="accelerator")
+def the_most_at_once(trial):
+    device = trial.device
+
+    def two_large_then_one_small():
+        x = floats(50_001 + trial.seeds[0], device)
+        y = x + 1
+        return y[:10].clone()
+
+    def one_after_the_other():
+        for size in (20_001, 60_001, 30_001):
+            floats(size, device)
+
+    def keep_all():
+        return [floats(size, device) for size in (20_001, 60_001, 30_001)]
+
+    def nothing():
+        return None
+
+    fns = (two_large_then_one_small, one_after_the_other, keep_all, nothing)
+    _judge_peak(trial, *(lambda fn=fn: fn for fn in fns))
+
+
+@peak_bytes.row("above what was there before", only="accelerator")
+def above_what_was_there(trial):
+    device = trial.device
+
+    def swap_large_for_small():
+        shelf = [floats(60_001, device)]
+
+        def free_much_and_make_little():
+            shelf.clear()
+            return floats(1000, device)
+
+        return free_much_and_make_little
+
+    def grow_a_shelf():
+        shelf = [floats(60_001, device)]
+
+        def double_a_shelf():
+            shelf.append(shelf[0] * 2)
+
+        return double_a_shelf
+
+    _judge_peak(trial, swap_large_for_small, grow_a_shelf)
+
+
+@peak_bytes.row("an earlier peak does not count", only="accelerator")
+def earlier_peak(trial):
+    device = trial.device
+
+    def a_hill():
+        return floats(8001 + trial.seeds[2], device)
+
+    _judge_peak(trial, lambda: a_hill, mountain=200_003)
+
+
+@peak_bytes.row("on that device alone", only="accelerator")
+def peak_on_that_device(trial):
+    here, there = trial.device, trial.other()
+
+    def tensors_in_two_places():
+        return floats(11_003, here), floats(44_003, there)
+
+    _judge_peak(trial, lambda: tensors_in_two_places, mountain=100_003)

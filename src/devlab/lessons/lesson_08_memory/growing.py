@@ -1,0 +1,151 @@
+"""A total over many steps: what is kept after each of them."""
+
+import weakref
+
+import torch
+
+from devlab.checks import expect
+from devlab.lessons.lesson_08_memory.base import books, lesson, undisturbed
+
+total_loss = lesson.exercise(
+    "total_loss",
+    signature="total_loss(step, n)",
+    facts=("H2", "K2", "K5"),
+    hints=(
+        "A loss holds its graph, and the graph everything that its step computed. What holds the losses?",
+        "`loss.detach()` has the number and no graph. It shares the loss's memory, so adding to it in place "
+        "would change the loss.",
+        "Begin with `total = 0`, and n times `total = total + step().detach()`: all stays on the device.",
+    ),
+)
+
+
+class _Marked(torch.autograd.Function):
+    """Hands a tensor on and leaves a token in the graph, which lives as long as the graph does."""
+
+    @staticmethod
+    def forward(ctx, x, token):
+        ctx.token = token
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+class _Token:
+    """Something to hold."""
+
+
+class _Steps:
+    """A step to sum up: each call makes a graph of its own and notes what earlier ones left behind."""
+
+    def __init__(self, trial, n: int, seed: int, module=None, keep: bool = False):
+        self.weight = trial.randn(40, 11, seed=seed).requires_grad_()
+        self.inputs = [trial.randn(40, 11, seed=seed + 100 * index) for index in range(n)]
+        self.device, self.module = trial.device, module
+        weight = self.weight.detach().cpu().double()
+        self.losses = [float(((weight * x.cpu().double()) ** 2).mean()) for x in self.inputs]
+        self.calls = 0
+        self.graphs: weakref.WeakSet[_Token] = weakref.WeakSet()
+        self.alive: list[int] = []
+        self.allocated: list[int] = []
+        self.kept: list[torch.Tensor] | None = [] if keep else None
+
+    def __call__(self) -> torch.Tensor:
+        """Return the next loss, with a graph."""
+        self.alive.append(len(self.graphs))
+        if self.module:
+            self.allocated.append(self.module.memory_allocated(self.device))
+        index = self.calls % len(self.inputs)
+        self.calls += 1
+        token = _Token()
+        self.graphs.add(token)
+        loss = (_Marked.apply(self.weight * self.inputs[index], token) ** 2).mean()
+        if self.kept is not None:
+            self.kept.append(loss)
+        return loss
+
+    def __repr__(self) -> str:
+        return "step"
+
+    def require_calls(self) -> None:
+        """Expect one call for each loss of the sum."""
+        if self.calls != len(self.inputs):
+            wanted = f"{len(self.inputs)} calls"
+            times = {0: "never", 1: "once"}.get(self.calls, f"{self.calls} times")
+            expect.fail(
+                f"step was called {times}, not {len(self.inputs)} times", wanted, f"{self.calls} calls"
+            )
+
+
+@total_loss.row("the sum of n losses, where they are")
+def the_sum(trial):
+    for n, seed in zip((5, 1, 8), trial.seeds, strict=True):
+        steps = _Steps(trial, n, seed)
+        got = trial.call(steps, n)
+        expect.kind(got, torch.Tensor, "a tensor")
+        steps.require_calls()
+        expect.device(got, trial.device)
+        if got.dim():
+            expect.fail("the result is not zero-dimensional", "shape []", got)
+        wanted = torch.tensor(sum(steps.losses), dtype=got.dtype)
+        expect.tensor(got, wanted, trial.device, "the sum", within=1e-4 * n)
+
+
+@total_loss.row("no graph outlives its step")
+def no_graph(trial):
+    with undisturbed():
+        steps = _Steps(trial, 9, trial.seeds[0])
+        got = trial.call(steps, 9)
+        expect.kind(got, torch.Tensor, "a tensor")
+        # The last loss may still have a name when the next step begins; more than that piles up.
+        if max(steps.alive) > 2:
+            expect.fail(
+                f"{max(steps.alive)} graphs of earlier steps were still alive as the last of 9 began",
+                "the number of each loss kept, and no graph",
+                f"{max(steps.alive)} graphs, with all that they saved",
+            )
+        if got.requires_grad:
+            expect.fail("the result still has a graph", "requires_grad=False", got)
+
+
+@total_loss.row("memory does not grow with n", only="accelerator")
+def memory_does_not_grow(trial):
+    with books(trial) as module:
+        steps = _Steps(trial, 12, trial.seeds[1], module)
+        trial.call(steps, 12)
+        steps.require_calls()
+        growth = steps.allocated[-1] - steps.allocated[3]
+        if growth > 0:
+            expect.fail(
+                "memory grows with every step: something of each is kept",
+                f"as much allocated when step 12 begins as when step 4 did: {steps.allocated[3]:,} bytes",
+                f"{growth:,} bytes more, {growth // 8:,} a step",
+            )
+
+
+@total_loss.row("no wait at each step", only="accelerator")
+def no_wait(trial):
+    steps = _Steps(trial, 10, trial.seeds[2])
+    _, log = trial.watched(steps, 10)
+    if log.synchronizations > 1:
+        cause = log.events.synchronizations[0].cause
+        expect.fail(
+            f"the program waited for {trial.device} {log.synchronizations} times: {cause}",
+            "a sum on the device, with no wait in the loop",
+            f"{log.synchronizations} waits in {steps.calls} steps",
+        )
+
+
+@total_loss.row("the losses stay as they are")
+def losses_stay(trial):
+    steps = _Steps(trial, 6, trial.seeds[2], keep=True)
+    trial.call(steps, 6)
+    for index, (loss, wanted) in enumerate(zip(steps.kept, steps.losses, strict=False)):
+        if abs(loss.item() - wanted) > 1e-3 * max(1.0, abs(wanted)):
+            expect.fail(
+                f"loss {index} was changed: `detach` shares its memory, and something was added in place",
+                f"{wanted:.4f}, as step returned it",
+                f"{loss.item():.4f}",
+            )

@@ -1,0 +1,177 @@
+"""Answers to bytes_kept."""
+
+import gc
+
+import torch
+from bank import right, wrong
+
+
+@right
+def before_and_after(fn, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_allocated(device)
+    result = fn()
+    kept = memory.memory_allocated(device) - before
+    del result
+    return kept
+
+
+@right
+def by_the_accelerator_interface(fn, device):
+    before = torch.accelerator.memory_allocated(device)
+    result = fn()  # noqa: F841
+    return torch.accelerator.memory_allocated(device) - before
+
+
+@right
+def by_the_statistics(fn, device):
+    def current():
+        stats = torch.get_device_module(device).memory_stats(device)
+        return stats["allocated_bytes.all.current"]
+
+    before = current()
+    holder = [fn()]
+    after = current()
+    holder.clear()
+    return after - before
+
+
+@right
+def in_one_tuple(fn, device):
+    allocated = torch.get_device_module(device).memory_allocated
+    before, _, after = allocated(device), fn(), allocated(device)
+    return after - before
+
+
+@right
+def on_the_current_device(fn, device):
+    with torch.get_device_module(device).device(device):
+        memory = torch.get_device_module(device)
+        memory.synchronize()
+        memory.empty_cache()
+        before = memory.memory_allocated()
+        result = fn()
+        memory.synchronize()
+        gc.collect()
+        return memory.memory_allocated() - before if result is not before else 0
+
+
+@wrong("the result was gone by then")
+def nobody_holds_the_result(fn, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_allocated(device)
+    fn()
+    return memory.memory_allocated(device) - before
+
+
+@wrong("the result was gone by then")
+def deleted_too_early(fn, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_allocated(device)
+    result = fn()
+    del result
+    gc.collect()
+    return memory.memory_allocated(device) - before
+
+
+@wrong("or another account was asked")
+def reserved(fn, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    result = fn()  # noqa: F841
+    return memory.memory_reserved(device) - before
+
+
+@wrong("the peak")
+def peak(fn, device):
+    memory = torch.get_device_module(device)
+    memory.reset_peak_memory_stats(device)
+    before = memory.memory_allocated(device)
+    result = fn()  # noqa: F841
+    return memory.max_memory_allocated(device) - before
+
+
+@wrong("what was there before fn is counted")
+def all_there_is(fn, device):
+    result = fn()  # noqa: F841
+    return torch.get_device_module(device).memory_allocated(device)
+
+
+@wrong("not what the result holds in the device's account")
+def adds_up_the_elements(fn, device):
+    def nbytes(value):
+        if isinstance(value, torch.Tensor):
+            return value.numel() * value.element_size()
+        if isinstance(value, dict):
+            return sum(map(nbytes, value.values()))
+        return sum(map(nbytes, value)) if isinstance(value, list | tuple) else 0
+
+    return nbytes(fn())
+
+
+@wrong("not what the result holds in the device's account")
+def rounds_the_result_itself(fn, device):
+    def nbytes(value):
+        if isinstance(value, torch.Tensor):
+            return -(-value.numel() * value.element_size() // 512) * 512
+        if isinstance(value, dict):
+            return sum(map(nbytes, value.values()))
+        return sum(map(nbytes, value)) if isinstance(value, list | tuple) else 0
+
+    return nbytes(fn())
+
+
+@wrong("or another account was asked")
+def the_current_device(fn, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_allocated()
+    result = fn()  # noqa: F841
+    return memory.memory_allocated() - before
+
+
+@wrong("the difference has the wrong sign")
+def before_less_after(fn, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_allocated(device)
+    result = fn()  # noqa: F841
+    return before - memory.memory_allocated(device)
+
+
+@wrong("fn freed more than it kept")
+def never_negative(fn, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_allocated(device)
+    result = fn()  # noqa: F841
+    return abs(memory.memory_allocated(device) - before)
+
+
+@wrong("fn was called 2 times")
+def warmed_up(fn, device):
+    memory = torch.get_device_module(device)
+    fn()
+    before = memory.memory_allocated(device)
+    result = fn()  # noqa: F841
+    return memory.memory_allocated(device) - before
+
+
+@wrong("is a float, not an int")
+def in_mebibytes(fn, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_allocated(device)
+    result = fn()  # noqa: F841
+    return (memory.memory_allocated(device) - before) / 2**20
+
+
+@wrong("is None: is a `return` missing?")
+def prints_it(fn, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_allocated(device)
+    result = fn()  # noqa: F841
+    print(memory.memory_allocated(device) - before)
+
+
+@wrong("fn was called never")
+def asks_the_function_itself(fn, device):
+    before = torch.get_device_module(device).memory_allocated(device)
+    result = fn  # noqa: F841
+    return torch.get_device_module(device).memory_allocated(device) - before

@@ -1,0 +1,111 @@
+"""Answers to cached_bytes."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def reserved_less_allocated(device):
+    memory = torch.get_device_module(device)
+    return memory.memory_reserved(device) - memory.memory_allocated(device)
+
+
+@right
+def by_the_accelerator_interface(device):
+    return torch.accelerator.memory_reserved(device) - torch.accelerator.memory_allocated(device)
+
+
+@right
+def by_the_statistics(device):
+    stats = torch.get_device_module(device).memory_stats(device)
+    return stats["reserved_bytes.all.current"] - stats["allocated_bytes.all.current"]
+
+
+@right
+def pool_by_pool(device):
+    stats = torch.accelerator.memory_stats(device)
+    return sum(
+        stats[f"reserved_bytes.{pool}.current"] - stats[f"allocated_bytes.{pool}.current"]
+        for pool in ("small_pool", "large_pool")
+    )
+
+
+@right
+def on_the_current_device(device):
+    with torch.get_device_module(device).device(device):
+        memory = torch.get_device_module(device)
+        return memory.memory_reserved() - memory.memory_allocated()
+
+
+@wrong("all that is reserved")
+def reserved(device):
+    return torch.get_device_module(device).memory_reserved(device)
+
+
+@wrong("what live tensors hold, not what the cache holds")
+def allocated(device):
+    return torch.get_device_module(device).memory_allocated(device)
+
+
+@wrong("the wrong sign")
+def the_other_way_round(device):
+    memory = torch.get_device_module(device)
+    return memory.memory_allocated(device) - memory.memory_reserved(device)
+
+
+@wrong("all that is reserved")
+def as_the_system_sees_it(device):
+    free, total = torch.get_device_module(device).mem_get_info(device)
+    return total - free
+
+
+@wrong("asking emptied the cache")
+def by_emptying(device):
+    memory = torch.get_device_module(device)
+    cached = memory.memory_reserved(device) - memory.memory_allocated(device)
+    memory.empty_cache()
+    return cached
+
+
+@wrong("that is not what the cache of this device holds")
+def what_emptying_gives_back(device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    memory.empty_cache()
+    return before - memory.memory_reserved(device)
+
+
+@wrong("that is the cache of the current device")
+def of_the_current_device(device):
+    memory = torch.get_device_module(device)
+    return memory.memory_reserved() - memory.memory_allocated()
+
+
+@wrong("the peak of reserved memory")
+def peak_of_reserved(device):
+    memory = torch.get_device_module(device)
+    return memory.max_memory_reserved(device) - memory.memory_allocated(device)
+
+
+@wrong("the peak is not what live tensors hold now")
+def less_the_peak(device):
+    memory = torch.get_device_module(device)
+    return memory.memory_reserved(device) - memory.max_memory_allocated(device)
+
+
+@wrong("that is not what the cache of this device holds")
+def what_is_free_on_the_device(device):
+    memory = torch.get_device_module(device)
+    return memory.mem_get_info(device)[0]
+
+
+@wrong("is a float, not an int")
+def as_a_share(device):
+    memory = torch.get_device_module(device)
+    return 1 - memory.memory_allocated(device) / memory.memory_reserved(device)
+
+
+@wrong("is None: is a `return` missing?")
+def prints_it(device):
+    memory = torch.get_device_module(device)
+    print(memory.memory_reserved(device) - memory.memory_allocated(device))

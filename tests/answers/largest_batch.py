@@ -1,0 +1,292 @@
+"""Answers to largest_batch."""
+
+import gc
+
+import torch
+from bank import right, wrong
+
+
+@right
+def bisection(step, limit):
+    def fits(n):
+        try:
+            step(n)
+        except torch.OutOfMemoryError:
+            return False
+        return True
+
+    low, high = 0, limit + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@right
+def downwards(step, limit):
+    for n in range(limit, 0, -1):
+        try:
+            step(n)
+            return n
+        except torch.OutOfMemoryError:
+            if torch.accelerator.is_available():
+                torch.accelerator.empty_cache()
+    return 0
+
+
+@right
+def doubling_then_bisection(step, limit):
+    def fits(n):
+        failed = False
+        try:
+            result = step(n)
+            del result
+        except torch.OutOfMemoryError:
+            failed = True
+        if failed:
+            gc.collect()
+        return not failed
+
+    good, n = 0, 1
+    while n <= limit and fits(n):
+        good, n = n, n * 2
+    bad = min(n, limit + 1)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if fits(middle) else (good, middle)
+    return good
+
+
+@right
+def by_the_words_of_the_error(step, limit):
+    low, high = 0, limit
+    while low < high:
+        n = (low + high + 1) // 2
+        try:
+            step(n)
+        except RuntimeError as error:
+            if "out of memory" not in str(error):
+                raise
+            high = n - 1
+        else:
+            low = n
+    return low
+
+
+@right
+def recursion_outside_of_except(step, limit):
+    def search(low, high):
+        if low == high:
+            return low
+        middle = (low + high + 1) // 2
+        try:
+            step(middle)
+            fits = True
+        except torch.cuda.OutOfMemoryError:
+            fits = False
+        return search(middle, high) if fits else search(low, middle - 1)
+
+    return search(0, limit)
+
+
+@right
+def upwards(step, limit):
+    best = 0
+    for n in range(1, limit + 1):
+        try:
+            _ = step(n)
+        except torch.OutOfMemoryError:
+            break
+        del _
+        best = n
+    return best
+
+
+@wrong("something of an earlier one was still alive")
+def holds_the_last_result(step, limit):
+    low, high = 0, limit + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            result = step(middle)  # noqa: F841
+            low = middle
+        except torch.OutOfMemoryError:
+            high = middle
+    return low
+
+
+@wrong("something of an earlier one was still alive")
+def holds_the_error(step, limit):
+    low, high = 0, limit + 1
+    problem = None
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            step(middle)
+            low = middle
+        except torch.OutOfMemoryError as error:
+            problem = error
+            high = middle
+    return low if problem is None or low else 0
+
+
+@wrong("something of an earlier one was still alive")
+def tries_again_inside_except(step, limit):
+    if limit == 0:
+        return 0
+    try:
+        step(limit)
+    except torch.OutOfMemoryError:
+        return tries_again_inside_except(step, limit - 1)
+    return limit
+
+
+@wrong("something of an earlier one was still alive")
+def keeps_all_results(step, limit):
+    results = []
+    try:
+        for n in range(1, limit + 1):
+            results.append(step(n))
+    except torch.OutOfMemoryError:
+        pass
+    return len(results)
+
+
+@wrong("a RuntimeError was taken for out of memory")
+def catches_everything(step, limit):
+    for n in range(limit, 0, -1):
+        try:
+            step(n)
+            return n
+        except Exception:
+            continue
+    return 0
+
+
+@wrong("a RuntimeError was taken for out of memory")
+def catches_runtime_errors(step, limit):
+    low, high = 0, limit + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            step(middle)
+            low = middle
+        except RuntimeError:
+            high = middle
+    return low
+
+
+@wrong("your code raised OutOfMemoryError")
+def no_try(step, limit):
+    best = 0
+    for n in range(1, limit + 1):
+        step(n)
+        best = n
+    return best
+
+
+@wrong("your code raised OutOfMemoryError")
+def catches_memory_error(step, limit):
+    for n in range(limit, 0, -1):
+        try:
+            step(n)
+            return n
+        except MemoryError:
+            continue
+    return 0
+
+
+@wrong("it is not the largest")
+def halves_only(step, limit):
+    n = limit
+    while n:
+        try:
+            step(n)
+            return n
+        except torch.OutOfMemoryError:
+            n //= 2
+    return 0
+
+
+@wrong("it is not the largest")
+def doubles_only(step, limit):
+    best, n = 0, 1
+    while n <= limit:
+        try:
+            step(n)
+        except torch.OutOfMemoryError:
+            break
+        best, n = n, n * 2
+    return best
+
+
+@wrong("14 is not the answer")
+def first_that_fails(step, limit):
+    for n in range(1, limit + 1):
+        try:
+            step(n)
+        except torch.OutOfMemoryError:
+            return n
+    return limit
+
+
+@wrong("step was called with 0")
+def tries_nothing_at_all(step, limit):
+    low, high = -1, limit + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            step(middle)
+            low = middle
+        except torch.OutOfMemoryError:
+            high = middle
+    return max(low, 0)
+
+
+@wrong("step was called with 65")
+def beyond_the_limit(step, limit):
+    n = 0
+    while True:
+        try:
+            step(n + 1)
+        except torch.OutOfMemoryError:
+            return min(n, limit)
+        n += 1
+
+
+@wrong("63 fits, but it is not the largest")
+def never_the_limit(step, limit):
+    low, high = 0, limit
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            step(middle)
+            low = middle
+        except torch.OutOfMemoryError:
+            high = middle
+    return low
+
+
+@wrong("1 is not the answer")
+def at_least_one(step, limit):
+    for n in range(limit, 1, -1):
+        try:
+            step(n)
+            return n
+        except torch.OutOfMemoryError:
+            pass
+    return 1
+
+
+@wrong("is None: is a `return` missing?")
+def none_if_nothing_fits(step, limit):
+    for n in range(limit, 0, -1):
+        try:
+            step(n)
+            return n
+        except torch.OutOfMemoryError:
+            pass
+    return None

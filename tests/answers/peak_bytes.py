@@ -1,0 +1,169 @@
+"""Answers to peak_bytes."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def reset_run_read(fn, device):
+    memory = torch.get_device_module(device)
+    memory.reset_peak_memory_stats(device)
+    before = memory.memory_allocated(device)
+    fn()
+    return memory.max_memory_allocated(device) - before
+
+
+@right
+def by_the_accelerator_interface(fn, device):
+    before = torch.accelerator.memory_allocated(device)
+    torch.accelerator.reset_peak_memory_stats(device)
+    result = fn()
+    peak = torch.accelerator.max_memory_allocated(device)
+    del result
+    return peak - before
+
+
+@right
+def by_the_statistics(fn, device):
+    memory = torch.get_device_module(device)
+    memory.reset_peak_memory_stats(device)
+    start = memory.memory_stats(device)
+    fn()
+    end = memory.memory_stats(device)
+    return end["allocated_bytes.all.peak"] - start["allocated_bytes.all.current"]
+
+
+@right
+def two_peaks(fn, device):
+    # Right after the reset the peak is what is allocated.
+    memory = torch.get_device_module(device)
+    memory.empty_cache()
+    memory.reset_peak_memory_stats(device)
+    low = memory.max_memory_allocated(device)
+    fn()
+    memory.synchronize(device)
+    return memory.max_memory_allocated(device) - low
+
+
+@wrong("an earlier peak")
+def never_reset(fn, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_allocated(device)
+    fn()
+    return memory.max_memory_allocated(device) - before
+
+
+@wrong("the peak was reset too late")
+def reset_after(fn, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_allocated(device)
+    result = fn()
+    del result
+    memory.reset_peak_memory_stats(device)
+    return memory.max_memory_allocated(device) - before
+
+
+@wrong("what was there before fn is counted")
+def nothing_subtracted(fn, device):
+    memory = torch.get_device_module(device)
+    memory.reset_peak_memory_stats(device)
+    fn()
+    return memory.max_memory_allocated(device)
+
+
+@wrong("what fn's result holds, not the peak")
+def what_remains(fn, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_allocated(device)
+    result = fn()  # noqa: F841
+    return memory.memory_allocated(device) - before
+
+
+@wrong("or another account was asked")
+def after_it_is_over(fn, device):
+    memory = torch.get_device_module(device)
+    memory.reset_peak_memory_stats(device)
+    before = memory.memory_allocated(device)
+    fn()
+    return memory.memory_allocated(device) - before
+
+
+@wrong("that is not the most that fn held at once")
+def less_what_remains(fn, device):
+    memory = torch.get_device_module(device)
+    memory.reset_peak_memory_stats(device)
+    result = fn()  # noqa: F841
+    return memory.max_memory_allocated(device) - memory.memory_allocated(device)
+
+
+@wrong("0 bytes: the peak was reset too late, or another")
+def reserved(fn, device):
+    memory = torch.get_device_module(device)
+    memory.empty_cache()
+    memory.reset_peak_memory_stats(device)
+    before = memory.memory_reserved(device)
+    fn()
+    return memory.max_memory_reserved(device) - before
+
+
+@wrong("another account was asked")
+def the_current_device(fn, device):
+    memory = torch.get_device_module(device)
+    memory.reset_peak_memory_stats()
+    before = memory.memory_allocated()
+    fn()
+    return memory.max_memory_allocated() - before
+
+
+@wrong("an earlier peak")
+def reset_of_the_current_device(fn, device):
+    memory = torch.get_device_module(device)
+    memory.reset_peak_memory_stats()
+    before = memory.memory_allocated(device)
+    fn()
+    return memory.max_memory_allocated(device) - before
+
+
+@wrong("an earlier peak")
+def growth_of_the_peak(fn, device):
+    memory = torch.get_device_module(device)
+    before = memory.max_memory_allocated(device)
+    memory.reset_peak_memory_stats(device)
+    fn()
+    return before - memory.memory_allocated(device)
+
+
+@wrong("fn was called 2 times")
+def warmed_up(fn, device):
+    memory = torch.get_device_module(device)
+    fn()
+    memory.reset_peak_memory_stats(device)
+    before = memory.memory_allocated(device)
+    fn()
+    return memory.max_memory_allocated(device) - before
+
+
+@wrong("that is not the most that fn held at once")
+def all_ever_allocated(fn, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_stats(device)["allocated_bytes.all.allocated"]
+    fn()
+    return memory.memory_stats(device)["allocated_bytes.all.allocated"] - before
+
+
+@wrong("is None: is a `return` missing?")
+def prints_it(fn, device):
+    memory = torch.get_device_module(device)
+    memory.reset_peak_memory_stats(device)
+    before = memory.memory_allocated(device)
+    fn()
+    print(memory.max_memory_allocated(device) - before)
+
+
+@wrong("is a float, not an int")
+def in_kibibytes(fn, device):
+    memory = torch.get_device_module(device)
+    memory.reset_peak_memory_stats(device)
+    before = memory.memory_allocated(device)
+    fn()
+    return (memory.max_memory_allocated(device) - before) / 1024

@@ -1,0 +1,192 @@
+"""Answers to release."""
+
+import gc
+
+import torch
+from bank import right, wrong
+
+
+@right
+def drop_then_empty(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    del cache[key]
+    memory.empty_cache()
+    return before - memory.memory_reserved(device)
+
+
+@right
+def pop_without_a_name(cache, key, device):
+    before = torch.accelerator.memory_reserved(device)
+    cache.pop(key)
+    torch.accelerator.empty_cache()
+    return before - torch.accelerator.memory_reserved(device)
+
+
+@right
+def with_a_name_that_is_deleted(cache, key, device):
+    memory = torch.get_device_module(device)
+    reserved = memory.memory_reserved(device)
+    x = cache.pop(key)
+    del x
+    gc.collect()
+    memory.synchronize(device)
+    memory.empty_cache()
+    return reserved - memory.memory_reserved(device)
+
+
+@right
+def by_what_the_device_has_free(cache, key, device):
+    memory = torch.get_device_module(device)
+    free, _ = memory.mem_get_info(device)
+    cache[key] = None
+    del cache[key]
+    memory.empty_cache()
+    return memory.mem_get_info(device)[0] - free
+
+
+@right
+def by_the_statistics(cache, key, device):
+    memory = torch.get_device_module(device)
+
+    def reserved():
+        return memory.memory_stats(device)["reserved_bytes.all.current"]
+
+    before = reserved()
+    tensors = {name: value for name, value in cache.items() if name != key}
+    cache.clear()
+    cache.update(tensors)
+    memory.empty_cache()
+    return before - reserved()
+
+
+@wrong("was the cache emptied once nothing held the tensor")
+def popped_and_held(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    x = cache.pop(key)  # noqa: F841
+    memory.empty_cache()
+    return before - memory.memory_reserved(device)
+
+
+@wrong("was the cache emptied once nothing held the tensor")
+def only_dropped(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    del cache[key]
+    return before - memory.memory_reserved(device)
+
+
+@wrong("was the cache emptied once nothing held the tensor")
+def emptied_first(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    memory.empty_cache()
+    del cache[key]
+    return before - memory.memory_reserved(device)
+
+
+@wrong("the entry is still in the cache")
+def emptied_only(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    memory.empty_cache()
+    return before - memory.memory_reserved(device)
+
+
+@wrong("the entry is still in the cache")
+def deletes_a_name(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    x = cache[key]
+    del x
+    memory.empty_cache()
+    return before - memory.memory_reserved(device)
+
+
+@wrong("the entry is still in the cache")
+def leaves_the_key(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    cache[key] = None
+    memory.empty_cache()
+    return before - memory.memory_reserved(device)
+
+
+@wrong("the entry 'a' was lost or replaced")
+def clears_all(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    cache.clear()
+    memory.empty_cache()
+    return before - memory.memory_reserved(device)
+
+
+@wrong("the tensor's size, not the fall of reserved memory")
+def size_of_the_tensor(cache, key, device):
+    nbytes = cache[key].numel() * cache[key].element_size()
+    del cache[key]
+    torch.get_device_module(device).empty_cache()
+    return nbytes
+
+
+@wrong("the fall of allocated memory, not of reserved")
+def fall_of_allocated(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_allocated(device)
+    del cache[key]
+    memory.empty_cache()
+    return before - memory.memory_allocated(device)
+
+
+@wrong("the wrong sign")
+def after_less_before(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    del cache[key]
+    memory.empty_cache()
+    return memory.memory_reserved(device) - before
+
+
+@wrong("what is still reserved, not the fall")
+def what_is_left(cache, key, device):
+    memory = torch.get_device_module(device)
+    del cache[key]
+    memory.empty_cache()
+    return memory.memory_reserved(device)
+
+
+@wrong("the second look came too early, or was at another device")
+def of_the_current_device(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved()
+    del cache[key]
+    memory.empty_cache()
+    return before - memory.memory_reserved()
+
+
+@wrong("the second look came too early")
+def looks_before_emptying(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    del cache[key]
+    after = memory.memory_reserved(device)
+    memory.empty_cache()
+    return before - after
+
+
+@wrong("the entry 'a' was lost or replaced")
+def through_the_cpu(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    del cache[key]
+    for name in list(cache):
+        cache[name] = cache[name].cpu()
+    memory.empty_cache()
+    return before - memory.memory_reserved(device)
+
+
+@wrong("is None: is a `return` missing?")
+def returns_nothing(cache, key, device):
+    del cache[key]
+    torch.get_device_module(device).empty_cache()

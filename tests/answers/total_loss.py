@@ -1,0 +1,180 @@
+"""Answers to total_loss."""
+
+import functools
+
+import torch
+from bank import right, wrong
+
+
+@right
+def detached_sum(step, n):
+    total = 0
+    for _ in range(n):
+        total = total + step().detach()
+    return total
+
+
+@right
+def in_place_on_a_copy(step, n):
+    total = step().detach().clone()
+    for _ in range(n - 1):
+        total += step().detach()
+    return total
+
+
+@right
+def by_the_builtin_sum(step, n):
+    return sum(step().detach() for _ in range(n))
+
+
+@right
+def added_without_gradients(step, n):
+    total = None
+    for _ in range(n):
+        loss = step()
+        with torch.no_grad():
+            total = loss.clone() if total is None else total.add_(loss)
+    return total.detach()
+
+
+@right
+def by_reduce(step, n):
+    return functools.reduce(torch.add, (step().detach() for _ in range(n)))
+
+
+@right
+def zeros_like_the_first(step, n):
+    total = None
+    for _ in range(n):
+        loss = step()
+        if total is None:
+            total = torch.zeros_like(loss, requires_grad=False)
+        total += loss.detach()
+        del loss
+    return total
+
+
+@right
+def all_without_gradients(step, n):
+    with torch.no_grad():
+        return sum(step() for _ in range(n))
+
+
+@wrong("graphs of earlier steps were still alive")
+def keeps_the_graphs(step, n):
+    total = 0
+    for _ in range(n):
+        total = total + step()
+    return total
+
+
+@wrong("graphs of earlier steps were still alive")
+def detaches_at_the_end(step, n):
+    total = 0
+    for _ in range(n):
+        total += step()
+    return total.detach()
+
+
+@wrong("graphs of earlier steps were still alive")
+def stacks_the_losses(step, n):
+    return torch.stack([step() for _ in range(n)]).sum().detach()
+
+
+@wrong("graphs of earlier steps were still alive")
+def through_data_at_the_end(step, n):
+    losses = []
+    for _ in range(n):
+        losses.append(step())
+    return sum(loss.data for loss in losses)
+
+
+@wrong("memory grows with every step")
+def stacks_detached(step, n):
+    return torch.stack([step().detach() for _ in range(n)]).sum()
+
+
+@wrong("the program waited for")
+def item_each_step(step, n):
+    total, device = 0.0, None
+    for _ in range(n):
+        loss = step()
+        device = loss.device
+        total += loss.item()
+    return torch.tensor(total, device=device)
+
+
+@wrong("the program waited for")
+def through_the_cpu(step, n):
+    total, device = 0, None
+    for _ in range(n):
+        loss = step().detach()
+        device = loss.device
+        total = total + loss.cpu()
+    return total.to(device)
+
+
+@wrong("is a float, not a tensor")
+def a_python_number(step, n):
+    return sum(step().item() for _ in range(n))
+
+
+@wrong("was changed: `detach` shares its memory")
+def in_place_on_the_first(step, n):
+    total = step().detach()
+    for _ in range(n - 1):
+        total += step().detach()
+    return total
+
+
+@wrong("was changed: `detach` shares its memory")
+def in_place_on_its_data(step, n):
+    total = step().data
+    for _ in range(n - 1):
+        total.add_(step().data)
+    return total
+
+
+@wrong("is not zero-dimensional")
+def one_element(step, n):
+    total = step().detach().reshape(1)
+    for _ in range(n - 1):
+        total = total + step().detach()
+    return total
+
+
+@wrong("the result is on cpu")
+def on_the_cpu(step, n):
+    total = torch.zeros(())
+    for _ in range(n):
+        total += step().detach().cpu()
+    return total
+
+
+@wrong("the values of the sum are wrong")
+def the_mean(step, n):
+    total = 0
+    for _ in range(n):
+        total = total + step().detach()
+    return total / n
+
+
+@wrong("step was called 6 times, not 5 times")
+def one_too_many(step, n):
+    total = step().detach().clone()
+    for _ in range(n):
+        total += step().detach()
+    return total
+
+
+@wrong("step was called once, not 5 times")
+def one_loss_n_times(step, n):
+    return step().detach() * n
+
+
+@wrong("your code raised RuntimeError")
+def backward_for_nothing(step, n):
+    total = torch.zeros((), requires_grad=True)
+    for _ in range(n):
+        total += step()
+    return total.detach()

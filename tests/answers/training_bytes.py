@@ -1,0 +1,193 @@
+"""Answers to training_bytes."""
+
+import copy
+
+import torch
+from bank import right, wrong
+
+STATES = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
+
+
+@right
+def three_sums(model, optimizer_name):
+    if optimizer_name not in STATES:
+        raise ValueError(f"unknown optimizer {optimizer_name!r}")
+    every = sum(p.numel() * p.element_size() for p in model.parameters())
+    trained = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
+    return every + trained + STATES[optimizer_name] * trained
+
+
+@right
+def one_pass(model, optimizer_name):
+    match optimizer_name:
+        case "sgd":
+            times = 0
+        case "sgd_momentum":
+            times = 1
+        case "adam" | "adamw":
+            times = 2
+        case _:
+            raise ValueError(optimizer_name)
+    total = 0
+    for parameter in model.parameters():
+        total += parameter.nbytes * (2 + times if parameter.requires_grad else 1)
+    return total
+
+
+@right
+def by_a_real_step(model, optimizer_name):
+    model = copy.deepcopy(model)
+    parameters = list(model.parameters())
+    trained = [p for p in parameters if p.requires_grad]
+    make = {
+        "sgd": lambda: torch.optim.SGD(trained, lr=0.1),
+        "sgd_momentum": lambda: torch.optim.SGD(trained, lr=0.1, momentum=0.9),
+        "adam": lambda: torch.optim.Adam(trained),
+        "adamw": lambda: torch.optim.AdamW(trained),
+    }
+    if optimizer_name not in make:
+        raise ValueError(f"{optimizer_name} is none of {', '.join(make)}")
+    tensors = [*parameters]
+    if trained:
+        optimizer = make[optimizer_name]()
+        for parameter in trained:
+            parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+        tensors += [p.grad for p in trained]
+        for state in optimizer.state.values():
+            tensors += [v for k, v in state.items() if isinstance(v, torch.Tensor) and k != "step"]
+    return sum(tensor.nbytes for tensor in tensors)
+
+
+@right
+def by_names(model, optimizer_name):
+    try:
+        states = STATES[optimizer_name]
+    except KeyError:
+        raise ValueError("no such optimizer") from None
+    named = dict(model.named_parameters())
+    trains = {name for name, p in named.items() if p.requires_grad}
+    return sum(
+        p.numel() * torch.finfo(p.dtype).bits // 8 * (1 + (name in trains) * (1 + states))
+        for name, p in named.items()
+    )
+
+
+def nbytes(tensors):
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def trained(model):
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+def states(name):
+    if name not in STATES:
+        raise ValueError(name)
+    return STATES[name]
+
+
+@wrong("the gradients are missing")
+def no_gradients(model, optimizer_name):
+    return nbytes(model.parameters()) + states(optimizer_name) * nbytes(trained(model))
+
+
+@wrong("not trained have no gradient and no state")
+def all_are_trained(model, optimizer_name):
+    return (2 + states(optimizer_name)) * nbytes(model.parameters())
+
+
+@wrong("not trained are missing")
+def only_the_trained(model, optimizer_name):
+    return (2 + states(optimizer_name)) * nbytes(trained(model))
+
+
+@wrong("4 bytes each")
+def four_bytes_each(model, optimizer_name):
+    times = states(optimizer_name)
+    return sum(4 * p.numel() * (2 + times if p.requires_grad else 1) for p in model.parameters())
+
+
+@wrong("how many numbers, not how many bytes")
+def numbers_not_bytes(model, optimizer_name):
+    times = states(optimizer_name)
+    return sum(p.numel() * (2 + times if p.requires_grad else 1) for p in model.parameters())
+
+
+@wrong("buffers are counted, too")
+def buffers_too(model, optimizer_name):
+    whole = nbytes(model.parameters()) + nbytes(model.buffers())
+    return whole + (1 + states(optimizer_name)) * nbytes(trained(model))
+
+
+@wrong("that is not what training with 'sgd' takes")
+def the_state_dict(model, optimizer_name):
+    return nbytes(model.state_dict().values()) + (1 + states(optimizer_name)) * nbytes(trained(model))
+
+
+@wrong("a parameter with two names is counted twice")
+def shared_twice(model, optimizer_name):
+    times = states(optimizer_name)
+    named = model.named_parameters(remove_duplicate=False)
+    return sum(p.nbytes * (2 + times if p.requires_grad else 1) for _, p in named)
+
+
+@wrong("that is not what training with 'sgd' takes")
+def each_layer_by_itself(model, optimizer_name):
+    times = states(optimizer_name)
+    total = 0
+    for layer in model.children():
+        total += sum(p.nbytes * (2 + times if p.requires_grad else 1) for p in layer.parameters())
+    return total
+
+
+@wrong("not the state that 'sgd_momentum' keeps")
+def momentum_forgotten(model, optimizer_name):
+    times = 2 if states(optimizer_name) == 2 else 0
+    return nbytes(model.parameters()) + (1 + times) * nbytes(trained(model))
+
+
+@wrong("not the state that 'adam' keeps")
+def adam_once(model, optimizer_name):
+    times = min(states(optimizer_name), 1)
+    return nbytes(model.parameters()) + (1 + times) * nbytes(trained(model))
+
+
+@wrong("'rmsprop' was accepted")
+def unknown_is_sgd(model, optimizer_name):
+    return nbytes(model.parameters()) + (1 + STATES.get(optimizer_name, 0)) * nbytes(trained(model))
+
+
+@wrong("your code raised KeyError")
+def key_error(model, optimizer_name):
+    return nbytes(model.parameters()) + (1 + STATES[optimizer_name]) * nbytes(trained(model))
+
+
+@wrong("that is not what training with 'sgd' takes")
+def rounded_to_blocks(model, optimizer_name):
+    def block(p):
+        return -(-p.nbytes // 512) * 512
+
+    times = states(optimizer_name)
+    return sum(block(p) * (2 + times if p.requires_grad else 1) for p in model.parameters())
+
+
+@wrong("the model was changed")
+def runs_a_step_on_the_model(model, optimizer_name):
+    times = states(optimizer_name)
+    for parameter in trained(model):
+        parameter.grad = torch.zeros_like(parameter)
+    every = list(model.parameters())
+    grads = [p.grad for p in every if p.grad is not None]
+    return nbytes(every) + (1 + times) * nbytes(grads)
+
+
+@wrong("the gradients are missing")
+def gradients_that_exist(model, optimizer_name):
+    grads = [p.grad for p in model.parameters() if p.grad is not None]
+    return nbytes(model.parameters()) + nbytes(grads) + states(optimizer_name) * nbytes(trained(model))
+
+
+@wrong("is a float, not an int")
+def in_mebibytes(model, optimizer_name):
+    return (nbytes(model.parameters()) + (1 + states(optimizer_name)) * nbytes(trained(model))) / 2**20
