@@ -14,7 +14,7 @@ from devlab.sim.operator import Operator
 from devlab.sim.storage import on_device, on_host
 
 _COMPOSITE = mixing.COMPOSITE
-# A result of fewer elements than this always fits the host's memory; a larger one is checked beforehand.
+# Operands whose sizes multiply to less cannot make a result too large for the host; others are checked first.
 _MAY_NOT_FIT = 1 << 28
 
 # Building a kernel takes some time, and finding one built on its first call a little more on every call.

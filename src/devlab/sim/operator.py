@@ -28,11 +28,12 @@ class Operator:
         self.takes_device = any(a.name == "device" for a in arguments)
         self.generator = next((i for i, a in enumerate(arguments) if a.name == "generator"), None)
         self.draws = torch.Tag.nondeterministic_seeded in op.tags and self.generator is None
-        self.returned = tuple(returned_argument(schema, result) for result in schema.returns)
-        tensors = [a for a in arguments if "Tensor" in str(a.type)]
-        self.tensors = [i for i, a in enumerate(arguments) if "Tensor" in str(a.type) and not a.kwarg_only]
-        self.keywords = {a.name for a in tensors}
-        self.lists = any("List[" in str(a.type) and "Tensor" in str(a.type) for a in arguments)
+        # For each result, the position of the argument that it is, or None where it is new.
+        self.returned = tuple(_returned_argument(schema, result) for result in schema.returns)
+        tensors = [(i, a) for i, a in enumerate(arguments) if "Tensor" in str(a.type)]
+        self.tensors = [i for i, a in tensors if not a.kwarg_only]
+        self.keywords = {a.name for _, a in tensors}
+        self.lists = any("List[" in str(a.type) for _, a in tensors)
 
     @property
     def plain(self) -> bool:
@@ -48,7 +49,7 @@ class Operator:
         )
 
 
-def returned_argument(schema, result) -> int | None:
+def _returned_argument(schema, result) -> int | None:
     """Return the position of the argument that a result is, or None for a result that is new."""
     if result.alias_info is None:
         return None

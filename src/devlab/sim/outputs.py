@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.sim import mixing, work
+from devlab.sim import limits, mixing, work
 from devlab.sim.operands import meet, unlabel
 from devlab.sim.operator import Operator
 from devlab.sim.storage import on_host, resize
@@ -13,6 +13,8 @@ def writing_out(operator: Operator, charge):
     outputs = operator.outputs
 
     def run(*args, **kwargs):
+        if limits.active:
+            limits.refuse(operator.name)
         index = meet(operator, args, kwargs)
         if index is mixing.COMPOSITE:
             return operator.as_composite(*args, **kwargs)
@@ -22,8 +24,7 @@ def writing_out(operator: Operator, charge):
         operator.call(*host, **named, **aside)
         for key in outputs:
             _fill(kwargs[key], aside[key])
-        outputs_of = list(aside.values())
-        charge(operator, index, work.traffic(host), host, outputs_of)
+        charge(operator, index, work.traffic(host), host, list(aside.values()))
         return kwargs[outputs[0]] if len(outputs) == 1 else tuple(kwargs[key] for key in outputs)
 
     return run

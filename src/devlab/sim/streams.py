@@ -6,6 +6,9 @@ import torch
 
 from devlab.sim import clock, events, placement
 
+# Seconds of the host that one question about a stream or an event takes. Without it a program that asks
+# until the answer is yes would ask forever: the clock is virtual.
+ASKING = 1e-6
 _ids = itertools.count(1)
 
 
@@ -41,7 +44,8 @@ class Stream:
         return self._queue.stream_id
 
     def query(self) -> bool:
-        """Return whether all its work has finished."""
+        """Return whether all its work has finished; asking takes the host a moment, so asking again ends."""
+        clock.spend(ASKING)
         return self._queue.free_at <= clock.now()
 
     def synchronize(self) -> None:
@@ -133,7 +137,8 @@ class Event:
         (stream or current_stream(self.device)).wait_event(self)
 
     def query(self) -> bool:
-        """Return whether the marked work has finished."""
+        """Return whether the marked work has finished; asking takes the host a moment."""
+        clock.spend(ASKING)
         return self._moment is None or self._moment <= clock.now()
 
     def synchronize(self) -> None:
