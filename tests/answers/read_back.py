@@ -67,6 +67,18 @@ def in_a_stream_of_its_own(x):
     return y
 
 
+@right
+def asks_until_it_has_arrived(x):
+    if x.device.type == "cpu":
+        return x
+    y = x.to("cpu", non_blocking=True)
+    arrived = torch.get_device_module(x.device).Event()
+    arrived.record(torch.get_device_module(x.device).current_stream(x.device))
+    while not arrived.query():
+        pass
+    return y
+
+
 @wrong("was returned before the copy had arrived")
 def does_not_wait(x):
     return x.to("cpu", non_blocking=True)

@@ -11,8 +11,8 @@ from devlab.sim import clock
 lesson = Lesson("04_transfers", "Transfers")
 
 CPU = torch.device("cpu")
-# Bytes of modelled work: a tenth of a second on the simulated device, and no time at all on the host.
-MODELLED_WORK = 30_000_000_000
+# Bytes of modelled work: a millisecond on the simulated device, and no time at all on the host.
+MODELLED_WORK = 300_000_000
 
 
 def sources(trial) -> tuple[torch.device, ...]:
