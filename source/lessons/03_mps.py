@@ -70,7 +70,8 @@ with devlab.sim.rules("mps"):
 
 # %% [markdown] facts=["I1"]
 # It matters as much as ever. The chips share the memory, and PyTorch still keeps two separate parts of it, one for each
-# device. `.to("mps")` copies from one part to the other. All that you learned about placement holds on a Mac.
+# device. `.to("mps")` copies from one part to the other. All that you learned about placement holds on a Mac. (The words of
+# the message are those of CUDA; a Mac's may differ.)
 
 # %% [markdown] facts=["I2"]
 # ## Two questions about MPS
@@ -184,7 +185,7 @@ for cuda, mps in ((False, False), (False, True), (True, False)):
 print("is_available:       ", torch.accelerator.is_available())
 print("current_accelerator:", torch.accelerator.current_accelerator())
 print("device_count:       ", torch.accelerator.device_count())
-print("the ladder:         ", ladder().type == torch.accelerator.current_accelerator().type)
+print("found by the ladder:", ladder().type == torch.accelerator.current_accelerator().type)
 
 # %% [markdown] facts=["I6"]
 # `False` in the last line: the ladder has no rung for `sim`, and it has none for Intel's `xpu`. The door found it.

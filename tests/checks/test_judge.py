@@ -261,3 +261,12 @@ def test_a_module_is_shown_as_its_forward_is_called():
     assert trial.last_call.reads == "Identity()(input=f32[2] cpu)"
     trial.run(lambda *many: None, 1, 2, label="f")
     assert trial.last_call.reads == "f(1, 2)"
+
+
+def test_a_row_for_the_first_accelerator_has_one_column():
+    """What only one device can be asked is asked of the first, whichever that is."""
+    exercise = Exercise("f", "00_test", "f(x)", ("D1",), ("one", "two"))
+    exercise.row("asked once", only="first accelerator")(lambda trial: trial.call(1))
+    for devices in (bench()[:3], [bench()[0], bench()[2]]):
+        outcomes = list(judge(exercise, lambda x: x, devices).rows[0].outcomes.values())
+        assert outcomes == [None, Outcome.PASSED, None][: len(devices)]
