@@ -273,3 +273,28 @@ def test_in_place_and_leaf_rules_are_pytorchs(device):
     y.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z.sum().backward()
+
+
+@pytest.mark.parametrize("kind", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_a_hook_that_raises_is_heard(kind, device):
+    """Its error arrives at backward(), as on other devices; a later backward is not troubled by it."""
+    w = torch.ones(2, device=device, requires_grad=True)
+
+    def complain(_):
+        raise ValueError("not finite")
+
+    handle = getattr(w, kind)(complain)
+    with pytest.raises(ValueError, match="not finite"):
+        (w * 2).sum().backward()
+    handle.remove()
+    w.grad = None
+    (w * 2).sum().backward()
+    assert w.grad.tolist() == [2, 2]
+
+
+def test_a_hook_may_change_the_gradient(device):
+    """What a hook returns is the gradient from there on."""
+    w = torch.ones(2, device=device, requires_grad=True)
+    w.register_hook(lambda grad: grad * 3)
+    (w * 2).sum().backward()
+    assert w.grad.tolist() == [6, 6]

@@ -7,7 +7,7 @@ import functools
 
 import torch
 
-from devlab.sim import backend, generators, pinned, placement, private, saving
+from devlab.sim import backend, generators, hooks, pinned, placement, private, saving
 from devlab.sim.storage import on_device, on_host
 
 _accelerator_names = {
@@ -43,6 +43,7 @@ def install() -> None:
     for name, function in _accelerator_names.items():
         setattr(torch.accelerator, name, function)
     _route_backward()
+    hooks.install()
     _route_data()
     _route_storage()
     _route_classes()
@@ -65,8 +66,11 @@ def _route_backward() -> None:
 
     @functools.wraps(inner)
     def run_backward(*args, **kwargs):
-        with torch.autograd.set_multithreading_enabled(False):
-            return inner(*args, **kwargs)
+        try:
+            with torch.autograd.set_multithreading_enabled(False):
+                return inner(*args, **kwargs)
+        finally:
+            hooks.raise_waiting()
 
     private.replace_backward(run_backward)
 
