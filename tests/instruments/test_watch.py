@@ -400,3 +400,11 @@ def test_a_constructor_that_reads_numbers_one_by_one_is_seen_through():
     assert gathered.tolist() == [0.0, 1.0, 2.0]
     assert (log.transfers, log.bytes_moved) == (3, 12)
     assert causes(log) == ["float()"] * 3
+
+
+def test_a_bare_name_means_the_current_device():
+    """A factory given "sim" without an index is counted on the device that is current."""
+    with devlab.watch() as log:
+        torch.zeros(2, device="sim")
+        torch.zeros(2, device=torch.device("sim"))
+    assert log.operators == {"sim:0": 2}

@@ -105,11 +105,19 @@ def accelerator(args: tuple, kwargs: dict) -> torch.device | None:
     if kwargs:
         device = kwargs.get("device")
         if device is not None and device.type != "cpu":
-            return device
+            return _with_index(device)
         for value in kwargs.values():
             if isinstance(value, torch.Tensor) and not value.is_cpu:
                 return value.device
     return None
+
+
+def _with_index(device: torch.device) -> torch.device:
+    """Return the device that a bare name means at the moment."""
+    if device.index is not None or device.type == "meta":
+        return device
+    current = getattr(torch.get_device_module(device), "current_device", lambda: 0)
+    return torch.device(device.type, current())
 
 
 def tensors(result) -> Iterator[torch.Tensor]:
