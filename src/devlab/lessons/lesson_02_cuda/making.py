@@ -28,13 +28,13 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)
 @contextlib.contextmanager
 def _marked_memory() -> Iterator[None]:
     """Let new memory hold nan, or the largest integer, until somebody writes into it."""
-    before = torch.are_deterministic_algorithms_enabled()
-    only_warn = torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    # `use_deterministic_algorithms` does the same, and imports the compiler first: more than a second.
+    before = torch.get_deterministic_debug_mode()
+    torch.set_deterministic_debug_mode("warn")
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before, warn_only=only_warn)
+        torch.set_deterministic_debug_mode(before)
 
 
 def _make(trial, shape: tuple, dtype: torch.dtype) -> object:
