@@ -1,4 +1,8 @@
-"""One server and one page for the whole suite; each test opens its notebooks anew."""
+"""One server and one page a module; each test opens its notebooks anew.
+
+Not one for the session: while playwright is open, its event loop runs in this thread, and a later test that
+calls asyncio.run cannot.
+"""
 
 import os
 
@@ -7,7 +11,7 @@ from browser.lab import FLAGS, Server, installed_browser
 from playwright.sync_api import Error, expect, sync_playwright
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """Start JupyterLab on a copy of the course."""
     server = Server(tmp_path_factory.mktemp("lab"))
@@ -15,7 +19,7 @@ def server(tmp_path_factory):
     server.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
     """Start the browser; without one, these tests are skipped, but never in CI."""
     with sync_playwright() as playwright:
@@ -29,7 +33,7 @@ def browser():
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def page(server, browser):
     """Open JupyterLab once."""
     page = browser.new_page(viewport={"width": 1280, "height": 1600})
