@@ -58,11 +58,11 @@ def test_overview_says_what_is_next():
 
 
 def test_two_kernels_may_write_at_once(progress_file):
-    """No line is lost or torn."""
+    """No line is lost or torn; an empty one may stand between where one saw the other's write half done."""
     code = "from devlab.checks import progress\nfor n in range(200): progress.record_hint('h%d' % n, 1)"
     writers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
     assert [writer.wait() for writer in writers] == [0, 0, 0]
-    lines = progress_file.read_text().splitlines()
+    lines = [line for line in progress_file.read_text().splitlines() if line]
     assert len(lines) == 600
     assert all(json.loads(line)["hint"] == 1 for line in lines)
 

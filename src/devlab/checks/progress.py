@@ -119,7 +119,10 @@ def _add(entry: dict) -> None:
 
 
 def _ends_mid_line(path: Path) -> bool:
-    """Tell whether an earlier write was cut off, so that a new line would join its ruins."""
+    """Tell whether an earlier write was cut off, so that a new line would join its ruins.
+
+    Another kernel's write, seen half way, looks the same: it costs an empty line, which says nothing.
+    """
     try:
         with path.open("rb") as stream:
             stream.seek(-1, os.SEEK_END)
