@@ -246,3 +246,24 @@ def the_second_gpu():
     if torch.cuda.is_available():
         return torch.device("cuda:1")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+RUNGS = [("cuda", torch.cuda.is_available), ("mps", torch.backends.mps.is_available), ("cpu", lambda: True)]
+
+
+@right
+def down_a_list_of_questions():
+    return next(torch.device(name) for name, is_here in RUNGS if is_here())
+
+
+@right
+def with_the_questions_as_defaults(cuda=torch.cuda.is_available, mps=mps_is_available):
+    return torch.device("cuda" if cuda() else "mps" if mps() else "cpu")
+
+
+ASKED_EARLIER = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+
+
+@wrong("(pretended), the answer is")
+def down_a_list_of_old_answers():
+    return torch.device(next(name for name, is_here in ASKED_EARLIER.items() if is_here))

@@ -124,3 +124,17 @@ def test_cuda_goes_before_mps():
     with machine(print, TWO, other="mps"):
         assert torch.accelerator.current_accelerator() == torch.device("cuda")
         assert torch.backends.mps.is_available()
+
+
+KEPT = {"questions": [torch.cuda.is_available, torch.backends.mps.is_available]}
+
+
+def test_a_question_is_pretended_in_whatever_holds_it():
+    """The function itself answers, so a list of functions does; afterwards all is as before."""
+    cuda, mps = KEPT["questions"]
+    before = cuda(), mps()
+    with machine(print, TWO, other="mps"):
+        assert (cuda(), mps()) == (True, True)
+    with machine(print, ()):
+        assert (cuda(), mps()) == (False, False)
+    assert (cuda(), mps()) == before

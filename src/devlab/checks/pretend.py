@@ -4,7 +4,7 @@ import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from unittest import mock
 
 import torch
@@ -167,8 +167,8 @@ def _is_accelerator(value: object) -> bool:
 def machine(answer: Callable, names: Sequence[str], **options) -> Iterator[Machine]:
     """Let the answer believe, for a block, that it runs on such a `Machine`.
 
-    Names that the answer's own module imported beforehand, as in `from torch.cuda import is_available`,
-    are pretended too.
+    PyTorch's questions are pretended under any name and in any container that the answer keeps them in, as
+    after `from torch.cuda import is_available`.
 
     >>> with machine(print, ["NVIDIA T4"]):
     ...     torch.cuda.is_available(), torch.cuda.get_device_name(0)
@@ -200,10 +200,34 @@ def machine(answer: Callable, names: Sequence[str], **options) -> Iterator[Machi
     with contextlib.ExitStack() as stack:
         for module, name, value in pairs:
             real = getattr(module, name, None)
-            if callable(real):
+            function = inspect.unwrap(real) if callable(real) else None
+            if inspect.isfunction(function) and not function.__code__.co_freevars:
+                forget = getattr(real, "cache_clear", lambda: None)  # some keep their first answer
+                forget()
+                stack.callback(forget)
+                stack.enter_context(_answered_by(function, value))
+            elif callable(real):
                 for own in [own for own, held in theirs.items() if held is real]:
                     stack.callback(theirs.__setitem__, own, real)
                     theirs[own] = value
             stack.enter_context(mock.patch.object(module, name, value, create=real is None))
         stack.enter_context(pretended)
         yield pretended
+
+
+_answers: dict[int, Callable] = {}
+
+
+@contextlib.contextmanager
+def _answered_by(function: FunctionType, answer: Callable) -> Iterator[None]:
+    """Let a function of PyTorch answer something else, whoever holds it: its code is exchanged."""
+    before = function.__code__
+    number = id(function)
+    here = f"__import__({__name__!r}, fromlist=['_'])"
+    _answers[number] = answer
+    function.__code__ = eval(f"lambda *args, **kwargs: {here}._answers[{number}](*args, **kwargs)").__code__
+    try:
+        yield
+    finally:
+        function.__code__ = before
+        del _answers[number]
