@@ -1,7 +1,8 @@
-"""The command line: `devlab doctor`, `devlab progress`."""
+"""The command line: `devlab doctor`, `devlab progress`, and the classroom's `devlab course`."""
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 
 
@@ -32,6 +33,23 @@ def _parser() -> argparse.ArgumentParser:
         "progress", help="the whole course at a glance", description="Print every exercise with its outcome."
     )
     progress.set_defaults(run=_progress)
+    course = commands.add_parser(
+        "course",
+        help="lay out a course to hand out and mark, with nbgrader or without",
+        description="Make DIR a ready nbgrader course, one assignment a lesson, with a page that says what "
+        "to type next. What you changed there stays; only DIR/handout, for students, is made anew.",
+    )
+    course.add_argument("folder", metavar="DIR", help="a new folder, or a course made before")
+    course.add_argument(
+        "--lessons", nargs="+", default=[], metavar="LESSON", help="lessons by number or name; all by default"
+    )
+    course.add_argument(
+        "--marks",
+        choices=("rows", "whole"),
+        default="rows",
+        help="rows: a point for each row of a verdict that passes (default); whole: all points or none",
+    )
+    course.set_defaults(run=_course)
     return parser
 
 
@@ -48,4 +66,18 @@ def _progress(arguments: argparse.Namespace) -> int:
     from devlab.checks.overview import progress
 
     progress()
+    return 0
+
+
+def _course(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from devlab.classroom import course
+
+    try:
+        layout = course.lay_out(Path(arguments.folder), arguments.lessons, arguments.marks)
+    except course.CourseError as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    print(layout.text())
     return 0

@@ -1,0 +1,1 @@
+"""The classroom: hand out exercises, collect submissions, grade them, report."""

@@ -1,0 +1,154 @@
+"""`devlab course DIR`: a ready nbgrader course, and the same exercises to hand out without nbgrader."""
+
+import difflib
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from devlab.classroom import copies, pages
+
+PACKAGE = Path(__file__).resolve().parents[1]
+# An installed wheel carries the solutions; in a clone they stand where they are built.
+SOLUTIONS = (PACKAGE / "course" / "solutions", PACKAGE.parents[1] / "solutions")
+# Zip files hold a time for each member: this one, so that the same course gives the same bytes.
+NO_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+class CourseError(Exception):
+    """A course that cannot be laid out; the message says why and what to do."""
+
+
+@dataclass
+class Layout:
+    """What `lay_out` did: the assignments of the course, and the files written, kept and refused.
+
+    `kept` are files that were there and differ from what a new course would have: the teacher's own.
+    """
+
+    folder: Path
+    assignments: list[str] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        """Return what a teacher reads after the command."""
+        lines = [f"{self.folder}: {len(self.assignments)} assignments ({', '.join(self.assignments)})"]
+        if self.kept:
+            lines += ["left as you changed them:", *(f"  {name}" for name in self.kept)]
+        return "\n".join([*lines, f"What to type next is in {self.folder / 'README.md'}"])
+
+
+def available() -> dict[str, Path]:
+    """Return the solutions notebook of each lesson of the course, by the lesson's id.
+
+    >>> available()["05_buffers"].name
+    '05_buffers.ipynb'
+    """
+    for folder in SOLUTIONS:
+        if found := sorted(folder.glob("[0-9][0-9]_*.ipynb")):
+            return {path.stem: path for path in found}
+    raise CourseError(
+        "This installation of devlab carries no solutions. Install it from its wheel or from a clone."
+    )
+
+
+def choose(wanted: Sequence[str], lessons: Sequence[str]) -> list[str]:
+    """Return the ids of the lessons that the words name, in course order; no words name all.
+
+    >>> choose(["5", "00_start_here"], ["00_start_here", "05_buffers"])
+    ['00_start_here', '05_buffers']
+    """
+    chosen = set()
+    for word in (part for words in wanted for part in words.split(",") if part):
+        named = [one for one in lessons if word in (one, one[:2]) or word.zfill(2) == one[:2]]
+        if not named:
+            near = difflib.get_close_matches(word, lessons, n=1, cutoff=0.4)
+            asked = f"Did you mean {near[0]}? " if near else ""
+            raise CourseError(f"There is no lesson {word}. {asked}There are: {', '.join(lessons)}")
+        chosen |= set(named)
+    return [one for one in lessons if one in chosen] if wanted else list(lessons)
+
+
+def lay_out(folder: Path, lessons: Sequence[str] = (), marks: str = "rows") -> Layout:
+    """Make a folder an nbgrader course with one assignment a lesson, and fill its `handout/`.
+
+    `lessons` are ids or numbers, all by default; `marks` is "rows" (part marks) or "whole". What is there
+    already stays as it is, so a teacher's changes are safe and a second call adds lessons; only
+    `handout/`, which students get, is made anew from `source/` each time.
+    """
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise CourseError(f"{folder} is a file. Name a folder, new or one that `devlab course` made.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "nbgrader_config.py").exists():
+        raise CourseError(f"{folder} holds other things and is no course. Name a new folder.")
+    known = available()
+    layout = Layout(folder)
+    for lesson in choose(lessons, list(known)):
+        notebook = copies.teachers(read(known[lesson]), marks)
+        _keep_or_write(layout, f"source/{lesson}/{lesson}.ipynb", text_of(notebook))
+    layout.assignments = assignments(folder)
+    first = layout.assignments[0]
+    _keep_or_write(layout, "nbgrader_config.py", pages.CONFIG)
+    _keep_or_write(layout, "README.md", pages.teachers_page(first, marks))
+    for name in layout.assignments:
+        hand_out(folder, name)
+    return layout
+
+
+def assignments(folder: Path) -> list[str]:
+    """Return the names of a course's assignments, by what is in its `source/`."""
+    return sorted(path.parent.name for path in (Path(folder) / "source").glob("*/*.ipynb") if _is_main(path))
+
+
+def hand_out(folder: Path, assignment: str) -> list[Path]:
+    """Make `handout/`'s notebook of an assignment and a zip of it, from `source/`; return both paths."""
+    source = Path(folder) / "source" / assignment / f"{assignment}.ipynb"
+    try:
+        text = text_of(copies.students(read(source)))
+    except ValueError as problem:
+        raise CourseError(f"{source} cannot be handed out: {problem}") from problem
+    notebook = Path(folder) / "handout" / assignment / source.name
+    _write(notebook, text)
+    archive = Path(folder) / "handout" / f"{assignment}.zip"
+    with zipfile.ZipFile(archive, "w") as zipped:
+        member = zipfile.ZipInfo(f"{assignment}/{source.name}", NO_TIME)
+        member.compress_type = zipfile.ZIP_DEFLATED
+        member.external_attr = 0o644 << 16
+        zipped.writestr(member, text)
+    return [notebook, archive]
+
+
+def read(path: Path) -> dict:
+    """Read a notebook of the teacher's; raises CourseError where it is none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise CourseError(f"{path} cannot be read as a notebook: {problem}") from problem
+
+
+def text_of(notebook: dict) -> str:
+    """Return a notebook as nbformat writes it: a line of JSON for each line of source."""
+    cells = [
+        cell | {"source": "".join(cell["source"]).splitlines(keepends=True)} for cell in notebook["cells"]
+    ]
+    return json.dumps(notebook | {"cells": cells}, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _is_main(path: Path) -> bool:
+    return path.stem == path.parent.name
+
+
+def _keep_or_write(layout: Layout, name: str, text: str) -> None:
+    path = layout.folder / name
+    if not path.exists():
+        _write(path, text)
+        layout.written.append(name)
+    elif path.read_text(encoding="utf-8") != text:
+        layout.kept.append(name)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
