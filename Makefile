@@ -8,10 +8,10 @@ QUIETLY := -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test lint notebooks benchmarks clean
+.PHONY: help lab test lint notebooks benchmarks record-cuda clean
 
 help: ## say what make can do
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' Makefile
 
 lab: .venv/lab ## open the course in JupyterLab (no display: print its address and serve)
 	@$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/$(FIRST) --log-level=WARN $(JUPYTER)
@@ -31,6 +31,9 @@ notebooks: .venv/test ## rebuild the notebooks whose source changed
 
 benchmarks: .venv/test ## measure what the course promises about speed
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+record-cuda: ## record what a real GPU does; needs torch and NumPy alone (PYTHON=...), and is then committed
+	$(PYTHON) benchmarks/hardware/record.py --device cuda
 
 clean: ## remove what was built and cached; .venv stays (rm -r .venv to start anew)
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis test-results

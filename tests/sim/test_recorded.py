@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).parents[2]
 RECORDING = json.loads((ROOT / "benchmarks/recorded/mixed_devices.json").read_text(encoding="utf-8"))
@@ -13,7 +14,7 @@ RECORDING = json.loads((ROOT / "benchmarks/recorded/mixed_devices.json").read_te
 @pytest.fixture(scope="module")
 def recorder():
     """The recording script, as a module."""
-    spec = importlib.util.spec_from_file_location("recorder", ROOT / "benchmarks/record_mixed_devices.py")
+    spec = importlib.util.spec_from_file_location("recorder", ROOT / "benchmarks/hardware/mixed_devices.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -22,7 +23,7 @@ def recorder():
 @pytest.mark.parametrize("place", ["sim:0", "sim:1"])
 def test_every_case_is_as_recorded(recorder, place):
     """The device of the result, or the type and the text of the error."""
-    found = recorder.record(place)
+    found = recorder.record(torch.device(place))
     differing = {
         case: (found.get(case), expected)
         for case, expected in RECORDING["cases"].items()

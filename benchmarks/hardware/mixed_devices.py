@@ -1,16 +1,9 @@
-"""What PyTorch does when one argument of a call is elsewhere: a table of calls, recorded on any device.
+"""What PyTorch does when one argument of a call is elsewhere: a table of calls.
 
-    python benchmarks/record_mixed_devices.py --device cuda --out benchmarks/recorded/mixed_devices.json
-
-Each case is recorded as the device of its result, or the type and the text of its error, with `DEVICE` in the
-place of the device's name. `tests/sim/test_recorded.py` holds the simulator to the recording.
-Run on `sim`, it writes down what the simulator derives from PyTorch's documented rules, and marks it so.
+Each case is recorded as the device of its result, or the type and the text of its error, with `DEVICE` in
+the place of the device's name. `tests/sim/test_recorded.py` holds the simulator to the recording. What is
+written on `sim` is what the simulator derives from PyTorch's documented rules, and is marked so.
 """
-
-import argparse
-import json
-import sys
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -164,7 +157,7 @@ def cases():
             yield name, function, makers, (place,)
 
 
-def record(device: str) -> dict[str, dict[str, str]]:
+def record(device: torch.device) -> dict[str, dict[str, str]]:
     """Return what each case does on `device`."""
     own = torch.ones(1, device=device).device
     table = {}
@@ -180,34 +173,3 @@ def record(device: str) -> dict[str, dict[str, str]]:
             place = result.device if isinstance(result, torch.Tensor) else type(result).__name__
             table[key] = {"result": str(place).replace(str(own), "DEVICE")}
     return table
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args()
-    if options.device.startswith("sim"):
-        import devlab.sim
-
-        devlab.sim.enable()
-        source = "documented rules, not recorded"
-    else:
-        source = f"recorded on {torch.get_device_module(options.device).get_device_name(0)}"
-    recording = {
-        "source": source,
-        "torch": torch.__version__,
-        "python": sys.version.split()[0],
-        "cases": record(options.device),
-    }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(recording, indent=1) + "\n", encoding="utf-8")
-    print(
-        f"{len(recording['cases'])} cases, {recording['source']}, torch {recording['torch']}: {options.out}"
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,24 @@
+"""Bytes per second between the host and the device: over size, each way, from pinned and pageable memory."""
+
+import torch
+
+from devlab.instruments.timing import time_op
+
+SIZES = [1 << power for power in range(10, 29, 2)]  # 1 KiB to 256 MiB
+
+
+def record(device: torch.device) -> dict[str, dict[str, float]]:
+    """Return, for each direction and size, the median seconds of a copy and the bytes per second."""
+    table = {}
+    for size in SIZES:
+        there = torch.empty(size, dtype=torch.uint8, device=device)
+        pageable = torch.empty(size, dtype=torch.uint8)
+        for kind, here in (("pageable", pageable), ("pinned", pageable.pin_memory())):
+            for way, target, origin in (("to the device", there, here), ("to the host", here, there)):
+                seconds = _copying(device, target, origin, kind == "pinned")
+                table[f"{kind} {way}, {size} bytes"] = {"seconds": seconds, "bytes/s": size / seconds}
+    return table
+
+
+def _copying(device: torch.device, target: torch.Tensor, origin: torch.Tensor, early: bool) -> float:
+    return time_op(lambda: target.copy_(origin, non_blocking=early), device, repeats=20, show=False).median

@@ -1,0 +1,37 @@
+"""Every answer of every bank, judged on the CPU and on the device: how many were misjudged, and which."""
+
+import time
+from collections import Counter
+
+import torch
+from bank import Answer, all_answers
+
+from devlab.checks.judge import judge
+from devlab.checks.registry import find
+from devlab.checks.result import Result
+
+
+def record(device: torch.device) -> dict[str, object]:
+    """Return the counts by exercise, and for each answer that was misjudged the verdict it got."""
+    counts: dict[str, Counter] = {}
+    misjudged = {}
+    begun = time.perf_counter()
+    for answer in all_answers():
+        result = judge(find(answer.exercise), answer.code)
+        kind = "right" if answer.fragment is None else "wrong"
+        counts.setdefault(answer.exercise, Counter())[kind] += 1
+        if not as_it_should_be(answer, result):
+            counts[answer.exercise]["misjudged"] += 1
+            misjudged[f"{answer.exercise} {answer.name}"] = str(result)
+    return {
+        "seconds": round(time.perf_counter() - begun, 1),
+        "exercises": {name: dict(count) for name, count in counts.items()},
+        "misjudged": misjudged,
+    }
+
+
+def as_it_should_be(answer: Answer, result: Result) -> bool:
+    """Tell whether a right answer passed, or a wrong one was refused with the message that it must get."""
+    if answer.fragment is None:
+        return result.passed
+    return not result.passed and answer.fragment in str(result)
