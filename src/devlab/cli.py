@@ -1,4 +1,4 @@
-"""The command line: `devlab doctor`, `devlab progress`, and the classroom's `devlab course`."""
+"""The command line: `devlab lab`, `devlab doctor`, `devlab progress`, and the classroom's `devlab course`."""
 
 import argparse
 import json
@@ -33,6 +33,16 @@ def _parser() -> argparse.ArgumentParser:
         "progress", help="the whole course at a glance", description="Print every exercise with its outcome."
     )
     progress.set_defaults(run=_progress)
+    lab = commands.add_parser(
+        "lab",
+        help="put the course's notebooks into a folder and open JupyterLab",
+        description="Put the lessons and exercises into FOLDER and open JupyterLab on the first lesson. What "
+        "you changed there is never overwritten. What stands after -- goes to JupyterLab.",
+    )
+    lab.add_argument("folder", nargs="?", default="devlab-course", metavar="FOLDER")
+    lab.add_argument("--no-open", action="store_true", help="only put the notebooks there")
+    lab.add_argument("jupyter", nargs="*", metavar="-- OPTIONS", help="options for JupyterLab")
+    lab.set_defaults(run=_lab)
     course = commands.add_parser(
         "course",
         help="lay out a course to hand out and mark, with nbgrader or without",
@@ -67,6 +77,20 @@ def _progress(arguments: argparse.Namespace) -> int:
 
     progress()
     return 0
+
+
+def _lab(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from devlab import lab
+
+    try:
+        laid = lab.lay_out(Path(arguments.folder))
+        print(laid.text(), flush=True)
+        return 0 if arguments.no_open else lab.open_jupyter(laid.folder, arguments.jupyter)
+    except lab.LabError as problem:
+        print(problem, file=sys.stderr)
+        return 1
 
 
 def _course(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,134 @@
+"""`devlab lab`: the course's notebooks in a folder of the learner's, and JupyterLab open on them."""
+
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+# An installed wheel carries the notebooks; in a clone they stand where they are built.
+SOURCES = (PACKAGE / "course", PACKAGE.parents[1])
+CARRIED = {"notebooks": "notebooks", "exercises": "unsolved"}
+FIRST = "notebooks/00_start_here.ipynb"
+# What was laid there and when it was last the course's own: a file that still has this hash is nobody's work.
+LEDGER = ".devlab-course.json"
+
+
+class LabError(Exception):
+    """The notebooks cannot be laid out or opened; the message says why and what to do."""
+
+
+@dataclass
+class Laid:
+    """What `lay_out` did: files that are new, brought up to date, and left as the learner changed them."""
+
+    folder: Path
+    new: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        """Return what a learner reads.
+
+        >>> print(Laid(Path("course"), new=["a.ipynb", "b.ipynb"], kept=["c.ipynb"]).text())
+        The course is in course: 2 notebooks new, 1 left as you changed it.
+        """
+        counts = [
+            f"{len(names)} {words}"
+            for names, words in (
+                (self.new, "notebooks new" if len(self.new) > 1 else "notebook new"),
+                (self.updated, "brought up to date"),
+                (self.kept, "left as you changed " + ("them" if len(self.kept) > 1 else "it")),
+            )
+            if names
+        ]
+        return f"The course is in {self.folder}: {', '.join(counts) or 'nothing to do'}."
+
+
+def lay_out(folder: Path) -> Laid:
+    """Copy the lessons and the exercises into a folder; what a learner changed there is never overwritten.
+
+    A file that is there and still as the course left it is brought up to date. Raises LabError where the
+    folder cannot be written.
+    """
+    folder = Path(folder)
+    laid = Laid(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        ledger = _ledger(folder)
+        for name, source in _carried().items():
+            _lay(folder / name, name, source.read_bytes(), ledger, laid)
+        (folder / LEDGER).write_text(json.dumps(ledger, indent=1) + "\n", encoding="utf-8")
+    except OSError as problem:
+        raise LabError(
+            f"The notebooks cannot be put into {folder} ({problem.strerror}). "
+            "Name a folder that you may write."
+        ) from problem
+    return laid
+
+
+def _lay(target: Path, name: str, content: bytes, ledger: dict[str, str], laid: Laid) -> None:
+    ours = hashlib.sha256(content).hexdigest()
+    found = hashlib.sha256(target.read_bytes()).hexdigest() if target.exists() else None
+    if found == ours:
+        pass
+    elif found is None or found == ledger.get(name):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+        (laid.new if found is None else laid.updated).append(name)
+    else:
+        laid.kept.append(name)
+        return
+    ledger[name] = ours
+
+
+def _ledger(folder: Path) -> dict[str, str]:
+    try:
+        known = json.loads((folder / LEDGER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}  # lost or damaged: what differs counts as the learner's, and is kept
+    return known if isinstance(known, dict) else {}
+
+
+def _carried() -> dict[str, Path]:
+    """Return the notebooks that this installation carries, by their place in the course."""
+    for root in SOURCES:
+        found = {}
+        for place, folder in CARRIED.items():
+            here = root / folder if (root / folder).is_dir() else root / place
+            found |= {f"{place}/{path.name}": path for path in sorted(here.glob("[0-9][0-9]_*.ipynb"))}
+        if FIRST in found:
+            return found
+    raise LabError("This installation of devlab carries no notebooks. Install it from its wheel or a clone.")
+
+
+def open_jupyter(folder: Path, arguments: list[str]) -> int:
+    """Open JupyterLab on the first lesson and return its exit status when it ends."""
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise LabError(
+            'JupyterLab is not installed here: pip install "devlab[lab]". Or open the folder in an editor '
+            "that knows notebooks."
+        )
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve()}"]
+    command += [f"--LabApp.default_url=/lab/tree/{FIRST}", "--log-level=WARN"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")  # JupyterLab wants a superuser to say so
+    if not _has_browser():
+        command.append("--no-browser")
+    try:
+        return subprocess.run([*command, *arguments], check=False).returncode
+    except KeyboardInterrupt:  # how a server is stopped
+        return 0
+
+
+def _has_browser() -> bool:
+    """Tell whether a browser can open here: without one JupyterLab prints its address and serves."""
+    if sys.platform != "linux":
+        return True
+    display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(display or shutil.which("wslview"))

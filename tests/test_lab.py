@@ -1,0 +1,134 @@
+"""`devlab lab`: the course laid out for a learner, and JupyterLab started on it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devlab import cli, lab
+
+ROOT = Path(__file__).parents[1]
+EXERCISE = "exercises/00_start_here.ipynb"
+
+
+def test_every_lesson_and_exercise_is_laid_out(tmp_path):
+    """As they are in the repository, and found where the lessons' links lead."""
+    laid = lab.lay_out(tmp_path / "course")
+    theirs = {
+        path.relative_to(ROOT).as_posix() for kind in lab.CARRIED for path in (ROOT / kind).glob("*.ipynb")
+    }
+    assert set(laid.new) == theirs
+    assert (laid.folder / lab.FIRST).exists()
+    for name in theirs:
+        assert (laid.folder / name).read_bytes() == (ROOT / name).read_bytes()
+
+
+def test_a_learners_work_is_never_overwritten(tmp_path):
+    """A changed file is kept and said; an untouched one is not rewritten."""
+    lab.lay_out(tmp_path)
+    (tmp_path / EXERCISE).write_text("my answers", encoding="utf-8")
+    again = lab.lay_out(tmp_path)
+    assert (again.new, again.updated, again.kept) == ([], [], [EXERCISE])
+    assert (tmp_path / EXERCISE).read_text(encoding="utf-8") == "my answers"
+
+
+def test_an_untouched_file_of_an_older_course_is_brought_up_to_date(tmp_path):
+    """The ledger knows what the course itself laid there."""
+    import hashlib
+
+    lab.lay_out(tmp_path)
+    (tmp_path / EXERCISE).write_text("an older text", encoding="utf-8")
+    ledger = json.loads((tmp_path / lab.LEDGER).read_text(encoding="utf-8"))
+    ledger[EXERCISE] = hashlib.sha256(b"an older text").hexdigest()
+    (tmp_path / lab.LEDGER).write_text(json.dumps(ledger), encoding="utf-8")
+    assert lab.lay_out(tmp_path).updated == [EXERCISE]
+    assert (tmp_path / EXERCISE).read_bytes() == (ROOT / EXERCISE).read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '"text"'])
+def test_a_damaged_ledger_costs_no_work(tmp_path, damage):
+    """What differs counts as the learner's."""
+    lab.lay_out(tmp_path)
+    (tmp_path / EXERCISE).write_text("my answers", encoding="utf-8")
+    (tmp_path / lab.LEDGER).write_text(damage, encoding="utf-8")
+    assert lab.lay_out(tmp_path).kept == [EXERCISE]
+
+
+def test_a_folder_that_cannot_be_one_gets_an_answer(tmp_path, capsys):
+    """No traceback, and what to do."""
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert cli.main(["lab", str(tmp_path / "file"), "--no-open"]) == 1
+    assert "Name a folder that you may write" in capsys.readouterr().err
+
+
+def test_without_jupyterlab_the_notebooks_are_there(tmp_path, capsys, monkeypatch):
+    """It says what to install; the course is of use in other editors, too."""
+    monkeypatch.setattr(lab.importlib.util, "find_spec", lambda name: None)
+    assert cli.main(["lab", str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert "notebooks new" in said.out
+    assert 'pip install "devlab[lab]"' in said.err
+    assert (tmp_path / lab.FIRST).exists()
+
+
+def test_jupyterlab_is_started_on_the_first_lesson(tmp_path, monkeypatch):
+    """In the folder, with the learner's own options at the end."""
+    commands = []
+    answer = subprocess.CompletedProcess([], 0)
+    monkeypatch.setattr(lab.subprocess, "run", lambda command, check: commands.append(command) or answer)
+    assert cli.main(["lab", str(tmp_path), "--", "--port=9999"]) == 0
+    (command,) = commands
+    assert command[:3] == [sys.executable, "-m", "jupyterlab"]
+    assert f"--ServerApp.root_dir={tmp_path.resolve()}" in command
+    assert f"--LabApp.default_url=/lab/tree/{lab.FIRST}" in command
+    assert command[-1] == "--port=9999"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> dict[str, str]:
+    """An environment in which devlab comes from its built wheel and from nowhere else."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(folder), str(ROOT)], check=True, timeout=300)
+    (wheel,) = folder.glob("devlab-*.whl")
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(folder / "site"), str(wheel)], check=True)
+    return {**os.environ, "PYTHONPATH": str(folder / "site"), "DEVLAB_DEVICE": "sim"}
+
+
+def in_wheel(installed: dict[str, str], folder: Path, *arguments: str) -> str:
+    """Run Python in a folder with the installed wheel and return what it prints."""
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=folder, env=installed, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+JUDGING = """
+import devlab
+def device_of(x):
+    return x.device
+devlab.start()
+assert devlab.check(device_of).passed
+devlab.solution(device_of)
+print(devlab.__file__)
+"""
+
+
+def test_the_wheel_judges_and_shows_solutions(installed, tmp_path):
+    """A clean environment needs the wheel, torch and NumPy."""
+    (tmp_path / "answer.py").write_text(JUDGING, encoding="utf-8")
+    said = in_wheel(installed, tmp_path, "answer.py")
+    assert "✓ device_of" in said
+    assert said.splitlines()[-1].startswith(installed["PYTHONPATH"])
+
+
+def test_the_wheel_lays_out_the_learners_course_and_the_teachers(installed, tmp_path):
+    """All notebooks of the repository are carried by the wheel."""
+    run = "import sys; from devlab.cli import main; sys.exit(main(sys.argv[1:]))"
+    said = in_wheel(installed, tmp_path, "-c", run, "lab", "mine", "--no-open")
+    count = len(list((ROOT / "notebooks").glob("*.ipynb"))) + len(list((ROOT / "exercises").glob("*.ipynb")))
+    assert f"{count} notebooks new" in said
+    assert "assignment" in in_wheel(installed, tmp_path, "-c", run, "course", "class", "--lessons", "00")
