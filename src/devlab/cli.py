@@ -60,6 +60,16 @@ def _parser() -> argparse.ArgumentParser:
         help="rows: a point for each row of a verdict that passes (default); whole: all points or none",
     )
     course.set_defaults(run=_course)
+    collect = commands.add_parser(
+        "collect",
+        help="put downloaded submissions where nbgrader looks for them",
+        description="Find the notebooks in downloads from a learning platform, put them into DIR/submitted "
+        "for nbgrader, and list every file in DIR/collected.csv. The exit status is 1 when something cannot "
+        "be graded. `devlab grade` does not need this.",
+    )
+    collect.add_argument("submissions", nargs="+", metavar="DOWNLOADS", help="files, folders or zips")
+    collect.add_argument("--course", default=".", metavar="DIR", help="the course; here, by default")
+    collect.set_defaults(run=_collect)
     return parser
 
 
@@ -105,3 +115,23 @@ def _course(arguments: argparse.Namespace) -> int:
         return 1
     print(layout.text())
     return 0
+
+
+def _collect(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from devlab.classroom import course, submitted
+    from devlab.classroom.collect import collect
+
+    folder, paths = Path(arguments.course), [Path(path) for path in arguments.submissions]
+    if missing := [str(path) for path in paths if not path.exists()]:
+        print(f"Not there: {', '.join(missing)}", file=sys.stderr)
+        return 1
+    try:
+        found = collect(paths, course.cells_of(folder))
+    except course.CourseError as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    listed = submitted.put(found, folder)
+    print(f"{found.text()}\nEvery file is listed in {listed}")
+    return 1 if found.problems else 0

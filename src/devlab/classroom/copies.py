@@ -3,6 +3,8 @@
 import copy
 import re
 
+from devlab.classroom.broken import revived
+
 STUB = 'raise NotImplementedError("your code here")'
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 LINK = re.compile(r"\[([^\]]+)\]\(\.\./notebooks/(\d\d)_\w+\.ipynb(#[^)\s]*)?\)")
@@ -50,7 +52,7 @@ def graded(cell: dict) -> dict | None:
 def cleared(source: str) -> str:
     """Return code with each marked solution replaced by the stub, as nbgrader's ClearSolutions does it.
 
-    Raises ValueError where a mark is missing its partner: half a solution must never be handed out.
+    A broken program beside the solution takes the stub's place. Raises ValueError where a mark is missing its partner: half a solution must never be handed out.
 
     >>> print(cleared("def f():\\n    ### BEGIN SOLUTION\\n    return 1\\n    ### END SOLUTION"))
     def f():
@@ -68,7 +70,7 @@ def cleared(source: str) -> str:
             kept.append(line)
     if inside:
         raise ValueError(f"{BEGIN} has no {END} after it")
-    return "\n".join(kept)
+    return revived("\n".join(kept))
 
 
 def _set_back(cell: dict) -> None:

@@ -34,7 +34,8 @@ class Layout:
 
     def text(self) -> str:
         """Return what a teacher reads after the command."""
-        lines = [f"{self.folder}: {len(self.assignments)} assignments ({', '.join(self.assignments)})"]
+        count = len(self.assignments)
+        lines = [f"{self.folder}: {count} assignment{'s' * (count > 1)} ({', '.join(self.assignments)})"]
         if self.kept:
             lines += ["left as you changed them:", *(f"  {name}" for name in self.kept)]
         return "\n".join([*lines, f"What to type next is in {self.folder / 'README.md'}"])
@@ -100,6 +101,18 @@ def lay_out(folder: Path, lessons: Sequence[str] = (), marks: str = "rows") -> L
 def assignments(folder: Path) -> list[str]:
     """Return the names of a course's assignments, by what is in its `source/`."""
     return sorted(path.parent.name for path in (Path(folder) / "source").glob("*/*.ipynb") if _is_main(path))
+
+
+def cells_of(folder: Path) -> dict[str, list[str]]:
+    """Return the grade ids of each assignment's cells, by which a notebook is known whatever its name."""
+    found = {}
+    for assignment in assignments(folder):
+        cells = read(Path(folder) / "source" / assignment / f"{assignment}.ipynb")["cells"]
+        facts = [cell["metadata"].get("nbgrader", {}) for cell in cells]
+        found[assignment] = [one["grade_id"] for one in facts if "grade_id" in one]
+    if not found:
+        raise CourseError(f"{folder} is no course: it has no source/. Make one: devlab course {folder}")
+    return found
 
 
 def hand_out(folder: Path, assignment: str) -> list[Path]:

@@ -1,6 +1,6 @@
 """What `devlab course` writes beside the notebooks: nbgrader's settings, and a page for the teacher."""
 
-CONFIG = '''"""nbgrader's settings for this course. Change what you like: `devlab course` leaves them alone."""
+CONFIG = '''"""nbgrader's settings for this course. Change what you like: `devlab course` leaves it be."""
 
 import os
 
@@ -22,12 +22,14 @@ c.Execute.extra_arguments = ["--HistoryManager.hist_file=:memory:", "--IPKernelA
 '''
 
 MARKS = {
-    "rows": """A check gives a point for each row of its verdict that passes on every device. For all points or none,
-make a course with `--marks whole`. To weigh a check double, double both: the points of its cell in `source/`
+    "rows": """\
+A check gives a point for each row of its verdict that passes on every device. For all points or none, make a
+course with `--marks whole`. To weigh a check double, double both: the points of its cell in `source/`
 (nbgrader's Create Assignment panel shows them) and its code, `2 * devlab.check(f).points`.""",
-    "whole": """A check gives all its points or none. For a point for each row of its verdict that passes, make a
-course with `--marks rows`. To change a check's points, change both: the points of its cell in `source/`
-(nbgrader's Create Assignment panel shows them) and the number in its code.""",
+    "whole": """\
+A check gives all its points or none. For a point for each row of its verdict that passes, make a course with
+`--marks rows`. To change a check's points, change both: the points of its cell in `source/` (nbgrader's
+Create Assignment panel shows them) and the number in its code.""",
 }
 
 PAGE = """# Your course
@@ -62,9 +64,9 @@ nbgrader generate_feedback {one}
 nbgrader export
 ```
 
-The first command notes the checks and points in the gradebook, the second puts the downloads into `submitted/`,
-where nbgrader looks for them. nbgrader runs what students wrote with your rights, on your machine, one
-submission after another: only for people you trust.
+The first command notes the checks and points in the gradebook; the second puts the downloads into
+`submitted/`, where nbgrader looks for them. nbgrader runs what students wrote with your rights, on your
+machine, one submission after another: only for people you trust.
 
 ## Marks
 

@@ -1,0 +1,180 @@
+"""Every file of a download, in folders and in zips inside zips, without writing anything to the disk."""
+
+import io
+import time
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from devlab.classroom.names import nfc, zip_name
+
+# What systems and tools leave beside a student's files, and nobody handed in.
+RUBBISH = {"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints", "__pycache__", ".git"}
+ARCHIVES = (".zip", ".ipynb")  # some browsers and people rename a zip
+OTHER_ARCHIVES = (".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz")
+DEEPEST = 5
+# A student's notebook with many pictures has some megabytes; a zip of zeros unpacks to anything.
+LARGEST = 50 * 2**20
+MOST = 50_000
+# What zipfile raises over zips that are damaged, or made to harm.
+BROKEN = (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, ValueError, EOFError, KeyError)
+
+
+class Unreadable(Exception):
+    """A file that cannot be read; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file, wherever it is: `parts` is its path below what the teacher named, zips counting as folders.
+
+    `path` is the file on the disk, `members` the way on from there through zips; `changed` is seconds
+    since 1970, as far as a zip or the disk knows; `problem` says why it cannot be looked into.
+    """
+
+    parts: tuple[str, ...]
+    path: Path
+    members: tuple[str, ...] = ()
+    changed: float = 0.0
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the file's own name."""
+        return self.parts[-1]
+
+    @property
+    def shown(self) -> str:
+        """Return the path to show a teacher: `download.zip/anna/05_buffers.ipynb`."""
+        return "/".join((self.path.as_posix(), *(nfc(member) for member in self.members)))
+
+    def read(self) -> bytes:
+        """Return the content; raises Unreadable where it cannot be had, or is over 50 MB."""
+        try:
+            if not self.members:
+                if self.path.stat().st_size > LARGEST:
+                    raise Unreadable(_too_large(self.path.stat().st_size))
+                return self.path.read_bytes()
+            content: bytes | Path = self.path
+            for member in self.members:
+                content = _member(content, member)
+            return content
+        except (
+            OSError,
+            zipfile.BadZipFile,
+            RuntimeError,
+            NotImplementedError,
+            EOFError,
+            KeyError,
+        ) as problem:
+            raise Unreadable(f"it cannot be read ({problem}): ask for it again") from problem
+
+
+def files(root: Path) -> Iterator[File]:
+    """Yield every file at or below a path, in a fixed order; without rubbish, and following no links.
+
+    An empty folder is yielded too, with a problem: it may be a student's.
+    """
+    yield from _walk(root, (nfc(root.name or root.resolve().name),))
+
+
+def _walk(path: Path, parts: tuple[str, ...]) -> Iterator[File]:
+    if path.name in RUBBISH or path.name.startswith("._"):
+        return
+    if path.is_symlink():
+        yield File(parts, path, problem="this is a link to another place, which is not followed")
+    elif path.is_dir():
+        try:
+            inside = [one for one in sorted(path.iterdir()) if one.name not in RUBBISH]
+        except OSError as problem:
+            yield File(parts, path, problem=f"the folder cannot be opened ({problem.strerror})")
+            return
+        if not inside:
+            yield File((*parts, "nothing"), path, problem="the folder is empty: ask for what is missing")
+        for child in inside:
+            yield from _walk(child, (*parts, nfc(child.name)))
+    elif path.is_file():
+        file = File(parts, path, changed=path.stat().st_mtime)
+        yield from _opened(file, path)
+    else:
+        yield File(parts, path, problem="this is neither a file nor a folder")
+
+
+def _opened(file: File, content: Path | bytes, depth: int = 0) -> Iterator[File]:
+    """Yield a zip's members in place of the zip, and any other file as it is."""
+    if not file.name.lower().endswith(ARCHIVES) or not _begins_as_zip(content):
+        yield file
+        return
+    if depth >= DEEPEST:
+        yield _with(file, f"zips are nested more than {DEEPEST} deep: ask for the notebook itself")
+        return
+    try:
+        with zipfile.ZipFile(_stream(content)) as zipped:
+            infos = [info for info in zipped.infolist() if not info.is_dir()]
+    except BROKEN as problem:
+        yield _with(file, f"the zip is damaged ({problem}): ask for it again")
+        return
+    if not infos or len(infos) > MOST:
+        found = f"has {len(infos):,} files" if infos else "is empty"
+        yield _with(file, f"the zip {found}: ask for the notebook itself")
+        return
+    for info in sorted(infos, key=lambda one: one.filename):
+        names = nfc(zip_name(info)).replace("\\", "/").split("/")
+        inner = tuple(name for name in names if name not in ("", "."))
+        if inner and not RUBBISH & set(inner) and not inner[-1].startswith("._"):
+            yield from _member_of(file, info, inner, depth)
+
+
+def _member_of(file: File, info: zipfile.ZipInfo, inner: tuple[str, ...], depth: int) -> Iterator[File]:
+    member = File((*file.parts, *inner), file.path, (*file.members, info.filename), _changed(info))
+    if info.flag_bits & 1:
+        yield _with(member, "the zip has a password: unpack it, and name the folder")
+    elif info.file_size > LARGEST:
+        yield _with(member, _too_large(info.file_size))
+    elif inner[-1].lower().endswith(ARCHIVES):
+        try:
+            yield from _opened(member, member.read(), depth + 1)
+        except Unreadable as problem:
+            yield _with(member, str(problem))
+    else:
+        yield member
+
+
+def _with(file: File, problem: str) -> File:
+    return File(file.parts, file.path, file.members, file.changed, problem)
+
+
+def _too_large(size: int) -> str:
+    return f"it has {size / 2**20:.0f} MB, and no notebook needs more than 50: ask for it without its outputs"
+
+
+def _begins_as_zip(content: Path | bytes) -> bool:
+    if isinstance(content, bytes):
+        return content[:2] == b"PK"
+    try:
+        with content.open("rb") as stream:
+            return stream.read(2) == b"PK"
+    except OSError:
+        return False
+
+
+def _stream(content: Path | bytes):
+    return io.BytesIO(content) if isinstance(content, bytes) else content
+
+
+def _member(content: Path | bytes, name: str) -> bytes:
+    with zipfile.ZipFile(_stream(content)) as zipped, zipped.open(name) as stream:
+        # What the zip says of a member's size may be a lie.
+        data = stream.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise Unreadable(_too_large(len(data)))
+    return data
+
+
+def _changed(info: zipfile.ZipInfo) -> float:
+    try:
+        return time.mktime((*info.date_time, 0, 0, -1))
+    except (ValueError, OverflowError):
+        return 0.0

@@ -1,0 +1,398 @@
+"""Collecting what learning platforms export: nothing is lost, and every problem says what to do."""
+
+import io
+import json
+import os
+import unicodedata
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from devlab.classroom.collect import collect
+from devlab.classroom.submitted import put
+
+LESSONS = {
+    "05_buffers": ["CausalMask", "check_CausalMask"],
+    "06_numpy_sharing": ["to_numpy", "check_to_numpy"],
+}
+
+
+def notebook(lesson="05_buffers", text="pass", ids=None) -> bytes:
+    """Make a small notebook with a lesson's cells; `text` is what the student wrote."""
+    cells = [
+        {
+            "cell_type": "code",
+            "metadata": {"nbgrader": {"grade_id": grade_id, "solution": True}},
+            "source": [text],
+            "outputs": [],
+            "execution_count": None,
+        }
+        for grade_id in (LESSONS[lesson] if ids is None else ids)
+    ]
+    made = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(made, ensure_ascii=False).encode()
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    """Zip files in memory."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+def lay(root: Path, files: dict[str, bytes]) -> Path:
+    """Write files below a folder and return it."""
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return root
+
+
+def found(*paths: Path) -> set[tuple[str, str]]:
+    """Collect paths and return who is graded for what, after a look that nobody has a problem."""
+    collection = collect(paths, LESSONS)
+    assert not collection.problems, collection.text()
+    return {(one.student, one.assignment) for one in collection.gradable}
+
+
+BOTH = {("anna", "05_buffers"), ("ben", "05_buffers")}
+FIVE, SIX = notebook(), notebook("06_numpy_sharing")
+LAYOUTS = {
+    "a folder a student": ({"anna/05_buffers.ipynb": FIVE, "ben/whatever.ipynb": FIVE}, BOTH),
+    "as nbgrader keeps them": (
+        {
+            "anna/05_buffers/05_buffers.ipynb": FIVE,
+            "anna/06_numpy_sharing/06_numpy_sharing.ipynb": SIX,
+            "ben/05_buffers/05_buffers.ipynb": FIVE,
+        },
+        BOTH | {("anna", "06_numpy_sharing")},
+    ),
+    "one student, as nbgrader keeps them": (
+        {
+            "anna/05_buffers/05_buffers.ipynb": FIVE,
+            "anna/06_numpy_sharing/06_numpy_sharing.ipynb": SIX,
+        },
+        {("anna", "05_buffers"), ("anna", "06_numpy_sharing")},
+    ),
+    "student_assignment in one folder": ({"anna_05_buffers.ipynb": FIVE, "ben_05_buffers.ipynb": FIVE}, BOTH),
+    "assignment_student in one folder": (
+        {"05_buffers_anna.ipynb": FIVE, "05 Buffers - ben.ipynb": FIVE},
+        BOTH,
+    ),
+    "student_notebook in one folder": ({"anna_homework.ipynb": FIVE, "ben_final.ipynb": FIVE}, BOTH),
+    "names of several words, one ending": (
+        {"anna_maria_homework.ipynb": FIVE, "anna_lena_homework.ipynb": FIVE},
+        {("anna_maria", "05_buffers"), ("anna_lena", "05_buffers")},
+    ),
+    "a name and nothing else": ({"anna.ipynb": FIVE, "ben.ipynb": FIVE}, BOTH),
+    "an assignment's folder first": (
+        {
+            "05_buffers/anna/x.ipynb": FIVE,
+            "05_buffers/ben/y.ipynb": FIVE,
+            "06_numpy_sharing/ben/z.ipynb": SIX,
+        },
+        BOTH | {("ben", "06_numpy_sharing")},
+    ),
+    "wrapped in a folder": ({"Class 7/anna/x.ipynb": FIVE, "Class 7/ben/y.ipynb": FIVE}, BOTH),
+    "a zip a student": (
+        {"anna.zip": zipped({"work/05.ipynb": FIVE}), "ben.zip": zipped({"05.ipynb": FIVE})},
+        BOTH,
+    ),
+    "Moodle's folders": (
+        {
+            "Ångström Zoë_4711_assignsubmission_file_/x y.ipynb": FIVE,
+            "Ångström Zoë_4711_assignsubmission_onlinetext_/onlinetext.html": b"<p>hello</p>",
+            "O'Neil Ana-Lucía_4712_assignsubmission_file_/05_buffers.ipynb": FIVE,
+        },
+        {("Ångström Zoë", "05_buffers"), ("O'Neil Ana-Lucía", "05_buffers")},
+    ),
+    "Moodle's files": (
+        {
+            "Doe Jane_12_assignsubmission_file_05_buffers.ipynb": FIVE,
+            "Roe Rick_13_assignsubmission_file_notebook.ipynb": FIVE,
+        },
+        {("Doe Jane", "05_buffers"), ("Roe Rick", "05_buffers")},
+    ),
+    "Moodle's two people of one name": (
+        {
+            "Doe Jane_12_assignsubmission_file_/05_buffers.ipynb": FIVE,
+            "Doe Jane_13_assignsubmission_file_/05_buffers.ipynb": FIVE,
+        },
+        {("Doe Jane 12", "05_buffers"), ("Doe Jane 13", "05_buffers")},
+    ),
+    "Moodle's new numbers in each assignment": (
+        {
+            "05_buffers/Doe Jane_12_assignsubmission_file_/x.ipynb": FIVE,
+            "06_numpy_sharing/Doe Jane_77_assignsubmission_file_/x.ipynb": SIX,
+        },
+        {("Doe Jane", "05_buffers"), ("Doe Jane", "06_numpy_sharing")},
+    ),
+    "Canvas": (
+        {
+            "doejane_12345_67890_05_buffers.ipynb": FIVE,
+            "roerick_LATE_12346_67891_my notebook-1.ipynb": FIVE,
+        },
+        {("doejane", "05_buffers"), ("roerick", "05_buffers")},
+    ),
+    "Blackboard": (
+        {
+            "Week 5_jdoe_attempt_2026-01-30-15-00-00_solution.ipynb": FIVE,
+            "Week 5_jdoe_attempt_2026-01-30-15-00-00.txt": b"Name: Jane Doe (jdoe)",
+        },
+        {("jdoe", "05_buffers")},
+    ),
+    "Brightspace": (
+        {
+            "397063-2557369 - Mary-Ann Smith - Sep 24, 2026 926 PM/05_buffers.ipynb": FIVE,
+            "397064-2557369 - John Doe - Sep 24, 2026 926 PM/05_buffers.ipynb": FIVE,
+            "index.html": b"<html></html>",
+        },
+        {("Mary-Ann Smith", "05_buffers"), ("John Doe", "05_buffers")},
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "wanted"), LAYOUTS.values(), ids=LAYOUTS)
+def test_a_folder_as_it_was_exported(files, wanted, tmp_path):
+    """Each layout tells the students and the assignments, by content where names do not."""
+    assert found(lay(tmp_path / "downloads", files)) == wanted
+
+
+@pytest.mark.parametrize(("files", "wanted"), LAYOUTS.values(), ids=LAYOUTS)
+def test_the_same_in_a_zip(files, wanted, tmp_path):
+    """A platform's zip is read as it is, unpacked or not."""
+    path = tmp_path / "Course-Week 5-4711.zip"
+    path.write_bytes(zipped(files))
+    assert found(path) == wanted
+
+
+def test_folders_and_files_named_one_by_one(tmp_path):
+    """A shell's `*` names each student's folder, or each notebook, by itself."""
+    root = lay(tmp_path, {"anna/05_buffers.ipynb": FIVE, "ben/homework.ipynb": FIVE})
+    assert found(root / "anna", root / "ben") == BOTH
+    assert found(root / "anna/05_buffers.ipynb", root / "ben/homework.ipynb") == BOTH
+
+
+def test_the_course_itself_means_its_submitted_folder(tmp_path):
+    """`devlab grade .` in a course must not take the solutions for a student's."""
+    files = {"nbgrader_config.py": b"", "source/05_buffers/05_buffers.ipynb": FIVE}
+    root = lay(tmp_path, files | {"submitted/anna/05_buffers/05_buffers.ipynb": FIVE})
+    assert found(root) == {("anna", "05_buffers")}
+
+
+def test_one_name_in_two_spellings_of_unicode_is_one_student(tmp_path):
+    """macOS writes é as two characters, others as one; in file names both look the same."""
+    name = "Zoë"
+    files = {
+        unicodedata.normalize("NFD", f"{name}/05_buffers.ipynb"): FIVE,
+        unicodedata.normalize("NFC", f"{name}/06_numpy_sharing.ipynb"): SIX,
+    }
+    path = tmp_path / "x.zip"
+    path.write_bytes(zipped(files))
+    assert found(path) == {(name, "05_buffers"), (name, "06_numpy_sharing")}
+
+
+def test_a_zip_without_the_flag_for_utf8_keeps_its_letters(tmp_path):
+    """Some tools write UTF-8 names and forget to say so."""
+    content = zipped({"Zo\xeb/05_buffers.ipynb": FIVE})
+    plain = bytearray(content)
+    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = content.index(mark) + offset
+        plain[at : at + 2] = (int.from_bytes(plain[at : at + 2], "little") & ~0x800).to_bytes(2, "little")
+    path = tmp_path / "x.zip"
+    path.write_bytes(plain)
+    assert found(path) == {("Zoë", "05_buffers")}
+
+
+WRITTEN = "# größer – naïve"
+ENCODINGS = {
+    "UTF-8 with a mark": notebook(text=WRITTEN).decode().encode("utf-8-sig"),
+    "UTF-16 with a mark": notebook(text=WRITTEN).decode().encode("utf-16"),
+    "UTF-16 without": notebook(text=WRITTEN).decode().encode("utf-16-le"),
+    "Windows-1252": notebook(text=WRITTEN).decode().encode("cp1252"),
+    "CRLF": notebook(text=WRITTEN).replace(b", ", b",\r\n"),
+    "CRLF in the code": notebook(text=WRITTEN + "\r\n"),
+}
+
+
+@pytest.mark.parametrize("content", ENCODINGS.values(), ids=ENCODINGS)
+def test_what_editors_do_to_a_file_is_undone(content, tmp_path):
+    """The student's letters arrive, in any encoding that an editor might have saved."""
+    collection = collect([lay(tmp_path, {"anna/05_buffers.ipynb": content})], LESSONS)
+    (one,) = collection.gradable
+    assert one.notebook()["cells"][0]["source"].rstrip("\n") == WRITTEN
+    assert "\r" not in one.notebook()["cells"][0]["source"]
+    assert bool(one.remarks) == (content == ENCODINGS["Windows-1252"])
+
+
+OLD = b'{"worksheets": [{"cells": []}], "nbformat": 3, "nbformat_minor": 0, "metadata": {}}'
+REFUSED = {
+    "empty": (b"", "the file is empty"),
+    "blank": (b" \r\n\0\0", "the file is empty"),
+    "a PDF": (b"%PDF-1.7 ...", "this is a PDF"),
+    "a web page": (b"\n<!DOCTYPE html><html>...", "this is a saved web page"),
+    "an office document": (b"\xd0\xcf\x11\xe0 ...", "this is an office document"),
+    "Python": (b"import torch\n\ndef f():\n    pass\n", "this is Python code, not a notebook"),
+    "a letter": (b"Dear teacher, my dog ate it", "this is text, but no notebook"),
+    "cut off": (FIVE[:-40], "it is cut off in the middle"),
+    "damaged": (FIVE.replace(b'"cells"', b"cells", 1) + b"\n\n\n", "its JSON is damaged at line 1"),
+    "a conflict": (b'{\n<<<<<<< HEAD\n"cells": []\n=======\n>>>>>>> mine\n}', "merge conflict"),
+    "other JSON": (b'{"name": "anna"}', "this is JSON, but no notebook"),
+    "a list": (b"[1, 2]", "this is JSON, but no notebook"),
+    "damaged cells": (b'{"cells": 3}', "its cells are damaged"),
+    "format 3": (OLD, "old format 3: open it in JupyterLab and save it"),
+    "nested JSON": (b"[" * 200_000, "nested too deep"),
+    "git-lfs": (b"version https://git-lfs.github.com/spec/v1\n", "git-lfs"),
+    "another notebook": (notebook(ids=["hw1"]), "it holds no cell of 05_buffers"),
+    "a damaged zip": (b"PK\x03\x04 and no more", "the zip is damaged"),
+    "an empty zip": (zipped({}), "the zip is empty"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_no_notebook_says_what_to_do(content, message, tmp_path):
+    """One file costs only itself, is listed, and its message says what it is and what to ask for."""
+    files = {"anna/05_buffers.ipynb": content, "ben/05_buffers.ipynb": FIVE}
+    collection = collect([lay(tmp_path, files)], LESSONS)
+    assert [one.student for one in collection.gradable] == ["ben"]
+    (problem,) = collection.problems
+    assert (problem.student, problem.assignment) == ("anna", "05_buffers")
+    assert message in problem.problem
+    assert "ask" in problem.problem or "open it" in problem.problem
+    assert message in collection.text()
+
+
+def test_what_a_student_gave_is_never_lost(tmp_path):
+    """A student with no notebook at all is listed by name; strays beside a notebook are set aside, named."""
+    files = {
+        "anna/homework.docx": b"PK\x03\x04 office",
+        "ben/05_buffers.ipynb": FIVE,
+        "ben/notes.txt": b"mine",
+        "carl/all.tar.gz": b"\x1f\x8b",
+        "ben/.ipynb_checkpoints/05_buffers-checkpoint.ipynb": FIVE,
+        "ben/__MACOSX/._05_buffers.ipynb": b"\0\5\x16\7",
+        "list.csv": b"a,b",
+    }
+    root = lay(tmp_path / "downloads", files)
+    (root / "dora").mkdir()
+    collection = collect([root], LESSONS)
+    assert [one.student for one in collection.gradable] == ["ben"]
+    assert {one.student: one.problem.split(":")[0] for one in collection.problems} == {
+        "anna": "not a notebook (.docx)",
+        "carl": "not a notebook (.gz)",
+        "dora": "the folder is empty",
+    }
+    assert [Path(path).name for path, _ in collection.ignored] == ["notes.txt", "list.csv"]
+
+
+def test_links_are_not_followed(tmp_path):
+    """A link in a submission must not hand in somebody else's file."""
+    lay(tmp_path, {"secret.ipynb": FIVE})
+    root = lay(tmp_path / "downloads", {"ben/05_buffers.ipynb": FIVE})
+    (root / "anna").mkdir()
+    try:
+        (root / "anna/05_buffers.ipynb").symlink_to(tmp_path / "secret.ipynb")
+    except OSError:
+        pytest.skip("this system makes no links")
+    collection = collect([root], LESSONS)
+    assert [one.student for one in collection.gradable] == ["ben"]
+    assert "not followed" in collection.problems[0].problem
+
+
+def test_of_several_the_latest_is_taken_and_both_are_named(tmp_path):
+    """Canvas counts hand-ins, Blackboard dates them; on a disk the time of change tells."""
+    canvas = {
+        f"doe_1_{2 + n}_05_buffers{f'-{n}' if n else ''}.ipynb": notebook(text=f"{n}") for n in (0, 1, 2, 10)
+    }
+    board = {f"w5_roe_attempt_2026-01-{day}-15-00-00_x.ipynb": notebook(text=day) for day in ("09", "30")}
+    collection = collect([lay(tmp_path, canvas | board)], LESSONS)
+    taken = {one.student: one for one in collection.gradable}
+    assert {name: one.notebook()["cells"][0]["source"] for name, one in taken.items()} == {
+        "doe": "10",
+        "roe": "30",
+    }
+    assert taken["doe"].remarks == ("the latest of 4; check that it is the one meant",)
+    assert [one.problem.startswith("a later one was taken: ") for one in collection.problems] == [True] * 4
+
+    root = lay(
+        tmp_path / "disk", {"anna/first.ipynb": notebook(text="1"), "anna/again.ipynb": notebook(text="2")}
+    )
+    os.utime(root / "anna/first.ipynb", (1, 1_000_000))
+    os.utime(root / "anna/again.ipynb", (1, 2_000_000))
+    (one,) = collect([root], LESSONS).gradable
+    assert one.notebook()["cells"][0]["source"] == "2"
+
+
+def test_a_broken_later_file_does_not_cost_the_earlier(tmp_path):
+    """What cannot be read is never the one taken."""
+    files = {"doe_1_2_05_buffers.ipynb": FIVE, "doe_1_3_05_buffers-1.ipynb": b""}
+    collection = collect([lay(tmp_path, files)], LESSONS)
+    assert [Path(one.path).name for one in collection.gradable] == ["doe_1_2_05_buffers.ipynb"]
+    assert "empty" in collection.problems[0].problem
+
+
+def test_a_wrong_name_is_told_by_the_cells(tmp_path):
+    """A notebook named for one lesson that holds another counts as the other, and says so."""
+    (one,) = collect([lay(tmp_path, {"anna/05_buffers.ipynb": SIX})], LESSONS).gradable
+    assert one.assignment == "06_numpy_sharing"
+    assert one.remarks == ("named 05_buffers, but it is 06_numpy_sharing by its cells",)
+
+
+def test_late_marks_are_kept(tmp_path):
+    """Canvas marks late hand-ins in the name."""
+    collection = collect([lay(tmp_path, {"doe_LATE_1_2_05_buffers.ipynb": FIVE})], LESSONS)
+    assert collection.gradable[0].late
+
+
+def test_zips_that_would_eat_the_machine(tmp_path):
+    """Zeros that unpack to gigabytes, and zips in zips without end, cost a line each."""
+    deep = FIVE
+    for _ in range(9):
+        deep = zipped({"inner.zip" if deep is not FIVE else "05_buffers.ipynb": deep})
+    big = zipped({"05_buffers.ipynb": b"\0" * (60 * 2**20)})
+    collection = collect([lay(tmp_path, {"anna/a.zip": big, "ben/b.zip": deep})], LESSONS)
+    assert not collection.gradable
+    problems = {one.student: one.problem for one in collection.problems}
+    assert "60 MB" in problems["anna"]
+    assert "nested more than 5 deep" in problems["ben"]
+
+
+def test_a_member_outside_its_zip_stays_in_memory(tmp_path):
+    """A zip's `../` names nothing but a part of a name: nothing is ever unpacked to the disk."""
+    path = tmp_path / "x.zip"
+    path.write_bytes(zipped({"../../anna/05_buffers.ipynb": FIVE, "ben/05_buffers.ipynb": FIVE}))
+    before = sorted(tmp_path.rglob("*"))
+    assert len(collect([path], LESSONS).gradable) == 2
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_name_cannot_leave_the_course(tmp_path):
+    """Whatever a folder is called, what is put for nbgrader lies in `submitted/`."""
+    files = {"../..\\evil/05_buffers.ipynb": FIVE, "..._7_assignsubmission_file_/05_buffers.ipynb": FIVE}
+    path = tmp_path / "x.zip"
+    path.write_bytes(zipped(files))
+    course = tmp_path / "course"
+    course.mkdir()
+    put(collect([path], LESSONS), course)
+    written = {p.resolve() for p in tmp_path.rglob("*.ipynb")}
+    assert written
+    assert all(p.is_relative_to((course / "submitted").resolve()) for p in written)
+
+
+def test_collecting_for_nbgrader_writes_every_notebook_and_lists_every_file(tmp_path):
+    """submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb in UTF-8, a time, and a list with problems."""
+    content = notebook(text=WRITTEN).decode().encode("cp1252")
+    root = lay(tmp_path / "in", {"Zoë A/hand in.ipynb": content, "ben/05_buffers.ipynb": b""})
+    course = tmp_path / "course"
+    course.mkdir()
+    listed = put(collect([root], LESSONS), course)
+    written = course / "submitted/Zoë A/05_buffers/05_buffers.ipynb"
+    assert json.loads(written.read_text(encoding="utf-8"))["cells"][0]["source"] == WRITTEN
+    assert written.with_name("timestamp.txt").read_text().endswith(" UTC\n")
+    lines = listed.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "student,assignment,path,problem,remarks"
+    assert len(lines) == 3
