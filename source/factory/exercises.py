@@ -2,6 +2,7 @@
 
 import copy
 import difflib
+import re
 from collections.abc import Callable
 
 from nbformat import NotebookNode
@@ -9,6 +10,7 @@ from nbgrader.nbgraderformat import MetadataValidator
 from nbgrader.preprocessors import ClearSolutions
 from traitlets.config import Config
 
+from devlab.classroom.broken import revived
 from factory.reading import Source
 
 STUB = 'raise NotImplementedError("your code here")'
@@ -37,6 +39,10 @@ def mark(source: Source, points: Points) -> None:
             raise source.error(cell, f'{name} is never judged; add a cell `# %% check="{name}"` below it')
         if not all(marker in cell.source for marker in (BEGIN, END)):
             raise source.error(cell, f"{name} has no solution to clear; put it between {BEGIN} and {END}")
+        try:
+            revived(re.sub(rf"{BEGIN}.*?{END}", STUB, cell.source, flags=re.DOTALL))
+        except ValueError as problem:
+            raise source.error(cell, f"{name}: {problem}") from problem
         if source.cells.index(checks[name]) < source.cells.index(cell):
             raise source.error(checks[name], f"{name} is judged before it is written; move this below")
         _tell_nbgrader(cell, grade_id=name, solution=True)
@@ -55,12 +61,16 @@ def mark(source: Source, points: Points) -> None:
 
 
 def cleared(notebook: NotebookNode) -> NotebookNode:
-    """Copy a solutions notebook as a learner gets it: solutions replaced by the stub, nothing executed."""
+    """Copy a solutions notebook as a learner gets it: solutions replaced by the stub, nothing executed.
+
+    A broken program beside a solution takes the stub's place.
+    """
     notebook = copy.deepcopy(notebook)
     config = Config({"ClearSolutions": {"code_stub": {"python": STUB}}})
     notebook, _ = ClearSolutions(config=config).preprocess(notebook, {})
     for cell in notebook.cells:
         if cell.cell_type == "code":
+            cell.source = revived(cell.source)
             cell.outputs, cell.execution_count = [], None
     return notebook
 

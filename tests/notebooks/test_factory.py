@@ -10,6 +10,7 @@ from nbgrader.nbgraderformat import MetadataValidator
 from nbgrader.preprocessors import ClearSolutions, ComputeChecksums, LockCells
 
 import build
+from devlab.classroom.copies import students
 from factory.make import make, sources
 from factory.reading import SourceError, read
 
@@ -124,6 +125,41 @@ def test_an_exercise_becomes_its_solution_and_its_blank(root):
         "schema_version": 3, "cell_type": "code", "grade_id": "check_same", "points": 2,
         "solution": False, "grade": True, "locked": True, "task": False,
     }  # fmt: skip
+
+
+BROKEN = """\
+    ### BEGIN BROKEN
+    # for item in [x]:
+    #     return item + 1
+    ### END BROKEN
+    ### BEGIN SOLUTION"""
+
+
+def test_a_broken_program_is_handed_out_in_place_of_the_stub(no_kernel, root):
+    """The solutions keep it as comments beside the mended one; the blank holds it as code, and no stub."""
+    text = EXERCISE.replace("    ### BEGIN SOLUTION", BROKEN)
+    solution, blank = made(root, exercise(root, text))
+    assert "    #     return item + 1\n" in solution.cells[1].source
+    assert blank.cells[1].source == (
+        'def same(x):\n    """Return x."""\n    for item in [x]:\n        return item + 1'
+    )
+    assert blank.cells[1].metadata.nbgrader.solution
+    assert students(solution)["cells"][1]["source"] == blank.cells[1].source
+
+
+@pytest.mark.parametrize(
+    ("found", "mistake", "problem"),
+    [
+        ("    ### END BROKEN\n", "", "is no comment: raise NotImplementedError"),
+        ("    # for item", "    for item", "is no comment: for item"),
+        ("    ### BEGIN SOLUTION", "    y = x\n    ### BEGIN SOLUTION", "has no solution right below it"),
+    ],
+)
+def test_a_broken_program_badly_marked_is_refused(no_kernel, root, found, mistake, problem):
+    """The factory says what is wrong with the region, rather than hand out half a program."""
+    text = EXERCISE.replace("    ### BEGIN SOLUTION", BROKEN.replace(found, mistake))
+    with pytest.raises(SourceError, match=problem):
+        made(root, exercise(root, text))
 
 
 def test_nbgrader_clears_the_solutions_notebook_itself(no_kernel, root):

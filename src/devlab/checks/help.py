@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 # An installed wheel carries the exercises' sources; in a clone they stand where they are written.
 SOURCES = (PACKAGE / "course" / "exercises", PACKAGE.parents[1] / "source" / "exercises")
 MARKERS = ("### BEGIN SOLUTION", "### END SOLUTION")
+BROKEN = re.compile(r"^ *### BEGIN BROKEN\n.*?### END BROKEN\n", re.M | re.S)
 
 
 def hint(answer: Callable | str) -> Panel:
@@ -69,7 +70,7 @@ def solution_source(exercise: Exercise) -> str:
                 re.M | re.S,
             )
             if cell:
-                lines = cell.group(1).strip().splitlines()
+                lines = BROKEN.sub("", cell.group(1)).strip().splitlines()
                 return "\n".join(line for line in lines if line.strip() not in MARKERS)
     raise LookupError(
         f"This installation carries no solutions; solutions/{exercise.lesson}.ipynb has this one."
