@@ -116,6 +116,20 @@ def introduce(device: torch.device) -> str:
     return f"{device}, a simulated accelerator (no GPU in use)"
 
 
+def has_float64(*devices: torch.device) -> bool:
+    """Tell whether all the devices can hold 64-bit floats: each is asked, and none is judged by its name.
+
+    >>> has_float64(torch.device("cpu"))
+    True
+    """
+    try:
+        for device in devices:
+            torch.empty(0, dtype=torch.float64, device=device)
+    except (TypeError, RuntimeError):  # Apple's GPUs and some of Intel's have none
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class Here:
     """One device that is here: its name, where its memory is, and what it can and cannot do."""
@@ -137,10 +151,10 @@ def describe_device(device: torch.device) -> Here:
         return Here(device, "CPU", "system memory", True, True)
     module = torch.get_device_module(device)
     if device.type == "mps":
-        return Here(device, "Apple GPU", "shared with the CPU", False, True)
+        return Here(device, "Apple GPU", "shared with the CPU", has_float64(device), True)
     name = module.get_device_name(device.index)
     memory = "its own memory, modelled" if device.type == "sim" else "its own memory"
-    return Here(device, name, memory, True, device.type != "sim")
+    return Here(device, name, memory, has_float64(device), device.type != "sim")
 
 
 class Devices(Panel):

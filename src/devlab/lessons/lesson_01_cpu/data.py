@@ -6,6 +6,7 @@ import numpy
 import torch
 
 from devlab.checks import expect
+from devlab.devices import has_float64
 from devlab.lessons.lesson_01_cpu.base import lesson
 
 CPU = torch.device("cpu")
@@ -186,7 +187,7 @@ def _listed(values: torch.Tensor) -> str:
 def dtype_stays(trial):
     for dtype in (torch.float16, torch.bfloat16):
         _expect_standardized(trial, (trial.randn(9, 3, seed=trial.seeds[1]) + 1).to(dtype))
-    if trial.device.type == "mps":  # Apple's GPUs have no float64
+    if not has_float64(trial.device):
         return
     far = trial.randn(9, 3, seed=trial.seeds[2], dtype=torch.float64) / 5 + 1e5
     if _went_through_float32(got := trial.call(far), far):

@@ -3,6 +3,7 @@
 import torch
 
 from devlab.checks import expect
+from devlab.devices import has_float64
 from devlab.lessons.lesson_01_cpu.base import lesson
 
 tensor_bytes = lesson.exercise(
@@ -42,7 +43,7 @@ SIZES = {
 
 def _each_dtype(trial) -> list[tuple[torch.Tensor, int]]:
     """Return tensors of odd shapes, each with the size of one element."""
-    sizes = SIZES if trial.device.type == "mps" else {**SIZES, torch.float64: 8}
+    sizes = {**SIZES, torch.float64: 8} if has_float64(trial.device) else SIZES
     numbers = trial.randn(7, 5, seed=trial.seeds[0])
     return [(numbers[: 2 + row].to(dtype), size) for row, (dtype, size) in enumerate(sizes.items())]
 
@@ -94,7 +95,7 @@ def elements_of_a_view(trial):
 @tensor_bytes.row("an expanded view counts all that it shows")
 def elements_of_an_expanded_view(trial):
     row = trial.randn(1, 5, seed=trial.seeds[1])
-    for view in (row.expand(7, 5), row.double().expand(3, 5) if trial.device.type != "mps" else row):
+    for view in (row.expand(7, 5), row.double().expand(3, 5) if has_float64(trial.device) else row):
         size = 8 if view.dtype == torch.float64 else 4
         _elements(trial, view, size, f"a view that shows {view.numel()} elements")
 

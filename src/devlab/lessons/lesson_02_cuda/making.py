@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import torch
 
 from devlab.checks import expect
+from devlab.devices import has_float64
 from devlab.instruments.watch import Log, watch
 from devlab.lessons.lesson_02_cuda.base import lesson
 
@@ -195,12 +196,12 @@ def single_numbers(trial):
 
 @add_anywhere.row("y keeps its dtype")
 def dtypes_stay(trial):
-    wide = [] if trial.device.type == "mps" else [(torch.float32, torch.float64)]
+    wide = [(torch.float32, torch.float64)] if has_float64(trial.device) else []
     pairs = ((torch.int64, torch.float32), (torch.float16, torch.float32), (torch.bool, torch.int64), *wide)
     for one, other in pairs:
         x = (3 * trial.randn(4, 3, seed=trial.seeds[0])).to(one)
         y = (3 * trial.randn(4, 3, seed=trial.seeds[1], on=torch.device("cpu"))).to(other)
-        places = [place for place in trial.others if place.type != "mps" or torch.float64 not in (one, other)]
+        places = [place for place in trial.others if torch.float64 not in (one, other) or has_float64(place)]
         _expect_sum(trial, x, y.to(places[-1] if places else trial.device))
     _expect_sum(trial, y.to(trial.device), x)
 

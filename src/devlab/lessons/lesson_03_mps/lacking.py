@@ -6,6 +6,7 @@ import torch
 
 from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
+from devlab.devices import has_float64
 from devlab.lessons.lesson_03_mps.base import apples_rules, lesson
 
 supported_dtype = lesson.exercise(
@@ -32,18 +33,10 @@ def _expect_dtype(trial, dtype: torch.dtype, device: torch.device, wanted: torch
         expect.fail(f"{why}, the answer is {got}", str(wanted), got)
 
 
-def _has_float64(device: torch.device) -> bool:
-    try:
-        torch.empty(0, dtype=torch.float64, device=device)
-    except TypeError:
-        return False
-    return True
-
-
 @supported_dtype.row("float64 stays where the device has it")
 def float64_stays(trial):
     # MPS has none, so on a Mac this row is about the CPU; the row under Apple's rules is about the other.
-    device = trial.device if _has_float64(trial.device) else torch.device("cpu")
+    device = trial.device if has_float64(trial.device) else torch.device("cpu")
     _expect_dtype(trial, torch.float64, device, torch.float64, f"{device} has float64")
 
 

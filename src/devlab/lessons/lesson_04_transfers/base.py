@@ -20,15 +20,6 @@ def sources(trial) -> tuple[torch.device, ...]:
     return trial.others or (trial.device,)
 
 
-def has_float64(*devices: torch.device) -> bool:
-    """Tell whether all the devices can hold 64-bit floats.
-
-    >>> has_float64(torch.device("cpu"), torch.device("mps"))
-    False
-    """
-    return all(device.type != "mps" for device in devices)
-
-
 def keep_busy(device: torch.device) -> None:
     """Give the device work that will last a while, so that a copy out of it has to wait its turn."""
     if device.type == "sim":

@@ -3,10 +3,10 @@
 import torch
 
 from devlab.checks import expect
+from devlab.devices import has_float64
 from devlab.lessons.lesson_04_transfers.base import (
     CPU,
     expect_arrived,
-    has_float64,
     lesson,
     read_at_once,
     times,

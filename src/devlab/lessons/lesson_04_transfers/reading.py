@@ -7,10 +7,10 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from devlab.checks import expect
+from devlab.devices import has_float64
 from devlab.lessons.lesson_04_transfers.base import (
     CPU,
     expect_arrived,
-    has_float64,
     keep_busy,
     lesson,
     read_at_once,
