@@ -52,8 +52,8 @@ def graded(cell: dict) -> dict | None:
 def cleared(source: str) -> str:
     """Return code as students get it: the stub, or a broken program, in place of each solution.
 
-    It is what nbgrader's ClearSolutions makes of it, and devlab's step after that one. Raises ValueError where
-    a mark is missing its partner: half a solution must never be handed out.
+    It is what nbgrader's ClearSolutions makes of it, and devlab's step after that one. Raises ValueError
+    where a mark is missing its partner: half a solution must never be handed out.
 
     >>> print(cleared("def f():\\n    ### BEGIN SOLUTION\\n    return 1\\n    ### END SOLUTION"))
     def f():

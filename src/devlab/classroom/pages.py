@@ -4,6 +4,8 @@ CONFIG = '''"""nbgrader's settings for this course. Change what you like: `devla
 
 import os
 
+from devlab.classroom.steps import generate_assignment_steps
+
 c = get_config()  # noqa: F821  nbgrader provides it
 
 c.CourseDirectory.course_id = "devlab"
@@ -15,6 +17,9 @@ os.environ.setdefault("DEVLAB_PROGRESS", os.devnull)
 
 # The stub that devlab knows: calling it means "not attempted", never "wrong".
 c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("your code here")'}
+
+# Some tasks hand out a broken program in place of the stub, and nbgrader alone would leave it in comments.
+c.GenerateAssignment.preprocessors = generate_assignment_steps()
 
 # Seconds a cell. The first one imports PyTorch, which takes long on a cold machine.
 c.Execute.timeout = 60

@@ -1,0 +1,66 @@
+"""A small class of lesson 00: what each student handed in, and the marks it deserves."""
+
+import copy
+import json
+from pathlib import Path
+
+import nbformat
+
+LESSON = "00_start_here"
+POSSIBLE = {"device_of": 3, "same_place": 5}
+
+RIGHT = {
+    "device_of": "def device_of(x):\n    return x.device\n",
+    "same_place": """\
+def same_place(a, b):
+    def full(x):
+        device = x.device if isinstance(x, torch.Tensor) else torch.device(x)
+        return torch.empty(0, device=device.type if device.type == "cpu" else device).device
+
+    return full(a) == full(b)
+""",
+}
+# Each earns what its rows say: sim:0 and sim:1 taken for one place, the class for the CPU.
+TYPES_ONLY = """\
+def same_place(a, b):
+    def kind(x):
+        return x.device.type if isinstance(x, torch.Tensor) else torch.device(x).type
+
+    return kind(a) == kind(b)
+"""
+ALWAYS_CPU = 'def device_of(x):\n    return torch.device("cpu")\n'
+RAISES = "def device_of(x):\n    return x.place\n"
+NO_PYTHON = "def same_place(a, b):\n    return (\n"
+# What each student wrote, by exercise, and the points it deserves.
+CLASS = {
+    "Right Rita": (RIGHT, {"device_of": 3, "same_place": 5}),
+    "Wrong Will": ({"device_of": ALWAYS_CPU, "same_place": TYPES_ONLY}, {"device_of": 1, "same_place": 2}),
+    "Half Hélène": ({"device_of": RIGHT["device_of"]}, {"device_of": 3, "same_place": 0}),
+    "Error Emil": ({"device_of": RAISES, "same_place": NO_PYTHON}, {"device_of": 0, "same_place": 0}),
+}
+
+
+def fill(notebook: dict, answers: dict[str, str]) -> dict:
+    """Return a student's copy of a notebook with their answers in its cells."""
+    notebook = copy.deepcopy(notebook)
+    for cell in notebook["cells"]:
+        answer = answers.get(cell["metadata"].get("nbgrader", {}).get("grade_id"))
+        if answer is not None:
+            cell["source"] = answer
+    return notebook
+
+
+def hand_in(release: Path, downloads: Path, answers=CLASS) -> Path:
+    """Write everybody's notebook into a folder, as Moodle exports it."""
+    notebook = json.loads(release.read_text(encoding="utf-8"))
+    for number, (student, (written, _)) in enumerate(answers.items()):
+        folder = downloads / f"{student}_{4700 + number}_assignsubmission_file_"
+        folder.mkdir(parents=True)
+        filled = nbformat.from_dict(fill(notebook, written))
+        (folder / f"{LESSON}.ipynb").write_text(nbformat.writes(filled), encoding="utf-8")
+    return downloads
+
+
+def deserved(answers=CLASS) -> dict[str, dict[str, int]]:
+    """Return each student's points by exercise."""
+    return {student: points for student, (_, points) in answers.items()}
