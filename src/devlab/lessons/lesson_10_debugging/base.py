@@ -1,0 +1,59 @@
+"""The lesson itself, and what its judgements share."""
+
+import torch
+from torch import nn
+
+from devlab.checks import expect
+from devlab.checks.exercise import Lesson
+
+lesson = Lesson("10_debugging", "Debugging")
+
+
+def holding(**attributes: object) -> nn.Module:
+    """Return a bare module with the attributes, set as `self.name = value` sets them."""
+    module = nn.Module()
+    for name, value in attributes.items():
+        setattr(module, name, value)
+    return module
+
+
+def contents(module: nn.Module) -> list:
+    """Return which tensors a module holds, under which names and where, to see whether a call changed it."""
+    held = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    plain = {key: id(value) for part in module.modules() for key, value in vars(part).items()}
+    where = [(name, id(tensor), str(tensor.device), tensor.requires_grad) for name, tensor in held]
+    return [where, plain, module.training]
+
+
+def weights(module: nn.Module) -> list[torch.Tensor]:
+    """Return a copy on the CPU of everything that a module's results depend on."""
+    return [tensor.detach().cpu().clone() for tensor in [*module.parameters(), *module.buffers()]]
+
+
+def require_same(module: nn.Module, before: list, what: str = "the model") -> None:
+    """Expect a module as `contents` saw it before a call."""
+    if contents(module) != before:
+        expect.fail(
+            f"{what} was changed: looking must change nothing",
+            f"{what} as it came",
+            "other tensors, or the same elsewhere",
+        )
+
+
+def require_graph(result: torch.Tensor, source: torch.Tensor, what: str) -> None:
+    """Expect that a gradient flows from the result back to the source, a leaf that asks for one."""
+    if not result.requires_grad:
+        expect.fail("the result has left the graph", f"a gradient that reaches {what}", result)
+    source.grad = None
+    (result.float() ** 2).sum().backward()
+    if source.grad is None:
+        expect.fail(f"no gradient reaches {what}", f"a gradient that reaches {what}", "none")
+
+
+def sources(trial) -> tuple[torch.device, ...]:
+    """Return the devices that a tensor comes from which the answer has to bring to the trial's.
+
+    To the CPU nothing has to come: a copy there with `non_blocking=True`, a habit that does no harm in the
+    other direction, may be read before it has arrived, and that is another lesson's subject.
+    """
+    return (trial.device,) if trial.device.type == "cpu" else (trial.device, *trial.others)

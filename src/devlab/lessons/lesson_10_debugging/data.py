@@ -1,0 +1,166 @@
+"""The clinic, first half: the batch, its labels, the loss weight. What comes with the data."""
+
+import copy
+
+import torch
+from torch import nn
+
+from devlab.checks import expect
+from devlab.lessons.lesson_10_debugging.base import contents, lesson, require_graph, sources, weights
+
+batch = lesson.exercise(
+    "fix_batch",
+    signature="fix_batch(model, batch, device)",
+    facts=("X1", "X4", "E4"),
+    hints=(
+        "Print `inputs.device` after the line that moves it. What does `.to` of a tensor return, and who "
+        "keeps it?",
+        "`model.to(device)` moves in place; `tensor.to(device)` returns a new tensor and leaves the old one "
+        "where it was. The model is already right: leave it there.",
+        "`inputs = inputs.to(device)`, then `return model(inputs)`.",
+    ),
+)
+
+
+def _model(trial, seed: int) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4)).to(trial.device)
+
+
+def _run_batch(trial, seed: int, rows: int = 6) -> tuple[nn.Module, object]:
+    """Call the answer with a model on the device and a batch on the CPU; expect the reference's logits."""
+    model = _model(trial, seed)
+    inputs = trial.randn(rows, 3, seed=seed, on=torch.device("cpu"))
+    labels = torch.arange(rows) % 4
+    wanted = copy.deepcopy(model).cpu()(inputs).detach()
+    got = trial.call(model, (inputs, labels), trial.device)
+    expect.tensor(got, wanted, trial.device, "the result", within=1e-4)
+    return model, got
+
+
+@batch.row("the inputs reach the model's device")
+def batch_runs(trial):
+    for seed, rows in zip(trial.seeds, (6, 1, 5), strict=True):
+        _run_batch(trial, seed, rows)
+
+
+@batch.row("the model stays as it is")
+def batch_leaves_the_model(trial):
+    model = _model(trial, trial.seeds[0])
+    before, values = contents(model), weights(model)
+    inputs = trial.randn(4, 3, seed=trial.seeds[1], on=torch.device("cpu"))
+    _, log = trial.watched(model, (inputs, torch.arange(4)), trial.device)
+    if contents(model) != before:
+        expect.fail("the model was changed", f"the model as it came, on {trial.device}", "another")
+    for now, then in zip(weights(model), values, strict=True):
+        expect.values(now, then, "the model's parameters")
+    for transfer in log.events.transfers:
+        if torch.device(transfer.source) == trial.device:
+            words = f"{transfer.source} → {transfer.target}"
+            expect.fail("something went away from the device", "only the batch moves, to the device", words)
+
+
+@batch.row("gradients reach the model")
+def batch_keeps_the_graph(trial):
+    model, got = _run_batch(trial, trial.seeds[2])
+    require_graph(got, next(model.parameters()), "the model's parameters")
+
+
+labels_ = lesson.exercise(
+    "fix_labels",
+    signature="fix_labels(logits, labels)",
+    facts=("X1", "X4", "E4"),
+    hints=(
+        "The model has done its work, and the loss fails. Which two tensors meet in it, and where is each?",
+        "Bring the small one to the large one: the labels to the logits. The logits carry the graph.",
+        "`return functional.cross_entropy(logits, labels.to(logits.device))`",
+    ),
+)
+
+HEADLINE = "the loss"
+
+
+def _logits(trial, rows: int, classes: int, seed: int) -> torch.Tensor:
+    return trial.randn(rows, classes, seed=seed).requires_grad_()
+
+
+def _loss(logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
+    """Return the mean of -log p(label), each row weighed by its class, by its definition and in float64."""
+    rows = logits.detach().cpu().double().log_softmax(1)
+    labels = labels.cpu()
+    each = -rows[torch.arange(len(labels)), labels]
+    share = torch.ones_like(each) if weight is None else weight.cpu().double()[labels]
+    return ((each * share).sum() / share.sum()).float()
+
+
+@labels_.row("labels from any device")
+def labels_from_anywhere(trial):
+    for source in sources(trial):
+        logits = _logits(trial, 7, 3, trial.seeds[0])
+        labels = (trial.randint(0, 3, (7,), seed=trial.seeds[1])).to(source)
+        expect.tensor(trial.call(logits, labels), _loss(logits, labels), trial.device, HEADLINE)
+
+
+@labels_.row("it is the mean cross-entropy")
+def labels_right(trial):
+    for seed, (rows, classes) in zip(trial.seeds, ((5, 4), (1, 3), (12, 2)), strict=True):
+        logits = _logits(trial, rows, classes, seed)
+        labels = trial.randint(0, classes, (rows,), seed=seed).cpu()
+        expect.tensor(trial.call(logits, labels), _loss(logits, labels), trial.device, HEADLINE)
+
+
+@labels_.row("the gradient reaches the logits")
+def labels_graph(trial):
+    logits = _logits(trial, 4, 3, trial.seeds[2])
+    got = trial.call(logits, torch.tensor([2, 0, 1, 1]))
+    expect.tensor(got, _loss(logits, torch.tensor([2, 0, 1, 1])), trial.device, HEADLINE)
+    require_graph(got, logits, "the logits")
+
+
+loss_weight = lesson.exercise(
+    "fix_loss_weight",
+    signature="fix_loss_weight(logits, labels, weight)",
+    facts=("X1", "X4", "E4"),
+    hints=(
+        "Three tensors meet in this loss. Print the device of each.",
+        "The weights were computed from the data set, once, on the CPU, and nobody moved them since: no "
+        "model holds them and no loader yields them.",
+        "`functional.cross_entropy(logits, labels, weight=weight.to(logits.device))`",
+    ),
+)
+
+
+def _weight(trial, classes: int, seed: int) -> torch.Tensor:
+    """Return positive weights, no two alike."""
+    return trial.randn(classes, seed=seed).abs() + torch.arange(1.0, classes + 1).to(trial.device)
+
+
+@loss_weight.row("a weight from any device")
+def weight_from_anywhere(trial):
+    for source in sources(trial):
+        logits = _logits(trial, 7, 3, trial.seeds[0])
+        labels = trial.randint(0, 3, (7,), seed=trial.seeds[1])
+        weight = _weight(trial, 3, trial.seeds[2]).to(source)
+        wanted = _loss(logits, labels, weight)
+        expect.tensor(trial.call(logits, labels, weight), wanted, trial.device, HEADLINE)
+
+
+@loss_weight.row("each label counts by its class's weight")
+def weight_counts(trial):
+    for seed, (rows, classes) in zip(trial.seeds, ((6, 4), (1, 3), (11, 2)), strict=True):
+        logits = _logits(trial, rows, classes, seed)
+        labels = trial.randint(0, classes, (rows,), seed=seed)
+        weight = _weight(trial, classes, seed).cpu()
+        wanted = _loss(logits, labels, weight)
+        expect.tensor(trial.call(logits, labels, weight), wanted, trial.device, HEADLINE)
+
+
+@loss_weight.row("the gradient reaches the logits")
+def weight_graph(trial):
+    logits = _logits(trial, 4, 3, trial.seeds[2])
+    labels, weight = torch.tensor([2, 0, 1, 1], device=trial.device), torch.tensor([1.0, 2.0, 5.0])
+    wanted = _loss(logits, labels, weight)
+    got = trial.call(logits, labels, weight)
+    expect.tensor(got, wanted, trial.device, HEADLINE)
+    require_graph(got, logits, "the logits")

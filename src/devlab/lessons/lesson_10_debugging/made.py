@@ -1,0 +1,232 @@
+"""The clinic, second half: the mask, the positions, the hidden state. What the model's own code makes."""
+
+import copy
+
+import torch
+from torch import nn
+
+from devlab.checks import expect
+from devlab.lessons.lesson_10_debugging.base import lesson, require_graph, sources
+
+mask = lesson.exercise(
+    "fix_mask",
+    signature="fix_mask(x)",
+    facts=("X4", "X5", "E4"),
+    hints=(
+        "The line that fails is the product. The culprit was made one line above it: where, and of which "
+        "dtype?",
+        "A helper made inside a function takes device and dtype from the input: `x.new_ones(...)`, or "
+        "`device=x.device, dtype=x.dtype`.",
+        "`mask = x.new_ones(time, time).tril()`",
+    ),
+)
+
+
+def _future(time: int) -> torch.Tensor:
+    steps = torch.arange(time)
+    return steps[None, :] > steps[:, None]
+
+
+def _expect_masked(trial, x: torch.Tensor) -> None:
+    wanted = x.detach().cpu().masked_fill(_future(x.shape[1]), 0)
+    expect.tensor(trial.call(x), wanted, x.device)
+
+
+@mask.row("the mask is made on x's device")
+def mask_is_there(trial):
+    for seed in trial.seeds:
+        _expect_masked(trial, trial.randn(2, 5, 5, seed=seed))
+
+
+@mask.row("the result has x's dtype")
+def mask_dtype(trial):
+    for dtype in (torch.float16, torch.bfloat16, torch.float64):
+        try:
+            x = trial.randn(3, 4, 4, seed=trial.seeds[1]).cpu().to(dtype).to(trial.device)
+        except (TypeError, RuntimeError):  # Apple's GPUs have no float64
+            continue
+        _expect_masked(trial, x)
+
+
+@mask.row("zeros above the diagonal, x on and below")
+def mask_is_right(trial):
+    for seed, shape in zip(trial.seeds, ((1, 3, 3), (4, 1, 1), (3, 6, 6)), strict=True):
+        _expect_masked(trial, trial.randn(*shape, seed=seed))
+    _expect_masked(trial, trial.randn(5, 2, 5, seed=trial.seeds[0]).transpose(0, 1))
+
+
+@mask.row("the gradient reaches x")
+def mask_graph(trial):
+    x = trial.randn(2, 3, 3, seed=trial.seeds[2]).requires_grad_()
+    require_graph(trial.call(x), x, "x")
+
+
+positions = lesson.exercise(
+    "FixedPositions",
+    signature="class FixedPositions(n, d)",
+    facts=("X3", "X4", "X5", "E4"),
+    hints=(
+        "`device_report(module)` lists what the module has registered. Is the table on the list?",
+        "A tensor that the module needs and nobody trains is a buffer. A buffer moves with the model and is "
+        "saved with it.",
+        '`self.register_buffer("table", torch.linspace(0, 1, n * d).reshape(n, d))`. The rest was right.',
+    ),
+)
+
+
+def _made(trial, n: int, d: int) -> tuple[nn.Module, str]:
+    label = f"FixedPositions({n}, {d})"
+    module = trial.call(n, d)
+    expect.kind(module, nn.Module, "an nn.Module", f"what {label} makes")
+    return module, label
+
+
+def _table(n: int, d: int) -> torch.Tensor:
+    return torch.tensor([i / max(n * d - 1, 1) for i in range(n * d)]).reshape(n, d)
+
+
+def _expect_added(trial, made: tuple[nn.Module, str], x: torch.Tensor, n: int) -> None:
+    module, label = made
+    wanted = x.detach().cpu() + _table(n, x.shape[2])[: x.shape[1]]
+    expect.tensor(trial.run(module, x, label=label), wanted, x.device, within=1e-5)
+
+
+def _buffer(module: nn.Module) -> torch.Tensor:
+    found = dict(module.named_buffers()).get("table")
+    if found is None:
+        value = getattr(module, "table", None)
+        words = "there is no buffer named `table` after __init__"
+        if isinstance(value, nn.Parameter):
+            words = "`table` is a parameter, not a buffer"
+        elif isinstance(value, torch.Tensor):
+            words = "`table` is a plain attribute: `.to` leaves it behind"
+        expect.fail(words, 'a buffer named "table"', value)
+    return found
+
+
+@positions.row("it works wherever the model has moved")
+def positions_move(trial):
+    made = _made(trial, 7, 3)
+    x = trial.randn(2, 5, 3, seed=trial.seeds[0])
+    trial.run(nn.Sequential(made[0]).to, trial.device, label=f"nn.Sequential({made[1]}).to")
+    _expect_added(trial, made, x, 7)
+    for other in sources(trial)[1:]:
+        trial.run(made[0].to, other, label=f"{made[1]}.to")
+        _expect_added(trial, made, x.detach().to(other), 7)
+    trial.run(made[0].to, trial.device, label=f"{made[1]}.to")
+    _expect_added(trial, made, x, 7)
+
+
+@positions.row("`table` is a buffer, and forward reads it")
+def positions_buffer(trial):
+    module, label = _made(trial, 6, 4)
+    table = _buffer(module)
+    expect.device(table, torch.device("cpu"), "the table of a new module")
+    expect.tensor(table, _table(6, 4), torch.device("cpu"), "`table`", within=1e-5)
+    for name, parameter in module.named_parameters():
+        expect.fail(f"`{name}` is a parameter: an optimizer would train it", "no parameter", parameter)
+    module.to(trial.device)
+    x = trial.randn(2, 5, 4, seed=trial.seeds[1])
+    expect.device(_buffer(module), trial.device, f"after `.to({str(trial.device)!r})` the buffer `table`")
+    with torch.no_grad():
+        _buffer(module).zero_()
+    got = trial.run(module, x, label=label)
+    expect.kind(got, torch.Tensor, "a tensor")
+    if not (got.shape == x.shape and torch.equal(got.detach().cpu(), x.cpu())):
+        wanted = "x unchanged once `table` is filled with zeros"
+        expect.fail("forward answers from another tensor than the buffer `table`", wanted, got)
+
+
+@positions.row("`table` is saved with the module")
+def positions_saved(trial):
+    module, _ = _made(trial, 5, 2)
+    _buffer(module)
+    saved = module.to(trial.device).state_dict()
+    if list(saved) != ["table"]:
+        words = "`table` is not saved: the state_dict lacks it"
+        if "table" in saved:
+            words = "the state_dict holds more than `table`"
+        expect.fail(words, '["table"]', list(saved))
+    again = _made(trial, 5, 2)
+    loaded = {"table": saved["table"].clone() * 2}
+    again[0].to(trial.device).load_state_dict(loaded)
+    x = trial.randn(3, 4, 2, seed=trial.seeds[2])
+    got = trial.run(again[0], x, label=again[1])
+    wanted = x.cpu() + 2 * _table(5, 2)[:4]
+    expect.tensor(got, wanted, trial.device, "the result after load_state_dict", within=1e-5)
+
+
+@positions.row("the first rows, at every length")
+def positions_right(trial):
+    made = _made(trial, 9, 2)
+    made[0].to(trial.device)
+    for time, batch in ((3, 2), (9, 1), (1, 4), (6, 3)):
+        _expect_added(trial, made, trial.randn(batch, time, 2, seed=trial.seeds[0]), 9)
+    x = trial.randn(2, 4, 2, seed=trial.seeds[1]).requires_grad_()
+    require_graph(trial.run(made[0], x, label=made[1]), x, "x")
+
+
+hidden = lesson.exercise(
+    "fix_hidden_state",
+    signature="fix_hidden_state(cell, x, state)",
+    facts=("X4", "X5", "E4"),
+    hints=(
+        "Two roads lead to this cell: no state yet, and a state from the last call. Each leaves the state "
+        "where it was made. Where is that?",
+        "The zeros are a helper: make them from x. A state that came from somewhere else is brought to x. Do "
+        "not detach it: the gradient may have to travel back through time.",
+        "`if state is None: state = x.new_zeros(x.shape[0], cell.hidden_size)`, and then "
+        "`return cell(x, state.to(x.device))`.",
+    ),
+)
+
+
+def _cell(trial, seed: int, dtype: torch.dtype = torch.float32) -> tuple[nn.GRUCell, nn.GRUCell]:
+    """Return a cell on the device, and its copy on the CPU."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        cell = nn.GRUCell(3, 5).to(dtype)
+    return copy.deepcopy(cell).to(trial.device), cell
+
+
+def _expect_step(trial, seed: int, rows: int, state: torch.Tensor | None) -> None:
+    cell, same = _cell(trial, seed)
+    x = trial.randn(rows, 3, seed=seed)
+    wanted = same(x.cpu(), torch.zeros(rows, 5) if state is None else state.detach().cpu()).detach()
+    got = trial.call(cell, x, state)
+    expect.tensor(got, wanted, trial.device, "the new state", within=1e-4)
+    for parameter in cell.parameters():
+        expect.device(parameter, trial.device, "the cell")
+
+
+@hidden.row("a first step, without a state")
+def hidden_first(trial):
+    for seed, rows in zip(trial.seeds, (4, 1, 7), strict=True):
+        _expect_step(trial, seed, rows, None)
+
+
+@hidden.row("a state from any device")
+def hidden_from_anywhere(trial):
+    for source in sources(trial):
+        _expect_step(trial, trial.seeds[0], 4, trial.randn(4, 5, seed=trial.seeds[1], on=source))
+
+
+@hidden.row("the zeros take x's dtype, too")
+def hidden_dtype(trial):
+    try:
+        cell, same = _cell(trial, trial.seeds[1], torch.float64)
+    except (TypeError, RuntimeError):  # Apple's GPUs have no float64
+        return
+    x = trial.randn(3, 3, seed=trial.seeds[2]).cpu().double().to(trial.device)
+    wanted = same(x.cpu(), torch.zeros(3, 5, dtype=torch.float64)).detach()
+    expect.tensor(trial.call(cell, x, None), wanted, trial.device, "the new state")
+
+
+@hidden.row("the gradient flows back through the state")
+def hidden_graph(trial):
+    cell, _ = _cell(trial, trial.seeds[2])
+    for source in sources(trial):
+        state = trial.randn(2, 5, seed=trial.seeds[0], on=source).requires_grad_()
+        got = trial.call(cell, trial.randn(2, 3, seed=trial.seeds[1]), state)
+        expect.kind(got, torch.Tensor, "a tensor", "the new state")
+        require_graph(got, state, "the state")

@@ -1,0 +1,217 @@
+"""Answers to FixedPositions."""
+
+import torch
+from bank import right, wrong
+from torch import nn
+
+
+@right
+class Registered(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.register_buffer("table", torch.linspace(0, 1, n * d).reshape(n, d))
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+
+
+@right
+class AsABufferObject(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.table = nn.Buffer(torch.linspace(0, 1, n * d).view(n, d))
+
+    def forward(self, x):
+        _, time, _ = x.shape
+        return x + self.table[:time].unsqueeze(0)
+
+
+@right
+class FilledByHand(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        table = torch.arange(n * d, dtype=torch.float32).reshape(n, d) / (n * d - 1)
+        self.register_buffer("table", table, persistent=True)
+
+    def forward(self, x):
+        return torch.add(self.table.narrow(0, 0, x.size(1)), x)
+
+
+@right
+class RegisteredLate(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.n, self.d = n, d
+        self.table: torch.Tensor
+        self.register_buffer("table", None)
+        self.table = torch.linspace(0, 1, n * d).reshape(n, d)
+
+    def forward(self, x):
+        return x + self.table[torch.arange(x.shape[1], device=x.device)]
+
+
+@right
+class AsAnEmbeddingLooksUp(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.register_buffer("table", torch.linspace(0, 1, n * d).reshape(n, d))
+
+    def forward(self, x):
+        steps = torch.arange(x.shape[1], device=x.device)
+        return x + nn.functional.embedding(steps, self.table)
+
+
+class Broken(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.table = torch.linspace(0, 1, n * d).reshape(n, d)
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+
+
+class Mended(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.register_buffer("table", torch.linspace(0, 1, n * d).reshape(n, d))
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+
+
+@wrong("Expected all tensors to be on the same device")
+class TheBrokenProgram(Broken):
+    pass
+
+
+@wrong("`table` is a plain attribute: `.to` leaves it behind")
+class MovedInForward(Broken):
+    def forward(self, x):
+        return x + self.table[: x.shape[1]].to(x.device)
+
+
+@wrong("`table` is a parameter, not a buffer")
+class AFrozenParameter(Mended):
+    def __init__(self, n, d):
+        nn.Module.__init__(self)
+        table = torch.linspace(0, 1, n * d).reshape(n, d)
+        self.table = nn.Parameter(table, requires_grad=False)
+
+
+@wrong("`table` is a parameter, not a buffer")
+class AParameter(Mended):
+    def __init__(self, n, d):
+        nn.Module.__init__(self)
+        self.table = nn.Parameter(torch.linspace(0, 1, n * d).reshape(n, d))
+
+
+@wrong("`table` is not saved")
+class NotSaved(Mended):
+    def __init__(self, n, d):
+        nn.Module.__init__(self)
+        table = torch.linspace(0, 1, n * d).reshape(n, d)
+        self.register_buffer("table", table, persistent=False)
+
+
+@wrong("forward answers from another tensor than the buffer `table`")
+class RebuiltInForward(Mended):
+    def forward(self, x):
+        n, d = self.table.shape
+        table = torch.linspace(0, 1, n * d, device=x.device).reshape(n, d)
+        return x + table[: x.shape[1]]
+
+
+@wrong("there is no buffer named `table` after __init__")
+class NoTableAtAll(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.n, self.d = n, d
+
+    def forward(self, x):
+        table = torch.linspace(0, 1, self.n * self.d, device=x.device).reshape(self.n, self.d)
+        return x + table[: x.shape[1]]
+
+
+@wrong("Expected all tensors to be on the same device")
+class KeptUnderASecondName(Mended):
+    def __init__(self, n, d):
+        super().__init__(n, d)
+        self.rows = self.table
+
+    def forward(self, x):
+        return x + self.rows[: x.shape[1]]
+
+
+@wrong("there is no buffer named `table` after __init__")
+class AnotherName(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.register_buffer("positions", torch.linspace(0, 1, n * d).reshape(n, d))
+
+    def forward(self, x):
+        return x + self.positions[: x.shape[1]]
+
+
+@wrong("the result has shape")
+class NotCut(Mended):
+    def forward(self, x):
+        return (x[:, :1] + self.table) if x.shape[1] < len(self.table) else x + self.table
+
+
+@wrong("The size of tensor a")
+class TheWholeTable(Mended):
+    def forward(self, x):
+        return x + self.table
+
+
+@wrong("the values of the result are wrong")
+class TheLastRows(Mended):
+    def forward(self, x):
+        return x + self.table[-x.shape[1] :]
+
+
+@wrong("the values of the result are wrong")
+class Columnwise(Mended):
+    def __init__(self, n, d):
+        super().__init__(n, d)
+        self.table = torch.linspace(0, 1, n * d).reshape(d, n).T.contiguous()
+
+
+@wrong("the values of the result are wrong")
+class OneRowShort(Mended):
+    def __init__(self, n, d):
+        super().__init__(n, d)
+        self.table = torch.linspace(0, 1, n * d + 1)[:-1].reshape(n, d)
+
+
+@wrong("was changed in place")
+class InPlace(Mended):
+    def forward(self, x):
+        x += self.table[: x.shape[1]]
+        return x
+
+
+@wrong("no gradient reaches x")
+class DetachesItsInput(Mended):
+    def forward(self, x):
+        return x.detach() + self.table[: x.shape[1]].requires_grad_()
+
+
+@wrong("the result has left the graph")
+class Detached(Mended):
+    @torch.no_grad()
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+
+
+@wrong("is None: is a `return` missing?")
+class Forgetful(Mended):
+    def forward(self, x):
+        x + self.table[: x.shape[1]]
+
+
+@wrong("the state_dict holds more than `table`")
+class SavesMore(Mended):
+    def __init__(self, n, d):
+        super().__init__(n, d)
+        self.register_buffer("length", torch.tensor(n))

@@ -1,0 +1,144 @@
+"""Answers to describe."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def in_one_line(x):
+    return f"{x.dtype} {list(x.shape)} {x.device}"
+
+
+@right
+def as_a_tuple_of_words(x):
+    return f"shape={tuple(x.shape)}, dtype={x.dtype}, device={x.device}"
+
+
+@right
+def with_pytorchs_size(x):
+    return " | ".join(map(str, (x.shape, x.dtype, x.device)))
+
+
+@right
+def repr_of_all_three(x):
+    return f"shape: {x.size()!r}\ndtype: {x.dtype!r}\ndevice: {x.device!r} ({x.device})"
+
+
+@right
+def short_as_devlab(x):
+    dtype = str(x.dtype).removeprefix("torch.")
+    return f"{dtype}{str(list(x.shape)).replace(' ', '')} on {x.device}"
+
+
+@right
+def with_crosses(x):
+    shape = "x".join(map(str, x.shape)) or "scalar"
+    return f"<{shape}> {x.dtype} @ {x.device}"
+
+
+@right
+def with_more_to_say(x):
+    return (
+        f"device {x.device}; dtype {x.dtype}; shape {tuple(x.shape)}; "
+        f"{x.numel()} elements, requires_grad={x.requires_grad}"
+    )
+
+
+@right
+def from_the_empty_like(x):
+    meta = torch.empty_like(x, device="meta")
+    return "%s %s %s" % (meta.dtype, meta.size(), x.device)  # noqa: UP031
+
+
+@wrong("the shape [4,3] is not in the text")
+def no_shape(x):
+    return f"{x.dtype} on {x.device}"
+
+
+@wrong("the dtype torch.float32 is not in the text")
+def no_dtype(x):
+    return f"{list(x.shape)} on {x.device}"
+
+
+@wrong("is not in the text")
+def no_device(x):
+    return f"{x.dtype} {list(x.shape)}"
+
+
+@wrong("the device sim:0 is not in the text")
+def kind_of_device(x):
+    return f"{x.dtype} {list(x.shape)} {x.device.type}"
+
+
+@wrong("the device sim:0 is not in the text")
+def said_to_be_on_the_cpu(x):
+    return f"{x.dtype} {list(x.shape)} cpu"
+
+
+@wrong("the shape [4,3] is not in the text")
+def the_tensor_itself(x):
+    return f"{x} {x.dtype} {x.device}"
+
+
+@wrong("the shape [4,3] is not in the text")
+def how_many(x):
+    return f"{x.numel()} elements, {x.dtype}, {x.device}"
+
+
+@wrong("the shape [4,3] is not in the text")
+def how_many_dimensions(x):
+    return f"{x.dim()} dimensions, {x.dtype}, {x.device}"
+
+
+@wrong("your code raised")
+def rows_and_columns(x):
+    return f"{x.shape[0]}x{x.shape[1]} {x.dtype} {x.device}"
+
+
+@wrong("the shape [4,3] is not in the text")
+def only_the_length(x):
+    return f"{len(x)} rows, {x.dtype}, {x.device}"
+
+
+@wrong("the shape")
+def reversed_shape(x):
+    return f"{list(x.shape)[::-1]} {x.dtype} {x.device}"
+
+
+@wrong("is None: is a `return` missing?")
+def prints(x):
+    print(x.shape, x.dtype, x.device)
+
+
+@wrong("not a str")
+def three_values(x):
+    return x.shape, x.dtype, x.device
+
+
+@wrong("the dtype torch.float16 is not in the text")
+def always_float32(x):
+    return f"torch.float32 {list(x.shape)} {x.device}"
+
+
+@wrong("the dtype")
+def legacy_type(x):
+    return f"{x.type()} {list(x.shape)} {x.device}"
+
+
+@wrong("fetched values from the device")
+def with_its_mean(x):
+    if x.numel() and x.is_floating_point():
+        return f"{x.dtype} {list(x.shape)} {x.device}, mean {x.mean().item():.3f}."
+    return f"{x.dtype} {list(x.shape)} {x.device}"
+
+
+@wrong("the dtype torch.int64 is not in the text")
+def as_floats(x):
+    x = x if x.is_floating_point() else x.float()
+    return f"{x.dtype} {list(x.shape)} {x.device}"
+
+
+@wrong("is not in the text")
+def moved_first(x):
+    x = x.cpu()
+    return f"{x.dtype} {list(x.shape)} {x.device}"

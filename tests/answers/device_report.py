@@ -1,0 +1,146 @@
+"""Answers to device_report."""
+
+import itertools
+
+import torch
+from bank import right, wrong
+
+
+@right
+def both_walks(model):
+    report = {name: parameter.device for name, parameter in model.named_parameters()}
+    report.update({name: buffer.device for name, buffer in model.named_buffers()})
+    return report
+
+
+@right
+def chained(model):
+    pairs = itertools.chain(model.named_parameters(), model.named_buffers())
+    return {name: tensor.device for name, tensor in pairs}
+
+
+@right
+def buffers_first(model):
+    report = {}
+    for walk in (model.named_buffers, model.named_parameters):
+        for name, tensor in walk():
+            report[name] = tensor.device
+    return report
+
+
+@right
+def part_by_part(model):
+    report, seen = {}, set()
+    for path, part in model.named_modules():
+        own = [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
+        for name, tensor in own:
+            if id(tensor) not in seen:
+                seen.add(id(tensor))
+                report[f"{path}.{name}" if path else name] = tensor.device
+    return report
+
+
+@right
+def with_both_names_of_a_tied_one(model):
+    named = [
+        *model.named_parameters(remove_duplicate=False),
+        *model.named_buffers(remove_duplicate=False),
+    ]
+    return {name: tensor.device for name, tensor in named}
+
+
+@right
+def by_recursion(model):
+    report = {}
+
+    def visit(part, prefix):
+        for table in (part._parameters, part._buffers):
+            report.update({prefix + key: value.device for key, value in table.items() if value is not None})
+        for key, child in part.named_children():
+            visit(child, f"{prefix}{key}.")
+
+    visit(model, "")
+    return report
+
+
+@wrong("`1.running_mean` is not in the report")
+def parameters_only(model):
+    return {name: parameter.device for name, parameter in model.named_parameters()}
+
+
+@wrong("`0.weight` is not in the report")
+def buffers_only(model):
+    return {name: buffer.device for name, buffer in model.named_buffers()}
+
+
+@wrong("`steps` is not in the report")
+def what_is_saved(model):
+    return {name: tensor.device for name, tensor in model.state_dict().items()}
+
+
+@wrong("`0.weight` is not in the report")
+def top_level(model):
+    pairs = [*model.named_parameters(recurse=False), *model.named_buffers(recurse=False)]
+    return {name: tensor.device for name, tensor in pairs}
+
+
+@wrong("is a str, not a torch.device")
+def as_text(model):
+    return {name: str(device) for name, device in both_walks(model).items()}
+
+
+@wrong("the report is a list, not a dict")
+def pairs(model):
+    return list(both_walks(model).items())
+
+
+@wrong("is reported on another device than its own")
+def the_first_for_all(model):
+    home = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    return dict.fromkeys(both_walks(model), home)
+
+
+@wrong("your code raised StopIteration")
+def the_first_of_any(model):
+    home = next(model.parameters()).device
+    return dict.fromkeys(both_walks(model), home)
+
+
+@wrong("is not in the report")
+def trained_ones(model):
+    trained = {name: p.device for name, p in model.named_parameters() if p.requires_grad}
+    return trained | {name: buffer.device for name, buffer in model.named_buffers()}
+
+
+@wrong("is not in the report")
+def last_names(model):
+    return {name.rpartition(".")[2]: device for name, device in both_walks(model).items()}
+
+
+@wrong("is reported, but it is no parameter and no buffer")
+def attributes_too(model):
+    plain = {key: value.device for key, value in vars(model).items() if isinstance(value, torch.Tensor)}
+    return both_walks(model) | plain
+
+
+@wrong("is reported on another device than its own")
+def without_the_index(model):
+    return {name: torch.device(device.type) for name, device in both_walks(model).items()}
+
+
+@wrong("the model was changed")
+def after_a_move(model):
+    report = both_walks(model)
+    model.to("cpu" if any(device.type != "cpu" for device in report.values()) else "meta")
+    return report
+
+
+@wrong("the report is None: is a `return` missing?")
+def prints(model):
+    for name, parameter in model.named_parameters():
+        print(name, parameter.device)
+
+
+@wrong("your code raised AttributeError")
+def asks_the_modules(model):
+    return {name: part.weight.device for name, part in model.named_modules()}

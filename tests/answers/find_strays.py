@@ -1,0 +1,253 @@
+"""Answers to find_strays."""
+
+import torch
+from bank import right, wrong
+from torch import nn
+
+OWN = ("_parameters", "_buffers", "_modules")
+
+
+def pairs(value, path, seen):
+    """Yield each tensor below value once, with its path."""
+    if isinstance(value, torch.Tensor):
+        if id(value) not in seen:
+            seen.add(id(value))
+            yield path, value
+    elif isinstance(value, nn.Module):
+        for key, item in vars(value).items():
+            yield from pairs(item, path if key in OWN else f"{path}.{key}", seen)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from pairs(item, f"{path}.{key}", seen)
+    elif isinstance(value, (list, tuple)):
+        for place, item in enumerate(value):
+            yield from pairs(item, f"{path}.{place}", seen)
+
+
+def everything(model, batch):
+    seen = set()
+    return [*pairs(model, "model", seen), *pairs(batch, "batch", seen)]
+
+
+@right
+def generators(model, batch):
+    home = next(model.parameters()).device
+    return [name for name, tensor in everything(model, batch) if tensor.device != home]
+
+
+@right
+def one_walk(model, batch):
+    home = next(model.parameters()).device
+    seen, names = set(), []
+
+    def walk(name, value):
+        if isinstance(value, torch.Tensor):
+            if id(value) not in seen and value.device != home:
+                names.append(name)
+            seen.add(id(value))
+            return
+        if isinstance(value, nn.Module):
+            items = [*vars(value).items()]
+            items = [pair for key, item in items for pair in (item.items() if key in OWN else [(key, item)])]
+        elif isinstance(value, dict):
+            items = value.items()
+        elif isinstance(value, (list, tuple)):
+            items = enumerate(value)
+        else:
+            return
+        for key, item in items:
+            walk(f"{name}.{key}", item)
+
+    walk("model", model)
+    walk("batch", batch)
+    return names
+
+
+@right
+def registered_then_left_behind(model, batch):
+    home = next(model.parameters()).device
+    found = [*model.named_parameters(prefix="model"), *model.named_buffers(prefix="model")]
+    seen = {id(tensor) for _, tensor in found}
+    for path, part in model.named_modules(prefix="model"):
+        for key, value in vars(part).items():
+            if key not in OWN:
+                found += pairs(value, f"{path}.{key}", seen)
+    found += pairs(batch, "batch", seen)
+    return [name for name, tensor in found if tensor.device != home]
+
+
+@right
+def with_a_stack(model, batch):
+    home, seen, names = None, set(), []
+    for parameter in model.parameters():
+        home = parameter.device
+        break
+    todo = [("batch", batch), ("model", model)]
+    while todo:
+        name, value = todo.pop()
+        if isinstance(value, nn.Module):
+            value = {key: item for key, item in vars(value).items() if key not in OWN} | {
+                key: item for table in OWN for key, item in vars(value)[table].items()
+            }
+        if isinstance(value, (list, tuple)):
+            value = dict(enumerate(value))
+        if isinstance(value, dict):
+            todo += [(f"{name}.{key}", item) for key, item in value.items()]
+        elif torch.is_tensor(value) and id(value) not in seen:
+            seen.add(id(value))
+            if str(value.device) != str(home):
+                names.append(name)
+    return names
+
+
+@right
+def backwards(model, batch):
+    return generators(model, batch)[::-1]
+
+
+@wrong("`model.scale` is missing")
+def registered_only(model, batch):
+    home = next(model.parameters()).device
+    found = [*model.named_parameters(prefix="model"), *model.named_buffers(prefix="model")]
+    found += pairs(batch, "batch", set())
+    return [name for name, tensor in found if tensor.device != home]
+
+
+@wrong("`model.steps` is missing")
+def what_is_saved(model, batch):
+    home = next(model.parameters()).device
+    found = [(f"model.{name}", tensor) for name, tensor in model.state_dict().items()]
+    found += [(name, t) for name, t in pairs(batch, "batch", set())]
+    return [name for name, tensor in found if tensor.device != home]
+
+
+@wrong("`model.encoder.1.running_mean` is missing")
+def parameters_only(model, batch):
+    home = next(model.parameters()).device
+    buffers = {f"model.{name}" for name, _ in model.named_buffers()}
+    return [n for n, tensor in everything(model, batch) if tensor.device != home and n not in buffers]
+
+
+@wrong("is missing: it is in the batch")
+def model_only(model, batch):
+    return [name for name in generators(model, batch) if name.startswith("model")]
+
+
+@wrong("`model.head.weight` is missing")
+def batch_only(model, batch):
+    return [name for name in generators(model, batch) if name.startswith("batch")]
+
+
+@wrong("`batch.extra.mask` is missing: it is in a dict in the batch")
+def flat_batch(model, batch):
+    home = next(model.parameters()).device
+    found = [*pairs(model, "model", set())]
+    found += [(f"batch.{key}", value) for key, value in batch.items() if isinstance(value, torch.Tensor)]
+    return [name for name, tensor in found if tensor.device != home]
+
+
+@wrong("is missing")
+def by_type_of_device(model, batch):
+    home = next(model.parameters()).device
+    return [name for name, tensor in everything(model, batch) if tensor.device.type != home.type]
+
+
+@wrong("is missing")
+def compared_with_the_cpu(model, batch):
+    return [name for name, tensor in everything(model, batch) if tensor.device.type == "cpu"]
+
+
+@wrong("is named, but no tensor of this name is away")
+def left_behind_wherever(model, batch):
+    home = next(model.parameters()).device
+    moving = {id(tensor) for tensor in [*model.parameters(), *model.buffers()]}
+    return [
+        name
+        for name, tensor in everything(model, batch)
+        if tensor.device != home or (name.startswith("model") and id(tensor) not in moving)
+    ]
+
+
+@wrong("is missing")
+def without_the_prefix(model, batch):
+    return [name.partition(".")[2] for name in generators(model, batch)]
+
+
+@wrong("one tensor, named 2 times")
+def each_name(model, batch):
+    home = next(model.parameters()).device
+    found = [*pairs(batch, "batch", set())]
+    found += [*model.named_parameters(prefix="model"), *model.named_buffers(prefix="model")]
+    for path, part in model.named_modules(prefix="model"):
+        for key, value in vars(part).items():
+            if key not in OWN:
+                found += pairs(value, f"{path}.{key}", set())
+    return [name for name, tensor in found if tensor.device != home]
+
+
+@wrong("the model was changed")
+def moves_the_model(model, batch):
+    names = generators(model, batch)
+    model.to(next(model.parameters()).device)
+    for part in model.modules():
+        for key, value in list(vars(part).items()):
+            if isinstance(value, torch.Tensor):
+                setattr(part, key, value.to(next(model.parameters()).device))
+    return names
+
+
+@wrong("was replaced")
+def moves_the_batch(model, batch):
+    names = generators(model, batch)
+    home = next(model.parameters()).device
+    for key, value in batch.items():
+        if isinstance(value, torch.Tensor):
+            batch[key] = value.to(home)
+    return names
+
+
+@wrong("a single number in a tensor is a tensor")
+def not_the_single_numbers(model, batch):
+    home = next(model.parameters()).device
+    return [name for name, tensor in everything(model, batch) if tensor.device != home and tensor.dim()]
+
+
+@wrong("`model.blocks.0.weight` is missing")
+def no_modules_in_lists(model, batch):
+    return [name for name in generators(model, batch) if not name.startswith("model.blocks")]
+
+
+@wrong("`model.1.weight` is missing: the first parameter is on")
+def most_of_them_decide(model, batch):
+    found = everything(model, batch)
+    devices = [parameter.device for parameter in model.parameters()]
+    home = max(set(devices), key=devices.count)
+    return [name for name, tensor in found if tensor.device != home]
+
+
+@wrong("`model.1.weight` is missing: the first parameter is on")
+def the_batch_decides(model, batch):
+    found = everything(model, batch)
+    home = next((t.device for n, t in found if n == "batch.x"), next(model.parameters()).device)
+    return [name for name, tensor in found if tensor.device != home]
+
+
+@wrong("is missing")
+def a_trained_one_decides(model, batch):
+    home = next((p.device for p in model.parameters() if p.requires_grad), torch.device("cpu"))
+    return [name for name, tensor in everything(model, batch) if tensor.device != home]
+
+
+@wrong("the answer is a set, not a list")
+def as_a_set(model, batch):
+    return set(generators(model, batch))
+
+
+@wrong("the answer is a dict, not a list")
+def as_a_report(model, batch):
+    return {name: tensor.device for name, tensor in everything(model, batch)}
+
+
+@wrong("is None: is a `return` missing?")
+def prints(model, batch):
+    print(*generators(model, batch))

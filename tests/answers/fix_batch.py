@@ -1,0 +1,138 @@
+"""Answers to fix_batch."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def keeps_the_result(model, batch, device):
+    inputs, labels = batch
+    inputs = inputs.to(device)
+    labels = labels.to(device)
+    return model(inputs)
+
+
+@right
+def in_the_call(model, batch, device):
+    return model(batch[0].to(device))
+
+
+@right
+def moves_the_whole_batch(model, batch, device):
+    inputs, _ = [tensor.to(device, non_blocking=True) for tensor in batch]
+    return model.forward(inputs)
+
+
+@right
+def to_where_the_model_is(model, batch, device):
+    inputs, _labels = batch
+    return model(inputs.to(next(model.parameters()).device))
+
+
+@right
+def into_a_new_tensor(model, batch, device):
+    inputs = torch.empty_like(batch[0], device=device)
+    inputs.copy_(batch[0])
+    return model(inputs)
+
+
+@right
+def moves_the_model_in_vain(model, batch, device):
+    model.to(device)
+    inputs, _ = (part.to(device=device) for part in batch)
+    return model(inputs)
+
+
+@wrong("Expected all tensors to be on the same device")
+def the_broken_program(model, batch, device):
+    inputs, labels = batch
+    inputs.to(device)
+    labels.to(device)
+    return model(inputs)
+
+
+@wrong("Expected all tensors to be on the same device")
+def labels_only(model, batch, device):
+    inputs, labels = batch
+    labels = labels.to(device)
+    return model(inputs)
+
+
+@wrong("the result is on cpu, not sim:0")
+def the_model_comes_to_the_batch(model, batch, device):
+    return model.cpu()(batch[0])
+
+
+@wrong("the model was changed")
+def the_model_comes_and_its_result_goes(model, batch, device):
+    return model.cpu()(batch[0]).to(device)
+
+
+@wrong("something went away from the device")
+def the_model_comes_and_goes(model, batch, device):
+    logits = model.cpu()(batch[0]).to(device)
+    model.to(device)
+    return logits
+
+
+@wrong("the result is on cpu, not sim:0")
+def brought_back(model, batch, device):
+    return model(batch[0].to(device)).cpu()
+
+
+@wrong("something went away from the device")
+def there_and_back(model, batch, device):
+    return model(batch[0].to(device)).cpu().to(device)
+
+
+@wrong("your code raised")
+def always_cuda(model, batch, device):
+    return model(batch[0].cuda())
+
+
+@wrong("your code raised")
+def list_has_no_to(model, batch, device):
+    inputs, _ = batch.to(device)
+    return model(inputs)
+
+
+@wrong("the result has left the graph")
+def detached(model, batch, device):
+    return model(batch[0].to(device)).detach()
+
+
+@wrong("the result has left the graph")
+def without_gradients(model, batch, device):
+    with torch.no_grad():
+        return model(batch[0].to(device))
+
+
+@wrong("the result is None: is a `return` missing?")
+def forgets_to_return(model, batch, device):
+    model(batch[0].to(device))
+
+
+@wrong("the result has shape")
+def the_classes(model, batch, device):
+    return model(batch[0].to(device)).argmax(1)
+
+
+@wrong("the values of the result are wrong")
+def probabilities(model, batch, device):
+    return model(batch[0].to(device)).softmax(1)
+
+
+@wrong("the result is a tuple, not a tensor")
+def with_the_labels(model, batch, device):
+    inputs, labels = (part.to(device) for part in batch)
+    return model(inputs), labels
+
+
+@wrong("your code raised")
+def dtype_for_device(model, batch, device):
+    return model(batch[0].to(torch.float64))
+
+
+@wrong("the values of the result are wrong")
+def made_anew_there(model, batch, device):
+    return model(torch.zeros_like(batch[0], device=device))

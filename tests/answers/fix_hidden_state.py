@@ -1,0 +1,155 @@
+"""Answers to fix_hidden_state."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def from_x(cell, x, state):
+    if state is None:
+        state = x.new_zeros(x.shape[0], cell.hidden_size)
+    return cell(x, state.to(x.device))
+
+
+@right
+def pytorchs_own_zeros(cell, x, state):
+    return cell(x, None if state is None else state.to(x.device))
+
+
+@right
+def told_everything(cell, x, state):
+    if state is None:
+        return cell(x, torch.zeros(len(x), cell.hidden_size, device=x.device, dtype=x.dtype))
+    return cell(x, state.to(x))
+
+
+@right
+def zeros_then_moved(cell, x, state):
+    if state is None:
+        state = torch.zeros(x.shape[0], cell.hidden_size)
+    return cell(x, state.to(x.device, x.dtype))
+
+
+@right
+def without_the_argument(cell, x, state):
+    if state is None:
+        return cell(x)
+    if state.device != x.device:
+        state = state.to(x.device)
+    return cell(x, state)
+
+
+@right
+def from_the_weights(cell, x, state):
+    state = cell.weight_hh.new_zeros(x.size(0), cell.hidden_size) if state is None else state
+    return cell.forward(x, hx=state.to(cell.weight_hh.device))
+
+
+@wrong("Expected all tensors to be on the same device")
+def zeros_on_the_cpu_for_a_first_step(cell, x, state):
+    if state is None:
+        state = torch.zeros(x.shape[0], cell.hidden_size)
+    else:
+        state = state.to(x.device)
+    return cell(x, state)
+
+
+@wrong("your code raised RuntimeError")
+def the_broken_program(cell, x, state):
+    if state is None:
+        state = torch.zeros(x.shape[0], cell.hidden_size)
+    return cell(x, state)
+
+
+@wrong("your code raised RuntimeError")
+def only_the_zeros(cell, x, state):
+    if state is None:
+        state = x.new_zeros(x.shape[0], cell.hidden_size)
+    return cell(x, state)
+
+
+@wrong("your code raised RuntimeError")
+def thrown_away(cell, x, state):
+    if state is None:
+        state = x.new_zeros(x.shape[0], cell.hidden_size)
+    state.to(x.device)
+    return cell(x, state)
+
+
+@wrong("your code raised RuntimeError on cpu")
+def zeros_of_the_default_dtype(cell, x, state):
+    if state is None:
+        state = torch.zeros(x.shape[0], cell.hidden_size, device=x.device)
+    return cell(x, state.to(x.device))
+
+
+@wrong("the result has left the graph")
+def cut_off_everything(cell, x, state):
+    with torch.no_grad():
+        return from_x(cell, x, state)
+
+
+@wrong("no gradient reaches the state")
+def detached(cell, x, state):
+    if state is not None:
+        state = state.detach()
+    return from_x(cell, x, state)
+
+
+@wrong("no gradient reaches the state")
+def made_anew(cell, x, state):
+    if state is not None:
+        state = torch.tensor(state.tolist(), device=x.device)
+    return from_x(cell, x, state)
+
+
+@wrong("the values of the new state are wrong")
+def forgets_the_past(cell, x, state):
+    return cell(x, x.new_zeros(x.shape[0], cell.hidden_size))
+
+
+@wrong("the values of the new state are wrong")
+def begins_with_ones(cell, x, state):
+    return cell(x, x.new_ones(len(x), cell.hidden_size) if state is None else state.to(x.device))
+
+
+@wrong("the values of the new state are wrong")
+def begins_with_noise(cell, x, state):
+    if state is None:
+        state = torch.randn(len(x), cell.hidden_size, device=x.device, dtype=x.dtype)
+    return cell(x, state.to(x.device))
+
+
+@wrong("the new state is on cpu, not sim:0")
+def all_to_the_cpu(cell, x, state):
+    return cell.cpu()(x.cpu(), None if state is None else state.cpu())
+
+
+@wrong("the new state is on")
+def all_to_the_state(cell, x, state):
+    if state is None:
+        return cell(x)
+    return cell.to(state.device)(x.to(state.device), state)
+
+
+@wrong("your code raised AttributeError")
+def never_none(cell, x, state):
+    return cell(x, state.to(x.device))
+
+
+@wrong("your code raised RuntimeError")
+def asks_for_its_truth(cell, x, state):
+    state = state or x.new_zeros(x.shape[0], cell.hidden_size)
+    return cell(x, state.to(x.device))
+
+
+@wrong("your code raised")
+def always_cuda(cell, x, state):
+    if state is None:
+        state = x.new_zeros(x.shape[0], cell.hidden_size)
+    return cell(x, state.cuda())
+
+
+@wrong("the new state is None: is a `return` missing?")
+def forgets_to_return(cell, x, state):
+    from_x(cell, x, state)

@@ -1,0 +1,117 @@
+"""Answers to fix_labels."""
+
+import torch
+from bank import right, wrong
+from torch import nn
+from torch.nn import functional
+
+
+@right
+def labels_to_logits(logits, labels):
+    return functional.cross_entropy(logits, labels.to(logits.device))
+
+
+@right
+def as_a_criterion(logits, labels):
+    criterion = nn.CrossEntropyLoss()
+    return criterion(logits, labels.to(device=logits.device))
+
+
+@right
+def in_two_steps(logits, labels):
+    return functional.nll_loss(logits.log_softmax(-1), labels.to(device=logits.device))
+
+
+@right
+def by_definition(logits, labels):
+    labels = labels.to(logits.device)
+    return (logits.logsumexp(1) - logits.gather(1, labels[:, None])[:, 0]).mean()
+
+
+@right
+def like_another(logits, labels):
+    there = torch.empty_like(labels, device=logits.device).copy_(labels)
+    return functional.cross_entropy(logits, there)
+
+
+@right
+def one_hot(logits, labels):
+    shares = functional.one_hot(labels.cpu(), logits.shape[1]).to(logits)
+    return -(shares * logits.log_softmax(1)).sum(1).mean()
+
+
+@wrong("Expected all tensors to be on the same device")
+def the_broken_program(logits, labels):
+    return functional.cross_entropy(logits, labels)
+
+
+@wrong("Expected all tensors to be on the same device")
+def thrown_away(logits, labels):
+    labels.to(logits.device)
+    return functional.cross_entropy(logits, labels)
+
+
+@wrong("the loss is on cpu, not sim:0")
+def logits_to_the_cpu(logits, labels):
+    return functional.cross_entropy(logits.cpu(), labels.cpu())
+
+
+@wrong("the loss is on")
+def logits_to_labels(logits, labels):
+    return functional.cross_entropy(logits.to(labels.device), labels)
+
+
+@wrong("your code raised")
+def dtype_for_device(logits, labels):
+    return functional.cross_entropy(logits, labels.to(logits))
+
+
+@wrong("your code raised")
+def always_cuda(logits, labels):
+    return functional.cross_entropy(logits.cuda(), labels.cuda())
+
+
+@wrong("the result has left the graph")
+def detached(logits, labels):
+    return functional.cross_entropy(logits.detach(), labels.to(logits.device))
+
+
+@wrong("the result has left the graph")
+def a_number_again(logits, labels):
+    loss = functional.cross_entropy(logits, labels.to(logits.device))
+    return torch.tensor(loss.item(), device=logits.device)
+
+
+@wrong("the loss is a float, not a tensor")
+def a_number(logits, labels):
+    return functional.cross_entropy(logits, labels.to(logits.device)).item()
+
+
+@wrong("the values of the loss are wrong")
+def summed(logits, labels):
+    return functional.cross_entropy(logits, labels.to(logits.device), reduction="sum")
+
+
+@wrong("the loss has shape")
+def each_row(logits, labels):
+    return functional.cross_entropy(logits, labels.to(logits.device), reduction="none")
+
+
+@wrong("the values of the loss are wrong")
+def softmax_twice(logits, labels):
+    return functional.cross_entropy(logits.softmax(1), labels.to(logits.device))
+
+
+@wrong("the values of the loss are wrong")
+def without_the_softmax(logits, labels):
+    return functional.nll_loss(logits, labels.to(logits.device))
+
+
+@wrong("the values of the loss are wrong")
+def new_labels(logits, labels):
+    return functional.cross_entropy(logits, torch.zeros_like(labels, device=logits.device))
+
+
+@wrong("the loss is None: is a `return` missing?")
+def forgets_to_return(logits, labels):
+    functional.cross_entropy(logits, labels.to(logits.device))

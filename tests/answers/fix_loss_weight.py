@@ -1,0 +1,126 @@
+"""Answers to fix_loss_weight."""
+
+import torch
+from bank import right, wrong
+from torch import nn
+from torch.nn import functional
+
+
+@right
+def weight_to_logits(logits, labels, weight):
+    return functional.cross_entropy(logits, labels, weight=weight.to(logits.device))
+
+
+@right
+def a_criterion_that_moves(logits, labels, weight):
+    criterion = nn.CrossEntropyLoss(weight=weight).to(logits.device)
+    return criterion(logits, labels)
+
+
+@right
+def with_dtype(logits, labels, weight):
+    return functional.nll_loss(logits.log_softmax(1), labels, weight.to(logits))
+
+
+@right
+def by_definition(logits, labels, weight):
+    each = functional.cross_entropy(logits, labels, reduction="none")
+    share = weight.to(labels.device)[labels]
+    return (each * share).sum() / share.sum()
+
+
+@right
+def all_to_the_logits(logits, labels, weight):
+    labels, weight = (tensor.to(logits.device) for tensor in (labels, weight))
+    return functional.cross_entropy(logits, labels, weight)
+
+
+@right
+def as_new_tensor(logits, labels, weight):
+    return functional.cross_entropy(logits, labels, weight=logits.new_tensor(weight.tolist()))
+
+
+@wrong("Expected all tensors to be on the same device")
+def the_broken_program(logits, labels, weight):
+    return functional.cross_entropy(logits, labels, weight=weight)
+
+
+@wrong("Expected all tensors to be on the same device")
+def labels_instead(logits, labels, weight):
+    return functional.cross_entropy(logits, labels.to(logits.device), weight=weight)
+
+
+@wrong("Expected all tensors to be on the same device")
+def thrown_away(logits, labels, weight):
+    weight.to(logits.device)
+    return functional.cross_entropy(logits, labels, weight=weight)
+
+
+@wrong("Expected all tensors to be on the same device")
+def moved_criterion_without_its_weight(logits, labels, weight):
+    criterion = nn.CrossEntropyLoss().to(logits.device)
+    criterion.weight = weight
+    return criterion(logits, labels)
+
+
+@wrong("the values of the loss are wrong")
+def without_the_weight(logits, labels, weight):
+    return functional.cross_entropy(logits, labels)
+
+
+@wrong("the loss is on cpu, not sim:0")
+def all_to_the_cpu(logits, labels, weight):
+    return functional.cross_entropy(logits.cpu(), labels.cpu(), weight=weight.cpu())
+
+
+@wrong("the loss is on")
+def all_to_the_weight(logits, labels, weight):
+    device = weight.device
+    return functional.cross_entropy(logits.to(device), labels.to(device), weight=weight)
+
+
+@wrong("the values of the loss are wrong")
+def ones_instead(logits, labels, weight):
+    return functional.cross_entropy(logits, labels, weight=torch.ones_like(weight, device=logits.device))
+
+
+@wrong("the values of the loss are wrong")
+def mean_over_rows(logits, labels, weight):
+    each = functional.cross_entropy(logits, labels, weight=weight.to(logits.device), reduction="none")
+    return each.mean()
+
+
+@wrong("the values of the loss are wrong")
+def summed(logits, labels, weight):
+    return functional.cross_entropy(logits, labels, weight.to(logits.device), reduction="sum")
+
+
+@wrong("the values of the loss are wrong")
+def scaled_logits(logits, labels, weight):
+    return functional.cross_entropy(logits * weight.to(logits.device), labels)
+
+
+@wrong("the values of the loss are wrong")
+def normalized_to_nothing(logits, labels, weight):
+    weight = weight.to(logits.device)
+    return functional.cross_entropy(logits, labels, weight / weight.sum()) * weight.sum()
+
+
+@wrong("your code raised")
+def always_cuda(logits, labels, weight):
+    return functional.cross_entropy(logits, labels, weight=weight.cuda())
+
+
+@wrong("the result has left the graph")
+def detached(logits, labels, weight):
+    return functional.cross_entropy(logits, labels, weight=weight.to(logits.device)).detach()
+
+
+@wrong("the loss is a float, not a tensor")
+def a_number(logits, labels, weight):
+    return functional.cross_entropy(logits, labels, weight=weight.to(logits.device)).item()
+
+
+@wrong("the loss is None: is a `return` missing?")
+def forgets_to_return(logits, labels, weight):
+    functional.cross_entropy(logits, labels, weight=weight.to(logits.device))

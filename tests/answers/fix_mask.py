@@ -1,0 +1,155 @@
+"""Answers to fix_mask."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def from_x(x):
+    time = x.shape[1]
+    return x * x.new_ones(time, time).tril()
+
+
+@right
+def told_device_and_dtype(x):
+    mask = torch.tril(torch.ones(x.shape[1], x.shape[2], device=x.device, dtype=x.dtype))
+    return x * mask
+
+
+@right
+def without_a_mask(x):
+    return torch.tril(x)
+
+
+@right
+def as_booleans(x):
+    steps = torch.arange(x.size(1), device=x.device)
+    return x * (steps[:, None] >= steps)
+
+
+@right
+def filled(x):
+    future = torch.ones_like(x[0], dtype=torch.bool).triu(1)
+    return x.masked_fill(future, 0)
+
+
+@right
+def moved(x):
+    mask = torch.tril(torch.ones(x.shape[1], x.shape[1]))
+    return x * mask.to(x)
+
+
+@right
+def chosen(x):
+    past = torch.ones(x.shape[1:], dtype=torch.bool).tril().to(x.device)
+    return torch.where(past, x, 0)
+
+
+@wrong("Expected all tensors to be on the same device")
+def the_broken_program(x):
+    time = x.shape[1]
+    mask = torch.tril(torch.ones(time, time))
+    return x * mask
+
+
+@wrong("Expected all tensors to be on the same device")
+def thrown_away(x):
+    mask = torch.tril(torch.ones(x.shape[1], x.shape[1]))
+    mask.to(x.device)
+    return x * mask
+
+
+@wrong("the result is torch.float32, not torch.float16")
+def the_device_alone(x):
+    time = x.shape[1]
+    return x * torch.tril(torch.ones(time, time, device=x.device))
+
+
+@wrong("Expected all tensors to be on the same device")
+def the_dtype_alone(x):
+    time = x.shape[1]
+    return x * torch.tril(torch.ones(time, time, dtype=x.dtype))
+
+
+@wrong("the result is torch.float32, not torch.float16")
+def moved_without_the_dtype(x):
+    return x * torch.tril(torch.ones(x.shape[1], x.shape[1])).to(x.device)
+
+
+@wrong("the result is on cpu, not sim:0")
+def on_the_cpu(x):
+    return x.cpu() * torch.tril(torch.ones(x.shape[1], x.shape[1], dtype=x.dtype))
+
+
+@wrong("the values of the result are wrong")
+def the_other_triangle(x):
+    return x * torch.ones_like(x).triu()
+
+
+@wrong("the values of the result are wrong")
+def without_the_diagonal(x):
+    return x * torch.ones_like(x).tril(-1)
+
+
+@wrong("the values of the result are wrong")
+def no_mask(x):
+    return x.clone()
+
+
+@wrong("the result holds nan or inf")
+def filled_with_minus_infinity(x):
+    return x.masked_fill(torch.ones_like(x, dtype=torch.bool).triu(1), float("-inf"))
+
+
+@wrong("was changed in place")
+def in_place(x):
+    return x.detach().tril_()
+
+
+@wrong("the result has shape")
+def the_mask_itself(x):
+    return x.new_ones(x.shape[1], x.shape[1]).tril()
+
+
+@wrong("the result has left the graph")
+def detached(x):
+    return x.detach().tril()
+
+
+@wrong("the result is torch.bool")
+def as_booleans_only(x):
+    return torch.ones_like(x, dtype=torch.bool).tril()
+
+
+@wrong("your code raised")
+def always_cuda(x):
+    return x * torch.tril(torch.ones(x.shape[1], x.shape[1], device="cuda", dtype=x.dtype))
+
+
+@wrong("the result is on sim:0, not sim:1")
+def on_the_current_device(x):
+    device = "cpu" if x.device.type == "cpu" else torch.accelerator.current_accelerator()
+    x = x.to(device)
+    return x * x.new_ones(x.shape[1], x.shape[1]).tril()
+
+
+@wrong("Expected all tensors to be on the same device")
+def by_legacy_tensors(x):
+    mask = torch.FloatTensor(x.shape[1], x.shape[1]).fill_(1).tril()
+    return x * mask
+
+
+@wrong("is None: is a `return` missing?")
+def forgets_to_return(x):
+    x * x.new_ones(x.shape[1], x.shape[1]).tril()
+
+
+CACHE = {}
+
+
+@wrong("Expected all tensors to be on the same device")
+def cached_by_length(x):
+    time = x.shape[1]
+    if time not in CACHE:
+        CACHE[time] = x.new_ones(time, time).tril()
+    return x * CACHE[time]
