@@ -112,7 +112,7 @@ def introduce(device: torch.device) -> str:
     if device.type == "cpu":
         return "cpu only, no accelerator"
     if device.type != "sim":
-        return f"{device}, {describe_device(device).name}"
+        return f"{device}, {name_of(device)}"
     return f"{device}, a simulated accelerator (no GPU in use)"
 
 
@@ -141,20 +141,31 @@ class Here:
     real: bool
 
 
+def name_of(device: torch.device) -> str:
+    """Return what a device that is here is called.
+
+    >>> name_of(torch.device("cpu"))
+    'CPU'
+    """
+    if device.type in ("cpu", "mps"):
+        return "CPU" if device.type == "cpu" else "Apple GPU"
+    return torch.get_device_module(device).get_device_name(device.index)
+
+
 def describe_device(device: torch.device) -> Here:
     """Return the facts about one device that is here.
 
     >>> describe_device(torch.device("cpu")).memory
     'system memory'
     """
-    if device.type == "cpu":
-        return Here(device, "CPU", "system memory", True, True)
-    module = torch.get_device_module(device)
-    if device.type == "mps":
-        return Here(device, "Apple GPU", "shared with the CPU", has_float64(device), True)
-    name = module.get_device_name(device.index)
-    memory = "its own memory, modelled" if device.type == "sim" else "its own memory"
-    return Here(device, name, memory, has_float64(device), device.type != "sim")
+    memory = {"cpu": "system memory", "mps": "shared with the CPU", "sim": "its own memory, modelled"}
+    return Here(
+        device,
+        name_of(device),
+        memory.get(device.type, "its own memory"),
+        has_float64(device),
+        real=device.type != "sim",
+    )
 
 
 class Devices(Panel):
