@@ -70,6 +70,20 @@ def _parser() -> argparse.ArgumentParser:
     collect.add_argument("submissions", nargs="+", metavar="DOWNLOADS", help="files, folders or zips")
     collect.add_argument("--course", default=".", metavar="DIR", help="the course; here, by default")
     collect.set_defaults(run=_collect)
+    report = commands.add_parser(
+        "report",
+        help="make tables and feedback from the results of `devlab grade`",
+        description="Write grades.csv, exercises.csv and a page of feedback for each student from results, as "
+        "`devlab grade` leaves them. Results of several machines are read as one; the last line counts.",
+    )
+    report.add_argument("results", nargs="+", metavar="RESULTS", help="files of JSON lines")
+    report.add_argument("--to", metavar="FOLDER", help="where to write; beside the first file, by default")
+    report.add_argument("--course", default=".", metavar="DIR", help="the course; here, by default")
+    report.add_argument("--gradebook", action="store_true", help="write marks into nbgrader's gradebook too")
+    report.add_argument(
+        "--gradescope", metavar="FILE", help="write Gradescope's results.json of one submission"
+    )
+    report.set_defaults(run=_report)
     return parser
 
 
@@ -135,3 +149,26 @@ def _collect(arguments: argparse.Namespace) -> int:
     listed = submitted.put(found, folder)
     print(f"{found.text()}\nEvery file is listed in {listed}")
     return 1 if found.problems else 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from devlab.classroom import gradebook, record, reports, tables
+
+    files = [Path(path) for path in arguments.results]
+    try:
+        records = list(record.read(files))
+        if arguments.gradescope and len(records) != 1:
+            print(f"Gradescope takes one submission, and there are {len(records)}.", file=sys.stderr)
+            return 1
+        written = reports.write(records, Path(arguments.to) if arguments.to else files[0].parent)
+        if arguments.gradescope:
+            Path(arguments.gradescope).write_text(tables.gradescope_json(records[0]), encoding="utf-8")
+        if arguments.gradebook:
+            gradebook.write(records, Path(arguments.course))
+    except (OSError, gradebook.GradebookError) as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    print(written.text())
+    return 0

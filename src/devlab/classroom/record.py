@@ -1,0 +1,97 @@
+"""What came of one submission: a line of JSON in results.jsonl, which every report is made from."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What came of one exercise.
+
+    `outcome` is one of passed, failed, not attempted, skipped, error, timeout, killed, memory, grader error.
+    `rows` holds for each thing judged its label and its outcome on each device (None: not judged there),
+    `details` the labelled lines of the verdict, `source` what the student wrote.
+    """
+
+    name: str
+    outcome: str
+    points: float
+    possible: float
+    headline: str = ""
+    rows: tuple[tuple[str, dict[str, str | None]], ...] = ()
+    details: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What came of one submission: who, what, and each exercise.
+
+    `problem` says why nothing could be graded, `remarks` what was noticed; `submitted` is a time as nbgrader
+    writes it, `isolation` the level that the submission ran at (3 is the strongest), `seconds` the wall time,
+    `digest` the SHA-256 of what was handed in.
+    """
+
+    student: str
+    assignment: str
+    path: str
+    exercises: tuple[Graded, ...] = ()
+    problem: str = ""
+    remarks: tuple[str, ...] = ()
+    late: bool = False
+    submitted: str = ""
+    isolation: int | None = None
+    seconds: float = 0.0
+    digest: str = ""
+
+    @property
+    def points(self) -> float:
+        """Return the points earned."""
+        return sum(exercise.points for exercise in self.exercises)
+
+    @property
+    def possible(self) -> float:
+        """Return the points of a submission without a mistake."""
+        return sum(exercise.possible for exercise in self.exercises)
+
+    def line(self) -> str:
+        """Return the record as one line of JSON, less the line's end.
+
+        >>> record = Record("anna", "05_buffers", "anna.ipynb", (Graded("f", "failed", 1, 3),))
+        >>> Record.from_line(record.line()) == record
+        True
+        """
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_line(cls, line: str) -> "Record":
+        """Read a record from a line of JSON; raises ValueError for anything else."""
+        try:
+            facts = json.loads(line)
+            exercises = tuple(_graded(one) for one in facts.pop("exercises"))
+            return cls(exercises=exercises, remarks=tuple(facts.pop("remarks")), **facts)
+        except (KeyError, TypeError, AttributeError) as problem:
+            raise ValueError(f"no record of devlab's: {line[:80]}") from problem
+
+
+def _graded(facts: dict) -> Graded:
+    pairs = {name: tuple((label, value) for label, value in facts.pop(name)) for name in ("rows", "details")}
+    return Graded(**pairs, **facts)
+
+
+def read(paths: Iterable[Path]) -> Iterator[Record]:
+    """Read the records of files of JSON lines, the last one of each student and assignment.
+
+    A line that was cut off, as an interrupted run leaves it, is skipped.
+    """
+    latest: dict[tuple[str, str], Record] = {}
+    for path in paths:
+        for line in Path(path).read_text(encoding="utf-8").splitlines():
+            try:
+                record = Record.from_line(line)
+            except ValueError:
+                continue
+            latest[record.student, record.assignment] = record
+    yield from latest.values()

@@ -1,0 +1,64 @@
+"""All that a teacher gets from marked submissions: tables, and a page of feedback for each student."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from devlab.classroom import feedback, tables
+from devlab.classroom.names import safe
+from devlab.classroom.record import Record
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where `write` put things."""
+
+    grades: Path
+    exercises: Path
+    feedback: tuple[Path, ...]
+
+    def text(self) -> str:
+        """Return what a teacher reads."""
+        pages = len(self.feedback)
+        return (
+            f"marks      {self.grades}\nexercises  {self.exercises}\n"
+            f"feedback   {self.grades.parent / 'feedback'} ({pages} page{'s' * (pages != 1)})"
+        )
+
+
+def write(records: Sequence[Record], folder: Path) -> Written:
+    """Write grades.csv, exercises.csv and feedback/STUDENT/ASSIGNMENT.html into a folder of results."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    grades, exercises = folder / "grades.csv", folder / "exercises.csv"
+    grades.write_text(tables.nbgrader_csv(records), encoding="utf-8", newline="")
+    # For reading: without the mark in front, Excel takes UTF-8 for an old code page.
+    exercises.write_text(tables.exercises_csv(records), encoding="utf-8-sig", newline="")
+    pages = tuple(_page(record, folder) for record in records)
+    return Written(grades, exercises, pages)
+
+
+def _page(record: Record, folder: Path) -> Path:
+    path = (
+        folder
+        / "feedback"
+        / (safe(record.student) or "nobody")
+        / f"{safe(record.assignment) or 'nothing'}.html"
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(feedback.page(record, title_of(record.assignment)), encoding="utf-8", newline="\n")
+    return path
+
+
+def title_of(assignment: str) -> str:
+    """Return a lesson's number and title for an assignment that is one, else its name in words.
+
+    >>> title_of("05_buffers"), title_of("my_own")
+    ('05 Models and buffers', 'my own')
+    """
+    from devlab.checks.registry import lessons
+
+    title = next((lesson.title for lesson in lessons() if lesson.id == assignment), None)
+    number = re.match(r"\d+", assignment)
+    return f"{number[0]} {title}" if title and number else assignment.replace("_", " ").strip()
