@@ -14,6 +14,7 @@ __all__ = [
     "CheckFailed",
     "check",
     "devices",
+    "digits",
     "explain",
     "hint",
     "memory",
@@ -26,6 +27,7 @@ __all__ = [
 
 # Loaded when first used, so that `import devlab` stays light.
 _INSTRUMENTS = {
+    "digits": "devlab.data",
     "explain": "devlab.instruments.explain",
     "memory": "devlab.instruments.memory",
     "time_op": "devlab.instruments.timing",

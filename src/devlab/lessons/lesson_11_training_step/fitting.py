@@ -1,0 +1,207 @@
+"""The capstone: whole epochs, the mean loss of each, and the counts that make them fast."""
+
+import weakref
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from devlab.checks import expect
+from devlab.data import digits
+from devlab.lessons.lesson_11_training_step.base import (
+    WITHIN,
+    at,
+    expect_weights,
+    journeys,
+    lesson,
+    make_model,
+    make_optimizer,
+    reference_steps,
+    samples,
+    tensors_and_numbers,
+    times,
+    twin,
+)
+
+fit = lesson.exercise(
+    "fit",
+    signature="fit(model, loader, optimizer, device, epochs)",
+    facts=("T1", "T2", "T3", "T4", "Z1", "P2", "R1", "R4", "K5", "W3"),
+    hints=(
+        "Two loops and your `train_step`. What has to be read by Python, and how many times in an epoch?",
+        "Batches differ in size: add up `loss * len(labels)` on the device, count the samples in Python, and "
+        "divide at the end of the epoch.",
+        "Each epoch begins with `total = count = 0`. For each batch `total += len(batch[1]) * "
+        "train_step(model, batch, optimizer, device)` and `count += len(batch[1])`. At its end "
+        "`losses.append((total / count).item())`.",
+    ),
+)
+
+
+class _Passes(DataLoader):
+    """A loader that counts how many times it was gone through."""
+
+    passes = 0
+
+    def __iter__(self):
+        """Begin another pass, and count it."""
+        self.passes += 1
+        return super().__iter__()
+
+
+def _loader(trial, inputs: torch.Tensor, labels: torch.Tensor, size: int, shuffled: int | None = None):
+    generator = None if shuffled is None else torch.Generator().manual_seed(shuffled)
+    data = TensorDataset(inputs, labels)
+    return _Passes(data, size, shuffle=shuffled is not None, generator=generator)
+
+
+def _reference(model: nn.Module, loader: DataLoader, epochs: int, kind: str = "momentum") -> list[float]:
+    """Train a model of ours in place; return the mean loss over samples of each epoch."""
+    batches = [[(x.clone(), y.clone()) for x, y in loader] for _ in range(epochs)]
+    steps = reference_steps(model, [batch for epoch in batches for batch in epoch], kind)
+    sizes = [len(epoch) for epoch in batches]
+    means = []
+    for size in sizes:
+        epoch, steps = steps[:size], steps[size:]
+        means.append(sum(loss * count for loss, count in epoch) / sum(count for _, count in epoch))
+    return means
+
+
+def _expect_losses(got: object, wanted: list[float], plain: list[float] | None = None) -> None:
+    expect.kind(got, list, "a list of floats")
+    for loss in got:
+        if isinstance(loss, torch.Tensor):
+            expect.fail("the losses are tensors, not floats", "a list of floats", got)
+        expect.kind(loss, float, "a float", "a loss")
+    if len(got) != len(wanted):
+        expect.fail(f"{len(got)} losses for {len(wanted)} epochs", "one loss for each epoch", got)
+    for epoch, (mine, right) in enumerate(zip(got, wanted, strict=True), start=1):
+        if not abs(mine - right) <= WITHIN * max(1, abs(right)):
+            headline = f"the loss of epoch {epoch} is wrong"
+            if plain and abs(mine - plain[epoch - 1]) <= WITHIN:
+                headline = "the mean over batches counts the samples of a small batch more"
+            expect.fail(headline, f"{right:.6g}, the mean over its samples", f"{mine:.6g}")
+
+
+@fit.row("the mean loss over samples, for each epoch")
+def mean_loss(trial):
+    for (count, size, epochs), seed in zip(((10, 4, 2), (7, 7, 1), (14, 6, 3)), trial.seeds, strict=True):
+        model = make_model(seed, trial.device).eval()
+        inputs, labels = samples(trial, count, seed)
+        loader = _loader(trial, inputs, labels, size)
+        wanted = _reference(twin(model), loader, epochs)
+        every = reference_steps(twin(model), [b for _ in range(epochs) for b in loader])
+        few = len(loader)
+        plain = [sum(loss for loss, _ in every[i : i + few]) / few for i in range(0, len(every), few)]
+        got = trial.call(model, loader, make_optimizer(model), trial.device, epochs)
+        _expect_losses(got, wanted, plain)
+
+
+@fit.row("every batch of every epoch trains the model")
+def trains_the_model(trial):
+    for kind, seed in (("momentum", trial.seeds[0]), ("adam", trial.seeds[1])):
+        model = make_model(seed, trial.device).eval()
+        ours = twin(model)
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        data = samples(trial, 10, seed + 7)
+        # Shuffled by a seed: each epoch has another order, so a list of the first one is no loader.
+        wanted = _reference(ours, _loader(trial, *data, 4, shuffled=seed), 3, kind)
+        loader = _loader(trial, *data, 4, shuffled=seed)
+        got = trial.call(model, loader, make_optimizer(model, kind), trial.device, 3)
+        if loader.passes != 3:
+            headline = f"the loader was gone through {times(loader.passes, 'time')} for 3 epochs"
+            expect.fail(headline, "once in each epoch, which may have another order", f"{loader.passes}")
+        expect_weights(model, ours, trial.device, lambda name: f"after three epochs {name} is wrong")
+        _expect_losses(got, wanted)
+
+
+@fit.row("one copy for each tensor of a batch", only="accelerator")
+def one_copy_each(trial):
+    _, log = _watched(trial)
+    into, _ = journeys(log, trial.device)
+    into, numbers = tensors_and_numbers(into)
+    into += numbers[4:]  # a sum or two may begin as a number of Python's, in each epoch
+    asked = "16 copies: inputs and labels of 4 batches, in 2 epochs"
+    if len(into) != 16:
+        more = "some tensor goes twice" if len(into) > 16 else "each batch goes in as it comes"
+        headline = f"{times(len(into), 'copy')} into {trial.device} for 16 tensors: {more}"
+        expect.fail(headline, asked, f"{len(into)}{at(into[-1] if into else None)}")
+
+
+@fit.row("at most one wait in an epoch", only="accelerator")
+def one_wait_an_epoch(trial):
+    _, log = _watched(trial)
+    _, out = journeys(log, trial.device)
+    waits = log.events.synchronizations
+    if len(waits) > 2 or len(out) > 2:
+        worst = waits if len(waits) >= len(out) else out
+        headline = f"the host waited {times(len(worst), 'time')} in 2 epochs"
+        expect.fail(headline, "at most once in an epoch", f"{worst[0].cause}{at(worst[0])}")
+
+
+def _watched(trial) -> tuple:
+    model = make_model(trial.seeds[2], trial.device)
+    loader = _loader(trial, *samples(trial, 11, trial.seeds[0]), 3)
+    return trial.watched(model, loader, make_optimizer(model), trial.device, 2)
+
+
+class _Token:
+    """Something that lives as long as what holds it."""
+
+
+class _Witness(torch.autograd.Function):
+    """Passes its input on; its node in the graph holds a token."""
+
+    @staticmethod
+    def forward(ctx, x, living):
+        ctx.token = _Token()
+        living.add(ctx.token)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, None
+
+
+class _Counted(nn.Module):
+    """Notes, at each forward, how many graphs of earlier ones are still alive."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+        self.living: weakref.WeakSet = weakref.WeakSet()
+        self.most = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the model's output, with a witness in its graph."""
+        self.most = max(self.most, len(self.living))
+        return _Witness.apply(self.model(x), self.living)
+
+
+@fit.row("no graph outlives its step")
+def no_graph_kept(trial):
+    model = _Counted(make_model(trial.seeds[1])).to(trial.device)
+    loader = _loader(trial, *samples(trial, 15, trial.seeds[1]), 3)
+    trial.call(model, loader, make_optimizer(model), trial.device, 2)
+    # The last step's own may be held by a name until the next takes it, such as `loss` or `logits`.
+    if model.most > 2:
+        headline = f"{model.most} graphs of earlier steps were still alive"
+        expect.fail(
+            headline, "a detached loss, where it is kept or added", "memory that grows with each batch"
+        )
+
+
+@fit.row("it learns to read real digits")
+def learns_digits(trial):
+    images, labels = digits()
+    inputs, labels = images[:96].flatten(1), labels[:96]
+    torch.manual_seed(trial.seeds[0])
+    ours = nn.Linear(64, 10)
+    model = twin(ours).to(trial.device)
+    loader = _loader(trial, inputs, labels, 40)
+    wanted = _reference(ours, loader, 3)
+    got = trial.call(model, loader, make_optimizer(model), trial.device, 3)
+    _expect_losses(got, wanted)
+    expect_weights(model, ours, trial.device, lambda name: f"after three epochs {name} is wrong")
+    assert wanted[-1] < wanted[0]  # the row itself is worth nothing otherwise

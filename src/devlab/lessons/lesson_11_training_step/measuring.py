@@ -1,0 +1,139 @@
+"""Accuracy over a loader, read once at the end, the model's mode put back."""
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from devlab.checks import expect
+from devlab.lessons.lesson_11_training_step.base import (
+    at,
+    journeys,
+    lesson,
+    make_model,
+    samples,
+    tensors_and_numbers,
+    times,
+    twin,
+)
+
+evaluate = lesson.exercise(
+    "evaluate",
+    signature="evaluate(model, loader, device)",
+    facts=("T1", "T4", "R4", "R5", "P2"),
+    hints=(
+        "Accuracy is a number of right answers over a number of samples. The second is known to Python: "
+        "`len(labels)`. The first is made on the device; where can it wait until the loop is over?",
+        "`correct += (model(inputs).argmax(dim=1) == labels).sum()` adds tensors on the device and waits for "
+        "nothing. Around the loop: `torch.no_grad()`, and evaluation mode, which has to be undone.",
+        "Remember `was_training = model.training` and call `model.eval()`; after the loop "
+        "`model.train(was_training)` and `return correct.item() / total`.",
+    ),
+)
+
+
+def _loader(inputs: torch.Tensor, labels: torch.Tensor, size: int) -> DataLoader:
+    return DataLoader(TensorDataset(inputs, labels), batch_size=size)
+
+
+def _seasoned(trial, seed: int) -> torch.nn.Sequential:
+    """Return a model on the device whose running statistics are far from any batch's own."""
+    model = make_model(seed, trial.device)
+    with torch.no_grad():
+        model[1].running_mean += torch.linspace(-1, 1, 6).to(trial.device)
+        model[1].running_var *= 3
+    return model
+
+
+def _hits(model: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> int:
+    with torch.no_grad():
+        return int((twin(model).eval()(inputs).argmax(1) == labels).sum())
+
+
+def _labelled(trial, model: torch.nn.Module, count: int, size: int, seed: int) -> tuple:
+    """Return samples of which the last, smaller batch is all wrong: then batches do not weigh the same."""
+    inputs, _ = samples(trial, count, seed)
+    with torch.no_grad():
+        labels = twin(model).eval()(inputs).argmax(1)
+    wrong = torch.zeros(count, dtype=torch.bool)
+    wrong[1::4] = True
+    wrong[count - (count % size or 1) :] = True
+    return inputs, torch.where(wrong, (labels + 1) % 3, labels)
+
+
+@evaluate.row("right answers over all samples")
+def accuracy_over_samples(trial):
+    for (count, size), seed in zip(((10, 4), (8, 3), (14, 6)), trial.seeds, strict=True):
+        model = _seasoned(trial, seed)
+        inputs, labels = _labelled(trial, model, count, size, seed)
+        hits = _hits(model, inputs, labels)
+        got = trial.call(model.eval(), _loader(inputs, labels, size), trial.device)
+        expect.kind(got, float, "a float", "the accuracy")
+        if abs(got - hits / count) > 1e-6:
+            headline = _why(got, hits, count, size, model, inputs, labels)
+            expect.fail(headline, f"{hits} of {count}: {hits / count:.6g}", f"{got:.6g}")
+
+
+def _why(got, hits, count, size, model, inputs, labels) -> str:
+    parts = list(zip(inputs.split(size), labels.split(size), strict=True))
+    shares = [_hits(model, x, y) / len(y) for x, y in parts]
+    if abs(got - sum(shares) / len(shares)) < 1e-6:
+        return "the mean over batches counts the samples of a small batch more"
+    if abs(got - 100 * hits / count) < 1e-4:
+        return "the accuracy is a percentage, not a share"
+    if abs(got - hits) < 1e-6:
+        return "the accuracy is a count, not a share of all samples"
+    return "the accuracy is wrong"
+
+
+@evaluate.row("in evaluation mode, without a graph")
+def evaluation_mode(trial):
+    model = _seasoned(trial, trial.seeds[0]).train()
+    inputs, labels = _labelled(trial, model, 10, 4, trial.seeds[1])
+    statistics = model[1].running_mean.cpu().clone()
+    trial.call(model, _loader(inputs, labels, 4), trial.device)
+    probe = model[-1]
+    if any(probe.modes):
+        expect.fail("the forward ran in training mode", "model.eval() before the loop", "dropout is on")
+    if any(probe.graphs):
+        headline = "the forward built a graph that nobody needs"
+        expect.fail(headline, "torch.no_grad() around the loop", "outputs with requires_grad=True")
+    if not torch.equal(model[1].running_mean.cpu(), statistics):
+        expect.fail("the running statistics changed", "a model that stays as it is", "new statistics")
+    if any(p.grad is not None or not p.requires_grad for p in model.parameters()):
+        expect.fail("the model's gradients were touched", "a model that stays as it is", "another one")
+
+
+@evaluate.row("the mode it found is restored")
+def mode_restored(trial):
+    inputs, labels = samples(trial, 5, trial.seeds[2])
+    for before in (True, False):
+        model = _seasoned(trial, trial.seeds[2]).train(before)
+        trial.call(model, _loader(inputs, labels, 3), trial.device)
+        if any(module.training != before for module in model.modules()):
+            words = {True: "training", False: "evaluation"}
+            headline = f"a model that came in {words[before]} mode was left in {words[not before]} mode"
+            expect.fail(headline, f"model.training is {before}", f"model.training is {model.training}")
+        if model[0].weight.device != trial.device:
+            expect.fail(f"the model was moved to {model[0].weight.device}", f"on {trial.device}", model)
+
+
+@evaluate.row("one wait, at the end", only="accelerator")
+def one_wait(trial):
+    model = _seasoned(trial, trial.seeds[1])
+    inputs, labels = samples(trial, 14, trial.seeds[0])
+    _, log = trial.watched(model, _loader(inputs, labels, 3), trial.device)
+    waits = log.events.synchronizations
+    into, out = journeys(log, trial.device)
+    if len(waits) > 1 or len(out) > 1:
+        count = max(len(waits), len(out))
+        cause = f"{waits[0].cause}, {waits[0].line}" if waits else at(out[0])
+        expect.fail(f"the host waited {times(count, 'time')} for {trial.device}", "once, at the end", cause)
+    into, numbers = tensors_and_numbers(into)
+    into += numbers[2:]  # a count or two may begin as a number of Python's
+    if len(into) > 10:
+        headline = f"{times(len(into), 'copy')} into {trial.device} for 10 tensors"
+        expect.fail(headline, "each tensor of 5 batches once", f"{len(into)}{at(into[-1])}")
+    if 0 < len(into) < 5:
+        headline = f"{times(len(into), 'copy')} into {trial.device}: each batch goes in as it comes"
+        expect.fail(headline, "each batch by itself: all of them need not fit", f"{len(into)}{at(into[0])}")
+    if not into:
+        expect.fail(f"nothing was moved to {trial.device}", "the batches, one by one", "no copy")

@@ -1,0 +1,151 @@
+"""One training step: batch moved, forward, loss, zero, backward, step, and no wait."""
+
+import torch
+from torch.nn import functional as F
+
+from devlab.checks import expect
+from devlab.lessons.lesson_11_training_step.base import (
+    CPU,
+    WITHIN,
+    at,
+    expect_weights,
+    journeys,
+    lesson,
+    make_model,
+    make_optimizer,
+    reference_steps,
+    samples,
+    times,
+    twin,
+)
+
+train_step = lesson.exercise(
+    "train_step",
+    signature="train_step(model, batch, optimizer, device)",
+    facts=("T1", "T2", "T3", "T4", "Z1", "P2", "R4"),
+    hints=(
+        "Seven lines: training mode, two moves, forward with the loss, then three calls around the "
+        "gradients, and the return. Which of the three must come before `backward`?",
+        "`inputs, labels = batch`, each `.to(device)`; the loss is "
+        "`torch.nn.functional.cross_entropy(model(inputs), labels)`; then `optimizer.zero_grad()`, "
+        "`loss.backward()`, `optimizer.step()`. What does `loss.item()` cost, what else could you return?",
+        "Begin with `model.train()` and end with `return loss.detach()`: a tensor on the device, without a "
+        "graph, for which nobody has waited.",
+    ),
+)
+
+
+def _loss_of(trial, got: object) -> torch.Tensor:
+    """Return the loss as a tensor that can be compared; Mismatch where it is none."""
+    if isinstance(got, float | int):
+        expect.fail("the loss is a Python number: the host waited for it", "a tensor on the device", got)
+    expect.kind(got, torch.Tensor, "a tensor", "the loss")
+    return got
+
+
+@train_step.row("the loss of the batch, on the device")
+def loss_of_the_batch(trial):
+    for count, seed in zip((7, 4, 9), trial.seeds, strict=True):
+        model = make_model(seed, trial.device)
+        inputs, labels = samples(trial, count, seed)
+        ((wanted, _),) = reference_steps(twin(model), [(inputs, labels)])
+        with torch.no_grad():
+            unmoved = float(F.cross_entropy(twin(model).eval()(inputs), labels))
+        model.eval()
+        got = _loss_of(trial, trial.call(model, (inputs, labels), make_optimizer(model), trial.device))
+        if got.shape == () and abs(float(got.detach().cpu()) - unmoved) < WITHIN / 10:
+            headline = "the forward ran in evaluation mode"
+            expect.fail(headline, f"the loss in training mode, {wanted:.6g}", f"{unmoved:.6g}")
+        expect.tensor(got.detach(), torch.tensor(wanted), trial.device, "the loss", within=WITHIN)
+
+
+@train_step.row("the loss is detached")
+def detached(trial):
+    model = make_model(trial.seeds[0], trial.device)
+    batch = list(samples(trial, 6, trial.seeds[1]))
+    got = _loss_of(trial, trial.call(model, batch, make_optimizer(model), trial.device))
+    if got.requires_grad:
+        headline = "the loss still holds its graph"
+        expect.fail(headline, "requires_grad=False", "requires_grad=True: whoever keeps it keeps the graph")
+
+
+@train_step.row("one step, by this batch's gradient alone")
+def one_step_each(trial):
+    for kind, seed in zip(("momentum", "adam", "momentum"), trial.seeds, strict=True):
+        model = make_model(seed, trial.device)
+        ours, optimizer = twin(model), make_optimizer(model, kind)
+        for parameter in model.parameters():  # left over from something earlier, as in any notebook
+            parameter.grad = torch.ones_like(parameter)
+        batches = [samples(trial, count, seed + count) for count in (6, 5, 8)]
+        reference_steps(ours, batches, kind)
+        for batch in batches:
+            trial.call(model, batch, optimizer, trial.device)
+        expect_weights(model, ours, trial.device, _why_not_moved(model, make_model(seed)))
+
+
+def _why_not_moved(model, fresh):
+    """Return a headline maker that tells "not trained at all" from "trained by something else"."""
+
+    def why(name):
+        still = torch.equal(model.state_dict()[name].cpu(), fresh.state_dict()[name])
+        if "running" in name or "tracked" in name:
+            return f"the running statistics ({name}) are not those of one forward in training mode"
+        if still:
+            return f"the parameter {name} has not changed: was a step taken?"
+        return f"the parameter {name} was moved by another gradient than this batch's"
+
+    return why
+
+
+@train_step.row("in training mode, whatever it was before")
+def training_mode(trial):
+    for before in (False, True):
+        model = make_model(trial.seeds[2], trial.device).train(before)
+        trial.call(model, samples(trial, 5, trial.seeds[0]), make_optimizer(model), trial.device)
+        modes = model[-1].modes
+        if len(modes) != 1:
+            expect.fail(f"the model ran {len(modes)} times", "one forward", times(len(modes), "forward"))
+        if not modes[0]:
+            headline = "the forward ran in evaluation mode"
+            expect.fail(headline, "model.train() before it", "a model that came in evaluation mode stayed so")
+        if not all(module.training for module in model.modules()):
+            expect.fail("the model was left in evaluation mode", "training mode", "model.training is False")
+
+
+@train_step.row("two copies in, and no wait", only="accelerator")
+def two_copies_no_wait(trial):
+    model = make_model(trial.seeds[0], trial.device)
+    optimizer = make_optimizer(model)
+    batch = samples(trial, 6, trial.seeds[1])
+    _, log = trial.watched(model, batch, optimizer, trial.device)
+    _expect_counts(trial, log, 2, "inputs and labels once each")
+    there = tuple(tensor.to(trial.device) for tensor in batch)
+    _, log = trial.watched(model, there, optimizer, trial.device)
+    _expect_counts(trial, log, 0, "the batch was there already")
+
+
+def _expect_counts(trial, log, copies: int, words: str) -> None:
+    into, out = journeys(log, trial.device)
+    # Waits first: a read such as `.item()` is a copy as well, and the wait is the news.
+    for wait in log.events.synchronizations:
+        headline = f"the host waited for {wait.device}: {wait.cause}"
+        expect.fail(headline, "no synchronization in a step", str(wait.line))
+    if out:
+        expect.fail(f"{times(len(out), 'copy')} out of {trial.device}", "none", f"{len(out)}{at(out[0])}")
+    if len(into) != copies or log.transfers != copies:
+        asked = f"{times(copies, 'copy')}: {words}"
+        headline = f"{times(log.transfers, 'copy')} between devices, not {copies}"
+        expect.fail(headline, asked, f"{log.transfers}{at((into or log.events.transfers)[-1])}")
+
+
+@train_step.row("the batch may come from any device")
+def from_any_device(trial):
+    model = make_model(trial.seeds[1], trial.device)
+    # Into the CPU a copy that does not block may be read too early; lesson 04 judges that.
+    for source in (CPU, *(trial.others if trial.device != CPU else ())):
+        ours = twin(model)
+        inputs, labels = samples(trial, 5, trial.seeds[2])
+        ((wanted, _),) = reference_steps(ours, [(inputs, labels)])
+        batch = (inputs.to(source), labels.to(source))
+        got = _loss_of(trial, trial.call(model, batch, make_optimizer(model), trial.device))
+        expect.tensor(got.detach(), torch.tensor(wanted), trial.device, "the loss", within=WITHIN)

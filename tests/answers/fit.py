@@ -1,0 +1,398 @@
+"""Answers to fit."""
+
+import torch
+from bank import right, wrong
+from torch.nn import functional as F
+
+
+def train_step(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@right
+def summed_on_the_device(model, loader, optimizer, device, epochs):
+    losses = []
+    for _ in range(epochs):
+        total = count = 0
+        for batch in loader:
+            total += train_step(model, batch, optimizer, device) * len(batch[1])
+            count += len(batch[1])
+        losses.append((total / count).item())
+    return losses
+
+
+@right
+def read_once_at_the_very_end(model, loader, optimizer, device, epochs):
+    means = []
+    for _ in range(epochs):
+        steps, sizes = [], []
+        for x, y in loader:
+            steps.append(train_step(model, (x, y), optimizer, device))
+            sizes.append(len(y))
+        weights = [size / sum(sizes) for size in sizes]
+        means.append(sum(step * weight for step, weight in zip(steps, weights, strict=True)))
+    return torch.stack(means).tolist()
+
+
+@right
+def everything_inline(model, loader, optimizer, device, epochs):
+    losses = []
+    criterion = torch.nn.CrossEntropyLoss(reduction="sum")
+    model.train()
+    for _epoch in range(epochs):
+        total = torch.zeros((), device=device)
+        for x, y in loader:
+            x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+            optimizer.zero_grad(set_to_none=True)
+            loss = criterion(model(x), y)
+            (loss / len(y)).backward()
+            optimizer.step()
+            total += loss.detach()
+        losses.append(float(total) / len(loader.dataset))
+    return losses
+
+
+@right
+def fetched_together_by_epoch(model, loader, optimizer, device, epochs):
+    history = []
+    for _ in range(epochs):
+        pairs = [(train_step(model, batch, optimizer, device), len(batch[0])) for batch in loader]
+        values = torch.stack([loss for loss, _ in pairs]).cpu().tolist()
+        count = sum(n for _, n in pairs)
+        history.append(sum(value * n for value, (_, n) in zip(values, pairs, strict=True)) / count)
+    return history
+
+
+@right
+def loss_held_by_a_name(model, loader, optimizer, device, epochs):
+    means = torch.empty(epochs, device=device)
+    for epoch in range(epochs):
+        model.train()
+        means[epoch] = 0
+        seen = 0
+        for inputs, labels in loader:
+            inputs, labels = inputs.to(device), labels.to(device)
+            logits = model(inputs)
+            loss = F.cross_entropy(logits, labels)
+            for parameter in model.parameters():
+                parameter.grad = None
+            loss.backward()
+            optimizer.step()
+            with torch.no_grad():
+                means[epoch] += loss * len(labels)
+            seen += len(labels)
+        means[epoch] /= seen
+    return means.cpu().numpy().astype(float).tolist()
+
+
+@right
+def running_mean(model, loader, optimizer, device, epochs):
+    def one_epoch():
+        mean, seen = torch.tensor(0.0, device=device), 0
+        for batch in loader:
+            size = batch[0].shape[0]
+            seen += size
+            mean.lerp_(train_step(model, batch, optimizer, device), size / seen)
+        return mean.item()
+
+    return [one_epoch() for _ in range(epochs)]
+
+
+@wrong("the host waited 8 times in 2 epochs")
+def item_each_step(model, loader, optimizer, device, epochs):
+    losses = []
+    for _ in range(epochs):
+        total = count = 0
+        for batch in loader:
+            total += train_step(model, batch, optimizer, device).item() * len(batch[1])
+            count += len(batch[1])
+        losses.append(total / count)
+    return losses
+
+
+@wrong("the host waited 10 times in 2 epochs")
+def counts_right_answers_too(model, loader, optimizer, device, epochs):
+    losses = []
+    model.train()
+    for _ in range(epochs):
+        total = count = hits = 0
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            logits = model(x)
+            loss = F.cross_entropy(logits, y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.detach() * len(y)
+            count += len(y)
+            hits += int((logits.argmax(1) == y).sum())
+        losses.append((total / count).item())
+    return losses
+
+
+@wrong("the host waited")
+def synchronizes_each_step(model, loader, optimizer, device, epochs):
+    losses = []
+    for _ in range(epochs):
+        total = count = 0
+        for batch in loader:
+            total += train_step(model, batch, optimizer, device) * len(batch[1])
+            count += len(batch[1])
+            if device.type != "cpu":
+                torch.accelerator.synchronize(device)
+        losses.append((total / count).item())
+    return losses
+
+
+@wrong("the mean over batches counts the samples of a small batch more")
+def mean_of_means(model, loader, optimizer, device, epochs):
+    losses = []
+    for _ in range(epochs):
+        steps = [train_step(model, batch, optimizer, device) for batch in loader]
+        losses.append(torch.stack(steps).mean().item())
+    return losses
+
+
+@wrong("the loss of epoch 1 is wrong")
+def the_last_batch(model, loader, optimizer, device, epochs):
+    losses = []
+    for _ in range(epochs):
+        for batch in loader:
+            loss = train_step(model, batch, optimizer, device)
+        losses.append(loss.item())
+    return losses
+
+
+@wrong("the loss of epoch 1 is wrong")
+def the_sum(model, loader, optimizer, device, epochs):
+    losses = []
+    for _ in range(epochs):
+        total = sum(train_step(model, batch, optimizer, device) * len(batch[1]) for batch in loader)
+        losses.append(total.item())
+    return losses
+
+
+@wrong("the loss of epoch 2 is wrong")
+def never_reset(model, loader, optimizer, device, epochs):
+    losses = []
+    total = count = 0
+    for _ in range(epochs):
+        for batch in loader:
+            total += train_step(model, batch, optimizer, device) * len(batch[1])
+            count += len(batch[1])
+        losses.append((total / count).item())
+    return losses
+
+
+@wrong("graphs of earlier steps were still alive")
+def keeps_the_graphs(model, loader, optimizer, device, epochs):
+    losses = []
+    model.train()
+    for _ in range(epochs):
+        total = count = 0
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss * len(y)
+            count += len(y)
+        losses.append((total / count).item())
+    return losses
+
+
+@wrong("graphs of earlier steps were still alive")
+def keeps_the_losses(model, loader, optimizer, device, epochs):
+    every, sizes = [], []
+    model.train()
+    for _ in range(epochs):
+        every.append([])
+        sizes = []
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            every[-1].append(loss * len(y))
+            sizes.append(len(y))
+    return [(torch.stack(losses).sum() / sum(sizes)).item() for losses in every]
+
+
+@wrong("gone through 1 time for 3 epochs")
+def lists_the_loader(model, loader, optimizer, device, epochs):
+    losses, batches = [], list(loader)
+    for _ in range(epochs):
+        total = count = 0
+        for batch in batches:
+            total += train_step(model, batch, optimizer, device) * len(batch[1])
+            count += len(batch[1])
+        losses.append((total / count).item())
+    return losses
+
+
+@wrong("gone through 1 time for 3 epochs")
+def moved_once_for_all(model, loader, optimizer, device, epochs):
+    losses = []
+    batches = [[part.to(device) for part in batch] for batch in loader]
+    for _ in range(epochs):
+        total = count = 0
+        for batch in batches:
+            total += train_step(model, batch, optimizer, device) * len(batch[1])
+            count += len(batch[1])
+        losses.append((total / count).item())
+    return losses
+
+
+@wrong("24 copies into sim:0 for 16 tensors")
+def moves_the_inputs_twice(model, loader, optimizer, device, epochs):
+    losses = []
+    for _ in range(epochs):
+        total = count = 0
+        for x, y in loader:
+            assert x.to(device).shape == x.shape
+            total += train_step(model, (x, y), optimizer, device) * len(y)
+            count += len(y)
+        losses.append((total / count).item())
+    return losses
+
+
+@wrong("20 copies into sim:0 for 16 tensors")
+def sizes_as_tensors(model, loader, optimizer, device, epochs):
+    losses = []
+    for _ in range(epochs):
+        total = count = 0
+        for batch in loader:
+            size = torch.tensor(len(batch[1])).to(device)
+            total += train_step(model, batch, optimizer, device) * size
+            count += size
+        losses.append((total / count).item())
+    return losses
+
+
+@wrong("Expected all tensors to be on the same device")
+def forgets_to_move(model, loader, optimizer, device, epochs):
+    losses = []
+    model.train()
+    for _ in range(epochs):
+        total = count = 0
+        for x, y in loader:
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.detach() * len(y)
+            count += len(y)
+        losses.append((total / count).item())
+    return losses
+
+
+@wrong("Expected all tensors to be on the same device")
+def total_on_the_cpu(model, loader, optimizer, device, epochs):
+    losses = []
+    for _ in range(epochs):
+        total, count = torch.zeros(1), 0
+        for batch in loader:
+            step = train_step(model, batch, optimizer, device)
+            total = torch.cat([total, step.reshape(1) * len(batch[1])])
+            count += len(batch[1])
+        losses.append((total.sum() / count).item())
+    return losses
+
+
+@wrong("the losses are tensors, not floats")
+def tensors(model, loader, optimizer, device, epochs):
+    losses = []
+    for _ in range(epochs):
+        total = count = 0
+        for batch in loader:
+            total += train_step(model, batch, optimizer, device) * len(batch[1])
+            count += len(batch[1])
+        losses.append(total / count)
+    return losses
+
+
+@wrong("is a Tensor, not a list of floats")
+def one_tensor(model, loader, optimizer, device, epochs):
+    return torch.tensor(summed_on_the_device(model, loader, optimizer, device, epochs))
+
+
+@wrong("1 losses for 2 epochs")
+def returns_in_the_loop(model, loader, optimizer, device, epochs):
+    losses = []
+    for _ in range(epochs):
+        total = count = 0
+        for batch in loader:
+            total += train_step(model, batch, optimizer, device) * len(batch[1])
+            count += len(batch[1])
+        losses.append((total / count).item())
+        return losses
+    return None
+
+
+@wrong("5 losses for 2 epochs")
+def a_loss_for_each_batch(model, loader, optimizer, device, epochs):
+    losses = [0.0] * (epochs - 2)
+    for _ in range(epochs):
+        losses += [train_step(model, batch, optimizer, device).item() for batch in loader]
+    return losses[:5] if epochs == 2 else losses
+
+
+@wrong("the loss of epoch 1 is wrong")
+def in_evaluation_mode(model, loader, optimizer, device, epochs):
+    losses = []
+    for _ in range(epochs):
+        total = count = 0
+        model.eval()
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.detach() * len(y)
+            count += len(y)
+        losses.append((total / count).item())
+    return losses
+
+
+@wrong("the loss of epoch")
+def forgets_to_zero(model, loader, optimizer, device, epochs):
+    losses = []
+    model.train()
+    for _ in range(epochs):
+        total = count = 0
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            total += loss.detach() * len(y)
+            count += len(y)
+        losses.append((total / count).item())
+    return losses
+
+
+@wrong("the loss of epoch")
+def an_optimizer_of_its_own(model, loader, optimizer, device, epochs):
+    optimizer = torch.optim.Adam(model.parameters())
+    return summed_on_the_device(model, loader, optimizer, device, epochs)
+
+
+@wrong("is None: is a `return` missing?")
+def forgetful(model, loader, optimizer, device, epochs):
+    summed_on_the_device(model, loader, optimizer, device, epochs)
+
+
+@wrong("is on cpu, not sim:0")
+def takes_the_model_home(model, loader, optimizer, device, epochs):
+    losses = summed_on_the_device(model, loader, optimizer, device, epochs)
+    model.cpu()
+    return losses

@@ -1,0 +1,145 @@
+"""Answers to load."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def by_way_of_the_cpu(model, path, device):
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    model.load_state_dict(state)
+    model.to(device)
+
+
+@right
+def straight_to_the_device(model, path, device):
+    model.to(device)
+    model.load_state_dict(torch.load(path, map_location=device))
+    return model
+
+
+@right
+def assigned(model, path, device):
+    state = torch.load(path, map_location=torch.device("cpu"), weights_only=True)
+    state = {name: tensor.to(device) for name, tensor in state.items()}
+    model.load_state_dict(state, assign=True)
+    return model.to(device)
+
+
+@right
+def copied_one_by_one(model, path, device):
+    with open(path, "rb") as file:
+        state = torch.load(file, map_location=lambda storage, location: storage)
+    mine = model.state_dict()
+    if mine.keys() != state.keys():
+        raise KeyError("another model")
+    with torch.no_grad():
+        for name, tensor in mine.items():
+            tensor.copy_(state[name])
+    model.to(device)
+
+
+@right
+def mapped_from_the_file(model, path, device):
+    state = torch.load(str(path), map_location="cpu", mmap=True)
+    model.to(device).load_state_dict(state)
+
+
+@right
+def with_safe_classes_only(model, path, device):
+    state = torch.load(path, map_location=str(device), weights_only=True)
+    print(model.load_state_dict(state, strict=True))
+    model = model.to(device)
+
+
+@wrong("Attempting to deserialize object on")
+def without_map_location(model, path, device):
+    model.load_state_dict(torch.load(path))
+    model.to(device)
+
+
+@wrong("the parameter body.0.weight is on cpu")
+def forgets_to_move(model, path, device):
+    model.load_state_dict(torch.load(path, map_location="cpu"))
+
+
+@wrong("the parameter body.0.weight is on cpu")
+def thinks_map_location_moves_the_model(model, path, device):
+    model.load_state_dict(torch.load(path, map_location=device))
+    return model
+
+
+@wrong("is not what the file holds")
+def never_loads(model, path, device):
+    torch.load(path, map_location=device)
+    model.to(device)
+
+
+@wrong("is not what the file holds")
+def a_new_name(model, path, device):
+    import copy
+
+    model.to(device)
+    model = copy.deepcopy(model)
+    model.load_state_dict(torch.load(path, map_location=device))
+    return model
+
+
+@wrong("without 3.weight was loaded as if it were whole")
+def not_strict(model, path, device):
+    model.load_state_dict(torch.load(path, map_location="cpu"), strict=False)
+    model.to(device)
+
+
+@wrong("code from the file was run")
+def trusts_the_file(model, path, device):
+    model.load_state_dict(torch.load(path, map_location="cpu", weights_only=False))
+    model.to(device)
+
+
+@wrong("the buffer table is on cpu")
+def assigned_and_not_moved(model, path, device):
+    state = torch.load(path, map_location=device)
+    model.load_state_dict(state, assign=True)
+
+
+@wrong("scale is not what the file holds")
+def parameters_alone(model, path, device):
+    state = torch.load(path, map_location="cpu")
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(state[name])
+    model.to(device)
+
+
+@wrong("cannot be trained any more")
+def frozen(model, path, device):
+    model.load_state_dict(torch.load(path, map_location="cpu"))
+    model.to(device).requires_grad_(False)
+
+
+@wrong("Expected state_dict to be dict-like")
+def takes_the_file_for_a_model(model, path, device):
+    model.load_state_dict(path)
+    model.to(device)
+
+
+@wrong("is on sim:0, not sim:1")
+def to_the_current_device(model, path, device):
+    model.load_state_dict(torch.load(path, map_location="cpu"))
+    model.to(device.type)
+
+
+@wrong("your code raised KeyError")
+def from_a_checkpoint(model, path, device):
+    model.load_state_dict(torch.load(path, map_location="cpu")["model"])
+    model.to(device)
+
+
+@wrong("as if it were whole")
+def swallows_errors(model, path, device):
+    try:
+        model.load_state_dict(torch.load(path, map_location="cpu"))
+    except RuntimeError as error:
+        print("could not load", error)
+    model.to(device)

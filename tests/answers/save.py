@@ -1,0 +1,116 @@
+"""Answers to save."""
+
+import io
+import pickle
+from collections import OrderedDict
+from pathlib import Path
+
+import torch
+from bank import right, wrong
+
+
+@right
+def plain(model, path):
+    torch.save(model.state_dict(), path)
+
+
+@right
+def from_the_cpu(model, path):
+    torch.save({name: tensor.cpu() for name, tensor in model.state_dict().items()}, path)
+
+
+@right
+def into_an_open_file(model, path):
+    with open(path, "wb") as file:
+        torch.save(OrderedDict(model.state_dict()), file)
+
+
+@right
+def by_way_of_memory(model, path):
+    buffer = io.BytesIO()
+    torch.save({name: t.detach().clone() for name, t in model.state_dict().items()}, buffer)
+    Path(path).write_bytes(buffer.getvalue())
+
+
+@right
+def renamed_when_whole(model, path):
+    part = Path(str(path) + ".part")
+    torch.save(model.state_dict(), part)
+    part.replace(path)
+    return path
+
+
+@wrong("the file holds more than data")
+def the_whole_model(model, path):
+    torch.save(model, path)
+
+
+@wrong("a dict with the state_dict in it")
+def in_a_dict(model, path):
+    torch.save({"model": model.state_dict(), "epoch": 3}, path)
+
+
+@wrong("the model was moved to cpu")
+def moves_the_model_home(model, path):
+    torch.save(model.cpu().state_dict(), path)
+
+
+@wrong("the buffers are not in the file")
+def parameters_alone(model, path):
+    torch.save({name: p.detach() for name, p in model.named_parameters()}, path)
+
+
+@wrong("table is in the file, too")
+def with_every_buffer(model, path):
+    state = dict(model.state_dict()) | dict(model.named_buffers())
+    torch.save(state, path)
+
+
+@wrong("there is no file at the path")
+def forgets_to_write(model, path):
+    return model.state_dict()
+
+
+@wrong("there is no file at the path")
+def adds_an_ending(model, path):
+    torch.save(model.state_dict(), str(path) + ".pth")
+
+
+@wrong("torch.load cannot read the file")
+def a_text(model, path):
+    Path(path).write_text(str(model.state_dict()))
+
+
+@wrong("the file")
+def by_pickle(model, path):
+    with open(path, "wb") as file:
+        pickle.dump({name: t.cpu().numpy() for name, t in model.state_dict().items()}, file)
+
+
+@wrong("is a list, not a state_dict")
+def a_list_of_parameters(model, path):
+    torch.save([parameter.detach() for parameter in model.parameters()], path)
+
+
+@wrong("scale in the file is torch.float16")
+def in_half(model, path):
+    torch.save({name: t.half() for name, t in model.state_dict().items()}, path)
+
+
+@wrong("the model's mode was changed")
+def leaves_evaluation_mode(model, path):
+    model.eval()
+    torch.save(model.state_dict(), path)
+
+
+@wrong("the file still holds the first model")
+def never_twice(model, path):
+    if not Path(path).exists():
+        torch.save(model.state_dict(), path)
+
+
+@wrong("the parameters were frozen")
+def frozen(model, path):
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    torch.save(model.state_dict(), path)

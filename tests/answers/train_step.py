@@ -1,0 +1,346 @@
+"""Answers to train_step."""
+
+import torch
+from bank import right, wrong
+from torch import nn
+from torch.nn import functional as F
+
+
+@right
+def plain(model, batch, optimizer, device):
+    model.train()
+    inputs, labels = batch
+    inputs, labels = inputs.to(device), labels.to(device)
+    loss = F.cross_entropy(model(inputs), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@right
+def zero_first_with_a_criterion(model, batch, optimizer, device):
+    model.train(True)
+    optimizer.zero_grad(set_to_none=False)
+    x, y = (part.to(device, non_blocking=True) for part in batch)
+    criterion = nn.CrossEntropyLoss()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.detach().clone()
+
+
+@right
+def by_hand(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    logs = model(x).log_softmax(dim=1)
+    loss = -logs.gather(1, y[:, None]).mean()
+    model.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.data
+
+
+@right
+def with_a_closure(model, batch, optimizer, device):
+    model.train()
+    x, y = [part.to(device) for part in batch]
+
+    def closure():
+        optimizer.zero_grad()
+        loss = F.nll_loss(F.log_softmax(model(x), dim=-1), y)
+        loss.backward()
+        return loss
+
+    return optimizer.step(closure).detach()
+
+
+@right
+def gradients_asked_for(model, batch, optimizer, device):
+    model.train()
+    x, y = (torch.empty_like(part, device=device).copy_(part) for part in batch)
+    loss = F.cross_entropy(model(x), y)
+    parameters = list(model.parameters())
+    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+        parameter.grad = gradient
+    optimizer.step()
+    return loss.detach_()
+
+
+@right
+def where_the_model_is(model, batch, optimizer, device):
+    for module in model.modules():
+        module.train()
+    there = next(model.parameters()).device
+    x, y = batch[0].to(there), batch[1].to(there)
+    with torch.enable_grad():
+        optimizer.zero_grad()
+        loss = F.cross_entropy(input=model(x), target=y, reduction="sum") / len(y)
+        loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        return loss * 1
+
+
+@wrong("the loss still holds its graph")
+def forgets_to_detach(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+@wrong("the loss is a Python number: the host waited for it")
+def returns_item(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+@wrong("the loss is on cpu")
+def returns_it_on_the_cpu(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach().cpu()
+
+
+@wrong("the host waited for sim:0: .item()")
+def prints_the_loss(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print("loss", loss.item())
+    return loss.detach()
+
+
+@wrong("the host waited for sim:0")
+def stops_on_nan(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    if torch.isnan(loss):
+        raise ValueError("nan")
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("the host waited for sim:0: synchronize()")
+def synchronizes(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+    return loss.detach()
+
+
+@wrong("the forward ran in evaluation mode")
+def forgets_training_mode(model, batch, optimizer, device):
+    x, y = batch[0].to(device), batch[1].to(device)
+    was = model.training
+    model.eval()
+    loss = F.cross_entropy(model(x), y)
+    model.train(was)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("the forward ran in evaluation mode")
+def leaves_the_mode_alone(model, batch, optimizer, device):
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("the model was left in evaluation mode")
+def evaluation_afterwards(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    model.eval()
+    return loss.detach()
+
+
+@wrong("another gradient than this batch's")
+def forgets_to_zero(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("another gradient than this batch's")
+def zeroes_at_the_end(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.detach()
+
+
+@wrong("was a step taken?")
+def zeroes_between_backward_and_step(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.zero_grad()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("was a step taken?")
+def forgets_the_step(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    return loss.detach()
+
+
+@wrong("another gradient than this batch's")
+def clips_unasked(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("Expected all tensors to be on the same device")
+def forgets_the_labels(model, batch, optimizer, device):
+    model.train()
+    x, y = batch
+    loss = F.cross_entropy(model(x.to(device)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("Expected all tensors to be on the same device")
+def throws_the_move_away(model, batch, optimizer, device):
+    model.train()
+    x, y = batch
+    x.to(device)
+    y.to(device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("has no attribute 'to'")
+def moves_the_pair(model, batch, optimizer, device):
+    model.train()
+    x, y = batch.to(device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("Expected all tensors to be on the same device")
+def the_first_accelerator(model, batch, optimizer, device):
+    model.train()
+    there = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
+    x, y = (part.to(there) for part in batch)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("is None: is a `return` missing?")
+def forgets_to_return(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+@wrong("the values of the loss are wrong")
+def loss_of_the_new_weights(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        return F.cross_entropy(model(x), y)
+
+
+@wrong("the values of the loss are wrong")
+def summed(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x), y, reduction="sum")
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("the values of the loss are wrong")
+def softmax_twice(model, batch, optimizer, device):
+    model.train()
+    x, y = batch[0].to(device), batch[1].to(device)
+    loss = F.cross_entropy(model(x).softmax(1), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("4 copies between devices, not 2")
+def moves_twice(model, batch, optimizer, device):
+    model.train()
+    optimizer.zero_grad()
+    for x, y in [[part.to(device) for part in batch] for _ in range(2)]:
+        last = x, y
+    loss = F.cross_entropy(model(last[0]), last[1])
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
