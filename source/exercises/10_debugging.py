@@ -1,0 +1,298 @@
+# %% [markdown]
+# # 10 Debugging: exercises
+#
+# Three tools that look, and a clinic: six broken programs, each with one of the six usual objects in the
+# wrong place. The lesson is [10 Debugging](../notebooks/10_debugging.ipynb).
+#
+# The tools come as usual: write your answer in place of `raise NotImplementedError("your code here")`. The
+# programs of the clinic are already written, and wrong. Run the check first and read the verdict: the error
+# in it is PyTorch's own. Then mend the program where it stands. Stuck? `devlab.hint(describe)`.
+
+# %%
+import torch
+from torch import nn
+from torch.nn import functional
+
+import devlab
+
+device = devlab.start()
+
+# %% [markdown]
+# ## `describe(x)`
+#
+# Most questions about a tensor are one of three. Write the line you will print a hundred times: return a
+# text (`str`) that names the **shape, dtype and device** of the tensor x.
+#
+# - The format is yours: `torch.float32 [4, 3] cuda:0` will do, and so will any order, with or without words
+#   in between.
+# - The shape reads as its numbers in their order, as in `[4, 3]`, `(4, 3)` or `4x3`; a tensor of no dimension
+#   as `[]` or `()`. The dtype has PyTorch's name or devlab's short one (`f32`). The device is what
+#   `str(x.device)` says, with its index.
+# - x may have any shape and any dtype, and none of its values is read: a debugging line must not make the
+#   host wait.
+#
+# Needed: [Print three things](../notebooks/10_debugging.ipynb#Print-three-things)
+
+
+# %% exercise="describe"
+def describe(x: torch.Tensor) -> str:
+    """Return a text that names the shape, dtype and device of x."""
+    ### BEGIN SOLUTION
+    return f"{x.dtype} {list(x.shape)} {x.device}"
+    ### END SOLUTION
+
+
+# %% check="describe"
+devlab.check(describe)
+
+# %% [markdown]
+# ## `device_report(model)`
+#
+# Return a dict with an entry for each parameter and each buffer of the model, saved or not: from its dotted
+# name, as PyTorch's own walks give it, to its device (a `torch.device`). Nothing else is in it. A model
+# without either gives an empty dict. A tensor that two names share may stand under one of them or both. The
+# model stays as it is.
+#
+# Needed: [Walk the model](../notebooks/10_debugging.ipynb#Walk-the-model)
+
+
+# %% exercise="device_report"
+def device_report(model: nn.Module) -> dict[str, torch.device]:
+    """Return the device of every parameter and buffer, by name."""
+    ### BEGIN SOLUTION
+    registered = [*model.named_parameters(), *model.named_buffers()]
+    return {name: tensor.device for name, tensor in registered}
+    ### END SOLUTION
+
+
+# %% check="device_report"
+devlab.check(device_report)
+
+# %% [markdown]
+# ## `find_strays(model, batch)`
+#
+# The tool for the whole scene. **Home** is the device of the model's first parameter (there is at least
+# one). Return a list of names, in any order: one for each tensor of the model or the batch that is on
+# another device than home.
+#
+# - From the model: parameters, buffers, and what your `left_behind` of lesson 05 finds, under `model.` and
+#   the dotted path: `model.head.weight`, `model.scale`, `model.tables.0`, `model.blocks.0.weight`. A plain
+#   attribute that is at home is no stray.
+# - From the batch, a dict: `batch.labels`, and whatever lies deeper, in dicts, lists and tuples:
+#   `batch.extra.mask`, `batch.pair.1`.
+# - A single number in a tensor counts as well. What is no tensor does not.
+# - A tensor with two names is listed once, under either.
+# - `sim:0` and `sim:1` are two places.
+# - Model and batch stay as they are.
+#
+# Needed: [Look at the whole scene](../notebooks/10_debugging.ipynb#Look-at-the-whole-scene)
+
+
+# %% exercise="find_strays"
+def find_strays(model: nn.Module, batch: dict) -> list[str]:
+    """Return the names of the tensors that are not where the model's first parameter is."""
+    ### BEGIN SOLUTION
+    home = next(model.parameters()).device
+    seen, names = set(), []
+
+    def walk(name, value):
+        if isinstance(value, torch.Tensor):
+            if id(value) not in seen and value.device != home:
+                names.append(name)
+            seen.add(id(value))
+        elif isinstance(value, nn.Module):
+            for key, item in vars(value).items():
+                registered = key in ("_parameters", "_buffers", "_modules")
+                walk(name if registered else f"{name}.{key}", item)
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                walk(f"{name}.{key}", item)
+        elif isinstance(value, (list, tuple)):
+            for place, item in enumerate(value):
+                walk(f"{name}.{place}", item)
+
+    walk("model", model)
+    walk("batch", batch)
+    return names
+    ### END SOLUTION
+
+
+# %% check="find_strays"
+devlab.check(find_strays)
+
+# %% [markdown]
+# ## The clinic
+#
+# Six patients. Each runs on the CPU, as most broken programs do. For each: run the check, read the error,
+# say which tensor is where, find the line that made it, and only then change something. To have a patient
+# on the table, call it yourself in a new cell with tensors on `device`, and ask `devlab.explain()`.
+#
+# ### `fix_batch(model, batch, device)`
+#
+# The model is on `device`. `batch` is a pair (inputs, labels) of tensors on the CPU. Return the model's
+# logits for the inputs, on `device`, with their graph. The model stays where and as it is, and nothing comes
+# back from the device on the way.
+#
+# Needed: [Part of a batch](../notebooks/10_debugging.ipynb#Part-of-a-batch)
+
+
+# %% exercise="fix_batch"
+def fix_batch(model: nn.Module, batch: tuple, device: torch.device) -> torch.Tensor:
+    """Return the model's logits for a batch (inputs, labels) from the CPU."""
+    inputs, _labels = batch
+    ### BEGIN BROKEN
+    # inputs.to(device)
+    ### END BROKEN
+    ### BEGIN SOLUTION
+    inputs = inputs.to(device)
+    ### END SOLUTION
+    return model(inputs)
+
+
+# %% check="fix_batch"
+devlab.check(fix_batch)
+
+# %% [markdown]
+# ### `fix_labels(logits, labels)`
+#
+# Return the cross-entropy (PyTorch's, the mean over the rows) of logits of shape (rows, classes), which have
+# a graph, and integer labels of shape (rows), which may come from another device. The loss is a tensor of no
+# dimension on the logits' device, and gradients reach the logits.
+#
+# Needed: [Part of a batch](../notebooks/10_debugging.ipynb#Part-of-a-batch)
+
+
+# %% exercise="fix_labels"
+def fix_labels(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the mean cross-entropy, on the device of the logits."""
+    ### BEGIN BROKEN
+    # return functional.cross_entropy(logits, labels)
+    ### END BROKEN
+    ### BEGIN SOLUTION
+    return functional.cross_entropy(logits, labels.to(logits.device))
+    ### END SOLUTION
+
+
+# %% check="fix_labels"
+devlab.check(fix_labels)
+
+# %% [markdown]
+# ### `fix_loss_weight(logits, labels, weight)`
+#
+# Rare classes count more. Return the weighted cross-entropy as PyTorch defines it (`weight=`, divided by the
+# sum of the weights used). Logits and labels are together; `weight`, one float for each class, was computed
+# with the data set and may be on another device. The loss is on the logits' device, and gradients reach the
+# logits.
+#
+# Needed: [Six usual objects](../notebooks/10_debugging.ipynb#Six-usual-objects)
+
+
+# %% exercise="fix_loss_weight"
+def fix_loss_weight(logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Return the weighted mean cross-entropy, on the device of the logits."""
+    ### BEGIN BROKEN
+    # return functional.cross_entropy(logits, labels, weight=weight)
+    ### END BROKEN
+    ### BEGIN SOLUTION
+    return functional.cross_entropy(logits, labels, weight=weight.to(logits.device))
+    ### END SOLUTION
+
+
+# %% check="fix_loss_weight"
+devlab.check(fix_loss_weight)
+
+# %% [markdown]
+# ### `fix_mask(x)`
+#
+# x has the shape (batch, time, time) and any floating dtype. Return x times a lower-triangular mask of ones,
+# made inside: x on and below the diagonal, zeros above. The result has x's device and **x's dtype**, and
+# gradients reach x.
+#
+# Needed: [Made on the way](../notebooks/10_debugging.ipynb#Made-on-the-way)
+
+
+# %% exercise="fix_mask"
+def fix_mask(x: torch.Tensor) -> torch.Tensor:
+    """Return x with zeros above the diagonal of each matrix."""
+    time = x.shape[1]
+    ### BEGIN BROKEN
+    # mask = torch.tril(torch.ones(time, time))
+    ### END BROKEN
+    ### BEGIN SOLUTION
+    mask = torch.tril(torch.ones(time, time, device=x.device, dtype=x.dtype))
+    ### END SOLUTION
+    return x * mask
+
+
+# %% check="fix_mask"
+devlab.check(fix_mask)
+
+# %% [markdown]
+# ### `class FixedPositions(n, d)`
+#
+# `forward(x)` takes x of shape (batch, time, d), where time is at most n, and returns x plus the first rows
+# of `table`: a tensor of shape (n, d), filled row by row with `torch.linspace(0, 1, n * d)`. The table is a
+# buffer named `table`, made once on the CPU. It moves with the module and is **saved with it**, alone. There
+# is nothing to train. Gradients reach x.
+#
+# Needed: [Tables nobody registered](../notebooks/10_debugging.ipynb#Tables-nobody-registered)
+
+
+# %% exercise="FixedPositions"
+class FixedPositions(nn.Module):
+    """Adds a fixed table of positions to its input."""
+
+    def __init__(self, n: int, d: int):
+        super().__init__()
+        table = torch.linspace(0, 1, n * d).reshape(n, d)
+        ### BEGIN BROKEN
+        # self.table = table
+        ### END BROKEN
+        ### BEGIN SOLUTION
+        self.register_buffer("table", table)
+        ### END SOLUTION
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return x, of shape (batch, time, d), plus the first rows of the table."""
+        return x + self.table[: x.shape[1]]
+
+
+# %% check="FixedPositions"
+devlab.check(FixedPositions)
+
+# %% [markdown]
+# ### `fix_hidden_state(cell, x, state)`
+#
+# One step of an `nn.GRUCell`, which is where x is and has x's dtype. x has the shape (rows, features). `state`
+# is what the step before returned, of shape (rows, `cell.hidden_size`) and in x's dtype, on any device; or
+# `None` before the first step, and then the state is zeros. Return the new state, on x's device and in x's
+# dtype. Gradients flow back into the state that came in, even if it came from elsewhere.
+#
+# Needed: [Made on the way](../notebooks/10_debugging.ipynb#Made-on-the-way)
+
+
+# %% exercise="fix_hidden_state"
+def fix_hidden_state(cell: nn.GRUCell, x: torch.Tensor, state: torch.Tensor | None) -> torch.Tensor:
+    """Return the state after one more step."""
+    if state is None:
+        ### BEGIN BROKEN
+        # state = torch.zeros(x.shape[0], cell.hidden_size)
+        ### END BROKEN
+        ### BEGIN SOLUTION
+        state = x.new_zeros(x.shape[0], cell.hidden_size)
+        ### END SOLUTION
+    ### BEGIN BROKEN
+    # return cell(x, state)
+    ### END BROKEN
+    ### BEGIN SOLUTION
+    return cell(x, state.to(x.device))
+    ### END SOLUTION
+
+
+# %% check="fix_hidden_state"
+devlab.check(fix_hidden_state)
+
+# %% [markdown]
+# All nine? Keep `describe` and `find_strays` where you can paste them from. Then on to
+# [11 The training step](../notebooks/11_training_step.ipynb), which puts everything into one loop.
+# `devlab.progress()` shows where you stand.

@@ -1,0 +1,536 @@
+# %% [markdown]
+# # 10 Debugging
+#
+# The model is written, it runs on your laptop, and on the GPU it stops with *Expected all tensors to be on
+# the same device*. This is the most common error of anyone who moves a model, and it nearly always has one of
+# a few causes. This lesson goes through them in the order in which people meet them.
+#
+# After it you can read the message, find out which tensor is where and who put it there, and mend it in the
+# line that made it instead of the line that failed.
+#
+# **Takes** about 50 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb) and the habit of
+# [04 Moving](04_transfers.ipynb).
+
+# %%
+import numpy
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence
+
+import devlab
+
+device = devlab.start()
+
+# %% [markdown]
+# ## Print three things
+#
+# When two tensors do not get along, the reason is one of three: shape, dtype, device. Three of the four tensors
+# below will have a problem with `x` sooner or later. Before you run the cell: will this print tell you which
+# ones, and why?
+
+# %% facts=["X1"]
+x = torch.ones(2, 3, device=device)
+suspects = {
+    "a": torch.ones(3),
+    "b": torch.ones(3, device=device),
+    "c": torch.ones(2, device=device),
+    "d": torch.ones(3, device=device, dtype=torch.float16),
+}
+for name, tensor in suspects.items():
+    print(name, tensor.tolist())
+
+# %% [markdown] facts=["X1"]
+# It does not. Values are what a debugging print usually shows, and they say the least. (They also cost the
+# most: to print one, the host waits for the device and fetches it.) Ask for all three at once:
+
+
+# %% facts=["X1"]
+def show(name, tensor):
+    print(f"{name:<8}{list(tensor.shape)!s:<9}{tensor.dtype!s:<15}{tensor.device}")
+
+
+show("x", x)
+for name, tensor in suspects.items():
+    show(name, tensor)
+
+# %% [markdown] facts=["X1"]
+# Now it is plain. `a` is elsewhere. `c` has two elements where three are needed. `d` has another dtype, which
+# an addition forgives and a layer does not. Always print the three **together**: `.to(torch.float16)` is often
+# taken for `.to(device)`, and only the third column shows that nothing moved.
+#
+# ## Read the message
+#
+# Here is a model with a fault. It has passed every test on the CPU. Read it first, and say which line will
+# fail on the accelerator, and which line is to blame. They need not be the same.
+
+
+# %% facts=["E4", "X5"]
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(3, 4)
+        self.head = nn.Linear(4, 2)
+
+    def first_state(self, x):
+        return torch.zeros(x.shape[0], 4)
+
+    def forward(self, x):
+        state = self.first_state(x)
+        for step in x.unbind(1):
+            state = self.cell(step, state)
+        return self.head(state)
+
+
+recurrent = Recurrent().to(device)
+sequence = torch.ones(2, 5, 3, device=device)
+try:
+    recurrent(sequence)
+except RuntimeError as error:
+    print(error)
+    failure = error
+
+# %% [markdown] facts=["E4", "X5"]
+# The message says *what* is wrong: two devices in one operation. It gives no name. The operation is at the
+# bottom of the traceback, and the tensor at fault was made in `first_state`, a function that had returned
+# long before, and that stands in no traceback.
+#
+# So the search has three steps, and they work on any such error:
+#
+# 1. **Which operation?** The last line of *your* code in the traceback. Here `self.cell(step, state)`.
+# 2. **Which of its tensors is where?** Print the three things for each. Do not forget that a layer has
+#    parameters.
+# 3. **Who made the odd one?** Go back to the line that made it. That is the line to change.
+#
+# `devlab.explain` takes the same steps. Before you run it: what will it call the culprit, and where will it
+# send you?
+
+# %% facts=["E4", "X5"]
+devlab.explain(failure)
+
+# %% [markdown] facts=["X5"]
+# Most of these errors have this shape: **the tensor was made after the model had moved**, by a line that did
+# not say where. `model.to(device)` moves what exists at that moment, and what is registered. Nothing tells
+# the lines that run later.
+#
+# The tempting repair is at the line that failed: `self.cell(step, state.to(x.device))`. It works, and it makes
+# zeros on the CPU and copies them at every call, for ever. Mend it where it is made:
+
+
+# %% facts=["X5"]
+class MendedRecurrent(Recurrent):
+    def first_state(self, x):
+        return x.new_zeros(x.shape[0], 4)
+
+
+print(MendedRecurrent().to(device)(sequence).device)
+
+# %% [markdown]
+# ## Walk the model
+#
+# Is everything that the model *has* in its place? `next(model.parameters()).device` looks at one parameter
+# and is right for a model in one place. When something is wrong you want to see them all. Here someone added
+# a head after the move. Which lines will differ?
+
+# %% facts=["X2"]
+model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).to(device)
+model.append(nn.Linear(4, 2))
+
+print("the first parameter is on", next(model.parameters()).device)
+for name, parameter in model.named_parameters():
+    print(f"{name:<10}{parameter.device}")
+
+# %% [markdown] facts=["X2", "X3"]
+# One question to the first parameter would have said that all is well. The same walk exists for buffers, and
+# it is easily forgotten, since nobody trains them. What do you expect here? The running mean was loaded from
+# a file a moment ago.
+
+# %% facts=["X3"]
+model.to(device)
+model[1].running_mean = torch.tensor([0.1, 0.2, 0.3, 0.4])  # from a file, say
+
+for name, buffer in model.named_buffers():
+    print(f"{name:<23}{buffer.device}")
+
+# %% [markdown] facts=["X2", "X3"]
+# An assignment replaces a buffer by whatever tensor comes, wherever it is. (`copy_` into the old one, or
+# `load_state_dict`, would have kept the place. And load files with `map_location="cpu"`: then they open on
+# machines that lack the device they were saved from.)
+#
+# The two walks together are the exercise `device_report`.
+#
+# ## Tables nobody registered
+#
+# The walks show what is registered. The most frequent culprit of all is not: a table of positions, of anchors,
+# a window, a noise schedule, made in `__init__` and kept as a plain attribute. Will it show in a walk?
+
+
+# %% facts=["X4", "E4"]
+class Positions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.linspace(0, 1, 8)
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+
+
+positions = Positions().to(device)
+print("registered:", [name for name, _ in (*positions.named_parameters(), *positions.named_buffers())])
+try:
+    positions(torch.ones(2, 5, device=device))
+except RuntimeError as error:
+    devlab.explain(error)
+
+# %% [markdown] facts=["X4", "E4"]
+# No walk lists it, `.to` passed it by, and the proposed change is lesson 05 in one line. Whole modules get lost
+# the same way, in a plain list. Predict: does `nn.Linear` in a list complain at the move, or at the first
+# batch?
+
+
+# %% facts=["X2", "E4"]
+class Tower(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3, 3)
+        self.blocks = [nn.Linear(3, 3)]
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+tower = Tower().to(device)
+print("registered:", [name for name, _ in tower.named_parameters()])
+try:
+    tower(torch.ones(2, 3, device=device))
+except RuntimeError as error:
+    devlab.explain(error)
+
+# %% [markdown] facts=["X2"]
+# At the first batch. The missing names in the walk are the earlier sign, and the more important one: an
+# optimizer made from `tower.parameters()` would never train these blocks, on any device. A model held only by
+# a closure or by a loss function (a teacher, a feature extractor) is missed in the same way. Nobody calls
+# `.to` on it unless you do.
+#
+# ## Made on the way
+#
+# Next in the list: tensors made inside `forward`, or inside a loss. Zeros for a hidden state, noise, `eye`,
+# one-hot tables, masks, padding. Which line below is to blame?
+
+
+# %% facts=["X5", "E4"]
+def causal_scores(scores):
+    time = scores.shape[-1]
+    mask = torch.tril(torch.ones(time, time))
+    return scores * mask
+
+
+try:
+    causal_scores(torch.ones(2, 4, 4, device=device))
+except RuntimeError as error:
+    devlab.explain(error)
+
+# %% [markdown] facts=["X5", "E4"]
+# The cure is to let the input say where: `device=scores.device, dtype=scores.dtype`, or `scores.new_ones(...)`,
+# or `torch.ones_like(...)`. With the device alone this function would run, and turn `float16` scores into
+# `float32` without a word.
+#
+# ## Part of a batch
+#
+# Moving a batch means moving all of it, and keeping the result. Two mistakes in one cell. The first fails.
+# What does the message of the second say that the first one's does not?
+
+# %% facts=["X4", "E4"]
+layer = nn.Linear(3, 4).to(device)
+inputs, labels = torch.ones(2, 3), torch.tensor([1, 3])
+
+inputs.to(device)
+try:
+    layer(inputs)
+except RuntimeError as error:
+    print("1.", error)
+
+logits = layer(inputs.to(device))
+try:
+    functional.cross_entropy(logits, labels)
+except RuntimeError as error:
+    print("2.", error)
+
+# %% [markdown] facts=["X4", "E4"]
+# 1. `inputs.to(device)` made a copy, and nobody kept it. `inputs` is where it was.
+# 2. The model is done, and the loss fails: the labels never moved. The message ends in the name of an inner
+#    function, with `nll_loss` in it. That is your hint that it was the loss and not a layer.
+#
+# Nested targets and attention masks are forgotten in the same way. The function `move` of lesson 04 moves
+# what is nested, too.
+#
+# ## Six usual objects
+#
+# Put together, these six are the usual strays. The right column is what to check in your own code.
+#
+# | object | how it gets lost | where to mend it |
+# |---|---|---|
+# | batch | the result of `.to` is thrown away | `inputs = inputs.to(device)` |
+# | labels | only the inputs were moved | with the inputs, in the loop |
+# | mask | made in `forward`, on the default device | `device=x.device` where it is made |
+# | positional encoding | a plain attribute | `register_buffer` |
+# | loss weight | computed with the data, never moved | `criterion.to(device)`, or `weight.to(logits.device)` |
+# | cached hidden state | zeros made on the CPU, a state from another run | `x.new_zeros`; `.to(x.device)` for one that comes in |
+#
+# The fifth needs a look. A criterion with a weight is a module, and the weight is its buffer. Will the line
+# fail?
+
+# %% facts=["X4"]
+criterion = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 2.0, 5.0]))
+print("its buffers:", [(name, str(buffer.device)) for name, buffer in criterion.named_buffers()])
+
+labels = labels.to(device)
+try:
+    criterion(logits, labels)
+except RuntimeError as error:
+    print(error)
+
+print("after the move:", criterion.to(device)(logits, labels).device)
+
+# %% [markdown] facts=["X4"]
+# A loss *without* weights holds no tensor and runs anywhere, so the habit of moving it never forms. Then one
+# day the classes are uneven.
+#
+# ## Look at the whole scene
+#
+# Instead of waiting for the first of several strays to fail, and then for the second, look at everything
+# before the first step. This short version takes registered tensors and the top of the batch. How many
+# strays are there?
+
+
+# %% facts=["X2", "X3", "X4"]
+def strays_at_the_top(model, batch):
+    home = next(model.parameters()).device
+    found = {f"model.{name}": tensor for name, tensor in model.named_parameters()}
+    found |= {f"model.{name}": tensor for name, tensor in model.named_buffers()}
+    found |= {f"batch.{name}": tensor for name, tensor in batch.items()}
+    return [name for name, tensor in found.items() if tensor.device != home]
+
+
+batch = {"x": torch.ones(2, 3, device=device), "mask": torch.ones(2, 3), "labels": torch.tensor([0, 1])}
+print(strays_at_the_top(model, batch))
+
+# %% [markdown] facts=["X2", "X3", "X4"]
+# Three, one of them in the model: the running mean from above. What it does not see are plain attributes,
+# lists, and what is nested in the batch. `left_behind`, your tool from lesson 05, knows how to look there.
+# Both together are the exercise `find_strays`.
+#
+# Where you know what must hold, say so in the code. A check costs nothing: a tensor knows its device, and
+# asking does not wait for the accelerator. Compare with the error it replaces:
+
+
+# %% facts=["X2", "X5"]
+def step(model, x):
+    home = next(model.parameters()).device
+    assert x.device == home, f"x is on {x.device}, the model on {home}: move the batch first"
+    return model(x)
+
+
+try:
+    step(layer, torch.ones(2, 3))
+except AssertionError as error:
+    print(error)
+
+# %% [markdown]
+# ## Cures that run the other way
+#
+# "Move it to the accelerator" is not always right. Three things belong on the CPU. For each of the three
+# failures below, which of the two tensors would you move?
+
+# %% facts=["E4"]
+names = torch.arange(10) * 10  # a table on the CPU
+chosen = torch.tensor([1, 3], device=device)
+try:
+    names[chosen]
+except RuntimeError as error:
+    print(error)
+print(names[chosen.cpu()])
+
+# %% [markdown] facts=["E4"]
+# **Indices into a CPU tensor** come to the CPU. (The reverse is allowed: a CPU index may index an accelerator
+# tensor.) If the table is used in every step, it is the table that should move, once.
+#
+# **Lengths** of padded sequences are the second. PyTorch reads them on the host, to plan the work:
+
+# %% facts=["E4"]
+padded = torch.ones(2, 4, 3, device=device)
+lengths = torch.tensor([4, 2], device=device)  # moved along with everything else in the batch
+try:
+    pack_padded_sequence(padded, lengths, batch_first=True)
+except (RuntimeError, ValueError) as error:
+    devlab.explain(error)
+
+packed = pack_padded_sequence(padded, lengths.cpu(), batch_first=True)
+print("data on", packed.data.device, "- sizes on", packed.batch_sizes.device)
+
+# %% [markdown] facts=["E4"]
+# (On an NVIDIA GPU PyTorch words this error otherwise: *'lengths' argument should be a 1D CPU int64 tensor*.)
+#
+# **NumPy** is the third: it reads the CPU's memory alone, and knows no gradients. Anything that ends in NumPy,
+# such as a plot or a metric from another library, takes `detach().cpu()`.
+
+# %% facts=["E4"]
+try:
+    numpy.asarray(logits)
+except (RuntimeError, TypeError) as error:
+    print(error)
+print(numpy.asarray(logits.detach().cpu()).shape)
+
+# %% [markdown]
+# ## Generators
+#
+# A `torch.Generator` has a device as well, and it must be the device on which the numbers are drawn. Predict the
+# two lines:
+
+# %% facts=["E4", "X5"]
+for where in ("cpu", device):
+    generator = torch.Generator(device=where).manual_seed(0)
+    try:
+        print(torch.randn(3, device=device, generator=generator).device)
+    except RuntimeError as error:
+        print(error)
+
+# %% [markdown] facts=["E4"]
+# And here, too, is a case that runs the other way: the generator that you give to a `DataLoader` shuffles
+# indices on the CPU, so it **stays** on the CPU, whatever the model does.
+#
+# ## A default that does half the work
+#
+# `torch.set_default_device` looks like the cure for all of this: from now on every new tensor is made on the
+# accelerator. Four tensors. On which device is each?
+
+# %% facts=["X5"]
+made_before = nn.Linear(3, 2)
+array = numpy.ones(3, dtype=numpy.float32)
+
+torch.set_default_device(device)
+print("a model made before:", next(made_before.parameters()).device)
+print("torch.ones:         ", torch.ones(3).device)
+print("torch.from_numpy:   ", torch.from_numpy(array).device)
+print("weight.new_ones:    ", made_before.weight.new_ones(3).device)
+torch.set_default_device(None)
+
+# %% [markdown] facts=["X5"]
+# What existed stays where it is, `from_numpy` shares memory with an array and so must stay, and `new_*`
+# follows its tensor. The rest of the program, libraries included, now makes its tensors on the accelerator:
+# lengths, indices and small tables that belong on the CPU. Worker processes of a `DataLoader` are new processes
+# and may not know of your default. The setting hides the bug in your script and brings it back in somebody
+# else's. Where you want it, keep it short, around the lines that make a model:
+
+# %% facts=["X5"]
+with torch.device(device):
+    built = nn.Linear(3, 2)
+
+print("built inside:", built.weight.device)
+print("afterwards:  ", torch.ones(3).device)
+
+# %% [markdown]
+# ## An optimizer that remembers
+#
+# Parameters move in place, so an optimizer made before the move still holds the right ones. What it has
+# gathered does not move. Training starts on the CPU, for a test, and goes on elsewhere. Which of the two
+# steps fails?
+
+# %% facts=["X5"]
+net = nn.Linear(3, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+
+def train_once(on):
+    optimizer.zero_grad()
+    net(torch.ones(2, 3, device=on)).sum().backward()
+    optimizer.step()
+    return f"a step on {on}"
+
+
+print(train_once("cpu"))
+net.to(device)
+try:
+    print(train_once(device))
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown] facts=["X5"]
+# The second, and in `optimizer.step()`, far from any tensor of yours: the momentum is on the CPU. The same
+# happens on resume, when a checkpoint is loaded into the optimizer first and the model moves afterwards.
+# Averaged copies of the weights are caught in the same way. The order that works:
+# **make the model, move it, make the optimizer, load the checkpoint into both.** `load_state_dict` of an
+# optimizer brings its state to the parameters, and that mends this one too:
+
+# %% facts=["X5"]
+optimizer.load_state_dict(optimizer.state_dict())
+print(train_once(device))
+
+# %% [markdown]
+# ## The wrong GPU
+#
+# With several GPUs there is a quieter form. A bare `"cuda"`, or `.cuda()`, means the *current* GPU, which is
+# number 0 unless someone changed it. Here the model is on the last device, and a helper somewhere used a
+# name without a number. What is wrong in the line that fails, when both tensors are "on the GPU"? (Where a
+# machine has one accelerator, the last is the first, and nothing fails.)
+
+# %% facts=["X1", "E4"]
+last = torch.device(device.type, torch.accelerator.device_count() - 1)
+layer = nn.Linear(3, 2).to(last)
+helper = torch.ones(2, 3, device=device.type)  # as .cuda() would have made it
+show("weight", layer.weight)
+show("helper", helper)
+try:
+    layer(helper)
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown] facts=["X1"]
+# `sim:0` and `sim:1` are two places, as `cuda:0` and `cuda:1` are. So print `.device`, with its index; `is_cuda`
+# and `device.type` would have said that all is well. And take devices from tensors, never from a name in
+# the middle of a model.
+#
+# ## Run it on the CPU
+#
+# The last tool is the oldest. Some errors are not about devices at all and are hard to read on a GPU. A label is
+# 7, and there are 4 classes. On the CPU the message says so:
+
+# %% facts=["E4"]
+try:
+    functional.cross_entropy(torch.zeros(2, 4), torch.tensor([1, 7]))
+except IndexError as error:
+    print(error)
+
+# %% [markdown] facts=["E4"]
+# On a real NVIDIA GPU the same line gives *CUDA error: device-side assert triggered*, names no value, and
+# often comes from a later, innocent line: the GPU works behind the host's back and reports when the host
+# next waits (lesson 07). After it the process's GPU is unusable, and only a restart of the kernel helps. The
+# simulated device does not imitate this, it gives the CPU's message. Two things help on real hardware:
+#
+# - **Move the model and one batch to the CPU** and run the step once. Errors in indices, shapes and dtypes then
+#   come with their values, at their own line.
+# - If it happens only on the GPU, start Python with `CUDA_LAUNCH_BLOCKING=1` in its environment, set before
+#   PyTorch touches the GPU. Each operation then waits for its end, so the traceback points at the true line.
+#   Everything gets slower, so unset it afterwards.
+#
+# Device errors are the opposite case: on the CPU they do not exist, because there everything is in one place.
+# That is why a test on two devices, simulated or not, finds what no CPU test can.
+
+# %% [markdown]
+# ## What to keep
+#
+# - Print shape, dtype and device **together**; values say the least and cost the most.
+# - Three questions to every error: which operation, which of its tensors is where, who made the odd one. Mend
+#   the line that *made* it.
+# - Walk `named_parameters` and `named_buffers`; what they do not list, `.to` did not move and the optimizer
+#   does not train.
+# - Six usual objects: batch, labels, mask, positional encoding, loss weight, cached hidden state. Most were
+#   made after the model moved.
+# - Lengths, NumPy, indices into CPU tensors and a loader's generator belong on the CPU.
+# - Model, move, optimizer, checkpoint: in this order. A default device is no cure.
+#
+# **Now do it:** [the exercises of this lesson](../exercises/10_debugging.ipynb), three tools and six broken
+# programs. **Then:** [11 The training step](11_training_step.ipynb).
