@@ -73,8 +73,8 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser(
         "report",
         help="make tables and feedback from the results of `devlab grade`",
-        description="Write grades.csv, exercises.csv and a page of feedback for each student from results, as "
-        "`devlab grade` leaves them. Results of several machines are read as one; the last line counts.",
+        description="Write grades.csv, exercises.csv and a page of feedback for each student from what "
+        "`devlab grade` leaves. Results of several machines are read as one; the last line counts.",
     )
     report.add_argument("results", nargs="+", metavar="RESULTS", help="files of JSON lines")
     report.add_argument("--to", metavar="FOLDER", help="where to write; beside the first file, by default")

@@ -1,5 +1,6 @@
 """Writes marks into nbgrader's gradebook, where formgrader shows them and `nbgrader export` reads them."""
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,7 +23,13 @@ def write(records: Iterable[Record], course: Path) -> int:
     except ImportError as missing:
         raise GradebookError('The gradebook is nbgrader\'s: pip install "devlab[classroom]"') from missing
     records = list(records)
-    with Gradebook(f"sqlite:///{Path(course).absolute() / 'gradebook.db'}") as book:
+    database = Path(course).absolute() / "gradebook.db"
+    if not database.exists():
+        names = " ".join(sorted({record.assignment for record in records})[:1])
+        raise GradebookError(f"{course} has no gradebook. There: nbgrader generate_assignment {names}")
+    # SQLAlchemy warns of how nbgrader itself adds a submission.
+    with warnings.catch_warnings(), Gradebook(f"sqlite:///{database}") as book:
+        warnings.simplefilter("ignore")
         for assignment in sorted({record.assignment for record in records}):
             try:
                 book.find_assignment(assignment)

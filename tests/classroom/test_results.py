@@ -1,0 +1,268 @@
+"""Results: lines of JSON, tables, pages for students, and nbgrader's gradebook say the same marks."""
+
+import csv
+import json
+from html.parser import HTMLParser
+from io import StringIO
+
+import pytest
+from classroom.students import CLASS, LESSON, deserved
+
+from devlab import cli
+from devlab.checks.judge import judge, not_attempted
+from devlab.checks.registry import find
+from devlab.classroom import feedback, gradebook, record, reports, tables
+from devlab.classroom.record import Graded, Record
+
+
+def graded(name: str, source: str | None) -> Graded:
+    """Judge one answer here, as a record holds it."""
+    exercise = find(name)
+    result = not_attempted(exercise)
+    if source:
+        import torch
+
+        space = {"torch": torch}
+        try:
+            exec(source, space)
+            result = judge(exercise, space[name])
+        except SyntaxError as error:
+            return Graded(name, "error", 0, exercise.possible, f"SyntaxError: {error.msg}", source=source)
+    rows = tuple((row.label, {d: o and str(o) for d, o in row.outcomes.items()}) for row in result.rows)
+    facts = (
+        name,
+        str(result.outcome),
+        result.points,
+        exercise.possible,
+        result.headline,
+        rows,
+        result.details,
+    )
+    return Graded(*facts, source or "")
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    """The small class of lesson 00, marked."""
+    return [
+        Record(
+            student,
+            LESSON,
+            f"downloads/{student}.ipynb",
+            tuple(graded(name, answers.get(name)) for name in ("device_of", "same_place")),
+            submitted="2026-11-20 10:00:00 UTC",
+            isolation=3,
+            seconds=0.5,
+        )
+        for student, (answers, _) in CLASS.items()
+    ]
+
+
+class Page(HTMLParser):
+    """What a page of feedback holds: its tags, its text, the ids and where links lead."""
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.tags, self.text, self.ids, self.links = [], "", [], []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        facts = dict(attrs)
+        self.tags.append(tag)
+        self.ids += [facts["id"]] if "id" in facts else []
+        self.links += [value for name, value in attrs if name in ("href", "src", "action")]
+        assert not any(name.startswith("on") for name, _ in attrs)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_marks_are_those_deserved(records):
+    """The fixture's own proof: what follows tells of real verdicts."""
+    assert {one.student: {e.name: e.points for e in one.exercises} for one in records} == deserved()
+
+
+def test_lines_of_json_concatenate(records, tmp_path):
+    """Shards read as one; the last line of a student counts, and a line cut off costs only itself."""
+    lines = [one.line() + "\n" for one in records]
+    again = Record(records[1].student, LESSON, "later.ipynb")
+    (tmp_path / "1.jsonl").write_text("".join(lines[:2]) + lines[2][:100])
+    (tmp_path / "2.jsonl").write_text("".join(lines[2:]) + "not json\n" + again.line() + "\n")
+    read = list(record.read([tmp_path / "1.jsonl", tmp_path / "2.jsonl"]))
+    assert {one.student: one for one in read} == {one.student: one for one in (*records, again)}
+
+
+def test_the_csv_is_nbgraders(records, tmp_path):
+    """The very columns of `nbgrader export`, and the totals of the class."""
+    from nbgrader.apps import ExportApp  # noqa: F401  nbgrader is there, and so is its plugin
+    from nbgrader.plugins import CsvExportPlugin
+
+    class Nobody:
+        assignments = ()
+
+    plugin = CsvExportPlugin()
+    plugin.to = str(tmp_path / "empty.csv")
+    plugin.export(Nobody())
+    header = (tmp_path / "empty.csv").read_text()
+    text = tables.nbgrader_csv(records)
+    assert text.startswith(header)
+    rows = list(csv.DictReader(StringIO(text)))
+    assert {row["student_id"]: float(row["score"]) for row in rows} == {
+        name: sum(points.values()) for name, points in deserved().items()
+    }
+    assert {(row["raw_score"] == row["score"], row["max_score"]) for row in rows} == {(True, "8.0")}
+
+
+def test_a_name_is_no_formula_and_no_column():
+    """Commas are quoted, and what a spreadsheet would run is shown."""
+    rows = list(
+        csv.reader(StringIO(tables.nbgrader_csv([Record('=HYPERLINK("http://x")', "05, part 1", "x")])))
+    )
+    assert rows[1][0] == "05, part 1"
+    assert rows[1][3] == '\'=HYPERLINK("http://x")'
+
+
+def test_gradescope_gets_a_test_for_each_exercise(records):
+    """Scores add up, statuses are Gradescope's own two words, and what failed is explained."""
+    for one in records:
+        made = json.loads(tables.gradescope_json(one))
+        assert made["score"] == sum(test["score"] for test in made["tests"]) == one.points
+        assert [test["max_score"] for test in made["tests"]] == [3, 5]
+        assert {test["status"] for test in made["tests"]} <= {"passed", "failed"}
+        assert {test["output_format"] for test in made["tests"]} == {"text"}
+    wrong = json.loads(tables.gradescope_json(records[1]))["tests"][0]["output"]
+    assert "not right yet" in wrong
+    assert "is right for every kind of tensor: cpu passed, sim:0 failed, sim:1 failed" in wrong
+
+
+def test_a_student_reads_their_verdicts_and_their_code(records):
+    """The page has the points, each row on each device, the message, and what they wrote."""
+    page = Page(feedback.page(records[1], "00 Start here"))
+    assert "3 of 8 points" in page.text
+    assert "is right for every kind of tensor" in page.text
+    assert 'return torch.device("cpu")' in page.text
+    assert "Judged on cpu, sim:0, sim:1. A sim device is a simulated accelerator" in page.text
+    assert page.ids == ["device_of", "same_place"]
+    assert page.links == ["#device_of", "#same_place"]
+    assert page.tags.count("h1") == 1
+
+
+def test_nothing_of_the_tests_is_shown(records):
+    """No page holds a line of the code that judges, nor of the solutions."""
+    import inspect
+
+    from devlab.checks.help import solution_source
+    from devlab.lessons import lesson_00_start_here as lesson
+
+    pages = "".join(Page(feedback.page(one, "x")).text for one in records[1:])
+    lines = [line.strip() for line in inspect.getsource(lesson).splitlines()]
+    hidden = [
+        line for line in lines if line.startswith(("expect.", "_expect", "def ", "for ")) and len(line) > 20
+    ]
+    hidden += [line.strip() for line in solution_source(find("same_place")).splitlines() if "named" in line]
+    assert len(hidden) > 20
+    assert [line for line in hidden if line in pages] == []
+
+
+HOSTILE = "</code></pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'&<!--"
+
+
+def test_a_page_is_harmless_whatever_a_submission_holds():
+    """Markup, control characters, half a character and a megabyte of text stay text."""
+    nasty = HOSTILE + "\x1b[31m\0\ud800" + "x" * 1_000_000
+    one = Graded("f", "error", 0, 1, nasty, ((nasty, {nasty: nasty}),), ((nasty, nasty),), nasty)
+    html = feedback.page(Record(nasty, nasty, nasty, (one,), nasty, (nasty,)), nasty)
+    html.encode("utf-8")
+    page = Page(html)
+    assert not {"script", "img"} & set(page.tags)
+    assert page.links == ["#f"]
+    assert "\0" not in html
+    assert "\x1b" not in html
+    assert len(html) < 1_000_000
+    assert "more characters" in page.text
+
+
+@pytest.mark.parametrize("outcome", [*feedback.OUTCOMES, "something new"])
+def test_every_outcome_has_words(outcome):
+    """A student never has to guess from a colour or a sign."""
+    page = Page(feedback.page(Record("a", "b", "c", (Graded("f", outcome, 0, 1),)), "b"))
+    assert feedback.OUTCOMES.get(outcome, ("", outcome))[1] in page.text
+    assert "There is none in this cell." in page.text
+
+
+def test_reports_are_written_beside_the_results(records, tmp_path, capsys):
+    """`devlab report` makes the tables, a page a student, and Gradescope's file of a single one."""
+    results = tmp_path / "results.jsonl"
+    results.write_text("".join(one.line() + "\n" for one in records))
+    assert cli.main(["report", str(results)]) == 0
+    assert "(4 pages)" in capsys.readouterr().out
+    assert (tmp_path / "grades.csv").exists()
+    assert "device_of" in (tmp_path / "exercises.csv").read_text(encoding="utf-8-sig")
+    page = (tmp_path / "feedback" / "Half Hélène" / f"{LESSON}.html").read_text(encoding="utf-8")
+    assert "<h1>00 Start here</h1>" in page
+    assert cli.main(["report", str(results), "--gradescope", str(tmp_path / "results.json")]) == 1
+    assert "Gradescope takes one submission, and there are 4." in capsys.readouterr().err
+    results.write_text(records[0].line())
+    assert cli.main(["report", str(results), "--gradescope", str(tmp_path / "results.json")]) == 0
+    assert json.loads((tmp_path / "results.json").read_text())["score"] == 8
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """A course whose gradebook knows lesson 00, as `nbgrader generate_assignment` leaves it."""
+    from pathlib import Path
+    from sys import executable
+
+    from nbgrader.api import Gradebook
+
+    monkeypatch.setenv("PATH", str(Path(executable).parent), prepend=":")
+    with Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}") as book:
+        book.add_assignment(LESSON)
+        book.add_notebook(LESSON, LESSON)
+        for name, points in (("device_of", 3), ("same_place", 5)):
+            facts = {"max_score": points, "cell_type": "code"}
+            book.add_solution_cell(name, LESSON, LESSON)
+            book.add_grade_cell(f"check_{name}", LESSON, LESSON, **facts)
+    return tmp_path
+
+
+def test_marks_go_into_nbgraders_gradebook(records, course):
+    """Exercise by exercise; a mark that a teacher gave by hand stays, and asks for a look."""
+    from nbgrader.api import Gradebook
+
+    def find_grades(book, student):
+        notebook = book.find_submission_notebook(LESSON, LESSON, student)
+        return {grade.name.removeprefix("check_"): grade for grade in notebook.grades}
+
+    assert gradebook.write(records, course) == len(records)
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
+        for student, points in deserved().items():
+            assert {
+                n.removeprefix("check_"): g.score for n, g in find_grades(book, student).items()
+            } == points
+        find_grades(book, "Wrong Will")["device_of"].manual_score = 2.0
+        book.db.commit()
+    gradebook.write(records, course)
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
+        changed = find_grades(book, "Wrong Will")["device_of"]
+        assert (changed.score, changed.auto_score, changed.needs_manual_grade) == (2.0, 1.0, True)
+        assert str(book.find_submission(LESSON, "Right Rita").timestamp) == "2026-11-20 10:00:00"
+
+
+def test_an_assignment_that_the_gradebook_does_not_know_is_told(records, course):
+    """Nothing is written before all is known to fit, and the message says what to type."""
+    other = Record("anna", "05_buffers", "x", (Graded("f", "passed", 1, 1),))
+    with pytest.raises(gradebook.GradebookError, match="nbgrader generate_assignment 05_buffers"):
+        gradebook.write([*records, other], course)
+    from nbgrader.api import Gradebook
+
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
+        assert not book.students
+    with pytest.raises(gradebook.GradebookError, match="has no gradebook"):
+        gradebook.write(records, course / "elsewhere")
+
+
+def test_titles(records):
+    """A lesson's page carries its title, a teacher's own assignment its name."""
+    assert reports.title_of("00_start_here") == "00 Start here"
+    assert reports.title_of("exam_2") == "exam 2"
