@@ -11,6 +11,7 @@ import pytest
 from nbclient import NotebookClient
 from nbgrader.nbgraderformat import MetadataValidator
 
+from devlab.classroom.broken import BEGIN as BROKEN
 from factory import kernel, running
 from factory.exercises import BEGIN, END, STUB, rows_of
 from factory.make import NAME, make, orphans, sources, targets
@@ -88,14 +89,17 @@ def test_an_error_is_shown_where_it_is_the_lesson_and_nowhere_else(target):
 
 @every_blank
 def test_exercises_are_handed_out_blank(target):
-    """A learner gets stubs: no output, no marker, and something left to do."""
+    """A learner gets stubs or broken programs: no output, no marker, and something left to do."""
+    solved = {cell.id: cell.source for cell in code_cells(target.replace("exercises/", "solutions/"))}
     for cell in code_cells(target):
         assert cell.outputs == []
         assert cell.execution_count is None
         assert BEGIN not in cell.source
         assert END not in cell.source
+        assert BROKEN not in cell.source
         if cell.metadata.get("nbgrader", {}).get("solution"):
-            assert STUB in cell.source, f"{target}: nothing left to do in {cell.id}"
+            to_do = STUB in cell.source or BROKEN in solved[cell.id]
+            assert to_do, f"{target}: nothing left to do in {cell.id}"
 
 
 @every_exercise_source
@@ -112,7 +116,7 @@ def test_no_line_of_a_solution_is_handed_out(source):
 
 @every_blank
 def test_an_unsolved_exercise_notebook_runs_to_its_end_without_one_traceback(target, tmp_path):
-    """Run All on a notebook that nobody has touched shows "not attempted", nothing red."""
+    """Run All on a notebook that nobody has touched shows "not attempted" or a verdict, nothing red."""
     notebook = opened(target)
     client = NotebookClient(
         notebook, kernel_name="python3", timeout=60, allow_errors=True,
@@ -124,6 +128,11 @@ def test_an_unsolved_exercise_notebook_runs_to_its_end_without_one_traceback(tar
             assert not errors(cell), f"{target}: {cell.source}"
             red = [out.text for out in cell.outputs if out.get("name") == "stderr"]
             assert not red, f"{target}: {cell.source}"
+            if cell.metadata.get("nbgrader", {}).get("grade"):
+                name = cell.metadata.nbgrader.grade_id.removeprefix("check_")
+                (verdict,) = (out.data["text/plain"] for out in cell.outputs if "data" in out)
+                assert name in verdict
+                assert f"{name}: passed" not in verdict, f"{target}: {name} passes as it is handed out"
 
 
 @every_exercise_source
