@@ -11,7 +11,7 @@ from contextlib import nullcontext
 import torch
 
 import devlab
-from devlab.sim.operators import OperatorMode
+from devlab.sim.operator_mode import OperatorMode
 
 OPERATORS = 200
 ROUNDS = 150

@@ -138,7 +138,7 @@ def check_books(allocator, live):
     """Hold the allocator's figures to the blocks that are really there."""
     assert allocator.allocated == sum(block.size for block in live)
     assert 0 <= allocator.allocated <= allocator.reserved <= allocator.capacity
-    assert allocator.allocated_peak >= allocator.allocated
+    assert allocator.all.allocated_bytes.peak >= allocator.allocated
     whole = used = 0
     for first, blocks in allocator.blocks():
         address = first.address
@@ -155,7 +155,7 @@ def check_books(allocator, live):
 def test_taking_the_last_block_back_changes_nothing(steps):
     """The shortcut hands out the blocks that merging and splitting would."""
     quick, slow = fresh(), fresh()
-    slow._take_back = lambda size, stream: slow._settle()
+    slow._comes_back = lambda block: False
     pairs = []
     for step in steps:
         if isinstance(step, tuple):
@@ -171,6 +171,12 @@ def test_taking_the_last_block_back_changes_nothing(steps):
             assert pairs[-1][0].address == pairs[-1][1].address
     describe = [(first.address, [(b.size, b.used) for b in blocks]) for first, blocks in quick.blocks()]
     assert describe == [(f.address, [(b.size, b.used) for b in blocks]) for f, blocks in slow.blocks()]
+    for one, other in zip((quick.all, *quick.pools), (slow.all, *slow.pools), strict=True):
+        quick.count()
+        for name, counter in one.counters().items():
+            expected = other.counters()[name]
+            for part in ("current", "peak", "allocated", "freed"):
+                assert (name, part, getattr(counter, part)) == (name, part, getattr(expected, part))
 
 
 def test_tensors_take_and_give_memory(device):
@@ -266,3 +272,77 @@ def test_many_operations_leave_nothing(device):
     del y
     gc.collect()
     assert torch.sim.memory_allocated(device) == before
+
+
+def test_every_key_of_torch_cuda(device):
+    """The counters of `torch.cuda.memory_stats`, sorted, and what they say of one tensor."""
+    torch.sim.empty_cache()
+    torch.sim.reset_peak_memory_stats(device)
+    torch.sim.reset_accumulated_memory_stats(device)
+    before = torch.sim.memory_stats(device)
+    kinds = (
+        "active active_bytes allocated_bytes allocation inactive_split inactive_split_bytes requested_bytes"
+    )
+    expected = {
+        f"{kind}.{pool}.{part}"
+        for kind in (*kinds.split(), "reserved_bytes", "segment")
+        for pool in ("all", "large_pool", "small_pool")
+        for part in ("current", "peak", "allocated", "freed")
+    }
+    parts = ("current", "peak", "allocated", "freed")
+    expected |= {f"oversize_{kind}.{part}" for kind in ("allocations", "segments") for part in parts}
+    expected |= {"max_split_size", "num_alloc_retries", "num_ooms", "num_sync_all_streams"}
+    expected |= {"num_device_alloc", "num_device_free"}
+    assert list(before) == sorted(expected)
+    x = torch.empty(5 * MIB - 100, dtype=torch.uint8, device=device)
+    during = torch.sim.memory_stats(device)
+    del x
+    torch.sim.empty_cache()
+    after = torch.sim.memory_stats(device)
+    for key, size in (
+        ("allocation", 1),
+        ("allocated_bytes", 5 * MIB),
+        ("requested_bytes", 5 * MIB - 100),
+        ("segment", 1),
+        ("reserved_bytes", 20 * MIB),
+        ("inactive_split", 1),
+        ("inactive_split_bytes", 15 * MIB),
+    ):
+        for pool in ("all", "large_pool"):
+            name = f"{key}.{pool}"
+            assert during[f"{name}.current"] - before[f"{name}.current"] == size
+            assert after[f"{name}.peak"] - before[f"{name}.current"] == size
+            assert (after[f"{name}.allocated"], after[f"{name}.freed"]) == (size, size)
+            assert after[f"{name}.current"] == before[f"{name}.current"]
+
+
+def test_two_labels_on_one_memory_both_count_and_both_end(device):
+    """A second tensor made of memory that has a label takes a block of its own, and neither is kept."""
+    from devlab.sim.storage import on_device, on_host
+
+    before = torch.sim.memory_allocated(device)
+    x = torch.ones(1000, device=device)
+    y = on_device(on_host(x), device.index)
+    assert torch.sim.memory_allocated(device) - before == 2 * 4096
+    del x, y
+    assert torch.sim.memory_allocated(device) == before
+
+
+@pytest.mark.parametrize(
+    "number", [0, -0.0, 1, 1.0, True, -3, 0.1, 1e-45, 1e39, 2**70, float("inf"), float("nan"), 2j]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.float64])
+def test_numbers_meet_tensors_as_on_the_cpu(number, dtype, device):
+    """Bit for bit, also where the simulator keeps the tensor that stands for the number."""
+    x = torch.tensor([[-3, 0, 2, 7]]).to(dtype)
+    for call in (torch.add, torch.mul, torch.sub, torch.div, lambda a, b: torch.div(b, a)):
+        try:
+            expected = call(x, number)
+        except (RuntimeError, OverflowError) as error:
+            with pytest.raises(type(error)):
+                call(x.to(device), number)
+            continue
+        for _ in range(2):
+            got = call(x.to(device), number)
+            assert (got.dtype, got.device) == (expected.dtype, device)
+            assert str(got.cpu().tolist()) == str(expected.tolist())

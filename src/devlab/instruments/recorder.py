@@ -16,7 +16,7 @@ from devlab.instruments.operators import accelerator, kind_of, new_bytes, tensor
 from devlab.instruments.record import Record
 from devlab.instruments.state import state
 from devlab.instruments.waits import causes
-from devlab.sim.operators import OperatorMode
+from devlab.sim.operator_mode import OperatorMode
 
 
 class Recorder(OperatorMode):

@@ -8,11 +8,14 @@ Addresses are only labels: the data lives in the host's memory.
 """
 
 from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import Iterator
 
 import torch
 
 from devlab.sim import placement
+from devlab.sim.blocks import Block, readable
+from devlab.sim.counters import Books
 
 MIN_BLOCK = 512
 SMALL_REQUEST = 1 << 20
@@ -44,43 +47,6 @@ def segment_size(size: int) -> int:
     return -(-size // ROUND_LARGE) * ROUND_LARGE
 
 
-class Block:
-    """A stretch of a segment, in use (or freed and not yet merged) or free, between its neighbours."""
-
-    __slots__ = ("address", "after", "before", "home", "large", "requested", "size", "stream", "used")
-
-    def __init__(self, home, address: int, size: int, large: bool, stream: int):
-        """Make a free block without neighbours, of the allocator `home`."""
-        self.home = home
-        self.address = address
-        self.size = size
-        self.large = large
-        self.stream = stream
-        self.requested = 0
-        self.used = False
-        self.before = self.after = None
-
-
-class Pool:
-    """One kind of segment, small or large: what live tensors hold, and what was taken from the device."""
-
-    __slots__ = (
-        "allocated",
-        "allocated_peak",
-        "allocated_total",
-        "allocations_total",
-        "reserved",
-        "reserved_peak",
-        "reserved_total",
-        "segments_total",
-    )
-
-    def __init__(self):
-        """Start at nothing."""
-        for name in self.__slots__:
-            setattr(self, name, 0)
-
-
 class Allocator:
     """The memory of one device, in bytes.
 
@@ -101,13 +67,27 @@ class Allocator:
         self.index = index
         self.capacity = capacity
         self.segments: dict[int, Block] = {}  # the first block of each, by address
-        self.pools = (Pool(), Pool())  # small, large
-        self.allocated = self.allocated_peak = self.reserved = self.reserved_peak = 0
+        self.all = Books()
+        self.pools = (Books(), Books())  # small, large
         self.retries = self.failures = 0
         self._free: dict[tuple[bool, int], list[tuple[int, int]]] = {}  # (size, address), best fit first
         self._blocks: dict[int, Block] = {}  # the blocks in those lists, by address
-        self._freed: list[Block] = []  # freed and not yet merged
+        self._state = 0  # how often those lists have changed
+        # What was freed and is not yet merged, nor counted as freed: a block, or what has one as its `block`.
+        self._freed: deque = deque()
+        self.free = self._freed.append  # `free(block)` takes a block back into the cache
         self._next_address = (index + 1) << 40
+
+    @property
+    def allocated(self) -> int:
+        """The bytes that live tensors hold."""
+        self.settle()
+        return self.all.allocated_bytes.current
+
+    @property
+    def reserved(self) -> int:
+        """The bytes taken from the device."""
+        return self.all.reserved_bytes.current
 
     def allocate(self, requested: int, stream: int = 0) -> Block:
         """Hand out a block of at least `requested` bytes.
@@ -116,67 +96,96 @@ class Allocator:
             torch.OutOfMemoryError: when the device has no room, after the cache was freed.
         """
         size = -(-requested // MIN_BLOCK) * MIN_BLOCK or MIN_BLOCK
+        freed = self._freed
+        if freed:
+            # A loop frees a block and asks for its like. Handing out the same one again changes no figure.
+            block = freed.pop().block
+            if freed:
+                self._merge_all()
+            if (
+                block.size == size
+                and block.stream == stream
+                and (block.checked == self._state or self._comes_back(block))
+            ):
+                block.again += 1
+                if block.requested != requested:
+                    self._ask_otherwise(block, requested)
+                return block
+            self._merge(block)
         large = size > SMALL_REQUEST
-        block = self._take_back(size, stream) if self._freed else None
-        if block is None:
-            block = self._best_fit(size, requested, large, stream)
+        block = self._best_fit(size, requested, large, stream)
         block.used = True
         block.requested = requested
-        size = block.size
-        self.allocated += size
-        if self.allocated > self.allocated_peak:
-            self.allocated_peak = self.allocated
-        pool = self.pools[large]
-        pool.allocations_total += 1
-        pool.allocated_total += size
-        pool.allocated += size
-        if pool.allocated > pool.allocated_peak:
-            pool.allocated_peak = pool.allocated
+        for books in (self.all, self.pools[large]):
+            books.handed_out(block.size, requested)
         return block
 
-    def free(self, block: Block) -> None:
-        """Take a block back into the cache."""
-        self.allocated -= block.size
-        self.pools[block.large].allocated -= block.size
-        self._freed.append(block)
-
-    def _take_back(self, size: int, stream: int) -> Block | None:
-        """Return the block freed last, if merging it and taking the best fit would hand out that very one.
-
-        It is the common case of a loop, and spares the merging and the splitting.
-        """
-        block = self._freed.pop()
+    def settle(self) -> None:
+        """Merge what was freed, so that every figure is right."""
         if self._freed:
-            self._settle()
-        if block.size == size and block.stream == stream:
-            before, after = block.before, block.after
-            free = self._free[block.large, stream]
-            place = bisect_left(free, (size, 0))
-            merged = size
-            if after is not None and not after.used:
-                merged += after.size
-                if place < len(free) and free[place][1] == after.address:
-                    place += 1
-            best = place == len(free) or (merged, block.address) < free[place]
-            splits = merged == size or not block.large or merged - size > SMALL_REQUEST
-            if best and splits and (before is None or before.used):
-                return block
-        self._merge(block)
-        return None
+            self._merge_all()
 
-    def _settle(self) -> None:
-        """Merge every freed block with its free neighbours."""
+    def count(self) -> None:
+        """Settle, and count the blocks that were handed out again."""
+        self.settle()
+        for first in self.segments.values():
+            block = first
+            while block is not None:
+                self._count_again(block)
+                block = block.after
+
+    def _count_again(self, block: Block) -> None:
+        times, block.again = block.again, 0
+        if times:
+            for books in (self.all, self.pools[block.large]):
+                books.handed_out_again(block, times)
+
+    def _ask_otherwise(self, block: Block, requested: int) -> None:
+        """Count a block handed out again for a request of another size that takes the same room."""
+        self._count_again(block)
+        more, block.requested = requested - block.requested, requested
+        for books in (self.all, self.pools[block.large]):
+            books.requested_bytes.add(more)
+
+    def _comes_back(self, block: Block) -> bool:
+        """Return whether merging a block just freed and taking the best fit would hand out that very one."""
+        size, before, after = block.size, block.before, block.after
+        if before is not None and not before.used:
+            return False
+        free = self._free[block.large, block.stream]
+        place = bisect_left(free, (size, 0))
+        merged = size
+        if after is not None and not after.used:
+            merged += after.size
+            if place < len(free) and free[place][1] == after.address:
+                place += 1
+        if place < len(free) and free[place] <= (merged, block.address):
+            return False
+        if merged > size and block.large and merged - size <= SMALL_REQUEST:
+            return False
+        self._count_again(block)
+        block.checked, block.swing = self._state, block.change_when_freed()
+        for books in (self.all, self.pools[block.large]):
+            for counter, amount in zip(
+                (books.inactive_split, books.inactive_split_bytes), block.swing, strict=True
+            ):
+                counter.peak = max(counter.peak, counter.current + amount)
+        return True
+
+    def _merge_all(self) -> None:
+        """Merge every freed block with its free neighbours, in the order in which they were freed."""
         while self._freed:
-            self._merge(self._freed.pop())
+            self._merge(self._freed.popleft().block)
 
     def _best_fit(self, size: int, requested: int, large: bool, stream: int) -> Block:
         free = self._free.setdefault((large, stream), [])
         place = bisect_left(free, (size, 0))
         if place < len(free):
             block = self._blocks.pop(free.pop(place)[1])
+            self._state += 1
         else:
             block = self._new_segment(size, requested, large, stream)
-        spare = block.size - size
+        spare, was_part = block.size - size, block.part
         if spare > (SMALL_REQUEST if large else 0):
             rest = Block(self, block.address + size, spare, large, stream)
             rest.before, rest.after = block, block.after
@@ -184,11 +193,20 @@ class Allocator:
                 rest.after.before = rest
             block.after = rest
             block.size = size
-            self._blocks[rest.address] = rest
-            insort(free, (spare, rest.address))
+            self._keep(rest)
+            change = (0, -size) if was_part else (1, spare)
+        else:
+            change = (-1, -block.size) if was_part else (0, 0)
+        for books in (self.all, self.pools[large]):
+            books.split(*change)
         return block
 
     def _merge(self, block: Block) -> None:
+        self._count_again(block)
+        change = block.change_when_freed()
+        for books in (self.all, self.pools[block.large]):
+            books.taken_back(block.size, block.requested)
+            books.split(*change)
         block.used = False
         block.requested = 0
         before = block.before
@@ -206,18 +224,17 @@ class Allocator:
             block.after = after.after
             if after.after is not None:
                 after.after.before = block
-        self._blocks[block.address] = block
-        insort(self._free[block.large, block.stream], (block.size, block.address))
+        self._keep(block)
 
     def empty_cache(self) -> None:
         """Give every segment in which nothing lives back to the device."""
-        self._settle()
+        self.settle()
         for address, first in list(self.segments.items()):
             if not first.used and first.after is None:
                 self._withdraw(first)
                 del self.segments[address]
-                self.reserved -= first.size
-                self.pools[first.large].reserved -= first.size
+                for books in (self.all, self.pools[first.large]):
+                    books.reserve(-1, -first.size)
 
     def check(self, requested: int) -> None:
         """Raise as `allocate` would, without allocating, for a request beyond the whole device."""
@@ -228,7 +245,7 @@ class Allocator:
 
     def blocks(self) -> Iterator[tuple[Block, list[Block]]]:
         """Yield each segment's first block and all its blocks, in the order of addresses."""
-        self._settle()
+        self.settle()
         for _, first in sorted(self.segments.items()):
             found, block = [], first
             while block is not None:
@@ -236,8 +253,15 @@ class Allocator:
                 block = block.after
             yield first, found
 
+    def _keep(self, block: Block) -> None:
+        """Put a free block into its pool."""
+        self._state += 1
+        self._blocks[block.address] = block
+        insort(self._free[block.large, block.stream], (block.size, block.address))
+
     def _withdraw(self, block: Block) -> None:
         """Take a free block out of its pool."""
+        self._state += 1
         del self._blocks[block.address]
         free = self._free[block.large, block.stream]
         del free[bisect_left(free, (block.size, block.address))]
@@ -252,13 +276,8 @@ class Allocator:
         block = Block(self, self._next_address, taken, large, stream)
         self._next_address += taken
         self.segments[block.address] = block
-        self.reserved += taken
-        self.reserved_peak = max(self.reserved_peak, self.reserved)
-        pool = self.pools[large]
-        pool.reserved += taken
-        pool.reserved_total += taken
-        pool.reserved_peak = max(pool.reserved_peak, pool.reserved)
-        pool.segments_total += 1
+        for books in (self.all, self.pools[large]):
+            books.reserve(1, taken)
         return block
 
     def _out_of_memory(self, requested: int) -> None:
@@ -271,15 +290,3 @@ class Allocator:
             f"{readable(allocated)} is allocated by PyTorch, and {readable(reserved - allocated)} is "
             "reserved by PyTorch but unallocated."
         )
-
-
-def readable(size: int) -> str:
-    """Return a size as PyTorch's out-of-memory message writes it.
-
-    >>> readable(512), readable(3 << 20), readable(5 << 29)
-    ('512 bytes', '3.00 MiB', '2.50 GiB')
-    """
-    if size <= 1024:
-        return f"{size} bytes"
-    unit, name = (1 << 30, "GiB") if size >= 1 << 30 else (1 << 20, "MiB")
-    return f"{size / unit:.2f} {name}" if size >= 1 << 20 else f"{size / 1024:.2f} KiB"

@@ -9,45 +9,21 @@ than they need.
 import torch
 
 from devlab.sim import clock, events, generators, limits, memory, mixing, outputs, placement, work
-from devlab.sim.operands import NOT_TENSORS, destination, label, meet, unlabel, unlabel_list
-from devlab.sim.operator import Operator
-from devlab.sim.storage import on_device, on_host
+from devlab.sim.operands import NOT_TENSORS, as_scalar, destination, label, meet, unlabel, unlabel_list
+from devlab.sim.schema import QUICK, Operator
+from devlab.sim.storage import new_on_device, on_device, on_host
 
 _COMPOSITE = mixing.COMPOSITE
 # Operands whose sizes multiply to less cannot make a result too large for the host; others are checked first.
 _MAY_NOT_FIT = 1 << 28
 
 # Building a kernel takes some time, and finding one built on its first call a little more on every call.
-_USUAL = {
-    "aten::abs",
-    "aten::add.Tensor",
-    "aten::add_.Tensor",
-    "aten::addmm",
-    "aten::bmm",
-    "aten::cat",
-    "aten::clone",
-    "aten::div.Tensor",
-    "aten::exp",
-    "aten::fill_.Scalar",
-    "aten::gelu",
-    "aten::mm",
-    "aten::mul.Tensor",
-    "aten::mul_.Tensor",
-    "aten::neg",
-    "aten::relu",
-    "aten::sigmoid",
-    "aten::sub.Tensor",
-    "aten::sum",
-    "aten::sum.dim_IntList",
-    "aten::tanh",
-    "aten::threshold_backward",
-    "aten::zero_",
-}
+_AT_ONCE = QUICK | {"aten::gelu", "aten::threshold_backward"}
 
 
 def kernel(name: str):
     """Return a kernel for the operator of that full name, built at once or when it is first called."""
-    if name in _USUAL:
+    if name in _AT_ONCE:
         return _build(name)
     run = None
 
@@ -74,52 +50,70 @@ def _build(name: str):
 
 def _of_one(operator: Operator, general):
     """An operator of one tensor."""
-    call, formula, in_place = operator.call, operator.formula, operator.returned[0] is not None
+    call, formula, in_place = operator.quick, operator.formula, operator.returned[0] is not None
     observers, launch, name, limited = events.observers, clock.launch, operator.name, limits.active
+    broadcasts, fresh = operator.broadcasts, operator.broadcasts and not in_place
 
     def run(x, *rest, **kwargs):
         index = x.get_device()
         if index < 0 or formula or limited:
             return general(x, *rest, **kwargs)
         host = on_host(x)
-        if host.numel() > _MAY_NOT_FIT and operator.broadcasts:
+        if broadcasts and host.numel() > _MAY_NOT_FIT:
             memory.check(index, work.broadcast_bytes((host,)))
-        out = call(host, *rest, **kwargs)
-        end = launch(index, host.nbytes + out.nbytes)
+        out = call(host, *rest, **kwargs) if rest or kwargs else call(host)
+        size = out.nbytes
+        end = launch(index, host.nbytes + size)
         if observers:
             events.tell(events.Launch(index, name, end))
-        return x if in_place else on_device(out, index)
+        if in_place:
+            return x
+        return new_on_device(out, index, size) if fresh else on_device(out, index)
 
     return run
 
 
 def _of_two(operator: Operator, general):
     """An operator of two tensors, or of a tensor and a number."""
-    call, formula, in_place = operator.call, operator.formula, operator.returned[0] is not None
+    call, formula, in_place = operator.quick, operator.formula, operator.returned[0] is not None
     observers, launch, name, limited = events.observers, clock.launch, operator.name, limits.active
+    fresh = operator.broadcasts and not in_place
+    numbers_mix = False  # whether a zero-dimensional CPU tensor, as Python numbers are, was seen to mix
 
     def run(x, y, *rest, **kwargs):
-        if type(x) in NOT_TENSORS or limited:
+        nonlocal numbers_mix
+        index = -1 if limited or type(x) in NOT_TENSORS else x.get_device()
+        if index < 0:
             return general(x, y, *rest, **kwargs)
-        index = x.get_device()
+        host = on_host(x)
+        size = host.nbytes
         if type(y) in NOT_TENSORS:
-            host = on_host(x)
-            out = call(host, y, *rest, **kwargs)
-            moved = host.nbytes + out.nbytes
-        elif y.get_device() == index:
-            host, other = on_host(x), on_host(y)
-            size, more = host.nbytes, other.nbytes
+            other = y if formula else as_scalar(y, host.dtype)
+            moved = size
+        else:
+            place = y.get_device()
+            if place == index:
+                other = on_host(y)
+            elif place < 0 and not y.dim() and not formula:
+                if not numbers_mix:
+                    mixing.settle(name, operator.schema, (x, y), kwargs)
+                    numbers_mix = True
+                other = y
+            else:
+                return general(x, y, *rest, **kwargs)
+            more = other.nbytes
             if size * more > _MAY_NOT_FIT:
                 memory.check(index, work.broadcast_bytes((host, other)))
-            out = call(host, other, *rest, **kwargs)
-            moved = size + more + out.nbytes
-        else:
-            return general(x, y, *rest, **kwargs)
+            moved = size + more
+        out = call(host, other, *rest, **kwargs) if rest or kwargs else call(host, other)
+        size = out.nbytes
         operations = clock.in_float32(index, formula((host, other), out), out.dtype) if formula else 0.0
-        end = launch(index, moved, operations)
+        end = launch(index, moved + size, operations)
         if observers:
             events.tell(events.Launch(index, name, end))
-        return x if in_place else on_device(out, index)
+        if in_place:
+            return x
+        return new_on_device(out, index, size) if fresh else on_device(out, index)
 
     return run
 

@@ -6,6 +6,7 @@ from devlab.sim import clock, placement
 from devlab.sim.allocator import Allocator
 
 allocators = [Allocator(index, clock.devices[index].spec.capacity) for index in range(placement.COUNT)]
+_PARTS = ("current", "peak", "allocated", "freed")
 
 
 def of(device=None) -> Allocator:
@@ -33,7 +34,7 @@ def memory_allocated(device=None) -> int:
 
 def max_memory_allocated(device=None) -> int:
     """Return the most that live tensors have held since the peaks were reset."""
-    return of(device).allocated_peak
+    return of(device).all.allocated_bytes.peak
 
 
 def memory_reserved(device=None) -> int:
@@ -43,7 +44,7 @@ def memory_reserved(device=None) -> int:
 
 def max_memory_reserved(device=None) -> int:
     """Return the most that was taken from the device since the peaks were reset."""
-    return of(device).reserved_peak
+    return of(device).all.reserved_bytes.peak
 
 
 def empty_cache() -> None:
@@ -55,16 +56,17 @@ def empty_cache() -> None:
 def reset_peak_memory_stats(device=None) -> None:
     """Let the peaks start again from the present values."""
     allocator = of(device)
-    for owner in (allocator, *allocator.pools):
-        owner.allocated_peak = owner.allocated
-        owner.reserved_peak = owner.reserved
+    allocator.count()
+    for books in (allocator.all, *allocator.pools):
+        books.reset_peaks()
 
 
 def reset_accumulated_memory_stats(device=None) -> None:
     """Let the totals start again from zero."""
     allocator = of(device)
-    for pool in allocator.pools:
-        pool.allocated_total = pool.allocations_total = pool.reserved_total = pool.segments_total = 0
+    allocator.count()
+    for books in (allocator.all, *allocator.pools):
+        books.reset_totals()
     allocator.retries = allocator.failures = 0
 
 
@@ -80,35 +82,31 @@ def set_capacity(size: int, device=None) -> None:
 
 
 def memory_stats(device=None) -> OrderedDict[str, int]:
-    """Return the allocator's counters under PyTorch's keys, such as `allocated_bytes.all.peak`."""
+    """Return the allocator's counters under PyTorch's keys, as `allocated_bytes.all.peak`, in order.
+
+    Blocks that a stream still uses after they were freed, and oversize blocks, are not modelled: their
+    counters stay at what they are on a GPU that meets neither.
+    """
     allocator = of(device)
-    live = [block for _, blocks in allocator.blocks() for block in blocks if block.used]
-    segments = [first.large for first in allocator.segments.values()]
-    stats = OrderedDict(num_alloc_retries=allocator.retries, num_ooms=allocator.failures)
-    for name, pools, peaks in (
-        ("all", (False, True), allocator),
-        ("small_pool", (False,), allocator.pools[False]),
-        ("large_pool", (True,), allocator.pools[True]),
-    ):
-        chosen = [allocator.pools[large] for large in pools]
-        held = [block for block in live if block.large in pools]
-        for key, word in (("allocated_bytes", "allocated"), ("reserved_bytes", "reserved")):
-            now = sum(getattr(pool, word) for pool in chosen)
-            total = sum(getattr(pool, f"{word}_total") for pool in chosen)
-            stats[f"{key}.{name}.current"] = now
-            stats[f"{key}.{name}.peak"] = getattr(peaks, f"{word}_peak")
-            stats[f"{key}.{name}.allocated"] = total
-            stats[f"{key}.{name}.freed"] = total - now
-        stats[f"requested_bytes.{name}.current"] = sum(block.requested for block in held)
-        for key, now, word in (
-            ("allocation", len(held), "allocations"),
-            ("segment", sum(large in pools for large in segments), "segments"),
-        ):
-            total = sum(getattr(pool, f"{word}_total") for pool in chosen)
-            stats[f"{key}.{name}.current"] = now
-            stats[f"{key}.{name}.allocated"] = total
-            stats[f"{key}.{name}.freed"] = total - now
-    return stats
+    allocator.count()
+    small, large = allocator.pools
+    figures = {
+        f"{name}.{pool}.{part}": getattr(counter, part)
+        for pool, books in (("all", allocator.all), ("small_pool", small), ("large_pool", large))
+        for name, counter in books.counters().items()
+        for part in _PARTS
+    }
+    figures |= {f"oversize_{name}.{part}": 0 for name in ("allocations", "segments") for part in _PARTS}
+    segments = allocator.all.segment
+    figures |= {
+        "max_split_size": -1,
+        "num_alloc_retries": allocator.retries,
+        "num_device_alloc": segments.allocated,
+        "num_device_free": segments.freed,
+        "num_ooms": allocator.failures,
+        "num_sync_all_streams": 0,
+    }
+    return OrderedDict(sorted(figures.items()))
 
 
 def memory_snapshot(device=None) -> list[dict]:
@@ -144,8 +142,8 @@ def memory_summary(device=None, abbreviated: bool = False) -> str:
     """Return the present use and the peaks as a small table."""
     allocator = of(device)
     rows = [
-        ("allocated", allocator.allocated, allocator.allocated_peak),
-        ("reserved", allocator.reserved, allocator.reserved_peak),
+        ("allocated", allocator.allocated, allocator.all.allocated_bytes.peak),
+        ("reserved", allocator.reserved, allocator.all.reserved_bytes.peak),
     ]
     lines = [f"{placement.NAME}:{allocator.index} (simulated), bytes      now         peak"]
     return "\n".join(lines + [f"  {name:<20} {now:>12} {peak:>12}" for name, now, peak in rows])

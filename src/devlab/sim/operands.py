@@ -3,12 +3,36 @@
 import torch
 
 from devlab.sim import mixing, placement
-from devlab.sim.operator import Operator
+from devlab.sim.schema import Operator
 from devlab.sim.storage import on_device, on_host
 
 # A Python number met as an operand stays one.
 NOT_TENSORS = {type(None), bool, int, float, complex}
 _CPU = torch.device("cpu")
+
+
+_scalars: dict[float, torch.Tensor] = {}
+_MANY = 256
+_LARGE = 1e30
+
+
+def as_scalar(number, dtype: torch.dtype):
+    """Return a Python number as what an operand of `dtype` meets it as most quickly.
+
+    PyTorch makes a tensor of a number each time it meets one, which takes longer than the arithmetic. For
+    32-bit floats, whose result is the same either way, those tensors are kept.
+    """
+    if dtype is not torch.float32 or (type(number) is not float and type(number) is not int):
+        return number
+    scalar = _scalars.get(number)
+    if scalar is None:
+        # Zero has two signs under one key, and what is no number equals not even itself.
+        if number == 0 or number != number or abs(number) > _LARGE:
+            return number
+        if len(_scalars) >= _MANY:
+            _scalars.clear()
+        scalar = _scalars[number] = torch.tensor(number, dtype=torch.float32, device="cpu")
+    return scalar
 
 
 def unlabel_list(values, index, mixed):

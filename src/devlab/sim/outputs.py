@@ -4,7 +4,7 @@ import torch
 
 from devlab.sim import limits, mixing, work
 from devlab.sim.operands import meet, unlabel
-from devlab.sim.operator import Operator
+from devlab.sim.schema import Operator
 from devlab.sim.storage import on_host, resize
 
 

@@ -5,6 +5,7 @@ the CPU; `require` says which name is gone.
 """
 
 import ctypes
+import sys
 from functools import partial, reduce
 
 import torch
@@ -47,11 +48,43 @@ DeviceGuard = _find("_C._acc.DeviceGuard")
 DeviceType = _find("_C._autograd.DeviceType")
 GeneratorBase = _find("_C.Generator")
 TensorBase = _find("_C.TensorBase")
+functions = _find("_C._VariableFunctions")
 
 # A DLPack capsule as the 64-bit words of the struct that it points to.
 capsule_words = ctypes.PYFUNCTYPE(ctypes.POINTER(ctypes.c_int64), ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
+
+# Where in DLPack's struct the device's kind is, and in the upper half of the word its index.
+_DEVICE_OFFSET = 8
+_at = ctypes.c_int64.from_address
+# Where in a Python object its own fields begin. A capsule's first one is the pointer that it carries.
+_FIELDS = object.__basicsize__
+
+
+def _device_word_by_address(capsule) -> ctypes.c_int64:
+    return _at(_at(id(capsule) + _FIELDS).value + _DEVICE_OFFSET)
+
+
+def _device_word_by_call(capsule) -> ctypes.c_int64:
+    return _at(ctypes.addressof(capsule_words(capsule, b"dltensor").contents) + _DEVICE_OFFSET)
+
+
+def _quickest_device_word():
+    """Return what finds the device's word in a capsule: by address where this Python lays capsules out so.
+
+    Asking Python for a capsule's pointer takes three times as long as reading it, on every operator.
+    """
+    if sys.implementation.name != "cpython" or to_dlpack is None:
+        return _device_word_by_call
+    capsule = to_dlpack(torch.empty(1, device="cpu"))
+    pointer = ctypes.addressof(capsule_words(capsule, b"dltensor").contents)
+    fields = (ctypes.c_int64 * 1).from_address(id(capsule) + _FIELDS)
+    return _device_word_by_address if fields[0] == pointer else _device_word_by_call
+
+
+# The device's word in the struct that a DLPack capsule carries; it may be read and written.
+device_word = _quickest_device_word()
 
 
 def overload(name: str):
@@ -69,6 +102,12 @@ def schema_of(op):
 def caller_of(op):
     """Return what calls an operator with the least ceremony."""
     return op._op
+
+
+def public_function(name: str):
+    """Return the function of tensors or the method that an operator such as `aten::add_` is public under."""
+    short = name.removeprefix("aten::")
+    return getattr(TensorBase if short.endswith("_") else functions, short)
 
 
 def caller_under(op, key):

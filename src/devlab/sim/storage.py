@@ -16,13 +16,11 @@ from devlab.sim import clock, events, limits, memory, private
 
 _HOST = 1  # DLPack's kDLCPU
 _EXTENSION = 12  # DLPack's kDLExtDev, which PyTorch reads as a device registered by an extension
-_DEVICE = 1  # which 64-bit word of the struct holds the device's kind and, in its upper half, its index
 _INDEX_SHIFT = 32
-_NAME = b"dltensor"
 
 _to_dlpack = private.to_dlpack
 _from_dlpack = private.from_dlpack
-_words = private.capsule_words
+_device_word = private.device_word
 _allocators = memory.allocators
 _devices = clock.devices
 _limited = limits.active
@@ -31,20 +29,22 @@ _neg_view = private.neg_view
 
 
 class _Memory(ref):
-    """The CPU tensor behind a storage on the device: its address, and the block that it takes."""
+    """The CPU tensor behind a storage on the device: its form, and the block that it takes."""
 
-    __slots__ = ("address", "block")
+    __slots__ = ("beneath", "block", "complex", "dtype", "shape", "stride")
 
 
+# By address. A dead one stays until its address is taken again, or until half of them are dead.
 _memories: dict[int, _Memory] = {}
+_memory_at = _memories.get
+_many = 1000
 
 
-def _died(kept: _Memory) -> None:
-    """Give a dead storage's block back."""
-    if _memories.get(kept.address) is kept:
-        del _memories[kept.address]
-    block = kept.block
-    block.home.free(block)
+def _forget_the_dead() -> None:
+    global _many
+    for address in [address for address, kept in list(_memories.items()) if kept() is None]:
+        del _memories[address]
+    _many = 1000 + 2 * len(_memories)
 
 
 def on_device(host: torch.Tensor, index: int) -> torch.Tensor:
@@ -57,18 +57,34 @@ def on_device(host: torch.Tensor, index: int) -> torch.Tensor:
         limits.refuse_dtype(host.dtype)
     if host.is_complex():
         host = host.resolve_conj()
+    size = host.nbytes if host.is_contiguous() else host.untyped_storage().nbytes()
+    beneath = _memory_at(host.data_ptr())
+    made = new_on_device(host, index, size)
+    if beneath is not None and beneath() is not None:
+        # A second label on memory that has one: the note of the first must live to see the end of it.
+        _memories[host.data_ptr()].beneath = beneath
+    return made
+
+
+def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
+    """Return the tensor on `sim:index` that lives in the memory of `host`, whose storage has `size` bytes.
+
+    For what an operator has just made: its dtype is not limited, and it is no conjugate view.
+    """
     address = host.data_ptr()
     if address:
-        size = host.nbytes if host.is_contiguous() else host.untyped_storage().nbytes()
-        block = _allocators[index].allocate(size, _devices[index].current.stream_id)
-        kept = _Memory(host, _died)
+        allocator = _allocators[index]
+        block = allocator.allocate(size, _devices[index].current.stream_id)
+        # When the memory dies, the allocator is given this note, and with it the block.
+        _memories[address] = kept = _Memory(host, allocator.free)
         kept.block = block
-        kept.address = address
-        _memories[address] = kept
+        kept.shape = None
+        if len(_memories) > _many:
+            _forget_the_dead()
         if _observers:
             events.tell(events.Allocation(index, size))
     capsule = _to_dlpack(host)
-    _words(capsule, _NAME)[_DEVICE] = _EXTENSION | index << _INDEX_SHIFT
+    _device_word(capsule).value = _EXTENSION | index << _INDEX_SHIFT
     return _from_dlpack(capsule)
 
 
@@ -78,23 +94,26 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
     Raises:
         RuntimeError: when `tensor` is on some other accelerator, whose memory the CPU cannot reach.
     """
-    kept = _memories.get(tensor.data_ptr())
+    kept = _memory_at(tensor.data_ptr())
     if kept is not None:
         host = kept()
-        if (
-            host is not None
-            and tensor.size() == host.size()
-            and tensor.stride() == host.stride()
-            and tensor.dtype is host.dtype
-            and not tensor.is_neg()
-            and not (host.is_complex() and tensor.is_conj())
-        ):
-            return host
+        if host is not None:
+            if kept.shape is None:
+                kept.shape, kept.stride, kept.dtype = host.shape, host.stride(), host.dtype
+                kept.complex = host.is_complex()
+            if (
+                tensor.shape == kept.shape
+                and tensor.stride() == kept.stride
+                and tensor.dtype is kept.dtype
+                and not tensor.is_neg()
+                and not (kept.complex and tensor.is_conj())
+            ):
+                return host
     capsule = _to_dlpack(tensor)
-    words = _words(capsule, _NAME)
-    if words[_DEVICE] & 0xFF != _EXTENSION:
+    word = _device_word(capsule)
+    if word.value & 0xFF != _EXTENSION:
         raise RuntimeError(f"expected a tensor on a simulated device, but it is on {tensor.device}")
-    words[_DEVICE] = _HOST
+    word.value = _HOST
     host = _from_dlpack(capsule)
     if tensor.is_conj():
         host = host.conj()

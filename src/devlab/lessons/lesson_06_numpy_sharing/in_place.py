@@ -8,7 +8,7 @@ import torch
 
 from devlab.checks import expect
 from devlab.lessons.lesson_06_numpy_sharing.base import fresh, lesson
-from devlab.sim.operators import OperatorMode
+from devlab.sim.operator_mode import OperatorMode
 
 scale_in_place = lesson.exercise(
     "scale_in_place",

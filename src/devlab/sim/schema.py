@@ -6,6 +6,31 @@ from devlab.sim import private, recurrent, work
 
 # Operators that the CPU lacks, and the functions of CPU tensors that stand in for them.
 _STAND_INS = {f"aten::{name}": function for name, function in recurrent.FUSED.items()}
+# The commonest operators of one or two tensors. PyTorch's public function of the same name means the same for
+# them, and is called with less ceremony than the operator.
+QUICK = {
+    f"aten::{name}"
+    for name in (
+        *("abs", "ceil", "clone", "cos", "erf", "exp", "floor", "log", "log1p", "neg", "reciprocal", "relu"),
+        *("round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "tanh", "logical_not", "isnan"),
+        *(
+            "exp_",
+            "neg_",
+            "relu_",
+            "sigmoid_",
+            "sqrt_",
+            "tanh_",
+            "zero_",
+            "sum",
+            "sum.dim_IntList",
+            "mean.dim",
+        ),
+        *("add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "pow.Tensor_Scalar", "pow.Tensor_Tensor"),
+        *("add_.Tensor", "sub_.Tensor", "mul_.Tensor", "div_.Tensor", "fill_.Scalar"),
+        *("maximum", "minimum", "mm", "bmm", "addmm", "cat"),
+        *(f"{name}.{kind}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("Scalar", "Tensor")),
+    )
+}
 _WAITING = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
 
@@ -20,6 +45,7 @@ class Operator:
         self.name = name
         self.schema = schema
         self.call = _STAND_INS.get(name, private.caller_of(op))
+        self.quick = private.public_function(schema.name) if name in QUICK else self.call
         self.as_composite = private.caller_under(op, private.COMPOSITE_KEY)
         self.formula = work.formula(schema.name)
         self.broadcasts = torch.Tag.pointwise in op.tags or name == "aten::clone"
