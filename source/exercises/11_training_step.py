@@ -1,0 +1,188 @@
+# %% [markdown]
+# # 11 The training step: exercises
+#
+# Five functions, and together they are a program that trains on any device: one step, a measure of how good
+# the model is, a file that outlives the program, and whole epochs. The lesson is
+# [11 The training step](../notebooks/11_training_step.ipynb).
+#
+# In all five `device` is a `torch.device`, and not always the current one. A model is on the device already
+# where the task does not say otherwise, and it is a classifier: `model(inputs)` returns logits of shape
+# (batch, classes), and labels are whole numbers of shape (batch).
+#
+# Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
+# check below it. Stuck? `devlab.hint(train_step)`.
+
+# %%
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader
+
+import devlab
+
+device = devlab.start()
+
+# %% [markdown]
+# ## `train_step(model, batch, optimizer, device)`
+#
+# One step of training. `batch` is a pair (a tuple or a list) of inputs and labels, on the CPU or already
+# somewhere else.
+#
+# - The model is put into **training mode**, whatever it was in, and is left so.
+# - The batch is moved to `device`: **one copy for each of the two tensors**, none if they are there.
+# - One forward, and the loss is the mean **cross-entropy**.
+# - The optimizer takes **one step**, by the gradient of this batch alone. Gradients may be left over from
+#   earlier, and must not count.
+# - Return the loss of this forward, as a zero-dimensional tensor **on the device, without a graph**.
+# - **Nothing waits** for the device.
+#
+# Needed: [The step](../notebooks/11_training_step.ipynb#The-step)
+
+
+# %% exercise="train_step"
+def train_step(
+    model: nn.Module, batch, optimizer: torch.optim.Optimizer, device: torch.device
+) -> torch.Tensor:
+    """Train on one batch; return its loss, on the device, without a graph."""
+    ### BEGIN SOLUTION
+    model.train()
+    inputs, labels = (tensor.to(device, non_blocking=True) for tensor in batch)
+    loss = F.cross_entropy(model(inputs), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+    ### END SOLUTION
+
+
+# %% check="train_step"
+devlab.check(train_step)
+
+# %% [markdown]
+# ## `evaluate(model, loader, device)`
+#
+# Return the **accuracy**: right answers over samples, a `float` from 0 to 1. An answer is right where the
+# largest logit is at the label. The loader yields at least one pair (inputs, labels) of CPU tensors; the last
+# pair may be smaller, and **every sample counts the same**.
+#
+# - The model runs in **evaluation mode** and **without building a graph**. It comes back in the mode in which
+#   it came, and otherwise as it was.
+# - Batches go to the device one at a time, each tensor at most once.
+# - The program waits for the device **once**, at the end.
+#
+# Needed: [Measuring](../notebooks/11_training_step.ipynb#Measuring)
+
+
+# %% exercise="evaluate"
+def evaluate(model: nn.Module, loader: DataLoader, device: torch.device) -> float:
+    """Return the share of samples that the model gets right."""
+    ### BEGIN SOLUTION
+    was_training = model.training
+    model.eval()
+    correct = total = 0
+    with torch.no_grad():
+        for batch in loader:
+            inputs, labels = (tensor.to(device, non_blocking=True) for tensor in batch)
+            correct += (model(inputs).argmax(dim=1) == labels).sum()  # a tensor, on the device
+            total += len(labels)
+    model.train(was_training)
+    return correct.item() / total
+    ### END SOLUTION
+
+
+# %% check="evaluate"
+devlab.check(evaluate)
+
+# %% [markdown]
+# ## `save(model, path)`
+#
+# Write the model's `state_dict` to the file `path`, which is a `str` or a `Path`; a file that is there
+# already is replaced.
+#
+# - The file holds **the `state_dict` itself**: every tensor of it, by its name, values and dtypes as they are.
+#   `torch.load(path, weights_only=True)` must be able to read it.
+# - The model stays as it is, and **where** it is.
+#
+# Needed: [A file](../notebooks/11_training_step.ipynb#A-file)
+
+
+# %% exercise="save"
+def save(model: nn.Module, path) -> None:
+    """Write the model's state_dict to a file."""
+    ### BEGIN SOLUTION
+    torch.save(model.state_dict(), path)
+    ### END SOLUTION
+
+
+# %% check="save"
+devlab.check(save)
+
+# %% [markdown]
+# ## `load(model, path, device)`
+#
+# Fill the model from a file that holds a `state_dict`, and leave **the whole model on `device`**.
+#
+# - The model may be on any device when you are called.
+# - The file may come from a machine with **devices that this one has not**.
+# - The model can be trained further: what could be trained before can be afterwards.
+# - A file that lacks a tensor of the model is an error; the one that `load_state_dict` raises will do.
+# - A file is data. One that would **run code** when it is read must be refused.
+#
+# Needed: [A file from elsewhere](../notebooks/11_training_step.ipynb#A-file-from-elsewhere)
+
+
+# %% exercise="load"
+def load(model: nn.Module, path, device: torch.device) -> None:
+    """Fill the model from a file, wherever that was written, and move it to the device."""
+    ### BEGIN SOLUTION
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    model.load_state_dict(state)
+    model.to(device)
+    ### END SOLUTION
+
+
+# %% check="load"
+devlab.check(load)
+
+# %% [markdown]
+# ## `fit(model, loader, optimizer, device, epochs)`
+#
+# The capstone. Train for whole epochs, and return a list with one `float` for each: **the mean loss over the
+# samples of that epoch**, as the steps saw it. The last batch may be smaller, and every sample counts the same.
+#
+# - Each step is as in `train_step`, which you may call: training mode, cross-entropy, this batch's gradient
+#   alone.
+# - Each epoch goes **once through the loader**, which yields pairs of CPU tensors and may shuffle anew.
+# - **One copy for each tensor of a batch**, when its turn comes.
+# - The program waits for the device **at most once in an epoch**.
+# - **No graph outlives its step.**
+#
+# One row of the verdict trains on the real digits that come with the course, `devlab.digits()`. The losses must
+# be the same on every device.
+#
+# Needed: [Whole epochs](../notebooks/11_training_step.ipynb#Whole-epochs)
+
+
+# %% exercise="fit"
+def fit(model: nn.Module, loader: DataLoader, optimizer, device: torch.device, epochs: int) -> list[float]:
+    """Train for whole epochs; return the mean loss over the samples of each."""
+    ### BEGIN SOLUTION
+    losses = []
+    for _ in range(epochs):
+        total = count = 0
+        for batch in loader:
+            size = len(batch[1])
+            total += train_step(model, batch, optimizer, device) * size  # on the device
+            count += size
+        losses.append((total / count).item())  # the one wait of the epoch
+    return losses
+    ### END SOLUTION
+
+
+# %% check="fit"
+devlab.check(fit)
+
+# %% [markdown]
+# All five? Then you have a program that runs unchanged on a laptop and on a machine with eight GPUs, and
+# you know what each line of it moves and waits for. The [summary](../notebooks/11_training_step.ipynb#Summary)
+# fits on one sheet of paper. `devlab.progress()` shows the whole course at a glance.
