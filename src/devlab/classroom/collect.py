@@ -126,7 +126,7 @@ def _judged(owned: Owned, cells: Mapping[str, frozenset[str]]) -> tuple[Owned, S
     if owned.assignment and owned.assignment != best:
         remarks.append(f"named {owned.assignment}, but it is {best} by its cells")
     if owned.late:
-        remarks.append("late, says the platform")
+        remarks.append("marked late by the learning platform")
     return owned, replace(given, assignment=best, remarks=tuple(remarks))
 
 

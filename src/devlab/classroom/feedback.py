@@ -11,7 +11,7 @@ OUTCOMES = {
     "failed": ("✗", "not right yet"),
     "not attempted": ("○", "not attempted"),
     "skipped": ("–", "not judged"),
-    "error": ("!", "your code raised an error"),
+    "error": ("!", "error"),
     "timeout": ("✗", "took too long and was stopped"),
     "killed": ("✗", "ended the process that it ran in"),
     "memory": ("✗", "needed more memory than there was for it"),

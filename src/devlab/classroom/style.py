@@ -8,6 +8,7 @@ STYLE = """
   --line: #4a4a4a; --code: #242424; --good: #7fd6a0; --bad: #ff9a90; --rest: #b8b8b8; --odd: #f0b860; } }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
 main { max-width: 52rem; margin: 0 auto; padding: 1rem 1.2rem 4rem; }
+p, h1, h2, th { overflow-wrap: anywhere; }
 h1 { font-size: 1.6rem; margin: 1rem 0 0; } h2 { font-size: 1.15rem; margin: 0; }
 h3 { font-size: 1rem; margin: 1rem 0 0.3rem; }
 a { color: inherit; } .soft { color: var(--soft); } .points { white-space: nowrap; }
@@ -16,7 +17,7 @@ a { color: inherit; } .soft { color: var(--soft); } .points { white-space: nowra
 table { border-collapse: collapse; } th { text-align: left; font-weight: normal; }
 td, th { padding: 0.15rem 1rem 0.15rem 0; vertical-align: top; } thead th { color: var(--soft); }
 td.sign, th.device { text-align: center; padding: 0.15rem 0.7rem; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; } .wide + .wide { margin-top: 0.6rem; }
 section { border-top: 1px solid var(--line); margin-top: 2rem; padding-top: 1rem; }
 section > header { display: flex; justify-content: space-between; gap: 2rem; align-items: baseline; }
 .passed { color: var(--good); } .failed, .timeout, .killed, .memory { color: var(--bad); }
