@@ -91,9 +91,9 @@ except RuntimeError as error:
     failure = error
 
 # %% [markdown] facts=["E4", "X5"]
-# The message says *what* is wrong: two devices in one operation. It gives no name. The operation is at the
-# bottom of the traceback, and the tensor at fault was made in `first_state`, a function that had returned
-# long before, and that stands in no traceback.
+# The message says *what* is wrong: two devices in one operation. The only name in it, `mat2`, comes from inside
+# PyTorch. The operation is at the bottom of the traceback, and the tensor at fault was made in `first_state`,
+# a function that had returned long before, and that stands in no traceback.
 #
 # So the search has three steps, and they work on any such error:
 #
@@ -301,8 +301,8 @@ print("after the move:", criterion.to(device)(logits, labels).device)
 #
 # ## Look at the whole scene
 #
-# Instead of waiting for the first of several strays to fail, and then for the second, look at everything
-# before the first step. This short version takes registered tensors and the top of the batch. How many
+# An error names one stray. Mend it, and the next one fails. It is quicker to look at everything before the
+# first step. This short version takes registered tensors and the top of the batch. How many
 # strays are there?
 
 
@@ -343,7 +343,7 @@ except AssertionError as error:
 # ## Cures that run the other way
 #
 # "Move it to the accelerator" is not always right. Three things belong on the CPU. For each of the three
-# failures below, which of the two tensors would you move?
+# failures below, say what you would move, and where to.
 
 # %% facts=["E4"]
 names = torch.arange(10) * 10  # a table on the CPU
@@ -387,8 +387,8 @@ print(numpy.asarray(logits.detach().cpu()).shape)
 # %% [markdown]
 # ## Generators
 #
-# A `torch.Generator` has a device as well, and it must be the device on which the numbers are drawn. Predict the
-# two lines:
+# A `torch.Generator` has a device as well, and it must be the device on which the numbers are drawn. Predict
+# the two lines:
 
 # %% facts=["E4", "X5"]
 for where in ("cpu", device):
