@@ -9,7 +9,7 @@ RULE = "> **Move the model once"
 
 
 def test_the_sheet_is_the_lessons_summary():
-    """Edit the summary in source/lessons/11_training_step.py, then copy it from the rule on into the sheet."""
+    """Edit the summary in source/lessons/11_training_step.py, then copy it, from the rule on."""
     cells = nbformat.read(ROOT / "notebooks" / "11_training_step.ipynb", as_version=4).cells
     (cell,) = [cell.source for cell in cells if cell.source.startswith("## Summary")]
     sheet = (ROOT / "docs" / "summary.md").read_text("utf-8")

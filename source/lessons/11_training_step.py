@@ -328,7 +328,7 @@ def train(place, epochs):
     model = make_model().to(place)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     order = torch.Generator().manual_seed(0)
-    loader = DataLoader(train_set, batch_size=50, shuffle=True, generator=order)
+    loader = DataLoader(train_set, 50, shuffle=True, generator=order)
     with devlab.watch() as log:
         losses = fit(model, loader, optimizer, place, epochs)
     return model, losses, log
@@ -336,7 +336,8 @@ def train(place, epochs):
 
 _, _, log = train(device, 2)
 into = sum(copy.target == str(device) for copy in log.events.transfers)
-print(into, "copies into the device,", log.transfers - into, "out,", log.synchronizations, "synchronizations")
+print(into, "copies into the device,", log.transfers - into, "out of it")
+print(log.synchronizations, "synchronizations")
 
 # %% [markdown] facts=["Z1"]
 # Two tensors, 30 batches, two epochs: 120 copies in. Two numbers out, one wait for each. Nothing else crosses,
@@ -350,14 +351,15 @@ print(into, "copies into the device,", log.transfers - into, "out,", log.synchro
 for place in (torch.device("cpu"), device):
     model, losses, _ = train(place, 4)
     print(f"{place.type:<4} losses {[f'{loss:.2f}' for loss in losses]}")
-    print(f"     right on new digits: {accuracy(model, test_loader, place):.0%}")
+    share = accuracy(model, test_loader, place)
+    print(f"     right on new digits: {share:.0%}")
 
 # %% [markdown] facts=["T4"]
 # On every device the same. Shuffling is the loader's work, and its generator stays on the CPU; so the order
 # of the samples does not depend on the device either.
 #
-# On a real GPU this model would train more slowly than on the CPU: its layers are tiny, and launches and
-# copies cost more than they save ([07](07_asynchrony.ipynb)). Larger programs add what lesson 04 taught: a
+# On a real GPU this model may well train more slowly than on the CPU: its layers are tiny, and small work
+# loses to launches and copies ([07](07_asynchrony.ipynb)); measure it. Larger programs add what lesson 04 taught: a
 # loader with `pin_memory=True` and worker processes, and `non_blocking=True` in the step.
 #
 # **Exercise:** [`fit`](../exercises/11_training_step.ipynb).

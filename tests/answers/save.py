@@ -92,7 +92,7 @@ def a_list_of_parameters(model, path):
     torch.save([parameter.detach() for parameter in model.parameters()], path)
 
 
-@wrong("scale in the file is torch.float16")
+@wrong("in the file is torch.float16")
 def in_half(model, path):
     torch.save({name: t.half() for name, t in model.state_dict().items()}, path)
 
