@@ -60,6 +60,8 @@ def solution_source(exercise: Exercise) -> str:
     >>> from devlab.checks.registry import find
     >>> "return x.device" in solution_source(find("device_of"))
     True
+    >>> "BROKEN" in solution_source(find("fix_hidden_state"))
+    False
     """
     for folder in SOURCES:
         path = folder / f"{exercise.lesson}.py"
