@@ -270,3 +270,10 @@ def test_a_row_for_the_first_accelerator_has_one_column():
     for devices in (bench()[:3], [bench()[0], bench()[2]]):
         outcomes = list(judge(exercise, lambda x: x, devices).rows[0].outcomes.values())
         assert outcomes == [None, Outcome.PASSED, None][: len(devices)]
+
+
+def test_a_trial_makes_zero_dimensional_numbers():
+    """`trial.randn()` is one number without a dimension, not an error of the judge."""
+    trial = Trial(lambda x: x, "f(x)", torch.device("cpu"))
+    assert trial.randn(seed=1).shape == ()
+    assert torch.equal(trial.randn(seed=1), trial.randn(1, seed=1)[0])

@@ -48,7 +48,7 @@ class Trial:
         self, *shape: int, seed: int = 0, dtype: torch.dtype = torch.float32, on: torch.device | None = None
     ) -> torch.Tensor:
         """Return normal random numbers on the trial's device, the same for one seed on every device."""
-        numbers = torch.randn(*shape, generator=torch.Generator().manual_seed(1000 + seed))
+        numbers = torch.randn(shape, generator=torch.Generator().manual_seed(1000 + seed))
         return numbers.to(dtype).to(on or self.device)
 
     def randint(self, low: int, high: int, shape: tuple[int, ...], seed: int = 0) -> torch.Tensor:
