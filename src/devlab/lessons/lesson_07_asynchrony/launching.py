@@ -1,0 +1,96 @@
+"""Work that keeps the device's queue full: a sum without waiting, many products in one launch."""
+
+import torch
+
+from devlab.checks import expect
+from devlab.lessons.lesson_07_asynchrony.base import lesson
+
+# The matrix products among PyTorch's operators, as a watch names their launches.
+PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "dot", "mv", "addmv", "addbmm"}
+
+running_total = lesson.exercise(
+    "running_total",
+    signature="running_total(losses)",
+    facts=("R4", "R5"),
+    hints=(
+        "Whatever needs a loss as a Python number has to wait for the device. Where could the sum live, so "
+        "that nobody needs one?",
+        "A zero-dimensional tensor on the device can be added to without waiting. `loss.detach()` leaves the "
+        "graph behind.",
+        "`return torch.stack([loss.detach() for loss in losses]).sum()`: all of it is queued on the device.",
+    ),
+)
+
+
+def _losses(trial, count: int, seed: int) -> list[torch.Tensor]:
+    return [value.clone() for value in 3 * trial.randn(count, seed=seed)]
+
+
+@running_total.row("the sum, on the losses' device")
+def the_sum(trial):
+    for count, seed in zip((7, 1, 4), trial.seeds, strict=True):
+        losses = _losses(trial, count, seed)
+        wanted = torch.stack([loss.cpu() for loss in losses]).sum()
+        expect.tensor(trial.call(losses), wanted, trial.device, within=1e-4)
+
+
+@running_total.row("without a graph")
+def without_graph(trial):
+    weight = trial.randn(4, seed=trial.seeds[0]).requires_grad_()
+    losses = [(weight * scale).square().sum() for scale in (1.0, 0.5, 3.0)]
+    wanted = sum(loss.detach().cpu() for loss in losses)
+    got = trial.call(losses)
+    expect.kind(got, torch.Tensor, "a tensor")
+    if got.requires_grad:
+        expect.fail("the total still holds its graph", "requires_grad=False", "requires_grad=True")
+    expect.tensor(got, wanted, trial.device, within=1e-3)
+
+
+@running_total.row("the host never waits", only="accelerator")
+def never_waits(trial):
+    _, log = trial.watched(_losses(trial, 6, trial.seeds[1]))
+    if log.synchronizations:
+        first = log.events.synchronizations[0]
+        headline = f"the host waited for the device: {first.cause}"
+        expect.fail(headline, "no synchronization", f"{log.synchronizations}, the first: {first.line}")
+
+
+batched = lesson.exercise(
+    "batched",
+    signature="batched(xs, w)",
+    facts=("D4",),
+    hints=(
+        "A loop pays for a launch at every turn. Which one operation takes all the matrices at once?",
+        "`@` treats every dimension but the last two as a batch.",
+        "`return xs @ w`: (n, a, b) times (b, c) gives (n, a, c).",
+    ),
+)
+
+
+@batched.row("what the loop would give, stacked")
+def as_the_loop(trial):
+    for (n, a, b, c), seed in zip(((5, 3, 4, 2), (1, 2, 7, 3), (3, 3, 3, 3)), trial.seeds, strict=True):
+        xs, w = trial.randn(n, a, b, seed=seed), trial.randn(b, c, seed=seed + 50)
+        wanted = torch.stack([x @ w.cpu() for x in xs.cpu()])
+        expect.tensor(trial.call(xs, w), wanted, trial.device, within=1e-4)
+
+
+@batched.row("views and transposed weights")
+def views(trial):
+    xs, w = trial.randn(4, 5, 6, seed=trial.seeds[0])[::2, 1:], trial.randn(3, 6, seed=trial.seeds[1]).t()
+    wanted = torch.stack([x @ w.cpu() for x in xs.cpu()])
+    expect.tensor(trial.call(xs, w), wanted, trial.device, within=1e-4)
+
+
+@batched.row("one matrix product, however many matrices", only="accelerator")
+def one_product(trial):
+    for n in (2, 9):
+        xs, w = trial.randn(n, 3, 4, seed=trial.seeds[0]), trial.randn(4, 2, seed=trial.seeds[1])
+        _, log = trial.watched(xs, w)
+        names = [launch.operator for launch in log.events.launches]
+        count = sum(name in PRODUCTS for name in names)
+        if count != 1:
+            headline = f"{count or 'no'} matrix products were launched for {n} matrices"
+            expect.fail(headline, "1 matrix product", ", ".join(names))
+        if len(names) >= n + 5:
+            expect.fail(f"{len(names)} launches for {n} matrices", "a few, however many", ", ".join(names))

@@ -1,0 +1,84 @@
+"""Answers to batched."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def at(xs, w):
+    return xs @ w
+
+
+@right
+def reshaped(xs, w):
+    n, a, b = xs.shape
+    return (xs.reshape(n * a, b) @ w).reshape(n, a, -1)
+
+
+@right
+def bmm(xs, w):
+    return torch.bmm(xs, w.expand(len(xs), *w.shape))
+
+
+@right
+def einsum(xs, w):
+    return torch.einsum("nab,bc->nac", xs, w)
+
+
+@right
+def linear(xs, w):
+    return torch.nn.functional.linear(xs, w.t())
+
+
+@right
+def tensordot(xs, w):
+    return torch.tensordot(xs, w, dims=1)
+
+
+@wrong("matrix products were launched for 2 matrices")
+def loop(xs, w):
+    return torch.stack([x @ w for x in xs])
+
+
+@wrong("matrix products were launched for 2 matrices")
+def into_a_buffer(xs, w):
+    out = xs.new_empty(xs.shape[0], xs.shape[1], w.shape[1])
+    for i in range(len(xs)):
+        out[i] = xs[i] @ w
+    return out
+
+
+@wrong("no matrix products were launched")
+def broadcast(xs, w):
+    return (xs.unsqueeze(-1) * w).sum(-2)
+
+
+@wrong("is on cpu")
+def on_the_cpu(xs, w):
+    return xs.cpu() @ w.cpu()
+
+
+@wrong("has shape")
+def flat(xs, w):
+    return xs.reshape(-1, xs.shape[-1]) @ w
+
+
+@wrong("not a tensor")
+def a_list(xs, w):
+    return list(xs @ w)
+
+
+@wrong("has shape")
+def joined(xs, w):
+    return torch.cat([x @ w for x in xs])
+
+
+@wrong("is None")
+def forgetful(xs, w):
+    xs @ w
+
+
+@wrong("view")
+def view_of_a_view(xs, w):
+    n, a, b = xs.shape
+    return (xs.view(n * a, b) @ w).view(n, a, -1)
