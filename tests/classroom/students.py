@@ -4,8 +4,6 @@ import copy
 import json
 from pathlib import Path
 
-import nbformat
-
 LESSON = "00_start_here"
 POSSIBLE = {"device_of": 3, "same_place": 5}
 
@@ -36,6 +34,7 @@ CLASS = {
     "Right Rita": (RIGHT, {"device_of": 3, "same_place": 5}),
     "Wrong Will": ({"device_of": ALWAYS_CPU, "same_place": TYPES_ONLY}, {"device_of": 1, "same_place": 2}),
     "Half Hélène": ({"device_of": RIGHT["device_of"]}, {"device_of": 3, "same_place": 0}),
+    "Clumsy Cleo": (RIGHT, {"device_of": 3, "same_place": 5}),
     "Error Emil": ({"device_of": RAISES, "same_place": NO_PYTHON}, {"device_of": 0, "same_place": 0}),
 }
 
@@ -50,14 +49,23 @@ def fill(notebook: dict, answers: dict[str, str]) -> dict:
     return notebook
 
 
+def clumsy(notebook: dict) -> dict:
+    """Do what happens by accident: one answer's cell is copied, and another's check is deleted."""
+    marks = [cell["metadata"].get("nbgrader", {}).get("grade_id") for cell in notebook["cells"]]
+    notebook["cells"].append(copy.deepcopy(notebook["cells"][marks.index("same_place")]))
+    del notebook["cells"][marks.index("check_device_of")]
+    return notebook
+
+
 def hand_in(release: Path, downloads: Path, answers=CLASS) -> Path:
     """Write everybody's notebook into a folder, as Moodle exports it."""
     notebook = json.loads(release.read_text(encoding="utf-8"))
     for number, (student, (written, _)) in enumerate(answers.items()):
         folder = downloads / f"{student}_{4700 + number}_assignsubmission_file_"
         folder.mkdir(parents=True)
-        filled = nbformat.from_dict(fill(notebook, written))
-        (folder / f"{LESSON}.ipynb").write_text(nbformat.writes(filled), encoding="utf-8")
+        filled = fill(notebook, written)
+        filled = clumsy(filled) if student.startswith("Clumsy") else filled
+        (folder / f"{LESSON}.ipynb").write_text(json.dumps(filled), encoding="utf-8")
     return downloads
 
 

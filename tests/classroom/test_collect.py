@@ -396,3 +396,17 @@ def test_collecting_for_nbgrader_writes_every_notebook_and_lists_every_file(tmp_
     lines = listed.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "student,assignment,path,problem,remarks"
     assert len(lines) == 3
+
+
+def test_a_copied_cell_counts_once_and_is_told(tmp_path):
+    """A copied cell has its grade id twice: the last counts, for nbgrader the others are ordinary cells."""
+    content = json.loads(notebook(ids=["CausalMask", "check_CausalMask", "CausalMask"]))
+    for cell, name in zip(content["cells"], ("one", "two", "one"), strict=True):
+        cell["id"] = name
+    root = lay(tmp_path / "in", {"anna/05_buffers.ipynb": json.dumps(content).encode()})
+    collection = collect([root], LESSONS)
+    assert collection.gradable[0].remarks == ("several cells are CausalMask: the last one counts",)
+    put(collection, tmp_path)
+    written = json.loads((tmp_path / "submitted/anna/05_buffers/05_buffers.ipynb").read_text())["cells"]
+    assert [bool(cell["metadata"]) for cell in written] == [False, True, True]
+    assert len({cell["id"] for cell in written}) == 3

@@ -195,13 +195,13 @@ def test_reports_are_written_beside_the_results(records, tmp_path, capsys):
     results = tmp_path / "results.jsonl"
     results.write_text("".join(one.line() + "\n" for one in records))
     assert cli.main(["report", str(results)]) == 0
-    assert "(4 pages)" in capsys.readouterr().out
+    assert "(5 pages)" in capsys.readouterr().out
     assert (tmp_path / "grades.csv").exists()
     assert "device_of" in (tmp_path / "exercises.csv").read_text(encoding="utf-8-sig")
     page = (tmp_path / "feedback" / "Half Hélène" / f"{LESSON}.html").read_text(encoding="utf-8")
     assert "<h1>00 Start here</h1>" in page
     assert cli.main(["report", str(results), "--gradescope", str(tmp_path / "results.json")]) == 1
-    assert "Gradescope takes one submission, and there are 4." in capsys.readouterr().err
+    assert "Gradescope takes one submission, and there are 5." in capsys.readouterr().err
     results.write_text(records[0].line())
     assert cli.main(["report", str(results), "--gradescope", str(tmp_path / "results.json")]) == 0
     assert json.loads((tmp_path / "results.json").read_text())["score"] == 8

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from devlab.classroom.owners import Owned, owners
-from devlab.classroom.reading import notebook_of
+from devlab.classroom.reading import doubles, notebook_of
 from devlab.classroom.unpack import OTHER_ARCHIVES, File, Unreadable, files
 
 Cells = Mapping[str, Iterable[str]]
@@ -125,6 +125,8 @@ def _judged(owned: Owned, cells: Mapping[str, frozenset[str]]) -> tuple[Owned, S
         return owned, replace(given, problem=problem)
     if owned.assignment and owned.assignment != best:
         remarks.append(f"named {owned.assignment}, but it is {best} by its cells")
+    if twice := doubles(notebook):
+        remarks.append(f"several cells are {', '.join(twice)}: the last one counts")
     if owned.late:
         remarks.append("marked late by the learning platform")
     return owned, replace(given, assignment=best, remarks=tuple(remarks))

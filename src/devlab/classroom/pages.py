@@ -3,8 +3,9 @@
 CONFIG = '''"""nbgrader's settings for this course. Change what you like: `devlab course` leaves it be."""
 
 import os
+import warnings
 
-from devlab.classroom.steps import generate_assignment_steps
+from devlab.classroom.steps import autograde_steps, generate_assignment_steps
 
 c = get_config()  # noqa: F821  nbgrader provides it
 
@@ -15,11 +16,16 @@ os.environ.setdefault("DEVLAB_DEVICE", "sim")
 # What students pass is not your own progress.
 os.environ.setdefault("DEVLAB_PROGRESS", os.devnull)
 
+# SQLAlchemy 2.1 warns of how nbgrader 0.9 adds a submission; the submission is added all the same.
+warnings.filterwarnings("ignore", message="Object of type <Submitted", module="nbgrader")
+
 # The stub that devlab knows: calling it means "not attempted", never "wrong".
 c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("your code here")'}
 
 # Some tasks hand out a broken program in place of the stub, and nbgrader alone would leave it in comments.
 c.GenerateAssignment.preprocessors = generate_assignment_steps()
+# A copied or deleted cell costs neither its student nor the class anything.
+c.Autograde.sanitize_preprocessors = autograde_steps()
 
 # Seconds a cell. The first one imports PyTorch, which takes long on a cold machine.
 c.Execute.timeout = 60

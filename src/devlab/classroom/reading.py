@@ -2,6 +2,7 @@
 
 import codecs
 import json
+from collections import Counter
 
 from devlab.classroom.unpack import Unreadable
 
@@ -105,3 +106,30 @@ def _cells(cells: object) -> list[dict]:
             metadata = {key: value for key, value in metadata.items() if key != "nbgrader"}
         kept.append({**cell, "source": source.replace("\r\n", "\n"), "metadata": metadata})
     return kept
+
+
+def doubles(notebook: dict) -> list[str]:
+    """Return the grade ids that more than one cell has, as a copied cell makes them."""
+    seen = Counter(
+        facts["grade_id"] for cell in notebook["cells"] if (facts := cell["metadata"].get("nbgrader"))
+    )
+    return [grade_id for grade_id, count in seen.items() if count > 1]
+
+
+def without_doubles(notebook: dict) -> dict:
+    """Return a notebook whose grade ids are single: of several cells, the last stays what it was.
+
+    The others stay as ordinary cells. nbgrader gives up on a whole class over one notebook with doubles.
+    """
+    cells, seen, ids = [], set(), set()
+    for cell in reversed(notebook["cells"]):
+        facts = cell["metadata"].get("nbgrader", {})
+        if facts.get("grade_id") in seen:
+            rest = {name: value for name, value in cell["metadata"].items() if name != "nbgrader"}
+            cell = {**cell, "metadata": rest}
+        seen |= {facts["grade_id"]} if facts else set()
+        if cell.get("id") in ids:
+            cell = {**cell, "id": f"copy-{len(cells)}"}
+        ids |= {cell["id"]} if "id" in cell else set()
+        cells.append(cell)
+    return {**notebook, "cells": cells[::-1]}

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from devlab.classroom.collect import Collection, Submission
+from devlab.classroom.reading import without_doubles
 
 COLUMNS = ("student", "assignment", "path", "problem", "remarks")
 
@@ -19,7 +20,7 @@ def put(collection: Collection, course: Path) -> Path:
     for one in collection.gradable:
         folder = course / "submitted" / one.student / one.assignment
         folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(one.notebook(), indent=1)
+        text = json.dumps(without_doubles(one.notebook()), indent=1)
         (folder / f"{one.assignment}.ipynb").write_text(text + "\n", encoding="utf-8", newline="\n")
         (folder / "timestamp.txt").write_text(_time(one) + "\n", encoding="utf-8")
     listed = course / "collected.csv"
