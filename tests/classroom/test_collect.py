@@ -8,7 +8,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from devlab.classroom import unpack
 from devlab.classroom.collect import collect
 from devlab.classroom.submitted import put
 
@@ -410,3 +413,32 @@ def test_a_copied_cell_counts_once_and_is_told(tmp_path):
     written = json.loads((tmp_path / "submitted/anna/05_buffers/05_buffers.ipynb").read_text())["cells"]
     assert [bool(cell["metadata"]) for cell in written] == [False, True, True]
     assert len({cell["id"] for cell in written}) == 3
+
+
+NAMES = st.one_of(
+    st.sampled_from(
+        ["anna", "ben_05_buffers", "05_buffers", "LATE", "..", " ", "_", "+", "x-Copy1", "a (1)"]
+    ),
+    st.sampled_from(["doe_1_2_x-3", "w_roe_attempt_2026-01-30-15-00-00_x", "Doe_1_assignsubmission_file_"]),
+    st.text(st.characters(exclude_characters="/\0\\", exclude_categories=("Cs",)), min_size=1, max_size=12),
+)
+ENDINGS = st.sampled_from([".ipynb", ".ipynb", ".ipynb", ".txt", ".zip", ".IPYNB", ""])
+ZIPS = [zipped({"a/x.ipynb": FIVE}), zipped({"y.txt": b"1"}), b"PK"]
+CONTENTS = st.sampled_from([FIVE, SIX, b"", b"{", *ZIPS])
+PATHS = st.tuples(st.lists(NAMES, max_size=3), NAMES, ENDINGS).map(lambda t: "/".join([*t[0], t[1] + t[2]]))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(files=st.dictionaries(PATHS, CONTENTS, min_size=1, max_size=6))
+def test_whatever_is_handed_in_every_file_is_named_once(files, tmp_path):
+    """No name and no content makes collecting fail, lose a file, or give a student two for one assignment."""
+    path = tmp_path / "download.zip"
+    path.write_bytes(zipped(files))
+    wanted = sorted(file.shown for file in unpack.files(path))
+    collection = collect([path], LESSONS)
+    named = [one.path for one in collection.submissions] + [name for name, _ in collection.ignored]
+    assert sorted(named) == wanted
+    taken = [(one.student, one.assignment) for one in collection.gradable]
+    assert len(taken) == len(set(taken))
+    assert all(student and "/" not in student and student not in (".", "..") for student, _ in taken)
+    assert collection.text()

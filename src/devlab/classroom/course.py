@@ -111,7 +111,7 @@ def cells_of(folder: Path) -> dict[str, list[str]]:
         facts = [cell["metadata"].get("nbgrader", {}) for cell in cells]
         found[assignment] = [one["grade_id"] for one in facts if "grade_id" in one]
     if not found:
-        raise CourseError(f"{folder} is no course: it has no source/. Make one: devlab course {folder}")
+        raise CourseError(f"{folder} is no course, it has no source/. Name yours: --course DIR")
     return found
 
 

@@ -28,7 +28,7 @@ def write(records: Iterable[Record], course: Path) -> int:
         names = " ".join(sorted({record.assignment for record in records})[:1])
         raise GradebookError(f"{course} has no gradebook. There: nbgrader generate_assignment {names}")
     # SQLAlchemy warns of how nbgrader itself adds a submission.
-    with warnings.catch_warnings(), Gradebook(f"sqlite:///{database}") as book:
+    with warnings.catch_warnings(), Gradebook(f"sqlite:///{database}", "") as book:
         warnings.simplefilter("ignore")
         for assignment in sorted({record.assignment for record in records}):
             try:
