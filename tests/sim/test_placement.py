@@ -272,7 +272,13 @@ def test_reading_back(device):
         f"can't convert {device} device type tensor to numpy. "
         "Use Tensor.cpu() to copy the tensor to host memory first."
     )
-    for convert in (lambda: x.numpy(), lambda: np.asarray(x), lambda: x.__array__()):
+    for convert in (
+        lambda: x.numpy(),
+        lambda: np.asarray(x),
+        lambda: np.array(x),
+        lambda: np.asarray(x, dtype=np.float64),
+        lambda: x.__array__(),
+    ):
         with pytest.raises(TypeError) as error:
             convert()
         assert str(error.value) == message
@@ -359,6 +365,60 @@ def test_generators(device):
     assert not torch.equal(a.cpu(), torch.randn(4, generator=torch.Generator().manual_seed(5)))
     with pytest.raises(RuntimeError, match="Expected a 'sim' device type for generator but found 'cpu'"):
         torch.randn(4, device=device, generator=torch.Generator())
+
+
+DRAWS = [
+    lambda x, g: torch.rand(3, device=x.device, generator=g),
+    lambda x, g: torch.randn(3, device=x.device, generator=g),
+    lambda x, g: torch.randint(5, (3,), device=x.device, generator=g),
+    lambda x, g: torch.randperm(5, device=x.device, generator=g),
+    lambda x, g: torch.rand(3, device=x.device, out=torch.empty_like(x), generator=g),
+    lambda x, g: torch.normal(x, 1.0, generator=g),
+    lambda x, g: torch.normal(0.0, 1.0, (3,), device=x.device, generator=g),
+    lambda x, g: torch.multinomial(x, 2, generator=g),
+    lambda x, g: torch.bernoulli(x, generator=g),
+    lambda x, g: torch.poisson(x, generator=g),
+    lambda x, g: x.normal_(generator=g),
+    lambda x, g: x.uniform_(generator=g),
+    lambda x, g: x.random_(generator=g),
+    lambda x, g: x.exponential_(generator=g),
+    lambda x, g: x.bernoulli_(0.5, generator=g),
+    lambda x, g: torch.nn.init.xavier_uniform_(x.new_ones(3, 3), generator=g),
+]
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_generators_and_devices_must_match(draw, device):
+    """In both directions, in PyTorch's words; and each device takes its own."""
+    for own, other in ((device, CPU), (CPU, device)):
+        x = torch.full((3,), 0.5, device=own)
+        with pytest.raises(RuntimeError) as error:
+            draw(x, torch.Generator(other))
+        message = f"Expected a '{own.type}' device type for generator but found '{other.type}'"
+        assert str(error.value) == message
+        assert torch.equal(x.cpu(), torch.full((3,), 0.5))
+        first = draw(x, torch.Generator(own).manual_seed(3)).cpu()
+        x.fill_(0.5)
+        assert torch.equal(first, draw(x, torch.Generator(own).manual_seed(3)).cpu())
+
+
+def test_permutations_come_from_the_device(device):
+    """The device's own generator is drawn from, and the CPU's is left alone."""
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    first = torch.randperm(20, device=device)
+    assert torch.equal(torch.rand(2), expected)
+    torch.manual_seed(3)
+    assert torch.equal(torch.randperm(20, device=device), first)
+
+
+def test_dlpack_hands_the_tensor_over(device):
+    """The same memory, on the same device."""
+    x = torch.ones(3, device=device)
+    y = torch.from_dlpack(x)
+    y += 1
+    assert (y.device, x.tolist()) == (device, [2, 2, 2])
 
 
 def test_seeding_reaches_the_device(device):

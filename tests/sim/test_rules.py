@@ -84,3 +84,30 @@ def test_leaving_by_an_error_restores_the_rules():
     assert devlab.sim.following() == "cuda"
     with pytest.raises(ValueError, match="'tpu'"):
         devlab.sim.rules("tpu")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: torch.tensor([1.5, 1e10, -2.0], device=d),
+        lambda d: torch.tensor(0.1, device=d),
+        lambda d: torch.arange(3, device=d) * 10**6,
+        lambda d: torch.tensor([True, False], device=d),
+        lambda d: torch.tensor([1.0, float("nan")], device=d, dtype=torch.bfloat16),
+        lambda d: torch.tensor([1 + 2j], device=d),
+        lambda d: torch.zeros(0, device=d),
+    ],
+)
+def test_printing(make):
+    """MPS measures values in 32-bit floats to print them; nothing asks for float64."""
+    with devlab.sim.rules("mps"):
+        assert repr(make("sim")).replace(", device='sim:0'", "") == repr(make("cpu"))
+
+
+def test_the_table_of_devices_says_that_there_is_no_float64():
+    """`devlab.devices()` asks the device under the rules in force."""
+    from devlab.devices import has_float64
+
+    with devlab.sim.rules("mps"):
+        assert not has_float64(torch.device("sim"))
+    assert has_float64(torch.device("sim"))

@@ -157,12 +157,12 @@ def _general(operator: Operator):
         home = destination(kwargs, index) if takes_device else index
         if index >= 0:
             if generator is not None:
-                named = _lend_generator(generator, host, named, index)
+                named = generators.lend(generator, host, named, index)
             if broadcasts and work.pairs(host) > _MAY_NOT_FIT:
                 memory.check(index, work.broadcast_bytes(host))
         out = call(*host, **named)
         if index >= 0:
-            _charge(operator, index, moved, host, out)
+            _charge(operator, index, moved, host, out, args)
         if only is not None:
             return args[only]
         if len(returned) == 1:
@@ -177,15 +177,7 @@ def _general(operator: Operator):
     return run
 
 
-def _lend_generator(place: int, host: list, named: dict, index: int) -> dict:
-    """Give an operator that draws random numbers the generator of its device."""
-    if place < len(host):
-        host[place] = generators.of(host[place], index)
-        return named
-    return named | {"generator": generators.of(named.get("generator"), index)}
-
-
-def _charge(operator: Operator, index: int, moved: int, host, out) -> None:
+def _charge(operator: Operator, index: int, moved: int, host, out, args) -> None:
     """Let the clock run for an operator, and tell who listens."""
     operations = 0.0
     if isinstance(out, torch.Tensor):
@@ -197,7 +189,7 @@ def _charge(operator: Operator, index: int, moved: int, host, out) -> None:
     end = clock.launch(index, moved, operations)
     if events.observers:
         events.tell(events.Launch(index, operator.name, end))
-    if operator.waits:
+    if operator.waits is not None and operator.waits(args):
         clock.wait_for_stream(index)
         if events.observers:
             events.tell(events.Synchronization(index, operator.name))

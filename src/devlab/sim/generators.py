@@ -1,5 +1,6 @@
 """Random numbers on a simulated device: a generator of its own, as every real accelerator has."""
 
+import functools
 import weakref
 
 import torch
@@ -76,6 +77,55 @@ def of(generator: torch.Generator | None, index: int) -> torch.Generator:
             f"Expected a '{placement.NAME}' device type for generator but found '{generator.device.type}'"
         )
     return generator
+
+
+def lend(place: int, host: list, named: dict, index: int) -> dict:
+    """Give an operator that draws random numbers the generator of its device."""
+    if place < len(host):
+        host[place] = of(host[place], index)
+        return named
+    return named | {"generator": of(named.get("generator"), index)}
+
+
+# The public functions and methods that draw, to which a generator can be given by name.
+_DRAWING = (
+    *("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like"),
+    *("normal", "bernoulli", "multinomial", "poisson", "binomial"),
+)
+_DRAWING_METHODS = (
+    *("normal_", "uniform_", "random_", "exponential_", "geometric_", "log_normal_", "cauchy_"),
+    *("bernoulli", "bernoulli_", "multinomial"),
+)
+
+
+def route_hosts() -> None:
+    """Let what draws on the CPU refuse a simulated device's generator, which computes as the CPU's do."""
+    for owner, names in ((torch, _DRAWING), (torch.Tensor, _DRAWING_METHODS)):
+        for name in names:
+            if hasattr(owner, name):
+                setattr(owner, name, _refusing(getattr(owner, name)))
+
+
+def _refusing(function):
+    @functools.wraps(function)
+    def draw(*args, **kwargs):
+        if isinstance(kwargs.get("generator"), Generator) and _home(args, kwargs) == "cpu":
+            raise RuntimeError(f"Expected a 'cpu' device type for generator but found '{placement.NAME}'")
+        return function(*args, **kwargs)
+
+    private.keep_builtin(function, draw)
+    return draw
+
+
+def _home(args, kwargs) -> str:
+    """Return the kind of device on which a call draws."""
+    if kwargs.get("device") is not None:
+        return torch.device(kwargs["device"]).type
+    tensors = (
+        value for value in (kwargs.get("out"), *args, *kwargs.values()) if isinstance(value, torch.Tensor)
+    )
+    first = next(tensors, None)
+    return (torch.get_default_device() if first is None else first.device).type
 
 
 class drawing_from:

@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.sim import limits, mixing, work
+from devlab.sim import generators, limits, mixing, work
 from devlab.sim.operands import meet, unlabel
 from devlab.sim.schema import Operator
 from devlab.sim.storage import on_host, resize
@@ -21,10 +21,12 @@ def writing_out(operator: Operator, charge):
         host = [unlabel(value) for value in args]
         named = {key: unlabel(value) for key, value in kwargs.items() if key not in outputs}
         aside = {key: _like_on_host(kwargs[key]) for key in outputs}
+        if index >= 0 and operator.generator is not None:
+            named = generators.lend(operator.generator, host, named, index)
         operator.call(*host, **named, **aside)
         for key in outputs:
             _fill(kwargs[key], aside[key])
-        charge(operator, index, work.traffic(host), host, list(aside.values()))
+        charge(operator, index, work.traffic(host), host, list(aside.values()), args)
         return kwargs[outputs[0]] if len(outputs) == 1 else tuple(kwargs[key] for key in outputs)
 
     return run

@@ -11,6 +11,7 @@ from functools import partial, reduce
 import torch
 import torch.utils._device
 import torch.utils.backend_registration
+import torch.utils.dlpack
 
 _missing: list[str] = []
 
@@ -48,12 +49,18 @@ DeviceGuard = _find("_C._acc.DeviceGuard")
 DeviceType = _find("_C._autograd.DeviceType")
 GeneratorBase = _find("_C.Generator")
 TensorBase = _find("_C.TensorBase")
+measure_for_printing = _find("_tensor_str.tensor_totype")
+EXTENSION_IN_DLPACK = _find("utils.dlpack.DLDeviceType.kDLExtDev")
 functions = _find("_C._VariableFunctions")
 
 # A DLPack capsule as the 64-bit words of the struct that it points to.
 capsule_words = ctypes.PYFUNCTYPE(ctypes.POINTER(ctypes.c_int64), ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
+
+# Raise the error that Python has noted and nobody has raised yet, where C++ calls Python regardless. Any
+# function of Python's own does so after it was called through ctypes; this one does nothing else.
+raise_pending = ctypes.PYFUNCTYPE(ctypes.c_int)(("Py_IsInitialized", ctypes.pythonapi))
 
 # Where in DLPack's struct the device's kind is, and in the upper half of the word its index.
 _DEVICE_OFFSET = 8
@@ -123,6 +130,11 @@ def address_of(generator) -> int:
 def replace_backward(run_backward) -> None:
     """Put another function in the place of the one through which every backward goes."""
     torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = run_backward
+
+
+def replace_print_dtype(make) -> None:
+    """Replace the function that turns a tensor's values into those that printing measures."""
+    torch._tensor_str.tensor_totype = make(measure_for_printing)
 
 
 def replace_compatible(has_compatible_contents) -> None:

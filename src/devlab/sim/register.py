@@ -5,7 +5,7 @@ import sys
 
 import torch
 
-from devlab.sim import autocast, dispatch, generators, kernels, pinned, placement, private, routing
+from devlab.sim import autocast, dispatch, generators, hooks, kernels, pinned, placement, private, routing
 
 _libraries: list = []
 
@@ -52,6 +52,10 @@ class _Guard(private.DeviceGuard or object):
     """What PyTorch's C++ asks for the kind of device that it is switching to, dozens of times a backward."""
 
     def type_(self, kind=private.DeviceType and private.DeviceType.PrivateUse1):
+        try:
+            private.raise_pending()
+        except BaseException as error:  # Ctrl-C included
+            hooks.wait(error)
         return kind
 
 

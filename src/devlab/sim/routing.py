@@ -7,7 +7,7 @@ import functools
 
 import torch
 
-from devlab.sim import backend, generators, hooks, pinned, placement, private, saving
+from devlab.sim import backend, generators, hooks, limits, pinned, placement, private, saving
 from devlab.sim.storage import on_device, on_host
 
 _accelerator_names = {
@@ -43,12 +43,14 @@ def install() -> None:
     for name, function in _accelerator_names.items():
         setattr(torch.accelerator, name, function)
     _route_backward()
-    hooks.install()
     _route_data()
     _route_storage()
     _route_classes()
     _route_bare_names()
     _route_beside()
+    _route_arrays()
+    generators.route_hosts()
+    private.replace_print_dtype(_print_dtype)
     pinned.route_factories()
     saving.install()
 
@@ -66,11 +68,16 @@ def _route_backward() -> None:
 
     @functools.wraps(inner)
     def run_backward(*args, **kwargs):
+        result = failure = None
         try:
             with torch.autograd.set_multithreading_enabled(False):
-                return inner(*args, **kwargs)
-        finally:
-            hooks.raise_waiting()
+                result = inner(*args, **kwargs)
+        except BaseException as error:
+            failure = error
+        failure = hooks.taken() or failure
+        if failure is not None:
+            raise failure
+        return result
 
     private.replace_backward(run_backward)
 
@@ -202,3 +209,33 @@ def _route_beside() -> None:
             record_stream(self, stream)
 
     torch.Tensor.record_stream = noted
+
+
+def _route_arrays() -> None:
+    """Let `np.array(x)` say what `x.numpy()` says, without NumPy's warning, and DLPack name the device."""
+    array, dlpack_device = torch.Tensor.__array__, torch.Tensor.__dlpack_device__
+
+    @functools.wraps(array)
+    def to_array(self, *args, **kwargs):
+        return self.numpy() if self.device.type == placement.NAME else array(self, *args, **kwargs)
+
+    @functools.wraps(dlpack_device)
+    def device_in_dlpack(self):
+        if self.device.type == placement.NAME:
+            return private.EXTENSION_IN_DLPACK, self.device.index
+        return dlpack_device(self)
+
+    torch.Tensor.__array__ = to_array
+    torch.Tensor.__dlpack_device__ = device_in_dlpack
+
+
+def _print_dtype(original):
+    """Return what turns values into those that printing measures: 32-bit floats under MPS's rules."""
+
+    @functools.wraps(original)
+    def measured(tensor):
+        if limits.active and tensor.device.type == placement.NAME:
+            return tensor.to(torch.float32)
+        return original(tensor)
+
+    return measured

@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.sim import private, recurrent, work
+from devlab.sim import private, recurrent, waits, work
 
 # Operators that the CPU lacks, and the functions of CPU tensors that stand in for them.
 _STAND_INS = {f"aten::{name}": function for name, function in recurrent.FUSED.items()}
@@ -31,7 +31,6 @@ QUICK = {
         *(f"{name}.{kind}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("Scalar", "Tensor")),
     )
 }
-_WAITING = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
 
 class Operator:
@@ -49,7 +48,7 @@ class Operator:
         self.as_composite = private.caller_under(op, private.COMPOSITE_KEY)
         self.formula = work.formula(schema.name)
         self.broadcasts = torch.Tag.pointwise in op.tags or name == "aten::clone"
-        self.waits = bool(_WAITING & set(op.tags))
+        self.waits = waits.rule(name, op.tags)
         self.outputs = tuple(a.name for a in arguments if a.is_out)
         self.takes_device = any(a.name == "device" for a in arguments)
         self.generator = next((i for i, a in enumerate(arguments) if a.name == "generator"), None)

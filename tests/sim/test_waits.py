@@ -1,0 +1,75 @@
+"""Which operators make the host wait: PyTorch's own list of what synchronizes on CUDA, and what does not."""
+
+import pytest
+import torch
+
+from devlab.sim import events
+
+
+def waits(call) -> bool:
+    """Return whether the host waited for the device in a call."""
+    seen: list[tuple] = []
+    observer = seen.append
+    events.observers.append(observer)
+    try:
+        call()
+    finally:
+        events.observers.remove(observer)
+    return any(isinstance(event, events.Synchronization) for event in seen)
+
+
+def put(x, index, value):
+    """Assign to a part of a tensor."""
+    x[index] = value
+
+
+def operands():
+    """Return a vector, a matrix that decomposes, indices, a mask, and a value for each that it selects."""
+    x = torch.tensor([1.0, -2.0, 3.0, -4.0], device="sim")
+    return x, torch.eye(4, device="sim"), torch.tensor([0, 2], device="sim"), x > 0, x[:2].clone()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, a, i, m, v: x[m],
+        lambda x, a, i, m, v: x[i.cpu()],
+        lambda x, a, i, m, v: put(x, m, v),
+        lambda x, a, i, m, v: x.nonzero(),
+        lambda x, a, i, m, v: x.masked_select(m),
+        lambda x, a, i, m, v: torch.linalg.inv(a),
+        lambda x, a, i, m, v: torch.linalg.solve(a, x),
+        lambda x, a, i, m, v: torch.linalg.cholesky(a),
+        lambda x, a, i, m, v: torch.linalg.eigh(a),
+        lambda x, a, i, m, v: torch.linalg.svd(a),
+    ],
+)
+def test_what_the_host_must_know_makes_it_wait(call):
+    """Sizes that depend on values, indices from the host, and checked decompositions."""
+    given = operands()
+    assert waits(lambda: call(*given))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, a, i, m, v: x[i],
+        lambda x, a, i, m, v: x[i, None],
+        lambda x, a, i, m, v: a[i, i],
+        lambda x, a, i, m, v: put(x, i, v),
+        lambda x, a, i, m, v: put(x, i, 1.0),
+        lambda x, a, i, m, v: put(x, m, 1.0),
+        lambda x, a, i, m, v: put(x, m, torch.tensor(1.0)),
+        lambda x, a, i, m, v: x.index_put_((i,), v, accumulate=True),
+        lambda x, a, i, m, v: x.masked_fill_(m, 0.0),
+        lambda x, a, i, m, v: torch.where(m, x, 0.0),
+        lambda x, a, i, m, v: torch.linalg.inv_ex(a),
+        lambda x, a, i, m, v: torch.linalg.solve_ex(a, x),
+        lambda x, a, i, m, v: torch.linalg.cholesky_ex(a),
+        lambda x, a, i, m, v: torch.linalg.qr(a),
+    ],
+)
+def test_what_stays_on_the_device_does_not(call):
+    """Indices of the device, filling under a mask, and decompositions that leave the check to the caller."""
+    given = operands()
+    assert not waits(lambda: call(*given))
