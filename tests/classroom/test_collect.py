@@ -442,3 +442,34 @@ def test_whatever_is_handed_in_every_file_is_named_once(files, tmp_path):
     assert len(taken) == len(set(taken))
     assert all(student and "/" not in student and student not in (".", "..") for student, _ in taken)
     assert collection.text()
+
+
+def test_a_member_that_is_damaged_costs_only_itself(tmp_path):
+    """Bits that changed on the way, in one file of a class's zip."""
+    content = bytearray(
+        zipped({"anna/05_buffers.ipynb": notebook(text="x" * 999), "ben/05_buffers.ipynb": FIVE})
+    )
+    at = content.index(b"05_buffers.ipynb") + 40
+    content[at : at + 60] = bytes(range(60))
+    path = tmp_path / "x.zip"
+    path.write_bytes(content)
+    collection = collect([path], LESSONS)
+    assert [one.student for one in collection.gradable] == ["ben"]
+    assert "it cannot be read" in collection.problems[0].problem
+
+
+def test_a_classs_zip_is_opened_twice_not_once_a_student(tmp_path, monkeypatch):
+    """Each opening reads the whole table of contents: a thousand of them would take ten seconds."""
+    path = tmp_path / "x.zip"
+    path.write_bytes(zipped({f"s{number}/05_buffers.ipynb": FIVE for number in range(30)}))
+    opened = []
+
+    class Counted(zipfile.ZipFile):
+        def __init__(self, file, *args):
+            opened.append(self)
+            super().__init__(file, *args)
+
+    monkeypatch.setattr(unpack.zipfile, "ZipFile", Counted)
+    assert len(collect([path], LESSONS).gradable) == 30
+    assert len(opened) == 2
+    assert all(one.fp is None for one in opened)  # and none stays open

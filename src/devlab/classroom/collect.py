@@ -8,7 +8,7 @@ from pathlib import Path
 
 from devlab.classroom.owners import Owned, owners
 from devlab.classroom.reading import doubles, notebook_of
-from devlab.classroom.unpack import OTHER_ARCHIVES, File, Unreadable, files
+from devlab.classroom.unpack import OTHER_ARCHIVES, File, Unreadable, files, kept_open
 
 Cells = Mapping[str, Iterable[str]]
 
@@ -72,11 +72,11 @@ def collect(paths: Sequence[Path], cells: Cells) -> Collection:
     `cells` maps each assignment to the grade ids of its cells, which tell what a notebook is for even
     where its name does not. Nothing is written, and nothing that a student wrote is run.
     """
-    roots = [list(files(path)) for path in map(_inside_course, paths)]
-    found = [
-        _judged(one, {name: set(ids) for name, ids in cells.items()}) for one in owners(roots, list(cells))
-    ]
-    found = _settled(_told_apart(found))
+    cells = {assignment: frozenset(ids) for assignment, ids in cells.items()}
+    with kept_open():
+        roots = [list(files(path)) for path in map(_inside_course, paths)]
+        judged = [_judged(one, cells) for one in owners(roots, list(cells))]
+    found = _settled(_told_apart(judged))
     good = {one.student for _, one in found if not one.problem}
     kept, ignored = [], []
     for owned, one in found:

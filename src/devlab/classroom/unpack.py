@@ -1,5 +1,6 @@
 """Every file of a download, in folders and in zips inside zips, without writing anything to the disk."""
 
+import contextlib
 import io
 import time
 import zipfile
@@ -20,6 +21,8 @@ LARGEST = 50 * 2**20
 MOST = 50_000
 # What zipfile raises over zips that are damaged, or made to harm.
 BROKEN = (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, ValueError, EOFError, KeyError)
+
+_kept: tuple[contextlib.ExitStack, dict[Path, zipfile.ZipFile]] | None = None
 
 
 class Unreadable(Exception):
@@ -61,14 +64,7 @@ class File:
             for member in self.members:
                 content = _member(content, member)
             return content
-        except (
-            OSError,
-            zipfile.BadZipFile,
-            RuntimeError,
-            NotImplementedError,
-            EOFError,
-            KeyError,
-        ) as problem:
+        except BROKEN as problem:
             raise Unreadable(f"it cannot be read ({problem}): ask for it again") from problem
 
 
@@ -164,8 +160,33 @@ def _stream(content: Path | bytes):
     return io.BytesIO(content) if isinstance(content, bytes) else content
 
 
+@contextlib.contextmanager
+def kept_open() -> Iterator[None]:
+    """Keep zips open for the length of a block that reads many of their members.
+
+    Opening a class's zip reads its whole table of contents. None stays open afterwards: a sandboxed process
+    must not inherit a way to what others handed in.
+    """
+    global _kept
+    _kept = contextlib.ExitStack(), {}
+    try:
+        with _kept[0]:
+            yield
+    finally:
+        _kept = None
+
+
+def _archive(content: Path | bytes) -> contextlib.AbstractContextManager[zipfile.ZipFile]:
+    if _kept is None or isinstance(content, bytes):
+        return zipfile.ZipFile(_stream(content))
+    stack, opened = _kept
+    if content not in opened:
+        opened[content] = stack.enter_context(zipfile.ZipFile(content))
+    return contextlib.nullcontext(opened[content])
+
+
 def _member(content: Path | bytes, name: str) -> bytes:
-    with zipfile.ZipFile(_stream(content)) as zipped, zipped.open(name) as stream:
+    with _archive(content) as zipped, zipped.open(name) as stream:
         # What the zip says of a member's size may be a lie.
         data = stream.read(LARGEST + 1)
     if len(data) > LARGEST:
