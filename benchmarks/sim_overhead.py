@@ -16,14 +16,38 @@ import devlab.sim
 
 
 def microseconds(function, calls: int = 2000, rounds: int = 15) -> float:
-    function()
-    best = min(timeit.repeat(function, number=calls, repeat=rounds, timer=time.process_time))
-    return best / calls * 1e6
+    return beside([function], calls, rounds)[0]
+
+
+def beside(functions, calls: int = 2000, rounds: int = 15) -> list[float]:
+    """Return each function's time in microseconds; they take turns, so that one load meets all."""
+    for function in functions:
+        function()
+    times = [
+        [timeit.timeit(function, number=calls, timer=time.process_time) for function in functions]
+        for _ in range(rounds)
+    ]
+    return [min(column) / calls * 1e6 for column in zip(*times, strict=True)]
 
 
 def elementwise(device):
     x, y = torch.ones(8, 8, device=device), torch.ones(8, 8, device=device)
     return lambda: x + y
+
+
+def with_number(device):
+    x = torch.ones(8, 8, device=device)
+    return lambda: x + 1
+
+
+def in_place(device):
+    x, y = torch.ones(8, 8, device=device), torch.ones(8, 8, device=device)
+    return lambda: x.mul_(y)
+
+
+def of_one(device):
+    x = torch.ones(8, 8, device=device)
+    return lambda: x.relu()
 
 
 def training_step(device):
@@ -57,12 +81,15 @@ def growth_of_memory(operations: int = 100_000) -> tuple[int, int]:
 def main() -> None:
     torch.set_num_threads(1)
     devlab.sim.enable()
-    cpu, sim = microseconds(elementwise("cpu")), microseconds(elementwise("sim"))
+    for name, make in (("x + 1", with_number), ("x.mul_(y)", in_place), ("x.relu()", of_one)):
+        cpu, sim = beside([make("cpu"), make("sim")])
+        print(f"{name:<13} cpu {cpu:.1f} us, sim {sim:.1f} us (+{sim - cpu:.1f})")
+    cpu, sim = beside([elementwise("cpu"), elementwise("sim")])
     with FakeTensorMode():
         fake = microseconds(elementwise("cpu"), calls=500)
-    print(f"elementwise   cpu {cpu:.1f} us, sim {sim:.1f} us (+{sim - cpu:.1f}), fake {fake:.1f} us")
+    print(f"x + y         cpu {cpu:.1f} us, sim {sim:.1f} us (+{sim - cpu:.1f}), fake {fake:.1f} us")
     print(f"              sim is {fake / sim:.1f} times faster than FakeTensorMode")
-    step_cpu, step_sim = (microseconds(training_step(device), calls=50) for device in ("cpu", "sim"))
+    step_cpu, step_sim = beside([training_step(device) for device in ("cpu", "sim")], calls=50)
     print(f"training step cpu {step_cpu:.0f} us, sim {step_sim:.0f} us: {step_sim / step_cpu:.2f} times")
     device, process = growth_of_memory()
     print(f"100,000 operations left {device} bytes on the device, and the process {process} bytes larger")

@@ -85,6 +85,18 @@ def refuse_sparse(tensor, *args, **kwargs):
     )
 
 
+def refuse_sparse_parts(*args, **kwargs):
+    """Raise the same where indices and values come as tensors of their own."""
+    device = kwargs.get("device") or next(a.device for a in (*args, *kwargs.values()) if hasattr(a, "device"))
+    refuse_sparse(torch.empty(0, device=device))
+
+
+# By the dispatch key under which PyTorch would make a sparse tensor on the device, or first ask it something.
+SPARSE = {
+    "SparsePrivateUse1": ("_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors"),
+    "SparseCsrPrivateUse1": ("_nnz", "crow_indices", "values"),
+}
+
 SPECIAL = {
     "_to_sparse": refuse_sparse,
     "_to_sparse.sparse_dim": refuse_sparse,

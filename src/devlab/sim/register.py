@@ -75,6 +75,10 @@ def _register_kernels() -> None:
     _libraries.extend(autocast.register(private.open_library))
     on_cpu = private.open_library("IMPL", "aten", "CPU", __file__, 1)
     _libraries.extend((library, on_cpu))
+    for key, names in kernels.SPARSE.items():
+        _libraries.append(private.open_library("IMPL", "aten", key, __file__, 1))
+        for name in names:
+            _libraries[-1].impl(name, key, kernels.refuse_sparse_parts, False)
     for name, function in pinned.OPERATORS.items():
         on_cpu.impl(name, "CPU", function, False)
     special = kernels.SPECIAL | {name: kernels.view(name) for name in kernels.VIEWS}
