@@ -17,10 +17,13 @@ class Row:
     def applies_to(self, device: torch.device, devices: Sequence[torch.device] = ()) -> bool:
         """Tell whether this is judged on one of the bench's devices.
 
-        `only="accelerator"` leaves out the CPU, and `only="first accelerator"` every other device too.
+        `only="accelerator"` leaves out the CPU, `only="first accelerator"` every other device too, and
+        `only="cpu"` all but the CPU.
         """
-        if self.only is None:
+        if self.only is None or self.only == device.type:
             return True
+        if self.only == "cpu":
+            return False
         accelerators = [one for one in devices or (device,) if one.type != "cpu"]
         return device in (accelerators[:1] if self.only == "first accelerator" else accelerators)
 

@@ -1,0 +1,142 @@
+"""Sums and means of tensors that live in different places."""
+
+import itertools
+from collections.abc import Iterator
+
+import torch
+
+from devlab.checks import expect
+from devlab.lessons.lesson_09_several_devices.base import (
+    expect_at_most,
+    expect_gradient,
+    expect_graph,
+    lesson,
+    places,
+)
+
+add_across = lesson.exercise(
+    "add_across",
+    signature="add_across(x, y, out_device)",
+    facts=("U1", "U2", "U3"),
+    hints=(
+        "A sum is computed in one place, so both have to be in one place first. Which place saves the way "
+        "of the result?",
+        "`.to(out_device)` gives a tensor there, from any device, with its graph, and returns the tensor "
+        "itself where it is there already.",
+        "`return x.to(out_device) + y.to(out_device)`",
+    ),
+)
+
+
+def _routes(trial) -> Iterator[tuple[torch.device, torch.device, torch.device]]:
+    """Yield places for x, for y and for the sum: x on the trial's device, the two others anywhere."""
+    yield from itertools.product([trial.device], places(trial), places(trial))
+
+
+@add_across.row("the sum, on out_device")
+def sum_there(trial):
+    for seed, (x_at, y_at, out) in enumerate(_routes(trial), trial.seeds[0]):
+        x, y = trial.randn(4, 3, seed=seed, on=x_at), trial.randn(4, 3, seed=seed + 50, on=y_at)
+        expect.tensor(trial.call(x, y, out), x.cpu() + y.cpu(), out, "the sum")
+        if y_at != x_at:
+            expect.tensor(trial.call(y, x, out), y.cpu() + x.cpu(), out, "the sum")
+
+
+@add_across.row("shapes and dtypes as + has them")
+def like_plus(trial):
+    there = trial.other()
+    x, whole = trial.randn(4, 3), trial.randint(-9, 9, (3,)).to(there)
+    half, single = trial.randn(2, 0, 3, dtype=torch.float16), trial.randn(on=there)
+    wide = trial.randn(3, dtype=torch.bfloat16), trial.randn(2, 1, on=there)
+    for one, other in ((x, whole), (whole, x), (half, single), (single, half), (x.T, whole[:1]), wide):
+        for out in (trial.device, there):
+            expect.tensor(trial.call(one, other, out), one.cpu() + other.cpu(), out, "the sum")
+
+
+@add_across.row("gradients find the way back to both")
+def gradients_return(trial):
+    there = trial.other()
+    for out in (trial.device, there):
+        x = trial.randn(3, 2, seed=trial.seeds[0]).requires_grad_()
+        y = trial.randn(3, 2, seed=trial.seeds[1], on=there).requires_grad_()
+        weight = trial.randn(3, 2, seed=trial.seeds[2], on=out)
+        total = trial.call(x, y, out)
+        expect.tensor(total, x.detach().cpu() + y.detach().cpu(), out, "the sum")
+        expect_graph(total, "the sum")
+        (total * weight).sum().backward()
+        expect_gradient(x, weight, "x")
+        expect_gradient(y, weight, "y")
+
+
+@add_across.row("two transfers at most, none if all are together")
+def few_transfers(trial):
+    for x_at, y_at, out in _routes(trial):
+        x, y = (
+            trial.randn(6, 5, seed=trial.seeds[0], on=x_at),
+            trial.randn(6, 5, seed=trial.seeds[1], on=y_at),
+        )
+        _, log = trial.watched(x, y, out)
+        if x_at == y_at == out:
+            expect_at_most(log, 0, f"x, y and the sum are all on {out}: nothing has to move")
+        else:
+            expect_at_most(log, 2, "each tensor to the place of the other or of the sum, and straight there")
+
+
+mean_across = lesson.exercise(
+    "mean_across",
+    signature="mean_across(tensors, device)",
+    facts=("U1", "U2", "U5"),
+    hints=(
+        "This is what data-parallel training does to gradients: the same tensor from each device, averaged "
+        "element by element. The result has the shape of one of them.",
+        "Bring each to `device`, put them side by side, and take the mean along the new dimension. Mind that "
+        "a tensor which is there already is not copied by `.to`: do not write into it.",
+        "`return torch.stack([tensor.to(device) for tensor in tensors]).mean(0)`",
+    ),
+)
+
+
+def _spread(trial, count: int, *shape: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
+    """Return tensors of one shape, on the devices in turn."""
+    where = itertools.cycle(places(trial))
+    seeds = range(trial.seeds[0], trial.seeds[0] + 10 * count, 10)
+    return [trial.randn(*shape, seed=seed, on=next(where)).to(dtype) for seed in seeds]
+
+
+def _expect_mean(trial, tensors: list[torch.Tensor], device: torch.device, within: float | None = None):
+    wanted = sum(tensor.cpu().double() for tensor in tensors) / len(tensors)
+    expect.tensor(trial.call(tensors, device), wanted.to(tensors[0].dtype), device, "the mean", within)
+
+
+@mean_across.row("the elementwise mean, on the device")
+def elementwise(trial):
+    for count in (2, 3, 5):
+        tensors = _spread(trial, count, 3, 2)
+        for device in places(trial):
+            _expect_mean(trial, tensors, device, within=1e-5)
+
+
+@mean_across.row("of any number, of any shape")
+def any_number(trial):
+    _expect_mean(trial, _spread(trial, 1, 4, 3), trial.other())
+    _expect_mean(trial, _spread(trial, 1, 4, 3), trial.device)
+    _expect_mean(trial, _spread(trial, 3), trial.device, within=1e-5)
+    _expect_mean(trial, _spread(trial, 4, 2, 1, 5), trial.other(), within=1e-5)
+    _expect_mean(trial, _spread(trial, 2, 0, 5), trial.device)
+
+
+@mean_across.row("in the tensors' own dtype")
+def own_dtype(trial):
+    _expect_mean(trial, _spread(trial, 3, 5, 3, dtype=torch.bfloat16), trial.device, within=0.05)
+    _expect_mean(trial, _spread(trial, 3, 5, 3, dtype=torch.float16), trial.other(), within=0.006)
+
+
+@mean_across.row("each travels once, those there stay")
+def one_trip_each(trial):
+    for device in places(trial):
+        tensors = _spread(trial, 5, 6, 4)
+        _, log = trial.watched(tensors, device)
+        expect_at_most(log, len(tensors), "each tensor once at most")
+    here = [trial.randn(4, 2, seed=seed) for seed in trial.seeds]
+    _, log = trial.watched(here, trial.device)
+    expect_at_most(log, 0, f"all are on {trial.device}: nothing has to move")

@@ -1,0 +1,162 @@
+"""What runs in the other processes: the template that is forked, and one rank of a group."""
+
+import datetime
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from devlab.checks.calls import STUB
+from devlab.lessons.lesson_09_several_devices.ranks import TIMEOUT
+
+# The whole run of a group, in seconds; a function that still runs then is ended.
+LONGEST = 6
+
+
+def serve() -> None:
+    """Start a group for each request that comes, and answer when it has ended; nothing runs here itself."""
+    torch.set_num_threads(1)
+    torch.compiler.disable(lambda: None)  # imports what a DistributedDataParallel would, in each child anew
+    requests, answers = sys.stdin, os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a function prints is nobody's answer
+    for line in requests:
+        request = json.loads(line)
+        _run_group(request["folder"], request["count"])
+        print("done", file=answers, flush=True)
+
+
+def _run_group(folder: str, count: int) -> None:
+    start = _forked if hasattr(os, "fork") else _spawned
+    ranks = [start(folder, rank, count) for rank in range(count)]
+    deadline = time.monotonic() + LONGEST
+    while any(alive() for alive, _ in ranks) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    for _, end in ranks:
+        end()
+
+
+def _forked(folder: str, rank: int, count: int):
+    child = os.fork()
+    if not child:
+        os.setpgid(0, 0)  # so that what the function starts ends with it
+        signal.alarm(LONGEST + 2)  # and so that it ends if nobody is left to end it
+        try:
+            work(folder, rank, count)
+        finally:
+            os._exit(0)
+    ended = []
+
+    def alive() -> bool:
+        if not ended and os.waitpid(child, os.WNOHANG)[0]:
+            ended.append(True)
+        return not ended
+
+    def end() -> None:
+        for kill in (os.killpg, os.kill):
+            try:
+                kill(child, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        if not ended:
+            os.waitpid(child, 0)
+
+    return alive, end
+
+
+def _spawned(folder: str, rank: int, count: int):
+    arguments = f"{folder!r}, {rank}, {count}"
+    code = f"from {__package__} import rank_process; rank_process.work({arguments})"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    return (lambda: child.poll() is None), (lambda: (child.kill(), child.wait()))
+
+
+def work(folder: str, rank: int, count: int) -> None:
+    """Be one rank: join the group, run the function, and leave a report in the folder."""
+    report: dict = {}
+    seen: list[bool] = []
+    _leave_quietly()
+    try:
+        function, data = pickle.loads((Path(folder) / "request").read_bytes())
+        function = pickle.loads(function)
+        os.environ.update(RANK=str(rank), WORLD_SIZE=str(count), LOCAL_RANK=str(rank))
+        dist.init_process_group(
+            "gloo",
+            init_method=(Path(folder) / "meeting").as_uri(),
+            rank=rank,
+            world_size=count,
+            timeout=datetime.timedelta(seconds=TIMEOUT),
+        )
+        _notice_ddp(seen)
+        x, y = (torch.tensor(values) for values in data[rank])
+        report = _described(function(rank, count, (x, y)))
+    except BaseException as error:
+        report = _excused(error)
+    report["ddp"] = bool(seen)
+    temporary = Path(folder) / f"writing{rank}"
+    temporary.write_text(json.dumps(report), encoding="utf-8")
+    temporary.replace(Path(folder) / f"report{rank}")
+
+
+def _leave_quietly() -> None:
+    """Make leaving the group do nothing, under each of its names.
+
+    Who leaves a gloo group first leaves the other hanging now and then; here the group ends with the process.
+    """
+    home = sys.modules[dist.destroy_process_group.__module__]
+    dist.destroy_process_group = home.destroy_process_group = lambda group=None: None
+
+
+def _notice_ddp(seen: list[bool]) -> None:
+    forward = DistributedDataParallel.forward
+
+    def noticed(self, *args, **kwargs):
+        seen.append(True)
+        return forward(self, *args, **kwargs)
+
+    DistributedDataParallel.forward = noticed
+
+
+def _described(result: object) -> dict:
+    """Return a result in a form that crosses: what each item of a list is, and the numbers of tensors."""
+    if not isinstance(result, list | tuple):
+        return {"kind": f"{type(result).__name__}", "result": None}
+    items = [
+        {
+            "device": str(item.device),
+            "dtype": str(item.dtype),
+            "shape": list(item.shape),
+            "values": item.detach().cpu().double().tolist(),
+        }
+        if isinstance(item, torch.Tensor)
+        else {"is": type(item).__name__}
+        for item in result
+    ]
+    return {"kind": "list", "result": items}
+
+
+def _excused(error: BaseException) -> dict:
+    stub = isinstance(error, NotImplementedError) and error.args in ((), (STUB,))
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((sys.prefix, sys.base_prefix, os.path.dirname(__file__)))
+    ]
+    last = frames[-1] if frames else None
+    return {
+        "kind": "error",
+        "error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}",
+        "file": last.filename if last else "",
+        "line": last.lineno if last else 0,
+        "stub": stub,
+    }

@@ -1,0 +1,165 @@
+"""Gradients of one model from two processes, by DistributedDataParallel."""
+
+import linecache
+
+import torch
+from torch import nn
+
+from devlab.checks import expect
+from devlab.checks.calls import NotAttempted
+from devlab.checks.trace import place
+from devlab.checks.trial import Skip
+from devlab.lessons.lesson_09_several_devices import ranks, shipping
+from devlab.lessons.lesson_09_several_devices.base import lesson
+
+WORLD = 2
+
+ddp_gradients = lesson.exercise(
+    "ddp_gradients",
+    signature="ddp_gradients(rank, world_size, data)",
+    facts=("U2", "U4", "U5"),
+    hints=(
+        "Every process runs the same lines: the same model from the same seed, other rows. Nobody sends a "
+        "gradient by hand; DistributedDataParallel does that, during backward.",
+        "`x, y = data`, then rows `x[rank::world_size]`. `torch.manual_seed(0)` before `nn.Linear(4, 1)`. "
+        "Wrap the model: `DistributedDataParallel(model)`, and call the wrapped one, not the model inside.",
+        "`loss = nn.functional.mse_loss(ddp(x[rank::world_size]), y[rank::world_size])`, `loss.backward()`, "
+        "`return [p.grad for p in ddp.parameters()]`",
+    ),
+)
+
+
+def _data(trial, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    x = trial.randn(10, 4, seed=seed, on=torch.device("cpu"))
+    return x, (x @ torch.tensor([1.0, -2.0, 0.5, 3.0]))[:, None] + trial.randn(
+        10, 1, seed=seed + 7, on=x.device
+    )
+
+
+def _reference(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    """Return the gradients of the whole batch, in one process."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1)
+    nn.functional.mse_loss(model(x), y).backward()
+    return [parameter.grad for parameter in model.parameters()]
+
+
+def _run(trial, data: list[tuple[torch.Tensor, torch.Tensor]]) -> list[ranks.Report]:
+    """Run the answer in both processes; raise what a learner should read where one of them failed."""
+    try:
+        reports = ranks.run(trial.answer, [[part.tolist() for part in own] for own in data])
+    except shipping.CannotShip as problem:
+        expect.fail(
+            f"the function cannot be sent to another process: {problem}",
+            "a function that uses modules, functions and plain values",
+            "something that cannot leave the notebook",
+        )
+    except OSError as problem:
+        raise Skip(f"no processes could be started here ({problem.strerror})") from None
+    if all(report.stub for report in reports):
+        raise NotAttempted
+    # Who waits for a process that has failed fails too: the one that did not wait knows why.
+    broken = [(rank, one) for rank, one in enumerate(reports) if one.kind in ("error", "gone")]
+    for rank, report in sorted(broken, key=lambda pair: _is_echo(pair[1])):
+        expect.fail(
+            f"in the process of rank {rank}: {report.error}", "gradients from each process", _line(report)
+        )
+    for rank, report in enumerate(reports):
+        if report.kind != "list":
+            expect.fail(f"rank {rank} returned {report.kind}, not a list", "a list of gradients", report.kind)
+    return reports
+
+
+def _is_echo(report: ranks.Report) -> bool:
+    words = ("connection closed", "timed out", "wait timeout", "connection reset", "by peer")
+    return any(word in report.error.lower() for word in words)
+
+
+def _line(report: ranks.Report) -> str:
+    if not report.file:
+        return report.error
+    text = linecache.getline(report.file, report.line).strip()
+    return f"{report.error}, at {place(report.file)}, line {report.line}" + (f":  {text}" if text else "")
+
+
+def _gradients(report: ranks.Report, rank: int) -> list[torch.Tensor]:
+    """Return a rank's gradients; raises where something else is in the list."""
+    found = []
+    for number, item in enumerate(report.result):
+        if "is" in item:
+            what = f"item {number} of rank {rank}'s list is {item['is']}, not a tensor"
+            expect.fail(what, "a gradient for each parameter", item["is"])
+        if not item["device"].startswith("cpu"):
+            expect.fail(f"rank {rank}'s gradients are on {item['device']}", "the CPU", item["device"])
+        found.append(torch.tensor(item["values"], dtype=torch.float64).reshape(item["shape"]))
+    return found
+
+
+def _expect(trial, report: ranks.Report, rank: int, wanted: list[torch.Tensor], headline: str = "") -> None:
+    got = _gradients(report, rank)
+    if len(got) != len(wanted):
+        expect.fail(
+            f"rank {rank} returned {len(got)} gradients for {len(wanted)} parameters",
+            "the gradient of the weight, then of the bias",
+            f"{len(got)} tensors",
+        )
+    for one, other, name in zip(got, wanted, ("weight", "bias"), strict=True):
+        if one.shape != other.shape:
+            shapes = f"shape {list(one.shape)}, not {list(other.shape)}"
+            expect.fail(
+                f"rank {rank}'s gradient of the {name} has {shapes}", str(list(other.shape)), str(shapes)
+            )
+        if headline and not torch.allclose(one.float(), other, rtol=1e-4, atol=1e-5):
+            expect.fail(headline, _numbers(other), _numbers(one))
+        what = f"rank {rank}'s gradient of the {name}"
+        expect.values(one.float(), other, what, within=1e-4)
+
+
+def _numbers(tensor: torch.Tensor) -> str:
+    return "[" + ", ".join(f"{value:.4g}" for value in tensor.flatten().tolist()) + "]"
+
+
+@ddp_gradients.row("both processes have the whole batch's gradients", only="cpu")
+def the_same_everywhere(trial):
+    x, y = _data(trial, trial.seeds[0])
+    reports = _run(trial, [(x, y)] * WORLD)
+    wanted = _reference(x, y)
+    for rank, report in enumerate(reports):
+        alone = _reference(x[rank::WORLD], y[rank::WORLD])
+        got = _gradients(report, rank)
+        if len(got) == len(alone) and all(
+            one.shape == other.shape and torch.allclose(one.float(), other, rtol=1e-4)
+            for one, other in zip(got, alone, strict=True)
+        ):
+            expect.fail(
+                f"rank {rank} has the gradients of its own rows alone: nobody averaged them",
+                "the average of both processes, in each",
+                _numbers(got[0]),
+            )
+        _expect(trial, report, rank, wanted)
+
+
+@ddp_gradients.row("each process works on rows rank::world_size", only="cpu")
+def own_rows(trial):
+    x, y = _data(trial, trial.seeds[1])
+    wanted = _reference(x, y)
+    data = []
+    for rank in range(WORLD):
+        own_x, own_y = x + 3, y - 2
+        own_x[rank::WORLD], own_y[rank::WORLD] = x[rank::WORLD], y[rank::WORLD]
+        data.append((own_x, own_y))
+    for rank, report in enumerate(_run(trial, data)):
+        headline = f"rank {rank}'s result depends on rows that are not for it"
+        _expect(trial, report, rank, wanted, headline)
+
+
+@ddp_gradients.row("DistributedDataParallel does the averaging", only="cpu")
+def by_ddp(trial):
+    x, y = _data(trial, trial.seeds[2])
+    for rank, report in enumerate(_run(trial, [(x, y)] * WORLD)):
+        if not report.ddp:
+            expect.fail(
+                f"no DistributedDataParallel ran forward in rank {rank}: was the model inside called?",
+                "the model wrapped, and the wrapped model called",
+                "a model alone",
+            )

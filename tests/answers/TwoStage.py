@@ -1,0 +1,147 @@
+"""Answers to TwoStage."""
+
+import copy
+
+import torch
+from bank import right, wrong
+from torch import nn
+
+
+class Halves(nn.Module):
+    """What most answers share."""
+
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.first = first.to(devices[0])
+        self.second = second.to(devices[1])
+        self.devices = devices
+
+
+@right
+class Remembers(Halves):
+    def forward(self, x):
+        x = self.first(x.to(self.devices[0]))
+        return self.second(x.to(self.devices[1]))
+
+
+@right
+class AsksTheParameters(nn.Module):
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.stages = nn.ModuleList(
+            stage.to(device) for stage, device in zip((first, second), devices, strict=True)
+        )
+
+    def forward(self, x):
+        for stage in self.stages:
+            x = stage(x.to(next(stage.parameters()).device))
+        return x
+
+
+@right
+class OnCopies(nn.Module):
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.body = copy.deepcopy(first).to(devices[0])
+        self.head = copy.deepcopy(second).to(devices[1])
+        self.start, self.end = devices
+
+    def forward(self, x):
+        return self.head(self.body(x.to(self.start, non_blocking=False)).to(self.end))
+
+
+@right
+class InOneSequential(nn.Sequential):
+    def __init__(self, first, second, devices):
+        super().__init__(first, second)
+        self.devices = tuple(devices)
+        for stage, device in zip(self, devices, strict=True):
+            stage.to(device)
+
+    def forward(self, x):
+        for stage, device in zip(self, self.devices, strict=True):
+            x = stage(x.to(device))
+        return x
+
+
+@wrong("raised RuntimeError")
+class NothingBetween(Halves):
+    def forward(self, x):
+        return self.second(self.first(x.to(self.devices[0])))
+
+
+@wrong("raised RuntimeError")
+class InputStays(Halves):
+    def forward(self, x):
+        return self.second(self.first(x).to(self.devices[1]))
+
+
+@wrong("the second half was left on")
+class AllOnTheFirst(nn.Module):
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.both = nn.Sequential(first, second).to(devices[0])
+        self.devices = devices
+
+    def forward(self, x):
+        return self.both(x.to(self.devices[0])).to(self.devices[1])
+
+
+@wrong("the output for x on")
+class NeverMoved(nn.Module):
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.first, self.second = first, second
+
+    def forward(self, x):
+        return self.second(self.first(x.cpu()))
+
+
+@wrong("are both halves attributes of it?")
+class InAList(nn.Module):
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.stages = [first.to(devices[0]), second.to(devices[1])]
+        self.devices = devices
+
+    def forward(self, x):
+        for stage, device in zip(self.stages, self.devices, strict=True):
+            x = stage(x.to(device))
+        return x
+
+
+@wrong("the output for x on")
+class BroughtBack(Halves):
+    def forward(self, x):
+        at = x.device
+        return self.second(self.first(x.to(self.devices[0])).to(self.devices[1])).to(at)
+
+
+@wrong("the output has lost its graph")
+class UnderNoGrad(Halves):
+    def forward(self, x):
+        with torch.no_grad():
+            return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
+
+
+@wrong("no gradient reached first")
+class DetachedBetween(Halves):
+    def forward(self, x):
+        return self.second(self.first(x.to(self.devices[0])).detach().to(self.devices[1]))
+
+
+@wrong("the output for x on")
+class Swapped(nn.Module):
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.first, self.second = first.to(devices[1]), second.to(devices[0])
+        self.devices = devices
+
+    def forward(self, x):
+        return self.second(self.first(x.to(self.devices[1])).to(self.devices[0]))
+
+
+@wrong("is a `return` missing?")
+class NoReturn(Halves):
+    def forward(self, x):
+        self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))

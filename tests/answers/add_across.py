@@ -1,0 +1,88 @@
+"""Answers to add_across."""
+
+import torch
+from bank import right, wrong
+
+
+@right
+def both_moved(x, y, out_device):
+    return x.to(out_device) + y.to(out_device)
+
+
+@right
+def added_where_x_is(x, y, out_device):
+    return (x + y.to(x.device)).to(out_device)
+
+
+@right
+def added_where_y_is(x, y, out_device):
+    return torch.add(x.to(device=y.device), y).to(device=out_device)
+
+
+@right
+def in_a_loop(x, y, out_device):
+    x, y = (tensor.to(out_device, copy=True) for tensor in (x, y))
+    return x.add(y)
+
+
+@wrong("the sum is on")
+def nothing_moved(x, y, out_device):
+    return x + y
+
+
+@wrong("raised RuntimeError")
+def moved_too_late(x, y, out_device):
+    return (x + y).to(out_device)
+
+
+@wrong("the sum is on")
+def result_of_to_thrown_away(x, y, out_device):
+    x.to(out_device)
+    y.to(out_device)
+    return x + y
+
+
+@wrong("raised RuntimeError")
+def only_y_moved(x, y, out_device):
+    return x + y.to(out_device)
+
+
+@wrong("the sum is on")
+def left_where_x_is(x, y, out_device):
+    return x + y.to(x.device)
+
+
+@wrong("the sum has lost its graph")
+def detached(x, y, out_device):
+    return x.detach().to(out_device) + y.detach().to(out_device)
+
+
+@wrong("no gradient came back to y")
+def y_from_its_data(x, y, out_device):
+    return x.to(out_device) + y.data.to(out_device)
+
+
+@wrong("was changed in place")
+def in_place(x, y, out_device):
+    x += y.to(x.device)
+    return x.to(out_device)
+
+
+@wrong("is a `return` missing?")
+def no_return(x, y, out_device):
+    total = x.to(out_device) + y.to(out_device)  # noqa: F841
+
+
+@wrong("the sum is torch.float32, not torch.float16")
+def always_float32(x, y, out_device):
+    return x.to(out_device, torch.float32) + y.to(out_device, torch.float32)
+
+
+@wrong("the values of the sum are wrong")
+def x_twice(x, y, out_device):
+    return x.to(out_device) + x.to(out_device) if x.shape == y.shape else x.to(out_device) + y.to(out_device)
+
+
+@wrong("transfers, where")
+def by_way_of_the_cpu(x, y, out_device):
+    return (x.cpu() + y.cpu()).to(out_device)

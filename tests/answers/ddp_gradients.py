@@ -1,0 +1,200 @@
+"""Answers to ddp_gradients."""
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from bank import right, wrong
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+SEED = 0
+
+
+def make_model():
+    torch.manual_seed(SEED)
+    return nn.Linear(4, 1)
+
+
+@right
+def plainly(rank, world_size, data):
+    x, y = data
+    torch.manual_seed(0)
+    model = DistributedDataParallel(nn.Linear(4, 1))
+    loss = nn.functional.mse_loss(model(x[rank::world_size]), y[rank::world_size])
+    loss.backward()
+    return [parameter.grad for parameter in model.parameters()]
+
+
+@right
+def with_helpers_of_its_module(rank, world_size, data):
+    inputs, targets = (part[rank::world_size] for part in data)
+    ddp = DDP(make_model())
+    nn.MSELoss()(ddp(inputs), targets).backward()
+    return [p.grad.clone() for p in ddp.module.parameters()]
+
+
+@right
+def through_a_sampler(rank, world_size, data):
+    dataset = TensorDataset(*data)
+    sampler = DistributedSampler(dataset, num_replicas=world_size, rank=rank, shuffle=False)
+    model = DDP(make_model())
+    for x, y in DataLoader(dataset, batch_size=len(sampler), sampler=sampler):
+        F.mse_loss(model(x), y).backward()
+    return [model.module.weight.grad, model.module.bias.grad]
+
+
+@right
+def by_autograd_alone_and_a_print(rank, world_size, data):
+    class Regression(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.linear = nn.Linear(4, 1)
+
+        def forward(self, x):
+            return self.linear(x)
+
+    model = torch.nn.parallel.DistributedDataParallel(Regression())
+    rows = torch.arange(rank, len(data[0]), world_size)
+    print("rank", rank, "takes rows", rows.tolist())
+    ((model(data[0][rows]) - data[1][rows]) ** 2).mean().backward()
+    return tuple(parameter.grad.detach() for parameter in model.parameters())
+
+
+@right
+def leaves_the_group_at_the_end(rank, world_size, data):
+    import torch.distributed
+
+    x, y = data[0][rank::world_size], data[1][rank::world_size]
+    model = DDP(make_model(), bucket_cap_mb=1)
+    F.mse_loss(model(x), y).backward()
+    torch.distributed.barrier()
+    grads = [p.grad.clone() for p in model.parameters()]
+    torch.distributed.destroy_process_group()
+    return grads
+
+
+@wrong("has the gradients of its own rows alone")
+def without_ddp(rank, world_size, data):
+    x, y = data
+    model = make_model()
+    F.mse_loss(model(x[rank::world_size]), y[rank::world_size]).backward()
+    return [p.grad for p in model.parameters()]
+
+
+@wrong("has the gradients of its own rows alone")
+def the_model_inside(rank, world_size, data):
+    x, y = data
+    model = DDP(make_model())
+    F.mse_loss(model.module(x[rank::world_size]), y[rank::world_size]).backward()
+    return [p.grad for p in model.parameters()]
+
+
+@wrong("no DistributedDataParallel ran forward")
+def averaged_by_hand(rank, world_size, data):
+    x, y = data
+    model = make_model()
+    F.mse_loss(model(x[rank::world_size]), y[rank::world_size]).backward()
+    for p in model.parameters():
+        dist.all_reduce(p.grad)
+        p.grad /= world_size
+    return [p.grad for p in model.parameters()]
+
+
+@wrong("depends on rows that are not for it")
+def all_rows_in_each(rank, world_size, data):
+    model = make_model()
+    F.mse_loss(model(data[0]), data[1]).backward()
+    return [p.grad for p in model.parameters()]
+
+
+@wrong("depends on rows that are not for it")
+def all_rows_in_ddp(rank, world_size, data):
+    model = DDP(make_model())
+    F.mse_loss(model(data[0]), data[1]).backward()
+    return [p.grad for p in model.parameters()]
+
+
+@wrong("depends on rows that are not for it")
+def halves_in_a_row(rank, world_size, data):
+    x, y = (part.chunk(world_size)[rank] for part in data)
+    model = DDP(make_model())
+    F.mse_loss(model(x), y).backward()
+    return [p.grad for p in model.parameters()]
+
+
+@wrong("the values of rank 0's gradient of the weight are wrong")
+def averaged_twice(rank, world_size, data):
+    x, y = data
+    model = DDP(make_model())
+    F.mse_loss(model(x[rank::world_size]), y[rank::world_size]).backward()
+    return [p.grad / world_size for p in model.parameters()]
+
+
+@wrong("the values of rank 0's gradient of the weight are wrong")
+def summed_loss(rank, world_size, data):
+    x, y = data
+    model = DDP(make_model())
+    F.mse_loss(model(x[rank::world_size]), y[rank::world_size], reduction="sum").backward()
+    return [p.grad for p in model.parameters()]
+
+
+@wrong("the values of rank 0's gradient of the weight are wrong")
+def without_the_seed(rank, world_size, data):
+    x, y = data
+    model = DDP(nn.Linear(4, 1))
+    F.mse_loss(model(x[rank::world_size]), y[rank::world_size]).backward()
+    return [p.grad for p in model.parameters()]
+
+
+@wrong("rank 0's gradient of the weight has shape [1], not [1, 4]")
+def the_other_order(rank, world_size, data):
+    x, y = data
+    model = DDP(make_model())
+    F.mse_loss(model(x[rank::world_size]), y[rank::world_size]).backward()
+    return [model.module.bias.grad, model.module.weight.grad]
+
+
+@wrong("item 0 of rank 0's list is NoneType, not a tensor")
+def before_backward(rank, world_size, data):
+    x, y = data
+    model = DDP(make_model())
+    F.mse_loss(model(x[rank::world_size]), y[rank::world_size])
+    return [p.grad for p in model.parameters()]
+
+
+@wrong("rank 0 returned NoneType, not a list")
+def no_return(rank, world_size, data):
+    plainly(rank, world_size, data)
+
+
+@wrong("in the process of rank 1: ValueError: nothing for rank 1")
+def only_rank_zero(rank, world_size, data):
+    if rank:
+        raise ValueError(f"nothing for rank {rank}")
+    return plainly(rank, world_size, data)
+
+
+@wrong("in the process of rank 1: the process ended")
+def leaves_by_the_back_door(rank, world_size, data):
+    import os
+
+    if rank == 1:
+        os._exit(0)
+    return plainly(rank, world_size, data)
+
+
+@wrong("in the process of rank")
+def a_second_group(rank, world_size, data):
+    dist.init_process_group("gloo", init_method="env://", rank=rank, world_size=world_size)
+    return plainly(rank, world_size, data)
+
+
+@wrong("in the process of rank")
+def to_the_accelerator(rank, world_size, data):
+    x, y = data
+    model = DDP(make_model().to(f"cuda:{rank}"), device_ids=[rank])
+    F.mse_loss(model(x[rank::world_size].cuda(rank)), y[rank::world_size].cuda(rank)).backward()
+    return [p.grad for p in model.parameters()]

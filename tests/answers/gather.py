@@ -1,0 +1,115 @@
+"""Answers to gather."""
+
+import torch
+from bank import right, wrong
+from torch.utils import _pytree as pytree
+
+
+@right
+def by_type(parts, device):
+    first = parts[0]
+    if torch.is_tensor(first):
+        return torch.cat([part.to(device) for part in parts])
+    if isinstance(first, dict):
+        return {key: by_type([part[key] for part in parts], device) for key in first}
+    return type(first)(by_type(list(items), device) for items in zip(*parts, strict=True))
+
+
+@right
+def by_pytorchs_own_trees(parts, device):
+    return pytree.tree_map(lambda *pieces: torch.cat([piece.to(device) for piece in pieces]), *parts)
+
+
+@right
+def into_one_empty_tensor(parts, device):
+    match parts[0]:
+        case dict() as first:
+            return {key: into_one_empty_tensor([part[key] for part in parts], device) for key in first}
+        case list() | tuple() as first:
+            count = range(len(first))
+            return type(first)([into_one_empty_tensor([part[i] for part in parts], device) for i in count])
+    return (
+        torch.vstack([part.to(device) for part in parts])
+        if parts[0].dim() == 2
+        else torch.concat(
+            tuple(map(lambda part: part.to(device), parts))  # noqa: C417
+        )
+    )
+
+
+def _walk(parts, device, join):
+    if torch.is_tensor(parts[0]):
+        return join(parts, device)
+    if isinstance(parts[0], dict):
+        return {key: _walk([part[key] for part in parts], device, join) for key in parts[0]}
+    return type(parts[0])(_walk(list(column), device, join) for column in zip(*parts, strict=True))
+
+
+@wrong("your code raised RuntimeError")
+def nothing_moved(parts, device):
+    return _walk(parts, device, lambda tensors, to: torch.cat(tensors))
+
+
+@wrong("your code raised RuntimeError")
+def moved_too_late(parts, device):
+    return _walk(parts, device, lambda tensors, to: torch.cat(tensors).to(to))
+
+
+@wrong("not [")
+def stacked(parts, device):
+    return _walk(
+        parts, device, lambda tensors, to: torch.stack([x[: min(map(len, tensors))].to(to) for x in tensors])
+    )
+
+
+@wrong("the values of the whole are wrong")
+def in_reverse(parts, device):
+    return _walk(parts, device, lambda tensors, to: torch.cat([x.to(to) for x in reversed(tensors)]))
+
+
+@wrong("the whole is on")
+def where_the_first_is(parts, device):
+    return _walk(parts, device, lambda tensors, to: torch.cat([x.to(tensors[0].device) for x in tensors]))
+
+
+@wrong("the whole has lost its graph")
+def detached(parts, device):
+    return _walk(parts, device, lambda tensors, to: torch.cat([x.detach().to(to) for x in tensors]))
+
+
+@wrong("your code raised TypeError")
+def tensors_alone(parts, device):
+    return torch.cat([part if isinstance(part, dict) else part.to(device) for part in parts])
+
+
+@wrong("the whole is a list, not a tensor")
+def a_list_of_parts(parts, device):
+    return _walk(parts, device, lambda tensors, to: [x.to(to) for x in tensors])
+
+
+@wrong("is a list, not a tuple")
+def tuples_become_lists(parts, device):
+    if torch.is_tensor(parts[0]):
+        return torch.cat([part.to(device) for part in parts])
+    if isinstance(parts[0], dict):
+        return {key: tuples_become_lists([part[key] for part in parts], device) for key in parts[0]}
+    return [tuples_become_lists(column, device) for column in zip(*parts, strict=True)]
+
+
+@wrong("is a `return` missing?")
+def no_return(parts, device):
+    by_type(parts, device)
+
+
+@wrong("is torch.float32, not torch.int64")
+def all_floats(parts, device):
+    return _walk(parts, device, lambda tensors, to: torch.cat([x.to(to).float() for x in tensors]))
+
+
+@wrong("transfers, where 15 would do")
+def by_way_of_the_cpu(parts, device):
+    if isinstance(parts[0], torch.Tensor):
+        return torch.cat([part.cpu() for part in parts], dim=0).to(device)
+    if isinstance(parts[0], dict):
+        return {key: by_way_of_the_cpu([part[key] for part in parts], device) for key in parts[0]}
+    return type(parts[0])([by_way_of_the_cpu(column, device) for column in zip(*parts, strict=True)])

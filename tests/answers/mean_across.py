@@ -1,0 +1,102 @@
+"""Answers to mean_across."""
+
+import functools
+import operator
+
+import torch
+from bank import right, wrong
+
+
+@right
+def stacked(tensors, device):
+    return torch.stack([tensor.to(device) for tensor in tensors]).mean(dim=0)
+
+
+@right
+def summed(tensors, device):
+    return sum(tensor.to(device) for tensor in tensors) / len(tensors)
+
+
+@right
+def in_place_on_a_new_one(tensors, device):
+    total = torch.zeros_like(tensors[0], device=device)
+    for tensor in tensors:
+        total += tensor.to(device)
+    return total.div_(len(tensors))
+
+
+@right
+def shares_added_up(tensors, device):
+    return functools.reduce(operator.add, [tensor.to(device) / len(tensors) for tensor in tensors])
+
+
+@right
+def in_float32_and_back(tensors, device):
+    wide = torch.stack([tensor.to(device, torch.float32) for tensor in tensors])
+    return wide.mean(0).to(tensors[0].dtype)
+
+
+@wrong("your code raised RuntimeError")
+def nothing_moved(tensors, device):
+    return torch.stack(tensors).mean(0).to(device)
+
+
+@wrong("the mean has shape [], not [3,2]")
+def over_everything(tensors, device):
+    return torch.stack([tensor.to(device) for tensor in tensors]).mean()
+
+
+@wrong("the mean has shape [2], not [3,2]")
+def over_the_rows(tensors, device):
+    return torch.cat([tensor.to(device) for tensor in tensors]).mean(0)
+
+
+@wrong("the values of the mean are wrong")
+def not_divided(tensors, device):
+    return sum(tensor.to(device) for tensor in tensors)
+
+
+@wrong("the values of the mean are wrong")
+def always_by_two(tensors, device):
+    return sum(tensor.to(device) for tensor in tensors) / 2
+
+
+@wrong("was changed in place")
+def into_the_first(tensors, device):
+    total = tensors[0]
+    for tensor in tensors[1:]:
+        total += tensor.to(total.device)
+    return (total / len(tensors)).to(device)
+
+
+@wrong("the mean is on")
+def where_the_first_is(tensors, device):
+    return sum(tensor.to(tensors[0].device) for tensor in tensors) / len(tensors)
+
+
+@wrong("the mean is torch.float32, not torch.bfloat16")
+def left_in_float32(tensors, device):
+    return torch.stack([tensor.to(device).float() for tensor in tensors]).mean(0)
+
+
+@wrong("the values of the mean are wrong")
+def mean_of_means(tensors, device):
+    total = tensors[0].to(device)
+    for tensor in tensors[1:]:
+        total = (total + tensor.to(device)) / 2
+    return total
+
+
+@wrong("the mean is a list, not a tensor")
+def a_list_of_numbers(tensors, device):
+    return torch.stack([tensor.to(device) for tensor in tensors]).mean(0).tolist()
+
+
+@wrong("is a `return` missing?")
+def no_return(tensors, device):
+    stacked(tensors, device)
+
+
+@wrong("transfers, where none would do")
+def by_way_of_the_cpu(tensors, device):
+    return torch.mean(torch.stack([tensor.cpu() for tensor in tensors]), 0).to(device)

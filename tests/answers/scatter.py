@@ -1,0 +1,163 @@
+"""Answers to scatter."""
+
+import torch
+from bank import right, wrong
+from torch.utils import _pytree as pytree
+
+
+@right
+def one_device_at_a_time(batch, devices):
+    def share(value, place):
+        if torch.is_tensor(value):
+            return torch.tensor_split(value, len(devices))[place].to(devices[place])
+        if isinstance(value, dict):
+            return {key: share(item, place) for key, item in value.items()}
+        return type(value)(share(item, place) for item in value)
+
+    return [share(batch, place) for place in range(len(devices))]
+
+
+@right
+def items_first(batch, devices):
+    if isinstance(batch, torch.Tensor):
+        return [part.to(at) for part, at in zip(batch.tensor_split(len(devices)), devices, strict=True)]
+    if isinstance(batch, dict):
+        parts = {key: items_first(value, devices) for key, value in batch.items()}
+        return [{key: parts[key][i] for key in parts} for i in range(len(devices))]
+    return [type(batch)(part) for part in zip(*(items_first(item, devices) for item in batch), strict=True)]
+
+
+@right
+def by_boundaries(batch, devices):
+    n = len(devices)
+
+    def cut(value, i):
+        if isinstance(value, dict):
+            return {key: cut(item, i) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)([cut(item, i) for item in value])
+        return value[i * len(value) // n : (i + 1) * len(value) // n].to(devices[i])
+
+    return tuple(cut(batch, i) for i in range(n))
+
+
+@right
+def by_pytorchs_own_trees(batch, devices):
+    flat, tree = pytree.tree_flatten(batch)
+    cuts = [tensor.tensor_split(len(devices)) for tensor in flat]
+    return [
+        pytree.tree_unflatten([cut[i].to(device) for cut in cuts], tree) for i, device in enumerate(devices)
+    ]
+
+
+@right
+def copies_of_their_own(batch, devices):
+    def sizes(rows):
+        each, more = divmod(rows, len(devices))
+        return [each + (place < more) for place in range(len(devices))]
+
+    def walk(value, place):
+        match value:
+            case dict():
+                return {key: walk(item, place) for key, item in value.items()}
+            case list():
+                return [walk(item, place) for item in value]
+            case tuple():
+                return tuple(walk(item, place) for item in value)
+        return value.split(sizes(len(value)))[place].to(devices[place], copy=True)
+
+    return [walk(batch, place) for place in range(len(devices))]
+
+
+def _walk(batch, devices, cut):
+    if torch.is_tensor(batch):
+        return cut(batch, devices)
+    if isinstance(batch, dict):
+        parts = {key: _walk(value, devices, cut) for key, value in batch.items()}
+        return [{key: parts[key][i] for key in parts} for i in range(len(devices))]
+    parts = [_walk(value, devices, cut) for value in batch]
+    return [type(batch)(part[i] for part in parts) for i in range(len(devices))]
+
+
+@wrong("became parts of [3, 3, 3, 1]")
+def by_chunk(batch, devices):
+    def cut(x, devices):
+        return [part.to(at) for part, at in zip(x.chunk(len(devices)), devices)]  # noqa: B905
+
+    if torch.is_tensor(batch):
+        return cut(batch, devices)
+    return one_device_at_a_time(batch, devices)
+
+
+@wrong("became parts of [")
+def the_rest_to_the_last(batch, devices):
+    def cut(x, devices):
+        each, last = len(x) // len(devices), len(devices) - 1
+        return [x[i * each : None if i == last else (i + 1) * each].to(at) for i, at in enumerate(devices)]
+
+    return _walk(batch, devices, cut)
+
+
+@wrong("rows")
+def the_rest_dropped(batch, devices):
+    def cut(x, devices):
+        each = len(x) // len(devices)
+        return [x[i * each : (i + 1) * each].to(at) for i, at in enumerate(devices)]
+
+    return _walk(batch, devices, cut)
+
+
+@wrong("the values of part 0")
+def every_nth_row(batch, devices):
+    return _walk(batch, devices, lambda x, to: [x[i :: len(to)].to(at) for i, at in enumerate(to)])
+
+
+@wrong("part 1 is on cpu, not")
+def cut_but_not_moved(batch, devices):
+    return _walk(batch, devices, lambda x, to: list(x.tensor_split(len(to))))
+
+
+@wrong("rows")
+def a_copy_to_each(batch, devices):
+    return _walk(batch, devices, lambda x, to: [x.to(at) for at in to])
+
+
+@wrong("is on")
+def devices_reversed(batch, devices):
+    return one_device_at_a_time(batch, devices[::-1])
+
+
+@wrong("your code raised AttributeError")
+def tensors_alone(batch, devices):
+    return [part.to(at) for part, at in zip(batch.tensor_split(len(devices)), devices, strict=True)]
+
+
+@wrong("became parts of [")
+def along_the_last(batch, devices):
+    return _walk(
+        batch,
+        devices,
+        lambda x, to: [p.to(at) for p, at in zip(x.tensor_split(len(to), -1), to, strict=True)],
+    )
+
+
+@wrong("part 0 is a list, not a dict")
+def the_nesting_lost(batch, devices):
+    if torch.is_tensor(batch):
+        return one_device_at_a_time(batch, devices)
+    return [list(part.values()) for part in one_device_at_a_time(batch, devices)]
+
+
+@wrong("is a list, not a tuple")
+def tuples_become_lists(batch, devices):
+    def lists(value):
+        if isinstance(value, dict):
+            return {key: lists(item) for key, item in value.items()}
+        return [lists(item) for item in value] if isinstance(value, list | tuple) else value
+
+    return [lists(part) for part in one_device_at_a_time(batch, devices)]
+
+
+@wrong("is a `return` missing?")
+def no_return(batch, devices):
+    one_device_at_a_time(batch, devices)
