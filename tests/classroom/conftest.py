@@ -1,5 +1,6 @@
 """One course, handed out, handed in and marked by nbgrader's own commands, for all tests that read it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from classroom.students import LESSON, hand_in
+from filelock import FileLock
 
 
 @dataclass
@@ -16,10 +18,10 @@ class Marked:
 
     folder: Path
     downloads: Path
-    said: dict[str, subprocess.CompletedProcess] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
 
-    def run(self, *command: str) -> subprocess.CompletedProcess:
-        """Run a command in the course, as a teacher does in a terminal; raises where it fails."""
+    def run(self, *command: str) -> str:
+        """Run a command in the course, as a teacher does in a terminal; return all that it printed."""
         here = str(Path(sys.executable).parent)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DEVLAB_")}
         # nbgrader finds alembic, and Jupyter its kernel, on the path.
@@ -31,17 +33,32 @@ class Marked:
             command, cwd=self.folder, env=environment, capture_output=True, encoding="utf-8", check=False
         )
         assert done.returncode == 0, f"{command}:\n{done.stdout}\n{done.stderr}"
-        self.said[command[1]] = done
-        return done
+        self.said[command[1]] = done.stdout + done.stderr
+        return self.said[command[1]]
 
 
 @pytest.fixture(scope="session")
-def marked(tmp_path_factory) -> Marked:
-    """Lay out a course, collect a class's notebooks, and run nbgrader from assignment to export."""
-    root = tmp_path_factory.mktemp("nbgrader")
-    course = Marked(root / "course", root / "downloads")
-    course.folder.mkdir()
-    (root / "home" / "ipython").mkdir(parents=True)
+def marked(tmp_path_factory, worker_id) -> Marked:
+    """Lay out a course, collect a class's notebooks, and run nbgrader from assignment to export.
+
+    It takes most of a minute, so the processes of a parallel run share one.
+    """
+    here = tmp_path_factory.getbasetemp()
+    root = (here if worker_id == "master" else here.parent) / "nbgrader"
+    course, said = Marked(root / "course", root / "downloads"), root / "said.json"
+    with FileLock(f"{root}.lock"):
+        if said.exists():
+            course.said = json.loads(said.read_text(encoding="utf-8"))
+        else:
+            mark(course)
+            said.write_text(json.dumps(course.said), encoding="utf-8")
+    return course
+
+
+def mark(course: Marked) -> None:
+    """Do all that a teacher does with nbgrader, from the new course to the table of marks."""
+    course.folder.mkdir(parents=True)
+    (course.folder.parent / "home" / "ipython").mkdir(parents=True)
     course.run("devlab", "course", ".", "--lessons", "0")
     course.run("nbgrader", "generate_assignment", LESSON)
     hand_in(course.folder / "release" / LESSON / f"{LESSON}.ipynb", course.downloads)
@@ -49,4 +66,3 @@ def marked(tmp_path_factory) -> Marked:
     course.run("nbgrader", "autograde", LESSON)
     course.run("nbgrader", "generate_feedback", LESSON)
     course.run("nbgrader", "export")
-    return course
