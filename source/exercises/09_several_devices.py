@@ -1,0 +1,212 @@
+# %% [markdown]
+# # 09 Several devices: exercises
+#
+# Six tasks with two places in each: sums and means across devices, a model in two halves, a batch in parts
+# and back, and the gradients of two real processes. The lesson is
+# [09 Several devices](../notebooks/09_several_devices.ipynb).
+#
+# A device is always given as a `torch.device`, and may be the CPU: it is a place like the others. Without a
+# GPU you have `sim:0` and `sim:1`; with one GPU the second place is the CPU.
+#
+# Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
+# check below it. Stuck? `devlab.hint(add_across)`.
+
+# %%
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import devlab
+
+device = devlab.start()
+
+# %% [markdown]
+# ## `add_across(x, y, out_device)`
+#
+# Return x + y as a tensor on `out_device`. The three places may all differ, and all be the same.
+#
+# - Shapes and dtypes are those that `+` gives for two tensors in one place.
+# - Gradients flow back to x and to y, wherever each is. x and y stay as they are.
+# - There are **two transfers at most**, and none where x, y and `out_device` are one place. So nothing goes by
+#   way of a place that has no part in the sum.
+#
+# Needed: [A tensor has one address](../notebooks/09_several_devices.ipynb#A-tensor-has-one-address)
+
+
+# %% exercise="add_across"
+def add_across(x: torch.Tensor, y: torch.Tensor, out_device: torch.device) -> torch.Tensor:
+    """Return x + y on out_device, wherever the two are."""
+    ### BEGIN SOLUTION
+    return x.to(out_device) + y.to(out_device)
+    ### END SOLUTION
+
+
+# %% check="add_across"
+devlab.check(add_across)
+
+# %% [markdown]
+# ## `mean_across(tensors, device)`
+#
+# `tensors` is a list of at least one tensor, all of one shape and one floating dtype, on any devices. Return
+# their **elementwise mean** on `device`: a tensor of that shape and dtype.
+#
+# - Each tensor travels at most once, and none where all are on `device` already.
+# - The tensors in the list stay as they are.
+#
+# Needed: [The mean of many](../notebooks/09_several_devices.ipynb#The-mean-of-many)
+
+
+# %% exercise="mean_across"
+def mean_across(tensors: list[torch.Tensor], device: torch.device) -> torch.Tensor:
+    """Return the elementwise mean of tensors from several devices."""
+    ### BEGIN SOLUTION
+    return torch.stack([tensor.to(device) for tensor in tensors]).mean(0)
+    ### END SOLUTION
+
+
+# %% check="mean_across"
+devlab.check(mean_across)
+
+# %% [markdown]
+# ## `class TwoStage(first, second, devices)`
+#
+# A model that is too large for one device. `first` and `second` are modules on the CPU, and `devices` is a
+# pair: the first half lives on `devices[0]`, the second on `devices[1]`. `forward(x)` takes a tensor x from any
+# device and returns `second(first(x))`, on `devices[1]`.
+#
+# - The halves move **once**, when the model is made. You may move the modules you are given, or copies.
+# - Both halves are parts of the model: `parameters()` and `buffers()` know them all.
+# - Gradients flow back through both halves, and to x.
+# - At each call x moves if it is elsewhere, what flows between the halves moves, and nothing else.
+#
+# Needed: [A model in two places](../notebooks/09_several_devices.ipynb#A-model-in-two-places)
+
+
+# %% exercise="TwoStage"
+class TwoStage(nn.Module):
+    """Two halves of a model, each on a device of its own."""
+
+    def __init__(self, first: nn.Module, second: nn.Module, devices: tuple[torch.device, torch.device]):
+        ### BEGIN SOLUTION
+        super().__init__()
+        self.first = first.to(devices[0])
+        self.second = second.to(devices[1])
+        self.devices = devices
+        ### END SOLUTION
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return second(first(x)) on the second device."""
+        ### BEGIN SOLUTION
+        middle = self.first(x.to(self.devices[0]))
+        return self.second(middle.to(self.devices[1]))
+        ### END SOLUTION
+
+
+# %% check="TwoStage"
+devlab.check(TwoStage)
+
+# %% [markdown]
+# ## `scatter(batch, devices)`
+#
+# Cut a batch into one part for each device, and put each part there. Return a list (or a tuple) of the parts,
+# in the order of `devices`.
+#
+# - `batch` is a tensor, or tensors in dicts, lists and tuples, which may nest. All tensors have the same number
+#   of rows, the size of dimension 0. Each part has the batch's form: a dict for a dict with the same keys in the
+#   same order, a list for a list, a tuple for a tuple.
+# - Parts are **consecutive** rows, in order, and their lengths differ **by one at most**. With fewer rows than
+#   devices some parts are empty.
+# - The same device may stand in the list more than once.
+# - Cut first and move afterwards: only rows that a device gets travel to it, each tensor of a part once. What
+#   is there already does not travel.
+#
+# Needed: [A batch in parts](../notebooks/09_several_devices.ipynb#A-batch-in-parts)
+
+
+# %% exercise="scatter"
+def scatter(batch, devices: list[torch.device]) -> list:
+    """Return near-equal consecutive parts of a batch, one on each device."""
+    ### BEGIN SOLUTION
+    if isinstance(batch, torch.Tensor):
+        parts = batch.tensor_split(len(devices))
+        return [part.to(device) for part, device in zip(parts, devices, strict=True)]
+    if isinstance(batch, dict):
+        cut = {key: scatter(value, devices) for key, value in batch.items()}
+        return [{key: parts[place] for key, parts in cut.items()} for place in range(len(devices))]
+    cut = [scatter(value, devices) for value in batch]
+    return [type(batch)(parts[place] for parts in cut) for place in range(len(devices))]
+    ### END SOLUTION
+
+
+# %% check="scatter"
+devlab.check(scatter)
+
+# %% [markdown]
+# ## `gather(parts, device)`
+#
+# The way back. `parts` is a list of at least one part, as `scatter` makes them: all of one form, tensors in
+# dicts, lists and tuples or a tensor alone, each part on some device. Return **one batch** of that form on
+# `device`: the parts joined along dimension 0, in the order of the list. Empty parts add nothing.
+#
+# - Each tensor of a part travels at most once, and none where all are on `device` already.
+# - Gradients flow back to the parts.
+#
+# Needed: [A batch in parts](../notebooks/09_several_devices.ipynb#A-batch-in-parts)
+
+
+# %% exercise="gather"
+def gather(parts: list, device: torch.device):
+    """Return the parts joined to one batch on the device."""
+    ### BEGIN SOLUTION
+    form = parts[0]
+    if isinstance(form, torch.Tensor):
+        return torch.cat([part.to(device) for part in parts])
+    if isinstance(form, dict):
+        return {key: gather([part[key] for part in parts], device) for key in form}
+    return type(form)(gather(list(column), device) for column in zip(*parts, strict=True))
+    ### END SOLUTION
+
+
+# %% check="gather"
+devlab.check(gather)
+
+# %% [markdown]
+# ## `ddp_gradients(rank, world_size, data)`
+#
+# The way that is used in earnest. Your function is called in **two real processes**, with `rank` 0 in one
+# and 1 in the other, and `world_size` 2. The group exists already, on the `gloo` backend, which needs no GPU:
+# do not make another. `data` is the whole data set in each process, a pair (x, y) of CPU tensors of shapes
+# (rows, 4) and (rows, 1); the rows divide evenly.
+#
+# - This process works on rows `rank::world_size`, and on no others.
+# - The model is `nn.Linear(4, 1)`, made directly after `torch.manual_seed(0)`, and wrapped in
+#   `DistributedDataParallel`.
+# - The loss is the mean squared error of this process's rows. Call `backward` once.
+# - Return the list of the gradients, in the order of the model's parameters. They are tensors on the CPU, and
+#   equal to those that one process would get from all rows.
+#
+# The check sends your function to the processes, with the functions, modules and plain values of this
+# notebook that it uses. What it prints there is not shown. The first time the processes take some seconds to
+# start.
+#
+# Needed: [Many processes](../notebooks/09_several_devices.ipynb#Many-processes)
+
+
+# %% exercise="ddp_gradients"
+def ddp_gradients(rank: int, world_size: int, data: tuple) -> list[torch.Tensor]:
+    """Return this process's gradients, averaged over all processes by DistributedDataParallel."""
+    ### BEGIN SOLUTION
+    x, y = (part[rank::world_size] for part in data)
+    torch.manual_seed(0)
+    model = DistributedDataParallel(nn.Linear(4, 1))
+    nn.functional.mse_loss(model(x), y).backward()
+    return [parameter.grad for parameter in model.parameters()]
+    ### END SOLUTION
+
+
+# %% check="ddp_gradients"
+devlab.check(ddp_gradients)
+
+# %% [markdown]
+# All six? Then you have done by hand what the libraries do, and seen where it is better to leave it to them.
+# [10 Debugging](../notebooks/10_debugging.ipynb) is next. `devlab.progress()` shows where you stand.
