@@ -3,13 +3,15 @@
 import csv
 import html
 import re
+from dataclasses import replace
 
 import nbformat
 import pytest
-from classroom.students import CLASS, LESSON, POSSIBLE, deserved
+from classroom.students import CLASS, LESSON, POSSIBLE, deserved, marked_here
 from traitlets.config import Config
 
 from devlab.classroom.broken import STUB
+from devlab.classroom.tables import nbgrader_csv
 
 # One process for all, as far as xdist and pytest agree on groups: the others would only wait.
 pytestmark = pytest.mark.xdist_group("nbgrader")
@@ -39,6 +41,15 @@ def test_marks_stand_exercise_by_exercise_in_the_gradebook(marked):
             grades = gradebook.find_submission_notebook(LESSON, LESSON, student).grades
             assert {grade.name.removeprefix("check_"): grade.score for grade in grades} == points
             assert not any(grade.needs_manual_grade for grade in grades)
+
+
+def test_devlabs_table_is_the_one_that_nbgrader_exports(marked):
+    """The same class judged by devlab alone gives `nbgrader export`'s file, to the last byte."""
+    records = []
+    for one in marked_here():
+        stamp = marked.folder / "submitted" / one.student / LESSON / "timestamp.txt"
+        records.append(replace(one, submitted=stamp.read_text().strip()))
+    assert nbgrader_csv(records) == (marked.folder / "grades.csv").read_text(encoding="utf-8")
 
 
 def test_no_command_warns(marked):

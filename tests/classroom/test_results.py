@@ -6,56 +6,18 @@ from html.parser import HTMLParser
 from io import StringIO
 
 import pytest
-from classroom.students import CLASS, LESSON, deserved
+from classroom.students import LESSON, deserved, marked_here
 
 from devlab import cli
-from devlab.checks.judge import judge, not_attempted
 from devlab.checks.registry import find
 from devlab.classroom import feedback, gradebook, record, reports, tables
 from devlab.classroom.record import Graded, Record
 
 
-def graded(name: str, source: str | None) -> Graded:
-    """Judge one answer here, as a record holds it."""
-    exercise = find(name)
-    result = not_attempted(exercise)
-    if source:
-        import torch
-
-        space = {"torch": torch}
-        try:
-            exec(source, space)
-            result = judge(exercise, space[name])
-        except SyntaxError as error:
-            return Graded(name, "error", 0, exercise.possible, f"SyntaxError: {error.msg}", source=source)
-    rows = tuple((row.label, {d: o and str(o) for d, o in row.outcomes.items()}) for row in result.rows)
-    facts = (
-        name,
-        str(result.outcome),
-        result.points,
-        exercise.possible,
-        result.headline,
-        rows,
-        result.details,
-    )
-    return Graded(*facts, source or "")
-
-
 @pytest.fixture(scope="module")
 def records() -> list[Record]:
     """The small class of lesson 00, marked."""
-    return [
-        Record(
-            student,
-            LESSON,
-            f"downloads/{student}.ipynb",
-            tuple(graded(name, answers.get(name)) for name in ("device_of", "same_place")),
-            submitted="2026-11-20 10:00:00 UTC",
-            isolation=3,
-            seconds=0.5,
-        )
-        for student, (answers, _) in CLASS.items()
-    ]
+    return marked_here(submitted="2026-11-20 10:00:00 UTC")
 
 
 class Page(HTMLParser):
@@ -266,3 +228,16 @@ def test_titles(records):
     """A lesson's page carries its title, a teacher's own assignment its name."""
     assert reports.title_of("00_start_here") == "00 Start here"
     assert reports.title_of("exam_2") == "exam 2"
+
+
+def test_who_handed_in_what_cannot_be_marked_is_in_every_report(records, tmp_path):
+    """No marks, out of what others could get; the page says why, and what is asked for."""
+    unreadable = Record("Lost Leo", LESSON, "x.ipynb", problem="the file is empty: ask for it again")
+    rows = list(csv.DictReader(StringIO(tables.nbgrader_csv([*records, unreadable]))))
+    assert [(row["score"], row["max_score"]) for row in rows if row["student_id"] == "Lost Leo"] == [
+        ("0.0", "8.0")
+    ]
+    page = Page(feedback.page(unreadable, "00 Start here"))
+    assert "Not marked: the file is empty: ask for it again" in page.text
+    assert " points" not in page.text
+    assert json.loads(tables.gradescope_json(unreadable))["output"] == unreadable.problem

@@ -32,8 +32,8 @@ def page(record: Record, title: str) -> str:
     body = [
         f"<h1>{_text(title)}</h1>",
         f'<p class="soft">{_text(record.student)}</p>',
-        f'<p class="total">{number(record.points)} of {number(record.possible)} points</p>',
-        *(f'<p class="note">{_text(note)}</p>' for note in (record.problem, *record.remarks) if note),
+        _total(record),
+        *(f'<p class="note">{_text(note)}</p>' for note in record.remarks),
         _overview(record.exercises),
         *(_section(exercise) for exercise in record.exercises),
         _closing(record),
@@ -54,6 +54,12 @@ def page(record: Record, title: str) -> str:
 </body>
 </html>
 """
+
+
+def _total(record: Record) -> str:
+    if record.problem:
+        return f'<p class="total">Not marked: {_text(record.problem)}</p>'
+    return f'<p class="total">{number(record.points)} of {number(record.possible)} points</p>'
 
 
 def number(points: float) -> str:

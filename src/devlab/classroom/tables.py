@@ -36,16 +36,21 @@ def nbgrader_csv(records: Iterable[Record]) -> str:
     stream = StringIO()
     table = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     table.writeheader()
-    for record in sorted(records, key=lambda one: (one.assignment, one.student)):
+    records = sorted(records, key=lambda one: (one.assignment, one.student))
+    # A submission that could not be read has no exercises, and was worth what everybody's was.
+    worth: dict[str, float] = {}
+    for record in records:
+        worth[record.assignment] = max(worth.get(record.assignment, 0), record.possible)
+    for record in records:
         table.writerow(
             {
                 "assignment": record.assignment,
-                "timestamp": record.submitted,
+                "timestamp": record.submitted.removesuffix(" UTC"),
                 "student_id": plain(record.student),
                 "raw_score": float(record.points),
                 "late_submission_penalty": 0.0,
                 "score": float(record.points),
-                "max_score": float(record.possible),
+                "max_score": float(record.possible or worth[record.assignment]),
             }
         )
     return stream.getvalue()
