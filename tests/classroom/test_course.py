@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import torch
 
 from devlab import cli
 from devlab.classroom import copies, course
@@ -76,6 +77,22 @@ def test_the_points_are_those_of_the_verdict(laid):
                 name = facts["grade_id"].removeprefix("check_")
                 assert facts["points"] == find(name).possible
                 assert cell.source == f"devlab.check({name}).points"
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_an_untouched_notebook_is_worth_nothing(lesson, laid, monkeypatch):
+    """Handed in as it was handed out it earns no point, broken programs included."""
+    # start() stands by to explain errors from then on, and other tests run in this process.
+    monkeypatch.setattr("devlab.start", lambda: torch.device("cpu"))
+    space = {"__name__": "__main__"}
+    earned = {}
+    for cell in nbformat.read(laid / "handout" / lesson / f"{lesson}.ipynb", as_version=4).cells:
+        if facts := copies.graded(cell):
+            earned[facts["grade_id"]] = eval(cell.source, space)
+        elif cell.cell_type == "code":
+            exec(cell.source, space)
+    assert earned
+    assert set(earned.values()) == {0}
 
 
 def test_whole_marks_give_all_or_nothing(tmp_path):
