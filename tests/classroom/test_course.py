@@ -58,6 +58,19 @@ def test_students_get_the_exercises_and_nothing_of_the_solutions(lesson, laid):
     assert '"execution_count": 1' not in text
 
 
+def test_students_need_devlab_and_what_it_brings(laid):
+    """A handed-out notebook imports devlab, torch, NumPy and what Python has, nothing else."""
+    sources = "\n".join(
+        source
+        for path in sorted(laid.glob("handout/*/*.ipynb"))
+        for source in code(path).values()
+        if "import " in source
+    )
+    lines = re.findall(r"^(?:from|import) (\w+)", sources, re.MULTILINE)
+    assert {"torch", "devlab"} <= set(lines)
+    assert set(lines) - {"devlab", "torch", "numpy"} <= set(sys.stdlib_module_names)
+
+
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_no_link_leads_out_of_a_students_folder(lesson, laid):
     """The lessons' notebooks are not beside a handed-out copy, so it only names them."""
