@@ -4,6 +4,11 @@ import os
 
 import pytest
 
+try:
+    from xdist.scheduler import LoadScopeScheduling
+except ImportError:  # tests run without xdist, too
+    LoadScopeScheduling = object
+
 # Set before devlab chooses: the tests of the simulator must run on a machine with a GPU, too.
 os.environ.setdefault("DEVLAB_DEVICE", "sim")
 
@@ -19,3 +24,18 @@ def progress_file(tmp_path, monkeypatch):
     monkeypatch.setattr(progress, "_unsaved", [])
     monkeypatch.setattr(progress, "_told", set())
     return path
+
+
+class OneServer(LoadScopeScheduling):
+    """Hands out single tests, but those that share something slow to start to one worker."""
+
+    SHARING = ("tests/browser/", "tests/classroom/test_nbgrader")  # a JupyterLab server, a marked class
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((shared for shared in self.SHARING if shared in nodeid), nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Schedule by folder: `--dist=loadgroup` of xdist 3.8 groups nothing under pytest 9.2."""
+    return OneServer(config, log)

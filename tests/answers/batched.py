@@ -73,12 +73,12 @@ def joined(xs, w):
     return torch.cat([x @ w for x in xs])
 
 
-@wrong("is None")
+@wrong("is a `return` missing?")
 def forgetful(xs, w):
     xs @ w
 
 
-@wrong("view")
+@wrong("your code raised RuntimeError")
 def view_of_a_view(xs, w):
     n, a, b = xs.shape
     return (xs.view(n * a, b) @ w).view(n, a, -1)

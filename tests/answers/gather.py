@@ -55,7 +55,7 @@ def moved_too_late(parts, device):
     return _walk(parts, device, lambda tensors, to: torch.cat(tensors).to(to))
 
 
-@wrong("not [")
+@wrong("has shape [")
 def stacked(parts, device):
     return _walk(
         parts, device, lambda tensors, to: torch.stack([x[: min(map(len, tensors))].to(to) for x in tensors])

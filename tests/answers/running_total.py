@@ -78,7 +78,7 @@ def into_the_first(losses):
     return total
 
 
-@wrong("shape")
+@wrong("has shape [1], not []")
 def one_dimensional(losses):
     return torch.stack(losses).detach().sum().reshape(1)
 

@@ -98,7 +98,7 @@ def the_rest_to_the_last(batch, devices):
     return _walk(batch, devices, cut)
 
 
-@wrong("rows")
+@wrong("6 of 7 rows are in the parts")
 def the_rest_dropped(batch, devices):
     def cut(x, devices):
         each = len(x) // len(devices)
@@ -117,12 +117,12 @@ def cut_but_not_moved(batch, devices):
     return _walk(batch, devices, lambda x, to: list(x.tensor_split(len(to))))
 
 
-@wrong("rows")
+@wrong("became parts of [")
 def a_copy_to_each(batch, devices):
     return _walk(batch, devices, lambda x, to: [x.to(at) for at in to])
 
 
-@wrong("is on")
+@wrong("part 0 is on ")
 def devices_reversed(batch, devices):
     return one_device_at_a_time(batch, devices[::-1])
 

@@ -5,8 +5,6 @@ from axe_core_python.base import AXE_SCRIPT
 from browser.lab import Notebook
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.xdist_group("browser")  # one server, one page
-
 # Every kind of panel, shown by one cell.
 PANELS = """import devlab
 from devlab.checks.result import Outcome, Result, RowResult

@@ -1,10 +1,7 @@
 """A learner's first quarter of an hour, with mouse and keyboard, in a real JupyterLab."""
 
-import pytest
 from browser.lab import Notebook
 from playwright.sync_api import expect
-
-pytestmark = pytest.mark.xdist_group("browser")  # one server, one page
 
 WRONG = """def device_of(x):
     return torch.device("cpu")

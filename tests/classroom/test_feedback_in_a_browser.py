@@ -10,8 +10,6 @@ from playwright.sync_api import Error, sync_playwright
 from devlab.classroom import feedback
 from devlab.classroom.record import Graded, Record
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 DEVICES = {"cpu": "passed", "sim:0": "failed", "sim:1": None}
 RECORD = Record(
     "Zoë Ångström",

@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 
 import nbformat
-import pytest
 from classroom.students import CLASS, LESSON, POSSIBLE, deserved, marked_here
 from traitlets.config import Config
 
@@ -14,7 +13,6 @@ from devlab.classroom.broken import STUB
 from devlab.classroom.tables import nbgrader_csv
 
 # One process for all, as far as xdist and pytest agree on groups: the others would only wait.
-pytestmark = pytest.mark.xdist_group("nbgrader")
 
 
 def exported(marked) -> dict[str, dict[str, str]]:

@@ -125,7 +125,7 @@ def model_untouched(trial):
             expect.fail("the parameters were frozen", "requires_grad=True", "requires_grad=False")
 
 
-@save.row("a second file takes the place of the first")
+@save.row("a second file replaces the first")
 def saved_again(trial):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.pt"
