@@ -11,7 +11,7 @@ PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "dot", "mv", "a
 running_total = lesson.exercise(
     "running_total",
     signature="running_total(losses)",
-    facts=("R4", "R5"),
+    facts=("Y1", "Y2", "R5"),
     hints=(
         "Whatever needs a loss as a Python number has to wait for the device. Where could the sum live, so "
         "that nobody needs one?",
@@ -58,7 +58,7 @@ def never_waits(trial):
 batched = lesson.exercise(
     "batched",
     signature="batched(xs, w)",
-    facts=("D4",),
+    facts=("Y1", "V1", "V3", "V4"),
     hints=(
         "A loop pays for a launch at every turn. Which one operation takes all the matrices at once?",
         "`@` treats every dimension but the last two as a batch.",

@@ -77,7 +77,7 @@ def _saved(trial, model: nn.Module, path) -> Mapping:
     return held
 
 
-@save.row("the file holds the state_dict, every tensor of it")
+@save.row("the file holds the state_dict, all of it")
 def holds_the_state_dict(trial):
     with tempfile.TemporaryDirectory() as folder:
         for seed, as_text in zip(trial.seeds, (True, False, True), strict=True):

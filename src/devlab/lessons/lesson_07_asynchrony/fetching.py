@@ -1,0 +1,192 @@
+"""The next batch travels while this one is worked on."""
+
+import torch
+
+from devlab.checks import expect
+from devlab.lessons.lesson_07_asynchrony.base import keep_busy, lesson
+from devlab.sim import clock, events
+
+Prefetcher = lesson.exercise(
+    "Prefetcher",
+    signature="class Prefetcher(loader, device)",
+    facts=("Y1", "Y2", "P5"),
+    hints=(
+        "Work on one stream runs in order, copies included. So the copies need a stream of their own, and "
+        "the next copy has to be started before the batch at hand is given out.",
+        "`self.stream = torch.Stream(device)`. Inside `with self.stream:` start the next copy with "
+        "`non_blocking=True`. Before you yield a batch, let the current stream wait for its copy: by an "
+        "event recorded after the copy, or by `wait_stream`.",
+        "In `__iter__`: keep `waiting = None`; for each batch of the loader start its copy and record an "
+        "event in the side stream; if something is waiting, let the current stream wait for its event and "
+        "yield it; then the new one is what waits. After the loop, yield the last. The CPU has no streams.",
+    ),
+)
+
+SIZE = 1 << 18  # float32 numbers of a batch: 1 MiB, some 90 µs from pinned memory
+BATCHES = 16
+AHEAD = 3
+
+
+class Loader:
+    """A loader of given batches, which counts how many were taken."""
+
+    def __init__(self, batches: list):
+        self.batches = batches
+        self.taken = 0
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self):
+        self.taken = 0
+        for batch in self.batches:
+            self.taken += 1
+            yield batch
+
+
+def _pinned(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return tensor if device.type in ("cpu", "mps") else tensor.pin_memory()
+
+
+def _tensors(trial, count: int, rows: int = 4) -> list[torch.Tensor]:
+    """Return pinned batches, the last one smaller."""
+    batches = [trial.randn(rows, 3, seed=seed, on=torch.device("cpu")) for seed in range(count)]
+    batches[-1:] = [batches[-1][: rows - 1].clone()] if batches else []
+    return [_pinned(batch, trial.device) for batch in batches]
+
+
+def _made(trial, batches: list):
+    loader = Loader(batches)
+    return trial.call(loader, trial.device, changes=True), loader
+
+
+def _through(trial, prefetcher, step) -> int:
+    """Iterate as a training loop would, calling `step(number, batch)`; return the number of batches."""
+
+    def loop(prefetcher) -> int:
+        count = -1
+        for count, batch in enumerate(prefetcher):
+            step(count, batch)
+        return count + 1
+
+    return trial.run(loop, prefetcher, label="for batch in Prefetcher(loader, device)", changes=True)
+
+
+def _expect_batches(trial, prefetcher, wanted: list) -> None:
+    found: list = []
+    _through(trial, prefetcher, lambda number, batch: found.append(batch))
+    if trial.device.type != "cpu":
+        torch.accelerator.synchronize(trial.device)
+    if len(found) != len(wanted):
+        expect.fail(f"{len(found)} of {len(wanted)} batches came", f"{len(wanted)} batches", f"{len(found)}")
+    for number, (got, batch) in enumerate(zip(found, wanted, strict=True)):
+        if isinstance(batch, torch.Tensor):
+            expect.tensor(got, batch, trial.device, f"batch {number}")
+            continue
+        expect.kind(got, (tuple, list), "a tuple of tensors", f"batch {number}")
+        if len(got) != len(batch):
+            expect.fail(f"batch {number} has {len(got)} parts, not {len(batch)}", "all parts", got)
+        for part, (one, other) in enumerate(zip(got, batch, strict=True)):
+            expect.tensor(one, other, trial.device, f"part {part} of batch {number}")
+
+
+@Prefetcher.row("every batch, in order, on the device")
+def every_batch(trial):
+    tensors = _tensors(trial, 5)
+    _expect_batches(trial, _made(trial, tensors)[0], tensors)
+    pairs = [(batch, _pinned(torch.arange(len(batch)), trial.device)) for batch in tensors]
+    _expect_batches(trial, _made(trial, pairs)[0], pairs)
+    _expect_batches(trial, _made(trial, tensors[:1])[0], tensors[:1])
+    _expect_batches(trial, _made(trial, [])[0], [])
+
+
+@Prefetcher.row("len, and again from the start")
+def again(trial):
+    tensors = _tensors(trial, 4)
+    prefetcher, _ = _made(trial, tensors)
+    if not hasattr(prefetcher, "__len__"):
+        expect.fail("the Prefetcher has no len", "len(prefetcher), as the loader has", "no __len__")
+    expect.equal(trial.run(len, prefetcher, label="len"), 4, "len is not the loader's")
+    for _ in range(2):
+        _expect_batches(trial, prefetcher, tensors)
+
+
+@Prefetcher.row("a few batches ahead, and not all of them")
+def few_ahead(trial):
+    prefetcher, loader = _made(trial, _tensors(trial, 12))
+    ahead = []
+    _through(trial, prefetcher, lambda number, batch: ahead.append(loader.taken - number - 1))
+    most = max(ahead, default=0)
+    if most > AHEAD:
+        headline = f"{most} batches were fetched before they were wanted: memory holds a few, not all"
+        expect.fail(headline, f"{AHEAD} at most", f"{most}")
+
+
+@Prefetcher.row("no batch is used before its copy has ended", only="accelerator")
+def no_race(trial):
+    if trial.device.type != "sim":
+        return  # there a race shows now and then, and proves nothing
+    ends: list[float] = []
+    early: list[int] = []
+
+    def note(event) -> None:
+        if isinstance(event, events.Transfer) and event.target == str(trial.device):
+            ends.append(event.end)
+
+    def step(number: int, batch: object) -> None:
+        engines = clock.devices[trial.device.index]
+        if number < len(ends) and max(engines.current.free_at, clock.now()) < ends[number] - 1e-9:
+            early.append(number)
+        keep_busy(trial.device, 50e-6)
+
+    prefetcher, _ = _made(trial, _large(trial, 6))
+    events.observers.append(note)
+    try:
+        _through(trial, prefetcher, step)
+    finally:
+        events.observers.remove(note)
+    if early:
+        expect.fail(
+            f"batch {early[0]} was given out before its copy had ended, and nobody waits for it",
+            "the stream that computes waits for the copy",
+            "work on the batch may begin before the batch is there",
+        )
+
+
+@Prefetcher.row("copies run while batches are worked on", only="accelerator")
+def overlapping(trial):
+    if trial.device.type != "sim":
+        _expect_early_copies(trial)
+        return
+    spec = clock.devices[trial.device.index].spec
+    copying = spec.shortest + 4 * SIZE / spec.pinned
+    prefetcher, _ = _made(trial, _large(trial, BATCHES))
+    torch.accelerator.synchronize(trial.device)
+    begun = clock.now()
+    count = _through(trial, prefetcher, lambda number, batch: keep_busy(trial.device, copying))
+    torch.accelerator.synchronize(trial.device)
+    took = clock.now() - begun
+    least = max(count, 1) * copying
+    if took > 1.2 * least:
+        expect.fail(
+            f"copies and work took turns: {took / least:.1f} times as long as either alone (simulated)",
+            f"at most 1.2 times {least * 1e6:.0f} µs",
+            f"{took * 1e6:.0f} µs",
+        )
+
+
+def _large(trial, count: int) -> list[torch.Tensor]:
+    return [_pinned(torch.full((SIZE,), float(number)), trial.device) for number in range(count)]
+
+
+def _expect_early_copies(trial) -> None:
+    """On a real device: copies from pinned memory for which the host does not wait."""
+    from devlab.instruments.watch import watch
+
+    prefetcher, _ = _made(trial, _large(trial, 4))
+    log = watch()
+    with log:
+        _through(trial, prefetcher, lambda number, batch: None)
+    waits = [copy for copy in log.events.transfers if copy.blocking]
+    if waits and trial.device.type != "mps":
+        expect.fail("the host waits for a copy", "copies with non_blocking=True", str(waits[0].line))

@@ -1,0 +1,232 @@
+"""Answers to Prefetcher."""
+
+import collections
+import itertools
+
+import torch
+from bank import right, wrong
+
+
+def moved(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device, non_blocking=True)
+    return tuple(part.to(device, non_blocking=True) for part in batch)
+
+
+class Base:
+    """What most answers share: the loader, a stream beside it, and len."""
+
+    def __init__(self, loader, device):
+        self.loader = loader
+        self.device = torch.device(device)
+        self.stream = None if self.device.type == "cpu" else torch.Stream(self.device)
+
+    def __len__(self):
+        return len(self.loader)
+
+    def start(self, batch):
+        """Start a copy in the side stream; return it and the event of its end."""
+        if self.stream is None:
+            return moved(batch, self.device), None
+        with self.stream:
+            there = moved(batch, self.device)
+        return there, self.stream.record_event()
+
+    def wait(self, event):
+        if event is not None:
+            torch.accelerator.current_stream(self.device).wait_event(event)
+
+
+@right
+class OneAheadByEvents(Base):
+    def __iter__(self):
+        waiting = None
+        for batch in self.loader:
+            started = self.start(batch)
+            if waiting is not None:
+                self.wait(waiting[1])
+                yield waiting[0]
+            waiting = started
+        if waiting is not None:
+            self.wait(waiting[1])
+            yield waiting[0]
+
+
+@right
+class OneAheadByStreams(Base):
+    def __iter__(self):
+        batches = iter(self.loader)
+        ready = next(batches, None)
+        if ready is None:
+            return
+        ready = self.start(ready)[0]
+        while ready is not None:
+            if self.stream is not None:
+                torch.accelerator.current_stream(self.device).wait_stream(self.stream)
+            here, ready = ready, next(batches, None)
+            if ready is not None:
+                ready = self.start(ready)[0]
+            yield here
+
+
+@right
+class WithAQueueOfTwo(Base):
+    def __iter__(self):
+        queue, batches = collections.deque(), iter(self.loader)
+        for batch in itertools.islice(batches, 2):
+            queue.append(self.start(batch))
+        while queue:
+            there, event = queue.popleft()
+            for batch in itertools.islice(batches, 1):
+                queue.append(self.start(batch))
+            self.wait(event)
+            yield there
+
+
+@right
+class AsAnIterator:
+    def __init__(self, loader, device):
+        self.loader, self.device = loader, device
+        self.module = None if device.type == "cpu" else torch.get_device_module(device)
+        self.side = self.module.Stream(device) if self.module else None
+
+    def __len__(self):
+        return len(self.loader)
+
+    def __iter__(self):
+        self.batches = iter(self.loader)
+        self._fetch()
+        return self
+
+    def _fetch(self):
+        try:
+            batch = next(self.batches)
+        except StopIteration:
+            self.upcoming = None
+            return
+        if self.side is None:
+            self.upcoming = batch
+            return
+        with self.module.stream(self.side):
+            self.upcoming = moved(batch, self.device)
+
+    def __next__(self):
+        if self.side is not None:
+            self.module.current_stream(self.device).wait_stream(self.side)
+        batch = self.upcoming
+        if batch is None:
+            raise StopIteration
+        self._fetch()
+        return batch
+
+
+@wrong("copies and work took turns")
+class PlainLoop(Base):
+    def __iter__(self):
+        for batch in self.loader:
+            yield moved(batch, self.device)
+
+
+@wrong("copies and work took turns")
+class OneAheadOnOneStream(Base):
+    def __iter__(self):
+        waiting = None
+        for batch in self.loader:
+            started = moved(batch, self.device)
+            if waiting is not None:
+                yield waiting
+            waiting = started
+        if waiting is not None:
+            yield waiting
+
+
+@wrong("before its copy had ended")
+class NobodyWaits(Base):
+    def __iter__(self):
+        waiting = None
+        for batch in self.loader:
+            started, _ = self.start(batch)
+            if waiting is not None:
+                yield waiting
+            waiting = started
+        if waiting is not None:
+            yield waiting
+
+
+@wrong("copies and work took turns")
+class SideStreamButNotAhead(Base):
+    def __iter__(self):
+        for batch in self.loader:
+            there, event = self.start(batch)
+            if event is not None:
+                event.synchronize()
+            yield there
+            if self.stream is not None:
+                torch.accelerator.synchronize(self.device)
+
+
+@wrong("were fetched before they were wanted")
+class AllAtOnce(Base):
+    def __iter__(self):
+        started = [self.start(batch) for batch in self.loader]
+        for there, event in started:
+            self.wait(event)
+            yield there
+
+
+@wrong("has no len")
+class WithoutLen(OneAheadByEvents):
+    __len__ = None
+
+    def __getattribute__(self, name):
+        if name == "__len__":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+
+@wrong("4 of 5 batches came")
+class LastOneForgotten(Base):
+    def __iter__(self):
+        waiting = None
+        for batch in self.loader:
+            started = self.start(batch)
+            if waiting is not None:
+                self.wait(waiting[1])
+                yield waiting[0]
+            waiting = started
+
+
+@wrong("0 of 4 batches came")
+class OnlyOnce(Base):
+    def __init__(self, loader, device):
+        super().__init__(loader, device)
+        self.batches = OneAheadByEvents(loader, device).__iter__()
+
+    def __iter__(self):
+        return self.batches
+
+
+@wrong("is on cpu, not")
+class NotMoved(Base):
+    def __iter__(self):
+        return iter(self.loader)
+
+
+@wrong("your code raised AttributeError")
+class TensorsAlone(Base):
+    def __iter__(self):
+        waiting = None
+        for batch in self.loader:
+            if self.stream is None:
+                yield batch.to(self.device)
+                continue
+            with self.stream:
+                there = batch.to(self.device, non_blocking=True)
+            started = there, self.stream.record_event()
+            if waiting is not None:
+                self.wait(waiting[1])
+                yield waiting[0]
+            waiting = started
+        if waiting is not None:
+            self.wait(waiting[1])
+            yield waiting[0]

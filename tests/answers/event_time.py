@@ -1,0 +1,153 @@
+"""Answers to event_time."""
+
+import time
+
+import torch
+from bank import right, wrong
+from torch import Event
+
+
+@right
+def by_generic_events(fn, device):
+    fn()
+    start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
+    start.record()
+    fn()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1000
+
+
+@right
+def by_the_devices_own_events(fn, device):
+    module = torch.get_device_module(device)
+    with module.device(device):
+        start, end = module.Event(enable_timing=True), module.Event(enable_timing=True)
+        fn()
+        start.record()
+        fn()
+        end.record()
+    module.synchronize(device)
+    return start.elapsed_time(end) * 1e-3
+
+
+@right
+def in_a_named_stream(fn, device):
+    stream = torch.accelerator.current_stream(device)
+    fn()
+    stream.synchronize()
+    start, end = Event(device=device, enable_timing=True), Event(device=device, enable_timing=True)
+    stream.record_event(start)
+    fn()
+    stream.record_event(end)
+    torch.accelerator.synchronize(device)
+    return start.elapsed_time(end) / 1e3
+
+
+@right
+def warmed_three_times(fn, device):
+    for _ in range(3):
+        fn()
+    torch.accelerator.synchronize(device)
+    first = torch.Event(device, enable_timing=True)
+    second = torch.Event(device, enable_timing=True)
+    first.record()
+    fn()
+    second.record()
+    while not second.query():
+        pass
+    milliseconds = first.elapsed_time(second)
+    return milliseconds / 1000.0
+
+
+@wrong("your code raised ValueError")
+def asked_too_early(fn, device):
+    fn()
+    start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
+    start.record()
+    fn()
+    end.record()
+    return start.elapsed_time(end) / 1000
+
+
+@wrong("your code raised ValueError")
+def events_that_cannot_time(fn, device):
+    fn()
+    start, end = torch.Event(device=device), torch.Event(device=device)
+    start.record()
+    fn()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1000
+
+
+@wrong("that is no time in seconds")
+def in_milliseconds(fn, device):
+    return 1000 * by_generic_events(fn, device)
+
+
+@wrong("fn was called once")
+def without_a_warm_up(fn, device):
+    start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
+    start.record()
+    fn()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1000
+
+
+@wrong("is not the time of one call")
+def the_warm_up_between_the_marks(fn, device):
+    start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
+    start.record()
+    fn()
+    fn()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1000
+
+
+@wrong("the first call, which is slow, was measured")
+def half_of_two(fn, device):
+    start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
+    start.record()
+    fn()
+    fn()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 2000
+
+
+@wrong("hardly any time")
+def by_the_hosts_clock(fn, device):
+    fn()
+    start = time.perf_counter()
+    fn()
+    return time.perf_counter() - start
+
+
+@wrong("the first call, which is slow, was measured")
+def by_the_hosts_clock_and_one_wait(fn, device):
+    fn()
+    start = time.perf_counter()
+    fn()
+    torch.accelerator.synchronize(device)
+    return (time.perf_counter() - start) / 2
+
+
+@wrong("was it another device's queue")
+def on_the_current_device(fn, device):
+    fn()
+    torch.accelerator.synchronize(device)
+    start, end = (torch.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    fn()
+    end.record()
+    torch.accelerator.synchronize(device)
+    end.synchronize()
+    return start.elapsed_time(end) / 1000
+
+
+@wrong("is a `return` missing?")
+def no_return(fn, device):
+    by_generic_events(fn, device)

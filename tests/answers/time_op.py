@@ -1,0 +1,213 @@
+"""Answers to time_op."""
+
+import statistics
+import time
+from time import perf_counter as tick
+
+import torch
+from bank import right, wrong
+
+
+def wait_for(device):
+    if torch.device(device).type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
+@right
+def plainly(fn, device, repeats):
+    fn()
+    times = []
+    for _ in range(repeats):
+        wait_for(device)
+        start = time.perf_counter()
+        fn()
+        wait_for(device)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+@right
+def by_the_devices_own_module(fn, device, repeats):
+    def done():
+        if device.type != "cpu":
+            torch.get_device_module(device).synchronize(device)
+
+    for _ in range(3):
+        fn()
+    done()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter_ns()
+        fn()
+        done()
+        times.append((time.perf_counter_ns() - start) / 1e9)
+    return sorted(times)[len(times) // 2]
+
+
+@right
+def with_an_imported_clock(fn, device, repeats):
+    def once():
+        wait_for(device)
+        start = tick()
+        fn()
+        wait_for(device)
+        return tick() - start
+
+    once()
+    return torch.tensor([once() for _ in range(repeats)], dtype=torch.float64).median().item()
+
+
+@right
+def by_events_where_there_are_some(fn, device, repeats):
+    if device.type == "cpu":
+        fn()
+        times = []
+        for _ in range(repeats):
+            start = time.monotonic()
+            fn()
+            times.append(time.monotonic() - start)
+        return statistics.median(times)
+    fn()
+    pairs = []
+    for _ in range(repeats):
+        start = torch.Event(device=device, enable_timing=True)
+        end = torch.Event(device=device, enable_timing=True)
+        start.record()
+        fn()
+        end.record()
+        pairs.append((start, end))
+    torch.accelerator.synchronize(device)
+    return statistics.median(start.elapsed_time(end) / 1e3 for start, end in pairs)
+
+
+@right
+def one_more_and_drop_the_first(fn, device, repeats):
+    times = []
+    for _ in range(repeats + 1):
+        wait_for(device)
+        start = time.time()
+        fn()
+        wait_for(device)
+        times.append(time.time() - start)
+    return statistics.median(times[1:])
+
+
+@wrong("the clock was stopped before the work was done")
+def without_waiting(fn, device, repeats):
+    fn()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        fn()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+@wrong("the clock was stopped before the work was done")
+def waits_at_the_start_alone(fn, device, repeats):
+    fn()
+    times = []
+    for _ in range(repeats):
+        wait_for(device)
+        start = time.perf_counter()
+        fn()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+@wrong("the first call, which is slow, was counted")
+def waits_at_the_end_alone(fn, device, repeats):
+    fn()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        fn()
+        wait_for(device)
+        times.append(time.perf_counter() - start)
+    return times[0] if repeats == 1 else statistics.median(times)
+
+
+@wrong("fn was called")
+def without_a_warm_up(fn, device, repeats):
+    times = []
+    for _ in range(repeats):
+        wait_for(device)
+        start = time.perf_counter()
+        fn()
+        wait_for(device)
+        times.append(time.perf_counter() - start)
+    return min(times) if repeats > 1 else 0.001
+
+
+@wrong("the first call, which is slow, was counted")
+def the_first_counts(fn, device, repeats):
+    times = []
+    for _ in range(max(repeats, 2)):
+        wait_for(device)
+        start = time.perf_counter()
+        fn()
+        wait_for(device)
+        times.append(time.perf_counter() - start)
+    return times[0] if repeats == 1 else statistics.median(times)
+
+
+@wrong("the median would not")
+def the_mean(fn, device, repeats):
+    fn()
+    wait_for(device)
+    start = time.perf_counter()
+    for _ in range(repeats):
+        fn()
+    wait_for(device)
+    return (time.perf_counter() - start) / repeats
+
+
+@wrong("the median would not")
+def the_slowest(fn, device, repeats):
+    fn()
+    times = []
+    for _ in range(repeats):
+        wait_for(device)
+        start = time.perf_counter()
+        fn()
+        wait_for(device)
+        times.append(time.perf_counter() - start)
+    return max(times)
+
+
+@wrong("that is no time in seconds")
+def in_milliseconds(fn, device, repeats):
+    return 1000 * plainly(fn, device, repeats)
+
+
+@wrong("the clock was stopped before the work was done")
+def waits_for_the_current_device(fn, device, repeats):
+    fn()
+    times = []
+    for _ in range(repeats):
+        torch.accelerator.synchronize()
+        start = time.perf_counter()
+        fn()
+        torch.accelerator.synchronize()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+@wrong("that is not the time of one call")
+def the_sum(fn, device, repeats):
+    return repeats * plainly(fn, device, repeats)
+
+
+@wrong("the time is negative")
+def the_wrong_way_round(fn, device, repeats):
+    return -plainly(fn, device, repeats)
+
+
+@wrong("the time is a list, not a float")
+def all_of_them(fn, device, repeats):
+    return [plainly(fn, device, 1) for _ in range(repeats)]
+
+
+@wrong("is a `return` missing?")
+def no_return(fn, device, repeats):
+    plainly(fn, device, repeats)
