@@ -107,7 +107,7 @@ event_time = lesson.exercise(
     hints=(
         "Two marks in the device's own queue, one before the work and one after it. When may you ask for "
         "the time between them?",
-        "`torch.Event(device=device, enable_timing=True)` twice, `record()` each at its place, and wait for the "
+        "`torch.Event(device=device, enable_timing=True)` twice, `record()` each in its place, wait for the "
         "second with `synchronize()`. A warm-up comes before all of it.",
         "`return start.elapsed_time(end) / 1000`: events count in milliseconds.",
     ),

@@ -1,0 +1,235 @@
+# %% [markdown]
+# # 07 Asynchrony: exercises
+#
+# Six tasks about who waits for whom: two ways to time, a sum without waiting, one launch instead of many,
+# copies behind computation, and the decision which device to use. The lesson is
+# [07 Asynchrony](../notebooks/07_asynchrony.ipynb).
+#
+# Times are judged on the simulated device's own clock, so that they are the same on every machine. While a
+# check runs, Python's clocks (`time.perf_counter` and its kin) show that time, too. On a real device your
+# functions are judged by real work.
+#
+# Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
+# check below it. Stuck? `devlab.hint(time_op)`.
+
+# %%
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+
+import devlab
+
+device = devlab.start()
+
+# %% [markdown]
+# ## `time_op(fn, device, repeats)`
+#
+# How long does `fn()` take on the device? Return **seconds** as a `float`: the **median** of `repeats` measured
+# calls (at least one).
+#
+# - fn takes no arguments and starts its work on `device`, which may be the CPU, or not the current device.
+# - Call fn **at least once before** the calls that are measured: the first one may be slow.
+# - When the clock starts, nothing from before is still running on `device`. When it stops, fn's work is done.
+# - On the CPU there is nothing to wait for, and `torch.accelerator.synchronize` may not be of any use there.
+#
+# Needed: [A clock that can be trusted](../notebooks/07_asynchrony.ipynb#A-clock-that-can-be-trusted)
+
+
+# %% exercise="time_op"
+def time_op(fn: Callable[[], object], device: torch.device, repeats: int) -> float:
+    """Return the median time of one call in seconds, warmed up and synchronized."""
+
+    ### BEGIN SOLUTION
+    def wait():
+        if device.type != "cpu":
+            torch.accelerator.synchronize(device)
+
+    fn()
+    times = []
+    for _ in range(repeats):
+        wait()
+        start = time.perf_counter()
+        fn()
+        wait()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+    ### END SOLUTION
+
+
+# %% check="time_op"
+devlab.check(time_op)
+
+# %% [markdown]
+# ## `event_time(fn, device)`
+#
+# The same question, asked of the device itself. Return the **seconds** (a `float`) that lie between two marks in
+# the device's queue, one before and one after **one** call of fn. Call fn once before that, as a warm-up.
+#
+# - `device` is an accelerator, and not always the current one. This exercise is not judged on the CPU.
+# - What was queued before does not count.
+#
+# Needed: [Marks in the queue](../notebooks/07_asynchrony.ipynb#Marks-in-the-queue)
+
+
+# %% exercise="event_time"
+def event_time(fn: Callable[[], object], device: torch.device) -> float:
+    """Return the time of one call in seconds, by events on the device."""
+    ### BEGIN SOLUTION
+    fn()
+    start = torch.Event(device=device, enable_timing=True)
+    end = torch.Event(device=device, enable_timing=True)
+    start.record()
+    fn()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1000
+    ### END SOLUTION
+
+
+# %% check="event_time"
+devlab.check(event_time)
+
+# %% [markdown]
+# ## `running_total(losses)`
+#
+# `losses` is a list of at least one zero-dimensional tensor, all on one device; some may have a graph. Return
+# their sum as a zero-dimensional tensor **on that device, without a graph**. The host **never waits**.
+#
+# Needed: [The host runs ahead](../notebooks/07_asynchrony.ipynb#The-host-runs-ahead)
+
+
+# %% exercise="running_total"
+def running_total(losses: list[torch.Tensor]) -> torch.Tensor:
+    """Return the sum of the losses, on their device, without waiting for it."""
+    ### BEGIN SOLUTION
+    return torch.stack([loss.detach() for loss in losses]).sum()
+    ### END SOLUTION
+
+
+# %% check="running_total"
+devlab.check(running_total)
+
+# %% [markdown]
+# ## `batched(xs, w)`
+#
+# `xs` has the shape (n, a, b) and `w` the shape (b, c), both on one device. Return what the loop
+# `[x @ w for x in xs]` gives, stacked to (n, a, c), by **one** matrix product. A few other launches are
+# allowed, as long as they do not grow with n.
+#
+# Needed: [Which is faster](../notebooks/07_asynchrony.ipynb#Which-is-faster)
+
+
+# %% exercise="batched"
+def batched(xs: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Return all the products xs[i] @ w at once."""
+    ### BEGIN SOLUTION
+    return xs @ w
+    ### END SOLUTION
+
+
+# %% check="batched"
+devlab.check(batched)
+
+# %% [markdown]
+# ## `class Prefetcher(loader, device)`
+#
+# An object to put around a loader: `for batch in Prefetcher(loader, device)` gives the loader's batches, in
+# their order, **on the device**, and the next one is on its way **while** you work on this one.
+#
+# - A batch is a tensor or a tuple of tensors, and stays one. The loader's tensors are **pinned** where that helps.
+# - `len(prefetcher)` is the loader's. It can be **iterated again**, which iterates the loader again.
+# - Work that is started on a batch, in the stream that is current then, begins **after the batch has arrived**.
+# - Copies and work overlap. All in all it takes less than 1.2 times the larger of the two (judged on the
+#   simulated clock, with sixteen batches).
+# - No more than **three** batches are taken from the loader before they are wanted.
+# - On the CPU there are no streams: give out the batches as they are.
+#
+# Needed: [Two queues](../notebooks/07_asynchrony.ipynb#Two-queues)
+
+
+# %% exercise="Prefetcher"
+class Prefetcher:
+    """Gives a loader's batches on the device, and copies the next one meanwhile."""
+
+    def __init__(self, loader, device: torch.device):
+        ### BEGIN SOLUTION
+        self.loader = loader
+        self.device = device
+        self.side = None if device.type == "cpu" else torch.Stream(device)
+        ### END SOLUTION
+
+    def __len__(self) -> int:
+        ### BEGIN SOLUTION
+        return len(self.loader)
+        ### END SOLUTION
+
+    def __iter__(self) -> Iterator:
+        ### BEGIN SOLUTION
+        if self.side is None:
+            yield from self.loader
+            return
+        waiting = None
+        for batch in self.loader:
+            started = self._start(batch)
+            if waiting is not None:
+                yield self._arrived(*waiting)
+            waiting = started
+        if waiting is not None:
+            yield self._arrived(*waiting)
+
+    def _start(self, batch):
+        """Start the copy in the side stream; return what will be there, and the mark of its arrival."""
+        with self.side:
+            if isinstance(batch, torch.Tensor):
+                there = batch.to(self.device, non_blocking=True)
+            else:
+                there = tuple(part.to(self.device, non_blocking=True) for part in batch)
+        return there, self.side.record_event()
+
+    def _arrived(self, there, mark):
+        """Let the stream that computes wait for the mark; the host goes on."""
+        main = torch.accelerator.current_stream(self.device)
+        main.wait_event(mark)
+        for part in (there,) if isinstance(there, torch.Tensor) else there:
+            part.record_stream(main)  # its memory is not used for another copy before the work is done
+        return there
+        ### END SOLUTION
+
+
+# %% check="Prefetcher"
+devlab.check(Prefetcher)
+
+# %% [markdown]
+# ## `crossover(sizes, cpu_times, device_times, transfer_times)`
+#
+# Four sequences of one length: sizes in rising order, and for each the measured time on the CPU, on the
+# device, and of the transfer there. Return the **first size** at which the device, transfer included, is faster
+# than the CPU; `None` if there is none. An equal time is not faster.
+#
+# Needed: [Which is faster](../notebooks/07_asynchrony.ipynb#Which-is-faster)
+
+
+# %% exercise="crossover"
+def crossover(
+    sizes: Sequence[int],
+    cpu_times: Sequence[float],
+    device_times: Sequence[float],
+    transfer_times: Sequence[float],
+) -> int | None:
+    """Return the first size at which the device wins, its transfer included."""
+    ### BEGIN SOLUTION
+    for size, cpu, there, transfer in zip(sizes, cpu_times, device_times, transfer_times, strict=True):
+        if there + transfer < cpu:
+            return size
+    return None
+    ### END SOLUTION
+
+
+# %% check="crossover"
+devlab.check(crossover)
+
+# %% [markdown]
+# All six? `time_op` is also the course's own tool, `devlab.time_op`, which does the same and says how sure it
+# is. On to [08 Memory](../notebooks/08_memory.ipynb). `devlab.progress()` shows where you stand.

@@ -1,0 +1,390 @@
+# %% [markdown]
+# # 07 Asynchrony
+#
+# When Python says `y = x @ x` to an accelerator, it does not wait for y. It writes an order, drops it into a
+# queue, and goes on. Nearly everything that surprises people about the speed of a GPU comes from this.
+#
+# After this lesson you can time work on any device so that the figure means something, keep the queue full,
+# copy the next batch while this one is worked on, and tell when an accelerator is worth its price.
+#
+# **Takes** about 50 minutes. **Needs** [04 Transfers](04_transfers.ipynb).
+
+# %%
+import statistics
+import time
+
+import torch
+
+import devlab
+
+device = devlab.start()
+
+# %% [markdown]
+# **What is measured here, and what is modelled.** Without a GPU the simulated device does in *slow motion* what
+# a GPU does: in this notebook its waits are real, so you can feel them, but its speed is no chip's. Pictures and
+# tables that say *simulated* or *modelled* come from its model of a GPU. Figures that a clock took on this
+# machine are called measured, and yours will differ.
+
+# %% [markdown] facts=["Y1", "Y2"]
+# ## The host runs ahead
+#
+# Some work: five matrix products. The first line of the loop below looks at the clock before them, the second
+# after them, the third when the device says that all is done. Before you run it: at which of the two readings
+# will most of the time have passed?
+
+# %%
+side = 512 if device.type == "sim" else 4096
+x = torch.ones(side, side, device=device)
+
+
+def work():
+    """Start five matrix products."""
+    for _ in range(5):
+        y = x @ x
+    return y
+
+
+def readings():
+    """Return the seconds until the work was started, and until it was done."""
+    torch.accelerator.synchronize()
+    start = time.perf_counter()
+    work()
+    started = time.perf_counter()
+    torch.accelerator.synchronize()
+    done = time.perf_counter()
+    return started - start, done - start
+
+
+readings()
+started, done = readings()
+print("half of the time had passed when the last line was started:", started > done / 2)
+
+# %% [markdown] facts=["Y1", "Y2"]
+# It had not. **Operations on an accelerator are asynchronous**: the call, which is named a **launch**, returns as
+# soon as the order is in the device's queue, and the device works it off in its own time. In figures, measured
+# here:
+
+# %% tags=["nbval-ignore-output"] facts=["Y2"]
+started, done = readings()
+print(f"measured: started after {1000 * started:.0f} ms, done after {1000 * done:.0f} ms")
+
+# %% [markdown]
+# Python needed the first of the two figures to write five orders. In the rest of the time it was free. (On the
+# simulated device your CPU computes the results while it starts them, so the first figure is far larger than on a
+# GPU, where a launch takes some millionths of a second.)
+#
+# Is there any danger that you see y before it is ready? Predict what the cell prints:
+
+# %% facts=["Y1"]
+y = work()
+print("a number of y:", y[0, 0].item() == side)
+
+# %% [markdown]
+# `item()` needs the number, so it waits: for everything in the queue, up to this product. What you see is always
+# right. Asynchrony never changes results; it changes **when you pay**. A line that only starts work is cheap, and the
+# first line that needs a value pays for all of them. That is why people blame the wrong line for being slow.
+#
+# Here is a training loop's habit, twice. Each version adds up ten losses. Which one keeps the host waiting, and
+# how often?
+
+# %% facts=["Y1", "Y2"]
+losses = [torch.tensor(0.5 * step, device=device) for step in range(10)]
+
+with devlab.watch() as log:
+    total = 0.0
+    for loss in losses:
+        total += loss.item()
+print("item in the loop:  waits", log.synchronizations, " total", total)
+
+with devlab.watch() as log:
+    total = torch.zeros((), device=device)
+    for loss in losses:
+        total += loss
+print("sum on the device: waits", log.synchronizations, " total", total.item())
+
+# %% [markdown]
+# Ten waits against none. (The `item` in the last `print` is outside the watch, and is needed once.) Between two
+# waits nobody writes orders, so the queue runs empty and the device idles. **Let the host run ahead**, and ask for
+# numbers when you need them.
+#
+# **Exercise:** [`running_total`](../exercises/07_asynchrony.ipynb).
+
+# %% [markdown] facts=["Y3"]
+# ## A clock that can be trusted
+#
+# You have seen what a naive clock measures: with a look before and a look after, it measures **the launch**. So one
+# wait is missing. Is one enough? Below something is still running when the clock starts. What will be wrong
+# with this measurement of one product?
+
+
+# %% facts=["Y3", "Y4"]
+def seconds_of_one(wait_first):
+    """Time one product, while five others may still be running."""
+    work()
+    if wait_first:
+        torch.accelerator.synchronize()
+    start = time.perf_counter()
+    x @ x
+    torch.accelerator.synchronize()
+    return time.perf_counter() - start
+
+
+careless, careful = seconds_of_one(wait_first=False), seconds_of_one(wait_first=True)
+print("the careless clock shows more than twice the time:", careless > 2 * careful)
+
+# %% [markdown] facts=["Y4", "Y5"]
+# The queue works in order. Without the first wait, the clock also counts what was queued before. So there are **two
+# waits: one before the clock starts, one before it stops**. And three more habits make a figure that you can
+# repeat:
+#
+# - **Warm up.** The first call is special: a library is loaded, memory is taken from the driver, a kernel is
+#   chosen. Call once or more before you measure.
+# - **Repeat.** One measurement is an anecdote.
+# - **Take the median.** Now and then something else needs the machine. A mean is dragged along by one such call;
+#   the median does not notice it.
+#
+# Ten made-up times, one of them disturbed. Which summary would you report?
+
+# %% facts=["Y5"]
+times = [2.1, 2.0, 2.1, 2.2, 40.0, 2.0, 2.1, 2.1, 2.0, 2.2]
+print("mean  ", statistics.mean(times))
+print("median", statistics.median(times))
+
+# %% [markdown]
+# Mind the device, too. `torch.accelerator.synchronize()` waits for the **current** device. If the work is on another
+# one, say so: `torch.accelerator.synchronize(device)`.
+#
+# All of that in one function is the exercise `time_op`. The course has it ready as well, and says how sure it is.
+# On the simulated device it shows the model's time:
+
+# %% tags=["nbval-ignore-output"] facts=["Y5"]
+timing = devlab.time_op(lambda: x @ x, device)
+
+# %% [markdown]
+# **Exercise:** [`time_op`](../exercises/07_asynchrony.ipynb).
+
+# %% [markdown] facts=["Y6"]
+# ## Marks in the queue
+#
+# The host's clock has to stop the whole parade to take one figure. There is another way: let the *device* look at
+# its own clock. An **event** is a mark that you put into the queue. When the device comes to it, it notes the
+# time. Before you run the cell: which of its lines waits?
+
+# %% facts=["Y6"]
+start = torch.Event(device=device, enable_timing=True)
+end = torch.Event(device=device, enable_timing=True)
+
+start.record()
+work()
+end.record()
+print("is the second mark reached?", end.query())
+
+end.synchronize()
+print("and now?                   ", end.query())
+print("some milliseconds between: ", start.elapsed_time(end) > 0)
+
+# %% [markdown] facts=["Y6"]
+# Only `end.synchronize()` waits. `record` does not: marks are orders like others. When you want the figure the last
+# mark has to be reached; ask earlier, and `elapsed_time` raises an error. It counts in **milliseconds**.
+#
+# Events see the device alone. What Python did meanwhile, and the launch, are not in the figure, unless the queue
+# ran empty between the marks. With `torch.cuda.Event` older code says the same for CUDA alone.
+#
+# **Exercise:** [`event_time`](../exercises/07_asynchrony.ipynb).
+
+# %% [markdown] facts=["Y1"]
+# ## Two queues
+#
+# A queue works in order, and a copy to the device stands in it like any other order. In lesson 04 you saw what that
+# means: copy, compute, copy, compute. Here once more, in the simulator's model, four batches from pinned memory. How
+# much of the time will the lane *computing* be idle?
+
+# %% facts=["Y1"]
+weight = torch.ones(1024, 1024, device=device)
+batches = [torch.ones(256, 1024).pin_memory() for _ in range(4)]
+
+
+def one_queue():
+    """Copy and compute, in the order in which they are written."""
+    for batch in batches:
+        batch.to(device, non_blocking=True) @ weight
+
+
+torch.accelerator.synchronize()
+with devlab.watch() as log:
+    one_queue()
+in_turn = log.timeline()
+
+# %% [markdown]
+# Copies and products take turns, though the device has an engine for each. A **stream** is such a queue, and
+# there may be several. What is in one stream runs in order; two streams know nothing of each other. So give the
+# copies a stream of their own, and let each batch be copied while the one before it is worked on.
+#
+# One thing must not be lost: a product may not begin before *its* batch has arrived. In one stream the order took
+# care of that. Between two you have to say it, and you say it with an event. Before you run the cell: how long
+# will it take, compared with the picture above?
+
+# %% facts=["Y1"]
+copies = torch.Stream(device)
+
+
+def start_copy(batch):
+    """Start a copy in the side stream; return what will be there, and a mark of its arrival."""
+    with copies:
+        there = batch.to(device, non_blocking=True)
+    return there, copies.record_event()
+
+
+def two_queues():
+    """Copy the next batch while this one is worked on."""
+    main = torch.accelerator.current_stream(device)
+    waiting = None
+    for batch in [*batches, None]:
+        started = start_copy(batch) if batch is not None else None
+        if waiting is not None:
+            there, arrived = waiting
+            main.wait_event(arrived)  # the stream waits; the host does not
+            there @ weight
+        waiting = started
+
+
+torch.accelerator.synchronize()
+with devlab.watch() as log:
+    two_queues()
+overlapped = log.timeline()
+
+print(f"it takes {overlapped.total / in_turn.total:.0%} of the time (modelled)")
+
+# %% [markdown]
+# Only the first copy is still alone; all others hide behind the work. Look at the host's lane as well: it has written
+# all its orders at the very beginning. `main.wait_event(arrived)` does not wait. It is an order, too: *let this stream
+# wait there*.
+#
+# If you leave that line out, nothing fails and the picture gets even better. On a real GPU the product would then
+# now and then read memory into which nothing has been copied yet. No error, only wrong numbers, on some days. Such a
+# mistake is called a **race**. The simulated device computes at once and cannot show the wrong numbers; the check
+# of the exercise looks at the clock instead.
+#
+# (On a GPU there is one more line, `there.record_stream(main)`: it tells the allocator that the memory is in use in a
+# second stream, so that it is not handed to the next copy too early.)
+#
+# **Exercise:** [`Prefetcher`](../exercises/07_asynchrony.ipynb).
+
+# %% [markdown] facts=["Y7"]
+# ## Errors that come late
+#
+# If the work is done later, so are its mistakes. PyTorch checks what the *host* can see when it writes the order:
+# shapes, dtypes, devices. So these errors come at once, at their own line:
+
+# %% facts=["Y7"]
+try:
+    x @ torch.ones(3, 3, device=device)
+except RuntimeError as error:
+    print("at once:", error)
+
+# %% [markdown] facts=["Y7"]
+# What depends on *values* only the device can see. An index that is out of range, in an `Embedding` or as a label, is
+# such a thing. On CUDA the line with the bad index succeeds. The error comes at some later line that waits, an
+# innocent `.item()` or `print`, and reads:
+#
+# ```
+# RuntimeError: CUDA error: device-side assert triggered
+# CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
+# For debugging consider passing CUDA_LAUNCH_BLOCKING=1
+# ```
+#
+# The message tells you about itself: the traceback points to the wrong line. With `CUDA_LAUNCH_BLOCKING=1` in the
+# environment, set before the program starts, each launch waits for its end, and the traceback is right. Everything is
+# slow then, so take it out again. Or run the same step on the CPU, which says which index it was.
+# (The simulated device computes at the launch and therefore complains at once. Here it is not like a GPU.)
+
+# %% facts=["Y7"]
+table = torch.ones(10, 4, device=device)
+try:
+    torch.nn.functional.embedding(torch.tensor([3, 12]), table.cpu())
+except IndexError as error:
+    print("on the CPU:", error)
+
+# %% [markdown] facts=["V1", "V4"]
+# ## Which is faster
+#
+# An accelerator is not a fast computer. It is a slow one with thousands of hands, a long way off. Each launch costs a
+# few microseconds whatever it starts, and each transfer costs the way. Here is what the model says of adding 1
+# to tensors of different sizes. Before you run it: from which size on does the time begin to grow?
+
+# %% facts=["V4"]
+for count in (10, 1000, 100_000, 10_000_000):
+    values = torch.zeros(count, device=device)
+    torch.accelerator.synchronize()
+    with devlab.watch() as log:
+        values + 1
+        torch.accelerator.synchronize()
+    print(f"{count:>10} numbers: {1e6 * log.timeline(show=False).total:7.1f} µs (modelled)")
+
+# %% [markdown] facts=["V4"]
+# Ten numbers take as long as a thousand, and a hundred thousand take little longer. Up to there you pay for the launch,
+# and most hands are idle. **Small work loses.** A loop of small steps loses at every turn. The two lines below compute the
+# same. How many launches does each make?
+
+# %% facts=["V3", "V4"]
+matrices = torch.ones(200, 8, 8, device=device)
+square = torch.ones(8, 8, device=device)
+
+for words, compute in (
+    ("a loop:    ", lambda: torch.stack([matrix @ square for matrix in matrices])),
+    ("one launch:", lambda: matrices @ square),
+):
+    with devlab.watch() as log:
+        compute()
+        torch.accelerator.synchronize()
+    print(words, f"{log.launches:>4} launches, {1e6 * log.timeline(show=False).total:6.0f} µs (modelled)")
+
+# %% [markdown] facts=["V1", "V3"]
+# The same numbers, in a hundredth of the time. So the accelerator wins where there is much to do at once:
+#
+# 1. **Big batches**, so that all hands have work.
+# 2. **Data that stays there**, so that the way is paid once.
+# 3. **Good kernels**: dense matrix products and convolutions, not branches and lookups.
+# 4. **Few Python loops**, and no waits in them.
+# 5. **Memory read in order**, neighbours together.
+#
+# Where most of these fail, **the CPU may win**, and there is no shame in using it: small models, text processing, trees,
+# anything with an `if` for each element.
+#
+# And the transfer belongs to the bill. A product of two matrices, with the way of one of them. `cpu` is measured on
+# this machine, the two others on the device, or by its model:
+
+# %% tags=["nbval-ignore-output"] facts=["V1", "V5"]
+print("  side       cpu    device  transfer")
+for side in (16, 64, 256, 1024):
+    here = torch.ones(side, side)
+    there = here.to(device)
+    cpu, on_device, transfer = (
+        1e6 * devlab.time_op(function, place, repeats=7, show=False).median
+        for function, place in (
+            (lambda x=here: x @ x, "cpu"),
+            (lambda x=there: x @ x, device),
+            (lambda x=here: x.to(device), device),
+        )
+    )
+    print(f"{side:>6}{cpu:>10.1f}{on_device:>10.1f}{transfer:>10.1f}   µs")
+
+# %% [markdown] facts=["V5"]
+# Find the first row in which device plus transfer beats the CPU. That is the **crossover**. It moves with the shape, the
+# dtype, the hardware and the operation: for an addition it may never come, for a product it comes early, and if the
+# data is there already it comes earlier still. Nobody can tell you where it is for your program. **Measure it.**
+#
+# **Exercises:** [`batched` and `crossover`](../exercises/07_asynchrony.ipynb).
+
+# %% [markdown]
+# ## What to keep
+#
+# - A launch returns before the work is done. Results are always right; the line that waits pays for all before it.
+# - Timing: warm up; wait, start the clock, run, wait, stop the clock; repeat; the median. Name the device you wait for.
+# - Events are marks in the queue, in milliseconds, and need no stop.
+# - One stream runs in order, copies included. A second one lets them overlap, if work waits for its copy by an event.
+# - Errors about values come late on a GPU: `CUDA_LAUNCH_BLOCKING=1`, or the CPU.
+# - Big, dense, few launches, data that stays: the accelerator. Small or branching: perhaps the CPU. Measure.
+#
+# **Now do it:** [the exercises of this lesson](../exercises/07_asynchrony.ipynb), six tasks. **Then:**
+# [08 Memory](08_memory.ipynb), which is counted by the host and so needs no waiting.
