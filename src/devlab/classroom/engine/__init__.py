@@ -1,0 +1,1 @@
+"""The grading engine behind `devlab grade`: merge, sandbox, judge, record."""

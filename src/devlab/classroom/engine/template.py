@@ -1,0 +1,285 @@
+"""The process that submissions are forked from: everything imported, one thread, nothing of a student's in it.
+
+It is started as `python -c`, reads one request at a time from stdin and answers on stdout, both as a length and
+JSON. A request holds the steps of one submission; the answer holds an outcome for each exercise.
+"""
+
+import importlib
+import json
+import os
+import random
+import secrets
+import select
+import shutil
+import signal
+import struct
+import sys
+import time
+from pathlib import Path
+
+from devlab.classroom.engine import limits as limiting
+from devlab.classroom.engine import sandbox
+from devlab.classroom.engine.worker import channel, work
+
+HALF = 1 << 31
+TICK = 0.1  # seconds between looks at the clock and the scratch folder
+MOST_FILES = 2000
+
+
+class Template:
+    """Forks a process for each submission, watches it, and leaves nothing of it behind.
+
+    `level` is the isolation to use, `scratch` the only folder that a submission may write in.
+    """
+
+    def __init__(self, level: int, scratch: Path, limits: limiting.Limits):
+        self.level, self.scratch, self.limits = level, scratch, limits
+        self.uid = 61000 + os.getpid() % 4000
+        self.hold = sandbox.ruleset(scratch) if level >= 2 else -1
+        if sys.platform == "linux":
+            # What a submission detaches comes back to this process, which ends it.
+            sandbox.prctl(sandbox.SET_CHILD_SUBREAPER, 1)
+
+    def learn(self, steps: list) -> None:
+        """Run the reference once in a child that is thrown away, and import here what it came to import."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            before = set(sys.modules)
+            try:
+                work(steps, (), lambda message: None, 0)
+            finally:
+                os.write(writing, json.dumps(sorted(set(sys.modules) - before)).encode())
+                os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as stream:
+            names = json.loads(stream.read() or b"[]")
+        os.waitpid(child, 0)
+        for name in names:
+            try:
+                importlib.import_module(name)
+            except Exception:  # a module that another one makes as it runs cannot be imported by its name
+                continue
+
+    def grade(self, steps: list, names: list[str]) -> dict:
+        """Return {"exercises": {name: verdict}}; each death of the process costs the exercise it was at."""
+        done: dict[str, dict] = {}
+        started = time.monotonic()
+        for _ in range(len(names) + 1):
+            at, why = self._run(steps, done)
+            if not why:
+                break
+            done[at or next(name for name in names if name not in done)] = why
+            if len(done) == len(names):
+                break
+        return {"exercises": done, "seconds": time.monotonic() - started}
+
+    def _run(self, steps: list, done: dict[str, dict]) -> tuple[str, dict | None]:
+        """Fork one process over the steps not done; return where it ended early and why, None for the end."""
+        require_forkable()
+        nonce, seed = secrets.token_hex(16), secrets.randbelow(HALF)
+        self._clean()
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            self._child(steps, list(done), writing, nonce, seed)
+        os.close(writing)
+        try:
+            return self._watch(reading, nonce, done)
+        finally:
+            os.close(reading)
+            self._end()
+            self._clean()
+
+    def _watch(self, reading: int, nonce: str, done: dict[str, dict]) -> tuple[str, dict | None]:
+        held, total, at = b"", 0, ""
+        deadline = time.monotonic() + self.limits.seconds
+        while True:
+            ready, _, _ = select.select([reading], [], [], TICK)
+            if not ready:
+                if time.monotonic() > deadline:
+                    return at, _early("timeout", f"no answer within {self.limits.seconds:g} seconds")
+                if self._too_full():
+                    return at, _early("killed", f"it wrote more than {self.limits.disk} MiB or {MOST_FILES} files")
+                continue
+            got = os.read(reading, 1 << 16)
+            total += len(got)
+            if total > self.limits.output << 20:
+                return at, _early("killed", "it wrote to where verdicts go")
+            if not got:
+                return at, _early("killed", self._cause())
+            held += got
+            while len(held) >= 4 and len(held) >= 4 + (size := struct.unpack(">I", held[:4])[0]):
+                text, held = held[4 : 4 + size], held[4 + size :]
+                try:
+                    message = json.loads(text)
+                    if not isinstance(message, dict) or message.pop("nonce") != nonce:
+                        raise ValueError
+                except (ValueError, KeyError, RecursionError):
+                    return at, _early("error", "tampered with what judges it: a forged verdict", tampered=True)
+                if "end" in message:
+                    return "", None
+                if "begin" in message:
+                    # A name begins twice, its cell and its check: both in one allowance of time.
+                    deadline = deadline if message["begin"] == at else time.monotonic() + self.limits.seconds
+                    at = message["begin"]
+                else:
+                    done[message.pop("done")] = message
+            if len(held) >= 4 and struct.unpack(">I", held[:4])[0] > self.limits.output << 20:
+                return at, _early("error", "tampered with what judges it: a forged verdict", tampered=True)
+
+    def _child(self, steps: list, skip: list, writing: int, nonce: str, seed: int) -> None:
+        """Build the walls, then run the steps; never returns."""
+        try:
+            os.setsid()
+            silence(self.scratch)
+            if self.level >= 1:
+                limiting.apply(self.limits, len(steps))
+                sandbox.become_nobody(self.uid)
+            if self.level >= 3:
+                sandbox.enter_namespaces()
+                if os.fork():  # this one is outside the new process namespace; it has nothing more to do
+                    os._exit(0)
+                first = os.fork()
+                if first:
+                    # Process 1: when it ends, the kernel ends every process of the namespace.
+                    os.close(writing)
+                    _, status = os.waitpid(first, 0)
+                    os._exit(os.waitstatus_to_exitcode(status) & 127)
+            if self.level >= 2:
+                sandbox.enter_ruleset(self.hold)
+            import numpy
+            import torch
+
+            random.seed(seed)
+            numpy.random.seed(seed)
+            torch.manual_seed(seed)
+            torch.set_num_threads(1)
+            work(steps, skip, channel(writing, nonce), seed % 10**6)
+        finally:
+            os._exit(0)
+
+    def _cause(self) -> str:
+        """Say how the process ended, as far as its exit status tells."""
+        return "the process ended while this exercise was being graded (os._exit, a signal or a crash)"
+
+    def _end(self) -> None:
+        """Kill all that descends from this process, detached or not, and reap it."""
+        while True:
+            family = descendants(os.getpid())
+            for one in family:
+                try:
+                    os.kill(one, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            try:
+                while os.waitpid(-1, 0 if family else os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:
+                return
+
+    def _too_full(self) -> bool:
+        size = count = 0
+        for folder, _, files in os.walk(self.scratch):
+            for name in files:
+                count += 1
+                try:
+                    size += os.lstat(os.path.join(folder, name)).st_blocks * 512
+                except OSError:
+                    continue
+        return size > self.limits.disk << 20 or count > MOST_FILES
+
+    def _clean(self) -> None:
+        """Empty the scratch folder and leave it open to the submission's user."""
+        for entry in os.scandir(self.scratch):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                os.unlink(entry.path)
+        if os.geteuid() == 0:
+            os.chown(self.scratch, self.uid, self.uid)
+        os.chmod(self.scratch, 0o700)
+
+
+def _early(outcome: str, headline: str, **facts: object) -> dict:
+    return {"outcome": outcome, "headline": headline, **facts}
+
+
+def descendants(root: int) -> list[int]:
+    """Return the processes that descend from one, by what the kernel says; its session's, without /proc."""
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state = entry.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if state[0] != "Z":
+            parents[int(entry.parent.name)] = int(state[1])
+    found, waiting = [], [root]
+    while waiting:
+        parent = waiting.pop()
+        children = [one for one, its in parents.items() if its == parent]
+        found += children
+        waiting += children
+    return found
+
+
+def silence(scratch: Path) -> None:
+    """Point the standard streams at nothing, move into scratch, and keep no more of the environment than needed."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    os.close(nothing)
+    os.chdir(scratch)
+    here = str(scratch)
+    os.environ.update(HOME=here, TMPDIR=here, TEMP=here, XDG_CACHE_HOME=here, MPLCONFIGDIR=here)
+
+
+def require_forkable() -> None:
+    """Raise RuntimeError where a fork would hang or break: a second thread, or CUDA in use."""
+    import torch
+
+    tasks = Path("/proc/self/task")
+    threads = len(list(tasks.iterdir())) if tasks.exists() else 1
+    if threads > 1 or (torch.cuda.is_available() and torch.cuda.is_initialized()):
+        raise RuntimeError(f"the template has {threads} threads or uses a GPU: a fork of it would hang")
+
+
+def receive(stream) -> dict | None:
+    """Read one message, None at the end."""
+    head = stream.read(4)
+    return json.loads(stream.read(struct.unpack(">I", head)[0])) if len(head) == 4 else None
+
+
+def send(stream, message: dict) -> None:
+    """Write one message."""
+    text = json.dumps(message).encode()
+    stream.write(struct.pack(">I", len(text)) + text)
+    stream.flush()
+
+
+def main(level: int, scratch: str, limits: dict) -> None:
+    """Serve requests until stdin ends."""
+    import torch
+
+    from devlab import devices
+
+    # Only this process speaks to the grader: the streams move where no child finds them by number.
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.set_inheritable(requests.fileno(), False)
+    silence(Path(scratch))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's to answer
+    torch.set_num_threads(1)
+    devices.bench()
+    template = Template(level, Path(scratch), limiting.Limits(**limits))
+    while (request := receive(requests)) is not None:
+        try:
+            if request["do"] == "learn":
+                template.learn(request["steps"])
+                send(answers, {"threads": 1})
+            else:
+                send(answers, template.grade(request["steps"], request["names"]))
+        except Exception as ours:
+            send(answers, {"problem": f"{type(ours).__name__}: {ours}"})

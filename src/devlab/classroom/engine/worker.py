@@ -1,0 +1,131 @@
+"""What runs in a submission's own process: the cells, one by one, and the judgement of each exercise."""
+
+import contextlib
+import json
+import linecache
+import os
+import struct
+import sys
+import types
+from collections.abc import Callable, Sequence
+
+from devlab.checks import answer, registry
+from devlab.checks.judge import judge, not_attempted
+from devlab.checks.result import Result
+from devlab.classroom.engine.integrity import Seal, Tampered, guard_calls, refuse_spying
+
+TEXT = 4000  # characters of a detail that a record keeps
+
+
+def work(steps: Sequence[Sequence[str]], skip: Sequence[str], send: Callable[[dict], None], seed: int) -> None:
+    """Run the steps and send what comes of each; the exercises in `skip` were settled before.
+
+    A step is (kind, exercise, source). Before each that belongs to an exercise `{"begin": name}` is sent, after
+    a check `{"done": name, ...}` with its verdict.
+    """
+    from devlab.devices import bench
+
+    exercises = {one.name: one for one in registry.exercises()}
+    names = {name for kind, name, _ in steps if kind == "check"}
+    devices = bench()
+    refuse_spying()
+    notebook = types.ModuleType("__main__")
+    sys.modules["__main__"] = notebook
+    # The teacher's first cells run before the seal: `devlab.start()` has effects of its own.
+    first = next((place for place, (kind, _, _) in enumerate(steps) if kind != "setup"), 0)
+    for place, (_, _, source) in enumerate(steps[:first]):
+        _run(source, f"<the teacher's cell {place + 1}>", notebook, students=False)
+    seal = Seal([exercises[name] for name in names if name in exercises])
+    guard_calls(seal)
+    seal.note()
+    verdict_of, broken, remarks = _judged, seal.broken, {}
+    written = {name for kind, name, _ in steps if kind == "solution"}
+    for position, (kind, name, source) in enumerate(steps[first:], start=first + 1):
+        if name in skip:
+            continue
+        if name:
+            send({"begin": name})
+        if kind != "check":
+            whole = not broken()
+            problem = _run(source, f"<cell {position}>", notebook, kind == "solution")
+            if kind == "setup" and whole:
+                seal.note()
+            if problem and name:
+                remarks[name] = problem
+            continue
+        try:
+            if what := broken():
+                raise Tampered(f"{what} was changed")
+            exercise, given = exercises.get(name), vars(notebook).get(name)
+            verdict = verdict_of(exercise, given, name in written, remarks.get(name), devices, seed)
+            if what := broken():
+                raise Tampered(f"{what} was changed")
+        except Tampered as found:
+            verdict = {"outcome": "error", "headline": f"tampered with what judges it: {found}", "tampered": True}
+        send({"done": name, **verdict})
+    send({"end": True})
+
+
+def _judged(exercise, given, written: bool, problem: str | None, devices: Sequence, seed: int) -> dict:
+    """Return one exercise's verdict as plain data."""
+    if exercise is None:
+        return {"outcome": "grader error", "headline": "devlab has no exercise of this name"}
+    if given is None:
+        if written and problem:
+            return {"outcome": _kind(problem), "headline": problem}
+        return _facts(not_attempted(exercise))
+    try:
+        found = answer.exercise_of(given)
+    except answer.BadCall as bad:
+        return {"outcome": "error", "headline": bad.headline}
+    if found is not exercise:
+        return {"outcome": "error", "headline": f"{exercise.name} is the answer to another exercise"}
+    blank = answer.is_blank(given)
+    return _facts(not_attempted(exercise) if blank else judge(exercise, given, devices, seed))
+
+
+def _facts(result: Result) -> dict:
+    rows = [[row.label, {place: one and str(one) for place, one in row.outcomes.items()}] for row in result.rows]
+    details = [[str(label), str(text)[:TEXT]] for label, text in result.details]
+    headline = str(result.headline)[:TEXT]
+    said = " ".join([headline, *(text for _, text in details)])
+    outcome = "memory" if result.outcome == "error" and _kind(said) == "memory" else str(result.outcome)
+    return {"outcome": outcome, "headline": headline, "rows": rows, "details": details}
+
+
+def _kind(problem: str) -> str:
+    full = ("MemoryError", "DefaultCPUAllocator", "can't allocate memory")
+    return "memory" if any(word in problem for word in full) else "error"
+
+
+def _run(source: str, name: str, notebook: types.ModuleType, students: bool) -> str:
+    """Run a cell in the notebook; return what it raised, "" for nothing."""
+    if students:
+        # Lines for IPython, not Python: nothing that is judged needs them.
+        lines = source.split("\n")
+        source = "\n".join("" if line.startswith(("%", "!")) else line for line in lines)
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    try:
+        exec(compile(source, name, "exec"), vars(notebook))
+    except Tampered:
+        raise
+    except BaseException as error:
+        kind = type(error).__name__
+        text = ""
+        with contextlib.suppress(BaseException):
+            text = str(error)[:TEXT]
+        return f"{kind}: {text}"
+    return ""
+
+
+def channel(descriptor: int, nonce: str) -> Callable[[dict], None]:
+    """Return the function that sends a message with the nonce to the template: length, then JSON."""
+    write, dumps, pack = os.write, json.dumps, struct.pack
+
+    def send(message: dict) -> None:
+        text = dumps({**message, "nonce": nonce}).encode()
+        data = pack(">I", len(text)) + text
+        while data:
+            data = data[write(descriptor, data) :]
+
+    return send
