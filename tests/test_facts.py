@@ -41,9 +41,8 @@ def test_every_fact_is_covered():
     print(f"\n{'fact':<6}{'lesson':<8}{'cells':<7}needed by")
     for fact, entry in FACTS.items():
         asked = ", ".join(names.get(fact, [])) or ("-" if "needed" not in entry else "MISSING")
-        print(
-            f"{fact:<6}{entry['taught']:<8}{cells.get(fact, []).count(entry['taught']) or 'MISSING':<7}{asked}"
-        )
+        lesson = entry["taught"]
+        print(f"{fact:<6}{lesson:<8}{cells.get(fact, []).count(lesson) or 'MISSING':<7}{asked}")
     untaught = [
         f"{fact} is taught by no cell of lesson {entry['taught']}: {entry['fact']}"
         for fact, entry in FACTS.items()
