@@ -2,6 +2,7 @@
 
 import builtins
 import functools
+import operator
 import sys
 import types
 from collections.abc import Callable, Iterable
@@ -50,16 +51,16 @@ class Seal:
         classes = [one for name, one in list(spaces.items()) for one in _own_classes(one, name)] + list(PLAIN)
         spaces |= {f"{one.__module__}.{one.__qualname__}": vars(one) for one in classes}
         # A name that was there must mean the same; one that shadows a builtin must not appear.
-        self.names = [
-            (place, space, key, value)
-            for place, space in spaces.items()
-            for key, value in list(space.items())
-            if isinstance(value, CALLABLE)
-        ]
-        # Some results are stored by their own module as it goes, such as lazily loaded parts.
-        self.codes = []
-        for place, function in _functions(self.names):
-            self.codes.append((place, function, function.__code__, function.__defaults__, function.__kwdefaults__))
+        names, self.names = [], []
+        for place, space in spaces.items():
+            held = [(key, value) for key, value in list(space.items()) if isinstance(value, CALLABLE)]
+            names += [(place, space, key, value) for key, value in held]
+            if held:
+                keys, values = zip(*held, strict=True)
+                take = operator.itemgetter(*keys, keys[0])  # one key alone would not give a tuple
+                self.names.append((place, space, take, (*values, values[0]), keys))
+        self.functions = list(_functions(names))
+        self.codes = [_insides(function) for _, function in self.functions]
         self.shadows = [
             (place, space, len(space), self._shadowed(space)) for place, space in spaces.items() if place in modules
         ]
@@ -69,13 +70,17 @@ class Seal:
 
     def broken(self) -> str:
         """Return what was changed, as `module.name`; "" where all is as it was."""
-        for place, space, key, value in self.names:
-            if space.get(key) is not value:
-                return f"{place}.{key}"
-        for place, function, code, defaults, named in self.codes:
-            if function.__code__ is not code or function.__defaults__ is not defaults:
-                return place
-            if function.__kwdefaults__ is not named:
+        # `is` by operator.is_ and in C: an object that equals everything must not pass, and this runs often.
+        for place, space, take, values, keys in self.names:
+            try:
+                whole = all(map(operator.is_, take(space), values))
+            except KeyError:
+                whole = False
+            if not whole:
+                changed = [key for key, one in zip(keys, values, strict=False) if space.get(key) is not one]
+                return f"{place}.{changed[0]}"
+        for (place, function), before in zip(self.functions, self.codes, strict=True):
+            if not all(map(operator.is_, _insides(function), before)):
                 return place
         for place, space, size, before in self.shadows:
             if len(space) != size and (new := self._shadowed(space) - before):
@@ -114,6 +119,9 @@ class Seal:
 
 
 _BUILTIN_NAMES = frozenset(vars(builtins))
+
+
+_insides = operator.attrgetter("__code__", "__defaults__", "__kwdefaults__")
 
 
 def _own_classes(space: dict, name: str) -> list[type]:

@@ -109,6 +109,21 @@ def become_nobody(uid: int) -> None:
         prctl(SET_DUMPABLE, 1)  # else the kernel keeps /proc/self from its new owner
 
 
+def readable_by(uid: int) -> bool:
+    """Tell whether root can give itself up for a user who still reaches Python and devlab."""
+    if not hasattr(os, "fork") or os.geteuid() != 0:
+        return False
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            become_nobody(uid)
+            code = not all(os.access(path, os.R_OK) for path in (os.path.realpath(sys.executable), os.__file__, PACKAGE))
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1] == 0
+
+
 def enter_namespaces() -> None:
     """Leave the machine's users, processes, network and shared memory; this process's children are inside."""
     uid, gid = os.geteuid(), os.getegid()

@@ -1,0 +1,221 @@
+"""Grades many submissions: starts templates, hands them out, and makes a record of each answer."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+from devlab.classroom import course
+from devlab.classroom.collect import Collection, Submission
+from devlab.classroom.engine import merge, template
+from devlab.classroom.engine.limits import Limits
+from devlab.classroom.record import Graded, Record
+from devlab.classroom.unpack import Unreadable, kept_open
+
+OUTCOMES = {"passed", "failed", "not attempted", "skipped", "error", "timeout", "killed", "memory", "grader error"}
+START = "from devlab.classroom.engine.template import main; main({level}, {scratch!r}, {limits!r})"
+ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+ONE_THREAD += ("VECLIB_MAXIMUM_THREADS",)
+ROUND_UP = 30.0  # seconds that a template may take beyond its submissions' limits
+
+
+class EngineError(Exception):
+    """Grading cannot go on; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to grade: the isolation level, limits, and how many templates work side by side."""
+
+    level: int
+    limits: Limits = Limits()
+    jobs: int = 1
+
+
+class Handle:
+    """A template process and the pipes to it."""
+
+    def __init__(self, settings: Settings, source: dict):
+        self.folder = tempfile.TemporaryDirectory(prefix="devlab-grade-", ignore_cleanup_errors=True)
+        self.settings = settings
+        scratch = Path(self.folder.name).resolve() / "scratch"
+        scratch.mkdir()
+        # The submission's user must be able to reach its scratch folder, and nothing else in here.
+        os.chmod(self.folder.name, 0o711)
+        start = START.format(level=settings.level, scratch=str(scratch), limits=asdict(settings.limits))
+        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")}
+        threads = dict.fromkeys(ONE_THREAD, "1")
+        own = {"DEVLAB_DEVICE": os.environ.get("DEVLAB_DEVICE") or "sim", "DEVLAB_PROGRESS": os.devnull}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", start],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=kept | threads | own,
+            start_new_session=True,
+        )
+        steps, _, _ = merge.merged(source, None)
+        template.send(self.process.stdin, {"do": "learn"})
+        self.ask({"steps": _plain(steps)})
+
+    def ask(self, request: dict) -> dict:
+        """Send a request and wait for its answer; raises EngineError where the template is gone."""
+        try:
+            template.send(self.process.stdin, request)
+            answer = template.receive(self.process.stdout)
+        except (OSError, ValueError) as problem:
+            raise EngineError(f"the template process ended ({problem})") from problem
+        if answer is None:
+            raise EngineError("the template process ended")
+        return answer
+
+    def close(self) -> None:
+        """End the template, which ends its children, and remove its folder."""
+        self.process.stdin.close()
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.folder.cleanup()
+
+
+def grade(
+    found: Collection, folder: Path, settings: Settings, done: set[tuple[str, str, str]] = frozenset()
+) -> Iterator[Record]:
+    """Grade what was collected against a course, and yield a record as each is finished.
+
+    `done` holds (student, assignment, digest) of what was graded before, which is passed over.
+    """
+    with kept_open():
+        for one in found.problems:
+            yield Record(one.student, one.assignment, one.path, problem=one.problem, remarks=one.remarks)
+        for assignment in sorted({one.assignment for one in found.gradable}):
+            source = course.read(Path(folder) / "source" / assignment / f"{assignment}.ipynb")
+            waiting = [one for one in found.gradable if one.assignment == assignment]
+            waiting = [one for one in waiting if (one.student, assignment, digest(one)) not in done]
+            if waiting:
+                yield from _assignment(waiting, source, settings)
+
+
+def digest(one: Submission) -> str:
+    """Return the SHA-256 of what was handed in."""
+    return hashlib.sha256(one.file.read()).hexdigest()
+
+
+def _assignment(waiting: Sequence[Submission], source: dict, settings: Settings) -> Iterator[Record]:
+    idle: SimpleQueue[Handle] = SimpleQueue()
+    jobs = max(1, min(settings.jobs, len(waiting)))
+    everyone: list[Handle] = []
+
+    def start() -> Handle:
+        handle = Handle(settings, source)
+        everyone.append(handle)
+        return handle
+
+    def one(submission: Submission) -> Record:
+        handle = idle.get() if not idle.empty() or len(everyone) >= jobs else start()
+        try:
+            return record(submission, source, settings, handle.ask)
+        finally:
+            if handle.process.poll() is not None:
+                handle.close()
+                everyone.remove(handle)
+            else:
+                idle.put(handle)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        pending, rest = set(), iter(waiting)
+        try:
+            while True:
+                # Few at a time, so that a large class is not read into memory at once.
+                while len(pending) < jobs and (submission := next(rest, None)) is not None:
+                    pending.add(pool.submit(one, submission))
+                if not pending:
+                    break
+                finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    yield future.result()
+        finally:
+            for handle in list(everyone):
+                handle.close()
+
+
+def record(submission: Submission, source: dict, settings: Settings, ask: Callable[[dict], dict]) -> Record:
+    """Have one submission run, and return its record: points are worked out here, from the rows."""
+    facts = {"late": submission.late, "path": submission.path, "remarks": submission.remarks}
+    who = (submission.student, submission.assignment)
+    try:
+        notebook = submission.notebook()
+    except Unreadable as problem:
+        return Record(*who, problem=str(problem), **facts)
+    steps, answers, _ = merge.merged(source, notebook)
+    tasks = merge.tasks(source)
+    try:
+        answer = ask({"do": "grade", "steps": _plain(steps), "names": [task.name for task in tasks]})
+    except EngineError as problem:
+        answer = {"problem": str(problem)}
+    verdicts = answer.get("exercises", {})
+    ours = {"outcome": "grader error", "headline": answer.get("problem", "the grader has no verdict")}
+    exercises = tuple(_graded(task, verdicts.get(task.name, ours), answers.get(task.name, "")) for task in tasks)
+    tampered = [name for name, verdict in verdicts.items() if verdict.get("tampered")]
+    facts["remarks"] += (f"tampered: {', '.join(tampered)}; read what was handed in",) if tampered else ()
+    changed = submission.file.changed
+    return Record(
+        *who,
+        exercises=exercises,
+        submitted=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(changed)) if changed else "",
+        isolation=settings.level,
+        seconds=round(float(answer.get("seconds", 0)), 3),
+        digest=digest(submission),
+        **facts,
+    )
+
+
+def _graded(task: merge.Task, verdict: dict, source: str) -> Graded:
+    """Make an exercise's record of what the submission's process claims; what makes no sense earns nothing."""
+    from devlab.checks.registry import find
+
+    try:
+        rows = tuple((str(label), dict(marks)) for label, marks in verdict.get("rows", ()))
+        details = tuple((str(label), str(text)) for label, text in verdict.get("details", ()))
+        outcome, headline = verdict["outcome"], str(verdict.get("headline", ""))
+        labels = [row.label for row in exercise.rows] if (exercise := find(task.name)) else []
+        if outcome not in OUTCOMES or (rows and [label for label, _ in rows] != labels):
+            raise ValueError
+    except (TypeError, ValueError, KeyError):
+        rows, details, outcome, headline = (), (), "error", "tampered with what judges it: no verdict of devlab's"
+    judged = [[one for one in marks.values() if one] for _, marks in rows]
+    right = sum(bool(marks) and all(one == "passed" for one in marks) for marks in judged)
+    if task.by_rows:
+        points = min(float(right), task.possible) if rows else 0.0
+    else:
+        points = task.possible if outcome == "passed" and rows and right == len(rows) else 0.0
+    points = int(points) if float(points).is_integer() else points
+    return Graded(task.name, outcome, points, task.possible, headline, rows, details, source)
+
+
+def _plain(steps: Sequence[merge.Step]) -> list:
+    return [(step.kind, step.name, step.source) for step in steps]
+
+
+def finished(path: Path) -> set[tuple[str, str, str]]:
+    """Return who was graded before, by a file of results; what the grader itself failed at is not finished."""
+    found = set()
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            one = Record.from_line(line)
+        except (ValueError, json.JSONDecodeError):
+            continue
+        if one.digest and not any(exercise.outcome == "grader error" for exercise in one.exercises):
+            found.add((one.student, one.assignment, one.digest))
+    return found
