@@ -4,7 +4,6 @@ import time
 
 import torch
 from bank import right, wrong
-from torch import Event
 
 
 @right
@@ -36,7 +35,7 @@ def in_a_named_stream(fn, device):
     stream = torch.accelerator.current_stream(device)
     fn()
     stream.synchronize()
-    start, end = Event(device=device, enable_timing=True), Event(device=device, enable_timing=True)
+    start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
     stream.record_event(start)
     fn()
     stream.record_event(end)

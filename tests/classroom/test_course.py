@@ -186,8 +186,8 @@ def test_half_a_solution_is_never_handed_out(tmp_path):
 
 def test_an_installed_wheel_lays_out_the_same_course(laid, tmp_path):
     """The wheel carries the solutions: without a clone `devlab course` makes the very same files."""
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path / "dist"), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
     with zipfile.ZipFile(next((tmp_path / "dist").glob("*.whl"))) as wheel:
         wheel.extractall(tmp_path / "installed")
     script = f"""
