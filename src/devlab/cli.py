@@ -70,6 +70,27 @@ def _parser() -> argparse.ArgumentParser:
     collect.add_argument("submissions", nargs="+", metavar="DOWNLOADS", help="files, folders or zips")
     collect.add_argument("--course", default=".", metavar="DIR", help="the course; here, by default")
     collect.set_defaults(run=_collect)
+    grade = commands.add_parser(
+        "grade",
+        help="mark downloaded submissions, each in a process of its own",
+        description="Mark what students handed in: each submission runs in a process of its own, and a line of "
+        "JSON is kept for each. The same command again goes on where an interrupted one stopped.",
+    )
+    grade.add_argument("submissions", nargs="+", metavar="SUBMISSIONS", help="files, folders or zips")
+    grade.add_argument("--course", default=".", metavar="DIR", help="the course; here, by default")
+    grade.add_argument("--out", default="results/results.jsonl", metavar="FILE", help="results, a line each")
+    grade.add_argument("--jobs", type=int, default=1, metavar="N", help="submissions side by side (1)")
+    grade.add_argument("--shard", metavar="I/N", help="only the I-th of N parts; their files concatenate")
+    grade.add_argument(
+        "--require-isolation",
+        type=int,
+        choices=range(4),
+        metavar="LEVEL",
+        help="grade nothing where the machine allows less: 3 namespaces, 2 Landlock, 1 limits, 0 the clock",
+    )
+    grade.add_argument("--seconds", type=float, default=20, help="time for an exercise (20)")
+    grade.add_argument("--memory", type=int, default=2048, help="MiB for a submission (2048)")
+    grade.set_defaults(run=_grade)
     report = commands.add_parser(
         "report",
         help="make tables and feedback from the results of `devlab grade`",
@@ -149,6 +170,12 @@ def _collect(arguments: argparse.Namespace) -> int:
     listed = submitted.put(found, folder)
     print(f"{found.text()}\nEvery file is listed in {listed}")
     return 1 if found.problems else 0
+
+
+def _grade(arguments: argparse.Namespace) -> int:
+    from devlab.classroom.engine import command
+
+    return command.run(arguments)
 
 
 def _report(arguments: argparse.Namespace) -> int:

@@ -145,11 +145,13 @@ def _loopback_up() -> None:
 
 
 def _allows_namespaces() -> bool:
+    nobody = readable_by(61000)
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            become_nobody(61000)
+            if nobody:
+                become_nobody(61000)
             enter_namespaces()
             inner = os.fork()
             if inner == 0:
