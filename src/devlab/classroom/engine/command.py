@@ -16,8 +16,14 @@ def run(arguments: argparse.Namespace) -> int:
     level = sandbox.isolation_available()
     wanted = arguments.require_isolation
     if wanted is not None and level < wanted:
-        return _stop(f"This machine allows isolation level {level}, and {wanted} is required: nothing was graded.")
-    paths, folder, out = [Path(path) for path in arguments.submissions], Path(arguments.course), Path(arguments.out)
+        return _stop(
+            f"This machine allows isolation level {level}, and {wanted} is required: nothing was graded."
+        )
+    paths, folder, out = (
+        [Path(path) for path in arguments.submissions],
+        Path(arguments.course),
+        Path(arguments.out),
+    )
     if missing := [str(path) for path in paths if not path.exists()]:
         return _stop(f"Not there: {', '.join(missing)}")
     try:

@@ -20,7 +20,17 @@ from devlab.classroom.engine.limits import Limits
 from devlab.classroom.record import Graded, Record
 from devlab.classroom.unpack import Unreadable, kept_open
 
-OUTCOMES = {"passed", "failed", "not attempted", "skipped", "error", "timeout", "killed", "memory", "grader error"}
+OUTCOMES = {
+    "passed",
+    "failed",
+    "not attempted",
+    "skipped",
+    "error",
+    "timeout",
+    "killed",
+    "memory",
+    "grader error",
+}
 START = "from devlab.classroom.engine.template import main; main({level}, {scratch!r}, {limits!r})"
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 ONE_THREAD += ("VECLIB_MAXIMUM_THREADS",)
@@ -51,7 +61,11 @@ class Handle:
         # The submission's user must be able to reach its scratch folder, and nothing else in here.
         os.chmod(self.folder.name, 0o711)
         start = START.format(level=settings.level, scratch=str(scratch), limits=asdict(settings.limits))
-        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
+        }
         threads = dict.fromkeys(ONE_THREAD, "1")
         own = {"DEVLAB_DEVICE": os.environ.get("DEVLAB_DEVICE") or "sim", "DEVLAB_PROGRESS": os.devnull}
         self.process = subprocess.Popen(
@@ -166,7 +180,9 @@ def record(submission: Submission, source: dict, settings: Settings, ask: Callab
         answer = {"problem": str(problem)}
     verdicts = answer.get("exercises", {})
     ours = {"outcome": "grader error", "headline": answer.get("problem", "the grader has no verdict")}
-    exercises = tuple(_graded(task, verdicts.get(task.name, ours), answers.get(task.name, "")) for task in tasks)
+    exercises = tuple(
+        _graded(task, verdicts.get(task.name, ours), answers.get(task.name, "")) for task in tasks
+    )
     tampered = [name for name, verdict in verdicts.items() if verdict.get("tampered")]
     facts["remarks"] += (f"tampered: {', '.join(tampered)}; read what was handed in",) if tampered else ()
     changed = submission.file.changed
@@ -193,7 +209,12 @@ def _graded(task: merge.Task, verdict: dict, source: str) -> Graded:
         if outcome not in OUTCOMES or (rows and [label for label, _ in rows] != labels):
             raise ValueError
     except (TypeError, ValueError, KeyError):
-        rows, details, outcome, headline = (), (), "error", "tampered with what judges it: no verdict of devlab's"
+        rows, details, outcome, headline = (
+            (),
+            (),
+            "error",
+            "tampered with what judges it: no verdict of devlab's",
+        )
     judged = [[one for one in marks.values() if one] for _, marks in rows]
     right = sum(bool(marks) and all(one == "passed" for one in marks) for marks in judged)
     if task.by_rows:

@@ -12,7 +12,19 @@ import torch
 from devlab.checks.exercise import Exercise
 
 # What a verdict rests on; of other modules a change would not reach it.
-WATCHED = ("devlab", "torch", "numpy", "builtins", "inspect", "contextlib", "dis", "json", "os", "io", "random")
+WATCHED = (
+    "devlab",
+    "torch",
+    "numpy",
+    "builtins",
+    "inspect",
+    "contextlib",
+    "dis",
+    "json",
+    "os",
+    "io",
+    "random",
+)
 WHOLE = ("devlab.checks", "devlab.devices", "devlab.sim", "devlab.lessons", "devlab.instruments")
 WHOLE += ("devlab.classroom.engine",)
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)
@@ -46,7 +58,11 @@ class Seal:
         """Take the record anew: what is there now is how it should be."""
         modules = {name: sys.modules[name] for name in WATCHED if name in sys.modules}
         modules |= {name: one for name, one in sys.modules.items() if name.startswith(WHOLE)}
-        modules |= {"torch.nn": torch.nn, "torch.nn.functional": torch.nn.functional, "torch.linalg": torch.linalg}
+        modules |= {
+            "torch.nn": torch.nn,
+            "torch.nn.functional": torch.nn.functional,
+            "torch.linalg": torch.linalg,
+        }
         spaces = {name: vars(module) for name, module in modules.items()}
         classes = [one for name, one in list(spaces.items()) for one in _own_classes(one, name)] + list(PLAIN)
         spaces |= {f"{one.__module__}.{one.__qualname__}": vars(one) for one in classes}
@@ -62,9 +78,13 @@ class Seal:
         self.functions = list(_functions(names))
         self.codes = [_insides(function) for _, function in self.functions]
         self.shadows = [
-            (place, space, len(space), self._shadowed(space)) for place, space in spaces.items() if place in modules
+            (place, space, len(space), self._shadowed(space))
+            for place, space in spaces.items()
+            if place in modules
         ]
-        self.methods = [(place, vars(one), self._special(one)) for one in classes for place in [one.__qualname__]]
+        self.methods = [
+            (place, vars(one), self._special(one)) for one in classes for place in [one.__qualname__]
+        ]
         self.rows = [(one, list(one.rows), [row.judge for row in one.rows]) for one in self.exercises]
         self.known = _all_classes()
 

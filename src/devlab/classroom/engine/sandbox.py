@@ -22,7 +22,16 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | 1 << 14 | 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
-SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo")
+SYSTEM = (
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/bin",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+)
 SYSTEM += ("/sys/devices/system/cpu", "/dev/urandom", "/dev/random", "/dev/zero")
 
 
@@ -118,7 +127,9 @@ def readable_by(uid: int) -> bool:
         code = 1
         try:
             become_nobody(uid)
-            code = not all(os.access(path, os.R_OK) for path in (os.path.realpath(sys.executable), os.__file__, PACKAGE))
+            code = not all(
+                os.access(path, os.R_OK) for path in (os.path.realpath(sys.executable), os.__file__, PACKAGE)
+            )
         finally:
             os._exit(code)
     return os.waitpid(child, 0)[1] == 0

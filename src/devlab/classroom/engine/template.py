@@ -108,7 +108,9 @@ class Template:
                 if len(descendants(os.getpid())) > self.limits.processes:
                     return at, _early("killed", f"it started more than {self.limits.processes} processes")
                 if self._too_full():
-                    return at, _early("killed", f"it wrote more than {self.limits.disk} MiB or {MOST_FILES} files")
+                    return at, _early(
+                        "killed", f"it wrote more than {self.limits.disk} MiB or {MOST_FILES} files"
+                    )
                 continue
             got = os.read(reading, 1 << 16)
             total += len(got)
@@ -124,7 +126,9 @@ class Template:
                     if not isinstance(message, dict) or message.pop("nonce") != nonce:
                         raise ValueError
                 except (ValueError, KeyError, RecursionError):
-                    return at, _early("error", "tampered with what judges it: a forged verdict", tampered=True)
+                    return at, _early(
+                        "error", "tampered with what judges it: a forged verdict", tampered=True
+                    )
                 if "end" in message:
                     return "", None
                 if "begin" in message:

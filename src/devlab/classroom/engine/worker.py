@@ -17,7 +17,9 @@ from devlab.classroom.engine.integrity import Seal, Tampered, guard_calls, refus
 TEXT = 4000  # characters of a detail that a record keeps
 
 
-def work(steps: Sequence[Sequence[str]], skip: Sequence[str], send: Callable[[dict], None], seed: int) -> None:
+def work(
+    steps: Sequence[Sequence[str]], skip: Sequence[str], send: Callable[[dict], None], seed: int
+) -> None:
     """Run the steps and send what comes of each; the exercises in `skip` were settled before.
 
     A step is (kind, exercise, source). Before each that belongs to an exercise `{"begin": name}` is sent, after
@@ -61,7 +63,11 @@ def work(steps: Sequence[Sequence[str]], skip: Sequence[str], send: Callable[[di
             if what := broken():
                 raise Tampered(f"{what} was changed")
         except Tampered as found:
-            verdict = {"outcome": "error", "headline": f"tampered with what judges it: {found}", "tampered": True}
+            verdict = {
+                "outcome": "error",
+                "headline": f"tampered with what judges it: {found}",
+                "tampered": True,
+            }
         send({"done": name, **verdict})
     send({"end": True})
 
@@ -85,7 +91,9 @@ def _judged(exercise, given, written: bool, problem: str | None, devices: Sequen
 
 
 def _facts(result: Result) -> dict:
-    rows = [[row.label, {place: one and str(one) for place, one in row.outcomes.items()}] for row in result.rows]
+    rows = [
+        [row.label, {place: one and str(one) for place, one in row.outcomes.items()}] for row in result.rows
+    ]
     details = [[str(label), str(text)[:TEXT]] for label, text in result.details]
     headline = str(result.headline)[:TEXT]
     said = " ".join([headline, *(text for _, text in details)])

@@ -1,0 +1,57 @@
+"""`devlab grade` gives honest work its marks, and hostile work none that it did not earn."""
+
+import json
+import sys
+
+import pytest
+from classroom.hostile_answers import HOSTILE
+from classroom.students import CLASS, LESSON, RIGHT, deserved, hand_in
+
+from devlab.classroom import course
+from devlab.classroom.collect import collect
+from devlab.classroom.engine.grade import Settings, grade
+from devlab.classroom.engine.limits import Limits
+from devlab.classroom.engine.sandbox import isolation_available
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
+LOST = {"exits": "killed", "dies of a signal": "killed", "crashes": "killed", "loops": "timeout"}
+
+
+def sandboxed(tmp_path, answers):
+    """Lay out a course, hand answers in, grade them, and return the records by student."""
+    folder = tmp_path / "course"
+    course.lay_out(folder, ["0"])
+    downloads = hand_in(folder / "handout" / LESSON / f"{LESSON}.ipynb", tmp_path / "downloads", answers)
+    source = folder / "source" / LESSON / f"{LESSON}.ipynb"
+    before = source.read_bytes()
+    settings = Settings(isolation_available(), Limits(seconds=5))
+    records = {
+        one.student: one for one in grade(collect([downloads], course.cells_of(folder)), folder, settings)
+    }
+    assert source.read_bytes() == before
+    return records
+
+
+def test_honest_marks_are_those_deserved(tmp_path):
+    """The class that nbgrader marks in test_nbgrader.py gets the same points here, exercise by exercise."""
+    records = sandboxed(tmp_path, CLASS)
+    got = {who: {one.name: one.points for one in record.exercises} for who, record in records.items()}
+    assert got == deserved()
+    assert {record.isolation for record in records.values()} == {isolation_available()}
+
+
+def test_hostile_submissions_earn_nothing_and_cost_nobody_else(tmp_path):
+    """Each loses its own exercise; the exercise beside it in the same notebook, where one death is survived."""
+    text = repr(str(tmp_path / "course" / "source" / LESSON / f"{LESSON}.ipynb"))
+    answers = {"Honest Hana": (RIGHT, {})}
+    for name, source in HOSTILE.items():
+        answers[name] = ({"device_of": source.replace("SOURCE", text), "same_place": RIGHT["same_place"]}, {})
+    records = sandboxed(tmp_path, answers)
+    assert records["Honest Hana"].points == 8
+    for name in HOSTILE:
+        first, second = records[name].exercises
+        assert first.points <= 1, f"{name}: {first}"
+        assert first.outcome == LOST.get(name, first.outcome) != "passed", f"{name}: {first}"
+        if name in LOST:
+            assert second.points == 5, f"{name}: {second}"
+    assert json.loads(records["exits"].line())["isolation"] == isolation_available()
