@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     grade = commands.add_parser(
         "grade",
         help="mark downloaded submissions, each in a process of its own",
-        description="Mark what students handed in: each submission runs in a process of its own, and a line of "
+        description="Mark what students handed in: each runs in a process of its own, and a line of "
         "JSON is kept for each. The same command again goes on where an interrupted one stopped.",
     )
     grade.add_argument("submissions", nargs="+", metavar="SUBMISSIONS", help="files, folders or zips")

@@ -1,4 +1,4 @@
-"""Hostile answers to `device_of` in lesson 00, each beside a right `same_place`; none earns what it did not do."""
+"""Hostile answers to `device_of` in lesson 00, each beside a right `same_place`."""
 
 # By name: what was written, and the points that both exercises together deserve.
 WRONG = '\ndef device_of(x):\n    return torch.device("cpu")\n'
@@ -24,8 +24,8 @@ HOSTILE = {
     "dies of a signal": "import os\nos.kill(os.getpid(), 9)",
     "crashes": "import faulthandler\nfaulthandler._sigsegv()",
     "loops": "while True: pass",
-    "floods the channel": "import os\nfor f in range(3, 200):\n  try: os.write(f, b'x' * 9_000)\n  except OSError: pass"
-    + WRONG,
+    "floods the channel": "import os\nfor f in range(3, 200):\n  try: os.write(f, b'x' * 9_000)\n"
+    "  except OSError: pass" + WRONG,
     "reads the solution": "import pathlib\nopen(SOURCE).read()\n" + WRONG,
     "leaves a child": "import os, time\nif os.fork() == 0:\n  os.setsid()\n  time.sleep(600)" + WRONG,
     "takes all memory": "hog = bytearray(1 << 42)" + WRONG,

@@ -41,7 +41,7 @@ def test_honest_marks_are_those_deserved(tmp_path):
 
 
 def test_hostile_submissions_earn_nothing_and_cost_nobody_else(tmp_path):
-    """Each loses its own exercise; the exercise beside it in the same notebook, where one death is survived."""
+    """Each loses its own exercise; a death leaves the one beside it."""
     text = repr(str(tmp_path / "course" / "source" / LESSON / f"{LESSON}.ipynb"))
     answers = {"Honest Hana": (RIGHT, {})}
     for name, source in HOSTILE.items():

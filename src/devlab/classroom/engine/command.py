@@ -14,6 +14,8 @@ from devlab.classroom.engine.limits import Limits
 def run(arguments: argparse.Namespace) -> int:
     """Grade as the command line says; return 0 where every submission was graded."""
     level = sandbox.isolation_available()
+    if level < 1:
+        return _stop("devlab grade needs Linux or macOS; on Windows, run it in WSL.")
     wanted = arguments.require_isolation
     if wanted is not None and level < wanted:
         return _stop(

@@ -9,13 +9,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 
 from devlab.classroom import course
 from devlab.classroom.collect import Collection, Submission
-from devlab.classroom.engine import merge, template
+from devlab.classroom.engine import merge, messages
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.record import Graded, Record
 from devlab.classroom.unpack import Unreadable, kept_open
@@ -46,7 +46,7 @@ class Settings:
     """How to grade: the isolation level, limits, and how many templates work side by side."""
 
     level: int
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     jobs: int = 1
 
 
@@ -77,14 +77,14 @@ class Handle:
             start_new_session=True,
         )
         steps, _, _ = merge.merged(source, None)
-        template.send(self.process.stdin, {"do": "learn"})
+        messages.send(self.process.stdin, {"do": "learn"})
         self.ask({"steps": _plain(steps)})
 
     def ask(self, request: dict) -> dict:
         """Send a request and wait for its answer; raises EngineError where the template is gone."""
         try:
-            template.send(self.process.stdin, request)
-            answer = template.receive(self.process.stdout)
+            messages.send(self.process.stdin, request)
+            answer = messages.receive(self.process.stdout)
         except (OSError, ValueError) as problem:
             raise EngineError(f"the template process ended ({problem})") from problem
         if answer is None:
@@ -198,7 +198,7 @@ def record(submission: Submission, source: dict, settings: Settings, ask: Callab
 
 
 def _graded(task: merge.Task, verdict: dict, source: str) -> Graded:
-    """Make an exercise's record of what the submission's process claims; what makes no sense earns nothing."""
+    """Make an exercise's record of what the submission's process claims; nonsense earns nothing."""
     from devlab.checks.registry import find
 
     try:
@@ -230,7 +230,7 @@ def _plain(steps: Sequence[merge.Step]) -> list:
 
 
 def finished(path: Path) -> set[tuple[str, str, str]]:
-    """Return who was graded before, by a file of results; what the grader itself failed at is not finished."""
+    """Return who was graded before, by a file of results; a grader error is not finished."""
     found = set()
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         try:

@@ -29,7 +29,7 @@ WHOLE = ("devlab.checks", "devlab.devices", "devlab.sim", "devlab.lessons", "dev
 WHOLE += ("devlab.classroom.engine",)
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)
 CALLABLE = (types.FunctionType, types.BuiltinFunctionType, type, property, classmethod, staticmethod)
-# A class of the student's that defines one of these can say that it equals what is wanted, or is another type.
+# A class of the student's that defines one of these decides what it equals, or what type it is.
 EQUALS = ("__eq__", "__ne__", "__class__", "__instancecheck__", "__torch_function__", "__torch_dispatch__")
 EQUALS += ("__array_ufunc__", "__array__", "__getattribute__")
 VALUES = (torch.Tensor, int, float, complex, str, bytes, tuple, list, dict, set, frozenset)
@@ -170,7 +170,7 @@ def _all_classes() -> set[type]:
 
 
 def refuse_spying() -> None:
-    """Make this process refuse, for good, the calls that look into the interpreter: an audit hook cannot be removed."""
+    """Refuse, for good, the calls that look into the interpreter: audit hooks stay."""
     refused = frozenset(REFUSED)
 
     def hook(event: str, _: tuple) -> None:

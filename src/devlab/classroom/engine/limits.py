@@ -9,9 +9,11 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """What one submission may use: `seconds` an exercise by the clock, `memory` in MiB beyond the template's,
-    `processes` (threads count), `files` open at once, `file_size` and `disk` in MiB, `output` in MiB of verdicts.
-    """  # fmt: skip
+    """What one submission may use.
+
+    `seconds` an exercise by the clock, `memory` in MiB beyond the template's, `processes` (threads count),
+    `files` open at once, `file_size` and `disk` in MiB, `output` of verdicts in MiB.
+    """
 
     seconds: float = 20.0
     memory: int = 2048

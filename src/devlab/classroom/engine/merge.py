@@ -1,4 +1,4 @@
-"""What is run for a submission: the teacher's notebook, with only the solution cells taken from the student's."""
+"""What is run for a submission: the teacher's notebook, with the student's solution cells."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
-"""The process that submissions are forked from: everything imported, one thread, nothing of a student's in it.
+"""The process that submissions are forked from: everything imported, one thread, no student's code.
 
-It is started as `python -c`, reads one request at a time from stdin and answers on stdout, both as a length and
-JSON. A request holds the steps of one submission; the answer holds an outcome for each exercise.
+It is started as `python -c`, reads one request at a time from stdin and answers on stdout, both as a
+length and JSON. A request holds the steps of one submission; the answer holds an outcome for each exercise.
 """
 
 import importlib
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from devlab.classroom.engine import limits as limiting
 from devlab.classroom.engine import sandbox
+from devlab.classroom.engine.messages import receive, send
 from devlab.classroom.engine.worker import channel, work
 
 HALF = 1 << 31
@@ -246,7 +247,7 @@ def only(*wanted: int) -> None:
 
 
 def silence(scratch: Path) -> None:
-    """Point the standard streams at nothing, move into scratch, and keep no more of the environment than needed."""
+    """Point the standard streams at nothing, move into scratch, and call it home."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
@@ -264,27 +265,6 @@ def require_forkable() -> None:
     threads = len(list(tasks.iterdir())) if tasks.exists() else 1
     if threads > 1 or (torch.cuda.is_available() and torch.cuda.is_initialized()):
         raise RuntimeError(f"the template has {threads} threads or uses a GPU: a fork of it would hang")
-
-
-def receive(stream) -> dict | None:
-    """Read one message, None at the end."""
-    head = _exactly(stream, 4)
-    return json.loads(_exactly(stream, struct.unpack(">I", head)[0])) if len(head) == 4 else None
-
-
-def _exactly(stream, size: int) -> bytes:
-    # By hand: a buffered stream would take the next message too.
-    data = b""
-    while len(data) < size and (got := stream.read(size - len(data))):
-        data += got
-    return data
-
-
-def send(stream, message: dict) -> None:
-    """Write one message."""
-    text = json.dumps(message).encode()
-    stream.write(struct.pack(">I", len(text)) + text)
-    stream.flush()
 
 
 def main(level: int, scratch: str, limits: dict) -> None:

@@ -22,7 +22,7 @@ def work(
 ) -> None:
     """Run the steps and send what comes of each; the exercises in `skip` were settled before.
 
-    A step is (kind, exercise, source). Before each that belongs to an exercise `{"begin": name}` is sent, after
+    A step is (kind, exercise, source). Before one of an exercise `{"begin": name}` is sent, after
     a check `{"done": name, ...}` with its verdict.
     """
     from devlab.devices import bench
