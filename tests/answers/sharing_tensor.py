@@ -149,7 +149,7 @@ def refuses_all_views(a):
     return torch.from_numpy(a)
 
 
-@wrong("could not retrieve buffer from object")
+@wrong("your code raised")
 def from_the_buffer(a):
     return torch.frombuffer(a, dtype=torch.from_numpy(a[:0]).dtype).reshape(a.shape)
 
