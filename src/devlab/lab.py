@@ -10,10 +10,10 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent
-# An installed wheel carries the notebooks; in a clone they stand where they are built.
-SOURCES = (PACKAGE / "course", PACKAGE.parents[1])
-CARRIED = {"notebooks": "notebooks", "exercises": "unsolved"}
+from devlab import carried
+
+# The folders of a learner's course, and what is carried for each.
+CARRIED = {"notebooks": "lessons", "exercises": "exercises"}
 FIRST = "notebooks/00_start_here.ipynb"
 # What was laid there and when it was last the course's own: a file that still has this hash is nobody's work.
 LEDGER = ".devlab-course.json"
@@ -97,14 +97,12 @@ def _ledger(folder: Path) -> dict[str, str]:
 
 def _carried() -> dict[str, Path]:
     """Return the notebooks that this installation carries, by their place in the course."""
-    for root in SOURCES:
-        found = {}
-        for place, folder in CARRIED.items():
-            here = root / folder if (root / folder).is_dir() else root / place
-            found |= {f"{place}/{path.name}": path for path in sorted(here.glob("[0-9][0-9]_*.ipynb"))}
-        if FIRST in found:
-            return found
-    raise LabError("This installation of devlab carries no notebooks. Install it from its wheel or a clone.")
+    found = {f"{place}/{path.name}": path for place, kind in CARRIED.items() for path in carried.files(kind)}
+    if FIRST not in found:
+        raise LabError(
+            "This installation of devlab carries no notebooks. Install it from its wheel or a clone."
+        )
+    return found
 
 
 def open_jupyter(folder: Path, arguments: list[str]) -> int:

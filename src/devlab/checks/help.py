@@ -2,16 +2,13 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
+from devlab import carried
 from devlab.checks import progress
 from devlab.checks.answer import BadCall, exercise_of
 from devlab.checks.exercise import Exercise
 from devlab.panel import Note, Panel, escape
 
-PACKAGE = Path(__file__).resolve().parents[1]
-# An installed wheel carries the exercises' sources; in a clone they stand where they are written.
-SOURCES = (PACKAGE / "course" / "exercises", PACKAGE.parents[1] / "source" / "exercises")
 MARKERS = ("### BEGIN SOLUTION", "### END SOLUTION")
 BROKEN = re.compile(r"^ *### BEGIN BROKEN\n.*?### END BROKEN\n", re.M | re.S)
 
@@ -63,9 +60,8 @@ def solution_source(exercise: Exercise) -> str:
     >>> "BROKEN" in solution_source(find("fix_hidden_state"))
     False
     """
-    for folder in SOURCES:
-        path = folder / f"{exercise.lesson}.py"
-        if path.is_file():
+    for path in carried.files("exercise sources"):
+        if path.stem == exercise.lesson:
             cell = re.search(
                 rf'^# %% [^\n]*exercise="{exercise.name}"[^\n]*\n(.*?)(?=^# %%|\Z)',
                 path.read_text("utf-8"),

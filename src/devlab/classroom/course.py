@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from devlab import carried
 from devlab.classroom import copies, pages
 
-PACKAGE = Path(__file__).resolve().parents[1]
-# An installed wheel carries the solutions; in a clone they stand where they are built.
-SOLUTIONS = (PACKAGE / "course" / "solutions", PACKAGE.parents[1] / "solutions")
 # Zip files hold a time for each member: this one, so that the same course gives the same bytes.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -47,9 +45,8 @@ def available() -> dict[str, Path]:
     >>> available()["05_buffers"].name
     '05_buffers.ipynb'
     """
-    for folder in SOLUTIONS:
-        if found := sorted(folder.glob("[0-9][0-9]_*.ipynb")):
-            return {path.stem: path for path in found}
+    if found := carried.files("solutions"):
+        return {path.stem: path for path in found}
     raise CourseError(
         "This installation of devlab carries no solutions. Install it from its wheel or from a clone."
     )

@@ -3,6 +3,7 @@
 import torch
 
 from devlab.checks import expect
+from devlab.instruments.watch import watch
 from devlab.lessons.lesson_07_asynchrony.base import keep_busy, lesson
 from devlab.sim import clock, events
 
@@ -181,8 +182,6 @@ def _large(trial, count: int) -> list[torch.Tensor]:
 
 def _expect_early_copies(trial) -> None:
     """On a real device: copies from pinned memory for which the host does not wait."""
-    from devlab.instruments.watch import watch
-
     prefetcher, _ = _made(trial, _large(trial, 4))
     log = watch()
     with log:

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from devlab.checks.calls import STUB
+from devlab.checks.trace import is_learners
 from devlab.lessons.lesson_09_several_devices.ranks import TIMEOUT
 
 # The whole run of a group, in seconds; a function that still runs then is ended.
@@ -83,7 +84,6 @@ def _spawned(folder: str, rank: int, count: int):
 
 def work(folder: str, rank: int, count: int) -> None:
     """Be one rank: join the group, run the function, and leave a report in the folder."""
-    report: dict = {}
     seen: list[bool] = []
     _leave_quietly()
     try:
@@ -147,11 +147,7 @@ def _described(result: object) -> dict:
 
 def _excused(error: BaseException) -> dict:
     stub = isinstance(error, NotImplementedError) and error.args in ((), (STUB,))
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith((sys.prefix, sys.base_prefix, os.path.dirname(__file__)))
-    ]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_learners(frame.filename)]
     last = frames[-1] if frames else None
     return {
         "kind": "error",

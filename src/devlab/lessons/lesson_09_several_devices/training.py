@@ -31,9 +31,8 @@ ddp_gradients = lesson.exercise(
 
 def _data(trial, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     x = trial.randn(10, 4, seed=seed, on=torch.device("cpu"))
-    return x, (x @ torch.tensor([1.0, -2.0, 0.5, 3.0]))[:, None] + trial.randn(
-        10, 1, seed=seed + 7, on=x.device
-    )
+    noise = trial.randn(10, 1, seed=seed + 7, on=x.device)
+    return x, (x @ torch.tensor([1.0, -2.0, 0.5, 3.0]))[:, None] + noise
 
 
 def _reference(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
@@ -105,10 +104,9 @@ def _expect(trial, report: ranks.Report, rank: int, wanted: list[torch.Tensor], 
         )
     for one, other, name in zip(got, wanted, ("weight", "bias"), strict=True):
         if one.shape != other.shape:
-            shapes = f"shape {list(one.shape)}, not {list(other.shape)}"
-            expect.fail(
-                f"rank {rank}'s gradient of the {name} has {shapes}", str(list(other.shape)), str(shapes)
-            )
+            got_shape, shape = list(one.shape), list(other.shape)
+            said = f"rank {rank}'s gradient of the {name} has shape {got_shape}, not {shape}"
+            expect.fail(said, f"shape {shape}", f"shape {got_shape}")
         if headline and not torch.allclose(one.float(), other, rtol=1e-4, atol=1e-5):
             expect.fail(headline, _numbers(other), _numbers(one))
         what = f"rank {rank}'s gradient of the {name}"

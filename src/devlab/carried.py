@@ -1,0 +1,25 @@
+"""Where the course's own files are: a wheel carries them, in a clone they stand where they are made."""
+
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+# Each kind: its folder in the wheel, below devlab/course (by pyproject.toml), and its folder in a clone.
+FOLDERS = {
+    "exercise sources": ("exercises", "source/exercises"),
+    "lessons": ("notebooks", "notebooks"),
+    "exercises": ("unsolved", "exercises"),
+    "solutions": ("solutions", "solutions"),
+}
+
+
+def files(kind: str) -> list[Path]:
+    """Return the files of a kind, a lesson each, in course order; none where nothing is carried.
+
+    >>> files("solutions")[0].name
+    '00_start_here.ipynb'
+    """
+    wheel, clone = FOLDERS[kind]
+    for folder in (PACKAGE / "course" / wheel, PACKAGE.parents[1] / clone):
+        if found := sorted(folder.glob("[0-9][0-9]_*.*")):
+            return found
+    return []
