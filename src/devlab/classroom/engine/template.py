@@ -10,7 +10,6 @@ import os
 import random
 import secrets
 import select
-import shutil
 import signal
 import struct
 import sys
@@ -18,13 +17,12 @@ import time
 from pathlib import Path
 
 from devlab.classroom.engine import limits as limiting
-from devlab.classroom.engine import sandbox
+from devlab.classroom.engine import sandbox, watch
 from devlab.classroom.engine.messages import receive, send
 from devlab.classroom.engine.worker import channel, work
 
 HALF = 1 << 31
-TICK = 0.1  # seconds between looks at the clock and the scratch folder
-MOST_FILES = 2000
+TICK = 0.1  # seconds between looks at what the processes use
 
 
 class Template:
@@ -37,6 +35,7 @@ class Template:
         self.level, self.scratch, self.limits = level, scratch, limits
         # Root gives itself up, where nobody else's user can read this Python.
         self.uid = 61000 + os.getpid() % 4000 if sandbox.readable_by(61000) else 0
+        self.before = 0  # what submissions are born with, in bytes
         self.hold = sandbox.ruleset(scratch) if level >= 2 else -1
         if sys.platform == "linux":
             # What a submission detaches comes back to this process, which ends it.
@@ -65,6 +64,7 @@ class Template:
                 importlib.import_module(name)
             except Exception:  # a module that another one makes as it runs cannot be imported by its name
                 continue
+        self.before = watch.memory([os.getpid()])
 
     def grade(self, steps: list, names: list[str]) -> dict:
         """Return {"exercises": {name: verdict}}; each death of the process costs the exercise it was at."""
@@ -94,24 +94,22 @@ class Template:
             return self._watch(reading, nonce, done)
         finally:
             os.close(reading)
-            self._end()
+            watch.end(os.getpid())
             self._clean()
 
     def _watch(self, reading: int, nonce: str, done: dict[str, dict]) -> tuple[str, dict | None]:
         held, total, at = b"", 0, ""
-        deadline = time.monotonic() + self.limits.seconds
+        looked = time.monotonic()
+        deadline = looked + self.limits.seconds
         while True:
             ready, _, _ = select.select([reading], [], [], TICK)
             if time.monotonic() > deadline:
                 return at, _early("timeout", f"no answer within {self.limits.seconds:g} seconds")
+            if time.monotonic() > looked + TICK:  # also where it never stops sending
+                if over := watch.excess(os.getpid(), self.scratch, self.limits, self.before):
+                    return at, _early(*over)
+                looked = time.monotonic()
             if not ready:
-                # The kernel's own limit of processes does not hold for root.
-                if len(descendants(os.getpid())) > self.limits.processes:
-                    return at, _early("killed", f"it started more than {self.limits.processes} processes")
-                if self._too_full():
-                    return at, _early(
-                        "killed", f"it wrote more than {self.limits.disk} MiB or {MOST_FILES} files"
-                    )
                 continue
             got = os.read(reading, 1 << 16)
             total += len(got)
@@ -148,9 +146,9 @@ class Template:
             silence(self.scratch)
             only(writing, self.hold)
             if self.level >= 1:
-                limiting.apply(self.limits, len(steps))
                 if self.uid:
                     sandbox.become_nobody(self.uid)
+                limiting.apply(self.limits, len(steps))
             if self.level >= 3:
                 sandbox.enter_namespaces()
                 if os.fork():  # this one is outside the new process namespace; it has nothing more to do
@@ -178,65 +176,16 @@ class Template:
         """Say how the process ended, as far as its exit status tells."""
         return "the process ended while this exercise was being graded (os._exit, a signal or a crash)"
 
-    def _end(self) -> None:
-        """Kill all that descends from this process, detached or not, and reap it."""
-        while True:
-            family = descendants(os.getpid())
-            for one in family:
-                try:
-                    os.kill(one, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-            try:
-                while os.waitpid(-1, 0 if family else os.WNOHANG)[0]:
-                    pass
-            except ChildProcessError:
-                return
-
-    def _too_full(self) -> bool:
-        size = count = 0
-        for folder, _, files in os.walk(self.scratch):
-            for name in files:
-                count += 1
-                try:
-                    size += os.lstat(os.path.join(folder, name)).st_blocks * 512
-                except OSError:
-                    continue
-        return size > self.limits.disk << 20 or count > MOST_FILES
-
     def _clean(self) -> None:
         """Empty the scratch folder and leave it open to the submission's user."""
-        for entry in os.scandir(self.scratch):
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=True)
-            else:
-                os.unlink(entry.path)
+        os.chmod(self.scratch, 0o700)
+        watch.empty(self.scratch)
         if os.geteuid() == 0 and self.uid:
             os.chown(self.scratch, self.uid, self.uid)
-        os.chmod(self.scratch, 0o700)
 
 
 def _early(outcome: str, headline: str, **facts: object) -> dict:
     return {"outcome": outcome, "headline": headline, **facts}
-
-
-def descendants(root: int) -> list[int]:
-    """Return the processes that descend from one, by what the kernel says; its session's, without /proc."""
-    parents = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state = entry.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue
-        if state[0] != "Z":
-            parents[int(entry.parent.name)] = int(state[1])
-    found, waiting = [], [root]
-    while waiting:
-        parent = waiting.pop()
-        children = [one for one, its in parents.items() if its == parent]
-        found += children
-        waiting += children
-    return found
 
 
 def only(*wanted: int) -> None:

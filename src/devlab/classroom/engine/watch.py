@@ -1,0 +1,148 @@
+"""What a submission's processes use while they run, as /proc tells it; their end, and that of their files."""
+
+import contextlib
+import errno
+import os
+import secrets
+import signal
+import stat
+from pathlib import Path
+
+from devlab.classroom.engine.limits import MIB, Limits
+
+MOST_FILES = 2000  # files and folders that a submission may leave in its scratch folder
+
+
+def excess(root: int, scratch: Path, limits: Limits, before: int) -> tuple[str, str] | None:
+    """Return (outcome, headline) where the processes below `root` are over a limit, None where they are not.
+
+    `before` is what `memory([root])` gave before they began. The kernel's limits hold for one process, some
+    not for root, and none of them adds up memory or disk.
+    """
+    family = descendants(root)
+    if len(family) > limits.processes:
+        return "killed", f"it started more than {limits.processes} processes"
+    if resident(family) > limits.memory * MIB and memory([root, *family]) - before > limits.memory * MIB:
+        return "memory", f"its processes took more than {limits.memory} MiB together"
+    if _too_full(scratch, family, limits):
+        return "killed", f"it wrote more than {limits.disk} MiB or {MOST_FILES} files"
+    return None
+
+
+def descendants(root: int) -> list[int]:
+    """Return the processes that descend from one, zombies left out.
+
+    >>> descendants(os.getpid())
+    []
+    """
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state = entry.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if state[0] != "Z":
+            parents[int(entry.parent.name)] = int(state[1])
+    found, waiting = [], [root]
+    while waiting:
+        parent = waiting.pop()
+        children = [one for one, its in parents.items() if its == parent]
+        found += children
+        waiting += children
+    return found
+
+
+def end(root: int) -> None:
+    """Kill all that descends from this process `root`, detached or not, and reap it."""
+    stopped: set[int] = set()
+    # Stopped first: among processes that go on forking, one would always escape the killing.
+    while new := set(descendants(root)) - stopped:
+        _signal(new, signal.SIGSTOP)
+        stopped |= new
+    while True:
+        family = descendants(root)
+        _signal(family, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, 0 if family else os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+
+
+def _signal(processes, number: int) -> None:
+    for one in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, number)
+
+
+def resident(processes: list[int]) -> int:
+    """Return the bytes in memory of some processes, what they share counted for each: quick, and too much."""
+    pages = 0
+    for one in processes:
+        with contextlib.suppress(OSError, IndexError):
+            pages += int(Path(f"/proc/{one}/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def memory(processes: list[int]) -> int:
+    """Return the bytes that some processes hold together beside files: what they share is counted once.
+
+    >>> memory([os.getpid()]) > MIB
+    True
+    """
+    kilobytes = 0
+    for one in processes:
+        try:
+            lines = Path(f"/proc/{one}/smaps_rollup").read_text(encoding="ascii").splitlines()
+        except OSError:  # it ended, or this kernel tells nobody else
+            continue
+        kilobytes += sum(int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon", "Pss_Shmem")))
+    return kilobytes * 1024
+
+
+def _too_full(scratch: Path, family: list[int], limits: Limits) -> bool:
+    found: dict[tuple[int, int], int] = {}
+    folders = [str(scratch)]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    facts = entry.stat(follow_symlinks=False)
+                    found[facts.st_dev, facts.st_ino] = facts.st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+        except OSError as problem:
+            if problem.errno == errno.ENAMETOOLONG:  # a place to hide files in
+                return True
+        if len(found) > MOST_FILES:
+            return True
+    # A file that was deleted while open fills the disk all the same.
+    for one in family:
+        with contextlib.suppress(OSError):
+            for number in os.listdir(f"/proc/{one}/fd"):
+                with contextlib.suppress(OSError):
+                    facts = os.stat(f"/proc/{one}/fd/{number}")
+                    if stat.S_ISREG(facts.st_mode) and not facts.st_nlink:
+                        found[facts.st_dev, facts.st_ino] = facts.st_blocks * 512
+    return sum(found.values()) > limits.disk * MIB
+
+
+def empty(folder: Path) -> None:
+    """Delete all that is in a folder, however deep it goes and whatever its permissions are.
+
+    Folders move up before they are deleted, so that no path here is ever long: `shutil.rmtree` gives up on
+    a thousand folders inside each other.
+    """
+    while inside := list(os.scandir(folder)):
+        for entry in inside:
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry.path)
+                continue
+            os.chmod(entry.path, 0o700)
+            for inner in list(os.scandir(entry.path)):
+                if inner.is_dir(follow_symlinks=False):
+                    os.chmod(inner.path, 0o700)
+                    os.rename(inner.path, Path(folder) / secrets.token_hex(16))
+                else:
+                    os.unlink(inner.path)
+            os.rmdir(entry.path)
