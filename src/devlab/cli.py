@@ -32,6 +32,9 @@ def _parser() -> argparse.ArgumentParser:
     progress = commands.add_parser(
         "progress", help="the whole course at a glance", description="Print every exercise with its outcome."
     )
+    progress.add_argument(
+        "--save", metavar="FILE", help="write it to a file for a teacher too: .html, .csv or .json"
+    )
     progress.set_defaults(run=_progress)
     lab = commands.add_parser(
         "lab",
@@ -120,8 +123,8 @@ def _doctor(arguments: argparse.Namespace) -> int:
 def _progress(arguments: argparse.Namespace) -> int:
     from devlab.checks.overview import progress
 
-    progress()
-    return 0
+    shown = progress()
+    return 1 if arguments.save is not None and shown.save(arguments.save).path is None else 0
 
 
 def _lab(arguments: argparse.Namespace) -> int:

@@ -6,8 +6,11 @@ a disk that takes no writes costs only what this kernel remembers.
 
 import json
 import os
+import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from devlab.checks.result import Result
@@ -25,24 +28,41 @@ def file() -> Path:
 
 @dataclass
 class Record:
-    """What is known of one exercise: the last and the best outcome, by device, and the help taken."""
+    """What is known of one exercise.
+
+    `last` is the outcome of the last try and `points` the most that any try earned. `devices` holds the last
+    outcome on each device that judged anything, `secured` the devices of tries that passed everywhere, `time`
+    the moment of the first pass, or else of the last try, as ISO 8601. `latest` counts lines: the higher, the
+    later was the last try or hint.
+    """
 
     attempts: int = 0
     passed: bool = False
     last: str = "not attempted"
     points: int = 0
     devices: dict[str, str] = field(default_factory=dict)
+    secured: set[str] = field(default_factory=set)
     hints: int = 0
+    time: str = ""
+    latest: int = 0
+
+    def on(self, device: str) -> str | None:
+        """Return the outcome that counts on a device, None where nothing was judged there.
+
+        A pass once is a pass, whatever was tried since.
+        """
+        return "passed" if device in self.secured else self.devices.get(device)
 
 
 def record(result: Result) -> None:
-    """Remember a verdict."""
+    """Remember a verdict, with its outcome on each device where a row of it was judged."""
+    judged = [device for device in result.devices if any(row.outcomes[device] for row in result.rows)]
     _add(
         {
             "exercise": result.name,
             "outcome": str(result.outcome),
             "points": result.points,
-            "devices": {device: str(result.on(device)) for device in result.devices},
+            "devices": {device: str(result.on(device)) for device in judged},
         }
     )
 
@@ -66,24 +86,61 @@ def load() -> tuple[dict[str, Record], int]:
     """Return a Record for each exercise that was touched, and how many lines could not be read."""
     records: dict[str, Record] = {}
     damaged = 0
-    for line in _lines():
+    for number, line in enumerate(_lines(), start=1):
         try:
             entry = json.loads(line) if isinstance(line, str) else line
-            _fold(records.setdefault(str(entry["exercise"]), Record()), entry)
-        except (ValueError, KeyError, TypeError):
+            name, change = str(entry["exercise"]), _hint(entry) if "hint" in entry else _try(entry)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             damaged += 1
+            continue
+        known = records.setdefault(name, Record())
+        change(known)
+        known.latest = number
     return records, damaged
 
 
-def _fold(known: Record, entry: dict) -> None:
-    if "hint" in entry:
-        known.hints = max(known.hints, int(entry["hint"]))
-        return
-    known.last = str(entry["outcome"])
-    known.passed = known.passed or known.last == "passed"
-    known.points = max(known.points, int(entry["points"]))
-    known.devices = {str(device): str(outcome) for device, outcome in entry["devices"].items()}
-    known.attempts += known.last != "not attempted"
+# Each reads its whole line before anything changes, so that a damaged line leaves no half of itself behind.
+def _hint(entry: dict) -> Callable[[Record], None]:
+    number = int(entry["hint"])
+
+    def change(known: Record) -> None:
+        known.hints = max(known.hints, number)
+
+    return change
+
+
+def _try(entry: dict) -> Callable[[Record], None]:
+    outcome, points, when = str(entry["outcome"]), int(entry["points"]), _time(entry)
+    devices = {_device(name): str(outcome) for name, outcome in entry["devices"].items()}
+
+    def change(known: Record) -> None:
+        # A fresh notebook, run before anything is written, is no try and takes nothing back.
+        if outcome == "not attempted":
+            return
+        if not known.passed:
+            known.time = when
+        known.attempts += 1
+        known.last = outcome
+        known.points = max(known.points, points)
+        known.devices |= devices
+        if outcome == "passed":
+            known.passed = True
+            known.secured |= {device for device, here in devices.items() if here == "passed"}
+
+    return change
+
+
+def _time(entry: dict) -> str:
+    when = str(entry.get("time", ""))
+    if when:
+        datetime.fromisoformat(when)
+    return when
+
+
+def _device(name: str) -> str:
+    if not re.fullmatch(r"[a-z]\w{0,20}(:\d{1,4})?", name, re.ASCII):
+        raise ValueError(f"no device's name: {name!r}")
+    return name
 
 
 def _lines() -> list[str | dict]:

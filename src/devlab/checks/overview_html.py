@@ -1,0 +1,112 @@
+"""The overview as HTML: a line for each lesson, which opens to a table of its exercises."""
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from devlab.checks.exercise import Lesson
+from devlab.checks.result import ACCENTS, Outcome
+from devlab.checks.standing import HOW_TO_SAVE, Line, Standing, heading, simulated
+from devlab.panel import escape
+
+LEFT = "text-align:left;vertical-align:baseline;font-weight:normal;padding:0.1em 1.2em 0.1em 0"
+MIDDLE = "text-align:center;vertical-align:baseline;font-weight:normal;padding:0.1em 0.8em"
+# JupyterLab's colours where there are any, the page's own otherwise.
+LINE = "1px solid var(--jp-border-color1, #8888)"
+TRACK = "var(--jp-border-color2, #8885)"
+# Said by a screen reader, seen by nobody: the line above a table says the same to the eye.
+UNSEEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
+
+
+def render(standing: Standing, alone: bool = False) -> str:
+    """Return the overview as HTML that reads in light and dark themes and needs no style sheet.
+
+    The lesson that is next stands open. In a page that stands `alone` each of them does, as paper needs it,
+    and nothing links to the learner's notebooks.
+    """
+    accent = ACCENTS[Outcome.PASSED if standing.next is None else Outcome.NOT_ATTEMPTED]
+    lessons = "".join(_lesson(standing, lesson, alone) for lesson in standing.course)
+    lines = standing.notes() if alone else [*standing.notes(), HOW_TO_SAVE]
+    notes = "".join(f"<div>{escape(line)}</div>" for line in lines)
+    step = escape(standing.step) if alone else _linked(standing.step)
+    return (
+        f'<div style="border-left:4px solid {accent};padding:0.3em 0.8em;max-width:60em;font-size:14px;'
+        'line-height:1.5">'
+        f"<div><strong>{standing.passed} of {standing.possible}</strong> exercises passed</div>"
+        f"{_bar(standing.passed, standing.possible)}<div>{step}</div>"
+        f'<div style="margin:0.6em 0">{lessons}</div>{notes}</div>'
+    )
+
+
+def _bar(done: int, of: int) -> str:
+    """Return a bar for the eye alone; the words above it say the same."""
+    share = 100 * done / max(of, 1)
+    return (
+        '<div aria-hidden="true" style="height:6px;margin:0.3em 0 0.5em;border-radius:3px;'
+        f'background:{TRACK}"><div style="height:6px;border-radius:3px;width:{share:.1f}%;'
+        f'background:{ACCENTS[Outcome.PASSED]}">'
+        "</div></div>"
+    )
+
+
+def _lesson(standing: Standing, lesson: Lesson, alone: bool) -> str:
+    lines = standing.of(lesson)
+    is_next = standing.next_line is not None and standing.next_line.lesson is lesson
+    # Without the attribute, JupyterLab would take Enter and Space for its own.
+    return (
+        f'<details style="border-top:{LINE};padding:0.2em 0"{" open" * (alone or is_next)}>'
+        '<summary data-lm-suppress-shortcuts="true" style="cursor:pointer">'
+        f'<strong style="display:inline-block;min-width:17em">{escape(heading(lesson))}</strong> '
+        f'<span style="display:inline-block;min-width:8em">{standing.tally(lesson)}</span> '
+        f"{_signs(lines)}</summary>{_table(standing, lesson, lines)}</details>"
+    )
+
+
+def _signs(lines: list[Line]) -> str:
+    """Return a sign for each exercise; a screen reader hears how many there are of each."""
+    counts = Counter(line.outcome for line in lines)
+    words = ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
+    return (
+        f'<span role="img" aria-label="{words}" style="display:inline-block">'
+        f"{' '.join(line.outcome.html_sign for line in lines)}</span>"
+    )
+
+
+def _table(standing: Standing, lesson: Lesson, lines: list[Line]) -> str:
+    heads = "".join(f'<th scope="col" style="{MIDDLE}">{_head(device)}</th>' for device in standing.devices)
+    rows = "".join(
+        f'<tr style="background:none"><th scope="row" style="{LEFT}">{line.outcome.html_sign} '
+        f"{escape(line.name)}</th>{_cells(line.on(device) for device in standing.devices)}"
+        f'<td style="{LEFT}">{escape(line.remark)}</td></tr>'
+        for line in lines
+    )
+    return (
+        '<table style="margin:0.3em 0 0.6em 1.1em;border-collapse:collapse;font-size:inherit;'
+        'position:relative">'
+        f'<caption style="{UNSEEN}">{escape(heading(lesson))}, with the outcome on each device</caption>'
+        f'<thead><tr><th scope="col" style="{LEFT}">exercise</th>{heads}'
+        f'<th scope="col" style="{LEFT}">remarks</th></tr></thead><tbody>{rows}</tbody></table>'
+    )
+
+
+def _head(device: str) -> str:
+    return f"{escape(device)}<br>(simulated)" if simulated(device) else escape(device)
+
+
+def _cells(outcomes: Iterable[Outcome | None]) -> str:
+    return "".join(
+        f'<td style="{MIDDLE}">{outcome.html_sign if outcome else ""}</td>' for outcome in outcomes
+    )
+
+
+def _linked(step: str) -> str:
+    """Return the step as HTML, each notebook in it a link where it is found beside this one."""
+    words = []
+    for word in step.split(" "):
+        path = word.rstrip(",")
+        found = [place for place in (path, f"../{path}") if path.endswith(".ipynb") and Path(place).is_file()]
+        link = (
+            f'<a href="{escape(found[0])}">{escape(path)}</a>{word[len(path) :]}' if found else escape(word)
+        )
+        words.append(link)
+    return " ".join(words)
