@@ -30,7 +30,6 @@ def work(
     exercises = {one.name: one for one in registry.exercises()}
     names = {name for kind, name, _ in steps if kind == "check"}
     devices = bench()
-    refuse_spying()
     notebook = types.ModuleType("__main__")
     sys.modules["__main__"] = notebook
     # The teacher's first cells run before the seal: `devlab.start()` has effects of its own.
@@ -39,6 +38,7 @@ def work(
         _run(source, f"<the teacher's cell {place + 1}>", notebook, students=False)
     seal = Seal([exercises[name] for name in names if name in exercises])
     guard_calls(seal)
+    refuse_spying(seal)
     seal.note()
     verdict_of, broken, remarks = _judged, seal.broken, {}
     written = {name for kind, name, _ in steps if kind == "solution"}

@@ -1,0 +1,109 @@
+"""The seal sees what a submission does to the code that judges it, and nothing where all is as it was."""
+
+import io
+import json
+import types
+
+import pytest
+import torch
+
+from devlab.checks import calls, expect, pretend, registry, result
+from devlab.classroom.engine import integrity
+
+
+@pytest.fixture(scope="module")
+def seal():
+    """Return a seal over lesson 05."""
+    return integrity.Seal([one for one in registry.exercises() if one.lesson == "05_buffers"])
+
+
+def always(*_, **__):
+    """Stand for anything."""
+    return True
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        (expect, "equal"),
+        (expect, "ROUNDING"),
+        (calls, "Snapshot"),
+        (calls.Snapshot, "require_untouched"),
+        (result.Outcome, "FAILED"),
+        (torch, "isclose"),
+        (torch.Tensor, "__repr__"),
+        (torch.nn, "Linear"),
+        (json, "dumps"),
+        (io, "StringIO"),
+    ],
+)
+def test_another_value_for_a_name(seal, place, name):
+    """Whatever a name of the checks, of PyTorch or of Python stood for must stay."""
+    before = vars(place)[name]
+    try:
+        type.__setattr__(place, name, always) if isinstance(place, type) else setattr(place, name, always)
+        assert seal.broken().endswith(name)
+    finally:
+        type.__setattr__(place, name, before) if isinstance(place, type) else setattr(place, name, before)
+    assert seal.broken() == seal.patched() == ""
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [(expect, "isinstance"), (torch.Tensor, "all"), (torch.Tensor, "device"), (torch.nn.Parameter, "cpu")],
+)
+def test_a_new_name_before_the_one_that_is_meant(seal, monkeypatch, place, name):
+    """A builtin shadowed in a module, a method that a tensor inherits: both are seen after the call."""
+    monkeypatch.setattr(place, name, always, raising=False)
+    assert seal.patched().endswith(f".{name}")
+
+
+def test_a_name_that_makes_room_for_a_new_one(seal, monkeypatch):
+    """As many names as before are not the same names."""
+    monkeypatch.delattr(expect, "__doc__")
+    monkeypatch.setattr(expect, "isinstance", always, raising=False)
+    assert seal.patched().startswith("devlab.checks.expect.")
+
+
+def test_a_wider_tolerance(seal, monkeypatch):
+    """Tables of constants are sealed entry by entry."""
+    monkeypatch.setitem(expect.ROUNDING, torch.float32, (1e9, 1e9))
+    assert seal.patched() == "devlab.checks.expect.ROUNDING.torch.float32"
+
+
+def test_code_and_defaults_rewritten_in_place(seal, monkeypatch):
+    """The function is the same, and does something else."""
+    monkeypatch.setattr(expect.tensor, "__defaults__", ("the result", 1e9))
+    assert seal.broken() == "devlab.checks.expect.tensor"
+    monkeypatch.undo()
+    before = expect.equal.__code__
+    try:
+        expect.equal.__code__ = always.__code__
+        assert seal.broken() == "devlab.checks.expect.equal"
+    finally:
+        expect.equal.__code__ = before
+
+
+def test_fewer_rows(seal):
+    """An exercise keeps the rows it had."""
+    rows = seal.exercises[0].rows
+    gone = rows.pop()
+    try:
+        assert seal.patched() == f"the rows of {seal.exercises[0].name}"
+    finally:
+        rows.append(gone)
+    assert seal.patched() == ""
+
+
+def test_a_pretended_machine_breaks_nothing(seal):
+    """What the rows themselves exchange, they put back."""
+    with pretend.machine(always, ["NVIDIA T4"]):
+        pass
+    assert seal.broken() == ""
+
+
+def test_a_function_that_replaces_nothing(seal, monkeypatch):
+    """Learners may add what is theirs: to a module of PyTorch, to its classes, to builtins."""
+    monkeypatch.setattr(torch.nn.Module, "where", always, raising=False)
+    monkeypatch.setattr(torch.nn, "Mine", types.SimpleNamespace, raising=False)
+    assert seal.broken() == ""
