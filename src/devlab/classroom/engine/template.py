@@ -18,6 +18,7 @@ from pathlib import Path
 
 from devlab.classroom.engine import limits as limiting
 from devlab.classroom.engine import sandbox, watch
+from devlab.classroom.engine.kernel import prctl
 from devlab.classroom.engine.messages import receive, send
 from devlab.classroom.engine.worker import channel, work
 
@@ -39,7 +40,7 @@ class Template:
         self.hold = sandbox.ruleset(scratch) if level >= 2 else -1
         if sys.platform == "linux":
             # What a submission detaches comes back to this process, which ends it.
-            sandbox.prctl(sandbox.SET_CHILD_SUBREAPER, 1)
+            prctl(sandbox.SET_CHILD_SUBREAPER, 1)
 
     def learn(self, requests) -> None:
         """Run the reference once in a child that is thrown away, and import here what it came to import."""
@@ -160,7 +161,7 @@ class Template:
                     _, status = os.waitpid(first, 0)
                     os._exit(os.waitstatus_to_exitcode(status) & 127)
             if self.level >= 2:
-                sandbox.enter_ruleset(self.hold)
+                sandbox.enter_walls(self.hold, self.level)
             import numpy
             import torch
 
