@@ -21,7 +21,7 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --paper: #191919; } }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 14px/1.5 system-ui, sans-serif; }
 main { max-width: 60em; margin: 0 auto; padding: 1rem 1.2rem 3rem; }
-h1 { font-size: 1.5rem; margin: 0.5rem 0; } details { overflow-x: auto; break-inside: avoid; }
+h1 { font-size: 1.5rem; margin: 0.5rem 0; } details { break-inside: avoid; }
 @media print {
   :root { color-scheme: light; --ink: #000; --paper: #fff; }
   [role=img][style*=background] { background: none !important; color: #000 !important;

@@ -25,6 +25,7 @@ class Progress(Standing, Panel):
         for lesson in self.course:
             parts.append(f"{titles[lesson.id]:<{width}}{head}".rstrip())
             parts += [self._row(line, width) for line in self.of(lesson)]
+        parts.append("  ".join(f"{outcome.sign} {outcome}" for outcome in self.outcomes))
         return "\n".join([*parts, *self.notes(), HOW_TO_SAVE, self.step])
 
     def _row(self, line: Line, width: int) -> str:

@@ -9,8 +9,11 @@ from devlab.checks.result import ACCENTS, Outcome
 from devlab.checks.standing import HOW_TO_SAVE, Line, Standing, heading, simulated
 from devlab.panel import escape
 
-LEFT = "text-align:left;vertical-align:baseline;font-weight:normal;padding:0.1em 1.2em 0.1em 0"
-MIDDLE = "text-align:center;vertical-align:baseline;font-weight:normal;padding:0.1em 0.8em"
+CELL = "vertical-align:baseline;font-weight:normal;padding:0.1em 0.5em 0.1em 0;line-height:1.5"
+LEFT = f"{CELL};text-align:left"
+MIDDLE = f"{CELL};text-align:center;min-width:4em"
+# Wide enough for almost every name, so that the tables' columns stand under each other.
+NAME = f"{LEFT};min-width:15em;white-space:nowrap"
 # JupyterLab's colours where there are any, the page's own otherwise.
 LINE = "1px solid var(--jp-border-color1, #8888)"
 TRACK = "var(--jp-border-color2, #8885)"
@@ -26,8 +29,8 @@ def render(standing: Standing, alone: bool = False) -> str:
     """
     accent = ACCENTS[Outcome.PASSED if standing.next is None else Outcome.NOT_ATTEMPTED]
     lessons = "".join(_lesson(standing, lesson, alone) for lesson in standing.course)
-    lines = standing.notes() if alone else [*standing.notes(), HOW_TO_SAVE]
-    notes = "".join(f"<div>{escape(line)}</div>" for line in lines)
+    notes = [escape(note) for note in (*standing.notes(), *([] if alone else [HOW_TO_SAVE]))]
+    notes = "".join(f"<div>{note}</div>" for note in (_legend(standing.outcomes), *notes))
     step = escape(standing.step) if alone else _linked(standing.step)
     return (
         f'<div style="border-left:4px solid {accent};padding:0.3em 0.8em;max-width:60em;font-size:14px;'
@@ -56,7 +59,7 @@ def _lesson(standing: Standing, lesson: Lesson, alone: bool) -> str:
     return (
         f'<details style="border-top:{LINE};padding:0.2em 0"{" open" * (alone or is_next)}>'
         '<summary data-lm-suppress-shortcuts="true" style="cursor:pointer">'
-        f'<strong style="display:inline-block;min-width:17em">{escape(heading(lesson))}</strong> '
+        f'<strong style="display:inline-block;min-width:19em">{escape(heading(lesson))}</strong> '
         f'<span style="display:inline-block;min-width:8em">{standing.tally(lesson)}</span> '
         f"{_signs(lines)}</summary>{_table(standing, lesson, lines)}</details>"
     )
@@ -72,20 +75,30 @@ def _signs(lines: list[Line]) -> str:
     )
 
 
+def _legend(outcomes: list[Outcome]) -> str:
+    return " ".join(
+        '<span style="display:inline-block;margin-right:1em">'
+        f'<span aria-hidden="true">{outcome.html_sign}</span> {outcome}</span>'
+        for outcome in outcomes
+    )
+
+
 def _table(standing: Standing, lesson: Lesson, lines: list[Line]) -> str:
     heads = "".join(f'<th scope="col" style="{MIDDLE}">{_head(device)}</th>' for device in standing.devices)
     rows = "".join(
-        f'<tr style="background:none"><th scope="row" style="{LEFT}">{line.outcome.html_sign} '
+        f'<tr style="background:none"><th scope="row" style="{NAME}">{line.outcome.html_sign} '
         f"{escape(line.name)}</th>{_cells(line.on(device) for device in standing.devices)}"
         f'<td style="{LEFT}">{escape(line.remark)}</td></tr>'
         for line in lines
     )
     return (
-        '<table style="margin:0.3em 0 0.6em 1.1em;border-collapse:collapse;font-size:inherit;'
-        'position:relative">'
+        # Where the table is wider than the screen it scrolls by itself, by keyboard too.
+        '<div role="group" tabindex="0" data-lm-suppress-shortcuts="true" style="overflow-x:auto;'
+        f'position:relative" aria-label="{escape(heading(lesson))}">'
+        '<table style="margin:0.3em 0 0.6em 1.1em;border-collapse:collapse;font-size:inherit">'
         f'<caption style="{UNSEEN}">{escape(heading(lesson))}, with the outcome on each device</caption>'
-        f'<thead><tr><th scope="col" style="{LEFT}">exercise</th>{heads}'
-        f'<th scope="col" style="{LEFT}">remarks</th></tr></thead><tbody>{rows}</tbody></table>'
+        f'<thead><tr><th scope="col" style="{NAME}">exercise</th>{heads}'
+        f'<th scope="col" style="{LEFT}">remarks</th></tr></thead><tbody>{rows}</tbody></table></div>'
     )
 
 

@@ -111,6 +111,13 @@ class Standing:
         return next((line for line in onwards if not line.record.passed), None)
 
     @property
+    def outcomes(self) -> list[Outcome]:
+        """Return every outcome that occurs, of an exercise or on a device: what a legend explains."""
+        met = {line.outcome for line in self.lines}
+        met |= {line.on(device) for line in self.lines for device in self.devices}
+        return [outcome for outcome in Outcome if outcome in met]
+
+    @property
     def strangers(self) -> list[str]:
         """Return the names of exercises that were tried and that this course does not have."""
         own = {line.name for line in self.lines}
@@ -140,10 +147,8 @@ class Standing:
         return f"next: lesson {heading(line.lesson)}: {read}"
 
     def notes(self) -> list[str]:
-        """Return what the signs say, what is simulated, and what is odd about the stored progress."""
-        met = {line.outcome for line in self.lines}
-        met |= {line.on(device) for line in self.lines for device in self.devices}
-        lines = ["  ".join(f"{outcome.sign} {outcome}" for outcome in Outcome if outcome in met)]
+        """Return what is simulated, and what is odd about the stored progress."""
+        lines = []
         if any(map(simulated, self.devices)):
             lines.append("a sim device is a simulated accelerator: it follows a real one's rules")
         if self.strangers:

@@ -1,0 +1,148 @@
+"""The progress page where learners and teachers meet it: in JupyterLab, and as a file of its own."""
+
+import json
+
+import pytest
+from axe_core_python.base import AXE_SCRIPT
+from browser.lab import ROOT, Notebook
+from browser.test_accessibility import OURS, violations
+from playwright.sync_api import expect
+
+from devlab.checks.registry import lessons
+
+SHOW = "import devlab\ndevlab.progress()"
+SAVE = 'devlab.progress().save("me.html")'
+
+
+def half_a_course() -> str:
+    """Return a log with each outcome on three devices, one of them real, up to the middle of lesson 04."""
+    tries = (
+        ("passed", {"cpu": "passed", "sim:0": "passed", "sim:1": "passed"}),
+        ("passed", {"cpu": "passed", "cuda:0": "passed"}),
+        ("failed", {"cpu": "passed", "sim:0": "failed", "sim:1": "skipped"}),
+        ("passed", {"cpu": "passed", "sim:0": "passed", "sim:1": "passed"}),
+        ("error", {"cpu": "passed", "cuda:0": "error"}),
+    )
+    lines = []
+    for lesson in lessons()[:5]:
+        for number, exercise in enumerate(lesson.exercises[:5]):
+            outcome, devices = tries[0 if lesson.id < "03" else number]
+            points = exercise.possible if outcome == "passed" else 1
+            line = {"exercise": exercise.name, "outcome": outcome, "points": points, "devices": devices}
+            lines.append(line | {"time": "2026-11-20T10:00:00+0000"})
+    lines.append({"exercise": "returns_itself", "hint": 1, "time": "2026-11-20T10:05:00+0000"})
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def keep(target, name: str, **options) -> None:
+    """Keep a picture in `build/screenshots`, for people to look at."""
+    folder = ROOT / "build" / "screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    target.screenshot(path=folder / f"{name}.png", **options)
+
+
+def sticks_out(locator) -> bool:
+    """Tell whether a part of an element is wider than the element shows."""
+    return locator.evaluate("node => node.scrollWidth > node.clientWidth + 1")
+
+
+@pytest.fixture
+def notebook(server, page):
+    """Open a notebook of a learner who is in the middle of the course."""
+    server.progress.write_text(half_a_course())
+    notebook = Notebook(page, "exercises/04_transfers.ipynb")
+    notebook.write("devlab.start()", SHOW)
+    return notebook
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+@pytest.mark.parametrize("width", [800, 1600])
+def test_it_reads_in_both_themes_and_on_narrow_and_wide_screens(page, notebook, theme, width):
+    """Nothing is cut off, axe finds nothing, and with every lesson open as little."""
+    page.set_viewport_size({"width": width, "height": 1600})
+    notebook.use_theme(f"JupyterLab {theme}")
+    notebook.run("devlab.progress()")
+    output = notebook.output("devlab.progress()")
+    expect(output).to_contain_text("exercises passed")
+    expect(output.get_by_role("table", name="04 Transfers")).to_be_visible()
+    keep(output, f"progress_page_{theme.lower()}_{width}")
+    assert not sticks_out(output)
+    output.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")
+    keep(output, f"progress_page_{theme.lower()}_{width}_open")
+    output.scroll_into_view_if_needed()
+    assert not sticks_out(output)
+    assert violations(page) == []
+    notebook.use_theme("JupyterLab Light")
+    page.set_viewport_size({"width": 1280, "height": 1600})
+
+
+def test_axe_sees_it(page, notebook):
+    """A faint remark would be found, so that silence means something."""
+    notebook.run("devlab.progress()")
+    output = notebook.output("devlab.progress()")
+    output.locator("td", has_text="1 hint").evaluate("node => node.style.color = '#ccc'")
+    assert any(found.startswith("color-contrast") for found in violations(page))
+
+
+def test_lessons_open_by_keyboard_and_by_mouse_and_next_leads_there(page, notebook):
+    """Enter and Space are the page's own here, not JupyterLab's; the link opens the notebook."""
+    notebook.run("devlab.progress()")
+    output = notebook.output("devlab.progress()")
+    lesson = output.locator("details", has_text="02 CUDA")
+    table = output.get_by_role("table", name="02 CUDA")
+    expect(table).to_be_hidden()
+    lesson.locator("summary").focus()
+    page.keyboard.press("Enter")
+    expect(table).to_be_visible()
+    page.keyboard.press("Space")
+    expect(table).to_be_hidden()
+    lesson.locator("summary").click()
+    expect(table).to_be_visible()
+    row = table.get_by_role("row", name="passed make_on")
+    expect(row.get_by_role("img", name="passed")).to_have_count(4)
+
+    expect(output).to_contain_text(
+        "next: returns_itself in exercises/04_transfers.ipynb (lesson 04 Transfers)"
+    )
+    notebook.write(
+        "devlab.progress()", "import os\nos.environ['DEVLAB_PROGRESS'] = 'none.jsonl'\ndevlab.progress()"
+    )
+    notebook.run("none.jsonl")
+    output = notebook.output("none.jsonl")
+    expect(output).to_contain_text("nothing tried yet: read notebooks/00_start_here.ipynb")
+    expect(output.locator("details[open]")).to_contain_text("00 Start here")
+    assert violations(page) == []
+    keep(output, "progress_page_begin")
+    output.get_by_role("link", name="notebooks/00_start_here.ipynb").click()
+    page.wait_for_function(
+        "() => window.jupyterapp.shell.currentWidget?.context?.path === 'notebooks/00_start_here.ipynb'"
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_saved_page_stands_alone(page, notebook, browser, server, scheme):
+    """Saved from the notebook, opened as a file: both colour schemes, a phone, and paper."""
+    notebook.write("devlab.progress()", f"import devlab\n{SAVE}")
+    notebook.run(SAVE)
+    expect(notebook.cell(SAVE).locator(OURS)).to_have_count(2)
+    saved = server.course / "exercises" / "me.html"
+    expect(notebook.cell(SAVE).locator(OURS).last).to_contain_text(f"saved: {saved}")
+    alone = browser.new_page(viewport={"width": 800, "height": 1000}, color_scheme=scheme, bypass_csp=True)
+    alone.goto(saved.as_uri())
+    alone.evaluate(AXE_SCRIPT)
+    found = alone.evaluate("() => axe.run(document, {resultTypes: ['violations']})")["violations"]
+    assert [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found] == []
+    expect(alone.get_by_role("table")).to_have_count(len(lessons()))
+    background = alone.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+    keep(alone, f"progress_saved_{scheme}", full_page=True)
+    alone.set_viewport_size({"width": 360, "height": 800})
+    assert alone.evaluate("() => document.documentElement.scrollWidth") <= 360
+    keep(alone, f"progress_saved_{scheme}_phone")
+    alone.emulate_media(media="print")
+    sign = alone.get_by_role("img", name="failed").last
+    # Paper gets no backgrounds: a white sign would be nothing on nothing.
+    assert sign.evaluate("node => getComputedStyle(node).color") == "rgb(0, 0, 0)"
+    assert alone.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    alone.pdf(path=ROOT / "build" / "screenshots" / f"progress_saved_{scheme}.pdf")
+    alone.close()
