@@ -9,11 +9,11 @@ from devlab.checks.result import ACCENTS, Outcome
 from devlab.checks.standing import HOW_TO_SAVE, Line, Standing, heading, simulated
 from devlab.panel import escape
 
-CELL = "vertical-align:baseline;font-weight:normal;padding:0.1em 0.5em 0.1em 0;line-height:1.5"
+CELL = "vertical-align:baseline;font-weight:normal;padding:0.1em 0.4em 0.1em 0;line-height:1.5"
 LEFT = f"{CELL};text-align:left"
-MIDDLE = f"{CELL};text-align:center;min-width:4em"
-# Wide enough for almost every name, so that the tables' columns stand under each other.
-NAME = f"{LEFT};min-width:15em;white-space:nowrap"
+MIDDLE = f"{CELL};text-align:center;min-width:min(4em,9cqw)"
+# Where there is room, wide enough for every name, so that the tables' columns stand under each other.
+NAME = f"{LEFT};min-width:min(16em,35cqw);white-space:nowrap"
 # JupyterLab's colours where there are any, the page's own otherwise.
 LINE = "1px solid var(--jp-border-color1, #8888)"
 TRACK = "var(--jp-border-color2, #8885)"
@@ -34,7 +34,7 @@ def render(standing: Standing, alone: bool = False) -> str:
     step = escape(standing.step) if alone else _linked(standing.step)
     return (
         f'<div style="border-left:4px solid {accent};padding:0.3em 0.8em;max-width:60em;font-size:14px;'
-        'line-height:1.5">'
+        'line-height:1.5;container-type:inline-size">'
         f"<div><strong>{standing.passed} of {standing.possible}</strong> exercises passed</div>"
         f"{_bar(standing.passed, standing.possible)}<div>{step}</div>"
         f'<div style="margin:0.6em 0">{lessons}</div>{notes}</div>'
@@ -84,10 +84,9 @@ def _legend(outcomes: list[Outcome]) -> str:
 
 
 def _table(standing: Standing, lesson: Lesson, lines: list[Line]) -> str:
-    heads = "".join(f'<th scope="col" style="{MIDDLE}">{_head(device)}</th>' for device in standing.devices)
     rows = "".join(
         f'<tr style="background:none"><th scope="row" style="{NAME}">{line.outcome.html_sign} '
-        f"{escape(line.name)}</th>{_cells(line.on(device) for device in standing.devices)}"
+        f"{_breakable(line.name)}</th>{_cells(line.on(device) for device in standing.devices)}"
         f'<td style="{LEFT}">{escape(line.remark)}</td></tr>'
         for line in lines
     )
@@ -97,13 +96,32 @@ def _table(standing: Standing, lesson: Lesson, lines: list[Line]) -> str:
         f'position:relative" aria-label="{escape(heading(lesson))}">'
         '<table style="margin:0.3em 0 0.6em 1.1em;border-collapse:collapse;font-size:inherit">'
         f'<caption style="{UNSEEN}">{escape(heading(lesson))}, with the outcome on each device</caption>'
-        f'<thead><tr><th scope="col" style="{NAME}">exercise</th>{heads}'
-        f'<th scope="col" style="{LEFT}">remarks</th></tr></thead><tbody>{rows}</tbody></table></div>'
+        f"<thead>{_heads(standing.devices)}</thead><tbody>{rows}</tbody></table></div>"
     )
 
 
-def _head(device: str) -> str:
-    return f"{escape(device)}<br>(simulated)" if simulated(device) else escape(device)
+def _heads(devices: list[str]) -> str:
+    """Return the rows of heads: the simulated devices, which come last, stand under a word that says so."""
+    simulations = [device for device in devices if simulated(device)]
+    down = ' rowspan="2"' * bool(simulations)
+    real = "".join(_head(device, MIDDLE, down) for device in devices if device not in simulations)
+    first = _head("exercise", NAME, down) + real
+    last = _head("remarks", LEFT, down)
+    if not simulations:
+        return f"<tr>{first}{last}</tr>"
+    over = f'<th scope="colgroup" colspan="{len(simulations)}" style="{MIDDLE}">simulated</th>'
+    under = "".join(_head(device, MIDDLE) for device in simulations)
+    return f"<tr>{first}{over}{last}</tr><tr>{under}</tr>"
+
+
+def _head(words: str, style: str, more: str = "") -> str:
+    # On the bottom line, where the names of the simulated devices stand.
+    return f'<th scope="col"{more} style="{style};vertical-align:bottom">{escape(words)}</th>'
+
+
+def _breakable(name: str) -> str:
+    """Return a name that a narrow screen may break after each underscore, and nowhere else."""
+    return escape(name).replace("_", '_<wbr style="white-space:normal">')
 
 
 def _cells(outcomes: Iterable[Outcome | None]) -> str:
