@@ -14,8 +14,9 @@ from devlab.checks.exercise import Exercise
 # What a verdict calls; of other modules a change would not reach it.
 CALLED = ("torch", "torch.nn", "torch.nn.functional", "torch.linalg", "numpy", "builtins", "inspect")
 CALLED += ("contextlib", "dis", "json", "os", "io", "random")
-# devlab's own, with its constants; of the lessons, the one that is judged.
-OWN = ("devlab.checks", "devlab.devices", "devlab.sim", "devlab.instruments", "devlab.classroom.engine")
+# devlab's own, with its constants; near is what runs between a call and its verdict, and the judged lessons.
+NEAR = ("devlab.checks",)
+OWN = (*NEAR, "devlab.devices", "devlab.sim", "devlab.instruments", "devlab.classroom.engine")
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)
 CALLABLE = (types.FunctionType, types.BuiltinFunctionType, type, property, classmethod, staticmethod)
 # A class of the student's that defines one of these decides what it equals, or what type it is.
@@ -34,38 +35,48 @@ class Tampered(BaseException):
 class Names:
     """What names in some namespaces stood for, and what was inside the functions among them.
 
-    `wanted` chooses by name and value; with `all_stay`, no other name may go either.
+    A place is a module, a class or a dict; `wanted` chooses by name and value. In closed places no name may
+    go, and none may come that would stand before another: a builtin, or what a class inherits.
 
-    >>> space = {"f": len, "g": print}
-    >>> names = Names({"here": space}, lambda key, value: True)
-    >>> space["g"] = len
+    >>> place = {"f": len, "g": print}
+    >>> names = Names({"here": place}, lambda key, value: True)
+    >>> place["g"] = len
     >>> names.changed()
     'here.g'
     """
 
-    def __init__(self, spaces: Mapping[str, Mapping], wanted: Callable[[str, object], bool], all_stay=False):
+    def __init__(
+        self,
+        places: Mapping[str, object],
+        wanted: Callable[[str, object], bool],
+        closed: bool = False,
+    ):
         self.spaces, functions = [], {}
-        for place, space in spaces.items():
+        for place, owner in places.items():
+            space = owner if isinstance(owner, dict) else vars(owner)
             held = {key: value for key, value in list(space.items()) if wanted(key, value)}
             functions |= {one: f"{place}.{key}" for key, value in held.items() if (one := _function(value))}
-            if held:
-                # Where all must stay, all keys are looked up, and the wanted values compared.
-                keys = [*(held | dict.fromkeys(space) if all_stay else held), next(iter(held))]
-                take = operator.itemgetter(*keys)  # one key alone would not give a tuple
-                self.spaces.append((place, space, take, list(held.values()), list(held)))
+            if not held:
+                continue
+            new = _shadowing(owner) - space.keys() if closed else frozenset()
+            keys = [*(held | dict.fromkeys(space) if closed else held), next(iter(held))]
+            take = operator.itemgetter(*keys)  # one key alone would not give a tuple
+            self.spaces.append((place, space, take, list(held.values()), keys, len(space), new))
         self.places, self.functions = list(functions.values()), list(functions)
         self.insides = [(part, list(map(part, functions))) for part in INSIDES]
 
     def changed(self) -> str:
         """Return which name means something else, as `module.name`; "" where none does."""
         # `is` by operator.is_ and in C: an object that equals everything must not pass, and this runs often.
-        for place, space, take, values, keys in self.spaces:
+        for place, space, take, values, keys, size, new in self.spaces:
             try:
                 whole = all(map(operator.is_, take(space), values))
             except KeyError as gone:
                 return f"{place}.{gone.args[0]}"
             if not whole:
                 return f"{place}.{keys[list(map(operator.is_, take(space), values)).index(False)]}"
+            if len(space) != size and not new.isdisjoint(space):
+                return f"{place}.{min(new.intersection(space))}"
         return ""
 
     def rewritten(self) -> str:
@@ -77,68 +88,56 @@ class Names:
 
 
 class Seal:
-    """A record of what a verdict rests on, taken before a submission runs.
+    """A record of what a verdict rests on, noted before a submission runs.
 
-    `broken` compares all of it. `patched` compares what devlab's own code names, which is little enough to
-    be looked at after every call.
+    `broken` compares all of it. `patched` compares what runs between a call and its verdict, which is little
+    enough to be looked at after every call.
 
     >>> seal = Seal(())
+    >>> seal.note()
     >>> seal.broken(), seal.patched()
     ('', '')
     """
 
     def __init__(self, exercises: Iterable[Exercise]):
         self.exercises = list(exercises)
-        self.note()
 
     def note(self) -> None:
-        """Take the record anew: what is there now is how it should be."""
-        judged = tuple(
-            {row.judge.__module__.rpartition(".")[0] for one in self.exercises for row in one.rows}
+        """Take the record, at first or anew: what is there now is how it should be."""
+        judges = {row.judge.__module__ for one in self.exercises for row in one.rows}
+        judged = tuple(".".join(name.split(".")[:3]) for name in judges)  # devlab.lessons.lesson_NN
+        called = {name: sys.modules[name] for name in CALLED}
+        classes = {f"{one.__module__}.{one.__qualname__}": one for one in PLAIN}
+        near, own = _places(NEAR + judged) | classes, _places(OWN + judged) | classes
+        used = _named_in(near)
+        self.near = (
+            Names(near, _is_fixed, closed=True),
+            Names(_tables(near), lambda key, value: True),
+            Names(called, lambda key, value: key in used and isinstance(value, CALLABLE)),
         )
-        own = {name: vars(one) for name, one in list(sys.modules.items()) if name.startswith(OWN + judged)}
-        called = {name: vars(sys.modules[name]) for name in CALLED}
-        classes = [one for name, space in own.items() for one in _own_classes(space, name)] + list(PLAIN)
-        modules = [*own.items(), *called.items()]
-        own |= {f"{one.__module__}.{one.__qualname__}": vars(one) for one in classes}
-        tables = {
-            f"{place}.{key}": value
-            for place, space in own.items()
-            for key, value in space.items()
-            if key.isupper() and type(value) is dict
-        }
-        used = _named_in(own)
-        self.own = Names(own, lambda key, value: isinstance(value, CALLABLE) or key.isupper(), True)
-        self.tables = Names(tables, lambda key, value: True)
-        self.used = Names(called, lambda key, value: key in used and isinstance(value, CALLABLE))
-        self.called = Names(called, lambda key, value: isinstance(value, CALLABLE))
-        # A name that is new there must not stand before one that devlab's code means.
-        self.new = [(place, space, len(space), _BUILTIN_NAMES - space.keys()) for place, space in modules]
-        self.new += [
-            (one.__qualname__, vars(one), len(vars(one)), _inherited(one) - vars(one).keys())
-            for one in classes
-        ]
+        self.all = (
+            Names(own, _is_fixed, closed=True),
+            Names(_tables(own), lambda key, value: True),
+            Names(called, lambda key, value: isinstance(value, CALLABLE), closed=True),
+        )
         self.rows = [(one, list(one.rows)) for one in self.exercises]
         self.known = _all_classes()
 
     def broken(self) -> str:
         """Return what was changed, as `module.name`; "" where all is as it was."""
-        return self.patched() or self.called.changed() or self.called.rewritten() or self.own.rewritten()
+        if found := self.patched():
+            return found
+        return next(filter(None, (one.changed() or one.rewritten() for one in self.all)), "")
 
     def patched(self) -> str:
-        """Return which of the names that devlab's code uses was changed; "" where none was."""
-        for names in (self.own, self.tables, self.used):
-            if found := names.changed():
+        """Return what was changed of that which runs between a call and its verdict; "" where nothing was."""
+        for one in self.near:
+            if found := one.changed():
                 return found
-        if found := self.used.rewritten():
-            return found
-        for place, space, size, shadowing in self.new:
-            if len(space) != size and not shadowing.isdisjoint(space):
-                return f"{place}.{min(shadowing.intersection(space))}"
         for exercise, rows in self.rows:
             if not (len(exercise.rows) == len(rows) and all(map(operator.is_, exercise.rows, rows))):
                 return f"the rows of {exercise.name}"
-        return ""
+        return self.near[-1].rewritten()
 
     def require_plain(self, value: object, depth: int = 0) -> None:
         """Raise Tampered for a value of a class of the student's that decides for itself what it equals."""
@@ -161,12 +160,35 @@ INSIDES = tuple(map(operator.attrgetter, ("__code__", "__defaults__", "__kwdefau
 _BUILTIN_NAMES = frozenset(vars(builtins))
 
 
-def _own_classes(space: Mapping, name: str) -> list[type]:
-    return [one for one in space.values() if isinstance(one, type) and one.__module__ == name]
+def _places(beginnings: tuple[str, ...]) -> dict[str, object]:
+    """Return modules by the beginnings of their names, and the classes that are made in them."""
+    modules = {name: one for name, one in list(sys.modules.items()) if name.startswith(beginnings)}
+    return modules | {
+        f"{name}.{one.__qualname__}": one
+        for name, module in modules.items()
+        for one in vars(module).values()
+        if isinstance(one, type) and one.__module__ == name
+    }
 
 
-def _inherited(one: type) -> set[str]:
-    return set().union(EQUALS, *(vars(base) for base in one.__mro__[1:]))
+def _tables(places: Mapping[str, object]) -> dict[str, dict]:
+    """Return the dicts among the constants of modules and classes."""
+    return {
+        f"{place}.{key}": value
+        for place, owner in places.items()
+        for key, value in vars(owner).items()
+        if key.isupper() and type(value) is dict
+    }
+
+
+def _is_fixed(key: str, value: object) -> bool:
+    return isinstance(value, CALLABLE) or key.isupper()
+
+
+def _shadowing(owner: object) -> frozenset[str]:
+    if isinstance(owner, type):
+        return frozenset(EQUALS).union(*(vars(base) for base in owner.__mro__[1:]))
+    return _BUILTIN_NAMES
 
 
 def _function(value: object) -> types.FunctionType | None:
@@ -175,9 +197,9 @@ def _function(value: object) -> types.FunctionType | None:
     return value if isinstance(value, types.FunctionType) else None
 
 
-def _named_in(spaces: Mapping[str, Mapping]) -> set[str]:
-    """Return every name and attribute that the functions in some namespaces mention."""
-    found = (_function(value) for space in spaces.values() for value in space.values())
+def _named_in(places: Mapping[str, object]) -> set[str]:
+    """Return every name and attribute that the functions of modules and classes mention."""
+    found = (_function(value) for owner in places.values() for value in vars(owner).values())
     waiting, names = {one.__code__ for one in found if one}, set()
     while waiting:
         code = waiting.pop()
@@ -201,7 +223,7 @@ def refuse_spying(seal: Seal) -> None:
 
     Audit hooks stay until the process ends.
     """
-    refused, ours = frozenset(REFUSED), frozenset(map(id, seal.own.functions))
+    refused, ours = frozenset(REFUSED), frozenset(map(id, seal.all[0].functions))
 
     def hook(event: str, facts: tuple) -> None:
         if event == "object.__setattr__" and id(facts[0]) in ours:

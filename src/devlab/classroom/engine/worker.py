@@ -38,8 +38,8 @@ def work(
         _run(source, f"<the teacher's cell {place + 1}>", notebook, students=False)
     seal = Seal([exercises[name] for name in names if name in exercises])
     guard_calls(seal)
-    refuse_spying(seal)
     seal.note()
+    refuse_spying(seal)
     verdict_of, broken, remarks = _judged, seal.broken, {}
     written = {name for kind, name, _ in steps if kind == "solution"}
     for position, (kind, name, source) in enumerate(steps[first:], start=first + 1):
