@@ -82,7 +82,9 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("submissions", nargs="+", metavar="SUBMISSIONS", help="files, folders or zips")
     grade.add_argument("--course", default=".", metavar="DIR", help="the course; here, by default")
     grade.add_argument("--out", default="results/results.jsonl", metavar="FILE", help="results, a line each")
-    grade.add_argument("--jobs", type=int, default=1, metavar="N", help="submissions side by side (1)")
+    grade.add_argument(
+        "--jobs", type=int, metavar="N", help="submissions side by side (as many as there are cores to use)"
+    )
     grade.add_argument("--shard", metavar="I/N", help="only the I-th of N parts; their files concatenate")
     grade.add_argument(
         "--require-isolation",

@@ -1,6 +1,7 @@
 """`devlab grade`: what it says while it marks, and the files it leaves."""
 
 import argparse
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -33,7 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
         found = sharded(found, arguments.shard) if arguments.shard else found
     except (course.CourseError, ValueError) as problem:
         return _stop(str(problem))
-    settings = grade.Settings(level, Limits(arguments.seconds, arguments.memory), arguments.jobs)
+    jobs = arguments.jobs or len(os.sched_getaffinity(0))
+    settings = grade.Settings(level, Limits(arguments.seconds, arguments.memory), jobs)
     out.parent.mkdir(parents=True, exist_ok=True)
     before = grade.finished(out)
     # A line that an interrupted run left unfinished must not swallow the next one.

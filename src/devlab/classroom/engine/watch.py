@@ -36,13 +36,14 @@ def descendants(root: int) -> list[int]:
     []
     """
     parents = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
+    for name in filter(str.isdecimal, os.listdir("/proc")):  # plain calls: this runs ten times a second
         try:
-            state = entry.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            with open(f"/proc/{name}/stat", "rb") as stream:
+                state = stream.read().rpartition(b")")[2].split()
         except OSError:
             continue
-        if state[0] != "Z":
-            parents[int(entry.parent.name)] = int(state[1])
+        if state[0] != b"Z":
+            parents[int(name)] = int(state[1])
     found, waiting = [], [root]
     while waiting:
         parent = waiting.pop()
