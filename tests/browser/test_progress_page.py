@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 from devlab.checks.registry import lessons
 
 SHOW = "import devlab\ndevlab.progress()"
+ACTIVE_CELL = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
 SAVE = 'devlab.progress().save("me.html")'
 
 
@@ -89,6 +90,20 @@ def test_axe_sees_it(page, notebook):
     output = notebook.output("devlab.progress()")
     output.locator("td", has_text="1 hint").evaluate("node => node.style.color = '#ccc'")
     assert any(found.startswith("color-contrast") for found in violations(page))
+
+
+def test_a_table_too_wide_for_its_pane_scrolls_by_keyboard(page, notebook):
+    """The arrow keys move the table, not JupyterLab's cells."""
+    page.set_viewport_size({"width": 640, "height": 1600})
+    notebook.run("devlab.progress()")
+    group = notebook.output("devlab.progress()").get_by_role("group", name="04 Transfers")
+    assert sticks_out(group)
+    group.focus()
+    before = page.evaluate(ACTIVE_CELL)
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => document.activeElement.scrollLeft > 0")
+    assert page.evaluate(ACTIVE_CELL) == before
+    page.set_viewport_size({"width": 1280, "height": 1600})
 
 
 def test_lessons_open_by_keyboard_and_by_mouse_and_next_leads_there(page, notebook):

@@ -55,10 +55,9 @@ def _bar(done: int, of: int) -> str:
 def _lesson(standing: Standing, lesson: Lesson, alone: bool) -> str:
     lines = standing.of(lesson)
     is_next = standing.next_line is not None and standing.next_line.lesson is lesson
-    # Without the attribute, JupyterLab would take Enter and Space for its own.
     return (
         f'<details style="border-top:{LINE};padding:0.2em 0"{" open" * (alone or is_next)}>'
-        '<summary data-lm-suppress-shortcuts="true" style="cursor:pointer">'
+        '<summary style="cursor:pointer">'
         f'<strong style="display:inline-block;min-width:19em">{escape(heading(lesson))}</strong> '
         f'<span style="display:inline-block;min-width:8em">{standing.tally(lesson)}</span> '
         f"{_signs(lines)}</summary>{_table(standing, lesson, lines)}</details>"
@@ -91,7 +90,8 @@ def _table(standing: Standing, lesson: Lesson, lines: list[Line]) -> str:
         for line in lines
     )
     return (
-        # Where the table is wider than the screen it scrolls by itself, by keyboard too.
+        # Where the table is wider than the screen it scrolls by itself, by keyboard too: without the second
+        # attribute, JupyterLab takes the arrow keys for its own.
         '<div role="group" tabindex="0" data-lm-suppress-shortcuts="true" style="overflow-x:auto;'
         f'position:relative" aria-label="{escape(heading(lesson))}">'
         '<table style="margin:0.3em 0 0.6em 1.1em;border-collapse:collapse;font-size:inherit">'
