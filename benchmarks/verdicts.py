@@ -1,7 +1,7 @@
 """How long a learner waits for a verdict: every right answer of every bank, on the whole bench.
 
-Prints the median and the slowest, in milliseconds; the promise is a median under 100 ms and none over 1 s, but
-for `ddp_gradients`, which starts two processes and waits for them to import torch.
+Prints the median and the slowest, in milliseconds; the promise is a median under 100 ms and none over 1 s,
+but for `ddp_gradients`, which starts two processes and waits for them to import torch.
 """
 
 import statistics
