@@ -57,19 +57,14 @@ def kind(got: object, wanted: type | tuple[type, ...], words: str, what: str = "
     fail(f"{what} is {a_type(got)}, not {words}", words, describe(got))
 
 
-def names(
-    got: object,
-    wanted: dict[str | tuple[str, ...], str],
-    unwanted: Callable[[str], str],
-    what: str = "the answer",
-) -> None:
-    """Expect a list of exactly the wanted names, in any order; of a tuple of names, which are one tensor, one.
+def names(got: object, wanted: dict[str | tuple[str, ...], str], unwanted: Callable[[str], str]) -> None:
+    """Expect a list of exactly the wanted names, in any order; one of each tuple, whose names are one tensor.
 
     `wanted` says of each name what it is, for whoever missed it; `unwanted` what is wrong with any other.
 
     >>> names(["table"], {("table", "alias"): "a plain attribute"}, lambda name: "is no tensor")
     """
-    kind(got, list, "a list", what)
+    kind(got, list, "a list", "the answer")
     for item in got:
         kind(item, str, "a str", "an item of the list")
     groups = {one if isinstance(one, tuple) else (one,): words for one, words in wanted.items()}
