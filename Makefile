@@ -29,8 +29,8 @@ lint: .venv/test ## check style alone
 notebooks: .venv/test ## rebuild the notebooks whose source changed
 	@$(BIN)/python source/build.py
 
-benchmarks: .venv/test ## measure what the course promises about speed
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+benchmarks: .venv/test ## measure what the course promises about speed, all in one table
+	@$(BIN)/python benchmarks/run.py
 
 record-cuda: ## record what a real GPU does; needs torch and NumPy alone (PYTHON=...), and is then committed
 	$(PYTHON) benchmarks/hardware/record.py --device cuda

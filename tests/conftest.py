@@ -26,6 +26,23 @@ def progress_file(tmp_path, monkeypatch):
     return path
 
 
+@pytest.fixture(scope="module")
+def browser():
+    """Start the browser; without one, these tests are skipped, but never in CI."""
+    from browser.lab import FLAGS, installed_browser
+    from playwright.sync_api import Error, sync_playwright
+
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(executable_path=installed_browser(), args=FLAGS)
+        except Error as error:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(f"no Chromium or Chrome that starts here: {str(error).splitlines()[0]}")
+        yield browser
+        browser.close()
+
+
 class OneServer(LoadScopeScheduling):
     """Hands out single tests, but those that share something slow to start to one worker."""
 

@@ -23,7 +23,7 @@ device = devlab.start()
 
 # %% [markdown]
 # **What is real here.** The tensors on `device` are real tensors: on your GPU, or on the simulated accelerator.
-# Where a cell asks about a machine with three NVIDIA GPUs, their *answers* are faked, and the text says so.
+# Where a cell asks about a machine with three NVIDIA GPUs, their *answers* are pretended, and the text says so.
 # Nothing in this lesson is timed. What it counts, transfers and bytes, is counted and not modelled.
 
 # %% [markdown] facts=["G1", "G3"]
@@ -161,9 +161,9 @@ def pretend_gpus(names):
 three = ["NVIDIA H100 PCIe", "NVIDIA L4", "NVIDIA L4"]
 
 with pretend_gpus(three):
-    print("faked: CUDA available", torch.cuda.is_available())
+    print("pretended: CUDA available", torch.cuda.is_available())
     for index in range(torch.cuda.device_count()):
-        print(f"faked: cuda:{index} is", torch.cuda.get_device_name(index))
+        print(f"pretended: cuda:{index} is", torch.cuda.get_device_name(index))
 
 # %% [markdown] facts=["A3"]
 # Two of the three have the same name. A **name** is for people: it tells you what to expect. The **index** is the
@@ -179,13 +179,13 @@ with pretend_gpus(three):
 # ## The safe choice
 #
 # A program that says `device="cuda"` stops on every machine without a GPU. So nearly every PyTorch program begins
-# with this line, or one like it. The faked machines show both of its answers:
+# with this line, or one like it. The pretended machines show both of its answers:
 
 # %% facts=["G4", "A1"]
 for gpus in (three, []):
     with pretend_gpus(gpus):
         chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        print(f"{len(gpus)} GPUs faked: {chosen}")
+        print(f"{len(gpus)} GPUs pretended: {chosen}")
 
 # %% [markdown] facts=["G4"]
 # **CUDA where it is available, and the CPU elsewhere.** From here on the program says `device=chosen` and never
@@ -215,7 +215,7 @@ def device_to_use():
 
 
 with pretend_gpus(three):
-    print("3 GPUs faked:", device_to_use())
+    print("3 GPUs pretended:", device_to_use())
 
 # %% [markdown] facts=["G4"]
 # The question was asked once, and the answer kept. A real machine seldom gains a GPU between two lines. But a test

@@ -28,7 +28,7 @@ device = devlab.start()
 # **What is real here.** Nothing on these pages was run or measured on a Mac. The simulated accelerator can follow
 # *Apple's rules* for the length of a block, `with devlab.sim.rules("mps"):`. Then it is one device, it has no float64, and
 # it refuses the operators that PyTorch lists for CUDA and not for MPS. That is true to PyTorch's list. It is
-# not a Mac: no speed, no rounding and no bug of MPS shows here. Where a Mac's *answers* are faked, the text
+# not a Mac: no speed, no rounding and no bug of MPS shows here. Where a Mac's *answers* are pretended, the text
 # says so.
 
 # %% [markdown] facts=["I1"]
@@ -84,7 +84,7 @@ print("is_available:", torch.backends.mps.is_available())
 
 # %% [markdown] facts=["I2"]
 # **`is_built`** is about the package: was this PyTorch made with MPS in it? **`is_available`** is about the machine: can
-# MPS be used, here and now? Together they say what is wrong. Three machines, with faked answers:
+# MPS be used, here and now? Together they say what is wrong. Three machines, with pretended answers:
 
 
 # %% facts=["I2"]
@@ -100,7 +100,7 @@ def pretend_mps(built, available):
 for built, available in ((True, True), (True, False), (False, False)):
     with pretend_mps(built, available):
         answers = torch.backends.mps.is_built(), torch.backends.mps.is_available()
-        print("faked: is_built {!s:<5}  is_available {!s:<5}".format(*answers))
+        print("pretended: is_built {!s:<5}  is_available {!s:<5}".format(*answers))
 
 # %% [markdown] facts=["I2"]
 # | built | available | what it means |
@@ -124,7 +124,7 @@ except Exception as error:
 # ## The ladder
 #
 # In lesson 02 you chose between CUDA and the CPU. One more step, and the choice is right on nearly all machines that
-# people have: **CUDA, else MPS, else the CPU**. Both questions are faked here, in all four combinations. (The
+# people have: **CUDA, else MPS, else the CPU**. Both questions are pretended here, in all four combinations. (The
 # fourth does not exist: no machine has both.)
 
 
@@ -138,15 +138,15 @@ def ladder():
 
 def pretend(cuda, mps):
     """Let PyTorch say, for a block, that CUDA and MPS are here or not."""
-    faked = ExitStack()
-    faked.enter_context(patch.object(torch.cuda, "is_available", lambda: cuda))
-    faked.enter_context(pretend_mps(built=mps, available=mps))
-    return faked
+    both = ExitStack()
+    both.enter_context(patch.object(torch.cuda, "is_available", lambda: cuda))
+    both.enter_context(pretend_mps(built=mps, available=mps))
+    return both
 
 
 for cuda, mps in ((False, False), (False, True), (True, False), (True, True)):
     with pretend(cuda, mps):
-        print(f"faked: CUDA {cuda!s:<5}  MPS {mps!s:<5}  chosen: {ladder()}")
+        print(f"pretended: CUDA {cuda!s:<5}  MPS {mps!s:<5}  chosen: {ladder()}")
 
 # %% [markdown] facts=["I5"]
 # The order matters, and so does each `else`. Here is a version that somebody wrote with two separate `if`s. On
@@ -167,7 +167,7 @@ def two_ifs():
 
 for cuda, mps in ((False, False), (False, True), (True, False)):
     with pretend(cuda, mps):
-        print(f"faked: CUDA {cuda!s:<5}  MPS {mps!s:<5}  chosen: {two_ifs()}")
+        print(f"pretended: CUDA {cuda!s:<5}  MPS {mps!s:<5}  chosen: {two_ifs()}")
 
 # %% [markdown] facts=["I5"]
 # On every machine with an NVIDIA GPU: the second question overwrites the answer to the first. There is no error.
@@ -190,7 +190,7 @@ print("found by the ladder:", ladder().type == torch.accelerator.current_acceler
 # %% [markdown] facts=["I6"]
 # `False` in the last line: the ladder has no rung for `sim`, and it has none for Intel's `xpu`. The door found it.
 #
-# There is one trap in it. `current_accelerator()` says what this PyTorch was **built** for. Here the machine's answer is faked:
+# There is one trap in it. `current_accelerator()` says what this PyTorch was **built** for. Here the machine's answer is pretended:
 # a PyTorch that knows an accelerator, and none is plugged in. What will the two lines print?
 
 # %% facts=["I6"]

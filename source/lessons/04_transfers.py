@@ -236,6 +236,24 @@ for name, loader in (("plain", plain), ("pinned", pinned)):
 # the CPU itself there is nothing to copy, so pinning is time lost.
 
 # %% [markdown]
+# ## Worker processes
+#
+# Loading can take longer than training: files are read, images decoded. `num_workers=2` hands that to two
+# more processes. These are real ones, on your machine, whatever your accelerator. A minibatch is made in
+# another process then, and has to reach yours. Before you run the cell: in which kind of memory does it arrive?
+
+# %% facts=["P1", "P3"]
+for workers, pin in ((0, False), (2, False), (2, True)):
+    loader = DataLoader(dataset, batch_size=4, num_workers=workers, pin_memory=pin)
+    x, y = next(iter(loader))
+    print(f"{workers} workers, pin_memory={pin!s:<5}", x.device, "shared:", x.is_shared(), "pinned:", x.is_pinned())
+
+# %% [markdown] facts=["P1", "P3"]
+# A worker puts its minibatch into **shared memory**, which both processes see, so that nothing is sent byte by
+# byte. With `pin_memory=True` a thread of *your* process copies it on into pinned memory, while you work on the
+# minibatch before. The workers themselves stay on the CPU: leave the accelerator to the process that trains.
+
+# %% [markdown]
 # ## Without waiting
 #
 # Faster copies are the smaller half. From pinned memory the GPU needs no help, so the CPU need not stand by

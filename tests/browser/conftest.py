@@ -4,11 +4,9 @@ Not one for the session: while playwright is open, its event loop runs in this t
 calls asyncio.run cannot.
 """
 
-import os
-
 import pytest
-from browser.lab import FLAGS, Server, installed_browser
-from playwright.sync_api import Error, expect, sync_playwright
+from browser.lab import Server
+from playwright.sync_api import expect
 
 
 @pytest.fixture(scope="module")
@@ -17,20 +15,6 @@ def server(tmp_path_factory):
     server = Server(tmp_path_factory.mktemp("lab"))
     yield server
     server.stop()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Start the browser; without one, these tests are skipped, but never in CI."""
-    with sync_playwright() as playwright:
-        try:
-            browser = playwright.chromium.launch(executable_path=installed_browser(), args=FLAGS)
-        except Error as error:
-            if os.environ.get("CI"):
-                raise
-            pytest.skip(f"no Chromium or Chrome that starts here: {str(error).splitlines()[0]}")
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,7 @@
 """A page of feedback as a browser shows it: axe finds no fault, but for one that is planted."""
 
-import os
-
 import pytest
 from axe_core_python.base import AXE_SCRIPT
-from browser.lab import FLAGS, installed_browser
-from playwright.sync_api import Error, sync_playwright
 
 from devlab.classroom import feedback
 from devlab.classroom.record import Graded, Record
@@ -22,20 +18,6 @@ RECORD = Record(
     problem="it is cut off in the middle",
     remarks=("marked late by the learning platform",),
 )
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Start the browser; without one, these tests are skipped, but never in CI."""
-    with sync_playwright() as playwright:
-        try:
-            browser = playwright.chromium.launch(executable_path=installed_browser(), args=FLAGS)
-        except Error as error:
-            if os.environ.get("CI"):
-                raise
-            pytest.skip(f"no Chromium or Chrome that starts here: {str(error).splitlines()[0]}")
-        yield browser
-        browser.close()
 
 
 def shown(browser, html: str, path, scheme: str = "light", width: int = 900):

@@ -1,6 +1,7 @@
 """Comparisons that say what was wrong: each raises Mismatch with what was expected and what came."""
 
 import numbers
+from collections.abc import Callable
 
 import numpy
 import torch
@@ -54,6 +55,30 @@ def kind(got: object, wanted: type | tuple[type, ...], words: str, what: str = "
     if got is None:
         fail(f"{what} is None: is a `return` missing?", words, "None")
     fail(f"{what} is {a_type(got)}, not {words}", words, describe(got))
+
+
+def names(got: object, wanted: dict[str | tuple[str, ...], str], unwanted: Callable[[str], str]) -> None:
+    """Expect a list of exactly the wanted names, in any order; one of each tuple, whose names are one tensor.
+
+    `wanted` says of each name what it is, for whoever missed it; `unwanted` what is wrong with any other.
+
+    >>> names(["table"], {("table", "alias"): "a plain attribute"}, lambda name: "is no tensor")
+    """
+    kind(got, list, "a list", "the answer")
+    for item in got:
+        kind(item, str, "a str", "an item of the list")
+    groups = {one if isinstance(one, tuple) else (one,): words for one, words in wanted.items()}
+    asked = ", ".join(group[0] for group in groups) or "an empty list"
+    said = ", ".join(got) or "an empty list"
+    for group, words in groups.items():
+        count = sum(got.count(name) for name in group)
+        if count == 0:
+            fail(f"`{group[0]}` is missing: {words}", asked, said)
+        if count > 1:
+            fail(f"`{' and '.join(group)}`: one tensor, named {count} times", asked, said)
+    for name in got:
+        if not any(name in group for group in groups):
+            fail(f"`{name}` {unwanted(name)}", asked, said)
 
 
 def equal(got: object, wanted: object, headline: str) -> None:

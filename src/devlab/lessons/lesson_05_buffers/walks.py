@@ -48,22 +48,12 @@ def _expect_left(trial, module: nn.Module, wanted: dict[str | tuple, str]) -> No
     if _contents(module) != held:
         headline = "the module was changed: asking must not move anything"
         expect.fail(headline, "the module as it came", "other tensors, or the same elsewhere")
-    expect.kind(got, list, "a list", "the answer")
-    for item in got:
-        expect.kind(item, str, "a str", "an item of the list")
-    groups = {names if isinstance(names, tuple) else (names,): words for names, words in wanted.items()}
-    asked = ", ".join(names[0] for names in groups) or "an empty list"
-    said = ", ".join(got) or "an empty list"
-    for names, words in groups.items():
-        count = sum(got.count(name) for name in names)
-        if count == 0:
-            expect.fail(f"`{names[0]}` is missing: {words}", asked, said)
-        if count > 1:
-            expect.fail(f"`{' and '.join(names)}`: one tensor, named {count} times", asked, said)
-    for name in got:
-        if not any(name in names for names in groups):
-            why = "`.to` moves it" if _leads_to_a_tensor(module, name) else "the module holds no such tensor"
-            expect.fail(f"`{name}` is listed, but {why}", asked, said)
+
+    def unwanted(name: str) -> str:
+        why = "`.to` moves it" if _leads_to_a_tensor(module, name) else "the module holds no such tensor"
+        return f"is listed, but {why}"
+
+    expect.names(got, wanted, unwanted)
 
 
 def _leads_to_a_tensor(value: object, path: str) -> bool:

@@ -29,22 +29,8 @@ def _expect(trial, model: nn.Module, batch: dict, wanted: dict[str | tuple, str]
     before = contents(model)
     got = trial.call(model, batch)
     require_same(model, before)
-    expect.kind(got, list, "a list", "the answer")
-    for item in got:
-        expect.kind(item, str, "a str", "an item of the list")
-    groups = {names if isinstance(names, tuple) else (names,): words for names, words in wanted.items()}
-    asked = ", ".join(names[0] for names in groups) or "an empty list"
-    said = ", ".join(got) or "an empty list"
-    for names, words in groups.items():
-        count = sum(got.count(name) for name in names)
-        if count == 0:
-            expect.fail(f"`{names[0]}` is missing: {words}", asked, said)
-        if count > 1:
-            expect.fail(f"`{' and '.join(names)}`: one tensor, named {count} times", asked, said)
     home = next(model.parameters()).device
-    for name in got:
-        if not any(name in names for names in groups):
-            expect.fail(f"`{name}` is named, but no tensor of this name is away from {home}", asked, said)
+    expect.names(got, wanted, lambda name: f"is named, but no tensor of this name is away from {home}")
 
 
 def _encoder() -> nn.Module:
