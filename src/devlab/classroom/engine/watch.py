@@ -10,7 +10,8 @@ from pathlib import Path
 
 from devlab.classroom.engine.limits import MIB, Limits
 
-MOST_FILES = 2000  # files and folders that a submission may leave in its scratch folder
+MOST_FILES = 2000  # files and folders that a submission may have in its scratch folder
+DEEPEST = 100  # folders inside each other
 
 
 def excess(root: int, scratch: Path, limits: Limits, before: int) -> tuple[str, str] | None:
@@ -105,8 +106,11 @@ def _too_full(scratch: Path, family: list[int], limits: Limits) -> bool:
     found: dict[tuple[int, int], int] = {}
     folders = [str(scratch)]
     while folders:
+        folder = folders.pop()
+        if folder.count("/") > DEEPEST + str(scratch).count("/"):  # slow to look through
+            return True
         try:
-            with os.scandir(folders.pop()) as entries:
+            with os.scandir(folder) as entries:
                 for entry in entries:
                     facts = entry.stat(follow_symlinks=False)
                     found[facts.st_dev, facts.st_ino] = facts.st_blocks * 512
