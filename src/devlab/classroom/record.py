@@ -12,7 +12,8 @@ class Graded:
 
     `outcome` is one of passed, failed, not attempted, skipped, error, timeout, killed, memory, grader error.
     `rows` holds for each thing judged its label and its outcome on each device (None: not judged there),
-    `details` the labelled lines of the verdict, `source` what the student wrote.
+    `details` the labelled lines of the verdict, `source` what the student wrote. `confirmed` says how many
+    rows passed a second time, by results alone, in a process that never ran the student's code.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Graded:
     rows: tuple[tuple[str, dict[str, str | None]], ...] = ()
     details: tuple[tuple[str, str], ...] = ()
     source: str = ""
+    confirmed: str = ""
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,6 @@ class Handle:
             start_new_session=True,
         )
         steps, _, _ = merge.merged(source, None)
-        messages.send(self.process.stdin, {"do": "learn"})
         self.ask({"steps": _plain(steps)})
 
     def ask(self, request: dict) -> dict:
@@ -175,7 +174,7 @@ def record(submission: Submission, source: dict, settings: Settings, ask: Callab
     steps, answers, _ = merge.merged(source, notebook)
     tasks = merge.tasks(source)
     try:
-        answer = ask({"do": "grade", "steps": _plain(steps), "names": [task.name for task in tasks]})
+        answer = ask({"steps": _plain(steps), "names": [task.name for task in tasks]})
     except EngineError as problem:
         answer = {"problem": str(problem)}
     verdicts = answer.get("exercises", {})
@@ -185,6 +184,9 @@ def record(submission: Submission, source: dict, settings: Settings, ask: Callab
     )
     tampered = [name for name, verdict in verdicts.items() if verdict.get("tampered")]
     facts["remarks"] += (f"tampered: {', '.join(tampered)}; read what was handed in",) if tampered else ()
+    unread = [name for name, verdict in verdicts.items() if verdict.get("unread")]
+    said = f"not confirmed: {', '.join(unread)}, whose results could not be judged a second time"
+    facts["remarks"] += (said,) if unread else ()
     changed = submission.file.changed
     return Record(
         *who,
@@ -222,7 +224,8 @@ def _graded(task: merge.Task, verdict: dict, source: str) -> Graded:
     else:
         points = task.possible if outcome == "passed" and rows and right == len(rows) else 0.0
     points = int(points) if float(points).is_integer() else points
-    return Graded(task.name, outcome, points, task.possible, headline, rows, details, source)
+    facts = (outcome, points, task.possible, headline, rows, details, source)
+    return Graded(task.name, *facts, confirmed=str(verdict.get("confirmed", "")))
 
 
 def _plain(steps: Sequence[merge.Step]) -> list:

@@ -4,36 +4,37 @@ It is started as `python -c`, reads one request at a time from stdin and answers
 length and JSON. A request holds the steps of one submission; the answer holds an outcome for each exercise.
 """
 
-import importlib
 import json
 import os
-import random
 import secrets
 import select
 import signal
 import struct
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+from devlab.classroom.engine import checker, sandbox, watch
 from devlab.classroom.engine import limits as limiting
-from devlab.classroom.engine import sandbox, watch
 from devlab.classroom.engine.kernel import prctl
 from devlab.classroom.engine.messages import receive, send
-from devlab.classroom.engine.worker import channel, work
+from devlab.classroom.engine.worker import begin_randomly, channel, work
 
-HALF = 1 << 31
+SEEDS = 10**6
+FACTS = {"outcome", "headline", "rows", "details", "tampered"}  # what a verdict may hold
 TICK = 0.1  # seconds between looks at what the processes use
 
 
 class Template:
     """Forks a process for each submission, watches it, and leaves nothing of it behind.
 
-    `level` is the isolation to use, `scratch` the only folder that a submission may write in.
+    `level` is the isolation to use, `scratch` the only folder that a submission may write in, `seed` that of
+    all inputs; `ask` has a checker answer what it makes of verdicts.
     """
 
-    def __init__(self, level: int, scratch: Path, limits: limiting.Limits):
-        self.level, self.scratch, self.limits = level, scratch, limits
+    def __init__(self, level: int, scratch: Path, limits: limiting.Limits, seed: int, ask: Callable):
+        self.level, self.scratch, self.limits, self.seed, self.ask = level, scratch, limits, seed, ask
         # Root gives itself up, where nobody else's user can read this Python.
         self.uid = 61000 + os.getpid() % 4000 if sandbox.readable_by(61000) else 0
         self.before = 0  # what submissions are born with, in bytes
@@ -41,31 +42,6 @@ class Template:
         if sys.platform == "linux":
             # What a submission detaches comes back to this process, which ends it.
             prctl(sandbox.SET_CHILD_SUBREAPER, 1)
-
-    def learn(self, requests) -> None:
-        """Run the reference once in a child that is thrown away, and import here what it came to import."""
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(reading)
-            before = set(sys.modules)
-            try:
-                # Read here: the solutions must not be in the memory that submissions are forked from.
-                steps = receive(requests)["steps"]
-                work(steps, (), lambda message: None, 0)
-            finally:
-                os.write(writing, json.dumps(sorted(set(sys.modules) - before)).encode())
-                os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading, "rb") as stream:
-            names = json.loads(stream.read() or b"[]")
-        os.waitpid(child, 0)
-        for name in names:
-            try:
-                importlib.import_module(name)
-            except Exception:  # a module that another one makes as it runs cannot be imported by its name
-                continue
-        self.before = watch.memory([os.getpid()])
 
     def grade(self, steps: list, names: list[str]) -> dict:
         """Return {"exercises": {name: verdict}}; each death of the process costs the exercise it was at."""
@@ -78,18 +54,27 @@ class Template:
             done[at or next(name for name in names if name not in done)] = why
             if len(done) == len(names):
                 break
+        self._confirm(done)
         return {"exercises": done, "seconds": time.monotonic() - started}
+
+    def _confirm(self, done: dict[str, dict]) -> None:
+        """Have what workers claimed judged again, by the transcripts that they sent."""
+        claims = {name: one for name, one in done.items() if one.get("rows")}
+        said = self.ask(claims) if claims else {}
+        for name, one in done.items():
+            kept = {key: one[key] for key in FACTS & one.keys()}
+            done[name] = settled(kept, said.get(name)) if name in claims else kept
 
     def _run(self, steps: list, done: dict[str, dict]) -> tuple[str, dict | None]:
         """Fork one process over the steps not done; return where it ended early and why, None for the end."""
         require_forkable()
-        nonce, seed = secrets.token_hex(16), secrets.randbelow(HALF)
+        nonce = secrets.token_hex(16)
         self._clean()
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(reading)
-            self._child(steps, list(done), writing, nonce, seed)
+            self._child(steps, list(done), writing, nonce)
         os.close(writing)
         try:
             return self._watch(reading, nonce, done)
@@ -140,7 +125,7 @@ class Template:
             if len(held) >= 4 and struct.unpack(">I", held[:4])[0] > self.limits.output << 20:
                 return at, _early("error", "tampered with what judges it: a forged verdict", tampered=True)
 
-    def _child(self, steps: list, skip: list, writing: int, nonce: str, seed: int) -> None:
+    def _child(self, steps: list, skip: list, writing: int, nonce: str) -> None:
         """Build the walls, then run the steps; never returns."""
         try:
             os.setsid()
@@ -162,14 +147,8 @@ class Template:
                     os._exit(os.waitstatus_to_exitcode(status) & 127)
             if self.level >= 2:
                 sandbox.enter_walls(self.hold, self.level)
-            import numpy
-            import torch
-
-            random.seed(seed)
-            numpy.random.seed(seed)
-            torch.manual_seed(seed)
-            torch.set_num_threads(1)
-            work(steps, skip, channel(writing, nonce), seed % 10**6)
+            begin_randomly(self.seed)
+            work(steps, skip, channel(writing, nonce), self.seed)
         finally:
             os._exit(0)
 
@@ -187,6 +166,23 @@ class Template:
 
 def _early(outcome: str, headline: str, **facts: object) -> dict:
     return {"outcome": outcome, "headline": headline, **facts}
+
+
+def settled(verdict: dict, said: dict | None) -> dict:
+    """Return a verdict as a replay leaves it; `said` is what the checker says, None where it cannot.
+
+    >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, None)["confirmed"]
+    '0 of 1 rows'
+    >>> refuted = {"confirmed": [], "refuted": ["a"], "unread": []}
+    >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, refuted)["headline"]
+    'tampered with what judges it: by its own results the row "a" does not pass'
+    """
+    said = said or {"confirmed": [], "refuted": [], "unread": ["all"]}
+    if said["refuted"]:
+        which = f'by its own results the row "{said["refuted"][0]}" does not pass'
+        return _early("error", f"tampered with what judges it: {which}", tampered=True)
+    confirmed = f"{len(said['confirmed'])} of {len(verdict['rows'])} rows"
+    return verdict | {"confirmed": confirmed, "unread": said["unread"]}
 
 
 def only(*wanted: int) -> None:
@@ -228,14 +224,33 @@ def main(level: int, scratch: str, limits: dict) -> None:
     silence(Path(scratch))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's to answer
     torch.set_num_threads(1)
-    bench()
-    template = Template(level, Path(scratch), limiting.Limits(**limits))
+    devices, seed = bench(), secrets.randbelow(SEEDS)
+    (asked, ask), (told, tell) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child:
+        # This process becomes the checker: the reference is read here, after the fork, and by nobody else.
+        steps = receive(requests)["steps"]
+        for stream in (requests, answers):
+            stream.close()
+        os.close(ask)
+        os.close(told)
+        checker.serve(devices, seed, steps, os.fdopen(asked, "rb"), os.fdopen(tell, "wb"))
+        os.waitpid(child, 0)
+        return
+    os.close(asked)
+    os.close(tell)
+    questions, verdicts = os.fdopen(ask, "wb"), os.fdopen(told, "rb")
+
+    def confirmed(claims: dict) -> dict:
+        send(questions, claims)
+        return receive(verdicts)
+
+    template = Template(level, Path(scratch), limiting.Limits(**limits), seed, confirmed)
+    checker.bring(receive(verdicts)["modules"])
+    template.before = watch.memory([os.getpid()])
+    send(answers, {"learned": True})
     while (request := receive(requests)) is not None:
         try:
-            if request["do"] == "learn":
-                template.learn(requests)
-                send(answers, {"learned": True})
-            else:
-                send(answers, template.grade(request["steps"], request["names"]))
+            send(answers, template.grade(request["steps"], request["names"]))
         except Exception as ours:
             send(answers, {"problem": f"{type(ours).__name__}: {ours}"})

@@ -4,15 +4,20 @@ import contextlib
 import json
 import linecache
 import os
+import random
 import struct
 import sys
 import types
 from collections.abc import Callable, Sequence
 
+import numpy
+import torch
+
 from devlab.checks import answer, registry
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Result
 from devlab.classroom.engine.integrity import Seal, Tampered, guard_calls, refuse_spying
+from devlab.classroom.engine.recorder import Recorder, record_calls
 
 TEXT = 4000  # characters of a detail that a record keeps
 
@@ -23,7 +28,7 @@ def work(
     """Run the steps and send what comes of each; the exercises in `skip` were settled before.
 
     A step is (kind, exercise, source). Before one of an exercise `{"begin": name}` is sent, after
-    a check `{"done": name, ...}` with its verdict.
+    a check `{"done": name, ...}` with its verdict, and as `calls` what the answer was asked and gave.
     """
     from devlab.devices import bench
 
@@ -37,6 +42,8 @@ def work(
     for place, (_, _, source) in enumerate(steps[:first]):
         _run(source, f"<the teacher's cell {place + 1}>", notebook, students=False)
     seal = Seal([exercises[name] for name in names if name in exercises])
+    recorder = Recorder()
+    record_calls(recorder)
     guard_calls(seal)
     seal.note()
     refuse_spying(seal)
@@ -59,7 +66,9 @@ def work(
             if what := broken():
                 raise Tampered(f"{what} was changed")
             exercise, given = exercises.get(name), vars(notebook).get(name)
+            recorder.take()
             verdict = verdict_of(exercise, given, name in written, remarks.get(name), devices, seed)
+            verdict["calls"] = recorder.take()
             if what := broken():
                 raise Tampered(f"{what} was changed")
         except Tampered as found:
@@ -124,6 +133,14 @@ def _run(source: str, name: str, notebook: types.ModuleType, students: bool) -> 
             text = str(error)[:TEXT]
         return f"{kind}: {text}"
     return ""
+
+
+def begin_randomly(seed: int) -> None:
+    """Set a process's random numbers, and its threads to one, before any work."""
+    random.seed(seed)
+    numpy.random.seed(seed)
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
 
 
 def channel(descriptor: int, nonce: str) -> Callable[[dict], None]:

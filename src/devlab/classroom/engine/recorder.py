@@ -1,0 +1,75 @@
+"""Keeps what a student's code was asked and what it answered, row by row, while its answer is judged."""
+
+import functools
+import json
+from collections.abc import Callable
+
+from devlab.checks import judge
+from devlab.checks.calls import AnswerRaised
+from devlab.checks.trial import Trial
+from devlab.classroom.engine import transcript
+
+
+class Recorder:
+    """The calls of one exercise: for each row on each device a list, in the order of the judgement.
+
+    A call is {"of": label, "asked": digest of the arguments}, with "gave" the result or "raised" the error,
+    and "left" what became of arguments that the row lets an answer change.
+    """
+
+    def __init__(self):
+        self.rows: list[list[dict]] = []
+        self.left = transcript.MOST
+
+    def take(self) -> list[list[dict]]:
+        """Return what was recorded, and begin anew."""
+        rows, self.rows, self.left = self.rows, [], transcript.MOST
+        return rows
+
+    def row(self) -> None:
+        """Begin the next row."""
+        self.rows.append([])
+
+    def call(self, run: Callable, label: str, args: tuple, changes: bool) -> object:
+        """Make a call and keep it; what it raises goes on."""
+        entry = {"of": label, "asked": transcript.digest(args)}
+        if self.rows:
+            self.rows[-1].append(entry)
+        given = transcript.inside(args)
+        try:
+            result = run()
+        except AnswerRaised as raised:
+            entry["raised"] = transcript.write_error(raised.error)
+            raise
+        entry["gave"] = self._written(result, given)
+        if changes:
+            entry["left"] = self._written(args, None)
+        return result
+
+    def _written(self, value: object, given: list | None) -> list:
+        if self.left <= 0:
+            return ["opaque", "more than is kept"]
+        written = transcript.write(value, given)
+        self.left -= len(json.dumps(written))
+        return written if self.left > 0 else ["opaque", "more than is kept"]
+
+
+def record_calls(recorder: Recorder) -> None:
+    """Have every call of a student's code kept, from now on, in this process."""
+    judge_row, run = judge._judge_row, Trial.run
+
+    @functools.wraps(judge_row)
+    def noted_row(*args: object) -> object:
+        recorder.row()
+        return judge_row(*args)
+
+    @functools.wraps(run)
+    def noted_run(
+        self: Trial, function: Callable, *args: object, label: str, changes: bool = False, log=None
+    ):
+        def call() -> object:
+            return run(self, function, *args, label=label, changes=changes, log=log)
+
+        return recorder.call(call, label, args, changes)
+
+    judge._judge_row, Trial.run = noted_row, noted_run
