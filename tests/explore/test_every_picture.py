@@ -47,13 +47,13 @@ def test_every_text_can_be_read(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_words_say_what_is_simulated_and_differ_with_the_state(name, capsys):
+def test_the_words_differ_with_the_state(name, capsys):
     """Outside a notebook the words are all there is."""
     explorer = getattr(explore, name)()
     assert capsys.readouterr().out.strip() == explorer.text().strip()
     said = {explorer.describe(state) for state in states(explorer)}
     assert len(said) > 1
-    assert all(words.endswith((".", ")", '"')) or words for words in said)
+    assert all(0 < len(words) < 700 for words in said)
 
 
 @pytest.mark.parametrize("name", NAMES)
