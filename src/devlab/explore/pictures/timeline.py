@@ -1,33 +1,17 @@
 """The timeline: what the host and the device do, statement by statement, with and without waits."""
 
-import functools
 from dataclasses import dataclass, replace
-
-import torch
 
 from devlab import palette
 from devlab.explore.controls import Action, Choice
 from devlab.explore.explorer import Explorer
 from devlab.explore.paper import WAITING_HATCH, sheet
 from devlab.explore.places import first_accelerator, source
-from devlab.instruments.lanes import COPYING, HOST, WAITING, Span, lay_out
+from devlab.explore.programs import PROGRAMS, WAIT, Run, offered, run
+from devlab.instruments.lanes import COPYING, HOST, WAITING, Span
 from devlab.instruments.sizes import duration
-from devlab.instruments.watch import watch
 
-FILE = "<the timeline's program>"
-PREPARATION = "import torch; x = torch.ones(1024, 1024, device=device); w = x / 1024; x @ w; scale = 0.5"
-PROGRAMS = {
-    "three matrix products": ("a = x @ w", "b = a @ w", "c = b @ w"),
-    "a loop that prints its loss": (
-        "loss = (x @ w).mean()",
-        "print(loss.item())",
-        "loss = (x @ w).mean()",
-        "print(loss.item())",
-    ),
-    "bring the result home": ("y = x @ w", "y = y.relu()", "home = y.cpu()", "z = x @ w"),
-}
 NEVER, AT_THE_END, ALWAYS = "nowhere", "at the end", "after every statement"
-WAIT = "torch.accelerator.synchronize()"
 
 
 @dataclass(frozen=True)
@@ -53,25 +37,13 @@ class State:
         return max(1, min(self.shown, len(self.statements)))
 
 
-@functools.lru_cache(maxsize=32)
-def run(statements: tuple[str, ...], device: str) -> dict[str, list[Span]]:
-    """Run the statements under a watch and return what each lane did, in seconds."""
-    names = {"device": device, "print": lambda *values: None}
-    exec(PREPARATION, names)
-    torch.accelerator.synchronize(device)
-    with watch() as log:
-        for number, statement in enumerate(statements):
-            exec(compile("\n" * number + statement, FILE, "exec"), names)
-    return lay_out(log.events)
-
-
 def draw(state: State):
     """Return the figure: the statements on the left of their stretches of host and device."""
     statements = state.statements
-    lanes = run(statements, state.device)
+    lanes, printed, _ = done = run(statements, state.device)
     lines = len(statements)
     figure, axes = sheet(1.6 + 0.34 * lines)
-    unit, name = (1e3, "ms") if _end(lanes) >= 1e-3 else (1e6, "µs")
+    unit, name = (1e3, "ms") if done.end >= 1e-3 else (1e6, "µs")
     for row, statement in enumerate(statements, start=1):
         reached = row <= state.reached
         axes.text(
@@ -80,17 +52,37 @@ def draw(state: State):
         )  # fmt: skip
         if not reached:
             continue
+        if row in printed:
+            axes.text(
+                1.01, row, f"prints {printed[row]}", transform=axes.get_yaxis_transform(), va="center",
+                fontsize=9,
+            )  # fmt: skip
+            _mark_the_reading(axes, done, row, unit)
         for lane, spans in lanes.items():
             for span in spans:
                 if getattr(span.line, "number", 0) == row:
                     axes.broken_barh([(span.start * unit, span.seconds * unit)], **_look(lane, span, row))
     axes.set_ylim(lines + 0.6, 0.4)
-    axes.set_xlim(0, _end(lanes) * unit * 1.02)
+    axes.set_xlim(0, done.end * unit * 1.02)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_xlabel(f"time ({name})")
     _name_the_looks(figure, lanes)
     return figure
+
+
+def _mark_the_reading(axes, done: Run, row: int, unit: float) -> None:
+    """Mark when the host printed what it had at hand: this takes it no time worth drawing."""
+    spans = [span for span in done.lanes[HOST] if getattr(span.line, "number", 0) <= row]
+    if spans and spans[-1].line.number == row:
+        return  # printing had to wait: there is a stretch of it
+    at = spans[-1].end * unit if spans else 0.0
+    early = at < done.end * unit / 2
+    axes.plot([at], [row], marker="D", color=palette.HOST)
+    axes.annotate(
+        "host reads", (at, row), (8 if early else -8, 0), textcoords="offset points", va="center",
+        ha="left" if early else "right", fontsize=9,
+    )  # fmt: skip
 
 
 def _look(lane: str, span: Span, row: int) -> dict:
@@ -118,33 +110,50 @@ def _name_the_looks(figure, lanes: dict[str, list[Span]]) -> None:
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
 
 
-def _end(lanes: dict[str, list[Span]]) -> float:
-    return max(span.end for spans in lanes.values() for span in spans)
-
-
 def describe(state: State) -> str:
-    """Say how long the host waited, and who was done first."""
-    lanes = run(state.statements, state.device)
-    waited = sum(span.seconds for span in lanes[HOST] if span.state == WAITING)
-    host = max(span.end for span in lanes[HOST])
-    device = max((span.end for lane, spans in lanes.items() if lane != HOST for span in spans), default=0.0)
-    ending = "before the device" if host < device else "with the device" if waited else "after the device"
-    return (
-        f"{source(state.device)}: the host is done after {duration(host)}, {ending} ({duration(device)}); "
-        f"it waits for {duration(waited)} of that. Synchronize: {state.synchronize}. "
-        f"Statement {state.reached} of {len(state.statements)}: {state.statements[state.reached - 1]}"
+    """Say how long the host waited, who was done first, and what was printed."""
+    done = run(state.statements, state.device)
+    waited = sum(span.seconds for span in done.lanes[HOST] if span.state == WAITING)
+    host = max(span.end for span in done.lanes[HOST])
+    device = max(
+        (span.end for lane, spans in done.lanes.items() if lane != HOST for span in spans), default=0.0
     )
+    if state.device == "cpu":
+        told = f"there is no accelerator here, so the host does all the work itself, in {duration(host)}"
+    else:
+        ending = "before the device" if host < device else "with the device" if waited else "after the device"
+        told = (
+            f"the host is done after {duration(host)}, {ending} ({duration(device)}); "
+            f"it waits for {duration(waited)} of that"
+        )
+    return (
+        f"{source(state.device)}: {told}. Synchronize: {state.synchronize}. "
+        f"Statement {state.reached} of {len(state.statements)}: {state.statements[state.reached - 1]}"
+        f"{_told(state, done)}"
+    )
+
+
+def _told(state: State, done: Run) -> str:
+    """Say what has been printed so far, and what it would have been had the copy arrived."""
+    printed = [text for row, text in done.printed.items() if row <= state.reached]
+    if not printed:
+        return ""
+    said = f"; printed so far: {', '.join(printed)}"
+    if done.home is not None and printed[-1] != str(done.home):
+        said += f", read before the copy had ended, which brought {done.home}"
+    return said
 
 
 def explorer() -> Explorer:
     """Return the explorer on the first accelerator of this machine."""
+    device = first_accelerator()
     return Explorer(
         "Host and device in time",
-        State(first_accelerator()),
+        State(device),
         draw,
         describe,
         [
-            Choice("program", "program", list(PROGRAMS)),
+            Choice("program", "program", offered(device)),
             Choice("synchronize", "synchronize", [NEVER, AT_THE_END, ALWAYS]),
             Action("One statement back", _step(-1), lambda state: state.reached > 1),
             Action("One statement on", _step(1), lambda state: state.reached < len(state.statements)),
