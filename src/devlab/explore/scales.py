@@ -27,9 +27,7 @@ def _factors(axis, limits: tuple[float, float], ticks: Sequence[float], labels: 
 
     low, high = limits
     shown = [(tick, label) for tick, label in zip(ticks, labels, strict=True) if low <= tick <= high]
-    setter = axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale
-    setter("log")
-    axis.set_view_interval(low, high, ignore=True)
+    axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": limits})
     axis.set_major_locator(FixedLocator([tick for tick, _ in shown]))
     axis.set_major_formatter(FixedFormatter([label for _, label in shown]))
     axis.set_minor_locator(NullLocator())  # ticks cost most of the time that a picture takes
