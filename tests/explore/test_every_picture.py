@@ -1,5 +1,8 @@
 """What holds for each of the explorers, in each state that its controls reach one by one."""
 
+import re
+from itertools import combinations
+
 import pytest
 from explore.fitting import faults
 
@@ -68,6 +71,16 @@ def test_drawing_changes_nothing(name):
     assert 'role="img"' in first
     assert "currentColor" in first
     assert "#000000" not in first
+
+
+def test_no_two_pictures_share_an_id():
+    """They stand in one page, where the letters of one would be drawn from another, and vanish with it."""
+    pages = [opened(name).html() for name in NAMES]
+    ids = [set(re.findall(r' id="([^"]+)"', page)) for page in pages]
+    assert all(one.isdisjoint(other) for one, other in combinations(ids, 2))
+    for page, own in zip(pages, ids, strict=True):
+        assert own
+        assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', page)) <= own
 
 
 @pytest.mark.parametrize("name", NAMES)

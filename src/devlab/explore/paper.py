@@ -6,6 +6,7 @@ the dark theme.
 
 import io
 import re
+import zlib
 
 WIDTH = 8.0  # inches; with the letters below, what 800 px of a notebook show legibly
 LETTERS = 10  # points
@@ -53,6 +54,9 @@ def svg(figure, spoken: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r"#000000|#000(?![0-9a-f])", "currentColor", text)
+    # Pictures share a page, and so do their ids: one picture's letters must not be another's to take away.
+    mark = f"{zlib.crc32(text.encode()):08x}"
+    text = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{mark}-", text)
     width, height = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', text).groups()
     head = (
         f'<svg role="img" aria-label="{escape(spoken, quote=True)}" viewBox="0 0 {width} {height}" '

@@ -15,7 +15,7 @@ from devlab.explore.explorer import Explorer
 from devlab.panel import escape
 
 WIDE = {"description_width": "initial"}
-FITTING = {"width": "auto"}
+FITTING = {"width": "auto", "flex": "0 0 auto"}  # as wide as its words, however narrow the page
 # For screen readers alone: the words of the picture, said anew after each change.
 HIDDEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
 
@@ -144,4 +144,4 @@ class Desk:
 
         start.on_click(lambda _: running.append(asyncio.ensure_future(measure())))
         stop.on_click(lambda _: running and running[-1].cancel())
-        return ipywidgets.HBox([start, stop, done])
+        return ipywidgets.HBox([start, stop, done], layout={"flex_flow": "row wrap"})
