@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 from explore.fitting import faults
+from matplotlib.colors import to_rgba
 
 import devlab.sim
+from devlab import palette
 from devlab.explore.moves import CALLS, move
 from devlab.explore.pictures import mover
 from devlab.explore.specimens import SPECIMENS
@@ -131,6 +133,18 @@ def test_the_outcome_can_be_hidden(picture):
     picture.set(shown=True)
     assert texts(picture).count("stays") == 1
     assert texts(picture).count("sim:0 float32") == 3
+
+
+def test_a_place_has_its_devices_colour_and_what_stays_a_heavy_edge(picture):
+    """Row by row: before on the left, after on the right of it."""
+    (chips,) = picture.figure.axes[0].collections
+    cpu, sim = (to_rgba(palette.of(device), 0.3) for device in ("cpu", SIM))
+    assert [tuple(face) for face in chips.get_facecolor()] == [cpu, sim, cpu, sim, cpu, sim, cpu, cpu]
+    assert [width > 1 for width in chips.get_linewidth()] == [False] * 7 + [True]
+    picture.set(call=LOOP)
+    (chips,) = picture.figure.axes[0].collections
+    assert {tuple(face) for face in chips.get_facecolor()} == {cpu}
+    assert max(chips.get_linewidth()) == 1  # nothing moved, so nothing stands out by staying
 
 
 @pytest.mark.parametrize("call", CALLS)

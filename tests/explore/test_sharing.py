@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 from explore.fitting import faults
+from matplotlib.colors import to_hex
 
 import devlab.sim
+from devlab import palette
 from devlab.explore.controls import Refused
 from devlab.explore.pictures import sharing
 from devlab.explore.windows import STARTS, Scene, scene
@@ -162,6 +164,17 @@ def test_the_picture_shows_both_names_at_the_written_cell(picture):
     assert bold(picture) == {"Two memories: 24 B and 24 B", "9", "y[0, 0]"}
     picture.set(made="x[:1].expand(2, 3)")
     assert bold(picture) == {"One memory: 24 B", "9", "x[0, 0]", "y[0, 0]\ny[1, 0]"}
+
+
+def test_memory_has_its_devices_colour_and_its_width_in_bytes(picture):
+    """A float64 is twice as wide as a float32; a memory on a device has the device's colour."""
+    picture.set(made="x.double()")
+    faces = [one for one in picture.figure.axes[0].collections if one.get_alpha() == 0.3]
+    assert [len(one.get_paths()) for one in faces] == [6, 6]
+    assert [one.get_paths()[0].get_extents().width for one in faces] == [4, 8]
+    picture.set(made="x.to(device)")
+    faces = [one for one in picture.figure.axes[0].collections if one.get_alpha() == 0.3]
+    assert [to_hex(one.get_facecolor()[0]) for one in faces] == [palette.HOST, palette.of(SIM)]
 
 
 @pytest.mark.parametrize("made", ["x.double()", "x[:1].expand(2, 3)", "torch.from_numpy(x)", "x.to(device)"])

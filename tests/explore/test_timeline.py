@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 from explore.fitting import faults
+from matplotlib.colors import to_hex
 
 import devlab.sim
 from devlab import palette
@@ -150,6 +151,23 @@ def test_the_reading_is_marked_where_nothing_else_is_drawn(picture):
     assert marked(picture) == pytest.approx(done(EARLY, ALWAYS).lanes[f"{SIM} {COPYING}"][0].end * 1e6)
     picture.set(program=IN_THE_LOOP)
     assert "host reads" not in texts(picture)
+
+
+def test_a_stretch_lies_at_its_statement_in_the_colour_of_who_is_busy(picture):
+    """Host above the middle of the row and device below; a wait is hatched, a copy low."""
+    picture.set(program="bring the result home", synchronize=NEVER)
+    drawn = {}
+    for bars in picture.figure.axes[0].collections:
+        box = bars.get_paths()[0].get_extents()
+        drawn.setdefault(round(box.y0 + 0.2), []).append(bars)
+    copied = drawn[3]
+    assert [bars.get_hatch() for bars in copied] == ["////", None]
+    assert to_hex(copied[1].get_facecolor()[0]) == palette.COPY
+    for row in (1, 2, 4):
+        host, device = drawn[row]
+        assert to_hex(host.get_facecolor()[0]) == palette.HOST
+        assert to_hex(device.get_facecolor()[0]) == palette.of(SIM)
+        assert host.get_paths()[0].get_extents().y1 < row < device.get_paths()[0].get_extents().y0
 
 
 @pytest.mark.parametrize("synchronize", [NEVER, AT_THE_END, ALWAYS])

@@ -37,10 +37,11 @@ def draw(state: State):
     """Return the figure: the tree on the left, the places before and after beside each tensor."""
     done = state.move
     count = len(done.rows)
-    figure, axes = sheet(LINE * (count + 6))
+    below = 2.4 if state.shown else 0.2
+    figure, axes = sheet(LINE * (count + 3.6 + below))
     axes.set_axis_off()
     axes.set_xlim(0, WIDTH)
-    axes.set_ylim(count + 2.4, -3.6)
+    axes.set_ylim(count + below, -3.6)
     axes.text(0, -3.2, state.call, **MONO)
     axes.text(0, -1.7, _headline(state), fontsize=12, weight="bold")
     for at, title in ((0, "name"), (KIND, "kind"), (SAVED, "saved"), (BEFORE, "before"), (AFTER, "after")):
