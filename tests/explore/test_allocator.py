@@ -107,7 +107,7 @@ def test_the_oldest_the_newest_every_second_or_one_by_its_name():
     ):
         explorer.set(which=which)
         assert explorer.state.chosen == names
-        assert f"to free next: {', '.join(names) or 'nothing'}." in explorer.words
+        assert f"to free next, {which}: {', '.join(names) or 'nothing'}." in explorer.words
         edges = [one.get_linewidth()[0] for one in explorer.figure.axes[1].collections]
         widths.append(edges.count(3))
     assert widths == [1, 1, 2, 1, 0]

@@ -162,7 +162,7 @@ def describe(state: State) -> str:
         f"{source(state.device)}{device}: living tensors: {len(memory.living)}, with "
         f"{text_of(memory.allocated)} allocated (peak {text_of(memory.peak)}); segments: "
         f"{len(memory.segments)}, with {text_of(memory.reserved)} reserved, {free}{untaken}. "
-        f"{_outcome(state)}To allocate next: {text_of(state.size)}; to free next: {chosen}."
+        f"{_outcome(state)}To allocate next: {text_of(state.size)}; to free next, {state.which}: {chosen}."
     )
 
 
