@@ -1,6 +1,5 @@
 """The transfers: how long a copy takes and how fast it goes, over its size."""
 
-import functools
 from dataclasses import dataclass
 
 import torch
@@ -11,11 +10,10 @@ from devlab.explore.controls import Choice, Control, Switch
 from devlab.explore.explorer import Explorer
 from devlab.explore.paper import margins, sheet
 from devlab.explore.places import first_accelerator, source
-from devlab.explore.stopwatch import Lap, can_pin, lap
+from devlab.explore.roads import INTO, ORDINARY, OUT_OF, PINNED, copy
+from devlab.explore.stopwatch import Lap, can_pin
 from devlab.instruments.sizes import duration, size
 
-INTO, OUT_OF = "from the CPU to the device", "from the device to the CPU"
-ORDINARY, PINNED = "ordinary", "pinned"
 SIZES = [4**power for power in range(1, 14)]  # 4 bytes to 64 MiB
 TICKS = [4, 1 << 10, 256 << 10, 64 << 20]
 MARKS = [
@@ -36,15 +34,6 @@ class State:
     memory: str = ORDINARY
     non_blocking: bool = False
     looked_at: int = 64 * 8 * 8 * 4  # bytes
-
-
-@functools.lru_cache(maxsize=1024)
-def copy(device: str, direction: str, memory: str, non_blocking: bool, count: int) -> Lap:
-    """Copy `count` bytes and return how long that took."""
-    there = torch.empty(count, dtype=torch.uint8, device=device)
-    here = torch.empty(count, dtype=torch.uint8, pin_memory=memory == PINNED)
-    to, of = (there, here) if direction == INTO else (here, there)
-    return lap(lambda: to.copy_(of, non_blocking=non_blocking), device)
 
 
 def copies(state: State, memory: str) -> dict[int, Lap]:
