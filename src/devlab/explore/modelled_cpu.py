@@ -38,8 +38,8 @@ class ModelledCPU:
         return work.calls * self.call + max(work.operations / rate, work.traffic / self.bandwidth)
 
 
-# Four cores at 3 GHz, each with two units for 8 fused multiply-adds (AVX2): 4 × 3e9 × 2 × 8 × 2 operations; two
-# channels of DDR4-3200: 2 × 8 × 3.2e9 bytes. Peaks, as for the accelerators in `devlab.sim.specs`. The two others
-# were measured with torch 2.13 on two cores of an AMD EPYC, which has no instructions for 16-bit floats: a call
-# at 1 µs, products in float16 at 0.5 to 4 Gflop/s where those in float32 reached 60.
+# Four cores at 3 GHz, each with two units for 8 fused multiply-adds (AVX2): 4 × 3e9 × 2 × 8 × 2 operations;
+# two channels of DDR4-3200: 2 × 8 × 3.2e9 bytes. Peaks, as for the accelerators in `devlab.sim.specs`. The
+# other two were measured with torch 2.13 on two cores of an AMD EPYC, which has no instructions for 16-bit
+# floats: a call at 1 µs, products in float16 at 0.5 to 4 Gflop/s where those in float32 reached 60.
 FOUR_CORES = ModelledCPU(call=1e-6, rate=384e9, half_rate=4e9, bandwidth=51.2e9)
