@@ -1,7 +1,7 @@
 """axe finds nothing in our own HTML, in either theme; a planted fault proves that it looks."""
 
 import pytest
-from axe_core_python.base import AXE_SCRIPT
+from browser.axe import FAULT, violations
 from browser.lab import Notebook
 from playwright.sync_api import expect
 
@@ -33,22 +33,6 @@ log.timeline()
 devlab.memory("sim:0")
 devlab.time_op(lambda: y @ y, "sim:0")
 """
-FAULT = """from IPython.display import HTML, display
-display(HTML('<p style="color:#999;background:#aaa">faint</p>'))
-"""
-OURS = ".jp-OutputArea-output.jp-RenderedHTMLCommon"
-
-
-def violations(page) -> list[str]:
-    """Return what axe says of the HTML outputs; inside JupyterLab it looks only at what has a size."""
-    page.add_style_tag(content="body{min-height:100vh}")
-    page.evaluate(AXE_SCRIPT)
-    found = page.evaluate("selector => axe.run({include: [[selector]]}, {resultTypes: ['violations']})", OURS)
-    return [
-        f"{violation['id']}: {node['html'][:160]} {node['failureSummary'][:200]}"
-        for violation in found["violations"]
-        for node in violation["nodes"]
-    ]
 
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])

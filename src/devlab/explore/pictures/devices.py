@@ -1,0 +1,229 @@
+"""The devices: what is here, how wide the roads between the memories are, and what each device can do."""
+
+from dataclasses import dataclass
+
+import torch
+
+from devlab import palette
+from devlab.devices import bench
+from devlab.explore.controls import Choice, Control
+from devlab.explore.explorer import Explorer
+from devlab.explore.paper import margins, sheet
+from devlab.explore.places import source
+from devlab.explore.survey import Roads, facts, modelled_host, roads_of
+
+HEIGHT = 4.4  # inches, as all lengths here; widths of roads are in points
+TOP, LOW, TALL = 4.3, 1.7, 1.15  # where the boxes end, and how high a device's is
+MEMORY_OF_HOST, MEMORY_OF_DEVICE = (1.85, 2.6), (4.95, 5.8)  # from left to right
+PROCESSOR_OF_HOST, PROCESSOR_OF_DEVICE = (0.3, 0.95), (6.9, 7.7)
+WIDEST, NARROWEST = 26.0, 0.8
+
+
+@dataclass(frozen=True)
+class State:
+    """The devices that are here, the one looked at, and the rules that simulated ones follow."""
+
+    devices: tuple[str, ...]
+    looked_at: str
+    rules: str | None = None
+
+    @property
+    def here(self) -> tuple[str, ...]:
+        """Return the devices under the rules: Apple's chips have one GPU."""
+        return self.devices[:2] if self.rules == "mps" else self.devices
+
+    @property
+    def looked(self) -> str:
+        """Return the device looked at, or the last there is under the rules."""
+        return self.looked_at if self.looked_at in self.here else self.here[-1]
+
+    @property
+    def accelerators(self) -> tuple[str, ...]:
+        """Return the accelerators that are drawn: two, the one looked at among them."""
+        others = self.here[1:]
+        return others[:2] if self.looked in self.here[:3] else (others[0], self.looked)
+
+    @property
+    def simulated(self) -> bool:
+        """Tell whether the accelerators are."""
+        return self.devices[-1].startswith("sim")
+
+
+def survey(state: State) -> dict[str, Roads | None]:
+    """Return the roads of what is drawn, the CPU first; None where a device is too full to try."""
+    found: dict[str, Roads | None] = {
+        "cpu": modelled_host() if state.simulated else roads_of("cpu", None, None)
+    }
+    first, second = (*state.accelerators, None, None)[:2]
+    for place in state.accelerators:
+        try:
+            found[place] = roads_of(place, second if place == first else None, state.rules)
+        except torch.OutOfMemoryError:
+            found[place] = None
+    return found
+
+
+def gigabytes(rate: float) -> str:
+    """Return a bandwidth to two digits.
+
+    >>> gigabytes(11.99e9), gigabytes(3.35e12)
+    ('12 GB/s', '3400 GB/s')
+    """
+    return f"{float(f'{rate / 1e9:.2g}'):g} GB/s"
+
+
+def draw(state: State):
+    """Return the figure: a box for each device, roads as wide as their bandwidth, and the facts of one."""
+    figure, axes = sheet(HEIGHT)
+    margins(figure, left=0, right=1, bottom=0, top=1)
+    axes.set(xlim=(0, 8), ylim=(0, HEIGHT))
+    axes.axis("off")
+    found = survey(state)
+    rates = [rate for one in found.values() if one for rate in (one.own, one.ordinary, one.pinned, one.peer)]
+    pen = Pen(axes, max(rates, default=1.0))
+    middle = (TOP + LOW) / 2
+    pen.box("cpu", (0.12, LOW, 2.6, TOP - LOW), state, "rates modelled" if state.simulated else "measured")
+    pen.inside("cpu", found["cpu"], MEMORY_OF_HOST, PROCESSOR_OF_HOST, middle, TOP - LOW - 0.65)
+    pen.write(sum(MEMORY_OF_HOST) / 2, middle, "system\nmemory", ha="center")
+    tops = [TOP, LOW + TALL] if len(state.accelerators) == 2 else [middle + TALL / 2]
+    for place, top in zip(state.accelerators, tops, strict=False):
+        where = top - TALL + 0.42
+        pen.box(place, (4.8, top - TALL, 3.05, TALL), state, "simulated" if state.simulated else "measured")
+        pen.inside(place, found[place], MEMORY_OF_DEVICE, PROCESSOR_OF_DEVICE, where, 0.62)
+        memory = facts(place, state.rules)["memory"]
+        pen.write(sum(MEMORY_OF_DEVICE) / 2, where, memory.replace(" with the", "\nwith"), ha="center")
+        pen.from_host(found[place], where)
+    if len(state.accelerators) == 2 and (first := found[state.accelerators[0]]):
+        pen.road((5.15, 5.15), (LOW + TALL - 0.42, TOP - TALL + 0.11), first.peer, palette.COPY)
+        pen.write(5.27, (TOP + LOW) / 2, gigabytes(first.peer))
+    if state.accelerators:
+        pen.write(3.75, TOP - 0.13, "a road is as wide\nas its bandwidth", ha="center", alpha=0.75)
+    else:
+        pen.write(6.3, middle, "no accelerator here", ha="center")
+    _write_facts(pen, state, found.get(state.looked))
+    return figure
+
+
+class Pen:
+    """Draws in inches, and roads to one scale."""
+
+    def __init__(self, axes, widest: float):
+        self.axes = axes
+        self.widest = widest
+
+    def write(self, x: float, y: float, words: str, **look) -> None:
+        """Write words, centred in height."""
+        self.axes.text(x, y, words, va="center", **{"fontsize": 9, **look})
+
+    def rectangle(self, x: float, y: float, wide: float, high: float, **look) -> None:
+        """Draw a box without a filling."""
+        from matplotlib.patches import Rectangle
+
+        self.axes.add_patch(Rectangle((x, y), wide, high, fill=False, **look))
+
+    def box(self, place: str, extent: tuple[float, float, float, float], state: State, how: str) -> None:
+        """Draw the box of a device with its name; thick where it is the one looked at."""
+        x, y, wide, high = extent
+        own = place == state.looked
+        self.rectangle(*extent, edgecolor=palette.of(place), lw=3.5 if own else 1)
+        self.write(x + wide - 0.1, y + high - 0.17, f"{place}, {how}", ha="right", weight="bold")
+
+    def inside(self, place: str, roads: Roads | None, memory, processor, y: float, high: float) -> None:
+        """Draw a device's memory, its processor, and the road between the two."""
+        colour = palette.of(place)
+        self.rectangle(memory[0], y - high / 2, memory[1] - memory[0], high, edgecolor=colour, lw=1.5)
+        self.rectangle(processor[0], y - 0.31, processor[1] - processor[0], 0.62, edgecolor=colour, lw=1.5)
+        self.write(sum(processor) / 2, y, "CPU" if place == "cpu" else "processor", ha="center")
+        near, far = sorted((*memory, *processor))[1:3]
+        if roads:
+            self.road((near, far), (y, y), roads.own, colour)
+            above = y + self.width(roads.own) / 144 + 0.09  # 72 points are an inch
+            self.write((near + far) / 2, above, gigabytes(roads.own), ha="center")
+
+    def from_host(self, roads: Roads | None, y: float) -> None:
+        """Draw the roads from the host's memory: two where pinned memory has one of its own."""
+        middle = 3.75
+        if roads is None:
+            self.write(middle, y, "too full to try", ha="center")
+            return
+        ways = [("", roads.ordinary, 0.0, 0.09)]
+        if roads.pinning_helps:
+            ways = [("pinned ", roads.pinned, 0.09, 0.1), ("ordinary ", roads.ordinary, -0.09, -0.12)]
+        for name, rate, by, beside in ways:
+            self.road((MEMORY_OF_HOST[1], MEMORY_OF_DEVICE[0]), (y + by, y + by), rate, palette.COPY)
+            away = beside + (1 if beside > 0 else -1) * self.width(rate) / 144
+            self.write(middle, y + by + away, name + gigabytes(rate), ha="center")
+
+    def width(self, rate: float) -> float:
+        """Return how wide a road is drawn, in points."""
+        return max(NARROWEST, WIDEST * rate / self.widest)
+
+    def road(self, x: tuple[float, float], y: tuple[float, float], rate: float, colour: str) -> None:
+        """Draw a road."""
+        self.axes.plot(x, y, color=colour, lw=self.width(rate), solid_capstyle="butt")
+
+
+def _write_facts(pen: Pen, state: State, roads: Roads | None) -> None:
+    """Write what the device looked at is and can do, in two columns."""
+    shown = described(state, roads)
+    pen.write(0.15, 1.37, f"{state.looked}: {shown.pop('name')}", weight="bold", fontsize=10)
+    for number, (label, value) in enumerate(shown.items()):
+        x, y = (0.15, 4.15)[number % 2], 1.02 - 0.32 * (number // 2)
+        pen.write(x, y, label, alpha=0.75)
+        pen.write(x + 1.35, y, value)
+
+
+def described(state: State, roads: Roads | None) -> dict[str, str]:
+    """Return the facts of the device looked at, with what pinned memory is worth to it."""
+    known = dict(facts(state.looked, state.rules))
+    if state.looked != "cpu":
+        worth = "no use: no faster"
+        if roads is None:
+            worth = "not tried: the device is full"
+        elif roads.pinning_helps:
+            worth = f"{float(f'{roads.pinned / roads.ordinary:.2g}'):g} times as fast"
+        known["pinned memory"] = worth
+    return known
+
+
+def describe(state: State) -> str:
+    """Say what is here, how wide the roads of the device looked at are, and what it can do."""
+    found = survey(state)
+    roads = found.get(state.looked)
+    about = "; ".join(
+        f"{label}: {value}" for label, value in described(state, roads).items() if label != "name"
+    )
+    here = ", ".join(state.here) if len(state.here) > 1 else "the CPU alone"
+    said = f"{source(state.devices[-1])}: there is {here}. {_roads(state, roads)}"
+    return f"{said} {state.looked} is called {facts(state.looked, state.rules)['name']!r}; {about}."
+
+
+def _roads(state: State, roads: Roads | None) -> str:
+    if roads is None:
+        return f"{state.looked} is too full to try its roads."
+    inside = f"{state.looked} reads and writes its own memory at {gigabytes(roads.own)}"
+    if state.looked == "cpu":
+        return f"{inside}{', by a model' if state.simulated else ''}."
+    way = f"{gigabytes(roads.ordinary)} from ordinary memory"
+    if roads.pinning_helps:
+        way = f"{gigabytes(roads.pinned)} from pinned and at {way}"
+    return f"{inside}; from the CPU, tensors come at {way}."
+
+
+def explorer() -> Explorer:
+    """Return the explorer for the devices of this machine."""
+    devices = tuple(str(device) for device in bench())
+    simulated = devices[-1].startswith("sim")
+    controls: list[Control] = []
+    if len(devices) > 1:
+        controls.append(Choice("looked_at", "device", list(devices)))
+    if simulated:
+        controls.append(Choice("rules", "rules", [("like CUDA", "cuda"), ("like Apple's MPS", "mps")]))
+    first = devices[min(1, len(devices) - 1)]
+    return Explorer(
+        "What is here, and how wide are the roads?",
+        State(devices, first, "cuda" if simulated else None),
+        draw,
+        describe,
+        controls,
+    )

@@ -1,0 +1,192 @@
+"""Every explorer in JupyterLab: each control by mouse and by keyboard, both themes, two widths, axe."""
+
+import nbformat
+import pytest
+from browser.axe import FAULT, violations
+from browser.lab import ROOT, Notebook
+from explore.test_every_picture import opened
+from playwright.sync_api import expect
+
+from devlab import explore
+from devlab.explore.controls import Action, Choice, Number, Setting, Switch
+
+PATH = "explorers.ipynb"
+NAMES = explore.__all__
+CONTROLS = ".jp-OutputArea-output .jupyter-widgets"
+THEMES = ("light", "dark")
+WIDTHS = (800, 1600)
+# What cannot be read in full: letters beyond the picture, words wider than what they stand in, all of it
+# wider than the page.
+CLIPPED = """cell => {
+    const found = [], beyond = (inner, outer) =>
+        inner.left < outer.left - 1 || inner.right > outer.right + 1 ||
+        inner.top < outer.top - 1 || inner.bottom > outer.bottom + 1;
+    const area = cell.querySelector('.jp-OutputArea').getBoundingClientRect();
+    const svg = cell.querySelector('svg[role=img]'), frame = svg.getBoundingClientRect();
+    if (frame.left < area.left - 1 || frame.right > area.right + 1) found.push('the picture');
+    for (const text of svg.querySelectorAll('g[id*=-text_]'))
+        if (beyond(text.getBoundingClientRect(), frame)) found.push('letters: ' + text.id);
+    for (const one of cell.querySelectorAll('figcaption, figure strong, .widget-label, .jupyter-button')) {
+        const box = one.getBoundingClientRect();
+        if (one.scrollWidth > one.clientWidth + 1 && one.clientWidth) found.push('words: ' + one.innerText);
+        if (box.right > area.right + 1) found.push('beyond the page: ' + one.innerText);
+    }
+    return found;
+}"""
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """One notebook and one kernel for all tests of this module: nothing is cleaned up between them."""
+
+
+@pytest.fixture(scope="module")
+def notebook(server, page):
+    """Open a notebook with every explorer, each in a cell of its own, and run it."""
+    cells = ["from devlab import explore\nshown = {}"]
+    cells += [f"shown[{name!r}] = explore.{name}()" for name in NAMES]
+    cells.append(FAULT)
+    written = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    written.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(written, server.course / PATH)
+    notebook = Notebook(page, PATH)
+    notebook.run_all()
+    assert notebook.errors() == []
+    return notebook
+
+
+class Shown:
+    """One explorer, as it stands in the page."""
+
+    def __init__(self, notebook: Notebook, name: str):
+        self.notebook, self.name = notebook, name
+        self.cell = notebook.cell(f"explore.{name}()")
+        self.picture = self.cell.locator("svg[role=img]")
+        self.desk = self.cell.locator(CONTROLS).first
+        self.explorer = opened(name)
+
+    def widget(self, control):
+        """Return the one element of a control that takes the focus."""
+        if isinstance(control, Setting):
+            return self.desk.get_by_label(control.label, exact=True)
+        return self.desk.get_by_role("button", name=control.label, exact=True)
+
+    def ask(self, expression: str):
+        """Return what a Python expression is worth in the kernel."""
+        return self.notebook.page.evaluate(
+            """async expression => {
+                const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+                const wanted = {code: '', user_expressions: {it: expression}};
+                const reply = await kernel.requestExecute(wanted).done;
+                return reply.content.user_expressions.it.data['text/plain'];
+            }""",
+            expression,
+        )
+
+    def use(self, control, by_keyboard: bool) -> None:
+        """Use a control once, and see that the state, the picture and its words follow."""
+        before = self.picture.get_attribute("aria-label")
+        widget = self.widget(control)
+        field, wanted = getattr(control, "field", None), None
+        if isinstance(control, Choice):
+            wanted = self._choose(control, widget, by_keyboard)
+        elif isinstance(control, Switch):
+            wanted = str(not widget.is_checked())
+            widget.press("Space") if by_keyboard else widget.click()
+        elif isinstance(control, Number):
+            wanted = self._count(control, widget, by_keyboard)
+        elif isinstance(control, Action):
+            widget.press("Enter") if by_keyboard else widget.click()
+        else:
+            self._measure(widget, by_keyboard)
+        expect(self.picture).not_to_have_attribute("aria-label", before)
+        if field is not None:
+            assert self.ask(f"shown[{self.name!r}].state.{field}") == wanted, control
+        self.notebook.page.wait_for_timeout(30)
+
+    def _choose(self, control: Choice, widget, by_keyboard: bool) -> str:
+        """Choose the next of the options, or the one before the last."""
+        now = widget.evaluate("one => one.selectedIndex")
+        step = 1 if now + 1 < len(control.pairs) else -1
+        if by_keyboard:  # the list is opened first: else the arrows are JupyterLab's, and go to another cell
+            widget.press("Space")
+            widget.press("ArrowDown" if step == 1 else "ArrowUp")
+            widget.press("Enter")
+        else:
+            widget.select_option(index=now + step)  # the list itself is drawn by the system
+        return repr(control.pairs[now + step][1])
+
+    def _count(self, control: Number, widget, by_keyboard: bool) -> str:
+        """Go one up, or one down from the greatest."""
+        now = int(widget.input_value())
+        wanted = now + 1 if now < control.most else now - 1
+        if by_keyboard:
+            widget.press("ArrowUp" if wanted > now else "ArrowDown")
+            widget.press("Enter")
+        else:
+            box = widget.bounding_box()
+            up = box["height"] * (0.3 if wanted > now else 0.7)
+            widget.hover()
+            widget.click(position={"x": box["width"] - 8, "y": up})
+        return repr(wanted)
+
+    def _measure(self, start, by_keyboard: bool) -> None:
+        """Start a measurement; by mouse wait for its end, by keyboard stop it."""
+        stop = start.locator("xpath=..").get_by_role("button", name="Stop", exact=True)
+        start.press("Enter") if by_keyboard else start.click()
+        if by_keyboard:
+            expect(stop).to_be_enabled()
+            stop.press("Enter")
+        expect(stop).to_be_disabled()
+        expect(start).to_be_enabled()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_control_by_mouse_and_by_keyboard(notebook, name):
+    """State, picture and words follow; where a button has nothing to do, another control comes first."""
+    shown = Shown(notebook, name)
+    shown.picture.scroll_into_view_if_needed()
+    assert shown.picture.get_attribute("aria-label") == shown.explorer.words
+    for by_keyboard in (False, True):
+        waiting = list(shown.explorer.controls)
+        while waiting:
+            now = [control for control in waiting if shown.widget(control).is_enabled()]
+            assert now, f"never enabled: {[control.label for control in waiting]}"
+            for control in now:
+                if shown.widget(control).is_enabled():
+                    shown.use(control, by_keyboard)
+                    waiting.remove(control)
+    words = shown.ask(f"shown[{name!r}].words")
+    assert repr(shown.picture.get_attribute("aria-label")) == words
+    assert repr(shown.cell.locator("figcaption").inner_text()) == words
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tab_goes_from_control_to_control(notebook, name):
+    """In the order in which they stand there, past those that are disabled."""
+    shown = Shown(notebook, name)
+    widgets = [shown.widget(control) for control in shown.explorer.controls]
+    widgets = [widget for widget in widgets if widget.is_enabled()]
+    widgets[0].focus()
+    for widget in widgets:
+        expect(widget).to_be_focused()
+        notebook.page.keyboard.press("Tab")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_no_violations_and_nothing_clipped(notebook, page, theme):
+    """In narrow and in wide pages; the screenshots are for people to look at."""
+    notebook.use_theme(f"JupyterLab {theme.capitalize()}")
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 1600})
+        for name in NAMES:
+            shown = Shown(notebook, name)
+            shown.cell.scroll_into_view_if_needed()
+            assert shown.cell.evaluate(CLIPPED) == [], (name, width)
+            if width == WIDTHS[-1]:
+                shown.cell.locator(".jp-OutputArea").first.screenshot(
+                    path=ROOT / "build" / "screenshots" / f"explore_{name}_{theme}.png"
+                )
+    found = violations(page) + violations(page, CONTROLS)
+    assert any("faint" in one and "color-contrast" in one for one in found)  # planted: axe does look
+    assert [one for one in found if "faint" not in one] == []

@@ -1,0 +1,148 @@
+"""The devices: rates as the chips' data sheets say, facts that are tried, and rules that change both."""
+
+import pytest
+import torch
+from explore.fitting import faults
+
+from devlab import sim
+from devlab.explore import survey
+from devlab.explore.controls import Refused
+from devlab.explore.pictures import devices
+from devlab.explore.pictures.devices import State, describe, draw
+from devlab.explore.survey import Roads, facts, roads_of
+from devlab.sim.specs import CUDA_LIKE, MPS_LIKE
+
+EIGHT = ("cpu", *(f"cuda:{index}" for index in range(8)))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def simulated():
+    """Let `sim:0` be there."""
+    sim.enable()
+
+
+@pytest.fixture
+def explorer():
+    """Return the explorer, opened nowhere."""
+    return devices.explorer()
+
+
+def written(figure) -> set[str]:
+    """Return the texts in a figure."""
+    return {text.get_text() for text in figure.axes[0].texts}
+
+
+@pytest.mark.parametrize(("rules", "chip"), [("cuda", CUDA_LIKE), ("mps", MPS_LIKE)])
+def test_the_roads_are_those_of_the_chip(rules, chip):
+    """What is measured on the model is what the model was given."""
+    found = roads_of("sim:0", None, rules)
+    assert found.own == pytest.approx(chip.bandwidth, rel=1e-4)
+    assert found.ordinary == pytest.approx(chip.pageable, rel=1e-4)
+    assert found.pinned == pytest.approx(chip.pinned, rel=1e-4)
+    assert found.pinning_helps is (rules == "cuda")
+
+
+def test_two_devices_have_a_road_between_them():
+    """At the chip's rate, and in the picture."""
+    assert roads_of("sim:0", "sim:1", "cuda").peer == pytest.approx(CUDA_LIKE.peer, rel=1e-4)
+    assert "10 GB/s" in written(devices.explorer().figure)
+
+
+def test_what_a_device_can_do_is_tried():
+    """Each fact is the device's answer, and the rules change it."""
+    known = facts("sim:0", "cuda")
+    assert (known["float64"], known["torch.linalg.eig"], known["index"]) == ("yes", "yes", "0, of 2 here")
+    assert known["memory"] == "1 GiB"
+    known = facts("sim:0", "mps")
+    assert (known["float64"], known["memory"]) == ("none: use float32", "shared with the CPU")
+    assert known["torch.linalg.eig"] == "missing: run it on the CPU"
+    assert known["index"] == "0, of 1 here"
+
+
+def test_looking_leaves_the_rules_as_they_were(explorer):
+    """The picture follows MPS's rules for itself alone."""
+    explorer.set(rules="like Apple's MPS")
+    assert "mps-like" in explorer.words
+    explorer.html()
+    assert sim.following() == "cuda"
+    assert torch.empty(1, dtype=torch.float64, device="sim:1").device.index == 1
+
+
+def test_the_first_picture_shows_wide_roads_inside_and_narrow_ones_between(explorer):
+    """Names, rates, and that nothing was measured."""
+    words = written(explorer.figure)
+    assert {"cpu, rates modelled", "sim:0, simulated", "sim:1, simulated"} <= words
+    assert {"300 GB/s", "51 GB/s", "pinned 12 GB/s", "ordinary 4 GB/s"} <= words
+    assert "sim:0: simulated accelerator, cuda-like" in words
+    assert "3 times as fast" in words
+    widths = {line.get_color(): line.get_linewidth() for line in explorer.figure.axes[0].lines}
+    inside, between = widths[devices.palette.of("sim:0")], widths[devices.palette.COPY]
+    assert inside / between == pytest.approx(CUDA_LIKE.bandwidth / CUDA_LIKE.peer, rel=1e-4)
+
+
+def test_each_control_changes_picture_and_words(explorer):
+    """The device looked at, and the rules, under which the second device is gone."""
+    explorer.set(looked_at="sim:1")
+    assert "sim:1: simulated accelerator, cuda-like" in written(explorer.figure)
+    explorer.set(rules="like Apple's MPS")
+    words = written(explorer.figure)
+    assert "sim:0: simulated accelerator, mps-like" in words
+    assert "sim:1, simulated" not in words
+    assert {"50 GB/s", "no use: no faster", "shared\nwith CPU"} <= words
+    assert "there is cpu, sim:0." in explorer.words
+    explorer.set(rules="like CUDA", looked_at="cpu")
+    assert "cpu: CPU" in written(explorer.figure)
+    assert "51 GB/s, by a model" in explorer.words
+
+
+def test_a_full_device_is_said_to_be_full(explorer):
+    """No error, and no figure that was not found."""
+    survey.roads_of.cache_clear()
+    torch.sim.empty_cache()
+    held = [
+        torch.empty(torch.sim.mem_get_info(index)[0], dtype=torch.uint8, device=f"sim:{index}")
+        for index in (0, 1)
+    ]
+    try:
+        assert "too full to try" in written(explorer.figure)
+        assert "sim:0 is too full to try its roads" in explorer.words
+        assert faults(explorer.figure) == []
+    finally:
+        held.clear()
+        torch.sim.empty_cache()
+    assert "300 GB/s" in explorer.words
+
+
+def test_the_cpu_alone_is_measured(monkeypatch):
+    """Where there is no accelerator nothing is modelled."""
+    monkeypatch.setenv("DEVLAB_DEVICE", "cpu")
+    explorer = devices.explorer()
+    assert explorer.controls == []
+    assert explorer.words.startswith("Measured on CPU (cpu): there is the CPU alone.")
+    words = written(explorer.figure)
+    assert {"cpu, measured", "no accelerator here"} <= words
+    assert faults(explorer.figure) == []
+
+
+@pytest.mark.parametrize("looked_at", ["cpu", "cuda:1", "cuda:5"])
+def test_of_many_devices_two_are_drawn_the_one_looked_at_among_them(looked_at, monkeypatch):
+    """On a machine with eight GPUs, whose answers are put in here."""
+
+    def roads(device, other, rules):
+        return Roads(2.1e11) if device == "cpu" else Roads(2.9e12, 9e9, 5.5e10, 3.8e11 if other else 0.0)
+
+    known = {"name": "NVIDIA H100 80GB HBM3", "memory": "79.2 GiB", "capability": "9.0"}
+    monkeypatch.setattr(devices, "roads_of", roads)
+    monkeypatch.setattr(devices, "facts", lambda device, rules: known)
+    monkeypatch.setattr(devices, "source", lambda device: "Measured on NVIDIA H100 80GB HBM3")
+    state = State(EIGHT, looked_at)
+    words = written(draw(state))
+    assert {"cuda:0, measured", f"cuda:{5 if looked_at == 'cuda:5' else 1}, measured", "380 GB/s"} <= words
+    assert faults(draw(state)) == []
+    assert describe(state).startswith("Measured on NVIDIA H100 80GB HBM3: there is cpu, cuda:0, cuda:1")
+
+
+def test_what_is_not_here_is_refused(explorer):
+    """With the devices that are."""
+    with pytest.raises(Refused, match="cpu, sim:0, sim:1"):
+        explorer.set(looked_at="cuda:0")
