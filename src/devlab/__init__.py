@@ -16,6 +16,7 @@ __all__ = [
     "devices",
     "digits",
     "explain",
+    "explore",
     "hint",
     "memory",
     "progress",
@@ -36,6 +37,8 @@ _INSTRUMENTS = {
 
 
 def __getattr__(name: str):
+    if name == "explore":
+        return import_module("devlab.explore")
     if name not in _INSTRUMENTS:
         raise AttributeError(f"module 'devlab' has no attribute {name!r}")
     return getattr(import_module(_INSTRUMENTS[name]), name)

@@ -2,6 +2,7 @@
 
 from itertools import groupby
 
+from devlab import palette
 from devlab.instruments.events import Events
 from devlab.instruments.lanes import (
     COMPUTING,
@@ -20,8 +21,13 @@ COLUMNS = 72
 SIGNS = {STARTING: "▪", WAITING: "░", COMPUTING: "█", COPYING: "▒", "": "·"}
 MOST_WAITS = 5
 
-# Each reaches a contrast of 3 to 1 on white and on JupyterLab's dark grey; heights differ, too.
-_COLOURS = {STARTING: "#4f81c7", WAITING: "#808080", COMPUTING: "#2e8b57", COPYING: "#c77d0a"}
+# As in every picture; what a device computes is in the device's own colour. Heights differ, too.
+_COLOURS = {
+    STARTING: palette.HOST,
+    WAITING: palette.WAIT,
+    COPYING: palette.COPY,
+    COMPUTING: palette.DEVICES[0],
+}
 _HEIGHTS = {STARTING: 14, WAITING: 5, COMPUTING: 14, COPYING: 9}
 _WIDTH, _LANE, _LEFT = 720, 24, 130
 
@@ -115,7 +121,8 @@ class Timeline(Panel):
                 f'<line x1="{_LEFT}" y1="{base}" x2="{_LEFT + _WIDTH}" y2="{base}" stroke="currentColor" '
                 'stroke-opacity="0.4"/>'
             )
-            parts += _rectangles(lane, self.total, base)
+            own = _COLOURS | {COMPUTING: palette.of(name.split()[0])}
+            parts += _rectangles(lane, self.total, base, own)
         height = _LANE * (len(self.lanes) + 1)
         for x, anchor, label in ((_LEFT, "start", "0"), (_LEFT + _WIDTH, "end", duration(self.total))):
             parts.append(
@@ -139,7 +146,7 @@ class Timeline(Panel):
         return f"<Timeline of {duration(self.total)}: {', '.join(self.lanes)}>"
 
 
-def _rectangles(lane: list[Span], total: float, base: int) -> list[str]:
+def _rectangles(lane: list[Span], total: float, base: int, colours: dict[str, str]) -> list[str]:
     """Return a lane's stretches as rectangles, one for each run of pixels in one state."""
     found, x = [], 0
     for state, run in groupby(paint(lane, total, _WIDTH)):
@@ -148,7 +155,7 @@ def _rectangles(lane: list[Span], total: float, base: int) -> list[str]:
             height = _HEIGHTS[state]
             found.append(
                 f'<rect x="{_LEFT + x}" y="{base - height}" width="{width}" height="{height}" '
-                f'fill="{_COLOURS[state]}"><title>{state}</title></rect>'
+                f'fill="{colours[state]}"><title>{state}</title></rect>'
             )
         x += width
     return found

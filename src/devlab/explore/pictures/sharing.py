@@ -1,0 +1,197 @@
+"""Sharing: two names, and whether they look at one memory or at two; write through one, look at the other."""
+
+import textwrap
+from dataclasses import dataclass, replace
+
+from devlab import palette
+from devlab.explore.controls import Action, Choice, Number, Switch
+from devlab.explore.explorer import Explorer
+from devlab.explore.paper import sheet
+from devlab.explore.places import first_accelerator, source
+from devlab.explore.windows import STARTS, Memory, Scene, Window, scene
+
+MADE = (
+    "x", "x[:, 1:]", "x.T", "x.reshape(6)", "x.T.reshape(6)", "x[[0]]", "x[:1].expand(2, 3)", "x + 0",
+    "x.clone()", "x.detach()", 'x.to("cpu")', "x.to(device)", "x.float()", "x.double()", "x.numpy()",
+    "np.asarray(x)", "torch.from_numpy(x)", "torch.as_tensor(x)", "torch.as_tensor(x, dtype=torch.float64)",
+    "torch.tensor(x)",
+)  # fmt: skip
+LINE = 0.26  # inches: the height of a line of the picture
+HIGH = 2.0  # lines: the height of a cell
+MONO = {"family": "DejaVu Sans Mono", "fontsize": 9}
+
+
+@dataclass(frozen=True)
+class State:
+    """How x and y are made, through which name 9 is written and where, and whether x is deleted then."""
+
+    device: str
+    start: str = "a tensor on the CPU"
+    made: str = "x[:, 1:]"
+    through: str = "y"
+    cell: int = 0
+    deleted: bool = False
+
+    @property
+    def scene(self) -> Scene:
+        """Return what the program of this state leaves in memory."""
+        return scene(self.start, self.made, self.through, self.cell, self.deleted, self.device)
+
+
+def draw(state: State):
+    """Return the figure: cells of memory, over them what x sees and below them what y sees."""
+    held = state.scene
+    lines = len(held.program)
+    tops = [lines + (4.4 if held.window("x") else 2.6)]
+    if len(held.memories) == 2:
+        tops.append(tops[0] + 3.2)
+    bottom = (tops[len(held.memories) - 1] if held.memories else lines + 1) + 4.4
+    figure, axes = sheet(LINE * bottom + 0.6)
+    axes.text(0, 0, "\n".join(held.program), va="top", linespacing=1.5, **MONO)
+    axes.text(0, lines + 1, _headline(held), va="center", fontsize=12, weight="bold")
+    for number, memory in enumerate(held.memories):
+        windows = [one for one in held.windows if one.memory == number]
+        _draw_memory(axes, memory, tops[number], held.wrote, windows)
+    if held.error:
+        axes.text(0, bottom - 1.2, f"y is not made: {_short(held.error)}", va="center", fontsize=9)
+    widest = max((memory.bytes for memory in held.memories), default=24)
+    axes.set_xlim(-0.1, max(24, widest) * 1.003)
+    axes.set_ylim(bottom, -0.2)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.set_xticks(range(0, max(24, widest) + 1, 4 if widest <= 24 else 8))
+    axes.set_xlabel("bytes from the start of the memory")
+    return figure
+
+
+def _draw_memory(axes, memory: Memory, top: float, wrote, windows: list[Window]) -> None:
+    """Draw one row of cells, its values, and the windows of the names that look at it."""
+    written = {
+        element
+        for one in windows
+        for index, element in one.cells
+        if wrote is not None and (one.name, index) == wrote
+    }
+    size, colour = memory.itemsize, palette.of(memory.place)
+    cells = [(element * size, size) for element in range(len(memory.values))]
+    axes.broken_barh(cells, (top, HIGH), facecolor=colour, alpha=0.3, edgecolor="none")
+    axes.broken_barh(cells, (top, HIGH), facecolor="none", edgecolor=colour)
+    for element in written:
+        axes.broken_barh([cells[element]], (top, HIGH), facecolor="none", edgecolor="black", linewidth=3)
+    for element, value in enumerate(memory.values):
+        axes.text(
+            (element + 0.5) * size, top + HIGH / 2, f"{value:g}", ha="center", va="center",
+            fontsize=13, weight="bold" if element in written else "normal",
+        )  # fmt: skip
+    axes.text(
+        -0.012, top + HIGH / 2, f"{memory.place}\n{memory.bytes} B", transform=axes.get_yaxis_transform(),
+        ha="right", va="center",
+    )  # fmt: skip
+    for one in windows:
+        _draw_window(axes, one, memory, top, written)
+
+
+def _draw_window(axes, window: Window, memory: Memory, top: float, written: set[int]) -> None:
+    """Draw what x sees above a row of cells, and what y sees below it."""
+    above = window.name == "x"
+    side = -1 if above else 1
+    edge = top - 0.2 if above else top + HIGH + 0.2
+    size = memory.itemsize
+    seen: dict[int, list[str]] = {}
+    for index, element in window.cells:
+        seen.setdefault(element, []).append(f"{window.name}[{', '.join(map(str, index))}]")
+    axes.broken_barh(
+        [(element * size + 0.15, size - 0.3) for element in seen], (edge - 0.05, 0.1), facecolor="black"
+    )
+    for element, indices in seen.items():
+        axes.text(
+            (element + 0.5) * size, edge + 0.2 * side, "\n".join(indices), ha="center",
+            va="bottom" if above else "top", family="DejaVu Sans Mono", fontsize=8,
+            weight="bold" if element in written else "normal",
+        )  # fmt: skip
+    lines = max(map(len, seen.values()))
+    axes.text(0, edge + side * 0.6 * (lines + 1), _shape(window), va="center", fontsize=9)
+
+
+def _shape(window: Window) -> str:
+    return f"{window.name}: shape {window.shape}, strides {window.strides}, begins at element {window.offset}"
+
+
+def _headline(held: Scene) -> str:
+    """Return in a few words whether memory is shared, and what is held."""
+    count = len(held.memories)
+    if not count:
+        return "No memory is held"
+    if count == 2:
+        return "Two memories: " + " and ".join(f"{memory.bytes} B" for memory in held.memories)
+    return f"{'One tensor, two names' if held.same else 'One memory'}: {held.bytes} B"
+
+
+def _short(error: str) -> str:
+    """Return the first sentence of an error, or as much of it as one line holds."""
+    return textwrap.shorten(error.split(". ")[0].rstrip("."), 90, placeholder=" …")
+
+
+def describe(state: State) -> str:
+    """Say whether x and y share, what is held, and whether the other name shows what was written."""
+    held = state.scene
+    sims = [memory.place for memory in held.memories if memory.place != "cpu"]
+    head = f"{source(sims[0] if sims else 'cpu')}: x is {state.start}"
+    if held.error:
+        return f"{head}; y = {state.made} fails: {_short(held.error)}. {_holding(state, held)}"
+    relation = "is x itself" if held.same else "looks at x's memory" if held.shared else "has its own memory"
+    said = f"{head}, y = {state.made} {relation}. {_holding(state, held)}"
+    if held.wrote is None:
+        return said
+    name, index = held.wrote
+    other = "x" if name == "y" else "y"
+    place = f"{name}[{', '.join(map(str, index))}]"
+    return f"{said} What was written to {place} {'shows' if _shows(state) else 'does not show'} in {other}."
+
+
+def _holding(state: State, held: Scene) -> str:
+    """Say how many bytes are held, and by what."""
+    if not state.deleted:
+        return f"{held.bytes} bytes of storage are held."
+    if held.shared:
+        return f"After del x all {held.bytes} bytes of storage are still held: y keeps them."
+    return f"After del x {held.bytes} bytes of storage are held, x's are given back."
+
+
+def _shows(state: State) -> bool:
+    """Tell whether what was written through one name can be read through the other."""
+    before = replace(state, deleted=False).scene
+    name, index = before.wrote
+    written = dict(before.window(name).cells)[index]
+    other = before.window("x" if name == "y" else "y")
+    return before.shared and written in {element for _, element in other.cells}
+
+
+def explorer() -> Explorer:
+    """Return the explorer, with tensors on the first accelerator of this machine to choose besides."""
+    device = first_accelerator()
+    starts = [start for start in STARTS if device != "cpu" or start != "a tensor on the device"]
+    return Explorer(
+        "Two names: one memory or two?",
+        State(device),
+        draw,
+        describe,
+        [
+            Choice("start", "x is", starts),
+            Choice("made", "y =", MADE),
+            Number("cell", "element to write", 0, 5),
+            Action("Write 9 through y", lambda state: replace(state, through="y"), _can_write("y")),
+            Action("Write 9 through x", lambda state: replace(state, through="x"), _can_write("x")),
+            Switch("deleted", "then delete x"),
+            Action("Start again", lambda state: replace(state, through="", deleted=False), _changed),
+        ],
+    )
+
+
+def _can_write(name: str):
+    """Return the test whether a write through this name would change the program."""
+    return lambda state: state.through != name and not (name == "y" and state.scene.error)
+
+
+def _changed(state: State) -> bool:
+    return bool(state.through) or state.deleted

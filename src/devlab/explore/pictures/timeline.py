@@ -1,0 +1,165 @@
+"""The timeline: what the host and the device do, statement by statement, with and without waits."""
+
+from dataclasses import dataclass, replace
+
+from devlab import palette
+from devlab.explore.controls import Action, Choice
+from devlab.explore.explorer import Explorer
+from devlab.explore.paper import WAITING_HATCH, sheet
+from devlab.explore.places import first_accelerator, source
+from devlab.explore.programs import PROGRAMS, WAIT, Run, offered, run
+from devlab.instruments.lanes import COPYING, HOST, WAITING, Span
+from devlab.instruments.sizes import duration
+
+NEVER, AT_THE_END, ALWAYS = "nowhere", "at the end", "after every statement"
+
+
+@dataclass(frozen=True)
+class State:
+    """A program, where the host synchronizes besides, and how many of its statements have been run."""
+
+    device: str
+    program: str = "three matrix products"
+    synchronize: str = AT_THE_END
+    shown: int = 99  # statements; more than there are means all
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """Return the statements, with the synchronizations that were asked for."""
+        own = PROGRAMS[self.program]
+        if self.synchronize == ALWAYS:
+            return tuple(line for statement in own for line in (statement, WAIT))
+        return (*own, WAIT) if self.synchronize == AT_THE_END else own
+
+    @property
+    def reached(self) -> int:
+        """Return how many statements are shown as run, at least one."""
+        return max(1, min(self.shown, len(self.statements)))
+
+
+def draw(state: State):
+    """Return the figure: the statements on the left of their stretches of host and device."""
+    statements = state.statements
+    lanes, printed, _ = done = run(statements, state.device)
+    lines = len(statements)
+    figure, axes = sheet(1.6 + 0.34 * lines)
+    unit, name = (1e3, "ms") if done.end >= 1e-3 else (1e6, "µs")
+    for row, statement in enumerate(statements, start=1):
+        reached = row <= state.reached
+        axes.text(
+            -0.015, row, f"{row}  {statement}", transform=axes.get_yaxis_transform(), ha="right", va="center",
+            family="DejaVu Sans Mono", fontsize=8, alpha=1.0 if reached else 0.35,
+        )  # fmt: skip
+        if not reached:
+            continue
+        if row in printed:
+            axes.text(
+                1.01, row, f"prints {printed[row]}", transform=axes.get_yaxis_transform(), va="center",
+                fontsize=9,
+            )  # fmt: skip
+            _mark_the_reading(axes, done, row, unit)
+        for lane, spans in lanes.items():
+            for span in spans:
+                if getattr(span.line, "number", 0) == row:
+                    axes.broken_barh([(span.start * unit, span.seconds * unit)], **_look(lane, span, row))
+    axes.set_ylim(lines + 0.6, 0.4)
+    axes.set_xlim(0, done.end * unit * 1.02)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel(f"time ({name})")
+    _name_the_looks(figure, lanes)
+    return figure
+
+
+def _mark_the_reading(axes, done: Run, row: int, unit: float) -> None:
+    """Mark when the host printed what it had at hand: this takes it no time worth drawing."""
+    spans = [span for span in done.lanes[HOST] if getattr(span.line, "number", 0) <= row]
+    if spans and spans[-1].line.number == row:
+        return  # printing had to wait: there is a stretch of it
+    at = spans[-1].end * unit if spans else 0.0
+    early = at < done.end * unit / 2
+    axes.plot([at], [row], marker="D", color=palette.HOST)
+    axes.annotate(
+        "host reads", (at, row), (8 if early else -8, 0), textcoords="offset points", va="center",
+        ha="left" if early else "right", fontsize=9,
+    )  # fmt: skip
+
+
+def _look(lane: str, span: Span, row: int) -> dict:
+    """Return how a stretch is drawn: the host above the middle of its row, devices below."""
+    if lane == HOST:
+        above = {"yrange": (row - 0.38, 0.34)}
+        if span.state == WAITING:
+            return {**above, "facecolor": "none", "edgecolor": palette.WAIT, "hatch": WAITING_HATCH}
+        return {**above, "facecolor": palette.HOST}
+    if span.state == COPYING:
+        return {"yrange": (row + 0.12, 0.18), "facecolor": palette.COPY}
+    return {"yrange": (row + 0.04, 0.34), "facecolor": palette.of(lane.split()[0])}
+
+
+def _name_the_looks(figure, lanes: dict[str, list[Span]]) -> None:
+    from matplotlib.patches import Patch
+
+    states = {
+        (lane == HOST, span.state): _look(lane, span, 0) for lane, spans in lanes.items() for span in spans
+    }
+    handles = []
+    for (host, what), look in states.items():
+        look.pop("yrange")
+        handles.append(Patch(label=f"{'host' if host else 'device'} {what}", **look))
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
+
+
+def describe(state: State) -> str:
+    """Say how long the host waited, who was done first, and what was printed."""
+    done = run(state.statements, state.device)
+    waited = sum(span.seconds for span in done.lanes[HOST] if span.state == WAITING)
+    host = max(span.end for span in done.lanes[HOST])
+    device = max(
+        (span.end for lane, spans in done.lanes.items() if lane != HOST for span in spans), default=0.0
+    )
+    if state.device == "cpu":
+        told = f"there is no accelerator here, so the host does all the work itself, in {duration(host)}"
+    else:
+        ending = "before the device" if host < device else "with the device" if waited else "after the device"
+        told = (
+            f"the host is done after {duration(host)}, {ending} ({duration(device)}); "
+            f"it waits for {duration(waited)} of that"
+        )
+    return (
+        f"{source(state.device)}: {told}. Synchronize: {state.synchronize}. "
+        f"Statement {state.reached} of {len(state.statements)}: {state.statements[state.reached - 1]}"
+        f"{_told(state, done)}"
+    )
+
+
+def _told(state: State, done: Run) -> str:
+    """Say what has been printed so far, and what it would have been had the copy arrived."""
+    printed = [text for row, text in done.printed.items() if row <= state.reached]
+    if not printed:
+        return ""
+    said = f"; printed so far: {', '.join(printed)}"
+    if done.home is not None and printed[-1] != str(done.home):
+        said += f", read before the copy had ended, which brought {done.home}"
+    return said
+
+
+def explorer() -> Explorer:
+    """Return the explorer on the first accelerator of this machine."""
+    device = first_accelerator()
+    return Explorer(
+        "Host and device in time",
+        State(device),
+        draw,
+        describe,
+        [
+            Choice("program", "program", offered(device)),
+            Choice("synchronize", "synchronize", [NEVER, AT_THE_END, ALWAYS]),
+            Action("One statement back", _step(-1), lambda state: state.reached > 1),
+            Action("One statement on", _step(1), lambda state: state.reached < len(state.statements)),
+        ],
+    )
+
+
+def _step(by: int):
+    return lambda state: replace(state, shown=state.reached + by)

@@ -1,0 +1,21 @@
+"""Where a picture's numbers come from: which device, and whether it is a real one."""
+
+import torch
+
+from devlab.devices import bench, name_of
+
+
+def first_accelerator() -> str:
+    """Return the name of the accelerator that the course uses here; "cpu" where there is none at all."""
+    return next((str(device) for device in bench() if device.type != "cpu"), "cpu")
+
+
+def source(device: str) -> str:
+    """Return how every picture says where its numbers are from.
+
+    >>> source("sim:0")
+    'Simulated'
+    """
+    if device.startswith("sim"):
+        return "Simulated"
+    return f"Measured on {name_of(torch.device(device))} ({device})"

@@ -1,0 +1,102 @@
+"""The CPU against an accelerator: the same operation on both, with the data there already or on its way."""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from devlab.explore.modelled_cpu import FOUR_CORES, Work
+from devlab.explore.stopwatch import lap
+
+
+def _row_by_row(x: torch.Tensor) -> torch.Tensor:
+    for row in x:
+        row += 1
+    return x
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is done with a square matrix, and the work that this is at side n with elements of some bytes."""
+
+    run: Callable[[torch.Tensor], torch.Tensor]
+    work: Callable[[int, int], Work]
+
+
+# An addition waits for memory: its arithmetic takes no time of its own.
+OPERATIONS = {
+    "x @ x": Operation(lambda x: x @ x, lambda n, width: Work(1, 2 * n**3, 3 * n * n * width)),
+    "x + 1": Operation(lambda x: x + 1, lambda n, width: Work(1, 0, 2 * n * n * width)),
+    "x + 1, row by row": Operation(_row_by_row, lambda n, width: Work(n, 0, 2 * n * n * width)),
+}
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "float64": torch.float64}
+STAYS, COMES, RETURNS = "is there already", "comes from the CPU", "comes, and the result goes back"
+SIDES = [round(8 * 2 ** (step / 2)) for step in range(15)]  # 8 to 1024
+SLOW_SIDE = 256  # a CPU without 16-bit arithmetic takes seconds for the larger products in float16
+
+
+def sides(operation: str, dtype: str) -> list[int]:
+    """Return the sides of matrices that every CPU gets through in a moment.
+
+    >>> sides("x @ x", "float32")[-1], sides("x @ x", "float16")[-1]
+    (1024, 256)
+    """
+    slow = operation == "x @ x" and dtype == "float16"
+    return [side for side in SIDES if side <= SLOW_SIDE or not slow]
+
+
+def take(place: str, operation: str, dtype: str, data: str, side: int) -> float:
+    """Time an operation on a device in seconds: by the stopwatch, on `sim` by its model."""
+    run = OPERATIONS[operation].run
+    here = torch.ones(side, side, dtype=DTYPES[dtype])
+    there = here.to(place)
+    ways = {
+        STAYS: lambda: run(there),
+        COMES: lambda: run(here.to(place)),
+        RETURNS: lambda: run(here.to(place)).cpu(),
+    }
+    return lap(ways[data], place).done
+
+
+taken = functools.lru_cache(maxsize=1024)(take)
+
+
+def on(place: str, operation: str, dtype: str, data: str, wanted: list[int]) -> dict[int, float]:
+    """Return the seconds for each side, up to the largest that the device has room for."""
+    found = {}
+    for side in wanted:
+        try:
+            found[side] = taken(place, operation, dtype, data, side)
+        except torch.OutOfMemoryError:
+            break
+    return found
+
+
+def modelled(operation: str, dtype: str) -> dict[int, float]:
+    """Return the seconds that a modelled CPU takes for each side.
+
+    >>> round(1e6 * modelled("x + 1", "float32")[1024])
+    165
+    """
+    work, kind = OPERATIONS[operation].work, DTYPES[dtype]
+    return {n: FOUR_CORES.seconds(work(n, kind.itemsize), kind) for n in sides(operation, dtype)}
+
+
+def crossing(cpu: dict[int, float], device: dict[int, float]) -> float | None:
+    """Return the size from which on the device stays ahead; None where it never does, 0 where it always is.
+
+    >>> round(crossing({10: 1.0, 100: 10.0}, {10: 2.0, 100: 5.0}), 1)
+    31.6
+    """
+    common = sorted(cpu.keys() & device.keys())
+    lead = [math.log(cpu[side] / device[side]) for side in common]
+    behind = [place for place, by in enumerate(lead) if by <= 0]
+    if not behind:
+        return 0.0
+    last = behind[-1]
+    if last == len(common) - 1:
+        return None
+    share = -lead[last] / (lead[last + 1] - lead[last])
+    return common[last] * (common[last + 1] / common[last]) ** share

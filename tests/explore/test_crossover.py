@@ -1,0 +1,198 @@
+"""The crossover: the crossing that the models must have, measured CPUs said to be, and every control."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from explore.fitting import faults
+
+from devlab import sim
+from devlab.explore import race
+from devlab.explore.controls import Refused
+from devlab.explore.modelled_cpu import FOUR_CORES
+from devlab.explore.pictures import crossover
+from devlab.explore.pictures.crossover import Found, State, describe, draw, times
+from devlab.explore.race import COMES, RETURNS, STAYS
+from devlab.sim.specs import CUDA_LIKE
+
+FEE = CUDA_LIKE.launch + CUDA_LIKE.shortest
+
+
+@pytest.fixture(autouse=True, scope="module")
+def simulated():
+    """Let `sim:0` be there."""
+    sim.enable()
+
+
+@pytest.fixture
+def explorer():
+    """Return the explorer, opened nowhere."""
+    return crossover.explorer()
+
+
+def product(n: float, data: str) -> float:
+    """Return what a product in float32 should take on the simulated chip, written down anew."""
+    way = n * n * 4 / CUDA_LIKE.pageable + FEE
+    ways = {STAYS: 0.0, COMES: way, RETURNS: 2 * way}[data]
+    return ways + FEE + max(2 * n**3 / CUDA_LIKE.rate, 12 * n * n / CUDA_LIKE.bandwidth)
+
+
+@pytest.mark.parametrize("data", [STAYS, COMES])
+def test_the_device_takes_what_its_data_sheet_says(data):
+    """Launch, way, arithmetic or traffic."""
+    for side, seconds in times(State("sim:0", data=data), "sim:0").items():
+        assert seconds == pytest.approx(product(side, data), abs=2e-10)
+
+
+@pytest.mark.parametrize("data", [STAYS, COMES, RETURNS])
+def test_the_crossing_is_where_the_models_are_equal(data):
+    """Found by halving the interval between the formulas, to a few per cent."""
+    low, high = 8.0, 1024.0
+    while high / low > 1.001:
+        middle = (low * high) ** 0.5
+        cpu = FOUR_CORES.call + max(2 * middle**3 / FOUR_CORES.rate, 12 * middle**2 / FOUR_CORES.bandwidth)
+        low, high = (low, middle) if product(middle, data) < cpu else (middle, high)
+    state = State("sim:0", data=data)
+    found = race.crossing(times(state, "cpu"), times(state, "sim:0"))
+    assert found == pytest.approx(low, rel=0.05)
+
+
+def test_the_transfer_moves_the_crossing_and_may_undo_it():
+    """What lesson 07 says of products and of additions."""
+
+    def of(operation, data):
+        state = State("sim:0", operation=operation, data=data)
+        return race.crossing(times(state, "cpu"), times(state, "sim:0"))
+
+    assert of("x @ x", STAYS) < of("x @ x", COMES) < of("x @ x", RETURNS)
+    assert of("x + 1", STAYS) > 0
+    assert of("x + 1", COMES) is None
+    assert of("x + 1, row by row", STAYS) is None
+
+
+def test_the_crossing_is_the_last_one():
+    """A single slow run of the CPU is no victory of the device."""
+    device = dict.fromkeys((1, 2, 4, 8, 16), 2.0)
+    assert race.crossing({1: 1, 2: 9, 4: 1, 8: 4, 16: 9}, device) == pytest.approx(4 * 2**0.5)
+    assert race.crossing({1: 1, 2: 9, 4: 1}, device) is None
+    assert race.crossing({1: 3, 2: 9, 4: 3}, device) == 0
+    assert race.crossing({1: 2, 2: 2, 4: 2}, device) is None
+
+
+def written(figure) -> set[str]:
+    """Return the texts in a figure's axes."""
+    return {text.get_text() for text in figure.axes[0].texts}
+
+
+def test_the_first_picture_says_where_and_that_nothing_was_measured(explorer):
+    """In the picture and in the words."""
+    assert written(explorer.figure) == {
+        "CPU, modelled", "sim:0, simulated", "← CPU faster", "sim:0 faster →", "n = 110",
+    }  # fmt: skip
+    assert "for x @ x in float32 with x of n × n, where x is there already" in label(explorer.figure)
+    assert explorer.words.startswith("Simulated: for x @ x in float32, where x is there already, sim:0 is")
+    assert "faster from about n = 110 on" in explorer.words
+    assert explorer.words.endswith(
+        "The CPU is modelled, too: four cores, 384 Gflop/s in float32, 51 GB/s, 1 µs a call."
+    )
+
+
+def label(figure) -> str:
+    """Return what the x axis is called."""
+    return figure.axes[0].get_xlabel()
+
+
+def test_each_control_changes_picture_and_words(explorer):
+    """One after the other."""
+    explorer.set(data=COMES)
+    assert "n = 240" in written(explorer.figure) or "n = 250" in written(explorer.figure)
+    explorer.set(operation="x + 1")
+    assert "CPU still faster at n = 1,024" in written(explorer.figure)
+    assert "the CPU is still faster at the largest size" in explorer.words
+    explorer.set(operation="x @ x", dtype="float16", data=STAYS)
+    assert "n = 23" in written(explorer.figure)
+    assert "float16" in label(explorer.figure)
+
+
+def test_a_measured_cpu_is_called_so_wherever_it_is_shown(explorer, monkeypatch):
+    """The button measures this machine: what was modelled is replaced, and nothing is mixed silently."""
+    monkeypatch.setattr(race, "SIDES", [8, 64])
+    explorer.press("Measure this CPU")
+    assert "CPU, measured" in written(explorer.figure)
+    assert "CPU, modelled" not in written(explorer.figure)
+    assert "The CPU is measured on this machine, sim:0 is not: it is simulated." in explorer.words
+    assert sorted(times(explorer.state, "cpu")) == [8, 64]
+    explorer.set(operation="x + 1")
+    assert "CPU, modelled" in written(explorer.figure)
+    explorer.set(operation="x @ x", data=COMES)
+    assert "CPU, measured" in written(explorer.figure)
+
+
+def test_measuring_again_replaces_and_stops_where_it_is_stopped(monkeypatch):
+    """Each step is one size, and what is there by then is drawn."""
+    monkeypatch.setattr(race, "take", lambda place, operation, dtype, data, side: side * 1e-6)
+    old = Found("cpu", "x @ x", "float32", STAYS, 8, 1.0)
+    steps = crossover.measure(State("sim:0", found=(old,)))
+    share, state = next(steps)
+    assert share == pytest.approx(1 / 15)
+    assert times(state, "cpu") == {8: 8e-6}
+    assert faults(draw(state)) == []
+    assert "sim:0 7 µs" in describe(state)
+    assert [share for share, _ in steps][-1] == 1
+
+
+def test_on_a_real_device_both_are_measured(monkeypatch):
+    """The path that a GPU takes, with the CPU by another name in its place."""
+    monkeypatch.setattr(race, "SIDES", [8, 16, 32, 64])
+    state = State("cpu:0", data=COMES)
+    assert list(times(state, "cpu:0")) == [16, 64]
+    assert written(draw(state)) >= {"CPU, measured", "cpu:0, measured"}
+    assert faults(draw(state)) == []
+    words = describe(state)
+    assert words.startswith("Measured on CPU (cpu:0): for x @ x in float32, where x comes from the CPU")
+    assert words.endswith("Both are measured on this machine.")
+    *_, (_, finer) = crossover.measure(state)
+    assert list(times(finer, "cpu")) == list(times(finer, "cpu:0")) == [8, 16, 32, 64]
+
+
+@pytest.mark.parametrize("factor", [0.001, 0.2, 0.9, 1.1, 50.0])
+def test_the_words_fit_wherever_the_crossing_is(factor):
+    """From a device that always wins to one that never does."""
+    base = State("sim:0")
+    cpu = times(base, "sim:0")
+    found = tuple(
+        Found("cpu", "x @ x", "float32", STAYS, side, seconds * factor * side / 90)
+        for side, seconds in cpu.items()
+    )
+    assert faults(draw(replace(base, found=found))) == []
+
+
+def test_without_an_accelerator_the_cpu_is_alone(monkeypatch):
+    """And the picture says so."""
+    monkeypatch.setenv("DEVLAB_DEVICE", "cpu")
+    monkeypatch.setattr(race, "SIDES", [16, 64])
+    explorer = crossover.explorer()
+    assert "There is no accelerator here to compare with." in explorer.words
+    assert written(explorer.figure) == {"CPU, measured"}
+    assert explorer.words.startswith("Measured on CPU")
+
+
+def test_a_full_device_ends_the_curve(monkeypatch):
+    """No error: what fits is drawn."""
+
+    def take(place, operation, dtype, data, side):
+        if side > 64:
+            raise torch.OutOfMemoryError("full")
+        return 1e-5
+
+    monkeypatch.setattr(race, "taken", take)
+    state = State("sim:0")
+    assert max(times(state, "sim:0")) == 64
+    assert faults(draw(state)) == []
+    assert "at n = 64" in describe(state)
+
+
+def test_float64_is_not_offered_where_there_is_no_model_of_it(explorer):
+    """The simulated chip has a rate for 32-bit and one for 16-bit floats."""
+    with pytest.raises(Refused, match="float32, float16"):
+        explorer.set(dtype="float64")

@@ -1,0 +1,198 @@
+"""The pipeline's picture: its times against the simulated chip's rates, and what each switch does."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+
+import devlab.sim
+from devlab.explore import epoch
+from devlab.explore.controls import Refused
+from devlab.explore.epoch import Way, run
+from devlab.explore.pictures import pipeline
+from devlab.explore.pictures.pipeline import COMPUTING, LOADING, State
+from devlab.sim import clock
+from devlab.sim.specs import CUDA_LIKE
+
+SECONDS, (ROWS, INPUTS, OUTPUTS) = epoch.SIMULATED
+BYTES = 4 * ROWS * INPUTS
+PRODUCT = CUDA_LIKE.shortest + 2 * ROWS * INPUTS * OUTPUTS / CUDA_LIKE.rate
+PAGEABLE = CUDA_LIKE.shortest + BYTES / CUDA_LIKE.pageable
+PINNED = CUDA_LIKE.shortest + BYTES / CUDA_LIKE.pinned
+LAUNCH = CUDA_LIKE.launch
+SWIFT = Way(5, pinned=True, non_blocking=True, side_stream=True, workers=2)
+
+
+@pytest.fixture(autouse=True)
+def simulated():
+    """Here everything runs on the simulated device."""
+    devlab.sim.enable()
+
+
+def lasting(spans) -> list[float]:
+    """Return how long each stretch takes."""
+    return [end - start for start, end in spans]
+
+
+def test_the_plainest_loop_is_the_sum_of_its_steps():
+    """The host waits for the copy, the copy for the product before it; only loading has company."""
+    lanes = run(Way(5), "sim:0")
+    assert lasting(lanes.loads) == pytest.approx([SECONDS] * 5)
+    assert lasting(lanes.copies)[0] == pytest.approx(LAUNCH + PAGEABLE, abs=2e-9)
+    assert lasting(lanes.computations)[0] == pytest.approx(LAUNCH + PRODUCT, abs=2e-9)
+    assert lanes.waits[0] == pytest.approx(lanes.copies[0])
+    beside = PRODUCT - SECONDS  # the product goes on while the host loads
+    assert 0 <= beside < LAUNCH  # and is done in time for the next copy, or a launch later
+    assert lanes.total == pytest.approx(5 * (SECONDS + 2 * LAUNCH + PAGEABLE) + PRODUCT, rel=0.02)
+
+
+def test_pinned_copies_are_faster_and_wait_all_the_same():
+    """Three times as fast in the model; without non_blocking the host stands by."""
+    lanes = run(Way(5, pinned=True), "sim:0")
+    assert lasting(lanes.copies)[0] == pytest.approx(LAUNCH + PINNED, abs=2e-9)
+    assert len(lanes.waits) == 5
+    assert lanes.total < run(Way(5), "sim:0").total
+
+
+def test_non_blocking_does_nothing_for_pageable_memory():
+    """And the words say so."""
+    assert run(Way(5, non_blocking=True), "sim:0") == run(Way(5), "sim:0")
+    explorer = pipeline.explorer()
+    explorer.set(non_blocking=True)
+    assert "in vain: only pinned memory" in explorer.words
+    explorer.set(pinned=True)
+    assert "in vain" not in explorer.words
+
+
+def test_pinned_and_non_blocking_the_host_never_waits():
+    """It loads the next batch while the device works."""
+    lanes = run(Way(5, pinned=True, non_blocking=True), "sim:0")
+    assert lanes.waits == ()
+    assert lanes.loads[1][0] == pytest.approx(lanes.loads[0][1] + 2 * LAUNCH, abs=2e-9)
+    # Copies and products still take turns: they are in one stream.
+    for number in range(1, 5):
+        assert lanes.copies[number][0] >= lanes.computations[number - 1][1] - 2e-9
+
+
+def test_in_a_stream_of_their_own_copies_run_beside_products():
+    """Products alone are in turn then, and none begins before its copy has come."""
+    lanes = run(SWIFT, "sim:0")
+    assert lanes.copies[1][0] < lanes.computations[0][1]
+    for copied, computed in zip(lanes.copies, lanes.computations, strict=True):
+        assert computed[0] >= copied[1] - 2e-9
+    assert lanes.total == pytest.approx(SECONDS + LAUNCH + PINNED + 5 * PRODUCT, rel=0.02)
+
+
+def test_workers_load_side_by_side_and_not_too_far_ahead():
+    """Two at most for each worker lie ready, as with DataLoader."""
+    one, four = (run(replace(SWIFT, workers=count, loading=3), "sim:0") for count in (1, 4))
+    assert [start for start, _ in four.loads[:4]] == [0.0] * 4
+    assert one.loads[1][0] == pytest.approx(one.loads[0][1])
+    assert four.total < 0.6 * one.total
+    slow = run(Way(8, workers=1, computing=3), "sim:0")
+    gaps = [after[0] - before[1] for before, after in pairwise(slow.loads)]
+    assert gaps[:1] == pytest.approx([0.0], abs=1e-8)
+    assert all(gap > SECONDS for gap in gaps[3:])  # two lie ready, and the worker stands still
+
+
+@pytest.mark.parametrize(("longest", "lane"), [(LOADING, "load"), (COMPUTING, "compute")])
+def test_the_longest_step_is_the_busiest_lane(longest, lane):
+    """However the loop is written."""
+    explorer = pipeline.explorer()
+    explorer.set(longest=longest)
+    assert f"the busiest lane is “{lane}”" in explorer.words
+
+
+def test_every_batch_is_in_every_lane():
+    """As many as there are to be, numbered."""
+    explorer = pipeline.explorer()
+    for batches in (2, 5, 8):
+        explorer.set(batches=batches)
+        (axes,) = explorer.figure.axes
+        numbers = [text.get_text() for text in axes.texts if text.get_text().isdigit()]
+        assert sorted(numbers) == sorted([str(one + 1) for one in range(batches)] * 3)
+        assert f"{batches} batches take" in explorer.words
+
+
+def test_the_scale_stays_when_a_switch_is_turned():
+    """A faster loop is a shorter picture."""
+    explorer = pipeline.explorer()
+    before = explorer.figure.axes[0].get_xlim()
+    explorer.set(pinned=True, non_blocking=True, side_stream=True, workers=4)
+    assert explorer.figure.axes[0].get_xlim() == before
+    assert "53% of the plainest loop's time" in explorer.words
+
+
+def test_shares_are_of_time_under_way():
+    """Two workers at once do not make 200 %."""
+    assert all(0 < share <= 1 for share in pipeline._shares(run(replace(SWIFT, workers=4), "sim:0")))
+
+
+def test_a_real_device_is_asked_through_the_same_calls(monkeypatch):
+    """By the host's own clock, and loading is slept; here the device is the simulated one."""
+    monkeypatch.setattr(epoch, "SIMULATED", (2e-3, (8, 16, 16)))
+    monkeypatch.setattr(epoch, "host_clock", lambda kind: epoch.time.perf_counter)
+    monkeypatch.setattr(epoch, "time_of_one", lambda batch, weight: 1.0)
+    slept = []
+    monkeypatch.setattr(epoch.time, "sleep", slept.append)
+    run.cache_clear()
+    lanes = run(Way(3), "sim:0")
+    run.cache_clear()
+    assert len(slept) == 3
+    assert all(0 < seconds <= 2e-3 for seconds in slept)
+    assert len(lanes.copies) == len(lanes.computations) == 3
+    assert lanes.total > 0
+
+
+def test_playing_works_while_waits_are_real():
+    """The picture's clock is virtual whatever the lesson's is."""
+    run.cache_clear()
+    wanted = run(Way(2), "sim:0")
+    run.cache_clear()
+    clock.real_waits(True)
+    try:
+        lanes = run(Way(2), "sim:0")
+    finally:
+        clock.real_waits(False)
+    assert lanes.total == pytest.approx(wanted.total)
+    assert lasting(lanes.copies) == pytest.approx(lasting(wanted.copies))
+
+
+def test_nothing_is_left_on_the_device():
+    """Neither batches nor the stream that was current."""
+    before, stream = torch.sim.memory_allocated(), torch.sim.current_stream()
+    run.cache_clear()
+    run(SWIFT, "sim:0")
+    assert torch.sim.memory_allocated() == before
+    assert torch.sim.current_stream() == stream
+
+
+def test_a_device_without_streams_gets_the_model(monkeypatch):
+    """Neither the CPU nor Apple's GPUs have any."""
+    for name in ("cpu", "mps:0"):
+        monkeypatch.setattr(pipeline, "first_accelerator", lambda name=name: name)
+        assert pipeline.explorer().words.startswith("Simulated: 5 batches")
+
+
+def test_what_cannot_be_is_refused():
+    """With the values that there are."""
+    explorer = pipeline.explorer()
+    with pytest.raises(Refused, match="batches is a whole number from 2 to 8, not 9"):
+        explorer.set(batches=9)
+    with pytest.raises(Refused, match="choose one of: 0, 1, 2, 4"):
+        explorer.set(workers=3)
+
+
+def test_every_text_can_be_read_at_the_extremes():
+    """Most batches, most workers, fastest and slowest."""
+    from explore.fitting import faults
+
+    for longest, workers, swift in (
+        (pipeline.ALIKE, 4, True),
+        (LOADING, 0, False),
+        (LOADING, 4, True),
+        (COMPUTING, 4, False),
+    ):
+        state = State("sim:0", workers, swift, swift, swift, longest, 8)
+        assert faults(pipeline.draw(state)) == [], state
