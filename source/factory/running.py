@@ -119,7 +119,8 @@ def _as_everywhere(shown: object) -> object:
 def _varies() -> list[tuple[re.Pattern[str], str]]:
     parser = configparser.RawConfigParser()
     parser.read(kernel.VARIES, encoding="utf-8")
-    return [(re.compile(parser[part]["regex"]), parser[part]["replace"]) for part in parser.sections()]
+    parts = [parser[name] for name in parser.sections() if "saved" not in parser[name]]
+    return [(re.compile(part["regex"]), part["replace"]) for part in parts]
 
 
 def _is_library_frame(frame: str) -> bool:

@@ -294,7 +294,7 @@ with devlab.watch() as log:
 log.timeline()
 
 # %% [markdown] facts=["P4", "P5"]
-# Read the lanes from the top. The host waits (░) for each copy. A copy joins the device's queue behind the
+# Read the lanes from the top. The host waits (the low grey bars) for each copy. A copy joins the device's queue behind the
 # product before it, so the host waits for that product as well, and all the while it cannot load the next
 # batch. Now pinned and non-blocking. What will the host's lane look like?
 
@@ -329,6 +329,21 @@ print("moved to the device:  ", log.bytes_moved, "bytes")
 # `pin_memory()` is itself a copy of every byte, made by the host while it waits, into memory that has to be
 # locked first, which is slow. **It usually costs more than it saves.** A loader does better: it pins in the
 # background, and its pinned memory is used again. Pin early or not at all.
+
+# %% [markdown] facts=["P3", "P4"]
+# ### Look and touch
+#
+# What a copy costs, over its size. The picture is made to be played with: run the cell, and change what stands below it.
+# (On a GPU it is measured, on the simulated device it comes from the model; it says which.) **Find out:** how much does
+# pinned memory save for a single number, and how much for 32 images? And for which copies does the host go on early?
+
+# %% facts=["P3", "P4"]
+devlab.explore.transfers()
+
+# %% [markdown] facts=["P3", "P4"]
+# In the model: nothing for the number, and two thirds of the time for the images. A small copy costs what it takes to
+# start one, from wherever it comes; only in large ones do the bytes count. That is one more reason to send a batch as
+# one tensor and not as sixteen. And the host goes on early in one case alone: pinned memory and `non_blocking=True`.
 
 # %% [markdown]
 # ## The other direction

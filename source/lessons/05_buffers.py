@@ -229,6 +229,23 @@ print("cache is on    ", stack.cache["ones"].device)
 # parameters. The tensor in the dict is still behind: for it, and for `mean` and `deviation`, there is
 # something else.
 
+# %% [markdown] facts=["L1", "L5"]
+# ### Look and touch
+#
+# Five modules, and six lines that people write to bring them to a device, some in vain. Each tensor has the colour of
+# the place where it really is. Choose a module and a line, and **say what will move before you let it happen** (*show
+# what it does* goes back and forth). Three of the six lines move no tensor of any of the five
+# modules. Which?
+
+# %% facts=["L1", "L5"]
+devlab.explore.mover()
+
+# %% [markdown] facts=["L1", "L5"]
+# `model.to(torch.float16)` names no device. And `p.to(device)` of a single parameter makes a new tensor and throws it
+# away: only of modules does `.to` work in place. Loading without `assign=True` copies values into the tensors that are
+# there, and they stay where they are. Come back to this picture when you have read about
+# `persistent=False`, and to the module with its optimizer after lesson 11.
+
 # %% [markdown]
 # ## Register it
 #

@@ -202,6 +202,21 @@ print(make())
 # [`independent_tensor`](../exercises/06_numpy_sharing.ipynb). Both also meet arrays that you will see under
 # [What cannot cross](#What-cannot-cross).
 
+# %% [markdown] facts=["N1", "N6"]
+# ### Look and touch
+#
+# One memory, drawn cell by cell, and two names that look at it; or two memories. Choose how y is made of x, write
+# through one name, and look through the other. **Find out:** which ways of making y share for one kind of x and copy
+# for another? There are several; start with `x.to(device)`.
+
+# %% facts=["N1", "N6"]
+devlab.explore.sharing()
+
+# %% [markdown] facts=["N1", "N6"]
+# `x.to(device)` gives x itself back where x is on the device already. `torch.as_tensor` shares an array and copies it
+# for another dtype. `reshape` shares where strides allow it and copies after `.T`. None of them says which it did. When
+# it matters, use one that always does the same: `view` and `from_numpy` share or fail, `clone` and `torch.tensor` copy.
+
 # %% [markdown]
 # ## Work in place
 #

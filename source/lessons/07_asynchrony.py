@@ -109,6 +109,21 @@ print("sum on the device: waits", log.synchronizations, " total", total.item())
 #
 # **Exercise:** [`running_total`](../exercises/07_asynchrony.ipynb).
 
+# %% [markdown] facts=["Y1", "Y2"]
+# ### Look and touch
+#
+# Short programs, statement by statement: above each line the host, below it the device. Step through them with the
+# buttons, and synchronize nowhere, at the end, or after every statement. **Find out:** with *nowhere*, which programs
+# keep the host waiting all the same? And which one prints a number that is not there yet?
+
+# %% facts=["Y1", "Y2"]
+devlab.explore.timeline()
+
+# %% [markdown] facts=["Y1", "Y2"]
+# Those that ask for a value wait: `item`, `tolist`, a blocking `cpu()`. The loop that prints waits three times, and the
+# device idles after each. *Bring it home, read it early* waits for nothing, and prints what happened to be in the
+# memory before: lesson 04's trap, now with its picture.
+
 # %% [markdown] facts=["Y3"]
 # ## A clock that can be trusted
 #
@@ -270,6 +285,21 @@ print(f"it takes {overlapped.total / in_turn.total:.0%} of the time (modelled)")
 #
 # **Exercise:** [`Prefetcher`](../exercises/07_asynchrony.ipynb).
 
+# %% [markdown] facts=["Y1"]
+# ### Look and touch
+#
+# Loading, copying and computing, batch by batch. The percentages say how busy each is, and the longest of the three
+# decides how long the epoch takes. **Find out:** start with everything off. Which switch changes nothing on its own,
+# and what does it need? How short can you make the epoch?
+
+# %% facts=["Y1"]
+devlab.explore.pipeline()
+
+# %% [markdown] facts=["Y1"]
+# `non_blocking=True` alone changes nothing, and neither does a stream for copies: both need pinned memory. All three
+# together, with two workers, bring the model to about half of the plainest loop's time. After that the device itself
+# is the longest of the three, and nothing on the host makes it shorter. That is the goal.
+
 # %% [markdown] facts=["Y7"]
 # ## Errors that come late
 #
@@ -375,6 +405,20 @@ for side in (16, 64, 256, 1024):
 # data is there already it comes earlier still. Nobody can tell you where it is for your program. **Measure it.**
 #
 # **Exercises:** [`batched` and `crossover`](../exercises/07_asynchrony.ipynb).
+
+# %% [markdown] facts=["V1", "V5"]
+# ### Look and touch
+#
+# The race in one picture. On a GPU both sides are measured. On the simulated device both come from a model, of a CPU
+# with four cores too; *Measure this CPU* puts yours in its place. **Find out:** at which size does the accelerator win a
+# matrix product, and how far does that move when x has to be brought, and the result taken back? Does it ever win `x + 1`?
+
+# %% facts=["V1", "V5"]
+devlab.explore.crossover()
+
+# %% [markdown] facts=["V1", "V5"]
+# In the model the product is won from n = 110 on, from 250 if x is brought, from 420 if the result goes back. An addition
+# does one operation for each number and is won only where x is there already: to bring it costs more than to do it.
 
 # %% [markdown]
 # ## What to keep

@@ -270,6 +270,21 @@ print("segments taken:", memory.memory_stats(device)["segment.all.allocated"])
 # - **notebooks** and several programs on one GPU: another process can have what you give back;
 # - a moment **after something big is gone**, such as a model that you will not need again.
 
+# %% [markdown] facts=["H2", "K1", "K2"]
+# ### Look and touch
+#
+# A small device of 64 MiB, its segments, and the blocks in them. Ten tensors of 6 MiB were made, and every second one
+# freed. The next wants 12 MiB, and 36 MiB are free. **Predict** what *Allocate* does. Then find one tensor whose death makes
+# room, and see whether *Empty the cache* would have helped.
+
+# %% facts=["H2", "K1", "K2"]
+devlab.explore.allocator()
+
+# %% [markdown] facts=["H2", "K1", "K2"]
+# Out of memory, with three times the room free: a tensor needs **one piece**, and the longest has 8 MiB. Emptying the
+# cache gives nothing back, because a tensor lives in each segment. Let B go, and its two neighbours and its own block
+# become one piece of 20 MiB. So what counts is not how much you free but what lies beside it.
+
 # %% [markdown]
 # ## Who still holds it
 #
