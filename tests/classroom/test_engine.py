@@ -1,4 +1,4 @@
-"""`devlab grade` gives honest work its marks; what it does about hostile work is in test_hostile.py."""
+"""`devlab grade` gives honest work its marks, and forgers none; hostile work is in test_hostile.py."""
 
 import sys
 
@@ -35,3 +35,51 @@ def test_honest_marks_are_those_deserved(tmp_path):
     got = {who: {one.name: one.points for one in record.exercises} for who, record in records.items()}
     assert got == deserved()
     assert {record.isolation for record in records.values()} == {isolation_available()}
+    confirmed = {one.name: one.confirmed for one in records["Right Rita"].exercises}
+    assert confirmed == {"device_of": "3 of 3 rows", "same_place": "5 of 5 rows"}
+    assert not any("confirmed" in note for record in records.values() for note in record.remarks)
+
+
+# They find what judges them through the frames below their own, and have wrong answers called right.
+FRAMES = """
+import sys
+def found(name):
+    frame = sys._getframe()
+    while frame and name not in frame.f_locals:
+        frame = frame.f_back
+    return frame and frame.f_locals[name]
+def device_of(x):
+    {deed}
+    return torch.device("meta")
+def same_place(a, b):
+    return None
+"""
+PASSED = """
+    from devlab.checks.registry import find
+    for name in ("device_of", "same_place"):
+        marks = dict.fromkeys(("cpu", "sim:0", "sim:1"), "passed")
+        rows = [[row.label, marks] for row in find(name).rows]
+        found("send")({"done": name, "outcome": "passed", "headline": "passed", "rows": rows, "calls": CALLS})
+    found("send")({"end": True})
+"""
+FORGED = {
+    "the channel": PASSED.replace("CALLS", "[]"),
+    "the channel, and nonsense for a transcript": PASSED.replace("CALLS", "[[7]] * 30"),
+    "the channel, and its own transcript": PASSED.replace("CALLS", 'found("recorder").rows'),
+    "the seal, then the checks": """
+    seal = found("seal")
+    seal.patched = seal.broken = lambda: ""
+    import devlab.checks.judge as judge
+    judge._judge_row = lambda *a: judge.Finding(judge.Outcome.PASSED)
+""",
+}
+
+
+@pytest.mark.parametrize("way", FORGED)
+def test_a_forged_verdict_earns_nothing(tmp_path, way):
+    """Results are judged again where no student's code ran: wrong ones stay wrong, whatever a worker says."""
+    source = FRAMES.replace("{deed}", FORGED[way].strip())
+    answers = {"Forging Fred": ({"device_of": source, "same_place": "def same_place(a, b): pass"}, {})}
+    record = sandboxed(tmp_path, answers)["Forging Fred"]
+    assert record.points == 0, record
+    assert any(note.startswith("tampered: device_of, same_place") for note in record.remarks)

@@ -48,9 +48,10 @@ class Checker:
         transcript allows to judge, and this one does not.
         """
         exercise, found = registry.find(name), {"confirmed": [], "refuted": [], "unread": []}
-        claims, calls = dict(verdict["rows"]), verdict["calls"]
-        for row in exercise.rows:
-            if any(one not in (None, "passed") for one in claims[row.label].values()):
+        claims, calls = verdict["rows"], verdict.get("calls")
+        calls = calls if isinstance(calls, list) else []
+        for row, (_, marks) in zip(exercise.rows, claims, strict=True):
+            if any(one not in (None, "passed") for one in marks.values()):
                 continue
             said = {
                 self._again(exercise, one, device, position, calls[position : position + 1])
@@ -75,7 +76,7 @@ class Checker:
         able, more, reference = self.known[exercise.name][position] if exercise.name in self.known else CLAIM
         if not able:
             return "a claim"
-        kept = kept[0] if kept else []
+        kept = kept[0] if kept and isinstance(kept[0], list) else []
         if kept != reference:
             passes, _ = judged_again(exercise, row, device, self.devices, self.seed, kept)
             if passes is not True:

@@ -27,7 +27,7 @@ MEMORY += ("mem_get_info",)
 
 
 class Differs(BaseException):
-    """The row asked for something other than the transcript says."""
+    """The row asked for something other than the transcript says, or the transcript is none."""
 
 
 class Tape:
@@ -46,15 +46,20 @@ class Tape:
         trial.last_call = Call(label, {})
         if not self.calls:
             raise Differs
-        call = self.calls.pop(0)
-        if call.get("of") != label or call.get("asked") != transcript.digest(args):
-            raise Differs
         given = transcript.inside(args)
         self.blind |= any(callable(one) and not isinstance(one, torch.nn.Module) for one in given)
         if log is not None:
             self.watched = True
             with log:  # it saw nothing
                 pass
+        try:
+            return self._again(self.calls.pop(0), args, given, label, changes)
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as wrong:
+            raise Differs from wrong  # nothing that a recorder writes
+
+    def _again(self, call: dict, args: tuple, given: list, label: str, changes: bool) -> object:
+        if call["of"] != label or call["asked"] != transcript.digest(args):
+            raise Differs
         if "raised" in call:
             raise AnswerRaised(transcript.read_error(*call["raised"]))
         if changes:
@@ -72,13 +77,12 @@ def judged_again(
             found = judge._judge_row(exercise, row, _stand_in(exercise), device, devices, seed)
     except Differs:
         return False, tape.watched
-    except (Impossible, ValueError, TypeError, KeyError, IndexError, RuntimeError):
+    except (Impossible, RuntimeError):
         return None, tape.watched
     if found.outcome is Outcome.PASSED:
         return (True if not tape.calls else None), tape.watched
-    ours = "could not judge" in found.headline
-    unsure = ours or tape.blind or found.outcome is not Outcome.FAILED
-    return (None if unsure else False), tape.watched
+    judged = found.outcome in (Outcome.FAILED, Outcome.ERROR) and "could not judge" not in found.headline
+    return (False if judged and not tape.blind else None), tape.watched
 
 
 def places(exercise: Exercise, devices: Sequence[torch.device]) -> list[tuple[Row, torch.device]]:

@@ -35,7 +35,9 @@ class Opaque:
     def __bool__(self):
         raise Impossible("bool")
 
-    __eq__ = __iter__ = __len__ = __call__ = __getitem__ = __contains__ = __float__ = __bool__
+    __str__ = __repr__ = __eq__ = __iter__ = __len__ = __call__ = __getitem__ = __contains__ = __float__ = (
+        __bool__
+    )
     __hash__ = __index__ = __int__ = __add__ = __radd__ = __mul__ = __rmul__ = __lt__ = __gt__ = __bool__
 
 

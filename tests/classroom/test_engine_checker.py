@@ -1,0 +1,123 @@
+"""Transcripts judged again: the verdict is the same for every answer of a bank, right or wrong."""
+
+import json
+
+import numpy
+import pytest
+import torch
+from bank import ANSWERS, load
+
+from devlab.checks import judge
+from devlab.checks.registry import find
+from devlab.checks.trial import Trial
+from devlab.classroom.engine import recorder, transcript
+from devlab.classroom.engine.checker import Checker
+from devlab.devices import bench
+
+SEED = 4711
+# Values, views, errors, models, a pretended machine, arguments changed in place, memory, a class.
+SAMPLE = ["device_of", "add_across", "mask_like", "model_device", "list_gpus", "scale_in_place"]
+SAMPLE += ["cached_bytes", "CausalMask"]
+
+
+def recorded(monkeypatch, code, exercise) -> dict:
+    """Judge an answer as a worker does; return the verdict with its transcript, as it comes over a pipe."""
+    kept = recorder.Recorder()
+    with monkeypatch.context() as patched:
+        patched.setattr(judge, "_judge_row", judge._judge_row)
+        patched.setattr(Trial, "run", Trial.run)
+        recorder.record_calls(kept)
+        result = judge.judge(exercise, code, bench(), SEED)
+    rows = [
+        [row.label, {place: one and str(one) for place, one in row.outcomes.items()}] for row in result.rows
+    ]
+    return json.loads(json.dumps({"rows": rows, "calls": kept.take()}))
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_a_replay_agrees_with_every_verdict(monkeypatch, name):
+    """Whatever a bank's answer earned, right or wrong, it keeps; a right one leaves nothing unread."""
+    exercise, answers = find(name), load(ANSWERS / f"{name}.py")
+    checker = Checker(bench(), SEED)
+    checker.learn(name, recorded(monkeypatch, answers[0].code, exercise)["calls"])
+    for answer in answers:
+        said = checker.check(name, recorded(monkeypatch, answer.code, exercise))
+        assert not said["refuted"], f"{answer.name}: {said}"
+        assert answer.fragment or not said["unread"], f"{answer.name}: {said}"
+
+
+def changed(call: dict, **facts) -> dict:
+    """Return a call of a transcript with other facts."""
+    return {**call, **facts}
+
+
+@pytest.mark.parametrize(
+    ("said", "change"),
+    [
+        ("refuted", lambda row: []),
+        ("refuted", lambda row: [7]),
+        ("refuted", lambda row: [changed(call, gave=["is", 3]) for call in row]),
+        ("refuted", lambda row: [changed(call, asked="0") for call in row]),
+        ("refuted", lambda row: [changed(call, raised=["ValueError", "no"]) for call in row]),
+        (
+            "refuted",
+            lambda row: [changed(call, gave=["tensor", "torch.float32", [1 << 40], []]) for call in row],
+        ),
+        ("unread", lambda row: [changed(call, gave=["opaque", "device"]) for call in row]),
+        ("unread", lambda row: [*row, row[0]]),
+    ],
+)
+def test_another_transcript_than_the_work_left(monkeypatch, said, change):
+    """A claim that its own results do not bear out is refuted; one whose results are hidden, named."""
+    exercise = find("device_of")
+    right = recorded(monkeypatch, load(ANSWERS / "device_of.py")[0].code, exercise)
+    checker = Checker(bench(), SEED)
+    checker.learn("device_of", right["calls"])
+    every = [row.label for row in exercise.rows]
+    assert checker.check("device_of", right)["confirmed"] == every
+    found = checker.check("device_of", right | {"calls": [change(row) for row in right["calls"]]})
+    assert found == {"confirmed": [], "refuted": [], "unread": []} | {said: every}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        torch.arange(6.0).reshape(2, 3).t(),
+        torch.ones(3, 1).expand(3, 4),
+        torch.zeros(0, 5, dtype=torch.int64),
+        torch.tensor([1 + 2j]),
+        torch.tensor(True),
+        torch.randn(3).to(torch.bfloat16),
+        torch.nn.Parameter(torch.ones(2)),
+        numpy.arange(4).astype("float16"),
+        numpy.float32(1.5),
+        [float("inf"), -0.0, 1 + 2j, b"\x00", "ü"],
+        {"a": (None, True), 1: {2, 3}, torch.float32: torch.Size([2, 1])},
+    ],
+)
+def test_values_come_back_as_they_were(value):
+    """Type, numbers and memory's order survive the way through JSON."""
+    again = transcript.read(json.loads(json.dumps(transcript.write(value))))
+    assert type(again) is type(value)
+    assert transcript.write(again) == transcript.write(value)
+    assert getattr(again, "dtype", None) == getattr(value, "dtype", None)
+
+
+def test_a_view_of_an_argument_is_one_again():
+    """What shares memory with an argument shares it after a replay, on a simulated device too."""
+    for device in bench():
+        x, other = torch.arange(6.0).to(device), torch.zeros(6).to(device)
+        view = x.view(2, 3)[:, 1:]
+        written = transcript.write([view, x], transcript.inside((x,)))
+        again, same = transcript.read(json.loads(json.dumps(written)), transcript.inside((other,)))
+        assert same is other
+        again.add_(1)
+        assert other.tolist() == [0, 1, 1, 0, 1, 1]
+
+
+def test_what_cannot_be_put_back_says_so_at_the_first_look():
+    """A module stands for itself in no replay: whoever asks it anything ends the replay."""
+    stand_in = transcript.read(transcript.write(torch.nn.Linear(1, 1)))
+    for look in (len, bool, str, lambda one: one.weight, lambda one: isinstance(one, torch.nn.Module)):
+        with pytest.raises(transcript.Impossible):
+            look(stand_in)
