@@ -55,9 +55,9 @@ def work(
         if name:
             send({"begin": name})
         if kind != "check":
-            whole = not broken()
+            whole = kind == "setup" and not broken()
             problem = _run(source, f"<cell {position}>", notebook, kind == "solution")
-            if kind == "setup" and whole:
+            if whole:
                 seal.note()
             if problem and name:
                 remarks[name] = problem
