@@ -346,3 +346,10 @@ def test_numbers_meet_tensors_as_on_the_cpu(number, dtype, device):
             got = call(x.to(device), number)
             assert (got.dtype, got.device) == (expected.dtype, device)
             assert str(got.cpu().tolist()) == str(expected.tolist())
+
+
+@pytest.mark.parametrize(("left", "right"), [((1, 50_000), (50_000, 1)), ((50_000,), (50_000,))])
+def test_a_long_inner_product_fits(left, right, device):
+    """Its result is small, however many pairs of elements there are."""
+    x, y = torch.ones(left, device=device), torch.ones(right, device=device)
+    assert (x @ y).sum().item() == 50_000

@@ -75,6 +75,7 @@ class Allocator:
         self._state = 0  # how often those lists have changed
         # What was freed and is not yet merged, nor counted as freed: a block, or what has one as its `block`.
         self._freed: deque = deque()
+        self._last: Block | None = None  # handed out last
         self.free = self._freed.append  # `free(block)` takes a block back into the cache
         self._next_address = (index + 1) << 40
 
@@ -98,26 +99,25 @@ class Allocator:
         size = -(-requested // MIN_BLOCK) * MIN_BLOCK or MIN_BLOCK
         freed = self._freed
         if freed:
-            # A loop frees a block and asks for its like. Handing out the same one again changes no figure.
-            block = freed.pop().block
-            if freed:
-                self._merge_all()
+            # A loop frees its last block and asks for its like: the same one again changes no figure.
+            block = freed[0].block
             if (
-                block.size == size
+                block is self._last
+                and block.size == size
                 and block.stream == stream
+                and len(freed) == 1
                 and (block.checked == self._state or self._comes_back(block))
             ):
+                freed.popleft()
                 block.again += 1
                 if block.requested != requested:
                     self._ask_otherwise(block, requested)
                 return block
-            self._merge(block)
+            self._merge_all()
         large = size > SMALL_REQUEST
-        block = self._best_fit(size, requested, large, stream)
+        self._last = block = self._best_fit(size, requested, large, stream)
         block.used = True
         block.requested = requested
-        for books in (self.all, self.pools[large]):
-            books.handed_out(block.size, requested)
         return block
 
     def settle(self) -> None:
@@ -178,60 +178,68 @@ class Allocator:
             self._merge(self._freed.popleft().block)
 
     def _best_fit(self, size: int, requested: int, large: bool, stream: int) -> Block:
-        free = self._free.setdefault((large, stream), [])
+        free = self._free.get((large, stream))
+        if free is None:
+            free = self._free[large, stream] = []
         place = bisect_left(free, (size, 0))
         if place < len(free):
             block = self._blocks.pop(free.pop(place)[1])
-            self._state += 1
         else:
             block = self._new_segment(size, requested, large, stream)
-        spare, was_part = block.size - size, block.part
+        self._state += 1
+        after = block.after
+        spare, parts, in_parts = block.size - size, 0, 0
         if spare > (SMALL_REQUEST if large else 0):
-            rest = Block(self, block.address + size, spare, large, stream)
-            rest.before, rest.after = block, block.after
-            if rest.after is not None:
-                rest.after.before = rest
-            block.after = rest
-            block.size = size
-            self._keep(rest)
-            change = (0, -size) if was_part else (1, spare)
+            parts, in_parts = (1, spare) if after is None and block.before is None else (0, -size)
+            rest = Block(block.address + size, spare, large, stream)
+            rest.before, rest.after = block, after
+            if after is not None:
+                after.before = rest
+            block.after, block.size = rest, size
+            self._blocks[rest.address] = rest
+            insort(free, (spare, rest.address))
         else:
-            change = (-1, -block.size) if was_part else (0, 0)
-        for books in (self.all, self.pools[large]):
-            books.split(*change)
+            size = block.size
+            if after is not None or block.before is not None:
+                parts, in_parts = -1, -size
+        self.all.take(size, requested, parts, in_parts)
+        self.pools[large].take(size, requested, parts, in_parts)
         return block
 
     def _merge(self, block: Block) -> None:
-        self._count_again(block)
-        change = block.change_when_freed()
-        for books in (self.all, self.pools[block.large]):
-            books.taken_back(block.size, block.requested)
-            books.split(*change)
+        if block.again:
+            self._count_again(block)
+        size, before, after = block.size, block.before, block.after
+        parts, in_parts = block.change_when_freed()
+        self.all.give(size, block.requested, parts, in_parts)
+        self.pools[block.large].give(size, block.requested, parts, in_parts)
         block.used = False
         block.requested = 0
-        before = block.before
+        self._state += 1
+        free = self._free[block.large, block.stream]
         if before is not None and not before.used:
-            self._withdraw(before)
-            before.size += block.size
-            before.after = block.after
-            if block.after is not None:
-                block.after.before = before
+            self._withdraw(before, free)
+            before.size += size
+            before.after = after
+            if after is not None:
+                after.before = before
             block = before
-        after = block.after
         if after is not None and not after.used:
-            self._withdraw(after)
+            self._withdraw(after, free)
             block.size += after.size
             block.after = after.after
             if after.after is not None:
                 after.after.before = block
-        self._keep(block)
+        self._blocks[block.address] = block
+        insort(free, (block.size, block.address))
 
     def empty_cache(self) -> None:
         """Give every segment in which nothing lives back to the device."""
         self.settle()
         for address, first in list(self.segments.items()):
             if not first.used and first.after is None:
-                self._withdraw(first)
+                self._state += 1
+                self._withdraw(first, self._free[first.large, first.stream])
                 del self.segments[address]
                 for books in (self.all, self.pools[first.large]):
                     books.reserve(-1, -first.size)
@@ -253,17 +261,9 @@ class Allocator:
                 block = block.after
             yield first, found
 
-    def _keep(self, block: Block) -> None:
-        """Put a free block into its pool."""
-        self._state += 1
-        self._blocks[block.address] = block
-        insort(self._free[block.large, block.stream], (block.size, block.address))
-
-    def _withdraw(self, block: Block) -> None:
+    def _withdraw(self, block: Block, free: list) -> None:
         """Take a free block out of its pool."""
-        self._state += 1
         del self._blocks[block.address]
-        free = self._free[block.large, block.stream]
         del free[bisect_left(free, (block.size, block.address))]
 
     def _new_segment(self, size: int, requested: int, large: bool, stream: int) -> Block:
@@ -273,7 +273,7 @@ class Allocator:
             self.empty_cache()
             if self.reserved + taken > self.capacity:
                 self._out_of_memory(requested)
-        block = Block(self, self._next_address, taken, large, stream)
+        block = Block(self._next_address, taken, large, stream)
         self._next_address += taken
         self.segments[block.address] = block
         for books in (self.all, self.pools[large]):

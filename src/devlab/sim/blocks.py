@@ -10,7 +10,6 @@ class Block:
         "again",
         "before",
         "checked",
-        "home",
         "large",
         "requested",
         "size",
@@ -19,9 +18,8 @@ class Block:
         "used",
     )
 
-    def __init__(self, home, address: int, size: int, large: bool, stream: int):
-        """Make a free block without neighbours, of the allocator `home`."""
-        self.home = home
+    def __init__(self, address: int, size: int, large: bool, stream: int):
+        """Make a free block without neighbours."""
         self.address = address
         self.size = size
         self.large = large

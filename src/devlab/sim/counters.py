@@ -66,24 +66,50 @@ class Books:
         # On CUDA a block is active until every stream that uses it has finished; here it is free at once.
         return named | {"active": self.allocation, "active_bytes": self.allocated_bytes}
 
-    def handed_out(self, size: int, requested: int) -> None:
-        """Count a block that is handed out."""
-        self.allocation.add(1)
-        self.allocated_bytes.add(size)
-        self.requested_bytes.add(requested)
+    def take(self, size: int, requested: int, parts: int, in_parts: int) -> None:
+        """Count a block that is handed out, and how that changes the free parts of segments: number and bytes.
 
-    def taken_back(self, size: int, requested: int) -> None:
-        """Count a block that is given back."""
+        Written out, as `give` is: a program asks for memory with every operator.
+        """
+        counter = self.allocation
+        counter.allocated += 1
+        counter.current = now = counter.current + 1
+        if now > counter.peak:
+            counter.peak = now
+        counter = self.allocated_bytes
+        counter.allocated += size
+        counter.current = now = counter.current + size
+        if now > counter.peak:
+            counter.peak = now
+        counter = self.requested_bytes
+        counter.allocated += requested
+        counter.current = now = counter.current + requested
+        if now > counter.peak:
+            counter.peak = now
+        if in_parts > 0:
+            self.inactive_split.change(parts)
+            self.inactive_split_bytes.change(in_parts)
+        else:
+            self.inactive_split.current += parts
+            self.inactive_split_bytes.current += in_parts
+
+    def give(self, size: int, requested: int, parts: int, in_parts: int) -> None:
+        """Count a block that is given back, and how that changes the free parts of segments."""
         self.allocation.current -= 1
         self.allocated_bytes.current -= size
         self.requested_bytes.current -= requested
-
-    def split(self, blocks: int, size: int) -> None:
-        """Count a change of the free blocks that are parts of a segment."""
-        if blocks:
-            self.inactive_split.change(blocks)
-        if size:
-            self.inactive_split_bytes.change(size)
+        if parts > 0:
+            self.inactive_split.add(parts)
+        elif parts:
+            self.inactive_split.current += parts
+        counter = self.inactive_split_bytes
+        if in_parts > 0:
+            counter.allocated += in_parts
+            counter.current = now = counter.current + in_parts
+            if now > counter.peak:
+                counter.peak = now
+        else:
+            counter.current += in_parts
 
     def reserve(self, segments: int, size: int) -> None:
         """Count segments taken from the device, or given back to it."""

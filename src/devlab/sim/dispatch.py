@@ -14,8 +14,10 @@ from devlab.sim.schema import QUICK, Operator
 from devlab.sim.storage import new_on_device, on_device, on_host
 
 _COMPOSITE = mixing.COMPOSITE
-# Operands whose sizes multiply to less cannot make a result too large for the host; others are checked first.
+# A result that may have more bytes than this is checked first: it may be too large for the device, and for the
+# host. Two operands whose bytes multiply to less than the second figure have none of more than 1 GiB.
 _MAY_NOT_FIT = 1 << 28
+_PAIRS_MAY_NOT_FIT = 1 << 30
 
 # Building a kernel takes some time, and finding one built on its first call a little more on every call.
 _AT_ONCE = QUICK | {"aten::gelu", "aten::threshold_backward"}
@@ -45,25 +47,28 @@ def _build(name: str):
         return _drawing(general)
     if not operator.plain:
         return general
-    return (_of_one if operator.tensors == [0] else _of_two)(operator, general)
+    if operator.tensors == [0]:
+        return _of_one(operator, general)
+    return (_product if operator.formula else _of_two)(operator, general)
 
 
 def _of_one(operator: Operator, general):
     """An operator of one tensor."""
-    call, formula, in_place = operator.quick, operator.formula, operator.returned[0] is not None
+    call, in_place = operator.quick, operator.returned[0] is not None
     observers, launch, name, limited = events.observers, clock.launch, operator.name, limits.active
     broadcasts, fresh = operator.broadcasts, operator.broadcasts and not in_place
 
     def run(x, *rest, **kwargs):
         index = x.get_device()
-        if index < 0 or formula or limited:
+        if index < 0 or limited:
             return general(x, *rest, **kwargs)
         host = on_host(x)
-        if broadcasts and host.numel() > _MAY_NOT_FIT:
-            memory.check(index, work.broadcast_bytes((host,)))
+        moved = host.nbytes
+        if moved > _MAY_NOT_FIT and broadcasts:
+            memory.check(index, moved)
         out = call(host, *rest, **kwargs) if rest or kwargs else call(host)
         size = out.nbytes
-        end = launch(index, host.nbytes + size)
+        end = launch(index, moved + size)
         if observers:
             events.tell(events.Launch(index, name, end))
         if in_place:
@@ -74,10 +79,9 @@ def _of_one(operator: Operator, general):
 
 
 def _of_two(operator: Operator, general):
-    """An operator of two tensors, or of a tensor and a number."""
-    call, formula, in_place = operator.quick, operator.formula, operator.returned[0] is not None
+    """An elementwise operator of two tensors, or of a tensor and a number."""
+    call, in_place = operator.quick, operator.returned[0] is not None
     observers, launch, name, limited = events.observers, clock.launch, operator.name, limits.active
-    fresh = operator.broadcasts and not in_place
     numbers_mix = False  # whether a zero-dimensional CPU tensor, as Python numbers are, was seen to mix
 
     def run(x, y, *rest, **kwargs):
@@ -86,34 +90,54 @@ def _of_two(operator: Operator, general):
         if index < 0:
             return general(x, y, *rest, **kwargs)
         host = on_host(x)
-        size = host.nbytes
+        moved = host.nbytes
         if type(y) in NOT_TENSORS:
-            other = y if formula else as_scalar(y, host.dtype)
-            moved = size
+            other = as_scalar(y, host.dtype)
         else:
             place = y.get_device()
             if place == index:
                 other = on_host(y)
-            elif place < 0 and not y.dim() and not formula:
+            elif place < 0 and not y.dim():
                 if not numbers_mix:
                     mixing.settle(name, operator.schema, (x, y), kwargs)
                     numbers_mix = True
                 other = y
             else:
                 return general(x, y, *rest, **kwargs)
-            more = other.nbytes
-            if size * more > _MAY_NOT_FIT:
+            size = other.nbytes
+            if moved * size > _PAIRS_MAY_NOT_FIT and host.shape != other.shape:
                 memory.check(index, work.broadcast_bytes((host, other)))
-            moved = size + more
+            moved += size
         out = call(host, other, *rest, **kwargs) if rest or kwargs else call(host, other)
         size = out.nbytes
-        operations = clock.in_float32(index, formula((host, other), out), out.dtype) if formula else 0.0
-        end = launch(index, moved + size, operations)
+        end = launch(index, moved + size)
         if observers:
             events.tell(events.Launch(index, name, end))
-        if in_place:
-            return x
-        return new_on_device(out, index, size) if fresh else on_device(out, index)
+        return x if in_place else new_on_device(out, index, size)
+
+    return run
+
+
+def _product(operator: Operator, general):
+    """A product of two matrices, or of stacks of them, or of a matrix and a vector."""
+    call, formula = operator.quick, operator.formula
+    observers, launch, name, limited = events.observers, clock.launch, operator.name, limits.active
+
+    def run(x, y, *rest):
+        index = x.get_device()
+        if rest or limited or index < 0 or y.get_device() != index:
+            return general(x, y, *rest)
+        host, other = on_host(x), on_host(y)
+        moved, size = host.nbytes, other.nbytes
+        if moved * size > _PAIRS_MAY_NOT_FIT:
+            memory.check(index, work.product_bytes(host, other))
+        out = call(host, other)
+        made = out.nbytes
+        operations = clock.in_float32(index, formula((host, other), out), out.dtype)
+        end = launch(index, moved + size + made, operations)
+        if observers:
+            events.tell(events.Launch(index, name, end))
+        return new_on_device(out, index, made)
 
     return run
 
@@ -122,7 +146,8 @@ def _general(operator: Operator):
     """Any operator but those that write into `out=`."""
     call, returned, places = operator.call, operator.returned, operator.tensors
     takes_device, generator, broadcasts = operator.takes_device, operator.generator, operator.broadcasts
-    only = returned[0] if len(returned) == 1 else None
+    several = len(returned) > 1
+    itself = returned[0] if len(returned) == 1 else None  # the argument that is the result
     limited, name = limits.active, operator.name
 
     def run(*args, **kwargs):
@@ -160,18 +185,18 @@ def _general(operator: Operator):
                 named = generators.lend(generator, host, named, index)
             if broadcasts and work.pairs(host) > _MAY_NOT_FIT:
                 memory.check(index, work.broadcast_bytes(host))
-        out = call(*host, **named)
+        out = call(*host, **named) if named else call(*host)
         if index >= 0:
             _charge(operator, index, moved, host, out, args)
-        if only is not None:
-            return args[only]
-        if len(returned) == 1:
-            return label(out, home)
-        if not returned:
-            return None
+        if itself is not None:
+            return args[itself]
+        if not several:
+            return label(out, home) if returned else None
         return tuple(
-            label(item, home) if place is None else args[place]
-            for item, place in zip(out, returned, strict=True)
+            [
+                label(item, home) if place is None else args[place]
+                for item, place in zip(out, returned, strict=True)
+            ]
         )
 
     return run
@@ -180,7 +205,7 @@ def _general(operator: Operator):
 def _charge(operator: Operator, index: int, moved: int, host, out, args) -> None:
     """Let the clock run for an operator, and tell who listens."""
     operations = 0.0
-    if isinstance(out, torch.Tensor):
+    if type(out) is torch.Tensor:
         moved += out.nbytes
         if operator.formula:
             operations = clock.in_float32(index, operator.formula(host, out), out.dtype)

@@ -11,6 +11,10 @@ from devlab.sim.storage import on_device, resize, set_storage
 VIEWS = ("as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex")
 
 
+_CPU = torch.device("cpu")
+_empty = torch.empty
+
+
 def view(name: str):
     """Return the kernel of a view operator: PyTorch's own, which touches no element."""
     return private.caller_under(private.overload(f"aten::{name}"), private.CPU_KEY)
@@ -18,10 +22,11 @@ def view(name: str):
 
 def empty(size, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """Return uninitialized memory on a simulated device."""
-    index = placement.index_of(device)
-    memory.check(index, prod(size) * (dtype or torch.get_default_dtype()).itemsize)
-    form = memory_format or torch.contiguous_format
-    return on_device(torch.empty(size, dtype=dtype, device="cpu", memory_format=form), index)
+    index = placement.current() if device.index is None else placement.check(device.index)
+    needed = prod(size) * (dtype or torch.get_default_dtype()).itemsize
+    if needed > memory.allocators[index].capacity:
+        memory.check(index, needed)
+    return on_device(_empty(size, dtype=dtype, device=_CPU, memory_format=memory_format), index)
 
 
 def empty_strided(size, stride, dtype=None, layout=None, device=None, pin_memory=None):

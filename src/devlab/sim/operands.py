@@ -13,7 +13,7 @@ _CPU = torch.device("cpu")
 
 _scalars: dict[float, torch.Tensor] = {}
 _MANY = 256
-_LARGE = 1e30
+_LARGE = 1 << 53  # larger integers would be rounded twice
 
 
 def as_scalar(number, dtype: torch.dtype):
@@ -81,11 +81,9 @@ def label(out, index: int):
     """Label what an operator returned as belonging to `sim:index`, and leave what is no tensor."""
     if index < 0:
         return out
-    if isinstance(out, torch.Tensor):
+    if type(out) is torch.Tensor:
         return on_device(out, index)
-    if isinstance(out, (list, tuple)):
-        return [label(item, index) for item in out]
-    return out
+    return [label(item, index) for item in out] if isinstance(out, (list, tuple)) else out
 
 
 def unlabel(value):

@@ -31,7 +31,7 @@ _neg_view = private.neg_view
 class _Memory(ref):
     """The CPU tensor behind a storage on the device: its form, and the block that it takes."""
 
-    __slots__ = ("beneath", "block", "complex", "dtype", "shape", "stride")
+    __slots__ = ("beneath", "block", "dtype", "shape", "stride")
 
 
 # By address. A dead one stays until its address is taken again, or until half of them are dead.
@@ -58,11 +58,12 @@ def on_device(host: torch.Tensor, index: int) -> torch.Tensor:
     if host.is_complex():
         host = host.resolve_conj()
     size = host.nbytes if host.is_contiguous() else host.untyped_storage().nbytes()
-    beneath = _memory_at(host.data_ptr())
+    address = host.data_ptr()
+    beneath = _memory_at(address)
     made = new_on_device(host, index, size)
     if beneath is not None and beneath() is not None:
         # A second label on memory that has one: the note of the first must live to see the end of it.
-        _memories[host.data_ptr()].beneath = beneath
+        _memories[address].beneath = beneath
     return made
 
 
@@ -95,20 +96,26 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
         RuntimeError: when `tensor` is on some other accelerator, whose memory the CPU cannot reach.
     """
     kept = _memory_at(tensor.data_ptr())
-    if kept is not None:
+    if (
+        kept is not None
+        and tensor.shape == kept.shape
+        and tensor.stride() == kept.stride
+        and tensor.dtype is kept.dtype
+        and not tensor.is_neg()
+    ):
         host = kept()
         if host is not None:
-            if kept.shape is None:
-                kept.shape, kept.stride, kept.dtype = host.shape, host.stride(), host.dtype
-                kept.complex = host.is_complex()
-            if (
-                tensor.shape == kept.shape
-                and tensor.stride() == kept.stride
-                and tensor.dtype is kept.dtype
-                and not tensor.is_neg()
-                and not (kept.complex and tensor.is_conj())
-            ):
-                return host
+            return host
+    return _found(tensor, kept)
+
+
+def _found(tensor: torch.Tensor, kept: _Memory | None) -> torch.Tensor:
+    """Return the CPU tensor for `tensor` where its memory has another form, or one not yet asked for."""
+    host = kept() if kept is not None and kept.shape is None else None
+    if host is not None and not host.is_complex():
+        kept.shape, kept.stride, kept.dtype = form = host.shape, host.stride(), host.dtype
+        if (tensor.shape, tensor.stride(), tensor.dtype) == form and not tensor.is_neg():
+            return host
     capsule = _to_dlpack(tensor)
     word = _device_word(capsule)
     if word.value & 0xFF != _EXTENSION:

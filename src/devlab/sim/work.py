@@ -9,8 +9,7 @@ import torch
 
 def _matrix_product(operands, out) -> float:
     """Two operations for each element of the result and each element of the inner dimension."""
-    left = next(t for t in reversed(operands[:-1]) if isinstance(t, torch.Tensor) and t.dim() > 0)
-    return 2.0 * out.numel() * left.shape[-1]
+    return 2.0 * out.numel() * operands[-2].shape[-1]
 
 
 def _convolution(operands, out) -> float:
@@ -70,8 +69,18 @@ def pairs(operands) -> int:
 
 
 def broadcast_bytes(operands) -> int:
-    """Return the bytes of the result to which operands broadcast; a matrix product's outer sizes do, too."""
+    """Return the bytes of the result to which operands broadcast."""
     tensors = [value for value in operands if isinstance(value, torch.Tensor)]
     shapes = [tuple(reversed(tensor.shape)) for tensor in tensors]
     elements = prod(max(sizes) for sizes in zip_longest(*shapes, fillvalue=1))
     return elements * max(tensor.element_size() for tensor in tensors)
+
+
+def product_bytes(left: torch.Tensor, right: torch.Tensor) -> int:
+    """Return the bytes of the product of two matrices, of stacks of them, or of a matrix and a vector.
+
+    >>> product_bytes(torch.ones(2, 3), torch.ones(3, 5)), product_bytes(torch.ones(3), torch.ones(3))
+    (40, 4)
+    """
+    columns = right.shape[-1] if right.dim() > 1 else 1
+    return left.nbytes // max(1, left.shape[-1]) * columns
