@@ -1,0 +1,183 @@
+"""`devlab grade` against `nbgrader autograde` on one lesson, start-up and all; and a class of a thousand.
+
+Every submission holds the course's own solutions, so that each row of each exercise is judged. nbgrader is
+slow, so it may mark fewer (`--nbgrader 6`): its time for all is then its time for one, and what each further
+one took. The promise is 20 times nbgrader's throughput. `--class 1000` grades a class of lesson 00, one in
+twenty hostile, and prints whose marks are not those deserved, and the memory of the grader and its templates.
+"""
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from classroom.hostile_answers import DEATHS, TAMPERS
+from classroom.students import CLASS, LESSON, RIGHT, fill
+
+from devlab.classroom import course
+from devlab.classroom.engine.sandbox import isolation_available
+
+ONE_IN = 20
+# Words in capitals are places of the tests' own.
+HARMFUL = {name: one for name, one in {**TAMPERS, **DEATHS}.items() if not re.search("[A-Z]{5}", one.source)}
+
+
+def laid_out(folder: Path, lesson: str) -> tuple[str, dict, dict[str, str]]:
+    """Lay out a course of one lesson; return the assignment, its hand-out and the solutions by exercise."""
+    assignment = course.lay_out(folder, [lesson]).assignments[0]
+    source, handout = (
+        course.read(folder / place / assignment / f"{assignment}.ipynb") for place in ("source", "handout")
+    )
+    facts = [(cell["metadata"].get("nbgrader", {}), "".join(cell["source"])) for cell in source["cells"]]
+    return assignment, handout, {one["grade_id"]: text for one, text in facts if one.get("solution")}
+
+
+def hand_in(downloads: Path, assignment: str, handout: dict, answers: Mapping[str, dict[str, str]]) -> None:
+    """Write everybody's notebook into a folder, as learning platforms export them."""
+    for number, (student, written) in enumerate(answers.items()):
+        folder = downloads / f"{student}_{4700 + number}_assignsubmission_file_"
+        folder.mkdir(parents=True)
+        (folder / f"{assignment}.ipynb").write_text(json.dumps(fill(handout, written)), encoding="utf-8")
+
+
+def timed(command: list[str], folder: Path) -> tuple[float, float]:
+    """Run a command; return its wall and CPU seconds. What it says is shown only where it fails."""
+    own = folder / "home"
+    own.mkdir(exist_ok=True)
+    here = str(Path(sys.executable).parent)
+    facts = {"PATH": os.pathsep.join([here, os.environ["PATH"]]), "PYTHONUTF8": "1"}
+    facts |= {"JUPYTER_CONFIG_DIR": str(own), "IPYTHONDIR": str(own)}
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(command, cwd=folder, env=os.environ | facts, capture_output=True, text=True)
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def compare(root: Path, lesson: str, count: int, fewer: int, jobs: int) -> None:
+    """Print both graders' seconds for a class, and their ratio."""
+    folder, students = root / "course", [f"Student {number}" for number in range(count)]
+    assignment, handout, solutions = laid_out(folder, lesson)
+    hand_in(root / "downloads", assignment, handout, dict.fromkeys(students, solutions))
+    ours = ["devlab", "grade", "../downloads", "--jobs", str(jobs), "--require-isolation"]
+    fast = timed([*ours, str(isolation_available())], folder)
+    told = [json.loads(line) for line in (folder / "results" / "results.jsonl").open(encoding="utf-8")]
+    full = sum(all(one["outcome"] == "passed" for one in line["exercises"]) for line in told)
+    if not full == len(told) == count:
+        sys.exit(f"devlab grade gave {full} of {count} submissions their marks")
+    timed(["nbgrader", "generate_assignment", assignment], folder)
+    timed(["devlab", "collect", "../downloads"], folder)
+    marking = ["nbgrader", "autograde", assignment]
+    for student in students[fewer:]:
+        (folder / "submitted" / student).rename(root / student)
+    first = timed([*marking, "--student", students[0]], folder)
+    (folder / "submitted" / students[0]).rename(root / students[0])
+    rest = timed(marking, folder)
+    # Both runs start up once: what a further submission takes is the difference over the one they differ by.
+    each = [(more - one) / (fewer - 2) for one, more in zip(first, rest, strict=True)]
+    slow = [one + more * (count - 1) for one, more in zip(first, each, strict=True)]
+    print(f"{assignment}, {count} submissions, start-up included; devlab grade with --jobs {jobs}")
+    print(
+        f"at isolation level {isolation_available()}; nbgrader marked {fewer}, its time for {count} follows"
+    )
+    print(f"{'':<18}{'wall s':>10}{'CPU s':>10}{'wall s each':>14}")
+    for name, (wall, cpu) in (("devlab grade", fast), ("nbgrader autograde", slow)):
+        print(f"{name:<18}{wall:>10.1f}{cpu:>10.1f}{wall / count:>14.2f}")
+    print(f"{'times as many':<18}{slow[0] / fast[0]:>10.1f}{slow[1] / fast[1]:>10.1f}")
+
+
+def classroom(count: int) -> Iterator[tuple[str, dict[str, str], dict[str, float]]]:
+    """Yield students, what they wrote and the points they deserve: one in twenty hostile, of all kinds."""
+    honest, hostile = itertools.cycle(CLASS.items()), itertools.cycle(HARMFUL.items())
+    for number in range(count):
+        if number % ONE_IN == ONE_IN - 1:
+            name, one = next(hostile)
+            points = dict(zip(RIGHT, one.points, strict=True))
+            yield f"{number} {name}", {**RIGHT, one.answers: one.source}, points
+        else:
+            name, (written, points) = next(honest)
+            yield f"{number} {name}", written, points
+
+
+def resident(process: int) -> float:
+    """Return the MiB that a process has in memory."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def children(process: int) -> list[int]:
+    """Return a process's children, the oldest first."""
+    found = [path.read_text().split() for path in Path(f"/proc/{process}/task").glob("*/children")]
+    return sorted(int(one) for ones in found for one in ones)
+
+
+def footprint(grader: int) -> tuple[float, float]:
+    """Return the MiB of the grader, and of the largest template beside it."""
+    templates = [first for checker in children(grader) for first in children(checker)[:1]]
+    return resident(grader), max(map(resident, templates), default=0.0)
+
+
+def whole_class(root: Path, count: int, jobs: int) -> None:
+    """Grade a class; print how long it took, who got other marks than deserved, and the memory."""
+    assignment, handout, _ = laid_out(root / "course", LESSON)
+    everyone = list(classroom(count))
+    hand_in(root / "downloads", assignment, handout, {who: written for who, written, _ in everyone})
+    out, sizes = root / "results.jsonl", {}
+    command = [str(Path(sys.executable).parent / "devlab"), "grade", "../downloads", "--jobs", str(jobs)]
+    command += ["--seconds", "5", "--out", str(out)]
+    start = time.perf_counter()
+    with subprocess.Popen(command, cwd=root / "course", stdout=subprocess.DEVNULL) as grader:
+        while grader.poll() is None:
+            done = out.read_text(encoding="utf-8").count("\n") if out.exists() else 0
+            with contextlib.suppress(OSError, IndexError):  # it may end at any moment
+                size = footprint(grader.pid)
+                sizes |= {done: size} if 0 < done < count and all(size) else {}
+            time.sleep(0.5)
+    took = time.perf_counter() - start
+    records = {one["student"]: one for one in map(json.loads, out.open(encoding="utf-8"))}
+    wrong = []
+    for who, _, points in everyone:
+        got = {one["name"]: one["points"] for one in records.get(who, {}).get("exercises", ())}
+        wrong += [f"{who}: {got}, not {points}"] if got != points else []
+    hostile = sum(who.partition(" ")[2] in HARMFUL for who, _, _ in everyone)
+    print(f"{assignment}, {count} submissions, {hostile} of them hostile, --jobs {jobs}")
+    print(f"{len(records)} graded in {took:.0f} s; other marks than deserved: {len(wrong)}")
+    print("\n".join(wrong[:20]))
+    print(f"{'submissions done':<18}{'grader MiB':>12}{'template MiB':>14}")
+    marks = sorted(sizes)
+    for done in (marks[0], marks[len(marks) // 2], marks[-1]):
+        print(f"{done:<18}{sizes[done][0]:>12.0f}{sizes[done][1]:>14.0f}")
+
+
+def main() -> None:
+    """Print the table that the options ask for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lesson", default="5")
+    parser.add_argument("--submissions", type=int, default=30, metavar="N")
+    parser.add_argument("--nbgrader", type=int, metavar="N", help="how many nbgrader marks, at least 3 (all)")
+    parser.add_argument("--class", type=int, metavar="N", dest="size", help="a class of N instead")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        if asked.size:
+            whole_class(root, asked.size, asked.jobs)
+        else:
+            fewer = min(asked.nbgrader or asked.submissions, asked.submissions)
+            compare(root, asked.lesson, asked.submissions, fewer, asked.jobs)
+
+
+if __name__ == "__main__":
+    main()
