@@ -85,6 +85,9 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument(
         "--jobs", type=int, metavar="N", help="submissions side by side (as many as there are cores to use)"
     )
+    grade.add_argument(
+        "--dask", metavar="ADDRESS", help="grade on a Dask cluster; local: one of --jobs processes here"
+    )
     grade.add_argument("--shard", metavar="I/N", help="only the I-th of N parts; their files concatenate")
     grade.add_argument(
         "--require-isolation",

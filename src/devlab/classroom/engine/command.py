@@ -1,72 +1,85 @@
 """`devlab grade`: what it says while it marks, and the files it leaves."""
 
 import argparse
+import contextlib
 import os
+import signal
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from devlab.classroom import course, record, reports
-from devlab.classroom.collect import Collection, collect
-from devlab.classroom.engine import grade, sandbox
+from devlab.classroom.collect import collect
+from devlab.classroom.engine import grade, sandbox, shards
 from devlab.classroom.engine.limits import Limits
+from devlab.classroom.engine.progress import shown
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Grade as the command line says; return 0 where every submission was graded."""
+    least = max(arguments.require_isolation or 0, 1)
     level = sandbox.isolation_available()
-    if level < 1 or not Path("/proc/self").exists():  # what a submission detaches is found there, and ended
+    # What a submission detaches is found in /proc, and ended. A cluster's machines look for themselves.
+    if (level < 1 or not Path("/proc/self").exists()) and arguments.dask in (None, "local"):
         return _stop("devlab grade needs Linux. On Windows, run it in WSL; on a Mac, in a container.")
-    wanted = arguments.require_isolation
-    if wanted is not None and level < wanted:
+    if level < least and arguments.dask is None:
         return _stop(
-            f"This machine allows isolation level {level}, and {wanted} is required: nothing was graded."
+            f"This machine allows isolation level {level}, and {least} is required: nothing was graded."
         )
-    paths, folder, out = (
-        [Path(path) for path in arguments.submissions],
-        Path(arguments.course),
-        Path(arguments.out),
-    )
+    paths = [Path(path) for path in arguments.submissions]
+    folder, out = Path(arguments.course), Path(arguments.out)
     if missing := [str(path) for path in paths if not path.exists()]:
         return _stop(f"Not there: {', '.join(missing)}")
     try:
         found = collect(paths, course.cells_of(folder))
-        found = sharded(found, arguments.shard) if arguments.shard else found
+        found = shards.sharded(found, arguments.shard) if arguments.shard else found
     except (course.CourseError, ValueError) as problem:
         return _stop(str(problem))
-    jobs = arguments.jobs or len(os.sched_getaffinity(0))
-    settings = grade.Settings(level, Limits(arguments.seconds, arguments.memory), jobs)
-    out.parent.mkdir(parents=True, exist_ok=True)
+    jobs = arguments.jobs or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count())
+    limits = Limits(arguments.seconds, arguments.memory)
     before = grade.finished(out)
-    # A line that an interrupted run left unfinished must not swallow the next one.
-    torn = out.exists() and out.stat().st_size > 0 and not out.read_bytes().endswith(b"\n")
+    waiting = [one for one in found.gradable if grade.key(one) not in before]
+    if arguments.dask:
+        graded = shards.on_dask(arguments.dask, paths, folder, found, limits, least, before, jobs)
+    else:
+        graded = grade.grade(found, folder, grade.Settings(level, limits, jobs), before)
+    if before:
+        print(f"{len(found.gradable) - len(waiting)} were graded before, {len(waiting)} are to do.")
     try:
-        with out.open("a", encoding="utf-8") as stream:
-            stream.write("\n" if torn else "")
-            for count, one in enumerate(grade.grade(found, folder, settings, before), start=1):
-                stream.write(one.line() + "\n")
-                stream.flush()
-                print(f"{count:5}  {line(one)}", flush=True)
+        with ended_like_ctrl_c():
+            write(graded, out, len(waiting) + len(found.problems))
     except grade.EngineError as problem:
         return _stop(f"Grading stopped: {problem}. What is finished is in {out}; run it again to go on.")
     except KeyboardInterrupt:
         return _stop(f"\nStopped. What is finished is in {out}; the same command goes on from there.", 130)
     records = list(record.read([out]))
-    print(summary(records, level))
+    print(summary(records))
     print(reports.write(records, out.parent).text())
     return 1 if any(one.problem or failed(one) for one in records) else 0
 
 
-def sharded(found: Collection, shard: str) -> Collection:
-    """Return every n-th submission from the i-th on, for a shard written as i/n; raises ValueError.
+@contextlib.contextmanager
+def ended_like_ctrl_c() -> Iterator[None]:
+    """Have SIGTERM, by which clusters end what takes too long, do what Ctrl-C does: leave nothing behind."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
-    >>> sharded(Collection([1, 2, 3], []), "1/2").submissions
-    [1, 3]
-    """
-    part, _, parts = shard.partition("/")
-    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
-        raise ValueError(f"--shard {shard} is no part: write 2/5 for the second of five")
-    return Collection(found.submissions[int(part) - 1 :: int(parts)], found.ignored)
+
+def write(graded: Iterator[record.Record], out: Path, total: int) -> None:
+    """Add records to a file, a line each, as they come, and show them; `total` says how many will come."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # A line that an interrupted run left unfinished must not swallow the next one.
+    torn = out.exists() and out.stat().st_size > 0 and not out.read_bytes().endswith(b"\n")
+    with contextlib.closing(graded), out.open("a", encoding="utf-8") as stream, shown(total) as show:
+        stream.write("\n" if torn else "")
+        for one in graded:
+            stream.write(one.line() + "\n")
+            stream.flush()
+            show(line(one))
 
 
 def line(one: record.Record) -> str:
@@ -87,12 +100,14 @@ def failed(one: record.Record) -> bool:
     return any(exercise.outcome == "grader error" for exercise in one.exercises)
 
 
-def summary(records: list[record.Record], level: int) -> str:
+def summary(records: list[record.Record]) -> str:
     """Return the lines at the end: how many, how they came out, and at which isolation."""
     outcomes = Counter(exercise.outcome for one in records for exercise in one.exercises)
     counted = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
     ungraded = sum(bool(one.problem) for one in records)
-    told = f"{len(records) - ungraded} graded, {ungraded} not, at isolation level {level} of 3"
+    levels = sorted({one.isolation for one in records if one.isolation is not None})
+    told = f"{len(records) - ungraded} graded, {ungraded} not, at isolation level "
+    told += f"{' and '.join(map(str, levels)) or 'none'} of 3"
     return f"{told}\nexercises: {counted}"
 
 

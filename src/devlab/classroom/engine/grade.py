@@ -1,21 +1,24 @@
 """Grades many submissions: starts templates, hands them out, and makes a record of each answer."""
 
+import contextlib
 import hashlib
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from devlab.classroom import course
 from devlab.classroom.collect import Collection, Submission
-from devlab.classroom.engine import merge, messages
+from devlab.classroom.engine import merge, messages, watch
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.record import Graded, Record
 from devlab.classroom.unpack import Unreadable, kept_open
@@ -34,7 +37,7 @@ OUTCOMES = {
 START = "from devlab.classroom.engine.template import main; main({level}, {scratch!r}, {limits!r})"
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 ONE_THREAD += ("VECLIB_MAXIMUM_THREADS",)
-ROUND_UP = 30.0  # seconds that a template may take beyond its submissions' limits
+SPARE = 60.0  # seconds that a template may take beyond the limits of a submission, to start above all
 
 
 class EngineError(Exception):
@@ -51,9 +54,9 @@ class Settings:
 
 
 class Handle:
-    """A template process and the pipes to it."""
+    """A template process and the pipes to it; it learns a teacher's notebook before it grades."""
 
-    def __init__(self, settings: Settings, source: dict):
+    def __init__(self, settings: Settings):
         self.folder = tempfile.TemporaryDirectory(prefix="devlab-grade-", ignore_cleanup_errors=True)
         self.settings = settings
         scratch = Path(self.folder.name).resolve() / "scratch"
@@ -69,13 +72,16 @@ class Handle:
         threads = dict.fromkeys(ONE_THREAD, "1")
         own = {"DEVLAB_DEVICE": os.environ.get("DEVLAB_DEVICE") or "sim", "DEVLAB_PROGRESS": os.devnull}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", start],
+            [sys.executable, "-P", "-c", start],  # no module comes from the folder that it works in
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=kept | threads | own,
             start_new_session=True,
         )
+
+    def learn(self, source: dict) -> None:
+        """Have the teacher's notebook run, so that what it imports is there for every submission."""
         steps, _, _ = merge.merged(source, None)
         self.ask({"steps": _plain(steps)})
 
@@ -83,6 +89,10 @@ class Handle:
         """Send a request and wait for its answer; raises EngineError where the template is gone."""
         try:
             messages.send(self.process.stdin, request)
+            patience = self.settings.limits.seconds * (len(request["steps"]) + 1) + SPARE
+            if not select.select([self.process.stdout], [], [], patience)[0]:
+                watch.kill(self.process.pid)
+                raise EngineError(f"the template process gave no answer for {patience:g} seconds")
             answer = messages.receive(self.process.stdout)
         except (OSError, ValueError) as problem:
             raise EngineError(f"the template process ended ({problem})") from problem
@@ -90,13 +100,14 @@ class Handle:
             raise EngineError("the template process ended")
         return answer
 
-    def close(self) -> None:
-        """End the template, which ends its children, and remove its folder."""
-        self.process.stdin.close()
+    def close(self, patience: float = 5) -> None:
+        """End the template and all that it started, after some seconds by force, and remove its folder."""
+        with contextlib.suppress(OSError):  # a request that it never read
+            self.process.stdin.close()
         try:
-            self.process.wait(timeout=5)
+            self.process.wait(timeout=patience)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            watch.kill(self.process.pid)
             self.process.wait()
         self.process.stdout.close()
         self.folder.cleanup()
@@ -115,9 +126,14 @@ def grade(
         for assignment in sorted({one.assignment for one in found.gradable}):
             source = course.read(Path(folder) / "source" / assignment / f"{assignment}.ipynb")
             waiting = [one for one in found.gradable if one.assignment == assignment]
-            waiting = [one for one in waiting if (one.student, assignment, digest(one)) not in done]
+            waiting = [one for one in waiting if key(one) not in done]
             if waiting:
                 yield from _assignment(waiting, source, settings)
+
+
+def key(one: Submission) -> tuple[str, str, str]:
+    """Return what tells a submission from all others, and from an earlier one of the same student."""
+    return one.student, one.assignment, digest(one)
 
 
 def digest(one: Submission) -> str:
@@ -130,13 +146,21 @@ def _assignment(waiting: Sequence[Submission], source: dict, settings: Settings)
     jobs = max(1, min(settings.jobs, len(waiting)))
     everyone: list[Handle] = []
 
+    stopping = threading.Event()
+
     def start() -> Handle:
-        handle = Handle(settings, source)
+        handle = Handle(settings)
         everyone.append(handle)
+        if stopping.is_set():
+            raise EngineError("it was interrupted")
+        handle.learn(source)
         return handle
 
     def one(submission: Submission) -> Record:
-        handle = idle.get() if not idle.empty() or len(everyone) >= jobs else start()
+        try:
+            handle = idle.get_nowait()
+        except Empty:  # no more run at a time than there are threads, each with one
+            handle = start()
         try:
             return record(submission, source, settings, handle.ask)
         finally:
@@ -158,7 +182,13 @@ def _assignment(waiting: Sequence[Submission], source: dict, settings: Settings)
                 finished, pending = wait(pending, return_when=FIRST_COMPLETED)
                 for future in finished:
                     yield future.result()
+        except BaseException:  # Ctrl-C, or nobody wants the rest
+            stopping.set()
+            for handle in list(everyone):
+                handle.close(patience=0)
+            raise
         finally:
+            wait(pending)
             for handle in list(everyone):
                 handle.close()
 

@@ -71,6 +71,15 @@ def end(root: int) -> None:
             return
 
 
+def kill(root: int) -> None:
+    """Kill another process and all that descends from it."""
+    stopped: set[int] = set()
+    while new := {root, *descendants(root)} - stopped:
+        _signal(new, signal.SIGSTOP)
+        stopped |= new
+    _signal(stopped, signal.SIGKILL)
+
+
 def _signal(processes, number: int) -> None:
     for one in processes:
         with contextlib.suppress(ProcessLookupError):

@@ -1,0 +1,148 @@
+"""`devlab grade` as a teacher runs it: interrupted, run again, on a terminal, side by side and in parts."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from classroom.students import CLASS, LESSON, RIGHT, deserved, hand_in
+from classroom.test_hostile import processes
+
+from devlab import cli
+from devlab.classroom import course
+from devlab.classroom.engine import grade
+from devlab.classroom.engine.limits import Limits
+from devlab.classroom.engine.sandbox import isolation_available
+from devlab.classroom.record import read
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="devlab grade needs Linux")
+SLOW = {"device_of": "import time\ntime.sleep(1)\n" + RIGHT["device_of"], "same_place": RIGHT["same_place"]}
+
+
+def laid_out(tmp_path: Path, answers) -> list[str]:
+    """Lay out a course, hand answers in, and return the command that grades them."""
+    folder = tmp_path / "course"
+    course.lay_out(folder, ["0"])
+    hand_in(folder / "handout" / LESSON / f"{LESSON}.ipynb", tmp_path / "downloads", answers)
+    (tmp_path / "temporary").mkdir()
+    return ["grade", str(tmp_path / "downloads"), "--course", str(folder)]
+
+
+def started(tmp_path: Path, *command: str, **streams) -> subprocess.Popen:
+    """Start devlab as a process of its own, whose temporary files are in the test's folder."""
+    environment = os.environ | {"TMPDIR": str(tmp_path / "temporary"), "PYTHONUTF8": "1"}
+    program = [str(Path(sys.executable).with_name("devlab")), *command]
+    return subprocess.Popen(program, env=environment, **streams)
+
+
+def lines_of(out: Path) -> list[str]:
+    """Return the lines of a file of results that may not be there yet."""
+    return out.read_text(encoding="utf-8").splitlines() if out.exists() else []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, number):
+    """Ctrl-C leaves what is finished, no process and no file; the same command grades only the rest."""
+    names = [f"Student {letter}" for letter in "ABCD"]
+    command = laid_out(tmp_path, {name: (SLOW, {}) for name in names})
+    out = tmp_path / "results" / "results.jsonl"
+    command += ["--out", str(out), "--jobs", "1"]
+    with started(
+        tmp_path, *command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as interrupted:
+        deadline = time.monotonic() + 120
+        while len(lines_of(out)) < 2 and interrupted.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        interrupted.send_signal(number)
+        _, said = interrupted.communicate(timeout=60)
+    first = lines_of(out)
+    assert interrupted.returncode == 130, said
+    assert said.strip() == f"Stopped. What is finished is in {out}; the same command goes on from there."
+    assert 2 <= len(first) < len(names)
+    assert processes(str(tmp_path)) == []
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+    out.write_text("\n".join(first) + '\n{"student": "Stud', encoding="utf-8")  # as a power cut leaves it
+    with started(tmp_path, *command, stdout=subprocess.PIPE, text=True) as again:
+        said, _ = again.communicate(timeout=120)
+    assert again.returncode == 0, said
+    todo = len(names) - len(first)
+    assert f"{len(first)} were graded before, {todo} are to do." in said
+    assert len(re.findall(r"^ *\d/\d  Student", said, re.M)) == todo
+    whole = lines_of(out)
+    assert whole[: len(first)] == first
+    assert sorted(json.loads(line)["student"] for line in whole if line.endswith("}")) == names
+    assert {record.student: record.points for record in read([out])} == dict.fromkeys(names, 8)
+    assert "4 graded, 0 not" in said
+    assert (out.parent / "grades.csv").exists()
+
+
+def test_a_bar_on_a_terminal(tmp_path):
+    """With rich and a terminal there is a bar, and the lines stand above it all the same."""
+    command = laid_out(tmp_path, CLASS)
+    ours, its = pty.openpty()
+    with started(tmp_path, *command, "--out", str(tmp_path / "r.jsonl"), stdout=its, stderr=its) as running:
+        os.close(its)
+        said = b""
+        try:
+            while got := os.read(ours, 1 << 16):
+                said += got
+        except OSError:  # how a terminal says that nobody is left
+            pass
+        assert running.wait(60) == 0, said
+    os.close(ours)
+    text = said.decode()
+    assert "━" in text
+    assert "5/5" in text
+    for name in CLASS:
+        assert re.search(rf"\d/5  {name}, {LESSON}: ", text), text
+
+
+def marks(records) -> dict:
+    """Return the points by student and exercise."""
+    return {record.student: {one.name: one.points for one in record.exercises} for record in records}
+
+
+def test_side_by_side_and_in_parts_give_the_marks_of_the_whole(tmp_path, capsys):
+    """--jobs changes the order at most; the parts' files concatenate to the whole."""
+    command = laid_out(tmp_path, CLASS)
+    whole = tmp_path / "whole" / "results.jsonl"
+    assert cli.main([*command, "--out", str(whole), "--jobs", "2"]) == 0
+    assert marks(read([whole])) == deserved()
+    parts = [tmp_path / "parts" / f"part_{part}.jsonl" for part in (1, 2, 3)]
+    for part, out in enumerate(parts, start=1):
+        assert cli.main([*command, "--out", str(out), "--shard", f"{part}/3"]) == 0
+    together = tmp_path / "together.jsonl"
+    together.write_text("".join(out.read_text(encoding="utf-8") for out in parts), encoding="utf-8")
+    assert [len(lines_of(out)) for out in parts] == [2, 2, 1]
+    assert marks(read([together])) == marks(read([whole]))
+    assert marks(read(parts)) == marks(read([whole]))
+    assert "5 graded, 0 not" in capsys.readouterr().out
+
+
+def test_a_part_that_is_none(tmp_path, capsys):
+    """It says how a part is written."""
+    command = laid_out(tmp_path, {"Anna": (RIGHT, {})})
+    for shard in ("0/3", "4/3", "one", "1/0", "-1/3"):
+        assert cli.main([*command, "--out", str(tmp_path / "r.jsonl"), f"--shard={shard}"]) == 1
+        assert "write 2/5 for the second of five" in capsys.readouterr().err
+
+
+def test_a_template_that_gives_no_answer_is_ended(tmp_path, monkeypatch):
+    """What a submission of level 1 does to its template must not hold up the class for ever."""
+    monkeypatch.setattr(grade, "SPARE", 1)
+    handle = grade.Handle(grade.Settings(isolation_available(), Limits(seconds=0.1)))
+    try:
+        os.kill(handle.process.pid, signal.SIGSTOP)
+        with pytest.raises(grade.EngineError, match=r"gave no answer for 1\.1 seconds"):
+            handle.ask({"steps": []})
+    finally:
+        handle.close()
+    assert handle.process.returncode == -signal.SIGKILL
+    assert not Path(handle.folder.name).exists()
