@@ -75,11 +75,12 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("way", FORGED)
-def test_a_forged_verdict_earns_nothing(tmp_path, way):
+def test_forged_verdicts_earn_nothing(tmp_path):
     """Results are judged again where no student's code ran: wrong ones stay wrong, whatever a worker says."""
-    source = FRAMES.replace("{deed}", FORGED[way].strip())
-    answers = {"Forging Fred": ({"device_of": source, "same_place": "def same_place(a, b): pass"}, {})}
-    record = sandboxed(tmp_path, answers)["Forging Fred"]
-    assert record.points == 0, record
-    assert any(note.startswith("tampered: device_of, same_place") for note in record.remarks)
+    answers = {
+        way: ({"device_of": FRAMES.replace("{deed}", deed.strip()), "same_place": "same_place = 3"}, {})
+        for way, deed in FORGED.items()
+    }
+    for way, record in sandboxed(tmp_path, answers).items():
+        assert record.points == 0, f"{way}: {record}"
+        assert any(note.startswith("tampered: device_of") for note in record.remarks), f"{way}: {record}"
