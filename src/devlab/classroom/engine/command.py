@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     limits = Limits(arguments.seconds, arguments.memory)
     before = grade.finished(out)
     waiting = [one for one in found.gradable if grade.key(one) not in before]
-    if arguments.dask:
+    if arguments.dask and waiting:
         graded = shards.on_dask(arguments.dask, paths, folder, found, limits, least, before, jobs)
     else:
         graded = grade.grade(found, folder, grade.Settings(level, limits, jobs), before)

@@ -18,6 +18,7 @@ from devlab.classroom.engine import grade, kernel, sandbox
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.record import Record
 
+PATIENCE = "30s"  # for a scheduler to answer
 A_PART = 50  # submissions: so much is graded again after an interruption, and so seldom a template starts
 START = "from devlab.classroom.engine.shards import main; main()"
 SET_PARENT_DEATH_SIGNAL = 1
@@ -67,7 +68,7 @@ def on_dask(
     else:
         place = address
     try:
-        with Client(place, timeout="30s") as client:
+        with Client(place, timeout=PATIENCE) as client:
             slots = sum(client.nthreads().values()) or 1
             parts = max(1, min(len(found.submissions), max(slots, -(-len(found.submissions) // A_PART))))
             requests = [request | {"shard": f"{part}/{parts}"} for part in range(1, parts + 1)]
