@@ -80,6 +80,41 @@ def test_packed_sequences(device):
     assert lengths.tolist() == [6, 4, 2]
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_packing_wants_the_lengths_on_the_host(dtype, device):
+    """PyTorch's own words, which name the place where they are."""
+    lengths = torch.tensor([3, 2], dtype=dtype, device=device)
+    words = f"^'lengths' argument should be a 1D CPU int64 tensor, but got 1D {device} Long tensor$"
+    with pytest.raises(RuntimeError, match=words):
+        nn.utils.rnn.pack_padded_sequence(torch.ones(3, 2, 4, device=device), lengths)
+
+
+IMPORTED_BEFORE = """
+import torch
+from torch import Event, Generator, Stream
+import devlab.sim
+
+devlab.sim.enable()
+assert (Event, Generator, Stream) == (torch.Event, torch.Generator, torch.Stream)
+start, end = Event("sim", enable_timing=True), Event("sim", enable_timing=True)
+start.record()
+torch.ones(1000, 1000, device="sim") @ torch.ones(1000, 1000, device="sim")
+end.record(torch.sim.current_stream())
+end.synchronize()
+assert start.elapsed_time(end) > 0.2, start.elapsed_time(end)
+assert Generator("sim:1").device == torch.device("sim:1")
+assert Generator().device == torch.device("cpu")
+with Stream("sim:1") as side:
+    assert torch.sim.current_stream("sim:1") == side
+"""
+
+
+def test_names_imported_before_enabling_mean_the_simulated_ones():
+    """`from torch import Event` in a first cell, the simulator in a later one."""
+    done = subprocess.run([sys.executable, "-c", IMPORTED_BEFORE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     "module",
     [

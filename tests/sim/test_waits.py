@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import devlab.sim
 from devlab.sim import events
 
 
@@ -35,6 +36,11 @@ def operands():
         lambda x, a, i, m, v: x[m],
         lambda x, a, i, m, v: x[i.cpu()],
         lambda x, a, i, m, v: put(x, m, v),
+        lambda x, a, i, m, v: put(x, m, v[0]),
+        lambda x, a, i, m, v: put(x, m.cpu(), 1.0),
+        lambda x, a, i, m, v: put(x, i, 1.0),
+        lambda x, a, i, m, v: put(x, i, torch.tensor(1.0)),
+        lambda x, a, i, m, v: x.index_put_((m,), torch.tensor(1.0), accumulate=True),
         lambda x, a, i, m, v: x.nonzero(),
         lambda x, a, i, m, v: x.masked_select(m),
         lambda x, a, i, m, v: torch.linalg.inv(a),
@@ -45,7 +51,11 @@ def operands():
     ],
 )
 def test_what_the_host_must_know_makes_it_wait(call):
-    """Sizes that depend on values, indices from the host, and checked decompositions."""
+    """Sizes that depend on values, indices and values from the host, and checked decompositions.
+
+    A Python number that is assigned to single rows is one of those values: PyTorch makes a tensor of it on
+    the CPU (`THPVariable_setitem`) and copies that to the device (`_index_put_impl_`). Under a mask it fills.
+    """
     given = operands()
     assert waits(lambda: call(*given))
 
@@ -57,7 +67,8 @@ def test_what_the_host_must_know_makes_it_wait(call):
         lambda x, a, i, m, v: x[i, None],
         lambda x, a, i, m, v: a[i, i],
         lambda x, a, i, m, v: put(x, i, v),
-        lambda x, a, i, m, v: put(x, i, 1.0),
+        lambda x, a, i, m, v: put(x, i, v[0]),
+        lambda x, a, i, m, v: put(x, 0, 1.0),
         lambda x, a, i, m, v: put(x, m, 1.0),
         lambda x, a, i, m, v: put(x, m, torch.tensor(1.0)),
         lambda x, a, i, m, v: x.index_put_((i,), v, accumulate=True),
@@ -73,3 +84,11 @@ def test_what_stays_on_the_device_does_not(call):
     """Indices of the device, filling under a mask, and decompositions that leave the check to the caller."""
     given = operands()
     assert not waits(lambda: call(*given))
+
+
+def test_on_mps_an_assigned_number_is_on_the_device():
+    """There it is not copied, and a mask must be counted."""
+    with devlab.sim.rules("mps"):
+        x, _, i, m, _ = operands()
+        assert not waits(lambda: put(x, i, 1.0))
+        assert waits(lambda: put(x, m, 1.0))

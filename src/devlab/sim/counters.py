@@ -67,7 +67,7 @@ class Books:
         return named | {"active": self.allocation, "active_bytes": self.allocated_bytes}
 
     def take(self, size: int, requested: int, parts: int, in_parts: int) -> None:
-        """Count a block that is handed out, and how that changes the free parts of segments: number and bytes.
+        """Count a block that is handed out, and how that changes the free parts of segments.
 
         Written out, as `give` is: a program asks for memory with every operator.
         """

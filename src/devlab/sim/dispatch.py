@@ -14,8 +14,8 @@ from devlab.sim.schema import QUICK, Operator
 from devlab.sim.storage import new_on_device, on_device, on_host
 
 _COMPOSITE = mixing.COMPOSITE
-# A result that may have more bytes than this is checked first: it may be too large for the device, and for the
-# host. Two operands whose bytes multiply to less than the second figure have none of more than 1 GiB.
+# A result that may have more bytes than this is checked first: it may be too large for the device, and for
+# the host. Two operands whose bytes multiply to less than the second figure have none of more than 1 GiB.
 _MAY_NOT_FIT = 1 << 28
 _PAIRS_MAY_NOT_FIT = 1 << 30
 

@@ -5,14 +5,14 @@ from math import prod
 import torch
 
 from devlab.sim import memory, pinned, placement, private, transfer
-from devlab.sim.storage import on_device, resize, set_storage
+from devlab.sim.storage import number_on_device, on_device, resize, set_storage
 
 # A view's kernel for the CPU only builds another tensor over the same storage, wherever that is.
 VIEWS = ("as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex")
 
 
 _CPU = torch.device("cpu")
-_empty = torch.empty
+_empty, _scalar = torch.empty, torch.scalar_tensor
 
 
 def view(name: str):
@@ -33,6 +33,11 @@ def empty_strided(size, stride, dtype=None, layout=None, device=None, pin_memory
     """Return uninitialized memory on a simulated device, with the given strides."""
     host = torch.empty_strided(size, stride, dtype=dtype, device="cpu")
     return on_device(host, placement.index_of(device))
+
+
+def scalar_tensor(number, dtype=None, layout=None, device=None, pin_memory=None):
+    """Return a number as a tensor; for `x[0] = 1.0` PyTorch makes one here, and for CUDA one on the host."""
+    return number_on_device(_scalar(number, dtype=dtype, device=_CPU), placement.index_of(device))
 
 
 def zero_tensor(size, dtype=None, layout=None, device=None, pin_memory=None):
@@ -114,6 +119,7 @@ SPECIAL = {
     "empty.memory_format": empty,
     "empty_strided": empty_strided,
     "_efficientzerotensor": zero_tensor,
+    "scalar_tensor": scalar_tensor,
     "resize_": resize_,
     "set_": set_,
     "set_.source_Storage": set_to_storage,

@@ -94,6 +94,8 @@ def _register_kernels() -> None:
 
 def _left_to_pytorch(name: str) -> bool:
     """Return whether PyTorch's own kernel serves every device: a composite, or a view."""
+    if name in _MIXED_RESULTS:
+        return True
     if private.has_kernel(name, "CompositeImplicitAutograd"):
         # A few composites have a kernel for the CPU that rounds otherwise: then that one is wanted.
         return not private.has_kernel(name, "CPU")
@@ -106,6 +108,9 @@ def _left_to_pytorch(name: str) -> bool:
 
 # An argument that the result shares memory with, and that is not written: `Tensor(a)`, not `Tensor(a!)`.
 _VIEW = re.compile(r"Tensor\(\w( -> \*)?\)")
+
+# PyTorch's own composite leaves one result on the host, and checks what has to come from there.
+_MIXED_RESULTS = {"aten::_pack_padded_sequence"}
 
 # They change a tensor's own sizes and strides, and no element.
 _IN_PLACE_VIEWS = {

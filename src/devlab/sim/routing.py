@@ -4,6 +4,8 @@ Each replacement hands every other device to PyTorch's own function, and is inst
 """
 
 import functools
+import sys
+from types import ModuleType
 
 import torch
 
@@ -155,9 +157,27 @@ def _stand_in(name: str, base: type, ours: type) -> type:
 
 def _route_classes() -> None:
     """Let `torch.Generator`, `torch.Stream` and `torch.Event` make those of a simulated device."""
-    torch.Generator = _stand_in("Generator", private.GeneratorBase, generators.Generator)
-    torch.Stream = _stand_in("Stream", torch.Stream, backend.Stream)
-    torch.Event = _stand_in("Event", torch.Event, backend.Event)
+    for name, ours in (
+        ("Generator", generators.Generator),
+        ("Stream", backend.Stream),
+        ("Event", backend.Event),
+    ):
+        base = getattr(torch, name)
+        routed = _stand_in(name, base, ours)
+        setattr(torch, name, routed)
+        _rename_imported(base, routed)
+
+
+def _rename_imported(original: type, routed: type) -> None:
+    """Let `from torch import Event`, run before the simulator was enabled, mean what `torch.Event` now means.
+
+    PyTorch's class is left alone in PyTorch's own modules. It cannot be changed itself: it is written in C.
+    """
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] not in ("torch", "torchgen") and module is not private:
+            names = vars(module) if isinstance(module, ModuleType) else {}
+            for key in [key for key, value in names.items() if value is original]:
+                names[key] = routed
 
 
 def _resolved(value):

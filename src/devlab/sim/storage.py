@@ -31,7 +31,7 @@ _neg_view = private.neg_view
 class _Memory(ref):
     """The CPU tensor behind a storage on the device: its form, and the block that it takes."""
 
-    __slots__ = ("beneath", "block", "dtype", "shape", "stride")
+    __slots__ = ("beneath", "block", "dtype", "number", "shape", "stride")
 
 
 # By address. A dead one stays until its address is taken again, or until half of them are dead.
@@ -87,6 +87,24 @@ def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
     capsule = _to_dlpack(host)
     _device_word(capsule).value = _EXTENSION | index << _INDEX_SHIFT
     return _from_dlpack(capsule)
+
+
+def number_on_device(host: torch.Tensor, index: int) -> torch.Tensor:
+    """Return what PyTorch makes of a Python number on its way into a tensor on `sim:index`."""
+    made = on_device(host, index)
+    if not _limited:  # on MPS it is on the device indeed
+        _memories[host.data_ptr()].number = True
+    return made
+
+
+def is_number(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor was made by `number_on_device`: on CUDA it would be in the host's memory.
+
+    >>> is_number(torch.ones(()))
+    False
+    """
+    kept = _memory_at(tensor.data_ptr())
+    return kept is not None and kept() is not None and hasattr(kept, "number")
 
 
 def on_host(tensor: torch.Tensor) -> torch.Tensor:

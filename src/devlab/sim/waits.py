@@ -6,6 +6,8 @@ first; a checked decomposition is asked whether it succeeded, while the `_ex` fo
 
 import torch
 
+from devlab.sim.storage import is_number
+
 _TAGS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 _CHECKED = {
     "aten::_linalg_check_errors",
@@ -40,6 +42,15 @@ def _by_index(args) -> bool:
 
 
 def _by_index_or_value(args) -> bool:
-    """A single value is filled in under a mask, which nobody has to count."""
-    masked = any(i is not None and i.dtype in _MASKS for i in args[1])
-    return args[2].dim() > 0 and _by_index(args) if masked else _by_index(args)
+    """A single value of the host fills a mask, which nobody has to count; elsewhere it is copied over first."""
+    target, indices, value, *accumulate = args
+    hosts = value.numel() == 1 and (value.is_cpu or is_number(value))
+    if hosts and not any(accumulate[:1]) and _one_mask(indices, target):
+        return False
+    return hosts or _by_index(args)
+
+
+def _one_mask(indices, target) -> bool:
+    """Return whether one mask, on the device of what it selects from, is all that there is of indices."""
+    given = [index for index in indices if index is not None]
+    return len(given) == 1 and given[0].dtype in _MASKS and given[0].device == target.device
