@@ -98,9 +98,9 @@ def draw(state: State):
     room = (0.75 * TICKS[0], 6 * most)  # for the names at the ends
     scales.of_counts(axes.xaxis, room, [tick for tick in TICKS if tick <= most])
     scales.of_time(axes.yaxis, (min(everything) / 3, max(everything) * 6))
-    where = "" if state.device == "cpu" else f", where x {state.data}"
-    axes.set_xlabel(f"n, for {state.operation} in {state.dtype} with x of n × n{where}")
-    axes.set_title("time", loc="left", fontsize=10)
+    where = "" if state.device == "cpu" else f"; x {state.data}"
+    axes.set_xlabel(f"n, where x is n × n in {state.dtype}{where}")
+    axes.set_title(f"time of {state.operation}", loc="left", fontsize=10)
     for place, curve in curves.items():
         look = {"marker": "o" if place == "cpu" else "s", "ms": 5, "lw": 2, "color": palette.of(place)}
         axes.plot(list(curve), list(curve.values()), **look)
@@ -162,16 +162,17 @@ def describe(state: State) -> str:
         ends = ", ".join(f"{duration(cpu[n])} at n = {n:,}" for n in (min(cpu), max(cpu)))
         return f"{source('cpu')}: {what} takes {ends}. There is no accelerator here to compare with."
     device = times(state, state.device)
+    common = sorted(cpu.keys() & device.keys())
     side = race.crossing(cpu, device)
     if side is None:
-        verdict = "the CPU is still faster at the largest size"
+        verdict = f"the CPU is still faster at n = {common[-1]:,}"
     elif side == 0:
         verdict = f"{state.device} is faster at every size"
     else:
         verdict = f"{state.device} is faster from about n = {rounded(side)} on"
     ends = "; ".join(
         f"at n = {n:,} the CPU takes {duration(cpu[n])}, {state.device} {duration(device[n])}"
-        for n in (min(cpu.keys() & device.keys()), max(cpu.keys() & device.keys()))
+        for n in dict.fromkeys((common[0], common[-1]))
     )
     about = f"for {what}, where x {state.data}"
     return f"{source(state.device)}: {about}, {verdict}; {ends}. {_about_the_cpu(state)}"
