@@ -50,6 +50,8 @@ class Lanes:
 def run(way: Way, device: str) -> Lanes:
     """Run an epoch on a device and return when what happened.
 
+    >>> import devlab.sim
+    >>> devlab.sim.enable()
     >>> plain = run(Way(batches=2), "sim:0")
     >>> swift = run(Way(batches=2, pinned=True, non_blocking=True), "sim:0")
     >>> len(plain.copies), plain.total > swift.total
@@ -62,6 +64,8 @@ def run(way: Way, device: str) -> Lanes:
         weight = torch.ones(inputs, outputs, device=device)
         products = max(1, round(seconds * way.computing / time_of_one(device, rows, inputs, outputs)))
         belt = Belt(device, way, batch.pin_memory() if way.pinned else batch, weight)
+        if not simulated:
+            belt.epoch(0.0, 1)  # memory is taken, and everything has run once
         return belt.epoch(seconds * way.loading, products)
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from devlab import palette
+from devlab.devices import simulated_accelerators
 from devlab.explore.controls import Choice, Number, Switch
 from devlab.explore.epoch import Lanes, Way, run
 from devlab.explore.explorer import Explorer
@@ -155,7 +156,7 @@ def explorer() -> Explorer:
     """Return the explorer on the first accelerator of this machine that has streams."""
     device = first_accelerator()
     if not device.startswith(("cuda", "xpu")):
-        device = "sim:0"  # modelled: neither the CPU nor mps has streams
+        device = str(simulated_accelerators()[0])  # neither the CPU nor mps has streams
     return Explorer(
         "What does the device wait for?",
         State(device),
