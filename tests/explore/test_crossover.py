@@ -13,7 +13,7 @@ from devlab.explore.modelled_cpu import FOUR_CORES
 from devlab.explore.pictures import crossover
 from devlab.explore.pictures.crossover import Found, State, describe, draw, times
 from devlab.explore.race import COMES, RETURNS, STAYS
-from devlab.sim.specs import CUDA_LIKE
+from devlab.sim.specs import CUDA_LIKE, MPS_LIKE
 
 FEE = CUDA_LIKE.launch + CUDA_LIKE.shortest
 
@@ -174,18 +174,18 @@ def test_without_an_accelerator_the_cpu_is_alone(monkeypatch):
     explorer = crossover.explorer()
     assert "There is no accelerator here to compare with." in explorer.words
     assert written(explorer.figure) == {"CPU, measured"}
-    assert explorer.words.startswith("Measured on CPU")
+    assert explorer.words.startswith("Measured on the CPU")
 
 
 def test_a_full_device_ends_the_curve(monkeypatch):
     """No error: what fits is drawn."""
 
-    def take(place, operation, dtype, data, side):
+    def take(place, operation, dtype, data, side, rules):
         if side > 64:
             raise torch.OutOfMemoryError("full")
         return 1e-5
 
-    monkeypatch.setattr(race, "taken", take)
+    monkeypatch.setattr(race, "_taken", take)
     state = State("sim:0")
     assert max(times(state, "sim:0")) == 64
     assert faults(draw(state)) == []
@@ -196,3 +196,19 @@ def test_float64_is_not_offered_where_there_is_no_model_of_it(explorer):
     """The simulated chip has a rate for 32-bit and one for 16-bit floats."""
     with pytest.raises(Refused, match="float32, float16"):
         explorer.set(dtype="float64")
+
+
+def test_the_default_device_and_the_rules_are_heeded():
+    """The input is on the CPU whatever the default is; under MPS's rules the chip is another."""
+    race._taken.cache_clear()
+    state = State("sim:0", data=COMES)
+    before = times(state, "sim:0")
+    race._taken.cache_clear()
+    torch.set_default_device("sim:1")
+    try:
+        assert times(state, "sim:0") == before
+    finally:
+        torch.set_default_device(None)
+    with sim.rules("mps"):
+        assert times(state, "sim:0")[8] == pytest.approx(2 * (MPS_LIKE.launch + MPS_LIKE.shortest), rel=0.01)
+    assert times(state, "sim:0") == before

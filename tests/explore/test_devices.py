@@ -124,7 +124,7 @@ def test_the_cpu_alone_is_measured(monkeypatch):
     monkeypatch.setenv("DEVLAB_DEVICE", "cpu")
     explorer = devices.explorer()
     assert explorer.controls == []
-    assert explorer.words.startswith("Measured on CPU (cpu): there is the CPU alone.")
+    assert explorer.words.startswith("Measured on the CPU: there is the CPU alone.")
     words = written(explorer.figure)
     assert {"cpu, measured", "no accelerator here"} <= words
     assert faults(explorer.figure) == []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from devlab import sim
 from devlab.explore.modelled_cpu import FOUR_CORES, Work
 from devlab.explore.stopwatch import lap
 
@@ -51,7 +52,7 @@ def sides(operation: str, dtype: str, simulated: bool) -> list[int]:
 def take(place: str, operation: str, dtype: str, data: str, side: int) -> float:
     """Time an operation on a device in seconds: by the stopwatch, on `sim` by its model."""
     run = OPERATIONS[operation].run
-    here = torch.ones(side, side, dtype=DTYPES[dtype])
+    here = torch.ones(side, side, dtype=DTYPES[dtype], device="cpu")  # whatever the default device is
     there = here.to(place)
     ways = {
         STAYS: lambda: run(there),
@@ -61,7 +62,10 @@ def take(place: str, operation: str, dtype: str, data: str, side: int) -> float:
     return lap(ways[data], place).done
 
 
-taken = functools.lru_cache(maxsize=1024)(take)
+@functools.lru_cache(maxsize=1024)
+def _taken(place: str, operation: str, dtype: str, data: str, side: int, rules: str) -> float:
+    """Keep what was timed, for each set of rules that the simulated device may follow."""
+    return take(place, operation, dtype, data, side)
 
 
 def on(place: str, operation: str, dtype: str, data: str, wanted: list[int]) -> dict[int, float]:
@@ -69,7 +73,7 @@ def on(place: str, operation: str, dtype: str, data: str, wanted: list[int]) -> 
     found = {}
     for side in wanted:
         try:
-            found[side] = taken(place, operation, dtype, data, side)
+            found[side] = _taken(place, operation, dtype, data, side, sim.following())
         except torch.OutOfMemoryError:
             break
     return found
