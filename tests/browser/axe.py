@@ -9,9 +9,10 @@ display(HTML('<p style="color:#999;background:#aaa">faint</p>'))
 
 
 def violations(page, selector: str = OURS) -> list[str]:
-    """Return what axe says of some outputs; inside JupyterLab it looks only at what has a size."""
-    page.add_style_tag(content="body{min-height:100vh}")
-    page.evaluate(AXE_SCRIPT)
+    """Return what axe says of some outputs; inside JupyterLab it looks only at what has a size, in view."""
+    if not page.evaluate("() => 'axe' in window"):
+        page.add_style_tag(content="body{min-height:100vh}")
+        page.evaluate(AXE_SCRIPT)
     found = page.evaluate(
         "selector => axe.run({include: [[selector]]}, {resultTypes: ['violations']})", selector
     )

@@ -12,6 +12,7 @@ from devlab import palette
 from devlab.explore.controls import Refused
 from devlab.explore.pictures import timeline
 from devlab.explore.pictures.timeline import ALWAYS, AT_THE_END, NEVER
+from devlab.explore.places import source
 from devlab.explore.programs import EARLY, PROGRAMS, offered, run
 from devlab.instruments.lanes import COMPUTING, COPYING, HOST, WAITING
 
@@ -69,8 +70,8 @@ def test_printing_in_the_loop_waits_each_time():
     assert len(waits(IN_THE_LOOP)) == 3
     assert len(waits(AFTER_IT)) == 1
     assert done(IN_THE_LOOP).end > done(AFTER_IT).end
-    assert done(IN_THE_LOOP).printed == {2: "0.5", 4: "0.5", 6: "0.5"}
-    assert done(AFTER_IT).printed == {4: "[0.5, 0.5, 0.5]"}
+    assert done(IN_THE_LOOP).printed == {2: "1.0", 4: "1.0", 6: "1.0"}
+    assert done(AFTER_IT).printed == {4: "[1.0, 1.0, 1.0]"}
 
 
 def test_a_copy_home_makes_the_host_wait_and_the_next_launch_late():
@@ -89,6 +90,12 @@ def test_a_copy_home_that_nobody_waits_for_is_read_too_early(synchronize, printe
     one = done(EARLY, synchronize)
     assert one.printed == printed
     assert one.home == 1.0
+
+
+def test_the_wait_is_for_the_device_of_the_program():
+    """Not for the current one, which may be another."""
+    statements = timeline.State("sim:1", EARLY, ALWAYS).statements
+    assert run(statements, "sim:1").printed == {5: "1.0"}
 
 
 def test_only_a_second_stream_copies_while_the_device_computes():
@@ -127,9 +134,9 @@ def test_steps_go_through_the_statements(picture):
     for _ in range(4):
         picture.press("One statement back")
     assert "Statement 3 of 7" in picture.words
-    assert picture.words.endswith("printed so far: 0.5")
+    assert picture.words.endswith("printed so far: 1.0")
     assert sum(text.get_alpha() == 0.35 for text in picture.figure.axes[0].texts) == 4
-    assert [text for text in texts(picture) if text.startswith("prints")] == ["prints 0.5"]
+    assert [text for text in texts(picture) if text.startswith("prints")] == ["prints 1.0"]
     picture.press("One statement on")
     assert "Statement 4 of 7" in picture.words
 
@@ -183,7 +190,7 @@ def test_without_an_accelerator_the_host_does_all_the_work(monkeypatch):
     """The same picture of a real run, with nobody to wait for, and without what a CPU lacks."""
     monkeypatch.setattr(timeline, "first_accelerator", lambda: "cpu")
     picture = timeline.explorer()
-    assert picture.words.startswith("Measured on CPU (cpu): there is no accelerator here")
+    assert picture.words.startswith(f"{source('cpu')}: there is no accelerator here")
     assert {span.state for span in run(picture.state.statements, "cpu").lanes[HOST]} == {COMPUTING}
     assert faults(picture.figure) == []
     with pytest.raises(Refused, match="program cannot be"):

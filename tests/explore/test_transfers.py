@@ -5,6 +5,7 @@ import torch
 from explore.fitting import faults
 
 from devlab import sim
+from devlab.explore import roads
 from devlab.explore.controls import Refused
 from devlab.explore.pictures import transfers
 from devlab.explore.pictures.transfers import INTO, ORDINARY, OUT_OF, PINNED, SIZES, State, copies, copy
@@ -98,7 +99,7 @@ def test_two_memories_of_one_speed_are_named_without_touching(explorer, monkeypa
 
 def test_the_curve_ends_where_the_device_is_full(explorer):
     """A learner's tensors may fill the device: that is said, and nothing breaks."""
-    transfers.copy.cache_clear()
+    roads._copied.cache_clear()
     torch.sim.empty_cache()
     room = torch.sim.mem_get_info("sim:0")[0] - (8 << 20)
     held = torch.empty(room, dtype=torch.uint8, device="sim:0")
@@ -119,7 +120,7 @@ def test_without_an_accelerator_the_cpus_own_copies_are_measured(monkeypatch):
     monkeypatch.setattr(transfers, "SIZES", SIZES[:6])
     explorer = transfers.explorer()
     assert [control.field for control in explorer.controls] == ["looked_at"]
-    assert explorer.words.startswith("Measured on CPU (cpu): 16 KiB copied within the CPU's memory")
+    assert explorer.words.startswith("Measured on the CPU: 16 KiB copied within the CPU's memory")
     assert all(one.done > 0 for one in copies(State("cpu"), ORDINARY).values())
     assert faults(explorer.figure) == []
 
@@ -128,3 +129,19 @@ def test_a_size_that_is_not_offered_is_refused(explorer):
     """With the sizes that are."""
     with pytest.raises(Refused, match="64 digits of 8 × 8, 16 KiB"):
         explorer.set(looked_at=17)
+
+
+def test_the_default_device_and_the_rules_are_heeded(explorer):
+    """Tensors on the CPU are there whatever the default is; under MPS's rules the figures are its chip's."""
+    roads._copied.cache_clear()
+    before = explorer.words
+    roads._copied.cache_clear()
+    torch.set_default_device("sim:1")
+    try:
+        assert explorer.words == before
+    finally:
+        torch.set_default_device(None)
+    with sim.rules("mps"):
+        assert "16 KiB from ordinary memory to sim:0 take 14.3 µs" in explorer.words
+        assert faults(explorer.figure) == []
+    assert explorer.words == before

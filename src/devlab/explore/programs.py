@@ -11,22 +11,22 @@ from devlab.instruments.watch import watch
 from devlab.instruments.where import Line
 
 FILE = "<the timeline's program>"
-WAIT = "torch.accelerator.synchronize()"
-PREPARATION = "x = torch.ones(1024, 1024, device=device); w = x / 1024; s = x[:512, :512]; v = w[:512, :512]"
+WAIT = "torch.accelerator.synchronize(device)"
+PREPARATION = "x = torch.ones(n, n, device=device); w = x / n"
 # Prepared only for the programs that use the name: not every device has it.
 NEEDED = {
-    "batch": "batch = torch.ones(1024, 1024).pin_memory()",
+    "batch": "batch = torch.ones(n // 4, n).pin_memory()",
     "side": "main = torch.accelerator.current_stream(device); side = torch.Stream(device)",
 }
 MISSING = {"cpu": ("batch", "side"), "mps": ("side",)}
 EARLY = "bring it home, read it early"
 PROGRAMS = {
     "three matrix products": ("a = x @ w", "b = a @ w", "c = b @ w"),
-    "a loss printed in the loop": ("loss = (s @ v).mean()", "print(loss.item())") * 3,
+    "a loss printed in the loop": ("loss = (x @ w).mean()", "print(loss.item())") * 3,
     "losses printed at the end": (
-        "a = (s @ v).mean()",
-        "b = (s @ v).mean()",
-        "c = (s @ v).mean()",
+        "a = (x @ w).mean()",
+        "b = (x @ w).mean()",
+        "c = (x @ w).mean()",
         "print(torch.stack([a, b, c]).tolist())",
     ),
     "bring the result home": ("y = x @ w", "y = y.relu()", "home = y.cpu()", "z = x @ w"),
@@ -70,14 +70,14 @@ def offered(device: str) -> list[str]:
 
 @functools.lru_cache(maxsize=32)
 def run(statements: tuple[str, ...], device: str) -> Run:
-    """Run the statements under a watch, twice: the first time a device has kernels to load.
+    """Run the statements under a watch; on a real device twice: the first time it has kernels to load.
 
     >>> run(("a = x @ w", "print(a[0, 0].item())"), "cpu").printed
     {2: '1.0'}
     """
     if device == "cpu":
         return _run_here(statements)
-    for _ in range(2):
+    for _ in range(1 if device.startswith("sim") else 2):
         names = _prepared(device)
         for word, preparation in NEEDED.items():
             if word in "".join(statements):
@@ -108,7 +108,8 @@ def _run_here(statements: tuple[str, ...]) -> Run:
 
 def _prepared(device: str) -> dict:
     """Return the names that the programs use; what they print is kept by the number of the statement."""
-    names: dict = {"torch": torch, "device": device, "printed": {}, "number": 0}
+    real = not device.startswith(("cpu", "sim"))
+    names: dict = {"torch": torch, "device": device, "n": 2048 if real else 512, "printed": {}, "number": 0}
     names["print"] = lambda value: names["printed"].update({names["number"]: str(value)})
     exec(PREPARATION, names)
     return names

@@ -71,6 +71,6 @@ def can_pin(device: str) -> bool:
     if torch.device(device).type in ("cpu", "mps"):
         return False
     try:
-        return torch.empty(1, pin_memory=True).is_pinned()
+        return torch.empty(1, device="cpu", pin_memory=True).is_pinned()
     except RuntimeError:
         return False

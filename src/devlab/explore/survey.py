@@ -85,7 +85,7 @@ def _memory(where: torch.device, module) -> str:
         return "system memory"
     if where.type == "mps" or (where.type == "sim" and sim.following() == "mps"):
         return "shared with the CPU"
-    return size(module.mem_get_info(where)[1])
+    return size(module.get_device_properties(where).total_memory)
 
 
 def has_eig(where: torch.device) -> bool:

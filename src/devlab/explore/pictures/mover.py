@@ -8,7 +8,7 @@ from devlab import palette
 from devlab.explore.controls import Choice, Switch
 from devlab.explore.explorer import Explorer
 from devlab.explore.moves import CALLS, Move, Row, move
-from devlab.explore.paper import WIDTH, sheet
+from devlab.explore.paper import WIDTH, margins, sheet
 from devlab.explore.places import first_accelerator, source
 from devlab.explore.specimens import SPECIMENS
 
@@ -39,8 +39,9 @@ def draw(state: State):
     count = len(done.rows)
     below = 2.4 if state.shown else 0.2
     figure, axes = sheet(LINE * (count + 3.6 + below))
+    margins(figure, left=0, right=1, bottom=0, top=1)
     axes.set_axis_off()
-    axes.set_xlim(0, WIDTH)
+    axes.set_xlim(-0.05, WIDTH - 0.05)
     axes.set_ylim(count + below, -3.6)
     axes.text(0, -3.2, state.call, **MONO)
     axes.text(0, -1.7, _headline(state), fontsize=12, weight="bold")
@@ -132,13 +133,13 @@ def _short(trouble: str) -> str:
 def describe(state: State) -> str:
     """Say how many tensors moved, which stayed, and whether a training step runs then."""
     done = state.move
-    head = f"{source(state.device)}: {state.module}, made on the CPU. {_headline(state)}"
+    head = f"{source(state.device)}: {state.module}, made on the CPU; then {state.call}. {_headline(state)}"
     if not state.shown:
-        return f"{head} The line is {state.call}."
+        return head
     stays = [row.name for row in done.tensors if not row.moved]
     behind = f"; {_list(stays)} stayed" if 0 < len(stays) < len(done.tensors) else ""
     then = f"A training step with a batch on {state.device} then {_verdict(done)}"
-    return f"{head} by {state.call}{behind}. {then}{f': {_short(done.trouble)}' if done.trouble else '.'}"
+    return f"{head}{behind}. {then}{f': {_short(done.trouble)}' if done.trouble else '.'}"
 
 
 def _list(names: list[str]) -> str:

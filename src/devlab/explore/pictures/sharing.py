@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from devlab import palette
 from devlab.explore.controls import Action, Choice, Number, Switch
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import sheet
+from devlab.explore.paper import margins, sheet
 from devlab.explore.places import first_accelerator, source
 from devlab.explore.windows import STARTS, Memory, Scene, Window, scene
 
@@ -17,6 +17,7 @@ MADE = (
     "torch.tensor(x)",
 )  # fmt: skip
 LINE = 0.26  # inches: the height of a line of the picture
+AXIS = 0.55  # inches: the axis of bytes and its name
 HIGH = 2.0  # lines: the height of a cell
 MONO = {"family": "DejaVu Sans Mono", "fontsize": 9}
 
@@ -46,7 +47,9 @@ def draw(state: State):
     if len(held.memories) == 2:
         tops.append(tops[0] + 3.2)
     bottom = (tops[len(held.memories) - 1] if held.memories else lines + 1) + 4.4
-    figure, axes = sheet(LINE * bottom + 0.6)
+    height = LINE * bottom + AXIS
+    figure, axes = sheet(height)
+    margins(figure, left=0.09, right=0.985, bottom=AXIS / height, top=1)
     axes.text(0, 0, "\n".join(held.program), va="top", linespacing=1.5, **MONO)
     axes.text(0, lines + 1, _headline(held), va="center", fontsize=12, weight="bold")
     for number, memory in enumerate(held.memories):
@@ -136,7 +139,7 @@ def describe(state: State) -> str:
     """Say whether x and y share, what is held, and whether the other name shows what was written."""
     held = state.scene
     sims = [memory.place for memory in held.memories if memory.place != "cpu"]
-    head = f"{source(sims[0] if sims else 'cpu')}: x is {state.start}"
+    head = f"{source(sims[0]) if sims else 'Nothing simulated'}: x is {state.start}"
     if held.error:
         return f"{head}; y = {state.made} fails: {_short(held.error)}. {_holding(state, held)}"
     relation = "is x itself" if held.same else "looks at x's memory" if held.shared else "has its own memory"

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from devlab import palette
 from devlab.explore.controls import Action, Choice
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import WAITING_HATCH, sheet
+from devlab.explore.paper import WAITING_HATCH, WIDTH, margins, sheet
 from devlab.explore.places import first_accelerator, source
 from devlab.explore.programs import PROGRAMS, WAIT, Run, offered, run
 from devlab.instruments.lanes import COPYING, HOST, WAITING, Span
 from devlab.instruments.sizes import duration
 
+LETTER = 0.068  # inches: what a letter of the statements takes, and more than one of what they print
 NEVER, AT_THE_END, ALWAYS = "nowhere", "at the end", "after every statement"
 
 
@@ -42,7 +43,13 @@ def draw(state: State):
     statements = state.statements
     lanes, printed, _ = done = run(statements, state.device)
     lines = len(statements)
-    figure, axes = sheet(1.6 + 0.34 * lines)
+    height = 1.0 + 0.4 * lines
+    figure, axes = sheet(height)
+    left = 0.5 + LETTER * max(map(len, statements))
+    right = 0.15 + LETTER * max((len(f"prints {text}") for text in printed.values()), default=0)
+    margins(
+        figure, left=left / WIDTH, right=1 - right / WIDTH, bottom=0.55 / height, top=1 - 0.4 / height
+    )  # fmt: skip
     unit, name = (1e3, "ms") if done.end >= 1e-3 else (1e6, "µs")
     for row, statement in enumerate(statements, start=1):
         reached = row <= state.reached
@@ -107,7 +114,7 @@ def _name_the_looks(figure, lanes: dict[str, list[Span]]) -> None:
     for (host, what), look in states.items():
         look.pop("yrange")
         handles.append(Patch(label=f"{'host' if host else 'device'} {what}", **look))
-    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
+    figure.legend(handles=handles, loc="upper center", ncols=len(handles), frameon=False)
 
 
 def describe(state: State) -> str:
