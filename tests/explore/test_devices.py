@@ -85,6 +85,12 @@ def test_each_control_changes_picture_and_words(explorer):
     explorer.set(looked_at="sim:1")
     assert "sim:1: simulated accelerator, cuda-like" in written(explorer.figure)
     explorer.set(rules="like Apple's MPS")
+    assert "sim:1: not there, because Apple's chips have one GPU" in written(explorer.figure)
+    assert explorer.words.endswith(
+        "there is cpu, sim:0. sim:1 is not there, because Apple's chips have one GPU."
+    )
+    assert faults(explorer.figure) == []
+    explorer.set(looked_at="sim:0")
     words = written(explorer.figure)
     assert "sim:0: simulated accelerator, mps-like" in words
     assert "sim:1, simulated" not in words

@@ -109,8 +109,10 @@ def test_on_the_cpu_nothing_moves_and_everything_runs():
 
 def test_the_words_name_what_stayed(picture):
     """By its path in the module."""
-    assert picture.words.startswith("Simulated: a table as a plain attribute, made on the CPU.")
-    assert "3 of 4 tensors moved to sim:0 by model.to(device); mean stayed." in picture.words
+    assert picture.words.startswith(
+        "Simulated: a table as a plain attribute, made on the CPU; then model.to(device)."
+    )
+    assert "3 of 4 tensors moved to sim:0; mean stayed." in picture.words
     picture.set(module=LISTED)
     assert (
         "blocks.0.weight, blocks.0.bias, blocks.1.weight, blocks.1.bias and gains.out stayed" in picture.words
@@ -119,7 +121,7 @@ def test_the_words_name_what_stayed(picture):
     assert "stayed" not in picture.words
     assert picture.words.endswith("A training step with a batch on sim:0 then runs.")
     picture.set(call=CAST)
-    assert "None of 7 tensors moved; 7 changed dtype by model.to(torch.float16)." in picture.words
+    assert "None of 7 tensors moved; 7 changed dtype." in picture.words
 
 
 def test_the_outcome_can_be_hidden(picture):

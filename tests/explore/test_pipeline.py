@@ -133,7 +133,7 @@ def test_a_real_device_is_asked_through_the_same_calls(monkeypatch):
     """By the host's own clock, and loading is slept; here the device is the simulated one."""
     monkeypatch.setattr(epoch, "SIMULATED", (2e-3, (8, 16, 16)))
     monkeypatch.setattr(epoch, "host_clock", lambda kind: epoch.time.perf_counter)
-    monkeypatch.setattr(epoch, "time_of_one", lambda batch, weight: 1.0)
+    monkeypatch.setattr(epoch, "time_of_one", lambda *shape: 1.0)
     slept = []
     monkeypatch.setattr(epoch.time, "sleep", slept.append)
     run.cache_clear()

@@ -152,7 +152,7 @@ def test_the_words_tell_whether_the_other_name_shows_it(picture):
 
 def test_the_words_say_simulated_where_a_simulated_device_holds_a_memory(picture):
     """The CPU's memory is a real one on every machine."""
-    assert picture.words.startswith("Measured on CPU (cpu):")
+    assert picture.words.startswith("Nothing simulated:")
     picture.set(made="x.to(device)")
     assert picture.words.startswith("Simulated:")
 

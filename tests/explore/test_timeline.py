@@ -91,6 +91,12 @@ def test_a_copy_home_that_nobody_waits_for_is_read_too_early(synchronize, printe
     assert one.home == 1.0
 
 
+def test_the_wait_is_for_the_device_of_the_program():
+    """Not for the current one, which may be another."""
+    statements = timeline.State("sim:1", EARLY, ALWAYS).statements
+    assert run(statements, "sim:1").printed == {5: "1.0"}
+
+
 def test_only_a_second_stream_copies_while_the_device_computes():
     """In one stream the copy stands in the queue behind the product."""
     for program, together in ((ONE_STREAM, False), (TWO_STREAMS, True)):

@@ -50,6 +50,8 @@ class Lanes:
 def run(way: Way, device: str) -> Lanes:
     """Run an epoch on a device and return when what happened.
 
+    >>> import devlab.sim
+    >>> devlab.sim.enable()
     >>> plain = run(Way(batches=2), "sim:0")
     >>> swift = run(Way(batches=2, pinned=True, non_blocking=True), "sim:0")
     >>> len(plain.copies), plain.total > swift.total
@@ -60,20 +62,23 @@ def run(way: Way, device: str) -> Lanes:
     with clock.virtual() if simulated else contextlib.nullcontext(), torch.no_grad():
         batch = torch.ones(rows, inputs)
         weight = torch.ones(inputs, outputs, device=device)
-        products = max(1, round(seconds * way.computing / time_of_one(batch, weight)))
+        products = max(1, round(seconds * way.computing / time_of_one(device, rows, inputs, outputs)))
         belt = Belt(device, way, batch.pin_memory() if way.pinned else batch, weight)
+        if not simulated:
+            belt.epoch(0.0, 1)  # memory is taken, and everything has run once
         return belt.epoch(seconds * way.loading, products)
 
 
-def time_of_one(batch: torch.Tensor, weight: torch.Tensor) -> float:
+@functools.lru_cache(maxsize=8)
+def time_of_one(device: str, rows: int, inputs: int, outputs: int) -> float:
     """Return the seconds that a device takes for the product of a batch, warmed up."""
-    module = torch.get_device_module(weight.device)
-    there = batch.to(weight.device)
+    module = torch.get_device_module(torch.device(device))
+    batch, weight = torch.ones(rows, inputs, device=device), torch.ones(inputs, outputs, device=device)
     marks = [module.Event(enable_timing=True) for _ in range(2)]
     for mark in marks:  # the first product is the warm-up
-        there @ weight
-        mark.record(module.current_stream(weight.device))
-    module.synchronize(weight.device)
+        batch @ weight
+        mark.record(module.current_stream(device))
+    module.synchronize(device)
     return marks[0].elapsed_time(marks[1]) / 1e3
 
 
@@ -89,6 +94,7 @@ class Belt:
 
     def epoch(self, loading: float, products: int) -> Lanes:
         """Load, copy and compute each batch."""
+        self.module.synchronize(self.device)  # the weight is there
         origin, begun = self._mark(self.main), self.now()
         loads, waits, marks, there, taken = [], [], [], [], []
         for number in range(self.way.batches):

@@ -13,9 +13,11 @@ def first_accelerator() -> str:
 def source(device: str) -> str:
     """Return how every picture says where its numbers are from.
 
-    >>> source("sim:0")
-    'Simulated'
+    >>> source("sim:0"), source("cpu")
+    ('Simulated', 'Measured on the CPU')
     """
     if device.startswith("sim"):
         return "Simulated"
+    if device == "cpu":
+        return "Measured on the CPU"
     return f"Measured on {name_of(torch.device(device))} ({device})"

@@ -11,7 +11,7 @@ from devlab.instruments.watch import watch
 from devlab.instruments.where import Line
 
 FILE = "<the timeline's program>"
-WAIT = "torch.accelerator.synchronize()"
+WAIT = "torch.accelerator.synchronize(device)"
 PREPARATION = "x = torch.ones(1024, 1024, device=device); w = x / 1024; s = x[:512, :512]; v = w[:512, :512]"
 # Prepared only for the programs that use the name: not every device has it.
 NEEDED = {

@@ -34,17 +34,18 @@ OPERATIONS = {
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "float64": torch.float64}
 STAYS, COMES, RETURNS = "is there already", "comes from the CPU", "comes, and the result goes back"
 SIDES = [round(8 * 2 ** (step / 2)) for step in range(15)]  # 8 to 1024
-SLOW_SIDE = 256  # a CPU without 16-bit arithmetic takes seconds for the larger products in float16
+SIMULATED_SIDE = 512  # the CPU computes what a simulated device is asked for, and the reader waits
+SLOW_SIDE = 128  # a CPU without 16-bit arithmetic takes seconds for the larger products in float16
 
 
-def sides(operation: str, dtype: str) -> list[int]:
+def sides(operation: str, dtype: str, simulated: bool) -> list[int]:
     """Return the sides of matrices that every CPU gets through in a moment.
 
-    >>> sides("x @ x", "float32")[-1], sides("x @ x", "float16")[-1]
-    (1024, 256)
+    >>> [sides(*what)[-1] for what in (("x @ x", "float32", False), ("x @ x", "float16", True))]
+    [1024, 128]
     """
-    slow = operation == "x @ x" and dtype == "float16"
-    return [side for side in SIDES if side <= SLOW_SIDE or not slow]
+    most = SLOW_SIDE if (operation, dtype) == ("x @ x", "float16") else SIDES[-1]
+    return [side for side in SIDES if side <= most and (side <= SIMULATED_SIDE or not simulated)]
 
 
 def take(place: str, operation: str, dtype: str, data: str, side: int) -> float:
@@ -77,11 +78,13 @@ def on(place: str, operation: str, dtype: str, data: str, wanted: list[int]) -> 
 def modelled(operation: str, dtype: str) -> dict[int, float]:
     """Return the seconds that a modelled CPU takes for each side.
 
-    >>> round(1e6 * modelled("x + 1", "float32")[1024])
-    165
+    >>> round(1e6 * modelled("x + 1", "float32")[512])
+    42
     """
     work, kind = OPERATIONS[operation].work, DTYPES[dtype]
-    return {n: FOUR_CORES.seconds(work(n, kind.itemsize), kind) for n in sides(operation, dtype)}
+    return {
+        n: FOUR_CORES.seconds(work(n, kind.itemsize), kind) for n in sides(operation, dtype, simulated=True)
+    }
 
 
 def crossing(cpu: dict[int, float], device: dict[int, float]) -> float | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from devlab import palette
 from devlab.explore.controls import Action, Choice
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import sheet
+from devlab.explore.paper import margins, sheet
 from devlab.explore.places import first_accelerator, source
 from devlab.explore.replay import NAMES, STRANGER, Allocate, Deed, Empty, Free, Memory, Piece, replay
 from devlab.instruments.sizes import size as text_of
@@ -50,9 +50,12 @@ def draw(state: State):
     """Return the figure: three bars for the sums, and below them each segment with its blocks, to scale."""
     memory = state.memory
     lines = _lines(memory)
-    figure, (sums, blocks) = sheet(
-        2.1 + 0.45 * (len(lines) + 1), rows=2, height_ratios=(1.25, 0.55 * (len(lines) + 1))
-    )
+    # In inches: the sums, the segments with the next request, and the room above, between and below.
+    above, below, top, gap, bottom = 0.95, 0.43 * (len(lines) + 1), 0.28, 0.66, 0.48
+    height = top + above + gap + below + bottom
+    figure, (sums, blocks) = sheet(height, rows=2, height_ratios=(above, below))
+    room = {"top": 1 - top / height, "bottom": bottom / height, "hspace": gap / ((above + below) / 2)}
+    margins(figure, left=0.18, right=0.985, **room)
     colour = palette.of(state.device)
     _draw_sums(sums, memory, colour, state.device)
     _draw_segments(blocks, state, lines, colour)
@@ -65,7 +68,7 @@ def _draw_sums(axes, memory: Memory, colour: str, device: str) -> None:
     rows = (
         ("allocated", memory.allocated, full),
         ("reserved", memory.reserved, {**hollow, "linewidth": 1.5}),
-        ("peak allocated", memory.peak, {**hollow, "linestyle": ":", "linewidth": 1.5}),
+        ("peak", memory.peak, {**hollow, "linestyle": ":", "linewidth": 1.5}),
     )
     for row, (_, amount, look) in enumerate(rows):
         axes.broken_barh([(0, amount / MIB)], (row - 0.33, 0.66), **look)

@@ -17,7 +17,6 @@ from devlab.instruments.sizes import duration
 
 COARSE = [16, 64, 256, 1024]  # sides that are measured for the first picture on a real device
 TICKS = [8, 16, 32, 64, 128, 256, 512, 1024]
-ROOM = (6, 6000)  # of the x axis, with the names at the right
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,11 @@ class State:
     dtype: str = "float32"
     data: str = STAYS
     found: tuple[Found, ...] = ()
+
+    @property
+    def sides(self) -> list[int]:
+        """Return the sides of x that can be timed."""
+        return race.sides(self.operation, self.dtype, simulated(self.device))
 
     def about(self, place: str) -> tuple[str, str, str, str]:
         """Return what is timed on a device; data is always on the CPU already."""
@@ -70,9 +74,7 @@ def times(state: State, place: str) -> dict[int, float]:
     if place == "cpu" and simulated(state.device):
         return found or race.modelled(state.operation, state.dtype)
     wanted = [
-        side
-        for side in race.sides(state.operation, state.dtype)
-        if side not in found and (simulated(state.device) or side in COARSE)
+        side for side in state.sides if side not in found and (simulated(state.device) or side in COARSE)
     ]
     return dict(sorted({**race.on(*state.about(place), wanted), **found}.items()))
 
@@ -92,11 +94,13 @@ def draw(state: State):
     margins(figure, left=0.085, right=0.99, bottom=0.14, top=0.92)
     curves = {place: times(state, place) for place in names(state)}
     everything = [seconds for curve in curves.values() for seconds in curve.values()]
-    scales.of_counts(axes.xaxis, ROOM, TICKS)
+    most = race.SIMULATED_SIDE if simulated(state.device) else race.SIDES[-1]
+    room = (0.75 * TICKS[0], 6 * most)  # for the names at the ends
+    scales.of_counts(axes.xaxis, room, [tick for tick in TICKS if tick <= most])
     scales.of_time(axes.yaxis, (min(everything) / 3, max(everything) * 6))
-    where = "" if state.device == "cpu" else f", where x {state.data}"
-    axes.set_xlabel(f"n, for {state.operation} in {state.dtype} with x of n × n{where}")
-    axes.set_title("time", loc="left", fontsize=10)
+    where = "" if state.device == "cpu" else f"; x {state.data}"
+    axes.set_xlabel(f"n, where x is n × n in {state.dtype}{where}")
+    axes.set_title(f"time of {state.operation}", loc="left", fontsize=10)
     for place, curve in curves.items():
         look = {"marker": "o" if place == "cpu" else "s", "ms": 5, "lw": 2, "color": palette.of(place)}
         axes.plot(list(curve), list(curve.values()), **look)
@@ -158,16 +162,17 @@ def describe(state: State) -> str:
         ends = ", ".join(f"{duration(cpu[n])} at n = {n:,}" for n in (min(cpu), max(cpu)))
         return f"{source('cpu')}: {what} takes {ends}. There is no accelerator here to compare with."
     device = times(state, state.device)
+    common = sorted(cpu.keys() & device.keys())
     side = race.crossing(cpu, device)
     if side is None:
-        verdict = "the CPU is still faster at the largest size"
+        verdict = f"the CPU is still faster at n = {common[-1]:,}"
     elif side == 0:
         verdict = f"{state.device} is faster at every size"
     else:
         verdict = f"{state.device} is faster from about n = {rounded(side)} on"
     ends = "; ".join(
         f"at n = {n:,} the CPU takes {duration(cpu[n])}, {state.device} {duration(device[n])}"
-        for n in (min(cpu.keys() & device.keys()), max(cpu.keys() & device.keys()))
+        for n in dict.fromkeys((common[0], common[-1]))
     )
     about = f"for {what}, where x {state.data}"
     return f"{source(state.device)}: {about}, {verdict}; {ends}. {_about_the_cpu(state)}"
@@ -184,7 +189,7 @@ def _about_the_cpu(state: State) -> str:
 def measure(state: State) -> Iterator[tuple[float, State]]:
     """Measure, side by side, what the picture has no measured time for: the CPU, and a real accelerator."""
     places = ["cpu"] if simulated(state.device) or state.device == "cpu" else ["cpu", state.device]
-    wanted = race.sides(state.operation, state.dtype)
+    wanted = state.sides
     for number, side in enumerate(wanted, start=1):
         for place in places:
             about = state.about(place)

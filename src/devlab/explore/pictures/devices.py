@@ -17,6 +17,7 @@ TOP, LOW, TALL = 4.3, 1.7, 1.15  # where the boxes end, and how high a device's 
 MEMORY_OF_HOST, MEMORY_OF_DEVICE = (1.85, 2.6), (4.95, 5.8)  # from left to right
 PROCESSOR_OF_HOST, PROCESSOR_OF_DEVICE = (0.3, 0.95), (6.9, 7.7)
 WIDEST, NARROWEST = 26.0, 0.8
+ALONE = "because Apple's chips have one GPU"
 
 
 @dataclass(frozen=True)
@@ -33,15 +34,15 @@ class State:
         return self.devices[:2] if self.rules == "mps" else self.devices
 
     @property
-    def looked(self) -> str:
-        """Return the device looked at, or the last there is under the rules."""
-        return self.looked_at if self.looked_at in self.here else self.here[-1]
+    def gone(self) -> bool:
+        """Tell whether the device looked at is not there under the rules."""
+        return self.looked_at not in self.here
 
     @property
     def accelerators(self) -> tuple[str, ...]:
         """Return the accelerators that are drawn: two, the one looked at among them."""
         others = self.here[1:]
-        return others[:2] if self.looked in self.here[:3] else (others[0], self.looked)
+        return others[:2] if self.gone or self.looked_at in self.here[:3] else (others[0], self.looked_at)
 
     @property
     def simulated(self) -> bool:
@@ -100,7 +101,7 @@ def draw(state: State):
         pen.write(3.75, TOP - 0.13, "a road is as wide\nas its bandwidth", ha="center", alpha=0.75)
     else:
         pen.write(6.3, middle, "no accelerator here", ha="center")
-    _write_facts(pen, state, found.get(state.looked))
+    _write_facts(pen, state, found.get(state.looked_at))
     return figure
 
 
@@ -124,7 +125,7 @@ class Pen:
     def box(self, place: str, extent: tuple[float, float, float, float], state: State, how: str) -> None:
         """Draw the box of a device with its name; thick where it is the one looked at."""
         x, y, wide, high = extent
-        own = place == state.looked
+        own = place == state.looked_at
         self.rectangle(*extent, edgecolor=palette.of(place), lw=3.5 if own else 1)
         self.write(x + wide - 0.1, y + high - 0.17, f"{place}, {how}", ha="right", weight="bold")
 
@@ -165,8 +166,11 @@ class Pen:
 
 def _write_facts(pen: Pen, state: State, roads: Roads | None) -> None:
     """Write what the device looked at is and can do, in two columns."""
+    if state.gone:
+        pen.write(0.15, 1.37, f"{state.looked_at}: not there, {ALONE}", weight="bold", fontsize=10)
+        return
     shown = described(state, roads)
-    pen.write(0.15, 1.37, f"{state.looked}: {shown.pop('name')}", weight="bold", fontsize=10)
+    pen.write(0.15, 1.37, f"{state.looked_at}: {shown.pop('name')}", weight="bold", fontsize=10)
     for number, (label, value) in enumerate(shown.items()):
         x, y = (0.15, 4.15)[number % 2], 1.02 - 0.32 * (number // 2)
         pen.write(x, y, label, alpha=0.75)
@@ -175,8 +179,8 @@ def _write_facts(pen: Pen, state: State, roads: Roads | None) -> None:
 
 def described(state: State, roads: Roads | None) -> dict[str, str]:
     """Return the facts of the device looked at, with what pinned memory is worth to it."""
-    known = dict(facts(state.looked, state.rules))
-    if state.looked != "cpu":
+    known = dict(facts(state.looked_at, state.rules))
+    if state.looked_at != "cpu":
         worth = "no use: no faster"
         if roads is None:
             worth = "not tried: the device is full"
@@ -189,20 +193,23 @@ def described(state: State, roads: Roads | None) -> dict[str, str]:
 def describe(state: State) -> str:
     """Say what is here, how wide the roads of the device looked at are, and what it can do."""
     found = survey(state)
-    roads = found.get(state.looked)
+    here = ", ".join(state.here) if len(state.here) > 1 else "the CPU alone"
+    said = f"{source(state.devices[-1])}: there is {here}."
+    if state.gone:
+        return f"{said} {state.looked_at} is not there, {ALONE}."
+    roads = found.get(state.looked_at)
     about = "; ".join(
         f"{label}: {value}" for label, value in described(state, roads).items() if label != "name"
     )
-    here = ", ".join(state.here) if len(state.here) > 1 else "the CPU alone"
-    said = f"{source(state.devices[-1])}: there is {here}. {_roads(state, roads)}"
-    return f"{said} {state.looked} is called {facts(state.looked, state.rules)['name']!r}; {about}."
+    said += f" {_roads(state, roads)}"
+    return f"{said} {state.looked_at} is called {facts(state.looked_at, state.rules)['name']!r}; {about}."
 
 
 def _roads(state: State, roads: Roads | None) -> str:
     if roads is None:
-        return f"{state.looked} is too full to try its roads."
-    inside = f"{state.looked} reads and writes its own memory at {gigabytes(roads.own)}"
-    if state.looked == "cpu":
+        return f"{state.looked_at} is too full to try its roads."
+    inside = f"{state.looked_at} reads and writes its own memory at {gigabytes(roads.own)}"
+    if state.looked_at == "cpu":
         return f"{inside}{', by a model' if state.simulated else ''}."
     way = f"{gigabytes(roads.ordinary)} from ordinary memory"
     if roads.pinning_helps:

@@ -132,13 +132,13 @@ def _short(trouble: str) -> str:
 def describe(state: State) -> str:
     """Say how many tensors moved, which stayed, and whether a training step runs then."""
     done = state.move
-    head = f"{source(state.device)}: {state.module}, made on the CPU. {_headline(state)}"
+    head = f"{source(state.device)}: {state.module}, made on the CPU; then {state.call}. {_headline(state)}"
     if not state.shown:
-        return f"{head} The line is {state.call}."
+        return head
     stays = [row.name for row in done.tensors if not row.moved]
     behind = f"; {_list(stays)} stayed" if 0 < len(stays) < len(done.tensors) else ""
     then = f"A training step with a batch on {state.device} then {_verdict(done)}"
-    return f"{head} by {state.call}{behind}. {then}{f': {_short(done.trouble)}' if done.trouble else '.'}"
+    return f"{head}{behind}. {then}{f': {_short(done.trouble)}' if done.trouble else '.'}"
 
 
 def _list(names: list[str]) -> str:

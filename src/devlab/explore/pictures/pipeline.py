@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from devlab import palette
+from devlab.devices import simulated_accelerators
 from devlab.explore.controls import Choice, Number, Switch
 from devlab.explore.epoch import Lanes, Way, run
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import WAITING_HATCH, sheet
+from devlab.explore.paper import WAITING_HATCH, margins, sheet
 from devlab.explore.places import first_accelerator, source
 from devlab.instruments.sizes import duration
 
@@ -57,6 +58,7 @@ def draw(state: State):
     unit, name = (1e3, "ms") if plain.total >= 1e-3 else (1e6, "µs")
     end = max(plain.total, lanes.total) * 1.02
     figure, axes = sheet(3.3)
+    margins(figure, left=0.105, right=0.985, top=0.985, bottom=0.15)
     axes.set_xlim(0, end * unit)
     axes.set_ylim(3.6, -0.75)
     looks = (
@@ -154,7 +156,7 @@ def explorer() -> Explorer:
     """Return the explorer on the first accelerator of this machine that has streams."""
     device = first_accelerator()
     if not device.startswith(("cuda", "xpu")):
-        device = "sim:0"  # modelled: neither the CPU nor mps has streams
+        device = str(simulated_accelerators()[0])  # neither the CPU nor mps has streams
     return Explorer(
         "What does the device wait for?",
         State(device),

@@ -136,7 +136,7 @@ def describe(state: State) -> str:
     """Say whether x and y share, what is held, and whether the other name shows what was written."""
     held = state.scene
     sims = [memory.place for memory in held.memories if memory.place != "cpu"]
-    head = f"{source(sims[0] if sims else 'cpu')}: x is {state.start}"
+    head = f"{source(sims[0]) if sims else 'Nothing simulated'}: x is {state.start}"
     if held.error:
         return f"{head}; y = {state.made} fails: {_short(held.error)}. {_holding(state, held)}"
     relation = "is x itself" if held.same else "looks at x's memory" if held.shared else "has its own memory"
