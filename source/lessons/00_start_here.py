@@ -150,6 +150,22 @@ devlab.devices()
 # simulated device, the figures come from a model, and the text says *simulated*. Figures that somebody
 # measured on hardware are called *measured*. The two are never mixed.
 
+# %% [markdown] facts=["D2", "D4"]
+# ### Look and touch
+#
+# Several lessons have a picture to play with, and this is the first: your machine as a map. Boxes are memories and
+# processors, roads are the ways between them, each as wide as what it carries in a second. Run the cell, and use what
+# stands below the picture. **Find out:** which is the narrowest road on the way from the CPU's numbers to the
+# accelerator's processor? And on the simulated device: what becomes of the roads under Apple's rules?
+
+# %% facts=["D2", "D4"]
+devlab.explore.devices()
+
+# %% [markdown] facts=["D2", "D4"]
+# The road between the two memories, by far. The processors have wide roads to their own memory, and whatever crosses
+# over takes the narrow one. Half of this course is about that road: what takes it unasked, who waits for it, and how to
+# take it less often. Under Apple's rules there is one memory for both; the accelerator is still an address of its own.
+
 # %% [markdown] facts=["A4"]
 # ## Why is my GPU not in the list
 #
