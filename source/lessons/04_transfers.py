@@ -246,7 +246,14 @@ for name, loader in (("plain", plain), ("pinned", pinned)):
 for workers, pin in ((0, False), (2, False), (2, True)):
     loader = DataLoader(dataset, batch_size=4, num_workers=workers, pin_memory=pin)
     x, y = next(iter(loader))
-    print(f"{workers} workers, pin_memory={pin!s:<5}", x.device, "shared:", x.is_shared(), "pinned:", x.is_pinned())
+    print(
+        f"{workers} workers, pin_memory={pin!s:<5}",
+        x.device,
+        "shared:",
+        x.is_shared(),
+        "pinned:",
+        x.is_pinned(),
+    )
 
 # %% [markdown] facts=["P1", "P3"]
 # A worker puts its minibatch into **shared memory**, which both processes see, so that nothing is sent byte by

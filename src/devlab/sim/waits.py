@@ -42,7 +42,7 @@ def _by_index(args) -> bool:
 
 
 def _by_index_or_value(args) -> bool:
-    """A single value of the host fills a mask, which nobody has to count; elsewhere it is copied over first."""
+    """A single value of the host fills a mask, which nobody has to count; else it is copied over first."""
     target, indices, value, *accumulate = args
     hosts = value.numel() == 1 and (value.is_cpu or is_number(value))
     if hosts and not any(accumulate[:1]) and _one_mask(indices, target):
