@@ -12,6 +12,7 @@ from classroom.students import LESSON, RIGHT, hand_in
 from devlab.classroom import course
 from devlab.classroom.engine import seccomp
 from devlab.classroom.engine.sandbox import isolation_available
+from devlab.classroom.record import Record
 
 BEST = isolation_available()
 pytestmark = [
@@ -52,6 +53,26 @@ def test_a_lesser_machine_is_found_out_and_refused(tmp_path, level):
     allowed = on_lesser(level, cli([*command, "--require-isolation", str(level)]))
     assert allowed.returncode == 0, allowed.stderr
     assert f"1 graded, 0 not, at isolation level {level} of 3" in allowed.stdout
+    assert ("could read and change all that you can" in allowed.stdout) == (level == 1)
+
+
+@pytest.mark.skipif(BEST < 3, reason="this machine has no namespaces to take away")
+def test_walls_that_fail_are_the_graders_failure(tmp_path):
+    """Where a wall cannot be built nothing runs, and nobody gets a zero for it."""
+    folder = tmp_path / "course"
+    course.lay_out(folder, ["0"])
+    downloads = tmp_path / "downloads"
+    answer = {"device_of": f"open({str(tmp_path / 'ran')!r}, 'w').close()"}
+    hand_in(folder / "handout" / LESSON / f"{LESSON}.ipynb", downloads, {"Anna": (answer, {})})
+    code = "from pathlib import Path\nfrom devlab.classroom import collect, course\n"
+    code += "from devlab.classroom.engine.grade import Settings, grade\n"
+    code += f"found = collect.collect([Path({str(downloads)!r})], course.cells_of(Path({str(folder)!r})))\n"
+    code += f"for one in grade(found, Path({str(folder)!r}), Settings(3)): print(one.line())"
+    done = on_lesser(2, code)
+    (record,) = map(Record.from_line, done.stdout.splitlines())
+    assert {one.outcome for one in record.exercises} == {"grader error"}
+    assert "walls of isolation level 3 could not be built" in record.exercises[0].headline
+    assert not (tmp_path / "ran").exists()
 
 
 # What a submission might try, each a line that must raise this; OTHER is a process of the same user.

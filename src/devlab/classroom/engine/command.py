@@ -92,6 +92,10 @@ def line(one: record.Record) -> str:
     return f"{marks}  ({notes})" if notes else marks
 
 
+# What a submission could do for want of walls.
+OPEN = {
+    1: "a submission could read and change all that you can, and use the network",
+}
 ODD = ("timeout", "killed", "memory", "grader error")
 
 
@@ -108,7 +112,8 @@ def summary(records: list[record.Record]) -> str:
     levels = sorted({one.isolation for one in records if one.isolation is not None})
     told = f"{len(records) - ungraded} graded, {ungraded} not, at isolation level "
     told += f"{' and '.join(map(str, levels)) or 'none'} of 3"
-    return f"{told}\nexercises: {counted}"
+    lacking = [f"level {level}: {OPEN[level]}" for level in levels if level in OPEN]
+    return "\n".join([told, *lacking, f"exercises: {counted}"])
 
 
 def _stop(words: str, status: int = 1) -> int:

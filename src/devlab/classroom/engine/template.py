@@ -101,6 +101,9 @@ class Template:
             total += len(got)
             if total > self.limits.output << 20:
                 return at, _early("killed", "it wrote to where verdicts go")
+            if not got and not total:
+                ours = f"the walls of isolation level {self.level} could not be built; nothing was run"
+                return at, _early("grader error", ours)
             if not got:
                 return at, _early("killed", self._cause())
             held += got
@@ -147,8 +150,10 @@ class Template:
                     os._exit(os.waitstatus_to_exitcode(status) & 127)
             if self.level >= 2:
                 sandbox.enter_walls(self.hold, self.level)
+            send = channel(writing, nonce)
+            send({"begin": ""})  # the walls stand: what goes wrong from here on is the submission's doing
             begin_randomly(self.seed)
-            work(steps, skip, channel(writing, nonce), self.seed)
+            work(steps, skip, send, self.seed)
         finally:
             os._exit(0)
 
