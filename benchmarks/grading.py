@@ -1,9 +1,10 @@
 """`devlab grade` against `nbgrader autograde` on one lesson, start-up and all; and a class of a thousand.
 
-Every submission holds the course's own solutions, so that each row of each exercise is judged. nbgrader is
-slow, so it may mark fewer (`--nbgrader 6`): its time for all is then its time for one, and what each further
-one took. The promise is 20 times nbgrader's throughput. `--class 1000` grades a class of lesson 00, one in
-twenty hostile, and prints whose marks are not those deserved, and the memory of the grader and its templates.
+Every submission of the first table holds the course's own solutions, so that each row of each exercise is
+judged. nbgrader is slow, so it marks fewer (`--nbgrader`): its time for all is then its time for one, and
+what each further one took. The promise is 20 times nbgrader's throughput. The class is of lesson 00, one in
+twenty hostile; the table has who got other marks than deserved, and the memory of the grader and its
+templates. `--submissions 0` or `--class 0` leaves one of the two out.
 """
 
 import argparse
@@ -24,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from classroom.hostile_answers import DEATHS, TAMPERS
 from classroom.students import CLASS, LESSON, RIGHT, fill
+from promises import promise
 
 from devlab.classroom import course
 from devlab.classroom.engine.sandbox import isolation_available
@@ -96,6 +98,8 @@ def compare(root: Path, lesson: str, count: int, fewer: int, jobs: int) -> None:
     for name, (wall, cpu) in (("devlab grade", fast), ("nbgrader autograde", slow)):
         print(f"{name:<18}{wall:>10.1f}{cpu:>10.1f}{wall / count:>14.2f}")
     print(f"{'times as many':<18}{slow[0] / fast[0]:>10.1f}{slow[1] / fast[1]:>10.1f}")
+    beside = f"nbgrader autograde, {slow[0] / count:.2f} s a submission"
+    promise(f"devlab grade, {count} of {assignment}", slow[0] / fast[0], "times", beside=beside, least=20)
 
 
 def classroom(count: int) -> Iterator[tuple[str, dict[str, str], dict[str, float]]]:
@@ -157,8 +161,13 @@ def whole_class(root: Path, count: int, jobs: int) -> None:
     print("\n".join(wrong[:20]))
     print(f"{'submissions done':<18}{'grader MiB':>12}{'template MiB':>14}")
     marks = sorted(sizes)
+    grown = max(sizes[done][0] for done in marks) - sizes[marks[0]][0]
     for done in (marks[0], marks[len(marks) // 2], marks[-1]):
         print(f"{done:<18}{sizes[done][0]:>12.0f}{sizes[done][1]:>14.0f}")
+    promise(
+        "marks other than deserved", len(wrong), f"of {count}", beside=f"{hostile} of them hostile", most=0
+    )
+    promise("the grader's growth", grown, "MiB", beside=f"{sizes[marks[0]][0]:.0f} MiB at first", most=20)
 
 
 def main() -> None:
@@ -166,17 +175,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lesson", default="5")
     parser.add_argument("--submissions", type=int, default=30, metavar="N")
-    parser.add_argument("--nbgrader", type=int, metavar="N", help="how many nbgrader marks, at least 3 (all)")
-    parser.add_argument("--class", type=int, metavar="N", dest="size", help="a class of N instead")
+    parser.add_argument("--nbgrader", type=int, default=8, metavar="N", help="how many nbgrader marks (8)")
+    parser.add_argument(
+        "--class", type=int, default=1000, metavar="N", dest="size", help="a class of N (1000)"
+    )
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
+        if asked.submissions:
+            fewer = min(max(asked.nbgrader, 3), asked.submissions)
+            (root / "few").mkdir()
+            compare(root / "few", asked.lesson, asked.submissions, fewer, asked.jobs)
         if asked.size:
-            whole_class(root, asked.size, asked.jobs)
-        else:
-            fewer = min(asked.nbgrader or asked.submissions, asked.submissions)
-            compare(root, asked.lesson, asked.submissions, fewer, asked.jobs)
+            (root / "many").mkdir()
+            whole_class(root / "many", asked.size, asked.jobs)
 
 
 if __name__ == "__main__":

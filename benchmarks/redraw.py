@@ -14,6 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from explore.test_every_picture import NAMES, opened, states
+from promises import promise
 
 LIMIT = 200
 
@@ -27,7 +28,7 @@ def milliseconds(explorer, state) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Print the table, and fail where a median breaks the promise."""
+    """Print the table and the promise."""
     print(f"{'explorer':<12}{'states':>8}{'wall ms':>10}{'slowest':>10}{'processor ms':>14}")
     medians = {}
     for name in NAMES:
@@ -40,9 +41,8 @@ def main() -> None:
             f"{name:<12}{len(reached):>8}{statistics.median(walls):>10.0f}{max(walls):>10.0f}"
             f"{statistics.median(processors):>14.0f}"
         )
-    slow = [name for name, median in medians.items() if median >= LIMIT]
-    if slow:
-        sys.exit(f"slower than {LIMIT} ms: {', '.join(slow)}")
+    slowest = max(medians, key=medians.get)
+    promise("redraw of an explorer", medians[slowest], "ms", beside=f"the slowest, {slowest}", most=LIMIT)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import time
 import timeit
 
 import torch
+from promises import promise
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -78,21 +79,29 @@ def growth_of_memory(operations: int = 100_000) -> tuple[int, int]:
     return torch.sim.memory_allocated() - device, grown * 1024
 
 
+OPERATIONS = {"x + 1": with_number, "x.mul_(y)": in_place, "x.relu()": of_one, "x + y": elementwise}
+
+
 def main() -> None:
+    """Print the table and the promises."""
     torch.set_num_threads(1)
     devlab.sim.enable()
-    for name, make in (("x + 1", with_number), ("x.mul_(y)", in_place), ("x.relu()", of_one)):
-        cpu, sim = beside([make("cpu"), make("sim")])
+    times = {}
+    for name, make in OPERATIONS.items():
+        cpu, sim = times[name] = beside([make("cpu"), make("sim")])
         print(f"{name:<13} cpu {cpu:.1f} us, sim {sim:.1f} us (+{sim - cpu:.1f})")
-    cpu, sim = beside([elementwise("cpu"), elementwise("sim")])
     with FakeTensorMode():
         fake = microseconds(elementwise("cpu"), calls=500)
-    print(f"x + y         cpu {cpu:.1f} us, sim {sim:.1f} us (+{sim - cpu:.1f}), fake {fake:.1f} us")
-    print(f"              sim is {fake / sim:.1f} times faster than FakeTensorMode")
+    print(f"{'x + y':<13} under FakeTensorMode {fake:.1f} us")
     step_cpu, step_sim = beside([training_step(device) for device in ("cpu", "sim")], calls=50)
-    print(f"training step cpu {step_cpu:.0f} us, sim {step_sim:.0f} us: {step_sim / step_cpu:.2f} times")
+    print(f"training step cpu {step_cpu:.0f} us, sim {step_sim:.0f} us")
     device, process = growth_of_memory()
     print(f"100,000 operations left {device} bytes on the device, and the process {process} bytes larger")
+    for name, (cpu, sim) in times.items():
+        promise(f"{name} on sim", sim - cpu, "µs more", beside=f"{cpu:.1f} µs on the CPU", most=10)
+    promise("x + y on sim", fake / times["x + y"][1], "times as fast", beside="FakeTensorMode", least=5)
+    promise("training step", step_sim / step_cpu, "times", beside=f"{step_cpu:.0f} µs on the CPU", most=3)
+    promise("100,000 operations on sim", device, "bytes left", beside="an empty device", most=0)
 
 
 if __name__ == "__main__":
