@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from devlab.checks.trace import INSTALLED, PACKAGE, is_learners, place
+from devlab.checks.trace import PACKAGE, is_learners, place
 from devlab.instruments.explain.bytecode import as_call, loaded
 from devlab.instruments.explain.lookup import MISSING, attribute, element
 from devlab.instruments.explain.source import FUNCTIONS, Source, Write, parameters, source_of, writes
@@ -165,12 +165,6 @@ def _scope(entry: types.TracebackType, caller: Scope | None) -> Scope:
 def in_torch(scope: Scope) -> bool:
     """Tell whether a scope's code is PyTorch's own."""
     return scope.filename.startswith(_TORCH)
-
-
-def in_library(scope: Scope) -> bool:
-    """Tell whether a scope's code is an installed package's, and neither PyTorch's nor Python's own."""
-    packages = tuple(path for path in INSTALLED if path.endswith("-packages"))
-    return scope.filename.startswith(packages) and not in_torch(scope)
 
 
 def called(function: object, caller: Scope, call: ast.Call) -> Scope | None:
