@@ -4,8 +4,8 @@ import json
 
 import pytest
 from axe_core_python.base import AXE_SCRIPT
+from browser.axe import OURS, violations
 from browser.lab import ROOT, Notebook
-from browser.test_accessibility import OURS, violations
 from playwright.sync_api import expect
 
 from devlab.checks.registry import lessons

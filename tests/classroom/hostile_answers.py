@@ -3,7 +3,7 @@
 Words in capitals stand for places that the test fills in: SOURCE (the teacher's notebook), NEIGHBOUR (another
 student's), SOLUTIONS (the course's own), OUTSIDE (a folder beside the scratch folder, with a file for each
 that would harm it), GRADER (a process id), PORT and DATAGRAMS (where the test listens), FREE (a port where
-nobody does), DOOR (a socket that is a file), SHELL.
+nobody does), DOOR (a socket that is a file), SHARED (a key that no memory has), SHELL.
 """
 
 from dataclasses import dataclass
@@ -241,7 +241,7 @@ LEAVES = {
         "failed",
     ),
     "shared memory": first(
-        "import ctypes\nctypes.CDLL(None).shmget(0x0de51ab, 4096, 0o1666)" + NOWHERE, "failed", free=1
+        "import ctypes\nctypes.CDLL(None).shmget(SHARED, 4096, 0o1666)" + NOWHERE, "failed", free=1
     ),
     "locked folders": first(
         "import os\nos.makedirs('a/b/c')\nopen('a/b/c/d', 'w').close()\n"

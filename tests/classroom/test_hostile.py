@@ -25,7 +25,7 @@ from devlab.classroom.engine.sandbox import isolation_available
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
 ROOT = Path(__file__).resolve().parents[2]
 BEST = isolation_available()
-SHARED = 0x0DE51AB  # the key of the memory that one of them leaves
+SHARED = 0x0DE50000 + os.getpid() % 0x10000  # the key of the memory that one of them leaves
 HONEST = ("Honest Hana", "Middle Mia", "Zealous Zoe")  # first, between and last
 SMALL = Limits(seconds=3, memory=512, processes=32)
 
@@ -165,6 +165,7 @@ def test_hostile_work_gets_what_it_deserves_and_changes_nothing(tmp_path, outsid
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     places = outside.places() | {
         "FREE": str(free_port()),
+        "SHARED": str(SHARED),
         "SOURCE": str(folder / "source" / LESSON / f"{LESSON}.ipynb"),
         "SOLUTIONS": str(ROOT / "solutions" / f"{LESSON}.ipynb"),
         "NEIGHBOUR": str(downloads / f"{HONEST[0]}_4700_assignsubmission_file_" / f"{LESSON}.ipynb"),

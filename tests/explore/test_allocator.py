@@ -11,6 +11,7 @@ from devlab.explore.controls import Refused
 from devlab.explore.pictures import allocator
 from devlab.explore.pictures.allocator import EVERY_SECOND, HOLES, MIB, NEWEST, OLDEST, State
 from devlab.explore.replay import STRANGER, Allocate, Empty, Free, Modelled, Piece, Real, replay, tell
+from devlab.sim.allocator import Allocator
 
 MIXED = (
     Allocate(MIB // 2),
@@ -141,20 +142,27 @@ def test_sixteen_tensors_are_the_most():
         explorer.press("Allocate")
 
 
-@pytest.mark.parametrize("story", [HOLES, (*HOLES, Allocate(12 * MIB)), MIXED, FULL, ()])
-def test_the_device_itself_tells_the_same(story, monkeypatch):
-    """The way of a real device, walked on the simulated one: real tensors and its own snapshot."""
+@pytest.fixture
+def small_device():
+    """Give sim:0 an allocator of its own, as small as the model: other tests may have left tensors there."""
     devlab.sim.enable()
-    monkeypatch.setattr(devlab.sim.memory.of("sim:0"), "capacity", telling.CAPACITY)
-    torch.sim.empty_cache()
+    allocators = devlab.sim.memory.allocators
+    before, allocators[0] = allocators[0], Allocator(0, telling.CAPACITY)
+    yield
+    allocators[0] = before
+
+
+@pytest.mark.parametrize("story", [HOLES, (*HOLES, Allocate(12 * MIB)), MIXED, FULL, ()])
+@pytest.mark.usefixtures("small_device")
+def test_the_device_itself_tells_the_same(story):
+    """The way of a real device, walked on the simulated one: real tensors and its own snapshot."""
     assert tell(story, Real("sim:0")) == tell(story, Modelled())
     assert (torch.sim.memory_allocated(), torch.sim.memory_reserved()) == (0, 0)
 
 
+@pytest.mark.usefixtures("small_device")
 def test_what_others_have_is_shown_and_not_counted():
     """A learner's own tensor stays where it is, in a segment that the story shares."""
-    devlab.sim.enable()
-    torch.sim.empty_cache()
     own = torch.ones(6 * MIB // 4, device="sim:0")
     memory = tell((Allocate(6 * MIB), Allocate(12 * MIB)), Real("sim:0"))
     assert memory.segments == (
@@ -165,9 +173,9 @@ def test_what_others_have_is_shown_and_not_counted():
     assert torch.sim.memory_allocated() == own.nbytes
 
 
+@pytest.mark.usefixtures("small_device")
 def test_playing_leaves_the_learners_figures_alone():
     """Under the model nothing is allocated on the device that a lesson uses."""
-    devlab.sim.enable()
     before = torch.sim.memory_stats()
     replay.cache_clear()
     explorer = pressed("Allocate", "Free", "Empty the cache", "Allocate")

@@ -132,7 +132,7 @@ def _headline(held: Scene) -> str:
 
 def _short(error: str) -> str:
     """Return the first sentence of an error, or as much of it as one line holds."""
-    return textwrap.shorten(error.split(". ")[0].rstrip("."), 90, placeholder=" …")
+    return textwrap.shorten(error.split(". ")[0].rstrip("."), 84, placeholder=" …")
 
 
 def describe(state: State) -> str:
