@@ -19,9 +19,7 @@ from devlab.classroom.engine.limits import Limits
 from devlab.classroom.record import Record
 
 PATIENCE = "30s"  # for a scheduler to answer
-ANY_PORT = (
-    "127.0.0.1:0"  # for the dashboard: without an address Dask wants port 8787, and fails where it is taken
-)
+ANY_PORT = "127.0.0.1:0"  # without an address Dask wants port 8787, even for no dashboard
 A_PART = 50  # submissions: so much is graded again after an interruption, and so seldom a template starts
 START = "from devlab.classroom.engine.shards import main; main()"
 SET_PARENT_DEATH_SIGNAL = 1
