@@ -3,13 +3,13 @@
 import difflib
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbgrader.nbgraderformat import MetadataValidator
+from notebooks import plain
 
 from devlab.classroom.broken import BEGIN as BROKEN
 from factory import kernel, running
@@ -138,12 +138,9 @@ def test_an_unsolved_exercise_notebook_runs_to_its_end_without_one_traceback(tar
 @every_exercise_source
 def test_the_solutions_pass_their_checks_as_a_plain_script(source, tmp_path):
     """The source is ordinary Python: no notebook, no IPython, each check strict."""
-    script = f"import runpy; runpy.run_path({str(source)!r}, run_name='__main__')"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, encoding="utf-8", check=False,
-        env=kernel.environment(tmp_path, strict=True) | {"PYTHONUTF8": "1"}, cwd=ROOT / "exercises",
-    )  # fmt: skip
-    assert done.returncode == 0, f"{source.name}:\n{done.stdout}\n{done.stderr}"
+    said = tmp_path / "said.txt"
+    status = plain.run(source, kernel.environment(tmp_path, strict=True), said)
+    assert status == 0, f"{source.name}:\n{said.read_text(encoding='utf-8')}"
 
 
 @every_exercise_source

@@ -9,16 +9,29 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from notebooks import plain
+
+from factory import kernel
 
 ROOT = Path(__file__).parents[2]
 FIRST = "import devlab.sim\ndevlab.sim.enable()\nrules = devlab.sim.rules('mps')\nrules.__enter__()"
-NOTEBOOKS = [path for kind in ("notebooks", "solutions") for path in sorted((ROOT / kind).glob("*.ipynb"))]
+LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+EXERCISES = sorted((ROOT / "source" / "exercises").glob("*.py"))
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_no_cell_fails_under_apples_rules(path, monkeypatch):
     """As on a Mac: one device, no float64, operators that are missing."""
     monkeypatch.setenv("DEVLAB_DEVICE", "sim")
     notebook = nbformat.read(path, as_version=4)
     notebook.cells.insert(0, nbformat.v4.new_code_cell(FIRST))
     NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(path.parent)}}).execute()
+
+
+@pytest.mark.parametrize("source", EXERCISES, ids=lambda path: path.stem)
+def test_no_solution_fails_under_apples_rules(source, tmp_path):
+    """As plain scripts: no cell of theirs is meant to fail."""
+    said = tmp_path / "said.txt"
+    status = plain.run(source, kernel.environment(tmp_path), said, rules="mps")
+    assert status == 0, f"{source.name}:\n{said.read_text(encoding='utf-8')}"
+    assert "could not judge" not in said.read_text(encoding="utf-8")
