@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import devlab.sim
 from devlab.sim import events
@@ -38,7 +39,6 @@ def operands():
         lambda x, a, i, m, v: put(x, m, v),
         lambda x, a, i, m, v: put(x, m, v[0]),
         lambda x, a, i, m, v: put(x, m.cpu(), 1.0),
-        lambda x, a, i, m, v: put(x, i, 1.0),
         lambda x, a, i, m, v: put(x, i, torch.tensor(1.0)),
         lambda x, a, i, m, v: x.index_put_((m,), torch.tensor(1.0), accumulate=True),
         lambda x, a, i, m, v: x.nonzero(),
@@ -51,11 +51,7 @@ def operands():
     ],
 )
 def test_what_the_host_must_know_makes_it_wait(call):
-    """Sizes that depend on values, indices and values from the host, and checked decompositions.
-
-    A Python number that is assigned to single rows is one of those values: PyTorch makes a tensor of it on
-    the CPU (`THPVariable_setitem`) and copies that to the device (`_index_put_impl_`). Under a mask it fills.
-    """
+    """Sizes that depend on values, indices and values from the host, and checked decompositions."""
     given = operands()
     assert waits(lambda: call(*given))
 
@@ -86,9 +82,29 @@ def test_what_stays_on_the_device_does_not(call):
     assert not waits(lambda: call(*given))
 
 
+class Asked(TorchDispatchMode):
+    """Notes the names of the operators that are asked for."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        """Note one and run it."""
+        self.names = [*getattr(self, "names", []), function.__name__]
+        return function(*args, **(kwargs or {}))
+
+
+def test_a_number_assigned_to_rows_waits_where_pytorch_copies_it():
+    """PyTorch 2.13 makes a tensor of it on the CPU and has `index_put_` copy that; 2.15 fills the rows."""
+    x, _, i, _, _ = operands()
+    with Asked() as asked:
+        put(x, i, 1.0)
+    assert {"index_put_.default", "index_fill_.int_Scalar"} & set(asked.names)
+    assert waits(lambda: put(x, i, 1.0)) == ("index_put_.default" in asked.names)
+
+
 def test_on_mps_an_assigned_number_is_on_the_device():
-    """There it is not copied, and a mask must be counted."""
+    """There it is not copied; a mask must be counted, unless PyTorch fills under it."""
     with devlab.sim.rules("mps"):
         x, _, i, m, _ = operands()
         assert not waits(lambda: put(x, i, 1.0))
-        assert waits(lambda: put(x, m, 1.0))
+        with Asked() as asked:
+            put(x, m, 1.0)
+        assert waits(lambda: put(x, m, 1.0)) == ("index_put_.default" in asked.names)
