@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import io
+import types
 import warnings
 from collections.abc import Callable, Mapping
 
@@ -11,6 +12,7 @@ import torch
 
 from devlab.checks.describe import describe
 from devlab.checks.expect import Mismatch
+from devlab.checks.reading import on_cpu
 
 STUB = "your code here"
 
@@ -61,6 +63,8 @@ def require_parameters(function: Callable, signature: str, args: tuple, kwargs: 
 
     >>> require_parameters(lambda x: x, "f(x)", (1,), {})
     """
+    if not kwargs and _names(function, len(args)) is not None:
+        return
     try:
         parameters = inspect.signature(function)
     except (TypeError, ValueError):  # some callables, such as built-in ones, have no signature to read
@@ -70,6 +74,50 @@ def require_parameters(function: Callable, signature: str, args: tuple, kwargs: 
     except TypeError:
         name = getattr(function, "__name__", "the answer")
         raise Mismatch("the parameters are not those of the task", signature, f"{name}{parameters}") from None
+
+
+def named(function: Callable, args: tuple) -> dict[str, object]:
+    """Return the arguments of a call under the function's names for them, `*0` and so on where it has none.
+
+    >>> named(lambda x, *rest: x, (1, 2, 3))
+    {'x': 1, '*0': 2, '*1': 3}
+    """
+    # A module is called as its `forward` is; nn.Module's own signature says nothing.
+    called = function.forward if isinstance(function, torch.nn.Module) else function
+    names = _names(called, len(args))
+    if names is not None:
+        return dict(zip(names, args, strict=True))
+    try:
+        bound = inspect.signature(called).bind(*args)
+    except (TypeError, ValueError):
+        return {f"*{position}": value for position, value in enumerate(args)}
+    found = {}
+    for name, value in bound.arguments.items():
+        if bound.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            found |= {f"*{place}": item for place, item in enumerate(value)}
+        else:
+            found[name] = value
+    return found
+
+
+def _names(function: Callable, count: int) -> tuple[str, ...] | None:
+    """Return what a plain function, method or class calls `count` arguments by position, if it takes so many.
+
+    None says that only `inspect.signature` can tell, which takes as long as many an answer.
+    """
+    bound = isinstance(function, types.MethodType)
+    plain = function.__func__ if bound else function
+    if type(plain) is type and plain.__new__ is object.__new__ and not hasattr(plain, "__signature__"):
+        plain, bound = plain.__init__, True
+    # What a decorator says of a function stands in its __dict__.
+    if type(plain) is not types.FunctionType or plain.__dict__:
+        return None
+    code = plain.__code__
+    if code.co_flags & inspect.CO_VARARGS or code.co_kwonlyargcount or code.co_argcount < bound:
+        return None
+    names = code.co_varnames[bound : code.co_argcount]
+    needed = len(names) - len(plain.__defaults__ or ())
+    return names[:count] if needed <= count <= len(names) else None
 
 
 class Snapshot:
@@ -88,7 +136,7 @@ class Snapshot:
             where = "the input" + path.partition("]")[2]
             if after[path] is not leaf:
                 raise Mismatch(f"{where} was replaced", "the input as it came", describe(after[path]))
-            if not _same(_state(leaf), state):
+            if not _unchanged(leaf, state):
                 got = describe(leaf) + _marked(leaf, state)
                 raise Mismatch(f"{where} was changed in place", "the input as it came", got)
 
@@ -109,11 +157,16 @@ def leaves(value: object, path: str = "") -> list[tuple[str, object]]:
 
 
 def _state(leaf: object) -> tuple | None:
+    """Return a copy, in host memory, of what a tensor or an array holds, and its form."""
+    if isinstance(leaf, torch.Tensor):
+        return on_cpu(leaf).clone(), *_form(leaf)
     if isinstance(leaf, numpy.ndarray):
         return leaf.tobytes(), leaf.dtype, leaf.shape, leaf.strides, leaf.flags.writeable
-    if isinstance(leaf, torch.Tensor):
-        return leaf.detach().clone(), leaf.device, leaf.requires_grad, leaf.stride()
     return None
+
+
+def _form(tensor: torch.Tensor) -> tuple:
+    return tensor.device, tensor.requires_grad, tensor.stride(), tensor.shape, tensor.dtype
 
 
 def _marked(leaf: object, before: tuple | None) -> str:
@@ -122,12 +175,15 @@ def _marked(leaf: object, before: tuple | None) -> str:
     return ""
 
 
-def _same(one: tuple | None, other: tuple | None) -> bool:
-    if one is None or not isinstance(one[0], torch.Tensor):
-        return one == other
-    if one[1:] != other[1:] or one[0].shape != other[0].shape or one[0].dtype != other[0].dtype:
+def _unchanged(leaf: object, before: tuple | None) -> bool:
+    if not isinstance(leaf, torch.Tensor):
+        return _state(leaf) == before
+    held, *form = before
+    if list(_form(leaf)) != form:
         return False
-    return torch.equal(*(torch.nan_to_num(state[0].cpu()) for state in (one, other)))
+    holds = on_cpu(leaf)
+    # Nan is not equal to itself: tensors that hold some take a second look.
+    return torch.equal(holds, held) or torch.equal(torch.nan_to_num(holds), torch.nan_to_num(held))
 
 
 def _arguments(arguments: Mapping[str, object]) -> str:

@@ -1,13 +1,12 @@
 """A trial: one answer on one device, with fresh inputs and a record of the last call."""
 
 import contextlib
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
 
-from devlab.checks.calls import Call, Snapshot, require_parameters, run
+from devlab.checks.calls import Call, Snapshot, named, require_parameters, run
 from devlab.checks.isolation import plain_defaults
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class Trial:
 
         A `log`, from `devlab.watch()`, records the call and nothing else.
         """
-        call = self.last_call = Call(label, self._named(function, args))
+        call = self.last_call = Call(label, named(function, args))
         if function is self.answer:
             require_parameters(function, self.signature, args, {})
         before = None if changes else Snapshot(args)
@@ -92,18 +91,3 @@ class Trial:
         if before:
             before.require_untouched(args)
         return result
-
-    def _named(self, function: Callable, args: tuple) -> dict[str, object]:
-        # A module is called as its `forward` is; nn.Module's own signature says nothing.
-        called = function.forward if isinstance(function, torch.nn.Module) else function
-        try:
-            bound = inspect.signature(called).bind(*args)
-        except (TypeError, ValueError):
-            return {f"*{position}": value for position, value in enumerate(args)}
-        named = {}
-        for name, value in bound.arguments.items():
-            if bound.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-                named |= {f"*{position}": item for position, item in enumerate(value)}
-            else:
-                named[name] = value
-        return named
