@@ -11,6 +11,7 @@ from devlab.checks.calls import Snapshot, named, require_parameters
 from devlab.checks.expect import Mismatch
 from devlab.checks.reading import on_cpu
 from devlab.devices import bench
+from devlab.instruments.watch import watch
 from devlab.sim import clock
 
 
@@ -164,12 +165,24 @@ def test_what_is_untouched_is_not_accused(dtype, device):
     Snapshot(inputs).require_untouched(inputs)
 
 
-def test_looking_at_inputs_takes_no_time_and_no_memory_of_a_simulated_device():
-    """What a row measures of a call is the call's alone."""
+def test_looking_at_inputs_takes_nothing_of_a_simulated_device_before_a_call():
+    """Neither time nor memory, at any time: what a row measures of a call is the call's alone."""
     x = torch.ones(1000, device="sim:0")
-    figures = torch.accelerator.memory_stats(0)
-    moment = clock.now()
-    Snapshot((x,)).require_untouched((x,))
-    on_cpu(x)
+    figures, moment = torch.accelerator.memory_stats(0), clock.now()
+    before = Snapshot((x,))
     assert clock.now() == moment
+    with watch() as log:
+        before.require_untouched((x,))
     assert torch.accelerator.memory_stats(0) == figures
+    assert not log.transfers and not log.synchronizations
+
+
+def test_reading_waits_for_the_device():
+    """As every copy to the host does: what was under way has arrived."""
+    x = torch.ones(1000, device="sim:0")
+    late = x.to("cpu", non_blocking=True)
+    assert not late.any()
+    on_cpu(x, wait=False)
+    assert not late.any()
+    on_cpu(x)
+    assert late.all()

@@ -1,8 +1,8 @@
 """Calling a learner's code: inputs watched for changes, its own exceptions told from ours."""
 
-import contextlib
 import inspect
 import io
+import sys
 import types
 import warnings
 from collections.abc import Callable, Mapping
@@ -44,9 +44,11 @@ def run(function: Callable, call: Call, args: tuple, kwargs: dict) -> object:
     among; an interrupt passes through. What the code prints or warns is kept in `call`, not shown.
     """
     heard = io.StringIO()
+    shown = sys.stdout, sys.stderr
     try:
-        with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            sys.stdout = sys.stderr = heard
             return function(*args, **kwargs)
     except NotImplementedError as error:
         if error.args in ((), (STUB,)):
@@ -55,6 +57,7 @@ def run(function: Callable, call: Call, args: tuple, kwargs: dict) -> object:
     except (Exception, SystemExit) as error:
         raise AnswerRaised(error) from error
     finally:
+        sys.stdout, sys.stderr = shown
         call.printed = heard.getvalue()
 
 
@@ -128,17 +131,18 @@ class Snapshot:
 
     def require_untouched(self, inputs: tuple) -> None:
         """Raise Mismatch where a value in the inputs was changed, replaced, added or removed."""
-        after = dict(leaves(inputs))
-        if list(after) != [path for path, _, _ in self.before]:
+        after = leaves(inputs)
+        if [path for path, _ in after] != [path for path, _, _ in self.before]:
             raise Mismatch("the input was changed", "the input as it came", "items added or removed")
-        for path, leaf, state in self.before:
+        for (path, leaf, state), (_, now) in zip(self.before, after, strict=True):
+            if now is leaf and (state is None or _unchanged(leaf, state)):
+                continue
             # The first step of the path only says which argument it is.
             where = "the input" + path.partition("]")[2]
-            if after[path] is not leaf:
-                raise Mismatch(f"{where} was replaced", "the input as it came", describe(after[path]))
-            if not _unchanged(leaf, state):
-                got = describe(leaf) + _marked(leaf, state)
-                raise Mismatch(f"{where} was changed in place", "the input as it came", got)
+            if now is not leaf:
+                raise Mismatch(f"{where} was replaced", "the input as it came", describe(now))
+            got = describe(leaf) + _marked(leaf, state)
+            raise Mismatch(f"{where} was changed in place", "the input as it came", got)
 
 
 def leaves(value: object, path: str = "") -> list[tuple[str, object]]:
@@ -147,10 +151,10 @@ def leaves(value: object, path: str = "") -> list[tuple[str, object]]:
     >>> leaves({"x": [1, 2]})
     [("['x'][0]", 1), ("['x'][1]", 2)]
     """
-    if isinstance(value, Mapping):
-        items = value.items()
-    elif isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         items = enumerate(value)
+    elif type(value) is not torch.Tensor and isinstance(value, Mapping):
+        items = value.items()
     else:
         return [(path, value)]
     return [found for key, item in items for found in leaves(item, f"{path}[{key!r}]")]
@@ -159,7 +163,7 @@ def leaves(value: object, path: str = "") -> list[tuple[str, object]]:
 def _state(leaf: object) -> tuple | None:
     """Return a copy, in host memory, of what a tensor or an array holds, and its form."""
     if isinstance(leaf, torch.Tensor):
-        return on_cpu(leaf).clone(), *_form(leaf)
+        return on_cpu(leaf, wait=False).clone(), *_form(leaf)
     if isinstance(leaf, numpy.ndarray):
         return leaf.tobytes(), leaf.dtype, leaf.shape, leaf.strides, leaf.flags.writeable
     return None
@@ -169,13 +173,13 @@ def _form(tensor: torch.Tensor) -> tuple:
     return tensor.device, tensor.requires_grad, tensor.stride(), tensor.shape, tensor.dtype
 
 
-def _marked(leaf: object, before: tuple | None) -> str:
-    if isinstance(leaf, torch.Tensor) and before and leaf.requires_grad != before[2]:
+def _marked(leaf: object, before: tuple) -> str:
+    if isinstance(leaf, torch.Tensor) and leaf.requires_grad != before[2]:
         return f", requires_grad={leaf.requires_grad}"
     return ""
 
 
-def _unchanged(leaf: object, before: tuple | None) -> bool:
+def _unchanged(leaf: object, before: tuple) -> bool:
     if not isinstance(leaf, torch.Tensor):
         return _state(leaf) == before
     held, *form = before

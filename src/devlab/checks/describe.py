@@ -18,6 +18,7 @@ SHORT_DTYPES = {
     torch.uint8: "u8",
     torch.bool: "bool",
 }
+PLAIN = {type(None), bool, int, float, complex}
 LONGEST = 120
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>$")
 MOST_ITEMS = 6
@@ -92,6 +93,10 @@ def describe_array(array: numpy.ndarray) -> str:
 
 
 def _describe(value: object) -> str:
+    if type(value) is torch.Tensor:
+        return describe_tensor(value)
+    if type(value) in PLAIN:
+        return repr(value)
     if isinstance(value, torch.nn.Parameter):
         return f"Parameter {describe_tensor(value.data)}"
     if isinstance(value, torch.Tensor):

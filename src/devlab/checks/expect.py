@@ -170,7 +170,7 @@ def _close(mine: torch.Tensor, theirs: torch.Tensor, within: float | None) -> to
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+    return tensor.to(torch.complex128) if tensor.is_complex() else tensor.double()
 
 
 def _first(where: torch.Tensor, mine: torch.Tensor, theirs: torch.Tensor | None = None) -> str:

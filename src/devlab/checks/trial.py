@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from devlab.instruments.watch import Log
 
 
+NOTHING = contextlib.nullcontext()
+
+
 class Skip(Exception):
     """A row cannot be judged on this machine; the message says why."""
 
@@ -48,7 +51,7 @@ class Trial:
     ) -> torch.Tensor:
         """Return normal random numbers on the trial's device, the same for one seed on every device."""
         numbers = torch.randn(shape, generator=torch.Generator().manual_seed(1000 + seed))
-        return numbers.to(dtype).to(on or self.device)
+        return numbers.to(on or self.device, dtype)
 
     def randint(self, low: int, high: int, shape: tuple[int, ...], seed: int = 0) -> torch.Tensor:
         """Return random integers from `low` up to, not including, `high`, on the trial's device."""
@@ -84,7 +87,7 @@ class Trial:
             require_parameters(function, self.signature, args, {})
         before = None if changes else Snapshot(args)
         try:
-            with log or contextlib.nullcontext():
+            with log or NOTHING:
                 result = run(function, call, args, {})
         finally:
             plain_defaults()  # what the answer set must not reach the row's own tensors
