@@ -116,10 +116,12 @@ def _names(function: Callable, count: int) -> tuple[str, ...] | None:
     if type(plain) is not types.FunctionType or plain.__dict__:
         return None
     code = plain.__code__
-    if code.co_flags & inspect.CO_VARARGS or code.co_kwonlyargcount or code.co_argcount < bound:
+    if code.co_kwonlyargcount or code.co_argcount < bound:
         return None
     names = code.co_varnames[bound : code.co_argcount]
     needed = len(names) - len(plain.__defaults__ or ())
+    if code.co_flags & inspect.CO_VARARGS:
+        names += tuple(f"*{place}" for place in range(count - len(names)))
     return names[:count] if needed <= count <= len(names) else None
 
 
