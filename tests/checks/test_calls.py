@@ -186,3 +186,24 @@ def test_reading_waits_for_the_device():
     assert not late.any()
     on_cpu(x)
     assert late.all()
+
+
+@pytest.mark.parametrize("device", bench(), ids=str)
+def test_what_is_read_has_the_values_and_no_graph(device):
+    """Whatever view of the memory is read."""
+    x = torch.arange(6.0).to(device).view(2, 3).requires_grad_()
+    z = torch.tensor([1 + 2j, 3 - 4j]).to(device).requires_grad_()
+    for seen in (
+        x,
+        x.t(),
+        x[:, 1:],
+        2 * x,
+        x.expand(2, 2, 3),
+        torch.nn.Parameter(x),
+        z,
+        z.conj(),
+        z.conj().imag,
+    ):
+        held = on_cpu(seen)
+        assert held.is_cpu and not held.requires_grad
+        assert torch.equal(held, seen.detach().cpu())

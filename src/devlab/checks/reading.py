@@ -12,11 +12,10 @@ def on_cpu(tensor: torch.Tensor, wait: bool = True) -> torch.Tensor:
     >>> on_cpu(torch.ones(2, requires_grad=True))
     tensor([1., 1.])
     """
-    tensor = tensor.detach()
     if tensor.is_cpu:
-        return tensor
+        return tensor.detach()
     if tensor.device.type != "sim":
-        return tensor.cpu()
+        return tensor.detach().cpu()
     from devlab.sim.transfer import read  # here, so that importing devlab does not import the simulator
 
     return read(tensor, wait)
