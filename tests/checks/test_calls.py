@@ -174,7 +174,8 @@ def test_looking_at_inputs_takes_nothing_of_a_simulated_device_before_a_call():
     with watch() as log:
         before.require_untouched((x,))
     assert torch.accelerator.memory_stats(0) == figures
-    assert not log.transfers and not log.synchronizations
+    assert not log.transfers
+    assert not log.synchronizations
 
 
 def test_reading_waits_for_the_device():
@@ -205,5 +206,6 @@ def test_what_is_read_has_the_values_and_no_graph(device):
         z.conj().imag,
     ):
         held = on_cpu(seen)
-        assert held.is_cpu and not held.requires_grad
+        assert held.is_cpu
+        assert not held.requires_grad
         assert torch.equal(held, seen.detach().cpu())
