@@ -7,7 +7,8 @@ import numpy
 import pytest
 import torch
 
-from devlab.checks.calls import Snapshot, named, require_parameters
+from devlab.checks.calls import Call, Snapshot, named, require_parameters
+from devlab.checks.describe import describe
 from devlab.checks.expect import Mismatch
 from devlab.checks.reading import on_cpu
 from devlab.devices import bench
@@ -209,3 +210,24 @@ def test_what_is_read_has_the_values_and_no_graph(device):
         assert held.is_cpu
         assert not held.requires_grad
         assert torch.equal(held, seen.detach().cpu())
+
+
+@pytest.mark.parametrize("device", bench(), ids=str)
+def test_a_call_reads_as_it_was_made(device):
+    """The words are found later; they are those of the moment of the call."""
+    module, x, one = (
+        torch.nn.Linear(2, 1).to(device),
+        torch.ones(4, 3, device=device),
+        torch.ones((), device=device),
+    )
+    many, array = [x, 1], numpy.ones(2)
+    given = {"x": x, "one": one, "many": many, "array": array, "*0": 7, "k": None, "m": module, "t": "a  b"}
+    call = Call("f", given | {"huge": 10**200})
+    wanted = ", ".join(
+        describe(value) if name == "*0" else f"{name}={describe(value)}" for name, value in given.items()
+    )
+    x.data, many[0] = torch.zeros(2, dtype=torch.int64), 3
+    one.add_(1)
+    array.setflags(write=False)
+    module.to("meta")
+    assert call.reads == f"f({wanted}, huge={describe(10**200)})"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import numpy
 import torch
 
-from devlab.checks.describe import describe
+from devlab.checks.describe import describe, describe_later
 from devlab.checks.expect import Mismatch
 from devlab.checks.reading import on_cpu
 
@@ -33,8 +33,15 @@ class Call:
     """One call of a learner's code: how it reads in a verdict, and what it printed."""
 
     def __init__(self, label: str, arguments: Mapping[str, object]):
-        self.reads = f"{label}({_arguments(arguments)})"
+        self._label = label
+        self._arguments = [(name, describe_later(value)) for name, value in arguments.items()]
         self.printed = ""
+
+    @property
+    def reads(self) -> str:
+        """Return the call as it was made, whatever became of its arguments since."""
+        said = [later() if name.startswith("*") else f"{name}={later()}" for name, later in self._arguments]
+        return f"{self._label}({', '.join(said)})"
 
 
 def run(function: Callable, call: Call, args: tuple, kwargs: dict) -> object:
@@ -190,10 +197,3 @@ def _unchanged(leaf: object, before: tuple) -> bool:
     holds = on_cpu(leaf)
     # Nan is not equal to itself: tensors that hold some take a second look.
     return torch.equal(holds, held) or torch.equal(torch.nan_to_num(holds), torch.nan_to_num(held))
-
-
-def _arguments(arguments: Mapping[str, object]) -> str:
-    return ", ".join(
-        describe(value) if name.startswith("*") else f"{name}={describe(value)}"
-        for name, value in arguments.items()
-    )
