@@ -10,7 +10,7 @@ import torch
 from devlab.checks.calls import Call, Snapshot, named, require_parameters
 from devlab.checks.describe import describe
 from devlab.checks.expect import Mismatch
-from devlab.checks.reading import on_cpu
+from devlab.checks.reading import copied, on_cpu
 from devlab.devices import bench
 from devlab.instruments.watch import watch
 from devlab.sim import clock
@@ -184,7 +184,7 @@ def test_reading_waits_for_the_device():
     x = torch.ones(1000, device="sim:0")
     late = x.to("cpu", non_blocking=True)
     assert not late.any()
-    on_cpu(x, wait=False)
+    copied(x)
     assert not late.any()
     on_cpu(x)
     assert late.all()

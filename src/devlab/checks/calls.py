@@ -12,7 +12,7 @@ import torch
 
 from devlab.checks.describe import describe, describe_later
 from devlab.checks.expect import Mismatch
-from devlab.checks.reading import on_cpu
+from devlab.checks.reading import copied, on_cpu
 
 STUB = "your code here"
 
@@ -170,9 +170,9 @@ def leaves(value: object, path: str = "") -> list[tuple[str, object]]:
 
 
 def _state(leaf: object) -> tuple | None:
-    """Return a copy, in host memory, of what a tensor or an array holds, and its form."""
+    """Return a copy of what a tensor or an array holds, and its form."""
     if isinstance(leaf, torch.Tensor):
-        return on_cpu(leaf, wait=False).clone(), *_form(leaf)
+        return copied(leaf), *_form(leaf)
     if isinstance(leaf, numpy.ndarray):
         return leaf.tobytes(), leaf.dtype, leaf.shape, leaf.strides, leaf.flags.writeable
     return None
@@ -194,6 +194,6 @@ def _unchanged(leaf: object, before: tuple) -> bool:
     held, *form = before
     if list(_form(leaf)) != form:
         return False
-    holds = on_cpu(leaf)
+    holds, held = on_cpu(leaf), held.cpu()
     # Nan is not equal to itself: tensors that hold some take a second look.
     return torch.equal(holds, held) or torch.equal(torch.nan_to_num(holds), torch.nan_to_num(held))
