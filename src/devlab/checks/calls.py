@@ -1,16 +1,18 @@
 """Calling a learner's code: inputs watched for changes, its own exceptions told from ours."""
 
-import contextlib
 import inspect
 import io
+import sys
+import types
 import warnings
 from collections.abc import Callable, Mapping
 
 import numpy
 import torch
 
-from devlab.checks.describe import describe
+from devlab.checks.describe import describe, describe_later
 from devlab.checks.expect import Mismatch
+from devlab.checks.reading import copied, on_cpu
 
 STUB = "your code here"
 
@@ -31,8 +33,15 @@ class Call:
     """One call of a learner's code: how it reads in a verdict, and what it printed."""
 
     def __init__(self, label: str, arguments: Mapping[str, object]):
-        self.reads = f"{label}({_arguments(arguments)})"
+        self._label = label
+        self._arguments = [(name, describe_later(value)) for name, value in arguments.items()]
         self.printed = ""
+
+    @property
+    def reads(self) -> str:
+        """Return the call as it was made, whatever became of its arguments since."""
+        said = [later() if name.startswith("*") else f"{name}={later()}" for name, later in self._arguments]
+        return f"{self._label}({', '.join(said)})"
 
 
 def run(function: Callable, call: Call, args: tuple, kwargs: dict) -> object:
@@ -42,9 +51,11 @@ def run(function: Callable, call: Call, args: tuple, kwargs: dict) -> object:
     among; an interrupt passes through. What the code prints or warns is kept in `call`, not shown.
     """
     heard = io.StringIO()
+    shown = sys.stdout, sys.stderr
     try:
-        with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            sys.stdout = sys.stderr = heard
             return function(*args, **kwargs)
     except NotImplementedError as error:
         if error.args in ((), (STUB,)):
@@ -53,6 +64,7 @@ def run(function: Callable, call: Call, args: tuple, kwargs: dict) -> object:
     except (Exception, SystemExit) as error:
         raise AnswerRaised(error) from error
     finally:
+        sys.stdout, sys.stderr = shown
         call.printed = heard.getvalue()
 
 
@@ -61,6 +73,8 @@ def require_parameters(function: Callable, signature: str, args: tuple, kwargs: 
 
     >>> require_parameters(lambda x: x, "f(x)", (1,), {})
     """
+    if not kwargs and _names(function, len(args)) is not None:
+        return
     try:
         parameters = inspect.signature(function)
     except (TypeError, ValueError):  # some callables, such as built-in ones, have no signature to read
@@ -72,6 +86,52 @@ def require_parameters(function: Callable, signature: str, args: tuple, kwargs: 
         raise Mismatch("the parameters are not those of the task", signature, f"{name}{parameters}") from None
 
 
+def named(function: Callable, args: tuple) -> dict[str, object]:
+    """Return the arguments of a call under the function's names for them, `*0` and so on where it has none.
+
+    >>> named(lambda x, *rest: x, (1, 2, 3))
+    {'x': 1, '*0': 2, '*1': 3}
+    """
+    # A module is called as its `forward` is; nn.Module's own signature says nothing.
+    called = function.forward if isinstance(function, torch.nn.Module) else function
+    names = _names(called, len(args))
+    if names is not None:
+        return dict(zip(names, args, strict=True))
+    try:
+        bound = inspect.signature(called).bind(*args)
+    except (TypeError, ValueError):
+        return {f"*{position}": value for position, value in enumerate(args)}
+    found = {}
+    for name, value in bound.arguments.items():
+        if bound.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            found |= {f"*{place}": item for place, item in enumerate(value)}
+        else:
+            found[name] = value
+    return found
+
+
+def _names(function: Callable, count: int) -> tuple[str, ...] | None:
+    """Return what a plain function, method or class calls `count` arguments by position, if it takes so many.
+
+    None says that only `inspect.signature` can tell, which takes as long as many an answer.
+    """
+    bound = isinstance(function, types.MethodType)
+    plain = function.__func__ if bound else function
+    if type(plain) is type and plain.__new__ is object.__new__ and not hasattr(plain, "__signature__"):
+        plain, bound = plain.__init__, True
+    # What a decorator says of a function stands in its __dict__.
+    if type(plain) is not types.FunctionType or plain.__dict__:
+        return None
+    code = plain.__code__
+    if code.co_kwonlyargcount or code.co_argcount < bound:
+        return None
+    names = code.co_varnames[bound : code.co_argcount]
+    needed = len(names) - len(plain.__defaults__ or ())
+    if code.co_flags & inspect.CO_VARARGS:
+        names += tuple(f"*{place}" for place in range(count - len(names)))
+    return names[:count] if needed <= count <= len(names) else None
+
+
 class Snapshot:
     """What the inputs held before a call, to tell afterwards whether they came back untouched."""
 
@@ -80,17 +140,18 @@ class Snapshot:
 
     def require_untouched(self, inputs: tuple) -> None:
         """Raise Mismatch where a value in the inputs was changed, replaced, added or removed."""
-        after = dict(leaves(inputs))
-        if list(after) != [path for path, _, _ in self.before]:
+        after = leaves(inputs)
+        if [path for path, _ in after] != [path for path, _, _ in self.before]:
             raise Mismatch("the input was changed", "the input as it came", "items added or removed")
-        for path, leaf, state in self.before:
+        for (path, leaf, state), (_, now) in zip(self.before, after, strict=True):
+            if now is leaf and (state is None or _unchanged(leaf, state)):
+                continue
             # The first step of the path only says which argument it is.
             where = "the input" + path.partition("]")[2]
-            if after[path] is not leaf:
-                raise Mismatch(f"{where} was replaced", "the input as it came", describe(after[path]))
-            if not _same(_state(leaf), state):
-                got = describe(leaf) + _marked(leaf, state)
-                raise Mismatch(f"{where} was changed in place", "the input as it came", got)
+            if now is not leaf:
+                raise Mismatch(f"{where} was replaced", "the input as it came", describe(now))
+            got = describe(leaf) + _marked(leaf, state)
+            raise Mismatch(f"{where} was changed in place", "the input as it came", got)
 
 
 def leaves(value: object, path: str = "") -> list[tuple[str, object]]:
@@ -99,39 +160,40 @@ def leaves(value: object, path: str = "") -> list[tuple[str, object]]:
     >>> leaves({"x": [1, 2]})
     [("['x'][0]", 1), ("['x'][1]", 2)]
     """
-    if isinstance(value, Mapping):
-        items = value.items()
-    elif isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         items = enumerate(value)
+    elif type(value) is not torch.Tensor and isinstance(value, Mapping):
+        items = value.items()
     else:
         return [(path, value)]
     return [found for key, item in items for found in leaves(item, f"{path}[{key!r}]")]
 
 
 def _state(leaf: object) -> tuple | None:
+    """Return a copy of what a tensor or an array holds, and its form."""
+    if isinstance(leaf, torch.Tensor):
+        return copied(leaf), *_form(leaf)
     if isinstance(leaf, numpy.ndarray):
         return leaf.tobytes(), leaf.dtype, leaf.shape, leaf.strides, leaf.flags.writeable
-    if isinstance(leaf, torch.Tensor):
-        return leaf.detach().clone(), leaf.device, leaf.requires_grad, leaf.stride()
     return None
 
 
-def _marked(leaf: object, before: tuple | None) -> str:
-    if isinstance(leaf, torch.Tensor) and before and leaf.requires_grad != before[2]:
+def _form(tensor: torch.Tensor) -> tuple:
+    return tensor.device, tensor.requires_grad, tensor.stride(), tensor.shape, tensor.dtype
+
+
+def _marked(leaf: object, before: tuple) -> str:
+    if isinstance(leaf, torch.Tensor) and leaf.requires_grad != before[2]:
         return f", requires_grad={leaf.requires_grad}"
     return ""
 
 
-def _same(one: tuple | None, other: tuple | None) -> bool:
-    if one is None or not isinstance(one[0], torch.Tensor):
-        return one == other
-    if one[1:] != other[1:] or one[0].shape != other[0].shape or one[0].dtype != other[0].dtype:
+def _unchanged(leaf: object, before: tuple) -> bool:
+    if not isinstance(leaf, torch.Tensor):
+        return _state(leaf) == before
+    held, *form = before
+    if list(_form(leaf)) != form:
         return False
-    return torch.equal(*(torch.nan_to_num(state[0].cpu()) for state in (one, other)))
-
-
-def _arguments(arguments: Mapping[str, object]) -> str:
-    return ", ".join(
-        describe(value) if name.startswith("*") else f"{name}={describe(value)}"
-        for name, value in arguments.items()
-    )
+    holds, held = on_cpu(leaf), held.cpu()
+    # Nan is not equal to itself: tensors that hold some take a second look.
+    return torch.equal(holds, held) or torch.equal(torch.nan_to_num(holds), torch.nan_to_num(held))

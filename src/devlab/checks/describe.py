@@ -1,7 +1,8 @@
 """Values in a few words, as verdicts print them: `f32[4,3] sim:0`, not pages of numbers."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy
 import torch
@@ -18,6 +19,7 @@ SHORT_DTYPES = {
     torch.uint8: "u8",
     torch.bool: "bool",
 }
+PLAIN = {type(None), bool, int, float, complex}
 LONGEST = 120
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>$")
 MOST_ITEMS = 6
@@ -37,6 +39,20 @@ def describe(value: object) -> str:
         return shorten(_describe(value))
     except Exception:  # a learner's own class may have a __repr__ that fails
         return a_type(value)
+
+
+def describe_later(value: object) -> Callable[[], str]:
+    """Return what gives the description of a value as it is now, whenever it is asked: mostly nobody asks.
+
+    >>> x = torch.zeros(3)
+    >>> later = describe_later(x)
+    >>> _ = x.resize_(2)
+    >>> later()
+    'f32[3] cpu'
+    """
+    if type(value) is torch.Tensor and value.dim():
+        return partial(_form, value.dtype, value.shape, value.device)
+    return partial(describe, value) if type(value) in PLAIN else partial(str, describe(value))
 
 
 def a_type(value: object) -> str:
@@ -67,11 +83,15 @@ def describe_tensor(tensor: torch.Tensor) -> str:
     >>> describe_tensor(torch.tensor(3))
     'i64[] cpu, value 3'
     """
-    dtype = SHORT_DTYPES.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
-    text = f"{dtype}[{','.join(map(str, tensor.shape))}] {tensor.device}"
+    text = _form(tensor.dtype, tensor.shape, tensor.device)
     if tensor.dim() == 0 and tensor.device.type != "meta":
         text += f", value {tensor.item():.6g}" if tensor.is_floating_point() else f", value {tensor.item()}"
     return text
+
+
+def _form(dtype: torch.dtype, shape: torch.Size, device: torch.device) -> str:
+    short = SHORT_DTYPES.get(dtype, str(dtype).removeprefix("torch."))
+    return f"{short}[{','.join(map(str, shape))}] {device}"
 
 
 def describe_array(array: numpy.ndarray) -> str:
@@ -92,6 +112,10 @@ def describe_array(array: numpy.ndarray) -> str:
 
 
 def _describe(value: object) -> str:
+    if type(value) is torch.Tensor:
+        return describe_tensor(value)
+    if type(value) in PLAIN:
+        return repr(value)
     if isinstance(value, torch.nn.Parameter):
         return f"Parameter {describe_tensor(value.data)}"
     if isinstance(value, torch.Tensor):

@@ -1,17 +1,19 @@
 """A trial: one answer on one device, with fresh inputs and a record of the last call."""
 
 import contextlib
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
 
-from devlab.checks.calls import Call, Snapshot, require_parameters, run
+from devlab.checks.calls import Call, Snapshot, named, require_parameters, run
 from devlab.checks.isolation import plain_defaults
 
 if TYPE_CHECKING:
     from devlab.instruments.watch import Log
+
+
+NOTHING = contextlib.nullcontext()
 
 
 class Skip(Exception):
@@ -49,7 +51,7 @@ class Trial:
     ) -> torch.Tensor:
         """Return normal random numbers on the trial's device, the same for one seed on every device."""
         numbers = torch.randn(shape, generator=torch.Generator().manual_seed(1000 + seed))
-        return numbers.to(dtype).to(on or self.device)
+        return numbers.to(on or self.device, dtype)
 
     def randint(self, low: int, high: int, shape: tuple[int, ...], seed: int = 0) -> torch.Tensor:
         """Return random integers from `low` up to, not including, `high`, on the trial's device."""
@@ -80,30 +82,15 @@ class Trial:
 
         A `log`, from `devlab.watch()`, records the call and nothing else.
         """
-        call = self.last_call = Call(label, self._named(function, args))
+        call = self.last_call = Call(label, named(function, args))
         if function is self.answer:
             require_parameters(function, self.signature, args, {})
         before = None if changes else Snapshot(args)
         try:
-            with log or contextlib.nullcontext():
+            with log or NOTHING:
                 result = run(function, call, args, {})
         finally:
             plain_defaults()  # what the answer set must not reach the row's own tensors
         if before:
             before.require_untouched(args)
         return result
-
-    def _named(self, function: Callable, args: tuple) -> dict[str, object]:
-        # A module is called as its `forward` is; nn.Module's own signature says nothing.
-        called = function.forward if isinstance(function, torch.nn.Module) else function
-        try:
-            bound = inspect.signature(called).bind(*args)
-        except (TypeError, ValueError):
-            return {f"*{position}": value for position, value in enumerate(args)}
-        named = {}
-        for name, value in bound.arguments.items():
-            if bound.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-                named |= {f"*{position}": item for position, item in enumerate(value)}
-            else:
-                named[name] = value
-        return named

@@ -61,10 +61,12 @@ def index_of(device: torch.device | str | int | None = None) -> int:
         return _current
     if isinstance(device, int):
         return check(device)
-    device = torch.device(device)
+    if type(device) is not torch.device:
+        device = torch.device(device)
     if device.type != NAME:
         raise ValueError(f"Expected a {NAME} device, but got: {device}")
-    return _current if device.index is None else check(device.index)
+    index = device.index
+    return _current if index is None else check(index)
 
 
 def device_of(index: int) -> torch.device:

@@ -17,36 +17,48 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
     into, out_of = target.get_device(), source.get_device()
     goal = on_host(target) if into >= 0 else target
     start = on_host(source) if out_of >= 0 else source
+    if into < 0:
+        return _to_host(target, source, start, non_blocking)
+    goal.copy_(start)
+    if into != out_of:
+        _arrives(target, source, non_blocking)
+        return target
+    end = clock.launch(into, source.nbytes + target.nbytes)
+    if events.observers:
+        events.tell(events.Launch(into, "aten::copy_", end))
+    return target
+
+
+def _arrives(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
+    """Let the clock run for a copy into a device, from the host or from another device."""
+    into, out_of = target.get_device(), source.get_device()
     moved = source.numel() * target.element_size()
-    if into == out_of:
-        goal.copy_(start)
-        end = clock.launch(into, source.nbytes + target.nbytes)
-        if events.observers:
-            events.tell(events.Launch(into, "aten::copy_", end))
-    elif into >= 0 and out_of >= 0:
-        goal.copy_(start)
+    if out_of >= 0:
         end = clock.copy_between(out_of, into, moved)
         _tell(source, target, moved, False, False, end)
-    elif into >= 0:
-        goal.copy_(start)
-        fast = pinned.is_pinned(source)
-        end = clock.copy(into, moved, True, fast)
-        blocks = not (fast and non_blocking)
-        _tell(source, target, moved, fast, blocks, end)
-        if blocks:
-            clock.wait_until(end)
+        return
+    fast = pinned.is_pinned(source)
+    end = clock.copy(into, moved, True, fast)
+    blocks = not (fast and non_blocking)
+    _tell(source, target, moved, fast, blocks, end)
+    if blocks:
+        clock.wait_until(end)
+
+
+def _to_host(target: torch.Tensor, source: torch.Tensor, start: torch.Tensor, non_blocking: bool):
+    """Copy `source`, on a device, whose elements are in `start`, into `target` in the host's memory."""
+    out_of, moved = source.get_device(), source.numel() * target.element_size()
+    fast = pinned.is_pinned(target)
+    end = clock.copy(out_of, moved, False, fast)
+    blocks = not (fast and non_blocking)
+    _tell(source, target, moved, fast, blocks, end)
+    if blocks:
+        clock.wait_until(end)
+        target.copy_(start)
+        if events.observers:
+            events.tell(events.Synchronization(out_of, "copy to cpu"))
     else:
-        fast = pinned.is_pinned(target)
-        end = clock.copy(out_of, moved, False, fast)
-        blocks = not (fast and non_blocking)
-        _tell(source, target, moved, fast, blocks, end)
-        if blocks:
-            clock.wait_until(end)
-            goal.copy_(start)
-            if events.observers:
-                events.tell(events.Synchronization(out_of, "copy to cpu"))
-        else:
-            clock.arrive(end, _landing(goal, start.clone()))
+        clock.arrive(end, _landing(target, start.clone()))
     return target
 
 
@@ -81,19 +93,22 @@ def to_copy(
     home = own if device is None else _index(device)
     form = memory_format or _form
     host = on_host(source) if own >= 0 else source
-    if home == own:
-        made = on_device(host.to(dtype, copy=True, memory_format=form), own)
-        end = clock.launch(own, source.nbytes + made.nbytes)
-        if events.observers:
-            events.tell(events.Launch(own, "aten::_to_copy", end))
+    if home < 0:
+        made = torch.empty_like(host, dtype=dtype, memory_format=form)
+        if non_blocking:
+            # PyTorch pins what a non-blocking copy to the host arrives in. Until then it holds old contents.
+            pinned.pin(made.zero_())
+        return _to_host(made, source, host, non_blocking)
+    same = dtype is host.dtype
+    made = host.clone(memory_format=form) if same else host.to(dtype, copy=True, memory_format=form)
+    made = on_device(made, home)
+    if home != own:
+        _arrives(made, source, non_blocking)
         return made
-    shape = torch.empty_like(host, dtype=dtype, memory_format=form)
-    if home >= 0:
-        return copy_(on_device(shape, home), source, non_blocking)
-    if non_blocking:
-        # PyTorch pins what a non-blocking copy to the host arrives in. Until then it holds old contents.
-        pinned.pin(shape.zero_())
-    return copy_(shape, source, non_blocking)
+    end = clock.launch(own, source.nbytes + made.nbytes)
+    if events.observers:
+        events.tell(events.Launch(own, "aten::_to_copy", end))
+    return made
 
 
 def _index(device: torch.device) -> int:
@@ -114,6 +129,16 @@ def item(tensor: torch.Tensor):
         events.tell(events.Transfer(str(tensor.device), "cpu", host.nbytes, True, True, end))
         events.tell(events.Synchronization(index, "item"))
     return host.item()
+
+
+def read(tensor: torch.Tensor, wait: bool) -> torch.Tensor:
+    """Return the memory of a tensor on the device, for devlab's own eyes: no copy is made, and nobody told.
+
+    The host waits as it would for the copy, if it is to `wait` at all.
+    """
+    if wait:
+        clock.wait_until(clock.copy(tensor.get_device(), tensor.nbytes, False, False))
+    return on_host(tensor)
 
 
 def copy_from(source, target, non_blocking=False):

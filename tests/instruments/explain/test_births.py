@@ -6,6 +6,7 @@ import weakref
 import pytest
 import torch
 
+from devlab.checks.trial import Trial
 from devlab.instruments.explain import births, explained
 
 
@@ -41,6 +42,14 @@ def test_a_tensor_made_elsewhere_has_a_birth(remembering, make):
 def test_a_tensor_on_the_home_device_has_none(remembering):
     """Only what may be in the wrong place is remembered."""
     assert births.birth_of(torch.zeros(3, device="sim:0")) is None
+
+
+def test_what_a_row_makes_is_nobodys_and_what_an_answer_makes_is_its_own(remembering):
+    """The line that asked for a verdict made none of the row's inputs; an answer's lines made its tensors."""
+    trial = Trial(len, "f(x)", torch.device("cpu"))
+    assert births.birth_of(trial.randn(2)) is None
+    answer = lambda: torch.zeros(2)  # noqa: E731
+    assert births.birth_of(trial.run(answer, label="f")) == f"test_births.py, line {line_of(answer)}"
 
 
 def test_no_tensor_is_kept_alive(remembering):

@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import torch
 
-from devlab.checks.trace import is_learners, place
+from devlab.checks.trace import PACKAGE, is_learners, place
 
 WATCHED = (
     "arange",
@@ -51,7 +51,7 @@ _MOST = 50_000
 
 _originals: dict[str, Callable] = {}
 _births: dict[int, "_Birth"] = {}
-_learners: dict[str, bool] = {}
+_whose: dict[str, str] = {}
 _home: list[torch.device] = []
 
 
@@ -112,14 +112,24 @@ def _forget_one(birth: _Birth) -> None:
     _births.pop(birth.key, None)
 
 
+def _owner(filename: str) -> str:
+    """Return whose code a file holds: the learner's, what judges it, or anything else's."""
+    if is_learners(filename):
+        return "learner"
+    judges = (str(PACKAGE / "checks"), str(PACKAGE / "lessons"))
+    return "judge" if filename.startswith(judges) else "other"
+
+
 def _note(tensor: torch.Tensor, frame) -> None:
     while frame is not None:
         filename = frame.f_code.co_filename
-        known = _learners.get(filename)
-        if known is None:
-            known = _learners[filename] = is_learners(filename)
-        if known:
+        whose = _whose.get(filename)
+        if whose is None:
+            whose = _whose[filename] = _owner(filename)
+        if whose == "learner":
             break
+        if whose == "judge":  # its inputs are nobody's: the line that asked for a verdict did not make them
+            return
         frame = frame.f_back
     if frame is None or len(_births) >= _MOST:
         return

@@ -92,25 +92,22 @@ def _rows(trial, count: int, n: int, seed: int) -> torch.Tensor:
 
 
 def _mean(seen: list[torch.Tensor]) -> torch.Tensor:
-    return torch.cat([x.cpu() for x in seen]).double().mean(0).float()
-
-
-def _expect_state(made: Made, seen: list[torch.Tensor]) -> None:
-    rows = sum(len(x) for x in seen)
-    mean, count = made.buffer("mean"), made.buffer("count")
-    words = f"`mean` after {rows} rows"
-    on = seen[-1].device
-    expect.tensor(mean, _mean(seen).to(mean.dtype), on, words, within=1e-4)
-    expect.device(count, on, "`count` after forward")
-    expect.equal(count.item(), rows, f"`count` is wrong after {rows} rows")
+    return torch.cat(seen).double().mean(0).float()
 
 
 def _expect_step(made: Made, x: torch.Tensor, seen: list[torch.Tensor]) -> None:
-    """Run x through the module in training mode; expect the state and result that belong to all seen."""
-    seen.append(x)
+    """Run x through the module in training mode; expect the state and result that belong to all `seen`.
+
+    Those are the inputs so far, on the CPU; x joins them.
+    """
+    seen.append(x.cpu())
+    rows, exact = sum(len(one) for one in seen), _mean(seen)
     got = made(x)
-    _expect_state(made, seen)
-    expect.tensor(got, x.cpu() - _mean(seen), x.device, "the result", within=1e-4)
+    mean, count = made.buffer("mean"), made.buffer("count")
+    expect.tensor(mean, exact.to(mean.dtype), x.device, f"`mean` after {rows} rows", within=1e-4)
+    expect.device(count, x.device, "`count` after forward")
+    expect.equal(count.item(), rows, f"`count` is wrong after {rows} rows")
+    expect.tensor(got, seen[-1] - exact, x.device, "the result", within=1e-4)
 
 
 @running_mean.row("`mean` and `count` are saved buffers")
@@ -138,7 +135,7 @@ def mean_is_exact(trial):
         seen = []
         for batch, rows in enumerate((4, 1, 7)):
             _expect_step(made, _rows(trial, rows, n, seed + 10 * batch), seen)
-        _expect_step(made, seen[0], seen)  # rows that come again count again
+        _expect_step(made, seen[0].to(trial.device), seen)  # rows that come again count again
 
 
 @running_mean.row("both are updated in place")

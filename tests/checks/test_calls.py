@@ -1,0 +1,233 @@
+"""Calls of a learner's code: what verdicts call its arguments, and which changes to them are seen."""
+
+import functools
+import inspect
+
+import numpy
+import pytest
+import torch
+
+from devlab.checks.calls import Call, Snapshot, named, require_parameters
+from devlab.checks.describe import describe
+from devlab.checks.expect import Mismatch
+from devlab.checks.reading import copied, on_cpu
+from devlab.devices import bench
+from devlab.instruments.watch import watch
+from devlab.sim import clock
+
+
+class Whole:
+    """A class and its methods, each called in its own way."""
+
+    def __init__(self, one, two=2):
+        self.one, self.two = one, two
+
+    def method(self, x, y=1):
+        """Take one or two."""
+
+    @classmethod
+    def of_class(cls, x):
+        """Take the class and one."""
+
+    @staticmethod
+    def free(x):
+        """Take one alone."""
+
+    def selfless():
+        """Take nothing, a slip: no call from an object can work."""
+
+
+class Heir(Whole):
+    """It takes what its parent takes."""
+
+
+class Anew:
+    """Python asks `__new__` first."""
+
+    def __new__(cls, a, b):
+        return super().__new__(cls)
+
+    def __init__(self, *rest):
+        pass
+
+
+class Odd(type):
+    """A class of classes, which decides how they are called."""
+
+    def __call__(cls, only):
+        return super().__call__()
+
+
+class Oddly(Whole, metaclass=Odd):
+    """Its own `__init__` does not say how it is called."""
+
+
+class Stated(Whole):
+    """What says how it is called is written down."""
+
+    __signature__ = inspect.Signature([inspect.Parameter("told", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
+
+
+def two(x, y):
+    """Take two."""
+
+
+def some(x, y=1, *rest, z=2):
+    """Take many."""
+
+
+def strict(x, *, key):
+    """Take what nobody gives by position."""
+
+
+@functools.wraps(two)
+def wrapped(*args):
+    """Be said to take two."""
+
+
+FUNCTIONS = [two, some, strict, wrapped, len, print, functools.partial(two, 1), lambda: 0, lambda x, /: x]
+FUNCTIONS += [Whole, Heir, Anew, Oddly, Stated, torch.nn.Linear, torch.nn.Module, int, dict]
+FUNCTIONS += [Whole(1).method, Whole.of_class, Whole(1).free, Whole(1).selfless, Whole.method]
+FUNCTIONS += [torch.nn.Linear(1, 1).forward, torch.nn.Sequential().to]
+
+
+@pytest.mark.parametrize("count", range(5))
+@pytest.mark.parametrize(
+    "function", FUNCTIONS, ids=lambda function: getattr(function, "__qualname__", "partial")
+)
+def test_names_and_refusals_are_those_that_inspect_finds(function, count):
+    """The quick look at a plain function says what its signature says."""
+    args = tuple(range(10, 10 + count))
+    try:
+        bound = inspect.signature(function).bind(*args)
+    except (TypeError, ValueError) as error:
+        wanted, refused = {f"*{place}": value for place, value in enumerate(args)}, type(error) is TypeError
+    else:
+        wanted, refused = {}, False
+        for name, value in bound.arguments.items():
+            many = bound.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+            wanted |= {f"*{place}": one for place, one in enumerate(value)} if many else {name: value}
+    assert named(function, args) == wanted
+    if refused:
+        with pytest.raises(Mismatch, match="the parameters are not those of the task"):
+            require_parameters(function, "f()", args, {})
+    else:
+        require_parameters(function, "f()", args, {})
+
+
+def _numpy(x):
+    x.detach().cpu().numpy()[0] = 7  # the same memory on the CPU, a copy elsewhere
+
+
+CHANGES = {
+    "in place": lambda x: x.add_(1),
+    "by .data": lambda x: x.data.mul_(3),
+    "by other .data": lambda x: setattr(x, "data", torch.zeros_like(x)),
+    "by a view": lambda x: x[1:].zero_(),
+    "requires_grad": lambda x: x.requires_grad_(),
+    "strides": lambda x: x.resize_(1, 3),
+    "dtype": lambda x: setattr(x, "data", x.data.double()),
+    "a number to nan": lambda x: x[0].fill_(float("nan")),
+}
+
+
+@pytest.mark.parametrize("device", bench(), ids=str)
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_every_change_of_an_input_is_seen(change, device):
+    """Whichever road it takes."""
+    x = torch.tensor([1.0, 2.0, 3.0]).to(device)
+    before = Snapshot((x, [x]))
+    before.require_untouched((x, [x]))
+    CHANGES[change](x)
+    with pytest.raises(Mismatch, match="the input was changed in place"):
+        before.require_untouched((x, [x]))
+
+
+def test_a_change_by_numpy_is_seen():
+    """An array that shares an input's memory."""
+    x = torch.ones(3)
+    before = Snapshot((x,))
+    _numpy(x)
+    with pytest.raises(Mismatch):
+        before.require_untouched((x,))
+
+
+@pytest.mark.parametrize("device", bench(), ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64])
+def test_what_is_untouched_is_not_accused(dtype, device):
+    """Nan, which equals nothing, included; other views of the same memory too."""
+    x = torch.tensor([0.0, 1.0, float("nan"), float("inf")]).nan_to_num(
+        0.0 if dtype.is_floating_point else 1.0
+    )
+    if dtype.is_floating_point or dtype.is_complex:
+        x[2] = float("nan")
+    x = x.to(dtype).to(device)
+    inputs = (x, x[1:], x.view(2, 2).t(), {"k": x.expand(2, 4)}, numpy.ones(2))
+    Snapshot(inputs).require_untouched(inputs)
+
+
+def test_looking_at_inputs_takes_nothing_of_a_simulated_device_before_a_call():
+    """Neither time nor memory, at any time: what a row measures of a call is the call's alone."""
+    x = torch.ones(1000, device="sim:0")
+    figures, moment = torch.accelerator.memory_stats(0), clock.now()
+    before = Snapshot((x,))
+    assert clock.now() == moment
+    with watch() as log:
+        before.require_untouched((x,))
+    assert torch.accelerator.memory_stats(0) == figures
+    assert not log.transfers
+    assert not log.synchronizations
+
+
+def test_reading_waits_for_the_device():
+    """As every copy to the host does: what was under way has arrived."""
+    x = torch.ones(1000, device="sim:0")
+    late = x.to("cpu", non_blocking=True)
+    assert not late.any()
+    copied(x)
+    assert not late.any()
+    on_cpu(x)
+    assert late.all()
+
+
+@pytest.mark.parametrize("device", bench(), ids=str)
+def test_what_is_read_has_the_values_and_no_graph(device):
+    """Whatever view of the memory is read."""
+    x = torch.arange(6.0).to(device).view(2, 3).requires_grad_()
+    z = torch.tensor([1 + 2j, 3 - 4j]).to(device).requires_grad_()
+    for seen in (
+        x,
+        x.t(),
+        x[:, 1:],
+        2 * x,
+        x.expand(2, 2, 3),
+        torch.nn.Parameter(x),
+        z,
+        z.conj(),
+        z.conj().imag,
+    ):
+        held = on_cpu(seen)
+        assert held.is_cpu
+        assert not held.requires_grad
+        assert torch.equal(held, seen.detach().cpu())
+
+
+@pytest.mark.parametrize("device", bench(), ids=str)
+def test_a_call_reads_as_it_was_made(device):
+    """The words are found later; they are those of the moment of the call."""
+    module, x, one = (
+        torch.nn.Linear(2, 1).to(device),
+        torch.ones(4, 3, device=device),
+        torch.ones((), device=device),
+    )
+    many, array = [x, 1], numpy.ones(2)
+    given = {"x": x, "one": one, "many": many, "array": array, "*0": 7, "k": None, "m": module, "t": "a  b"}
+    call = Call("f", given | {"huge": 10**200})
+    wanted = ", ".join(
+        describe(value) if name == "*0" else f"{name}={describe(value)}" for name, value in given.items()
+    )
+    x.data, many[0] = torch.zeros(2, dtype=torch.int64), 3
+    one.add_(1)
+    array.setflags(write=False)
+    module.to("meta")
+    assert call.reads == f"f({wanted}, huge={describe(10**200)})"
