@@ -211,13 +211,14 @@ def record(submission: Submission, source: dict, settings: Settings, ask: Callab
         answer = ask({"steps": _plain(steps), "names": [task.name for task in tasks]})
     except EngineError as problem:
         answer = {"problem": str(problem)}
-    verdicts = answer.get("exercises", {})
+    verdicts, labels = answer.get("exercises", {}), answer.get("labels", {})
     ours = {"outcome": "grader error", "headline": answer.get("problem", "the grader has no verdict")}
     for name, why in WALLED_OFF.get(settings.level, {}).items():
         if name in verdicts and verdicts[name].get("outcome") not in ("passed", "not attempted"):
             verdicts[name] = {"outcome": "grader error", "headline": why}
     exercises = tuple(
-        _graded(task, verdicts.get(task.name, ours), answers.get(task.name, "")) for task in tasks
+        _graded(task, verdicts.get(task.name, ours), labels.get(task.name, []), answers.get(task.name, ""))
+        for task in tasks
     )
     tampered = [name for name, verdict in verdicts.items() if verdict.get("tampered")]
     facts["remarks"] += (f"tampered: {', '.join(tampered)}; read what was handed in",) if tampered else ()
@@ -236,15 +237,15 @@ def record(submission: Submission, source: dict, settings: Settings, ask: Callab
     )
 
 
-def _graded(task: merge.Task, verdict: dict, source: str) -> Graded:
-    """Make an exercise's record of what the submission's process claims; nonsense earns nothing."""
-    from devlab.checks.registry import find
+def _graded(task: merge.Task, verdict: dict, labels: list[str], source: str) -> Graded:
+    """Make an exercise's record of what the submission's process claims; nonsense earns nothing.
 
+    `labels` are those of the exercise's rows, as the template knows them.
+    """
     try:
         rows = tuple((str(label), dict(marks)) for label, marks in verdict.get("rows", ()))
         details = tuple((_whole(label), _whole(text)) for label, text in verdict.get("details", ()))
         outcome, headline = verdict["outcome"], str(verdict.get("headline", ""))
-        labels = [row.label for row in exercise.rows] if (exercise := find(task.name)) else []
         if outcome not in OUTCOMES or (rows and [label for label, _ in rows] != labels):
             raise ValueError
     except (TypeError, ValueError, KeyError):

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from devlab.checks import registry
 from devlab.classroom.engine import checker, sandbox, watch
 from devlab.classroom.engine import limits as limiting
 from devlab.classroom.engine.kernel import prctl
@@ -44,7 +45,10 @@ class Template:
             prctl(sandbox.SET_CHILD_SUBREAPER, 1)
 
     def grade(self, steps: list, names: list[str]) -> dict:
-        """Return {"exercises": {name: verdict}}; each death of the process costs the exercise it was at."""
+        """Return {"exercises": {name: verdict}, "labels": {name: those of its rows}, "seconds": all it took}.
+
+        Each death of the process costs the exercise that it was at.
+        """
         done: dict[str, dict] = {}
         started = time.monotonic()
         for _ in range(len(names) + 1):
@@ -55,7 +59,8 @@ class Template:
             if len(done) == len(names):
                 break
         self._confirm(done)
-        return {"exercises": done, "seconds": time.monotonic() - started}
+        labels = {name: [row.label for row in one.rows] for name in names if (one := registry.find(name))}
+        return {"exercises": done, "labels": labels, "seconds": time.monotonic() - started}
 
     def _confirm(self, done: dict[str, dict]) -> None:
         """Have what workers claimed judged again, by the transcripts that they sent."""
