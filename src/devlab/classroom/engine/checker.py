@@ -15,7 +15,7 @@ import torch
 from devlab.checks import registry
 from devlab.classroom.engine.messages import send, whole
 from devlab.classroom.engine.replay import judged_again, places
-from devlab.classroom.engine.worker import begin_randomly, work
+from devlab.classroom.engine.worker import Ready, begin_randomly, work
 
 CLAIM = (False, False, [])
 PATIENCE = 30  # seconds for the replay of one submission
@@ -140,7 +140,8 @@ def _reference(steps: Sequence, seed: int) -> dict:
     """Run the reference; return what it came to import, and its verdicts."""
     before, verdicts = set(sys.modules), {}
     begin_randomly(seed)
-    work(steps, (), lambda one: verdicts.update({one.get("done"): one}), seed)
+    ready = Ready(name for kind, name, _ in steps if kind == "check")
+    work(ready, steps, (), lambda one: verdicts.update({one.get("done"): one}), seed)
     return {
         "modules": sorted(set(sys.modules) - before),
         "verdicts": {name: one for name, one in verdicts.items() if name and one.get("calls")},

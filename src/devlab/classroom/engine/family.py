@@ -47,7 +47,10 @@ class Family:
         pairs = [socket.socketpair() for _ in range(jobs)]
         ends = [its.fileno() for _, its in pairs]
         facts = {"level": settings.level, "folder": str(Path(self.folder.name).resolve()), "ends": ends}
-        facts["limits"] = asdict(settings.limits)
+        facts |= {
+            "limits": asdict(settings.limits),
+            "names": [name for kind, name, _ in steps if kind == "check"],
+        }
         kept = {
             name: value
             for name, value in os.environ.items()

@@ -26,6 +26,8 @@ VALUES = (torch.Tensor, int, float, complex, str, bytes, tuple, list, dict, set,
 # By these a submission could find the channel of its verdict, or rewrite code in place.
 REFUSED = {"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames", "sys.settrace"}
 REFUSED |= {"sys.setprofile", "sys._current_exceptions"}
+# A function's code and defaults are set by the one, and by the other where they become None.
+REWRITES = ("object.__setattr__", "object.__delattr__")
 
 
 class Tampered(BaseException):
@@ -121,13 +123,28 @@ class Seal:
             Names(called, lambda key, value: isinstance(value, CALLABLE), closed=True),
         )
         self.rows = [(one, list(one.rows)) for one in self.exercises]
-        self.known = _all_classes()
+        self.modules, self.known = set(sys.modules), _all_classes()
+
+    def renew(self) -> None:
+        """Take the record anew after a cell of the teacher's, as far as that changed anything."""
+        if self.broken() or sys.modules.keys() != self.modules:
+            self.note()
+        else:
+            self.known = _all_classes()
+
+    def functions(self) -> set[types.FunctionType]:
+        """Return the functions that are sealed."""
+        return {function for one in (*self.near, *self.all) for function in one.functions}
 
     def broken(self) -> str:
         """Return what was changed, as `module.name`; "" where all is as it was."""
         if found := self.patched():
             return found
-        return next(filter(None, (one.changed() or one.rewritten() for one in self.all)), "")
+        if found := next(filter(None, (one.changed() for one in self.all)), ""):
+            return found
+        # To read a function's code is an audited event, and slow. `refuse_spying` keeps all of it, so
+        # only what runs between a call and its verdict is read again.
+        return next(filter(None, (one.rewritten() for one in self.near)), "")
 
     def patched(self) -> str:
         """Return what was changed of that which runs between a call and its verdict; "" where nothing was."""
@@ -137,7 +154,7 @@ class Seal:
         for exercise, rows in self.rows:
             if not (len(exercise.rows) == len(rows) and all(map(operator.is_, exercise.rows, rows))):
                 return f"the rows of {exercise.name}"
-        return self.near[-1].rewritten()
+        return ""
 
     def require_plain(self, value: object, depth: int = 0) -> None:
         """Raise Tampered for a value of a class of the student's that decides for itself what it equals."""
@@ -219,15 +236,15 @@ def _all_classes() -> set[type]:
 
 
 def refuse_spying(seal: Seal) -> None:
-    """Refuse, for good, calls that look into the interpreter, and new code for devlab's own functions.
+    """Refuse, for good, calls that look into the interpreter, and new code for functions that are sealed.
 
     Audit hooks stay until the process ends.
     """
-    refused, ours = frozenset(REFUSED), frozenset(map(id, seal.all[0].functions))
+    refused, rewrites, ours = frozenset(REFUSED), REWRITES, frozenset(map(id, seal.functions()))
 
     def hook(event: str, facts: tuple) -> None:
-        if event == "object.__setattr__" and id(facts[0]) in ours:
-            raise RuntimeError("devlab's own functions stay as they are while a submission is graded")
+        if event in rewrites and id(facts[0]) in ours:
+            raise RuntimeError("what judges a submission stays as it is while it is graded")
         if event in refused:
             raise RuntimeError(f"{event} is switched off while a submission is graded")
 

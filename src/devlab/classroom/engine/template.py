@@ -19,7 +19,7 @@ from devlab.classroom.engine import limits as limiting
 from devlab.classroom.engine import sandbox, watch
 from devlab.classroom.engine.kernel import prctl
 from devlab.classroom.engine.messages import receive, send
-from devlab.classroom.engine.worker import begin_randomly, channel, work
+from devlab.classroom.engine.worker import Ready, begin_randomly, channel, work
 
 FACTS = {"outcome", "headline", "rows", "details", "tampered"}  # what a verdict may hold
 TICK = 0.1  # seconds between looks at what the processes use
@@ -28,15 +28,22 @@ TICK = 0.1  # seconds between looks at what the processes use
 class Template:
     """Forks a process for each submission, watches it, and leaves nothing of it behind.
 
-    `level` is the isolation to use, `scratch` the only folder that a submission may write in, `seed` that of
-    all inputs, `before` the bytes that submissions are born with; `ask` has a checker answer what it makes of
-    verdicts.
+    `ready` is what each is born with, `before` its memory in bytes, `level` the isolation to use, `scratch`
+    the only folder that a submission may write in, `seed` that of all inputs; `ask` has a checker answer what
+    it makes of verdicts.
     """
 
     def __init__(
-        self, level: int, scratch: Path, limits: limiting.Limits, seed: int, before: int, ask: Callable
+        self,
+        ready: Ready,
+        level: int,
+        scratch: Path,
+        limits: limiting.Limits,
+        seed: int,
+        before: int,
+        ask: Callable,
     ):
-        self.level, self.scratch, self.limits, self.seed = level, scratch, limits, seed
+        self.ready, self.level, self.scratch, self.limits, self.seed = ready, level, scratch, limits, seed
         self.before, self.ask = before, ask
         # Root gives itself up, where nobody else's user can read this Python.
         self.uid = 61000 + os.getpid() % 4000 if sandbox.readable_by(61000) else 0
@@ -159,7 +166,7 @@ class Template:
             send = channel(writing, nonce)
             send({"begin": ""})  # the walls stand: what goes wrong from here on is the submission's doing
             begin_randomly(self.seed)
-            work(steps, skip, send, self.seed)
+            work(self.ready, steps, skip, send, self.seed)
         finally:
             os._exit(0)
 
@@ -225,11 +232,19 @@ def require_forkable() -> None:
 
 
 def serve(
-    level: int, scratch: Path, limits: limiting.Limits, seed: int, before: int, end: int, ask: int, told: int
+    ready: Ready,
+    level: int,
+    scratch: Path,
+    limits: limiting.Limits,
+    seed: int,
+    before: int,
+    end: int,
+    ask: int,
+    told: int,
 ) -> None:
     """Answer the grader's requests until they end.
 
-    `before` is the memory of a template in bytes, `end` the socket to the grader; by `ask` and `told` the
+    All but the last three are the template's. `end` is the socket to the grader; by `ask` and `told` the
     template reaches its checker.
     """
     requests, answers = os.fdopen(end, "rb", buffering=0), os.fdopen(os.dup(end), "wb")
@@ -239,7 +254,7 @@ def serve(
         send(questions, claims)
         return receive(verdicts)
 
-    template = Template(level, scratch, limits, seed, before, confirmed)
+    template = Template(ready, level, scratch, limits, seed, before, confirmed)
     send(answers, {"learned": os.getpid()})
     while (request := receive(requests)) is not None:
         try:

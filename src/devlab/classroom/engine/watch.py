@@ -6,11 +6,13 @@ import os
 import secrets
 import signal
 import stat
+import time
 from pathlib import Path
 
 from devlab.classroom.engine.limits import MIB, Limits
 
 MOST_FILES = 2000  # files and folders that a submission may have in its scratch folder
+DYING = 5.0  # seconds that a killed process may take to be gone
 DEEPEST = 100  # folders inside each other
 
 
@@ -36,15 +38,7 @@ def descendants(root: int) -> list[int]:
     >>> descendants(os.getpid())
     []
     """
-    parents = {}
-    for name in filter(str.isdecimal, os.listdir("/proc")):  # plain calls: this runs ten times a second
-        try:
-            with open(f"/proc/{name}/stat", "rb") as stream:
-                state = stream.read().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        if state[0] != b"Z":
-            parents[int(name)] = int(state[1])
+    parents = _parents()
     found, waiting = [], [root]
     while waiting:
         parent = waiting.pop()
@@ -52,6 +46,20 @@ def descendants(root: int) -> list[int]:
         found += children
         waiting += children
     return found
+
+
+def _parents() -> dict[int, int]:
+    """Return the parent of every process that is no zombie."""
+    parents = {}
+    for name in filter(str.isdecimal, os.listdir("/proc")):  # plain calls: this runs ten times a second
+        try:
+            with open(f"/proc/{name}/stat", "rb") as stream:
+                state = stream.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if state[0] not in b"ZX":
+            parents[int(name)] = int(state[1])
+    return parents
 
 
 def end(root: int) -> None:
@@ -72,12 +80,15 @@ def end(root: int) -> None:
 
 
 def kill(root: int) -> None:
-    """Kill another process and all that descends from it."""
+    """Kill another process and all that descends from it, and wait until none of them runs any more."""
     stopped: set[int] = set()
     while new := {root, *descendants(root)} - stopped:
         _signal(new, signal.SIGSTOP)
         stopped |= new
     _signal(stopped, signal.SIGKILL)
+    deadline = time.monotonic() + DYING
+    while stopped & _parents().keys() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def _signal(processes, number: int) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from devlab.checks import registry
-from devlab.classroom.engine import checker, template, watch
+from devlab.classroom.engine import checker, template, watch, worker
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.messages import receive, send
 from devlab.devices import bench
@@ -27,8 +27,8 @@ SEEDS = 10**6
 def main(facts: dict) -> None:
     """Fork a template and a checker for each job, and wait for their end.
 
-    `facts` are the isolation `level`, the `limits`, a `folder` for scratch folders, and the sockets to the
-    grader as `ends`, one a job. Never returns.
+    `facts` are the isolation `level`, the `limits`, a `folder` for scratch folders, the `names` of the
+    exercises, and the sockets to the grader as `ends`, one a job. Never returns.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's to answer
     torch.set_num_threads(1)
@@ -51,12 +51,13 @@ def _templates(facts: dict, seed: int, modules: int, ways: list[tuple]) -> None:
     template.only(modules, *itertools.chain(*ways))
     with os.fdopen(modules, "rb") as stream:
         checker.bring(receive(stream)["modules"])
+    ready = worker.Ready(facts["names"])
     before = watch.memory([os.getpid()])
 
     def serve(number: int, way: tuple) -> None:
         scratch = Path(facts["folder"]) / f"scratch{number}"
         scratch.mkdir()
-        template.serve(facts["level"], scratch, Limits(**facts["limits"]), seed, before, *way)
+        template.serve(ready, facts["level"], scratch, Limits(**facts["limits"]), seed, before, *way)
 
     _each(serve, ways)
 
