@@ -22,6 +22,7 @@ from devlab.classroom.engine.messages import receive, send
 from devlab.classroom.engine.worker import Ready, begin_randomly, channel, work
 
 FACTS = {"outcome", "headline", "rows", "details", "tampered"}  # what a verdict may hold
+GRACE = 0.1  # seconds for a process that is through with its work to end by itself
 TICK = 0.1  # seconds between looks at what the processes use
 
 
@@ -89,11 +90,14 @@ class Template:
             os.close(reading)
             self._child(steps, list(done), writing, nonce)
         os.close(writing)
+        grace = 0.0
         try:
-            return self._watch(reading, nonce, done)
+            at, why = self._watch(reading, nonce, done)
+            grace = GRACE if why is None else 0.0
+            return at, why
         finally:
             os.close(reading)
-            watch.end(os.getpid())
+            watch.end(os.getpid(), grace)
             self._clean()
 
     def _watch(self, reading: int, nonce: str, done: dict[str, dict]) -> tuple[str, dict | None]:

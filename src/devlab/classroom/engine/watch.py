@@ -62,8 +62,19 @@ def _parents() -> dict[int, int]:
     return parents
 
 
-def end(root: int) -> None:
-    """Kill all that descends from this process `root`, detached or not, and reap it."""
+def end(root: int, grace: float = 0.0) -> None:
+    """Kill all that descends from this process `root`, detached or not, and reap it.
+
+    For `grace` seconds it may end by itself, which nearly all do: to look for processes takes longer.
+    """
+    deadline = time.monotonic() + grace
+    while time.monotonic() < deadline:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.002)
     stopped: set[int] = set()
     # Stopped first: among processes that go on forking, one would always escape the killing.
     while new := set(descendants(root)) - stopped:
