@@ -118,6 +118,31 @@ def test_no_sealed_function_gets_other_code():
     assert done.stdout == ""
 
 
+def test_what_is_compared_less_often_runs_in_no_row():
+    """Neither the lessons nor what judges them use a module that is left out after each call."""
+    registry.exercises()
+    apart = {f"devlab.checks.{name}" for name in integrity.APART}
+    judging = [
+        module
+        for name, module in sys.modules.items()
+        if name.startswith(("devlab.checks.", "devlab.lessons.")) and name not in apart
+    ]
+    assert len(judging) > 40
+    for module in judging:
+        for value in vars(module).values():
+            named = (
+                value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", "")
+            )
+            assert named not in apart, f"{module.__name__} uses {named}"
+
+
+def test_what_is_compared_less_often_is_compared(seal, monkeypatch):
+    """Before and after each exercise."""
+    monkeypatch.setattr(registry, "find", always)
+    assert seal.patched() == ""
+    assert seal.broken() == "devlab.checks.registry.find"
+
+
 def test_a_cell_of_the_teachers_may_change_anything(monkeypatch):
     """The record is taken anew, and holds from there on."""
     seal = integrity.Seal(())

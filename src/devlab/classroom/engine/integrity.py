@@ -16,6 +16,8 @@ CALLED = ("torch", "torch.nn", "torch.nn.functional", "torch.linalg", "numpy", "
 CALLED += ("contextlib", "dis", "json", "os", "io", "random")
 # devlab's own, with its constants; near is what runs between a call and its verdict, and the judged lessons.
 NEAR = ("devlab.checks",)
+# Of these nothing runs between a call and its verdict: they are compared before and after the judgement.
+APART = ("answer", "check", "export", "help", "overview", "overview_html", "progress", "registry", "standing")
 OWN = (*NEAR, "devlab.devices", "devlab.sim", "devlab.instruments", "devlab.classroom.engine")
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)
 CALLABLE = (types.FunctionType, types.BuiltinFunctionType, type, property, classmethod, staticmethod)
@@ -110,7 +112,10 @@ class Seal:
         judged = tuple(".".join(name.split(".")[:3]) for name in judges)  # devlab.lessons.lesson_NN
         called = {name: sys.modules[name] for name in CALLED}
         classes = {f"{one.__module__}.{one.__qualname__}": one for one in PLAIN}
-        near, own = _places(NEAR + judged) | classes, _places(OWN + judged) | classes
+        own = _places(OWN + judged) | classes
+        apart = tuple(f"devlab.checks.{name}" for name in APART)
+        runs = {place: one for place, one in _places(NEAR + judged).items() if not _within(place, apart)}
+        near = runs | classes
         used = _named_in(near)
         self.near = (
             Names(near, _is_fixed, closed=True),
@@ -186,6 +191,10 @@ def _places(beginnings: tuple[str, ...]) -> dict[str, object]:
         for one in vars(module).values()
         if isinstance(one, type) and one.__module__ == name
     }
+
+
+def _within(place: str, modules: tuple[str, ...]) -> bool:
+    return place in modules or place.startswith(tuple(f"{name}." for name in modules))
 
 
 def _tables(places: Mapping[str, object]) -> dict[str, dict]:
