@@ -35,8 +35,8 @@ def excess(root: int, scratch: Path, limits: Limits, before: int) -> tuple[str, 
 def descendants(root: int) -> list[int]:
     """Return the processes that descend from one, zombies left out.
 
-    >>> descendants(os.getpid())
-    []
+    >>> os.getpid() in descendants(os.getppid()), os.getpid() in descendants(os.getpid())
+    (True, False)
     """
     parents = _parents()
     found, waiting = [], [root]
