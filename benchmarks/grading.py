@@ -129,7 +129,10 @@ def children(process: int) -> list[int]:
 
 def footprint(grader: int) -> tuple[float, float]:
     """Return the MiB of the grader, and of the largest template beside it."""
-    templates = [first for checker in children(grader) for first in children(checker)[:1]]
+    # The grader's only child, the zygote, forks first what forks the templates.
+    templates = [
+        one for zygote in children(grader) for first in children(zygote)[:1] for one in children(first)
+    ]
     return resident(grader), max(map(resident, templates), default=0.0)
 
 

@@ -2,12 +2,7 @@
 
 from importlib import import_module
 
-from devlab.begin import start
-from devlab.checks.check import check
-from devlab.checks.help import hint, solution
-from devlab.checks.overview import progress
-from devlab.checks.result import CheckFailed
-from devlab.devices import devices
+from devlab.devices import devices  # at once: the module of this name must not stand in its place
 
 __version__ = "0.1.0"
 __all__ = [
@@ -26,11 +21,17 @@ __all__ = [
     "watch",
 ]
 
-# Loaded when first used, so that `import devlab` stays light.
-_INSTRUMENTS = {
+# Loaded when first used: `import devlab` stays light, and a command that needs no PyTorch loads none.
+_PLACES = {
+    "CheckFailed": "devlab.checks.result",
+    "check": "devlab.checks.check",
     "digits": "devlab.data",
     "explain": "devlab.instruments.explain",
+    "hint": "devlab.checks.help",
     "memory": "devlab.instruments.memory",
+    "progress": "devlab.checks.overview",
+    "solution": "devlab.checks.help",
+    "start": "devlab.begin",
     "time_op": "devlab.instruments.timing",
     "watch": "devlab.instruments.watch",
 }
@@ -39,9 +40,9 @@ _INSTRUMENTS = {
 def __getattr__(name: str):
     if name == "explore":
         return import_module("devlab.explore")
-    if name not in _INSTRUMENTS:
+    if name not in _PLACES:
         raise AttributeError(f"module 'devlab' has no attribute {name!r}")
-    return getattr(import_module(_INSTRUMENTS[name]), name)
+    return getattr(import_module(_PLACES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab import devices
+from devlab.devices import start as introduce
 from devlab.panel import notebook_shell
 
 
@@ -15,7 +15,7 @@ def start() -> torch.device:
     """
     from devlab.instruments.explain.automatic import explain_errors
 
-    device = devices.start()
+    device = introduce()
     explain_errors(device)
     if device.type == "sim" and notebook_shell():
         from devlab.sim import clock

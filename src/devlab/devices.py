@@ -1,12 +1,17 @@
-"""What devices are here, which one the course uses, and where an answer is judged."""
+"""What devices are here, which one the course uses, and where an answer is judged.
+
+PyTorch is imported where it is used: the command line needs this module's names, and seldom PyTorch.
+"""
 
 import os
 import platform
 from dataclasses import dataclass
-
-import torch
+from typing import TYPE_CHECKING
 
 from devlab.panel import Note, Panel, escape
+
+if TYPE_CHECKING:
+    import torch
 
 REAL_KINDS = ("cuda", "xpu", "mps")
 
@@ -15,12 +20,14 @@ class UnknownDevice(ValueError):
     """The device asked for in DEVLAB_DEVICE is not here."""
 
 
-def real_accelerators() -> list[torch.device]:
+def real_accelerators() -> "list[torch.device]":
     """Return every physical accelerator PyTorch can use here, the preferred kind first.
 
     >>> all(device.type != "cpu" for device in real_accelerators())
     True
     """
+    import torch
+
     for kind in REAL_KINDS:
         module = getattr(torch, kind, None)
         if module is not None and module.is_available():
@@ -28,7 +35,7 @@ def real_accelerators() -> list[torch.device]:
     return []
 
 
-def simulated_accelerators() -> list[torch.device]:
+def simulated_accelerators() -> "list[torch.device]":
     """Enable the simulated accelerator and return its devices.
 
     Raises RuntimeError, which names the reason, where this torch cannot carry it.
@@ -36,13 +43,15 @@ def simulated_accelerators() -> list[torch.device]:
     >>> simulated_accelerators()
     [device(type='sim', index=0), device(type='sim', index=1)]
     """
+    import torch
+
     from devlab import sim
 
     sim.enable()
     return [torch.device("sim", index) for index in range(sim.device_count())]
 
 
-def accelerators() -> list[torch.device]:
+def accelerators() -> "list[torch.device]":
     """Return the accelerators the course uses: real ones where there are any, else the simulated ones.
 
     The environment variable DEVLAB_DEVICE overrides the choice: `sim` (simulate although a GPU is
@@ -70,7 +79,7 @@ def accelerators() -> list[torch.device]:
     return chosen
 
 
-def bench() -> list[torch.device]:
+def bench() -> "list[torch.device]":
     """Return the devices an answer is judged on: the CPU, then each accelerator the course uses.
 
     Where this torch cannot carry the simulated accelerator the CPU is alone; `start` says why.
@@ -78,18 +87,22 @@ def bench() -> list[torch.device]:
     >>> bench()[0]
     device(type='cpu')
     """
+    import torch
+
     try:
         return [torch.device("cpu"), *accelerators()]
     except RuntimeError:
         return [torch.device("cpu")]
 
 
-def start() -> torch.device:
+def start() -> "torch.device":
     """Say in one line what is here, and return the device the lessons use.
 
     The device is the first accelerator, real or simulated, or the CPU when there is neither.
     A simulated one is always called so.
     """
+    import torch
+
     from devlab import __version__
 
     head = f"devlab {__version__} · Python {platform.python_version()} · torch {torch.__version__}"
@@ -103,9 +116,10 @@ def start() -> torch.device:
     return device
 
 
-def introduce(device: torch.device) -> str:
+def introduce(device: "torch.device") -> str:
     """Return one phrase that names the device and says whether it is real.
 
+    >>> import torch
     >>> introduce(torch.device("cpu"))
     'cpu only, no accelerator'
     """
@@ -116,12 +130,15 @@ def introduce(device: torch.device) -> str:
     return f"{device}, a simulated accelerator (no GPU in use)"
 
 
-def has_float64(*devices: torch.device) -> bool:
+def has_float64(*devices: "torch.device") -> bool:
     """Tell whether all the devices can hold 64-bit floats: each is asked, and none is judged by its name.
 
+    >>> import torch
     >>> has_float64(torch.device("cpu"))
     True
     """
+    import torch
+
     try:
         for device in devices:
             torch.empty(0, dtype=torch.float64, device=device)
@@ -134,27 +151,31 @@ def has_float64(*devices: torch.device) -> bool:
 class Here:
     """One device that is here: its name, where its memory is, and what it can and cannot do."""
 
-    device: torch.device
+    device: "torch.device"
     name: str
     memory: str
     float64: bool
     real: bool
 
 
-def name_of(device: torch.device) -> str:
+def name_of(device: "torch.device") -> str:
     """Return what a device that is here is called.
 
+    >>> import torch
     >>> name_of(torch.device("cpu"))
     'CPU'
     """
+    import torch
+
     if device.type in ("cpu", "mps"):
         return "CPU" if device.type == "cpu" else "Apple GPU"
     return torch.get_device_module(device).get_device_name(device.index)
 
 
-def describe_device(device: torch.device) -> Here:
+def describe_device(device: "torch.device") -> Here:
     """Return the facts about one device that is here.
 
+    >>> import torch
     >>> describe_device(torch.device("cpu")).memory
     'system memory'
     """

@@ -57,7 +57,7 @@ def changed(call: dict, **facts) -> dict:
         ("refuted", lambda row: []),
         ("refuted", lambda row: [7]),
         ("refuted", lambda row: [changed(call, gave=["is", 3]) for call in row]),
-        ("refuted", lambda row: [changed(call, asked="0") for call in row]),
+        ("refuted", lambda row: [changed(call, of="another call") for call in row]),
         ("refuted", lambda row: [changed(call, raised=["ValueError", "no"]) for call in row]),
         (
             "refuted",

@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 import types
 
 import pytest
@@ -84,6 +86,80 @@ def test_code_and_defaults_rewritten_in_place(seal, monkeypatch):
         assert seal.broken() == "devlab.checks.expect.equal"
     finally:
         expect.equal.__code__ = before
+
+
+REWRITES = """
+import torch
+from devlab.checks import expect, registry
+from devlab.classroom.engine import integrity
+seal = integrity.Seal(registry.exercises()[:2])
+seal.note()
+integrity.refuse_spying(seal)
+code = (lambda *_, **__: True).__code__
+for one in (expect.equal, torch.nn.functional.relu, torch.nn.Module.to):
+    changes = [("__code__", code), ("__defaults__", (1,)), ("__kwdefaults__", {"x": 1})]
+    for part, value in [*changes, ("__defaults__", None), ("__kwdefaults__", None)]:
+        try:
+            setattr(one, part, value)
+            print(one, part, value)
+        except RuntimeError:
+            pass
+        try:
+            delattr(one, part)
+            print(one, part, "deleted")
+        except (RuntimeError, TypeError):
+            pass
+"""
+
+
+def test_no_sealed_function_gets_other_code():
+    """Code is not compared after every call: what is sealed cannot be rewritten, PyTorch's own included."""
+    done = subprocess.run([sys.executable, "-c", REWRITES], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+
+
+def test_what_is_compared_less_often_runs_in_no_row():
+    """Neither the lessons nor what judges them use a module that is left out after each call."""
+    registry.exercises()
+    apart = {f"devlab.checks.{name}" for name in integrity.APART}
+    judging = [
+        module
+        for name, module in sys.modules.items()
+        if name.startswith(("devlab.checks.", "devlab.lessons.")) and name not in apart
+    ]
+    assert len(judging) > 40
+    for module in judging:
+        for value in vars(module).values():
+            named = (
+                value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", "")
+            )
+            assert named not in apart, f"{module.__name__} uses {named}"
+
+
+def test_what_is_compared_less_often_is_compared(seal, monkeypatch):
+    """Before and after each exercise."""
+    monkeypatch.setattr(registry, "find", always)
+    assert seal.patched() == ""
+    assert seal.broken() == "devlab.checks.registry.find"
+
+
+def test_a_cell_of_the_teachers_may_change_anything(monkeypatch):
+    """The record is taken anew, and holds from there on."""
+    seal = integrity.Seal(())
+    seal.note()
+    monkeypatch.setattr(torch, "zeros", always)
+    assert seal.broken() == "torch.zeros"
+    seal.renew()
+    assert seal.broken() == ""
+    monkeypatch.undo()
+    assert seal.broken() == "torch.zeros"
+
+    class Late:
+        pass
+
+    assert Late not in seal.known
+    seal.renew()
+    assert Late in seal.known
 
 
 def test_fewer_rows(seal):

@@ -16,7 +16,7 @@ from classroom.test_hostile import processes
 
 from devlab import cli
 from devlab.classroom import course
-from devlab.classroom.engine import grade
+from devlab.classroom.engine import family
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.sandbox import isolation_available
 from devlab.classroom.record import read
@@ -136,13 +136,35 @@ def test_a_part_that_is_none(tmp_path, capsys):
 
 def test_a_template_that_gives_no_answer_is_ended(tmp_path, monkeypatch):
     """What a submission of level 1 does to its template must not hold up the class for ever."""
-    monkeypatch.setattr(grade, "SPARE", 1)
-    handle = grade.Handle(grade.Settings(isolation_available(), Limits(seconds=0.1)))
+    monkeypatch.setattr(family, "SPARE", 1)
+    started = family.Family(family.Settings(isolation_available(), Limits(seconds=0.1)), [], 1)
     try:
-        os.kill(handle.process.pid, signal.SIGSTOP)
-        with pytest.raises(grade.EngineError, match=r"gave no answer for 1\.1 seconds"):
-            handle.ask({"steps": []})
+        os.kill(started.process.pid, signal.SIGSTOP)
+        with pytest.raises(family.EngineError, match=r"gave no answer for 1\.1 seconds"):
+            started.handles[0].ask({"steps": []})
+        assert started.ended
     finally:
-        handle.close()
-    assert handle.process.returncode == -signal.SIGKILL
-    assert not Path(handle.folder.name).exists()
+        started.close()
+    assert started.process.returncode == -signal.SIGKILL
+    assert not Path(started.folder.name).exists()
+
+
+def test_a_template_that_hangs_costs_no_other_one(tmp_path, monkeypatch):
+    """It alone is ended; another one goes on, and answers."""
+    monkeypatch.setattr(family, "SPARE", 5)
+    settings = family.Settings(isolation_available(), Limits(seconds=30))
+    started = family.Family(settings, [], 2)
+    try:
+        first, second = started.handles
+        assert first.ask({"steps": [], "names": []})["exercises"] == {}
+        assert second.ask({"steps": [], "names": []})["exercises"] == {}
+        os.kill(first.process, signal.SIGSTOP)
+        first.seconds = 0
+        with pytest.raises(family.EngineError, match="gave no answer for 5 seconds"):
+            first.ask({"steps": [], "names": []})
+        assert first.ended
+        assert not started.ended
+        assert second.ask({"steps": [], "names": []})["exercises"] == {}
+    finally:
+        started.close()
+    assert started.process.returncode == 0

@@ -1,10 +1,11 @@
 """All that a teacher gets from marked submissions: tables, and a page of feedback for each student."""
 
-import re
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from devlab import carried
 from devlab.classroom import feedback, tables
 from devlab.classroom.names import safe
 from devlab.classroom.record import Record
@@ -35,11 +36,12 @@ def write(records: Sequence[Record], folder: Path) -> Written:
     grades.write_text(tables.nbgrader_csv(records), encoding="utf-8", newline="")
     # For reading: without the mark in front, Excel takes UTF-8 for an old code page.
     exercises.write_text(tables.exercises_csv(records), encoding="utf-8-sig", newline="")
-    pages = tuple(_page(record, folder) for record in records)
+    titles = {name: title_of(name) for name in {record.assignment for record in records}}
+    pages = tuple(_page(record, titles[record.assignment], folder) for record in records)
     return Written(grades, exercises, pages)
 
 
-def _page(record: Record, folder: Path) -> Path:
+def _page(record: Record, title: str, folder: Path) -> Path:
     path = (
         folder
         / "feedback"
@@ -47,7 +49,7 @@ def _page(record: Record, folder: Path) -> Path:
         / f"{safe(record.assignment) or 'nothing'}.html"
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(feedback.page(record, title_of(record.assignment)), encoding="utf-8", newline="\n")
+    path.write_text(feedback.page(record, title), encoding="utf-8", newline="\n")
     return path
 
 
@@ -57,8 +59,8 @@ def title_of(assignment: str) -> str:
     >>> title_of("05_buffers"), title_of("my_own")
     ('05 Models and buffers', 'my own')
     """
-    from devlab.checks.registry import lessons
-
-    title = next((lesson.title for lesson in lessons() if lesson.id == assignment), None)
-    number = re.match(r"\d+", assignment)
-    return f"{number[0]} {title}" if title and number else assignment.replace("_", " ").strip()
+    lesson = next((path for path in carried.files("lessons") if path.stem == assignment), None)
+    if lesson is None:
+        return assignment.replace("_", " ").strip()
+    first = json.loads(lesson.read_text(encoding="utf-8"))["cells"][0]
+    return "".join(first["source"]).partition("\n")[0].removeprefix("# ")

@@ -15,7 +15,7 @@ import torch
 from devlab.checks import registry
 from devlab.classroom.engine.messages import send, whole
 from devlab.classroom.engine.replay import judged_again, places
-from devlab.classroom.engine.worker import begin_randomly, work
+from devlab.classroom.engine.worker import Ready, begin_randomly, work
 
 CLAIM = (False, False, [])
 PATIENCE = 30  # seconds for the replay of one submission
@@ -84,20 +84,26 @@ class Checker:
         return "a claim" if more else "confirmed"
 
 
-def serve(devices: Sequence[torch.device], seed: int, steps: Sequence, questions, answers) -> None:
-    """Learn from the reference, tell which modules it came to import, then answer until the questions end.
-
-    A question is {exercise: verdict}, with the transcript as `calls`; the answer {exercise: what `check`
-    gives}, empty where the replay itself ended early.
-    """
+def learned(devices: Sequence[torch.device], seed: int, steps: Sequence, tell: Callable) -> Checker:
+    """Learn from the reference; first `tell` which modules it came to import."""
     told = _thrown_away(lambda: _reference(steps, seed))
-    send(answers, {"modules": told.get("modules", [])})
+    tell(told.get("modules", []))
     bring(told.get("modules", []))
     if len(told.get("verdicts", {})) < sum(kind == "check" for kind, _, _ in steps):
         # A module that is imported on the way may change PyTorch's own functions, as torch._dynamo does.
         told = _thrown_away(lambda: _reference(steps, seed))
     checker = Checker(devices, seed)
     checker.known = _thrown_away(lambda: _replayed(devices, seed, told.get("verdicts", {})))
+    return checker
+
+
+def serve(checker: Checker, asked: int, tell: int) -> None:
+    """Answer until the questions end.
+
+    A question is {exercise: verdict}, with the transcript as `calls`; the answer {exercise: what `check`
+    gives}, empty where the replay itself ended early.
+    """
+    questions, answers = os.fdopen(asked, "rb"), os.fdopen(tell, "wb")
     while (question := whole(questions)) is not None:
         send(answers, _thrown_away(lambda asked=question: checker.answer(asked), PATIENCE))
 
@@ -134,7 +140,8 @@ def _reference(steps: Sequence, seed: int) -> dict:
     """Run the reference; return what it came to import, and its verdicts."""
     before, verdicts = set(sys.modules), {}
     begin_randomly(seed)
-    work(steps, (), lambda one: verdicts.update({one.get("done"): one}), seed)
+    ready = Ready(name for kind, name, _ in steps if kind == "check")
+    work(ready, steps, (), lambda one: verdicts.update({one.get("done"): one}), seed)
     return {
         "modules": sorted(set(sys.modules) - before),
         "verdicts": {name: one for name, one in verdicts.items() if name and one.get("calls")},

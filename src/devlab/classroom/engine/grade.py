@@ -1,25 +1,18 @@
 """Grades many submissions: starts templates, hands them out, and makes a record of each answer."""
 
-import contextlib
 import hashlib
 import json
-import os
-import select
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from devlab.classroom import course
 from devlab.classroom.collect import Collection, Submission
-from devlab.classroom.engine import merge, messages, watch
-from devlab.classroom.engine.limits import Limits
+from devlab.classroom.engine import merge
+from devlab.classroom.engine.family import EngineError, Family, Handle, Settings
 from devlab.classroom.record import Graded, Record
 from devlab.classroom.unpack import Unreadable, kept_open
 
@@ -34,87 +27,10 @@ OUTCOMES = {
     "memory",
     "grader error",
 }
-START = "from devlab.classroom.engine.template import main; main({level}, {scratch!r}, {limits!r})"
-ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-ONE_THREAD += ("VECLIB_MAXIMUM_THREADS",)
 # What the walls of a level keep even right answers from, by exercise.
 WALLED_OFF = {
     2: {"ddp_gradients": "its processes meet over the network, which level 2 closes: grade it at level 3"}
 }
-SPARE = 60.0  # seconds that a template may take beyond the limits of a submission, to start above all
-
-
-class EngineError(Exception):
-    """Grading cannot go on; the message says why and what to do."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to grade: the isolation level, limits, and how many templates work side by side."""
-
-    level: int
-    limits: Limits = field(default_factory=Limits)
-    jobs: int = 1
-
-
-class Handle:
-    """A template process and the pipes to it; it learns a teacher's notebook before it grades."""
-
-    def __init__(self, settings: Settings):
-        self.folder = tempfile.TemporaryDirectory(prefix="devlab-grade-", ignore_cleanup_errors=True)
-        self.settings = settings
-        scratch = Path(self.folder.name).resolve() / "scratch"
-        scratch.mkdir()
-        # The submission's user must be able to reach its scratch folder, and nothing else in here.
-        os.chmod(self.folder.name, 0o711)
-        start = START.format(level=settings.level, scratch=str(scratch), limits=asdict(settings.limits))
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if name in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
-        }
-        threads = dict.fromkeys(ONE_THREAD, "1")
-        own = {"DEVLAB_DEVICE": os.environ.get("DEVLAB_DEVICE") or "sim", "DEVLAB_PROGRESS": os.devnull}
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", start],  # no module comes from the folder that it works in
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=kept | threads | own,
-            start_new_session=True,
-        )
-
-    def learn(self, source: dict) -> None:
-        """Have the teacher's notebook run, so that what it imports is there for every submission."""
-        steps, _, _ = merge.merged(source, None)
-        self.ask({"steps": _plain(steps)})
-
-    def ask(self, request: dict) -> dict:
-        """Send a request and wait for its answer; raises EngineError where the template is gone."""
-        try:
-            messages.send(self.process.stdin, request)
-            patience = self.settings.limits.seconds * (len(request["steps"]) + 1) + SPARE
-            if not select.select([self.process.stdout], [], [], patience)[0]:
-                watch.kill(self.process.pid)
-                raise EngineError(f"the template process gave no answer for {patience:g} seconds")
-            answer = messages.receive(self.process.stdout)
-        except (OSError, ValueError) as problem:
-            raise EngineError(f"the template process ended ({problem})") from problem
-        if answer is None:
-            raise EngineError("the template process ended")
-        return answer
-
-    def close(self, patience: float = 5) -> None:
-        """End the template and all that it started, after some seconds by force, and remove its folder."""
-        with contextlib.suppress(OSError):  # a request that it never read
-            self.process.stdin.close()
-        try:
-            self.process.wait(timeout=patience)
-        except subprocess.TimeoutExpired:
-            watch.kill(self.process.pid)
-            self.process.wait()
-        self.process.stdout.close()
-        self.folder.cleanup()
 
 
 def grade(
@@ -148,35 +64,37 @@ def digest(one: Submission) -> str:
 def _assignment(waiting: Sequence[Submission], source: dict, settings: Settings) -> Iterator[Record]:
     idle: SimpleQueue[Handle] = SimpleQueue()
     jobs = max(1, min(settings.jobs, len(waiting)))
-    everyone: list[Handle] = []
+    steps = _plain(merge.merged(source, None)[0])
+    families: list[Family] = []
+    starting, stopping = threading.Lock(), threading.Event()
 
-    stopping = threading.Event()
-
-    def start() -> Handle:
-        handle = Handle(settings)
-        everyone.append(handle)
+    def start(count: int) -> None:
+        with starting:
+            for family in [one for one in families if one.ended]:
+                family.close()
+                families.remove(family)
+            families.append(family := Family(settings, steps, count))
         if stopping.is_set():
             raise EngineError("it was interrupted")
-        handle.learn(source)
-        return handle
+        for handle in family.handles:
+            idle.put(handle)
 
     def one(submission: Submission) -> Record:
         try:
             handle = idle.get_nowait()
-        except Empty:  # no more run at a time than there are threads, each with one
-            handle = start()
+        except Empty:  # no more run at a time than there are threads, each with one: a template has ended
+            start(1)
+            handle = idle.get_nowait()
         try:
             return record(submission, source, settings, handle.ask)
         finally:
-            if handle.process.poll() is not None:
-                handle.close()
-                everyone.remove(handle)
-            else:
+            if not handle.ended:
                 idle.put(handle)
 
     with ThreadPoolExecutor(jobs) as pool:
         pending, rest = set(), iter(waiting)
         try:
+            start(jobs)
             while True:
                 # Few at a time, so that a large class is not read into memory at once.
                 while len(pending) < jobs and (submission := next(rest, None)) is not None:
@@ -188,13 +106,13 @@ def _assignment(waiting: Sequence[Submission], source: dict, settings: Settings)
                     yield future.result()
         except BaseException:  # Ctrl-C, or nobody wants the rest
             stopping.set()
-            for handle in list(everyone):
-                handle.close(patience=0)
+            for family in list(families):
+                family.end(patience=0)
             raise
         finally:
             wait(pending)
-            for handle in list(everyone):
-                handle.close()
+            for family in families:
+                family.close()
 
 
 def record(submission: Submission, source: dict, settings: Settings, ask: Callable[[dict], dict]) -> Record:
@@ -211,13 +129,14 @@ def record(submission: Submission, source: dict, settings: Settings, ask: Callab
         answer = ask({"steps": _plain(steps), "names": [task.name for task in tasks]})
     except EngineError as problem:
         answer = {"problem": str(problem)}
-    verdicts = answer.get("exercises", {})
+    verdicts, labels = answer.get("exercises", {}), answer.get("labels", {})
     ours = {"outcome": "grader error", "headline": answer.get("problem", "the grader has no verdict")}
     for name, why in WALLED_OFF.get(settings.level, {}).items():
         if name in verdicts and verdicts[name].get("outcome") not in ("passed", "not attempted"):
             verdicts[name] = {"outcome": "grader error", "headline": why}
     exercises = tuple(
-        _graded(task, verdicts.get(task.name, ours), answers.get(task.name, "")) for task in tasks
+        _graded(task, verdicts.get(task.name, ours), labels.get(task.name, []), answers.get(task.name, ""))
+        for task in tasks
     )
     tampered = [name for name, verdict in verdicts.items() if verdict.get("tampered")]
     facts["remarks"] += (f"tampered: {', '.join(tampered)}; read what was handed in",) if tampered else ()
@@ -236,15 +155,15 @@ def record(submission: Submission, source: dict, settings: Settings, ask: Callab
     )
 
 
-def _graded(task: merge.Task, verdict: dict, source: str) -> Graded:
-    """Make an exercise's record of what the submission's process claims; nonsense earns nothing."""
-    from devlab.checks.registry import find
+def _graded(task: merge.Task, verdict: dict, labels: list[str], source: str) -> Graded:
+    """Make an exercise's record of what the submission's process claims; nonsense earns nothing.
 
+    `labels` are those of the exercise's rows, as the template knows them.
+    """
     try:
         rows = tuple((str(label), dict(marks)) for label, marks in verdict.get("rows", ()))
         details = tuple((_whole(label), _whole(text)) for label, text in verdict.get("details", ()))
         outcome, headline = verdict["outcome"], str(verdict.get("headline", ""))
-        labels = [row.label for row in exercise.rows] if (exercise := find(task.name)) else []
         if outcome not in OUTCOMES or (rows and [label for label, _ in rows] != labels):
             raise ValueError
     except (TypeError, ValueError, KeyError):

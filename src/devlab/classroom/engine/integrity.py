@@ -16,6 +16,8 @@ CALLED = ("torch", "torch.nn", "torch.nn.functional", "torch.linalg", "numpy", "
 CALLED += ("contextlib", "dis", "json", "os", "io", "random")
 # devlab's own, with its constants; near is what runs between a call and its verdict, and the judged lessons.
 NEAR = ("devlab.checks",)
+# Of these nothing runs between a call and its verdict: they are compared before and after the judgement.
+APART = ("answer", "check", "export", "help", "overview", "overview_html", "progress", "registry", "standing")
 OWN = (*NEAR, "devlab.devices", "devlab.sim", "devlab.instruments", "devlab.classroom.engine")
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)
 CALLABLE = (types.FunctionType, types.BuiltinFunctionType, type, property, classmethod, staticmethod)
@@ -26,6 +28,8 @@ VALUES = (torch.Tensor, int, float, complex, str, bytes, tuple, list, dict, set,
 # By these a submission could find the channel of its verdict, or rewrite code in place.
 REFUSED = {"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames", "sys.settrace"}
 REFUSED |= {"sys.setprofile", "sys._current_exceptions"}
+# A function's code and defaults are set by the one, and by the other where they become None.
+REWRITES = ("object.__setattr__", "object.__delattr__")
 
 
 class Tampered(BaseException):
@@ -108,7 +112,10 @@ class Seal:
         judged = tuple(".".join(name.split(".")[:3]) for name in judges)  # devlab.lessons.lesson_NN
         called = {name: sys.modules[name] for name in CALLED}
         classes = {f"{one.__module__}.{one.__qualname__}": one for one in PLAIN}
-        near, own = _places(NEAR + judged) | classes, _places(OWN + judged) | classes
+        own = _places(OWN + judged) | classes
+        apart = tuple(f"devlab.checks.{name}" for name in APART)
+        runs = {place: one for place, one in _places(NEAR + judged).items() if not _within(place, apart)}
+        near = runs | classes
         used = _named_in(near)
         self.near = (
             Names(near, _is_fixed, closed=True),
@@ -121,13 +128,28 @@ class Seal:
             Names(called, lambda key, value: isinstance(value, CALLABLE), closed=True),
         )
         self.rows = [(one, list(one.rows)) for one in self.exercises]
-        self.known = _all_classes()
+        self.modules, self.known = set(sys.modules), _all_classes()
+
+    def renew(self) -> None:
+        """Take the record anew after a cell of the teacher's, as far as that changed anything."""
+        if self.broken() or sys.modules.keys() != self.modules:
+            self.note()
+        else:
+            self.known = _all_classes()
+
+    def functions(self) -> set[types.FunctionType]:
+        """Return the functions that are sealed."""
+        return {function for one in (*self.near, *self.all) for function in one.functions}
 
     def broken(self) -> str:
         """Return what was changed, as `module.name`; "" where all is as it was."""
         if found := self.patched():
             return found
-        return next(filter(None, (one.changed() or one.rewritten() for one in self.all)), "")
+        if found := next(filter(None, (one.changed() for one in self.all)), ""):
+            return found
+        # To read a function's code is an audited event, and slow. `refuse_spying` keeps all of it, so
+        # only what runs between a call and its verdict is read again.
+        return next(filter(None, (one.rewritten() for one in self.near)), "")
 
     def patched(self) -> str:
         """Return what was changed of that which runs between a call and its verdict; "" where nothing was."""
@@ -137,7 +159,7 @@ class Seal:
         for exercise, rows in self.rows:
             if not (len(exercise.rows) == len(rows) and all(map(operator.is_, exercise.rows, rows))):
                 return f"the rows of {exercise.name}"
-        return self.near[-1].rewritten()
+        return ""
 
     def require_plain(self, value: object, depth: int = 0) -> None:
         """Raise Tampered for a value of a class of the student's that decides for itself what it equals."""
@@ -169,6 +191,10 @@ def _places(beginnings: tuple[str, ...]) -> dict[str, object]:
         for one in vars(module).values()
         if isinstance(one, type) and one.__module__ == name
     }
+
+
+def _within(place: str, modules: tuple[str, ...]) -> bool:
+    return place in modules or place.startswith(tuple(f"{name}." for name in modules))
 
 
 def _tables(places: Mapping[str, object]) -> dict[str, dict]:
@@ -219,15 +245,15 @@ def _all_classes() -> set[type]:
 
 
 def refuse_spying(seal: Seal) -> None:
-    """Refuse, for good, calls that look into the interpreter, and new code for devlab's own functions.
+    """Refuse, for good, calls that look into the interpreter, and new code for functions that are sealed.
 
     Audit hooks stay until the process ends.
     """
-    refused, ours = frozenset(REFUSED), frozenset(map(id, seal.all[0].functions))
+    refused, rewrites, ours = frozenset(REFUSED), REWRITES, frozenset(map(id, seal.functions()))
 
     def hook(event: str, facts: tuple) -> None:
-        if event == "object.__setattr__" and id(facts[0]) in ours:
-            raise RuntimeError("devlab's own functions stay as they are while a submission is graded")
+        if event in rewrites and id(facts[0]) in ours:
+            raise RuntimeError("what judges a submission stays as it is while it is graded")
         if event in refused:
             raise RuntimeError(f"{event} is switched off while a submission is graded")
 

@@ -1,4 +1,4 @@
-"""Keeps what a student's code was asked and what it answered, row by row, while its answer is judged."""
+"""Keeps what a student's code answered, row by row, while its answer is judged."""
 
 import functools
 import json
@@ -13,8 +13,8 @@ from devlab.classroom.engine import transcript
 class Recorder:
     """The calls of one exercise: for each row on each device a list, in the order of the judgement.
 
-    A call is {"of": label, "asked": digest of the arguments}, with "gave" the result or "raised" the error,
-    and "left" what became of arguments that the row lets an answer change.
+    A call is {"of": label}, with "gave" the result or "raised" the error, and "left" what became of arguments
+    that the row lets an answer change. What it was given is not kept: whoever judges the row again asks anew.
     """
 
     def __init__(self):
@@ -32,7 +32,7 @@ class Recorder:
 
     def call(self, run: Callable, label: str, args: tuple, changes: bool) -> object:
         """Make a call and keep it; what it raises goes on."""
-        entry = {"of": label, "asked": transcript.digest(args)}
+        entry = {"of": label}
         if self.rows:
             self.rows[-1].append(entry)
         given = transcript.inside(args)

@@ -1,50 +1,63 @@
 """The process that submissions are forked from: everything imported, one thread, no student's code.
 
-It is started as `python -c`, reads one request at a time from stdin and answers on stdout, both as a
-length and JSON. A request holds the steps of one submission; the answer holds an outcome for each exercise.
+It reads one request at a time from a socket and answers on it, both as a length and JSON. A request holds the
+steps of one submission; the answer holds an outcome for each exercise.
 """
 
 import json
 import os
 import secrets
 import select
-import signal
 import struct
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from devlab.classroom.engine import checker, sandbox, watch
+from devlab.checks import registry
 from devlab.classroom.engine import limits as limiting
+from devlab.classroom.engine import sandbox, watch
 from devlab.classroom.engine.kernel import prctl
 from devlab.classroom.engine.messages import receive, send
-from devlab.classroom.engine.worker import begin_randomly, channel, work
+from devlab.classroom.engine.worker import Ready, begin_randomly, channel, work
 
-SEEDS = 10**6
 FACTS = {"outcome", "headline", "rows", "details", "tampered"}  # what a verdict may hold
+GRACE = 0.1  # seconds for a process that is through with its work to end by itself
 TICK = 0.1  # seconds between looks at what the processes use
 
 
 class Template:
     """Forks a process for each submission, watches it, and leaves nothing of it behind.
 
-    `level` is the isolation to use, `scratch` the only folder that a submission may write in, `seed` that of
-    all inputs; `ask` has a checker answer what it makes of verdicts.
+    `ready` is what each is born with, `before` its memory in bytes, `level` the isolation to use, `scratch`
+    the only folder that a submission may write in, `seed` that of all inputs; `ask` has a checker answer what
+    it makes of verdicts.
     """
 
-    def __init__(self, level: int, scratch: Path, limits: limiting.Limits, seed: int, ask: Callable):
-        self.level, self.scratch, self.limits, self.seed, self.ask = level, scratch, limits, seed, ask
+    def __init__(
+        self,
+        ready: Ready,
+        level: int,
+        scratch: Path,
+        limits: limiting.Limits,
+        seed: int,
+        before: int,
+        ask: Callable,
+    ):
+        self.ready, self.level, self.scratch, self.limits, self.seed = ready, level, scratch, limits, seed
+        self.before, self.ask = before, ask
         # Root gives itself up, where nobody else's user can read this Python.
         self.uid = 61000 + os.getpid() % 4000 if sandbox.readable_by(61000) else 0
-        self.before = 0  # what submissions are born with, in bytes
         self.hold = sandbox.ruleset(scratch) if level >= 2 else -1
         if sys.platform == "linux":
             # What a submission detaches comes back to this process, which ends it.
             prctl(sandbox.SET_CHILD_SUBREAPER, 1)
 
     def grade(self, steps: list, names: list[str]) -> dict:
-        """Return {"exercises": {name: verdict}}; each death of the process costs the exercise it was at."""
+        """Return {"exercises": {name: verdict}, "labels": {name: those of its rows}, "seconds": all it took}.
+
+        Each death of the process costs the exercise that it was at.
+        """
         done: dict[str, dict] = {}
         started = time.monotonic()
         for _ in range(len(names) + 1):
@@ -55,7 +68,8 @@ class Template:
             if len(done) == len(names):
                 break
         self._confirm(done)
-        return {"exercises": done, "seconds": time.monotonic() - started}
+        labels = {name: [row.label for row in one.rows] for name in names if (one := registry.find(name))}
+        return {"exercises": done, "labels": labels, "seconds": time.monotonic() - started}
 
     def _confirm(self, done: dict[str, dict]) -> None:
         """Have what workers claimed judged again, by the transcripts that they sent."""
@@ -76,11 +90,14 @@ class Template:
             os.close(reading)
             self._child(steps, list(done), writing, nonce)
         os.close(writing)
+        grace = 0.0
         try:
-            return self._watch(reading, nonce, done)
+            at, why = self._watch(reading, nonce, done)
+            grace = GRACE if why is None else 0.0
+            return at, why
         finally:
             os.close(reading)
-            watch.end(os.getpid())
+            watch.end(os.getpid(), grace)
             self._clean()
 
     def _watch(self, reading: int, nonce: str, done: dict[str, dict]) -> tuple[str, dict | None]:
@@ -153,7 +170,7 @@ class Template:
             send = channel(writing, nonce)
             send({"begin": ""})  # the walls stand: what goes wrong from here on is the submission's doing
             begin_randomly(self.seed)
-            work(steps, skip, send, self.seed)
+            work(self.ready, steps, skip, send, self.seed)
         finally:
             os._exit(0)
 
@@ -218,42 +235,31 @@ def require_forkable() -> None:
         raise RuntimeError(f"the template has {threads} threads or uses a GPU: a fork of it would hang")
 
 
-def main(level: int, scratch: str, limits: dict) -> None:
-    """Serve requests until stdin ends."""
-    import torch
+def serve(
+    ready: Ready,
+    level: int,
+    scratch: Path,
+    limits: limiting.Limits,
+    seed: int,
+    before: int,
+    end: int,
+    ask: int,
+    told: int,
+) -> None:
+    """Answer the grader's requests until they end.
 
-    from devlab.devices import bench
-
-    # Only this process speaks to the grader: the streams move where no child finds them by number.
-    requests, answers = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb")
-    silence(Path(scratch))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's to answer
-    torch.set_num_threads(1)
-    devices, seed = bench(), secrets.randbelow(SEEDS)
-    (asked, ask), (told, tell) = os.pipe(), os.pipe()
-    child = os.fork()
-    if child:
-        # This process becomes the checker: the reference is read here, after the fork, and by nobody else.
-        steps = receive(requests)["steps"]
-        for stream in (requests, answers):
-            stream.close()
-        os.close(ask)
-        os.close(told)
-        checker.serve(devices, seed, steps, os.fdopen(asked, "rb"), os.fdopen(tell, "wb"))
-        os.waitpid(child, 0)
-        return
-    os.close(asked)
-    os.close(tell)
+    All but the last three are the template's. `end` is the socket to the grader; by `ask` and `told` the
+    template reaches its checker.
+    """
+    requests, answers = os.fdopen(end, "rb", buffering=0), os.fdopen(os.dup(end), "wb")
     questions, verdicts = os.fdopen(ask, "wb"), os.fdopen(told, "rb")
 
     def confirmed(claims: dict) -> dict:
         send(questions, claims)
         return receive(verdicts)
 
-    template = Template(level, Path(scratch), limiting.Limits(**limits), seed, confirmed)
-    checker.bring(receive(verdicts)["modules"])
-    template.before = watch.memory([os.getpid()])
-    send(answers, {"learned": True})
+    template = Template(ready, level, scratch, limits, seed, before, confirmed)
+    send(answers, {"learned": os.getpid()})
     while (request := receive(requests)) is not None:
         try:
             send(answers, template.grade(request["steps"], request["names"]))

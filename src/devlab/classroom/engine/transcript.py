@@ -8,8 +8,6 @@ tensor's graph is not written: it comes back as a leaf.
 
 import base64
 import builtins
-import hashlib
-import json
 from collections.abc import Mapping
 
 import numpy
@@ -133,11 +131,6 @@ def inside(value: object, found: list | None = None) -> list:
     return found
 
 
-def digest(value: object) -> str:
-    """Return a fingerprint of what a value holds."""
-    return hashlib.blake2b(json.dumps(write(value)).encode(), digest_size=16).hexdigest()
-
-
 def _tensor(value: torch.Tensor, given: list) -> list:
     plain = value.layout is torch.strided and not (value.is_conj() or value.is_neg() or value.is_quantized)
     if not plain:
@@ -155,7 +148,7 @@ def _tensor(value: torch.Tensor, given: list) -> list:
         # A simulated device's memory is read where it lies: a copy would take its time, and be seen.
         flat = on_host(value.detach()) if value.device.type == "sim" else value.detach()
         flat = flat.as_strided((_span(*facts[1:]),), (1,)).cpu()
-        data = base64.b64encode(flat.view(torch.uint8).numpy().tobytes()).decode()
+        data = base64.b64encode(flat.view(torch.uint8).numpy()).decode()
     pinned = value.is_cpu and value.is_pinned()
     return ["tensor", *facts, str(value.device), value.requires_grad, pinned, type(value).__name__, data]
 

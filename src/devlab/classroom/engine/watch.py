@@ -6,11 +6,13 @@ import os
 import secrets
 import signal
 import stat
+import time
 from pathlib import Path
 
 from devlab.classroom.engine.limits import MIB, Limits
 
 MOST_FILES = 2000  # files and folders that a submission may have in its scratch folder
+DYING = 5.0  # seconds that a killed process may take to be gone
 DEEPEST = 100  # folders inside each other
 
 
@@ -33,20 +35,10 @@ def excess(root: int, scratch: Path, limits: Limits, before: int) -> tuple[str, 
 def descendants(root: int) -> list[int]:
     """Return the processes that descend from one, zombies left out.
 
-    >>> import subprocess
-    >>> with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
-    ...     child.pid in descendants(os.getpid())
-    True
+    >>> os.getpid() in descendants(os.getppid()), os.getpid() in descendants(os.getpid())
+    (True, False)
     """
-    parents = {}
-    for name in filter(str.isdecimal, os.listdir("/proc")):  # plain calls: this runs ten times a second
-        try:
-            with open(f"/proc/{name}/stat", "rb") as stream:
-                state = stream.read().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        if state[0] != b"Z":
-            parents[int(name)] = int(state[1])
+    parents = _parents()
     found, waiting = [], [root]
     while waiting:
         parent = waiting.pop()
@@ -56,8 +48,33 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def end(root: int) -> None:
-    """Kill all that descends from this process `root`, detached or not, and reap it."""
+def _parents() -> dict[int, int]:
+    """Return the parent of every process that is no zombie."""
+    parents = {}
+    for name in filter(str.isdecimal, os.listdir("/proc")):  # plain calls: this runs ten times a second
+        try:
+            with open(f"/proc/{name}/stat", "rb") as stream:
+                state = stream.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if state[0] not in b"ZX":
+            parents[int(name)] = int(state[1])
+    return parents
+
+
+def end(root: int, grace: float = 0.0) -> None:
+    """Kill all that descends from this process `root`, detached or not, and reap it.
+
+    For `grace` seconds it may end by itself, which nearly all do: to look for processes takes longer.
+    """
+    deadline = time.monotonic() + grace
+    while time.monotonic() < deadline:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.002)
     stopped: set[int] = set()
     # Stopped first: among processes that go on forking, one would always escape the killing.
     while new := set(descendants(root)) - stopped:
@@ -74,12 +91,15 @@ def end(root: int) -> None:
 
 
 def kill(root: int) -> None:
-    """Kill another process and all that descends from it."""
+    """Kill another process and all that descends from it, and wait until none of them runs any more."""
     stopped: set[int] = set()
     while new := {root, *descendants(root)} - stopped:
         _signal(new, signal.SIGSTOP)
         stopped |= new
     _signal(stopped, signal.SIGKILL)
+    deadline = time.monotonic() + DYING
+    while stopped & _parents().keys() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def _signal(processes, number: int) -> None:

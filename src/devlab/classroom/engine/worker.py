@@ -8,7 +8,7 @@ import random
 import struct
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy
 import torch
@@ -18,34 +18,50 @@ from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Result
 from devlab.classroom.engine.integrity import Seal, Tampered, guard_calls, refuse_spying
 from devlab.classroom.engine.recorder import Recorder, record_calls
+from devlab.instruments.explain import births
 
 TEXT = 4000  # characters of a detail that a record keeps
 
 
+class Ready:
+    """What a submission's process is born with: exercises by name, devices, the recorder and the seal.
+
+    From here on every call of an answer in this process is recorded, and followed by a look at the seal.
+    """
+
+    def __init__(self, names: Iterable[str]):
+        from devlab.devices import bench
+
+        self.devices = bench()
+        self.exercises = {one.name: one for one in registry.exercises()}
+        self.recorder = Recorder()
+        self.seal = Seal([self.exercises[name] for name in names if name in self.exercises])
+        record_calls(self.recorder)
+        guard_calls(self.seal)
+        self.seal.note()
+
+
 def work(
-    steps: Sequence[Sequence[str]], skip: Sequence[str], send: Callable[[dict], None], seed: int
+    ready: Ready,
+    steps: Sequence[Sequence[str]],
+    skip: Sequence[str],
+    send: Callable[[dict], None],
+    seed: int,
 ) -> None:
     """Run the steps and send what comes of each; the exercises in `skip` were settled before.
 
     A step is (kind, exercise, source). Before one of an exercise `{"begin": name}` is sent, after
     a check `{"done": name, ...}` with its verdict, and as `calls` what the answer was asked and gave.
     """
-    from devlab.devices import bench
-
-    exercises = {one.name: one for one in registry.exercises()}
-    names = {name for kind, name, _ in steps if kind == "check"}
-    devices = bench()
+    exercises, devices, recorder, seal = ready.exercises, ready.devices, ready.recorder, ready.seal
     notebook = types.ModuleType("__main__")
     sys.modules["__main__"] = notebook
-    # The teacher's first cells run before the seal: `devlab.start()` has effects of its own.
+    # Whatever the teacher's first cells change is as it should be.
     first = next((place for place, (kind, _, _) in enumerate(steps) if kind != "setup"), 0)
     for place, (_, _, source) in enumerate(steps[:first]):
         _run(source, f"<the teacher's cell {place + 1}>", notebook, students=False)
-    seal = Seal([exercises[name] for name in names if name in exercises])
-    recorder = Recorder()
-    record_calls(recorder)
-    guard_calls(seal)
-    seal.note()
+    births.forget()  # where a tensor was made is for explanations, which nobody reads here
+    seal.renew()
     refuse_spying(seal)
     verdict_of, broken, remarks = _judged, seal.broken, {}
     written = {name for kind, name, _ in steps if kind == "solution"}
@@ -58,7 +74,8 @@ def work(
             whole = kind == "setup" and not broken()
             problem = _run(source, f"<cell {position}>", notebook, kind == "solution")
             if whole:
-                seal.note()
+                births.forget()
+                seal.renew()
             if problem and name:
                 remarks[name] = problem
             continue

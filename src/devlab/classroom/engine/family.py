@@ -1,0 +1,137 @@
+"""The grader's side of the processes that grade: it starts them, asks them, and ends them."""
+
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from devlab.classroom.engine import messages, watch
+from devlab.classroom.engine.limits import Limits
+
+# Most of what an import makes stays: looking for garbage meanwhile would take a tenth of its time.
+START = "import gc; gc.disable(); from devlab.classroom.engine.zygote import main; main({facts!r})"
+ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+ONE_THREAD += ("VECLIB_MAXIMUM_THREADS",)
+SPARE = 60.0  # seconds that a template may take beyond the limits of a submission, to start above all
+
+
+class EngineError(Exception):
+    """Grading cannot go on; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to grade: the isolation level, limits, and how many templates work side by side."""
+
+    level: int
+    limits: Limits = field(default_factory=Limits)
+    jobs: int = 1
+
+
+class Family:
+    """One process and all that it forks: templates as `handles`, each with a checker of its own.
+
+    `steps` are the teacher's notebook with the solutions, from which the checkers learn.
+    """
+
+    def __init__(self, settings: Settings, steps: Sequence, jobs: int):
+        self.folder = tempfile.TemporaryDirectory(prefix="devlab-grade-", ignore_cleanup_errors=True)
+        # The submission's user must be able to reach its scratch folder, and nothing else in here.
+        os.chmod(self.folder.name, 0o711)
+        pairs = [socket.socketpair() for _ in range(jobs)]
+        ends = [its.fileno() for _, its in pairs]
+        facts = {"level": settings.level, "folder": str(Path(self.folder.name).resolve()), "ends": ends}
+        facts |= {
+            "limits": asdict(settings.limits),
+            "names": [name for kind, name, _ in steps if kind == "check"],
+        }
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
+        }
+        threads = dict.fromkeys(ONE_THREAD, "1")
+        own = {"DEVLAB_DEVICE": os.environ.get("DEVLAB_DEVICE") or "sim", "DEVLAB_PROGRESS": os.devnull}
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-c", START.format(facts=facts)],  # no module comes from its folder
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=kept | threads | own,
+            pass_fds=ends,
+            start_new_session=True,
+        )
+        for _, its in pairs:
+            its.close()
+        self.handles = [Handle(self.process.pid, ours, settings.limits.seconds) for ours, _ in pairs]
+        with contextlib.suppress(OSError), self.process.stdin as stream:  # if it ended, its handles say so
+            messages.send(stream, {"steps": steps})
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether no template is left."""
+        return all(handle.ended for handle in self.handles)
+
+    def end(self, patience: float = 5) -> None:
+        """End all processes, after some seconds by force; whoever waits for an answer gets none."""
+        for handle in self.handles:
+            with contextlib.suppress(OSError):
+                handle.ours.shutdown(socket.SHUT_RDWR)
+        try:
+            self.process.wait(timeout=patience)
+        except subprocess.TimeoutExpired:
+            watch.kill(self.process.pid)
+            self.process.wait()
+
+    def close(self) -> None:
+        """End all processes, and remove what they left; nobody may wait for an answer."""
+        self.end()
+        for handle in self.handles:
+            handle.close()
+        self.folder.cleanup()
+
+
+class Handle:
+    """The way to one template; `ended` once it is there no more."""
+
+    def __init__(self, starter: int, ours: socket.socket, seconds: float):
+        self.process = starter  # until the template says which process it is
+        self.ours = ours
+        self.seconds = seconds
+        self.learned = self.ended = False
+        self.requests, self.answers = ours.makefile("wb"), ours.makefile("rb", buffering=0)
+
+    def ask(self, request: dict) -> dict:
+        """Send a request and wait for its answer; raises EngineError where the template is gone."""
+        patience = self.seconds * (len(request["steps"]) + 1) + SPARE
+        try:
+            if not self.learned:
+                self.process, self.learned = self._answer(patience)["learned"], True
+            messages.send(self.requests, request)
+            return self._answer(patience)
+        except (OSError, ValueError) as problem:
+            self.ended = True
+            raise EngineError(f"the template process ended ({problem})") from problem
+
+    def _answer(self, patience: float) -> dict:
+        if not select.select([self.answers], [], [], patience)[0]:
+            self.ended = True
+            watch.kill(self.process)
+            raise EngineError(f"the template process gave no answer for {patience:g} seconds")
+        answer = messages.receive(self.answers)
+        if answer is None:
+            self.ended = True
+            raise EngineError("the template process ended")
+        return answer
+
+    def close(self) -> None:
+        """Close the way; a request that was never read is lost."""
+        for one in (self.requests, self.answers, self.ours):
+            with contextlib.suppress(OSError):
+                one.close()

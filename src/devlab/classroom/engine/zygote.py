@@ -1,0 +1,94 @@
+"""The process that imports everything, once for all jobs, and forks what grades: templates and checkers.
+
+It is started as `python -c`. Its first child forks a template for each job, and never sees a solution; the
+process itself reads the teacher's notebook from stdin, and goes on as the checkers.
+"""
+
+import contextlib
+import gc
+import itertools
+import os
+import secrets
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from devlab.checks import registry
+from devlab.classroom.engine import checker, template, watch, worker
+from devlab.classroom.engine.limits import Limits
+from devlab.classroom.engine.messages import receive, send
+from devlab.devices import bench
+
+SEEDS = 10**6
+
+
+def main(facts: dict) -> None:
+    """Fork a template and a checker for each job, and wait for their end.
+
+    `facts` are the isolation `level`, the `limits`, a `folder` for scratch folders, the `names` of the
+    exercises, and the sockets to the grader as `ends`, one a job. Never returns.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's to answer
+    torch.set_num_threads(1)
+    source, scratch = os.dup(0), Path(facts["folder"]) / "scratch"
+    scratch.mkdir()
+    template.silence(scratch)
+    devices, seed = bench(), secrets.randbelow(SEEDS)
+    registry.exercises()  # the lessons are imported here
+    ends, modules = facts["ends"], os.pipe()
+    asking, telling = [os.pipe() for _ in ends], [os.pipe() for _ in ends]
+    of_templates = [(end, ask, told) for end, (_, ask), (told, _) in zip(ends, asking, telling, strict=True)]
+    of_checkers = [(asked, tell) for (asked, _), (_, tell) in zip(asking, telling, strict=True)]
+    if not os.fork():
+        _last(lambda: _templates(facts, seed, modules[0], of_templates))
+    _last(lambda: _checkers(devices, seed, source, modules[1], of_checkers))
+
+
+def _templates(facts: dict, seed: int, modules: int, ways: list[tuple]) -> None:
+    """Import what the teacher's notebook needs, then fork the templates."""
+    template.only(modules, *itertools.chain(*ways))
+    with os.fdopen(modules, "rb") as stream:
+        checker.bring(receive(stream)["modules"])
+    ready = worker.Ready(facts["names"])
+    before = watch.memory([os.getpid()])
+
+    def serve(number: int, way: tuple) -> None:
+        scratch = Path(facts["folder"]) / f"scratch{number}"
+        scratch.mkdir()
+        template.serve(ready, facts["level"], scratch, Limits(**facts["limits"]), seed, before, *way)
+
+    _each(serve, ways)
+
+
+def _checkers(devices: list[torch.device], seed: int, source: int, modules: int, ways: list[tuple]) -> None:
+    """Learn from the teacher's notebook, tell which modules it came to import, then fork the checkers."""
+    template.only(source, modules, *itertools.chain(*ways))
+    with os.fdopen(source, "rb") as stream:
+        steps = receive(stream)["steps"]
+    with os.fdopen(modules, "wb") as stream:
+        known = checker.learned(devices, seed, steps, lambda names: send(stream, {"modules": names}))
+    _each(lambda _, way: checker.serve(known, *way), ways)
+
+
+def _each(serve: Callable[[int, tuple], None], ways: list[tuple]) -> None:
+    """Fork a process for each job, which has its own way to others and no one else's, and wait for all."""
+    gc.freeze()  # what is here stays: looking through it would only copy it into each child
+    gc.enable()
+    for number, way in enumerate(ways):
+        if not os.fork():
+            template.only(*way)
+            _last(lambda number=number, way=way: serve(number, way))
+    template.only()
+    with contextlib.suppress(ChildProcessError):
+        while os.wait():
+            pass
+
+
+def _last(work: Callable[[], None]) -> None:
+    """Do something, and end this process: there is nothing to tidy, and taking PyTorch down takes long."""
+    try:
+        work()
+    finally:
+        os._exit(0)
