@@ -130,12 +130,16 @@ class Seal:
         self.rows = [(one, list(one.rows)) for one in self.exercises]
         self.modules, self.known = set(sys.modules), _all_classes()
 
-    def renew(self) -> None:
-        """Take the record anew after a cell of the teacher's, as far as that changed anything."""
+    def renew(self, made: Iterable[object]) -> None:
+        """Take the record anew after a cell of the teacher's, as far as that changed anything.
+
+        `made` is what the cell has made: a class among it may decide for itself what it equals, those that
+        students made before it may not.
+        """
+        known = self.known.union(one for one in made if isinstance(one, type))
         if self.broken() or sys.modules.keys() != self.modules:
             self.note()
-        else:
-            self.known = _all_classes()
+        self.known = known
 
     def functions(self) -> set[types.FunctionType]:
         """Return the functions that are sealed."""

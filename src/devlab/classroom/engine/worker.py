@@ -58,10 +58,11 @@ def work(
     sys.modules["__main__"] = notebook
     # Whatever the teacher's first cells change is as it should be.
     first = next((place for place, (kind, _, _) in enumerate(steps) if kind != "setup"), 0)
+    before = _everything(notebook)
     for place, (_, _, source) in enumerate(steps[:first]):
         _run(source, f"<the teacher's cell {place + 1}>", notebook, students=False)
     births.forget()  # where a tensor was made is for explanations, which nobody reads here
-    seal.renew()
+    seal.renew(_new(notebook, before))
     refuse_spying(seal)
     verdict_of, broken, remarks = _judged, seal.broken, {}
     written = {name for kind, name, _ in steps if kind == "solution"}
@@ -72,10 +73,11 @@ def work(
             send({"begin": name})
         if kind != "check":
             whole = kind == "setup" and not broken()
+            before = _everything(notebook) if whole else {}
             problem = _run(source, f"<cell {position}>", notebook, kind == "solution")
             if whole:
                 births.forget()
-                seal.renew()
+                seal.renew(_new(notebook, before))
             if problem and name:
                 remarks[name] = problem
             continue
@@ -96,6 +98,18 @@ def work(
             }
         send({"done": name, **verdict})
     send({"end": True})
+
+
+def _everything(notebook: types.ModuleType) -> dict:
+    """Return what the notebook's names stand for, and all modules, by name."""
+    return {**sys.modules, **vars(notebook)}
+
+
+def _new(notebook: types.ModuleType, before: dict) -> list:
+    """Return what the notebook's names came to stand for, and what is in modules that came."""
+    new = [one for name, one in _everything(notebook).items() if before.get(name) is not one]
+    modules = [one for one in new if isinstance(one, types.ModuleType)]
+    return new + [value for one in modules for value in list(vars(one).values())]
 
 
 def _judged(exercise, given, written: bool, problem: str | None, devices: Sequence, seed: int) -> dict:
