@@ -1,7 +1,7 @@
-"""One server and one page a module; each test opens its notebooks anew.
+"""One server for all, and one page a module; each test opens its notebooks anew.
 
-Not one for the session: while playwright is open, its event loop runs in this thread, and a later test that
-calls asyncio.run cannot.
+Not one page for the session: while playwright is open, its event loop runs in this thread, and a later test
+that calls asyncio.run cannot.
 """
 
 import pytest
@@ -9,7 +9,7 @@ from browser.lab import Server
 from playwright.sync_api import expect
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(tmp_path_factory):
     """Start JupyterLab on a copy of the course."""
     server = Server(tmp_path_factory.mktemp("lab"))

@@ -1,5 +1,6 @@
 """The progress page where learners and teachers meet it: in JupyterLab, and as a file of its own."""
 
+import itertools
 import json
 
 import pytest
@@ -63,23 +64,22 @@ def notebook(server, page):
     return notebook
 
 
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-@pytest.mark.parametrize("width", [800, 1600])
-def test_it_reads_in_both_themes_and_on_narrow_and_wide_screens(page, notebook, theme, width):
+def test_it_reads_in_both_themes_and_on_narrow_and_wide_screens(page, notebook):
     """Nothing is cut off, axe finds nothing, and with every lesson open as little."""
-    page.set_viewport_size({"width": width, "height": 1600})
-    notebook.use_theme(f"JupyterLab {theme}")
-    notebook.run("devlab.progress()")
-    output = notebook.output("devlab.progress()")
-    expect(output).to_contain_text("exercises passed")
-    expect(output.get_by_role("table", name="04 Transfers")).to_be_visible()
-    keep(output, f"progress_page_{theme.lower()}_{width}")
-    assert not sticks_out(output)
-    output.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")
-    keep(output, f"progress_page_{theme.lower()}_{width}_open")
-    output.scroll_into_view_if_needed()
-    assert not sticks_out(output)
-    assert violations(page) == []
+    for theme, width in itertools.product(("Light", "Dark"), (800, 1600)):
+        page.set_viewport_size({"width": width, "height": 1600})
+        notebook.use_theme(f"JupyterLab {theme}")
+        notebook.run("devlab.progress()")
+        output = notebook.output("devlab.progress()")
+        expect(output).to_contain_text("exercises passed")
+        expect(output.get_by_role("table", name="04 Transfers")).to_be_visible()
+        keep(output, f"progress_page_{theme.lower()}_{width}")
+        assert not sticks_out(output)
+        output.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")
+        keep(output, f"progress_page_{theme.lower()}_{width}_open")
+        output.scroll_into_view_if_needed()
+        assert not sticks_out(output)
+        assert violations(page) == []
     notebook.use_theme("JupyterLab Light")
     page.set_viewport_size({"width": 1280, "height": 1600})
 
@@ -141,14 +141,8 @@ def test_lessons_open_by_keyboard_and_by_mouse_and_next_leads_there(page, notebo
     )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_saved_page_stands_alone(page, notebook, browser, server, scheme):
-    """Saved from the notebook, opened as a file: both colour schemes, a phone, and paper."""
-    notebook.write("devlab.progress()", f"import devlab\n{SAVE}")
-    notebook.run(SAVE)
-    expect(notebook.cell(SAVE).locator(OURS)).to_have_count(2)
-    saved = server.course / "exercises" / "me.html"
-    expect(notebook.cell(SAVE).locator(OURS).last).to_contain_text(f"saved: {saved}")
+def stands_alone(browser, saved, scheme: str) -> None:
+    """Look at a saved page in a colour scheme: on a screen, on a phone, on paper."""
     alone = browser.new_page(viewport={"width": 800, "height": 1000}, color_scheme=scheme, bypass_csp=True)
     alone.goto(saved.as_uri())
     assert faults(alone) == []
@@ -167,3 +161,14 @@ def test_the_saved_page_stands_alone(page, notebook, browser, server, scheme):
     assert alone.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     alone.pdf(path=ROOT / "build" / "screenshots" / f"progress_saved_{scheme}.pdf")
     alone.close()
+
+
+def test_the_saved_page_stands_alone(page, notebook, browser, server):
+    """Saved from the notebook, opened as a file: both colour schemes, a phone, and paper."""
+    notebook.write("devlab.progress()", f"import devlab\n{SAVE}")
+    notebook.run(SAVE)
+    expect(notebook.cell(SAVE).locator(OURS)).to_have_count(2)
+    saved = server.course / "exercises" / "me.html"
+    expect(notebook.cell(SAVE).locator(OURS).last).to_contain_text(f"saved: {saved}")
+    for scheme in ("light", "dark"):
+        stands_alone(browser, saved, scheme)
