@@ -26,6 +26,20 @@ def progress_file(tmp_path, monkeypatch):
     return path
 
 
+@pytest.fixture
+def empty_memory():
+    """Give each simulated device an empty memory: what other tests left may die at any time in theirs."""
+    import devlab.sim
+    from devlab.sim import memory
+    from devlab.sim.allocator import Allocator
+
+    devlab.sim.enable()
+    used = list(memory.allocators)
+    memory.allocators[:] = [Allocator(index, one.capacity) for index, one in enumerate(used)]
+    yield
+    memory.allocators[:] = used
+
+
 @pytest.fixture(scope="module")
 def browser():
     """Start the browser; without one, these tests are skipped, but never in CI."""

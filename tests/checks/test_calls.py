@@ -166,6 +166,7 @@ def test_what_is_untouched_is_not_accused(dtype, device):
     Snapshot(inputs).require_untouched(inputs)
 
 
+@pytest.mark.usefixtures("empty_memory")
 def test_looking_at_inputs_takes_nothing_of_a_simulated_device_before_a_call():
     """Neither time nor memory, at any time: what a row measures of a call is the call's alone."""
     x = torch.ones(1000, device="sim:0")

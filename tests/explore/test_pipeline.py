@@ -159,6 +159,7 @@ def test_playing_works_while_waits_are_real():
     assert lasting(lanes.copies) == pytest.approx(lasting(wanted.copies))
 
 
+@pytest.mark.usefixtures("empty_memory")
 def test_nothing_is_left_on_the_device():
     """Neither batches nor the stream that was current."""
     before, stream = torch.sim.memory_allocated(), torch.sim.current_stream()

@@ -179,6 +179,7 @@ def test_taking_the_last_block_back_changes_nothing(steps):
                 assert (name, part, getattr(counter, part)) == (name, part, getattr(expected, part))
 
 
+@pytest.mark.usefixtures("empty_memory")
 def test_tensors_take_and_give_memory(device):
     """A storage counts until its last view, or the graph that holds it, is gone."""
     before = torch.sim.memory_allocated(device)
@@ -197,6 +198,7 @@ def test_tensors_take_and_give_memory(device):
     assert torch.accelerator.memory_allocated(device) == torch.sim.memory_allocated(device)
 
 
+@pytest.mark.usefixtures("empty_memory")
 def test_peaks(device):
     """A temporary shows in the peak, and in the cache until that is emptied."""
     torch.sim.reset_peak_memory_stats(device)
@@ -213,6 +215,7 @@ def test_peaks(device):
     assert torch.accelerator.get_memory_info(device) == (free, total)
 
 
+@pytest.mark.usefixtures("empty_memory")
 def test_statistics_and_snapshot(device):
     """PyTorch's keys, and sums that agree with the totals."""
     x = torch.ones(1000, device=device)
@@ -262,6 +265,7 @@ def test_recovering_from_out_of_memory(device):
         memory.set_capacity(GIB, device)
 
 
+@pytest.mark.usefixtures("empty_memory")
 def test_many_operations_leave_nothing(device):
     """Temporaries, views and products, thousands of times."""
     x = torch.ones(8, 8, device=device)
@@ -274,6 +278,7 @@ def test_many_operations_leave_nothing(device):
     assert torch.sim.memory_allocated(device) == before
 
 
+@pytest.mark.usefixtures("empty_memory")
 def test_every_key_of_torch_cuda(device):
     """The counters of `torch.cuda.memory_stats`, sorted, and what they say of one tensor."""
     torch.sim.empty_cache()
@@ -316,6 +321,7 @@ def test_every_key_of_torch_cuda(device):
             assert after[f"{name}.current"] == before[f"{name}.current"]
 
 
+@pytest.mark.usefixtures("empty_memory")
 def test_two_labels_on_one_memory_both_count_and_both_end(device):
     """A second tensor made of memory that has a label takes a block of its own, and neither is kept."""
     from devlab.sim.storage import on_device, on_host

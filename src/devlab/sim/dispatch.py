@@ -9,7 +9,16 @@ than they need.
 import torch
 
 from devlab.sim import clock, events, generators, limits, memory, mixing, outputs, placement, work
-from devlab.sim.operands import NOT_TENSORS, as_scalar, destination, label, meet, unlabel, unlabel_list
+from devlab.sim.operands import (
+    NOT_TENSORS,
+    SCALARS,
+    as_scalar,
+    destination,
+    label,
+    meet,
+    unlabel,
+    unlabel_list,
+)
 from devlab.sim.schema import QUICK, Operator
 from devlab.sim.storage import new_on_device, on_device, on_host
 
@@ -86,13 +95,16 @@ def _of_two(operator: Operator, general):
 
     def run(x, y, *rest, **kwargs):
         nonlocal numbers_mix
-        index = -1 if limited or type(x) in NOT_TENSORS else x.get_device()
-        if index < 0:
+        try:
+            index = x.get_device()
+        except AttributeError:  # a number
+            index = -1
+        if index < 0 or limited:
             return general(x, y, *rest, **kwargs)
         host = on_host(x)
         moved = host.nbytes
         if type(y) in NOT_TENSORS:
-            other = as_scalar(y, host.dtype)
+            other = as_scalar(y) if host.dtype is SCALARS else y
         else:
             place = y.get_device()
             if place == index:

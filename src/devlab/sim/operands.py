@@ -11,27 +11,32 @@ NOT_TENSORS = {type(None), bool, int, float, complex}
 _CPU = torch.device("cpu")
 
 
-_scalars: dict[float, torch.Tensor] = {}
+# Operands of this dtype meet numbers as tensors that are kept, for at most so many numbers.
+SCALARS = torch.float32
 _MANY = 256
 _LARGE = 1 << 53  # larger integers would be rounded twice
+_REAL = {int, float}
+_scalars: dict[float, torch.Tensor] = {}
+_scalar_of = _scalars.get
 
 
-def as_scalar(number, dtype: torch.dtype):
-    """Return a Python number as what an operand of `dtype` meets it as most quickly.
+def as_scalar(number):
+    """Return a Python number as what an operand in 32-bit floats meets it as most quickly.
 
     PyTorch makes a tensor of a number each time it meets one, which takes longer than the arithmetic. For
     32-bit floats, whose result is the same either way, those tensors are kept.
     """
-    if dtype is not torch.float32 or (type(number) is not float and type(number) is not int):
+    if type(number) not in _REAL:
         return number
-    scalar = _scalars.get(number)
-    if scalar is None:
-        # Zero has two signs under one key, and what is no number equals not even itself.
-        if number == 0 or number != number or abs(number) > _LARGE:
-            return number
-        if len(_scalars) >= _MANY:
-            _scalars.clear()
-        scalar = _scalars[number] = torch.tensor(number, dtype=torch.float32, device="cpu")
+    scalar = _scalar_of(number)
+    if scalar is not None:
+        return scalar
+    # Zero has two signs under one key, and what is no number equals not even itself.
+    if number == 0 or number != number or abs(number) > _LARGE:
+        return number
+    if len(_scalars) >= _MANY:
+        _scalars.clear()
+    scalar = _scalars[number] = torch.tensor(number, dtype=SCALARS, device="cpu")
     return scalar
 
 

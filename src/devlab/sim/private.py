@@ -62,36 +62,36 @@ capsule_words = ctypes.PYFUNCTYPE(ctypes.POINTER(ctypes.c_int64), ctypes.py_obje
 # function of Python's own does so after it was called through ctypes; this one does nothing else.
 raise_pending = ctypes.PYFUNCTYPE(ctypes.c_int)(("Py_IsInitialized", ctypes.pythonapi))
 
-# Where in DLPack's struct the device's kind is, and in the upper half of the word its index.
-_DEVICE_OFFSET = 8
-_at = ctypes.c_int64.from_address
+# Which of those words is the device: its kind in the lower half, its index in the upper.
+DEVICE_WORD = 1
 # Where in a Python object its own fields begin. A capsule's first one is the pointer that it carries.
 _FIELDS = object.__basicsize__
+_pointer_at = ctypes.POINTER(ctypes.c_int64).from_address
 
 
-def _device_word_by_address(capsule) -> ctypes.c_int64:
-    return _at(_at(id(capsule) + _FIELDS).value + _DEVICE_OFFSET)
+def _words_by_address(capsule):
+    return _pointer_at(id(capsule) + _FIELDS)
 
 
-def _device_word_by_call(capsule) -> ctypes.c_int64:
-    return _at(ctypes.addressof(capsule_words(capsule, b"dltensor").contents) + _DEVICE_OFFSET)
+def _words_by_call(capsule):
+    return capsule_words(capsule, b"dltensor")
 
 
-def _quickest_device_word():
-    """Return what finds the device's word in a capsule: by address where this Python lays capsules out so.
+def _quickest_words():
+    """Return what finds a capsule's words: by address where this Python lays capsules out so.
 
     Asking Python for a capsule's pointer takes three times as long as reading it, on every operator.
     """
     if sys.implementation.name != "cpython" or to_dlpack is None:
-        return _device_word_by_call
+        return _words_by_call
     capsule = to_dlpack(torch.empty(1, device="cpu"))
     pointer = ctypes.addressof(capsule_words(capsule, b"dltensor").contents)
     fields = (ctypes.c_int64 * 1).from_address(id(capsule) + _FIELDS)
-    return _device_word_by_address if fields[0] == pointer else _device_word_by_call
+    return _words_by_address if fields[0] == pointer else _words_by_call
 
 
-# The device's word in the struct that a DLPack capsule carries; it may be read and written.
-device_word = _quickest_device_word()
+# The words of a DLPack capsule's struct; they may be read and written.
+words = _quickest_words()
 
 
 def overload(name: str):

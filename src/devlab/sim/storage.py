@@ -20,7 +20,8 @@ _INDEX_SHIFT = 32
 
 _to_dlpack = private.to_dlpack
 _from_dlpack = private.from_dlpack
-_device_word = private.device_word
+_words = private.words
+_DEVICE = private.DEVICE_WORD
 _allocators = memory.allocators
 _devices = clock.devices
 _limited = limits.active
@@ -85,7 +86,7 @@ def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
         if _observers:
             events.tell(events.Allocation(index, size))
     capsule = _to_dlpack(host)
-    _device_word(capsule).value = _EXTENSION | index << _INDEX_SHIFT
+    _words(capsule)[_DEVICE] = _EXTENSION | index << _INDEX_SHIFT
     return _from_dlpack(capsule)
 
 
@@ -135,10 +136,10 @@ def _found(tensor: torch.Tensor, kept: _Memory | None) -> torch.Tensor:
         if (tensor.shape, tensor.stride(), tensor.dtype) == form and not tensor.is_neg():
             return host
     capsule = _to_dlpack(tensor)
-    word = _device_word(capsule)
-    if word.value & 0xFF != _EXTENSION:
+    words = _words(capsule)
+    if words[_DEVICE] & 0xFF != _EXTENSION:
         raise RuntimeError(f"expected a tensor on a simulated device, but it is on {tensor.device}")
-    word.value = _HOST
+    words[_DEVICE] = _HOST
     host = _from_dlpack(capsule)
     if tensor.is_conj():
         host = host.conj()
