@@ -16,7 +16,7 @@ from classroom.test_hostile import processes
 
 from devlab import cli
 from devlab.classroom import course
-from devlab.classroom.engine import family
+from devlab.classroom.engine import family, watch
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.sandbox import isolation_available
 from devlab.classroom.record import read
@@ -147,6 +147,26 @@ def test_a_template_that_gives_no_answer_is_ended(tmp_path, monkeypatch):
         started.close()
     assert started.process.returncode == -signal.SIGKILL
     assert not Path(started.folder.name).exists()
+
+
+def test_a_process_that_one_look_misses_is_ended_all_the_same(monkeypatch):
+    """Its parent forked it and was gone within that look: as processes that build walls do."""
+    program = (
+        "import os, time\nfrom devlab.classroom.engine.sandbox import adopt_orphans\nadopt_orphans()\n"
+        "print([os.fork() or time.sleep(60) or os._exit(0) for _ in range(2)], flush=True)\ntime.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as root:
+        gone, missed = json.loads(root.stdout.readline())
+        looks = iter([[gone], []])
+        seen = watch.descendants
+        monkeypatch.setattr(
+            watch,
+            "descendants",
+            lambda process: seen(process) if (look := next(looks, None)) is None else look,
+        )
+        watch.kill(root.pid)
+        assert missed not in watch._parents()
+    assert root.returncode == -signal.SIGKILL
 
 
 def test_a_template_that_hangs_costs_no_other_one(tmp_path, monkeypatch):

@@ -109,6 +109,12 @@ def enter_walls(rules: int, level: int) -> None:
     seccomp.enter(seccomp.submissions(network=own, signals=own or landlock_version() >= SCOPED))
 
 
+def adopt_orphans() -> None:
+    """Let processes that descend from this one come back to it where their parent ends."""
+    if sys.platform == "linux":
+        prctl(SET_CHILD_SUBREAPER, 1)
+
+
 def become_nobody(uid: int) -> None:
     """Give up root for a user id of nobody's; without root, nothing changes."""
     if os.geteuid() == 0:

@@ -9,7 +9,6 @@ import os
 import secrets
 import select
 import struct
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,6 @@ from pathlib import Path
 from devlab.checks import registry
 from devlab.classroom.engine import limits as limiting
 from devlab.classroom.engine import sandbox, watch
-from devlab.classroom.engine.kernel import prctl
 from devlab.classroom.engine.messages import receive, send
 from devlab.classroom.engine.worker import Ready, begin_randomly, channel, work
 
@@ -49,9 +47,7 @@ class Template:
         # Root gives itself up, where nobody else's user can read this Python.
         self.uid = 61000 + os.getpid() % 4000 if sandbox.readable_by(61000) else 0
         self.hold = sandbox.ruleset(scratch) if level >= 2 else -1
-        if sys.platform == "linux":
-            # What a submission detaches comes back to this process, which ends it.
-            prctl(sandbox.SET_CHILD_SUBREAPER, 1)
+        sandbox.adopt_orphans()  # what a submission detaches comes back to this process, which ends it
 
     def grade(self, steps: list, names: list[str]) -> dict:
         """Return {"exercises": {name: verdict}, "labels": {name: those of its rows}, "seconds": all it took}.

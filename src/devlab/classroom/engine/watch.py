@@ -91,14 +91,24 @@ def end(root: int, grace: float = 0.0) -> None:
 
 
 def kill(root: int) -> None:
-    """Kill another process and all that descends from it, and wait until none of them runs any more."""
+    """Kill another process and all that descends from it, and wait until none of them runs any more.
+
+    Orphans must come back to `root`, which is stopped first and killed last: a process that one look misses,
+    because its parent forked it and was gone within that look, the next one finds.
+    """
+    _signal([root], signal.SIGSTOP)
     stopped: set[int] = set()
-    while new := {root, *descendants(root)} - stopped:
-        _signal(new, signal.SIGSTOP)
-        stopped |= new
-    _signal(stopped, signal.SIGKILL)
-    deadline = time.monotonic() + DYING
-    while stopped & _parents().keys() and time.monotonic() < deadline:
+    nobody, deadline = 0, time.monotonic() + DYING
+    while nobody < 2 and time.monotonic() < deadline:
+        family = set(descendants(root))
+        nobody = 0 if family else nobody + 1
+        if new := family - stopped:
+            _signal(new, signal.SIGSTOP)
+            stopped |= new
+        else:
+            _signal(family, signal.SIGKILL)
+    _signal([root], signal.SIGKILL)
+    while root in _parents() and time.monotonic() < deadline:
         time.sleep(0.01)
 
 

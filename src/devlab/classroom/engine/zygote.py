@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from devlab.checks import registry
-from devlab.classroom.engine import checker, template, watch, worker
+from devlab.classroom.engine import checker, sandbox, template, watch, worker
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.messages import receive, send
 from devlab.devices import bench
@@ -31,6 +31,7 @@ def main(facts: dict) -> None:
     exercises, and the sockets to the grader as `ends`, one a job. Never returns.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's to answer
+    sandbox.adopt_orphans()  # so that the grader finds every process below this one
     torch.set_num_threads(1)
     source, scratch = os.dup(0), Path(facts["folder"]) / "scratch"
     scratch.mkdir()
