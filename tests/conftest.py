@@ -1,5 +1,6 @@
 """Every test judges on the simulated bench, and nobody's progress file is touched."""
 
+import gc
 import os
 
 import pytest
@@ -70,3 +71,9 @@ class OneServer(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config, log):
     """Schedule by folder: `--dist=loadgroup` of xdist 3.8 groups nothing under pytest 9.2."""
     return OneServer(config, log)
+
+
+@pytest.fixture(autouse=True)
+def few_objects():
+    """Let the collector pass over what other tests made, thousands of their items above all: it is slow."""
+    gc.freeze()

@@ -15,6 +15,8 @@ from devlab.checks.expect import Mismatch
 from devlab.checks.reading import copied, on_cpu
 
 STUB = "your code here"
+# By these a decorator says that a function's parameters are others than its code's.
+SIGNED = {"__wrapped__", "__signature__", "_partialmethod", "__partialmethod__"}
 
 
 class NotAttempted(Exception):
@@ -119,8 +121,7 @@ def _names(function: Callable, count: int) -> tuple[str, ...] | None:
     plain = function.__func__ if bound else function
     if type(plain) is type and plain.__new__ is object.__new__ and not hasattr(plain, "__signature__"):
         plain, bound = plain.__init__, True
-    # What a decorator says of a function stands in its __dict__.
-    if type(plain) is not types.FunctionType or plain.__dict__:
+    if type(plain) is not types.FunctionType or not SIGNED.isdisjoint(plain.__dict__):
         return None
     code = plain.__code__
     if code.co_kwonlyargcount or code.co_argcount < bound:

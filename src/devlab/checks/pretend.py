@@ -1,10 +1,11 @@
 """Another machine, pretended: what PyTorch says there of the accelerators that it has."""
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import FunctionType, SimpleNamespace
+from types import CodeType, FunctionType, SimpleNamespace
 from unittest import mock
 
 import torch
@@ -218,14 +219,20 @@ def machine(answer: Callable, names: Sequence[str], **options) -> Iterator[Machi
 _answers: dict[int, Callable] = {}
 
 
+@functools.cache
+def _asking(number: int) -> CodeType:
+    """Return the code of a function that gives whatever answer stands under a number."""
+    here = f"__import__({__name__!r}, fromlist=['_'])"
+    return eval(f"lambda *args, **kwargs: {here}._answers[{number}](*args, **kwargs)").__code__
+
+
 @contextlib.contextmanager
 def _answered_by(function: FunctionType, answer: Callable) -> Iterator[None]:
     """Let a function of PyTorch answer something else, whoever holds it: its code is exchanged."""
     before = function.__code__
     number = id(function)
-    here = f"__import__({__name__!r}, fromlist=['_'])"
     _answers[number] = answer
-    function.__code__ = eval(f"lambda *args, **kwargs: {here}._answers[{number}](*args, **kwargs)").__code__
+    function.__code__ = _asking(number)
     try:
         yield
     finally:

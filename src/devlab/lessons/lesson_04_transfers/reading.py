@@ -7,6 +7,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from devlab.checks import expect
+from devlab.checks.isolation import seed_generators
 from devlab.devices import has_float64
 from devlab.lessons.lesson_04_transfers.base import (
     CPU,
@@ -153,7 +154,7 @@ no_ping_pong = lesson.exercise(
 
 
 def _model(trial) -> nn.Module:
-    torch.manual_seed(trial.seeds[0])
+    seed_generators(trial.seeds[0])
     return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2)).to(trial.device)
 
 

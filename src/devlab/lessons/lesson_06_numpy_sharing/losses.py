@@ -7,6 +7,7 @@ import numpy
 import torch
 
 from devlab.checks import expect
+from devlab.checks.isolation import undisturbed
 from devlab.lessons.lesson_06_numpy_sharing.base import lesson, read_at_once
 
 history = lesson.exercise(
@@ -81,12 +82,13 @@ def no_graph_kept(trial):
         alive.append(weakref.ref(saved))
         return saved
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved.tensor):
-        losses = _losses(trial, _weight(trial), 3, trial.seeds[0])
-    got = _expect_history(trial, losses)
-    del losses
-    if any(one() is not None for one in alive):
-        gc.collect()
+    with undisturbed():
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved.tensor):
+            losses = _losses(trial, _weight(trial), 3, trial.seeds[0])
+        got = _expect_history(trial, losses)
+        del losses
+        if any(one() is not None for one in alive):
+            gc.collect()
     left = sum(one() is not None for one in alive)
     if left:
         words = "the losses are gone, and their graphs are still in memory"

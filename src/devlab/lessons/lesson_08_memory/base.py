@@ -1,7 +1,6 @@
 """The lesson itself, and what its judgements share: an account of a device's memory, undisturbed."""
 
 import contextlib
-import gc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ import torch
 
 from devlab.checks import expect
 from devlab.checks.exercise import Lesson
+from devlab.checks.isolation import undisturbed
 from devlab.checks.trial import Skip
 
 lesson = Lesson("08_memory", "Memory")
@@ -21,20 +21,6 @@ NAMES = (
     "reset_peak_memory_stats",
     "empty_cache",
 )
-
-
-@contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """Keep older garbage out of the books: what dies in this block was made in it.
-
-    A notebook's unreachable cycles may hold device memory, which a collection in the middle of a
-    measurement would give back. It also makes an answer's own `gc.collect()` quick.
-    """
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 @contextlib.contextmanager

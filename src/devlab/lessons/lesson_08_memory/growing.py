@@ -5,7 +5,8 @@ import weakref
 import torch
 
 from devlab.checks import expect
-from devlab.lessons.lesson_08_memory.base import books, lesson, undisturbed
+from devlab.checks.isolation import undisturbed
+from devlab.lessons.lesson_08_memory.base import books, lesson
 
 total_loss = lesson.exercise(
     "total_loss",

@@ -9,7 +9,8 @@ from torch import nn
 
 from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
-from devlab.lessons.lesson_08_memory.base import MIB, books, bytes_equal, lesson, undisturbed
+from devlab.checks.isolation import undisturbed
+from devlab.lessons.lesson_08_memory.base import MIB, books, bytes_equal, lesson
 
 training_bytes = lesson.exercise(
     "training_bytes",

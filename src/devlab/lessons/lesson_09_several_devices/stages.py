@@ -7,6 +7,7 @@ from torch import nn
 
 from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
+from devlab.checks.isolation import seed_generators
 from devlab.instruments.watch import watch
 from devlab.lessons.lesson_09_several_devices.base import (
     expect_at_most,
@@ -31,7 +32,7 @@ TwoStage = lesson.exercise(
 
 def _halves(seed: int) -> tuple[nn.Module, nn.Module]:
     """Return two small modules on the CPU, with parameters from a seed, and a buffer in the second."""
-    torch.manual_seed(seed)
+    seed_generators(seed)
     first = nn.Sequential(nn.Linear(5, 7), nn.Tanh())
     second = nn.Sequential(nn.BatchNorm1d(7), nn.Linear(7, 2)).eval()
     return first, second

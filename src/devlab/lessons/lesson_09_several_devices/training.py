@@ -7,6 +7,7 @@ from torch import nn
 
 from devlab.checks import expect
 from devlab.checks.calls import NotAttempted
+from devlab.checks.isolation import seed_generators
 from devlab.checks.trace import place
 from devlab.checks.trial import Skip
 from devlab.lessons.lesson_09_several_devices import ranks, shipping
@@ -37,7 +38,7 @@ def _data(trial, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _reference(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
     """Return the gradients of the whole batch, in one process."""
-    torch.manual_seed(0)
+    seed_generators(0)
     model = nn.Linear(4, 1)
     nn.functional.mse_loss(model(x), y).backward()
     return [parameter.grad for parameter in model.parameters()]

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from devlab.checks import expect
+from devlab.checks.isolation import seed_generators
 from devlab.lessons.lesson_10_debugging.base import contents, lesson, require_graph, sources, weights
 
 batch = lesson.exercise(
@@ -24,7 +25,7 @@ batch = lesson.exercise(
 
 def _model(trial, seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        seed_generators(seed)
         return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4)).to(trial.device)
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from devlab.checks import expect
+from devlab.checks.isolation import seed_generators
 from devlab.lessons.lesson_10_debugging.base import lesson, require_graph, sources
 
 mask = lesson.exercise(
@@ -184,7 +185,7 @@ hidden = lesson.exercise(
 def _cell(trial, seed: int, dtype: torch.dtype = torch.float32) -> tuple[nn.GRUCell, nn.GRUCell]:
     """Return a cell on the device, and its copy on the CPU."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        seed_generators(seed)
         cell = nn.GRUCell(3, 5).to(dtype)
     return copy.deepcopy(cell).to(trial.device), cell
 

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from devlab.checks import expect
 from devlab.checks.exercise import Lesson
+from devlab.checks.isolation import seed_generators
 from devlab.instruments.watch import Log
 
 lesson = Lesson("11_training_step", "The training step")
@@ -36,7 +37,7 @@ class Probe(nn.Module):
 
 def make_model(seed: int, device: torch.device = CPU) -> nn.Sequential:
     """Return a small classifier whose two modes differ, with buffers, and a probe at its end."""
-    torch.manual_seed(seed)
+    seed_generators(seed)
     layers = nn.Linear(FEATURES, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, CLASSES), Probe()
     return nn.Sequential(*layers).to(device)
 
