@@ -4,7 +4,10 @@ PYTHON ?= python3
 JOBS ?= 2
 BIN := .venv/bin
 FIRST := notebooks/00_start_here.ipynb
-QUIETLY := -qq --disable-pip-version-check
+# To compile what is installed takes pip half a minute, most of it for modules that nobody imports; Python
+# compiles the others when it first imports them, unless this says otherwise.
+QUIETLY := -qq --disable-pip-version-check --no-compile
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
