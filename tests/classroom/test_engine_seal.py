@@ -10,15 +10,17 @@ import pytest
 import torch
 
 from devlab.checks import calls, expect, pretend, registry, result
-from devlab.classroom.engine import integrity
+from devlab.classroom.engine import integrity, versions
 
 
-@pytest.fixture(scope="module")
-def seal():
-    """Return a seal over lesson 05."""
+@pytest.fixture(scope="module", params=[True, False], ids=["by versions", "name by name"])
+def seal(request):
+    """Return a seal over lesson 05, as Python to 3.12 and as later ones need it."""
     seal = integrity.Seal([one for one in registry.exercises() if one.lesson == "05_buffers"])
-    seal.note()
-    return seal
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(versions, "KEPT", versions.KEPT and request.param)
+        seal.note()
+        yield seal
 
 
 def always(*_, **__):
@@ -91,7 +93,7 @@ def test_code_and_defaults_rewritten_in_place(seal, monkeypatch):
 REWRITES = """
 import torch
 from devlab.checks import expect, registry
-from devlab.classroom.engine import integrity
+from devlab.classroom.engine import integrity, versions
 seal = integrity.Seal(registry.exercises()[:2])
 seal.note()
 integrity.refuse_spying(seal)
@@ -186,3 +188,33 @@ def test_a_function_that_replaces_nothing(seal, monkeypatch):
     monkeypatch.setattr(torch.nn.Module, "where", always, raising=False)
     monkeypatch.setattr(torch.nn, "Mine", types.SimpleNamespace, raising=False)
     assert seal.broken() == ""
+
+
+@pytest.mark.skipif(not versions.KEPT, reason="this Python keeps no versions of its dicts (3.13 and later)")
+def test_versions_tell_every_change(monkeypatch):
+    """However a name is set, also by code that Python has made quicker after some rounds."""
+    monkeypatch.setattr(versions, "KEPT", True)
+    module, owner = types.ModuleType("module"), type("Owner", (), {"name": 0})
+    known = versions.Versions([vars(module), vars(owner)])
+
+    def by_attribute(value):
+        module.name = value
+
+    exec("def by_global(value):\n    global name\n    name = value", vars(module))
+    ways = [by_attribute, module.by_global, lambda value: setattr(owner, "name", value)]
+    ways += [
+        lambda value: vars(module).update(name=value),
+        lambda value: vars(module).__setitem__("name", value),
+    ]
+    for way in ways:
+        for value in range(100):
+            way(object())
+            before = known.now()
+            assert known.same(before)
+            assert module.name is not owner.name
+            assert known.same(before)
+            way(value)
+            assert not known.same(before)
+    before = known.now()
+    del module.name
+    assert not known.same(before)

@@ -2,6 +2,7 @@
 
 import builtins
 import functools
+import itertools
 import operator
 import sys
 import types
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import torch
 
 from devlab.checks.exercise import Exercise
+from devlab.classroom.engine.versions import Versions
 
 # What a verdict calls; of other modules a change would not reach it.
 CALLED = ("torch", "torch.nn", "torch.nn.functional", "torch.linalg", "numpy", "builtins", "inspect")
@@ -66,11 +68,21 @@ class Names:
             keys = [*(held | dict.fromkeys(space) if closed else held), next(iter(held))]
             take = operator.itemgetter(*keys)  # one key alone would not give a tuple
             self.spaces.append((place, space, take, list(held.values()), keys, len(space), new))
+        self.versions = Versions(space for _, space, *_ in self.spaces)
+        self.unchanged = None  # the versions at which all was last seen to be as it should be
         self.places, self.functions = list(functions.values()), list(functions)
         self.insides = [(part, list(map(part, functions))) for part in INSIDES]
 
     def changed(self) -> str:
         """Return which name means something else, as `module.name`; "" where none does."""
+        if self.versions.same(self.unchanged):
+            return ""
+        now = self.versions.now()
+        found = self._compared()
+        self.unchanged = None if found else now
+        return found
+
+    def _compared(self) -> str:
         # `is` by operator.is_ and in C: an object that equals everything must not pass, and this runs often.
         for place, space, take, values, keys, size, new in self.spaces:
             try:
@@ -127,8 +139,11 @@ class Seal:
             Names(_tables(own), lambda key, value: True),
             Names(called, lambda key, value: isinstance(value, CALLABLE), closed=True),
         )
-        self.rows = [(one, list(one.rows)) for one in self.exercises]
+        self.rows_of = [(one, list(one.rows)) for one in self.exercises]
+        self.rows = [*itertools.chain(*map(_rows, self.exercises)), _END]
         self.modules, self.known = set(sys.modules), _all_classes()
+        self.imports = Versions([sys.modules])
+        self.imported = self.imports.now()
 
     def renew(self, made: Iterable[object]) -> None:
         """Take the record anew after a cell of the teacher's, as far as that changed anything.
@@ -137,9 +152,15 @@ class Seal:
         students made before it may not.
         """
         known = self.known.union(one for one in made if isinstance(one, type))
-        if self.broken() or sys.modules.keys() != self.modules:
+        if self.broken() or self.came():
             self.note()
         self.known = known
+
+    def came(self) -> list[types.ModuleType]:
+        """Return the modules that came since the record was taken."""
+        if self.imports.same(self.imported):
+            return []
+        return [sys.modules[name] for name in sys.modules.keys() - self.modules]
 
     def functions(self) -> set[types.FunctionType]:
         """Return the functions that are sealed."""
@@ -160,9 +181,9 @@ class Seal:
         for one in self.near:
             if found := one.changed():
                 return found
-        for exercise, rows in self.rows:
-            if not (len(exercise.rows) == len(rows) and all(map(operator.is_, exercise.rows, rows))):
-                return f"the rows of {exercise.name}"
+        if not all(map(operator.is_, itertools.chain(*map(_rows, self.exercises), (_END,)), self.rows)):
+            fewer = (one.name for one, rows in self.rows_of if list(map(id, one.rows)) != list(map(id, rows)))
+            return f"the rows of {next(fewer)}"
         return ""
 
     def require_plain(self, value: object, depth: int = 0) -> None:
@@ -182,6 +203,8 @@ class Seal:
                 self.require_plain(one, depth + 1)
 
 
+_rows = operator.attrgetter("rows")
+_END = object()  # after the last row: one more would stand in its place
 INSIDES = tuple(map(operator.attrgetter, ("__code__", "__defaults__", "__kwdefaults__")))
 _BUILTIN_NAMES = frozenset(vars(builtins))
 

@@ -14,6 +14,7 @@ import numpy
 import torch
 
 from devlab.checks import answer, registry
+from devlab.checks.isolation import seed_generators
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Result
 from devlab.classroom.engine.integrity import Seal, Tampered, guard_calls, refuse_spying
@@ -58,11 +59,11 @@ def work(
     sys.modules["__main__"] = notebook
     # Whatever the teacher's first cells change is as it should be.
     first = next((place for place, (kind, _, _) in enumerate(steps) if kind != "setup"), 0)
-    before = _everything(notebook)
+    before = dict(vars(notebook))
     for place, (_, _, source) in enumerate(steps[:first]):
         _run(source, f"<the teacher's cell {place + 1}>", notebook, students=False)
     births.forget()  # where a tensor was made is for explanations, which nobody reads here
-    seal.renew(_new(notebook, before))
+    seal.renew(_new(notebook, before, seal))
     refuse_spying(seal)
     verdict_of, broken, remarks = _judged, seal.broken, {}
     written = {name for kind, name, _ in steps if kind == "solution"}
@@ -73,11 +74,11 @@ def work(
             send({"begin": name})
         if kind != "check":
             whole = kind == "setup" and not broken()
-            before = _everything(notebook) if whole else {}
+            before = dict(vars(notebook)) if whole else {}
             problem = _run(source, f"<cell {position}>", notebook, kind == "solution")
             if whole:
                 births.forget()
-                seal.renew(_new(notebook, before))
+                seal.renew(_new(notebook, before, seal))
             if problem and name:
                 remarks[name] = problem
             continue
@@ -100,15 +101,11 @@ def work(
     send({"end": True})
 
 
-def _everything(notebook: types.ModuleType) -> dict:
-    """Return what the notebook's names stand for, and all modules, by name."""
-    return {**sys.modules, **vars(notebook)}
-
-
-def _new(notebook: types.ModuleType, before: dict) -> list:
+def _new(notebook: types.ModuleType, before: dict, seal: Seal) -> list:
     """Return what the notebook's names came to stand for, and what is in modules that came."""
-    new = [one for name, one in _everything(notebook).items() if before.get(name) is not one]
-    modules = [one for one in new if isinstance(one, types.ModuleType)]
+    new = [one for name, one in vars(notebook).items() if before.get(name) is not one]
+    old = [one for one in new if isinstance(one, types.ModuleType) and one.__name__ in seal.modules]
+    modules = [one for one in new if isinstance(one, types.ModuleType) and one not in old] + seal.came()
     return new + [value for one in modules for value in list(vars(one).values())]
 
 
@@ -170,7 +167,7 @@ def begin_randomly(seed: int) -> None:
     """Set a process's random numbers, and its threads to one, before any work."""
     random.seed(seed)
     numpy.random.seed(seed)
-    torch.manual_seed(seed)
+    seed_generators(seed)
     torch.set_num_threads(1)
 
 
