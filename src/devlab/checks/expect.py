@@ -19,6 +19,10 @@ ROUNDING = {
 }
 
 
+# Those that NumPy has as well, and that are compared the most.
+IN_NUMPY = {torch.float32, torch.float64}
+
+
 class Mismatch(AssertionError):
     """An answer did something other than the task asks.
 
@@ -149,6 +153,8 @@ def values(
     mine, theirs = on_cpu(got), on_cpu(wanted)
     if mine.dtype == theirs.dtype and torch.equal(mine, theirs):
         return
+    if _near(mine, theirs, within):
+        return
     close = _close(mine, theirs, within)
     if bool(close.all()):
         return
@@ -157,6 +163,19 @@ def values(
     worst = (_wide(mine) - _wide(theirs)).abs().nan_to_num(nan=float("inf")).masked_fill(close, 0)
     wrong = worst >= worst.max()
     fail(f"the values of {what} are wrong", _first(wrong, theirs), _first(wrong, mine))
+
+
+def _near(mine: torch.Tensor, theirs: torch.Tensor, within: float | None) -> bool:
+    """Return whether all numbers are close, told by NumPy in a tenth of the time that `_close` takes.
+
+    False may also mean that it cannot tell: of nan and inf, of numbers at the very edge, of other dtypes.
+    """
+    if not {mine.dtype, theirs.dtype} <= IN_NUMPY or mine.is_neg() or theirs.is_neg():
+        return False
+    relative, absolute = ROUNDING[theirs.dtype] if within is None else (0.0, within)
+    right = theirs.numpy().astype("float64")
+    with numpy.errstate(all="ignore"):
+        return bool((abs(mine.numpy() - right) < absolute + relative * abs(right)).all())
 
 
 def _close(mine: torch.Tensor, theirs: torch.Tensor, within: float | None) -> torch.Tensor:

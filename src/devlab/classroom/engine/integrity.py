@@ -151,9 +151,10 @@ class Seal:
         `made` is what the cell has made: a class among it may decide for itself what it equals, those that
         students made before it may not.
         """
-        known = self.known.union(one for one in made if isinstance(one, type))
+        known = self.known
         if self.broken() or self.came():
             self.note()
+        known.update(one for one in made if isinstance(one, type))
         self.known = known
 
     def came(self) -> list[types.ModuleType]:

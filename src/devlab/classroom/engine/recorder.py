@@ -1,7 +1,6 @@
 """Keeps what a student's code answered, row by row, while its answer is judged."""
 
 import functools
-import json
 from collections.abc import Callable
 
 from devlab.checks import judge
@@ -50,7 +49,7 @@ class Recorder:
         if self.left <= 0:
             return ["opaque", "more than is kept"]
         written = transcript.write(value, given)
-        self.left -= len(json.dumps(written))
+        self.left -= transcript.length(written)
         return written if self.left > 0 else ["opaque", "more than is kept"]
 
 
