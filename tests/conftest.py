@@ -75,5 +75,6 @@ def pytest_xdist_make_scheduler(config, log):
 
 @pytest.fixture(autouse=True)
 def few_objects():
-    """Let the collector pass over what other tests made, thousands of their items above all: it is slow."""
+    """Let the collector pass over what was there before a test, its thousands of neighbours: it is slow."""
+    gc.collect(1)  # what the last test dropped must not be kept for ever
     gc.freeze()

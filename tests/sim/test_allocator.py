@@ -251,6 +251,7 @@ def test_requests_beyond_the_device_fail_without_touching_the_host(ask, device):
         ask(device)
 
 
+@pytest.mark.usefixtures("empty_memory")
 def test_recovering_from_out_of_memory(device):
     """After dropping a tensor the same request fits."""
     memory.set_capacity(64 * MIB, device)
