@@ -1,5 +1,6 @@
 """The seal sees what a submission does to the code that judges it, and nothing where all is as it was."""
 
+import importlib
 import io
 import json
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from devlab.checks import calls, expect, pretend, registry, result
-from devlab.classroom.engine import integrity, versions
+from devlab.classroom.engine import integrity, versions, worker
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["by versions", "name by name"])
@@ -93,7 +94,7 @@ def test_code_and_defaults_rewritten_in_place(seal, monkeypatch):
 REWRITES = """
 import torch
 from devlab.checks import expect, registry
-from devlab.classroom.engine import integrity, versions
+from devlab.classroom.engine import integrity, versions, worker
 seal = integrity.Seal(registry.exercises()[:2])
 seal.note()
 integrity.refuse_spying(seal)
@@ -174,6 +175,30 @@ def test_fewer_rows(seal):
     finally:
         rows.append(gone)
     assert seal.patched() == ""
+
+
+def test_another_list_of_the_same_rows(seal, monkeypatch):
+    """What stands in for the list could show other rows to whoever looks next."""
+    monkeypatch.setattr(seal.exercises[0], "rows", list(seal.exercises[0].rows))
+    assert seal.patched() == f"the rows of {seal.exercises[0].name}"
+
+
+def test_modules_that_students_imported_are_not_the_teachers(seal, monkeypatch, tmp_path):
+    """Only what came while a cell of the teacher's ran may decide for itself what it equals."""
+    for name in ("students_own", "teachers_own"):
+        (tmp_path / f"{name}.py").write_text("class Equal:\n    pass\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    notebook = types.ModuleType("__main__")
+    try:
+        students = importlib.import_module("students_own").Equal
+        before = worker._names(notebook, seal)
+        notebook.given = importlib.import_module("teachers_own")
+        made = worker._new(notebook, before, seal)
+        assert sys.modules["teachers_own"].Equal in made
+        assert students not in made
+    finally:
+        for name in ("students_own", "teachers_own"):
+            sys.modules.pop(name, None)
 
 
 def test_a_pretended_machine_breaks_nothing(seal):

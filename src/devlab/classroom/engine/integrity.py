@@ -1,6 +1,5 @@
 """Tells whether a submission tampered with what judges it: patched functions, objects that equal anything."""
 
-import builtins
 import functools
 import itertools
 import operator
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 import torch
 
 from devlab.checks.exercise import Exercise
+from devlab.classroom.engine.namespaces import EQUALS, Names, function_in
 from devlab.classroom.engine.versions import Versions
 
 # What a verdict calls; of other modules a change would not reach it.
@@ -23,9 +23,6 @@ APART = ("answer", "check", "export", "help", "overview", "overview_html", "prog
 OWN = (*NEAR, "devlab.devices", "devlab.sim", "devlab.instruments", "devlab.classroom.engine")
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)
 CALLABLE = (types.FunctionType, types.BuiltinFunctionType, type, property, classmethod, staticmethod)
-# A class of the student's that defines one of these decides what it equals, or what type it is.
-EQUALS = ("__eq__", "__ne__", "__class__", "__instancecheck__", "__torch_function__", "__torch_dispatch__")
-EQUALS += ("__array_ufunc__", "__array__", "__getattribute__")
 VALUES = (torch.Tensor, int, float, complex, str, bytes, tuple, list, dict, set, frozenset)
 # By these a submission could find the channel of its verdict, or rewrite code in place.
 REFUSED = {"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames", "sys.settrace"}
@@ -36,71 +33,6 @@ REWRITES = ("object.__setattr__", "object.__delattr__")
 
 class Tampered(BaseException):
     """A submission changed what judges it; no `except Exception` of the checks hides it."""
-
-
-class Names:
-    """What names in some namespaces stood for, and what was inside the functions among them.
-
-    A place is a module, a class or a dict; `wanted` chooses by name and value. In closed places no name may
-    go, and none may come that would stand before another: a builtin, or what a class inherits.
-
-    >>> place = {"f": len, "g": print}
-    >>> names = Names({"here": place}, lambda key, value: True)
-    >>> place["g"] = len
-    >>> names.changed()
-    'here.g'
-    """
-
-    def __init__(
-        self,
-        places: Mapping[str, object],
-        wanted: Callable[[str, object], bool],
-        closed: bool = False,
-    ):
-        self.spaces, functions = [], {}
-        for place, owner in places.items():
-            space = owner if isinstance(owner, dict) else vars(owner)
-            held = {key: value for key, value in list(space.items()) if wanted(key, value)}
-            functions |= {one: f"{place}.{key}" for key, value in held.items() if (one := _function(value))}
-            if not held:
-                continue
-            new = _shadowing(owner) - space.keys() if closed else frozenset()
-            keys = [*(held | dict.fromkeys(space) if closed else held), next(iter(held))]
-            take = operator.itemgetter(*keys)  # one key alone would not give a tuple
-            self.spaces.append((place, space, take, list(held.values()), keys, len(space), new))
-        self.versions = Versions(space for _, space, *_ in self.spaces)
-        self.unchanged = None  # the versions at which all was last seen to be as it should be
-        self.places, self.functions = list(functions.values()), list(functions)
-        self.insides = [(part, list(map(part, functions))) for part in INSIDES]
-
-    def changed(self) -> str:
-        """Return which name means something else, as `module.name`; "" where none does."""
-        if self.versions.same(self.unchanged):
-            return ""
-        now = self.versions.now()
-        found = self._compared()
-        self.unchanged = None if found else now
-        return found
-
-    def _compared(self) -> str:
-        # `is` by operator.is_ and in C: an object that equals everything must not pass, and this runs often.
-        for place, space, take, values, keys, size, new in self.spaces:
-            try:
-                whole = all(map(operator.is_, take(space), values))
-            except KeyError as gone:
-                return f"{place}.{gone.args[0]}"
-            if not whole:
-                return f"{place}.{keys[list(map(operator.is_, take(space), values)).index(False)]}"
-            if len(space) != size and not new.isdisjoint(space):
-                return f"{place}.{min(new.intersection(space))}"
-        return ""
-
-    def rewritten(self) -> str:
-        """Return which function has other code or defaults than before; "" where none has."""
-        for part, before in self.insides:
-            if not all(map(operator.is_, map(part, self.functions), before)):
-                return self.places[list(map(operator.is_, map(part, self.functions), before)).index(False)]
-        return ""
 
 
 class Seal:
@@ -139,8 +71,9 @@ class Seal:
             Names(_tables(own), lambda key, value: True),
             Names(called, lambda key, value: isinstance(value, CALLABLE), closed=True),
         )
-        self.rows_of = [(one, list(one.rows)) for one in self.exercises]
-        self.rows = [*itertools.chain(*map(_rows, self.exercises)), _END]
+        self.lists = list(map(_rows, self.exercises))
+        self.rows_of = list(map(tuple, self.lists))
+        self.rows = [*itertools.chain(*self.lists), _END]
         self.modules, self.known = set(sys.modules), _all_classes()
         self.imports = Versions([sys.modules])
         self.imported = self.imports.now()
@@ -157,11 +90,11 @@ class Seal:
         known.update(one for one in made if isinstance(one, type))
         self.known = known
 
-    def came(self) -> list[types.ModuleType]:
-        """Return the modules that came since the record was taken."""
+    def came(self) -> dict[str, types.ModuleType]:
+        """Return the modules that came since the record was taken, by name."""
         if self.imports.same(self.imported):
-            return []
-        return [sys.modules[name] for name in sys.modules.keys() - self.modules]
+            return {}
+        return {name: sys.modules[name] for name in sys.modules.keys() - self.modules}
 
     def functions(self) -> set[types.FunctionType]:
         """Return the functions that are sealed."""
@@ -182,9 +115,13 @@ class Seal:
         for one in self.near:
             if found := one.changed():
                 return found
-        if not all(map(operator.is_, itertools.chain(*map(_rows, self.exercises), (_END,)), self.rows)):
-            fewer = (one.name for one, rows in self.rows_of if list(map(id, one.rows)) != list(map(id, rows)))
-            return f"the rows of {next(fewer)}"
+        # The very lists first: what stands in for one could show other rows to whoever looks next.
+        theirs = all(map(operator.is_, map(_rows, self.exercises), self.lists))
+        if theirs and all(map(operator.is_, itertools.chain(*self.lists, (_END,)), self.rows)):
+            return ""
+        for exercise, held, rows in zip(self.exercises, self.lists, self.rows_of, strict=True):
+            if exercise.rows is not held or list(map(id, held)) != list(map(id, rows)):
+                return f"the rows of {exercise.name}"
         return ""
 
     def require_plain(self, value: object, depth: int = 0) -> None:
@@ -206,8 +143,6 @@ class Seal:
 
 _rows = operator.attrgetter("rows")
 _END = object()  # after the last row: one more would stand in its place
-INSIDES = tuple(map(operator.attrgetter, ("__code__", "__defaults__", "__kwdefaults__")))
-_BUILTIN_NAMES = frozenset(vars(builtins))
 
 
 def _places(beginnings: tuple[str, ...]) -> dict[str, object]:
@@ -239,21 +174,9 @@ def _is_fixed(key: str, value: object) -> bool:
     return isinstance(value, CALLABLE) or key.isupper()
 
 
-def _shadowing(owner: object) -> frozenset[str]:
-    if isinstance(owner, type):
-        return frozenset(EQUALS).union(*(vars(base) for base in owner.__mro__[1:]))
-    return _BUILTIN_NAMES
-
-
-def _function(value: object) -> types.FunctionType | None:
-    value = value.fget if isinstance(value, property) else value
-    value = getattr(value, "__func__", value)
-    return value if isinstance(value, types.FunctionType) else None
-
-
 def _named_in(places: Mapping[str, object]) -> set[str]:
     """Return every name and attribute that the functions of modules and classes mention."""
-    found = (_function(value) for owner in places.values() for value in vars(owner).values())
+    found = (function_in(value) for owner in places.values() for value in vars(owner).values())
     waiting, names = {one.__code__ for one in found if one}, set()
     while waiting:
         code = waiting.pop()

@@ -59,7 +59,7 @@ def work(
     sys.modules["__main__"] = notebook
     # Whatever the teacher's first cells change is as it should be.
     first = next((place for place, (kind, _, _) in enumerate(steps) if kind != "setup"), 0)
-    before = dict(vars(notebook))
+    before = _names(notebook, seal)
     for place, (_, _, source) in enumerate(steps[:first]):
         _run(source, f"<the teacher's cell {place + 1}>", notebook, students=False)
     births.forget()  # where a tensor was made is for explanations, which nobody reads here
@@ -74,7 +74,7 @@ def work(
             send({"begin": name})
         if kind != "check":
             whole = kind == "setup" and not broken()
-            before = dict(vars(notebook)) if whole else {}
+            before = _names(notebook, seal) if whole else {}
             problem = _run(source, f"<cell {position}>", notebook, kind == "solution")
             if whole:
                 births.forget()
@@ -101,11 +101,15 @@ def work(
     send({"end": True})
 
 
+def _names(notebook: types.ModuleType, seal: Seal) -> dict:
+    """Return what the notebook's names stand for, and the modules that the seal has not seen, by name."""
+    return {**seal.came(), **vars(notebook)}
+
+
 def _new(notebook: types.ModuleType, before: dict, seal: Seal) -> list:
     """Return what the notebook's names came to stand for, and what is in modules that came."""
-    new = [one for name, one in vars(notebook).items() if before.get(name) is not one]
-    old = [one for one in new if isinstance(one, types.ModuleType) and one.__name__ in seal.modules]
-    modules = [one for one in new if isinstance(one, types.ModuleType) and one not in old] + seal.came()
+    new = [one for name, one in _names(notebook, seal).items() if before.get(name) is not one]
+    modules = [one for one in new if isinstance(one, types.ModuleType) and one.__name__ not in seal.modules]
     return new + [value for one in modules for value in list(vars(one).values())]
 
 
