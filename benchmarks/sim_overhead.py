@@ -1,6 +1,6 @@
 """What the simulated accelerator costs, beside the CPU and beside PyTorch's FakeTensorMode, in one run.
 
-Times are processor time, the smallest of several rounds, so that other work on the machine hardly shows.
+Times are processor time, the smallest of many short rounds, so that other work on the machine hardly shows.
 """
 
 import gc
@@ -16,11 +16,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import devlab.sim
 
 
-def microseconds(function, calls: int = 2000, rounds: int = 15) -> float:
+def microseconds(function, calls: int = 300, rounds: int = 100) -> float:
     return beside([function], calls, rounds)[0]
 
 
-def beside(functions, calls: int = 2000, rounds: int = 15) -> list[float]:
+def beside(functions, calls: int = 300, rounds: int = 100) -> list[float]:
     """Return each function's time in microseconds; they take turns, so that one load meets all."""
     for function in functions:
         function()
@@ -91,9 +91,9 @@ def main() -> None:
         cpu, sim = times[name] = beside([make("cpu"), make("sim")])
         print(f"{name:<13} cpu {cpu:.1f} us, sim {sim:.1f} us (+{sim - cpu:.1f})")
     with FakeTensorMode():
-        fake = microseconds(elementwise("cpu"), calls=500)
+        fake = microseconds(elementwise("cpu"), calls=75)
     print(f"{'x + y':<13} under FakeTensorMode {fake:.1f} us")
-    step_cpu, step_sim = beside([training_step(device) for device in ("cpu", "sim")], calls=50)
+    step_cpu, step_sim = beside([training_step(device) for device in ("cpu", "sim")], calls=8)
     print(f"training step cpu {step_cpu:.0f} us, sim {step_sim:.0f} us")
     device, process = growth_of_memory()
     print(f"100,000 operations left {device} bytes on the device, and the process {process} bytes larger")
