@@ -183,7 +183,7 @@ def numbers_on_the_device(trial):
         for seed, source in zip(trial.seeds, (CPU, trial.device, *trial.others[-1:]), strict=False):
             wanted, path = Net(seed), Path(folder) / f"{seed}.pt"
             _write(copy.deepcopy(wanted).to(source), path)
-            for start in (CPU, trial.device) if source == CPU else (trial.device,):
+            for start in (CPU, trial.device):
                 model = Net(seed + 50).to(start)
                 trial.call(model, str(path) if start == CPU else path, trial.device)
                 _expect_loaded(trial, model, wanted)
