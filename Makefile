@@ -5,7 +5,7 @@ JOBS ?= 2
 BIN := .venv/bin
 FIRST := notebooks/00_start_here.ipynb
 # To compile what is installed takes pip half a minute, most of it for modules that nobody imports; Python
-# compiles the others when it first imports them, unless this says otherwise.
+# compiles the others when it first imports them, where PYTHONDONTWRITEBYTECODE does not forbid it.
 QUIETLY := -qq --disable-pip-version-check --no-compile
 export PYTHONDONTWRITEBYTECODE :=
 

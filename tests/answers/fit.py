@@ -104,7 +104,7 @@ def running_mean(model, loader, optimizer, device, epochs):
     return [one_epoch() for _ in range(epochs)]
 
 
-@wrong("the host waited 6 times in 2 epochs")
+@wrong("the host waited 8 times in 2 epochs")
 def item_each_step(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -116,7 +116,7 @@ def item_each_step(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("the host waited 8 times in 2 epochs")
+@wrong("the host waited 10 times in 2 epochs")
 def counts_right_answers_too(model, loader, optimizer, device, epochs):
     losses = []
     model.train()
@@ -251,7 +251,7 @@ def moved_once_for_all(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("18 copies into sim:0 for 12 tensors")
+@wrong("24 copies into sim:0 for 16 tensors")
 def moves_the_inputs_twice(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -264,7 +264,7 @@ def moves_the_inputs_twice(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("14 copies into sim:0 for 12 tensors")
+@wrong("20 copies into sim:0 for 16 tensors")
 def sizes_as_tensors(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):

@@ -177,6 +177,17 @@ def test_fewer_rows(seal):
     assert seal.patched() == ""
 
 
+def test_a_row_that_goes_to_the_next_exercise(seal):
+    """Taken from the end of one and put before those of the next, as many rows stand in the same order."""
+    first, second = seal.exercises[:2]
+    second.rows.insert(0, first.rows.pop())
+    try:
+        assert seal.patched() == f"the rows of {first.name}"
+    finally:
+        first.rows.append(second.rows.pop(0))
+    assert seal.patched() == ""
+
+
 def test_another_list_of_the_same_rows(seal, monkeypatch):
     """What stands in for the list could show other rows to whoever looks next."""
     monkeypatch.setattr(seal.exercises[0], "rows", list(seal.exercises[0].rows))

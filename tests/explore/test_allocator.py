@@ -11,7 +11,6 @@ from devlab.explore.controls import Refused
 from devlab.explore.pictures import allocator
 from devlab.explore.pictures.allocator import EVERY_SECOND, HOLES, MIB, NEWEST, OLDEST, State
 from devlab.explore.replay import STRANGER, Allocate, Empty, Free, Modelled, Piece, Real, replay, tell
-from devlab.sim.allocator import Allocator
 
 MIXED = (
     Allocate(MIB // 2),
@@ -143,13 +142,9 @@ def test_sixteen_tensors_are_the_most():
 
 
 @pytest.fixture
-def small_device():
-    """Give sim:0 an allocator of its own, as small as the model: other tests may have left tensors there."""
-    devlab.sim.enable()
-    allocators = devlab.sim.memory.allocators
-    before, allocators[0] = allocators[0], Allocator(0, telling.CAPACITY)
-    yield
-    allocators[0] = before
+def small_device(empty_memory):
+    """Make sim:0 as small as the model."""
+    devlab.sim.memory.set_capacity(telling.CAPACITY, "sim:0")
 
 
 @pytest.mark.parametrize("story", [HOLES, (*HOLES, Allocate(12 * MIB)), MIXED, FULL, ()])

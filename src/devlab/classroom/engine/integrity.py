@@ -1,7 +1,6 @@
 """Tells whether a submission tampered with what judges it: patched functions, objects that equal anything."""
 
 import functools
-import itertools
 import operator
 import sys
 import types
@@ -71,9 +70,7 @@ class Seal:
             Names(_tables(own), lambda key, value: True),
             Names(called, lambda key, value: isinstance(value, CALLABLE), closed=True),
         )
-        self.lists = list(map(_rows, self.exercises))
-        self.rows_of = list(map(tuple, self.lists))
-        self.rows = [*itertools.chain(*self.lists), _END]
+        self.rows = [(one, one.rows, tuple(one.rows)) for one in self.exercises]
         self.modules, self.known = set(sys.modules), _all_classes()
         self.imports = Versions([sys.modules])
         self.imported = self.imports.now()
@@ -115,12 +112,10 @@ class Seal:
         for one in self.near:
             if found := one.changed():
                 return found
-        # The very lists first: what stands in for one could show other rows to whoever looks next.
-        theirs = all(map(operator.is_, map(_rows, self.exercises), self.lists))
-        if theirs and all(map(operator.is_, itertools.chain(*self.lists, (_END,)), self.rows)):
-            return ""
-        for exercise, held, rows in zip(self.exercises, self.lists, self.rows_of, strict=True):
-            if exercise.rows is not held or list(map(id, held)) != list(map(id, rows)):
+        for exercise, held, rows in self.rows:
+            # The very list, too: what stands in for it could show other rows to whoever looks next.
+            same = exercise.rows is held and len(held) == len(rows)
+            if not (same and all(map(operator.is_, held, rows))):
                 return f"the rows of {exercise.name}"
         return ""
 
@@ -139,10 +134,6 @@ class Seal:
         elif depth < 3 and isinstance(value, dict):
             for one in list(value.values())[:100]:
                 self.require_plain(one, depth + 1)
-
-
-_rows = operator.attrgetter("rows")
-_END = object()  # after the last row: one more would stand in its place
 
 
 def _places(beginnings: tuple[str, ...]) -> dict[str, object]:

@@ -123,10 +123,10 @@ def one_copy_each(trial):
     into, _ = journeys(log, trial.device)
     into, numbers = tensors_and_numbers(into)
     into += numbers[4:]  # a sum or two may begin as a number of Python's, in each epoch
-    asked = "12 copies: inputs and labels of 3 batches, in 2 epochs"
-    if len(into) != 12:
-        more = "some tensor goes twice" if len(into) > 12 else "each batch goes in as it comes"
-        headline = f"{times(len(into), 'copy')} into {trial.device} for 12 tensors: {more}"
+    asked = "16 copies: inputs and labels of 4 batches, in 2 epochs"
+    if len(into) != 16:
+        more = "some tensor goes twice" if len(into) > 16 else "each batch goes in as it comes"
+        headline = f"{times(len(into), 'copy')} into {trial.device} for 16 tensors: {more}"
         expect.fail(headline, asked, f"{len(into)}{at(into[-1] if into else None)}")
 
 
@@ -143,7 +143,7 @@ def one_wait_an_epoch(trial):
 
 def _watched(trial) -> tuple:
     model = make_model(trial.seeds[2], trial.device)
-    loader = _loader(trial, *samples(trial, 8, trial.seeds[0]), 3)
+    loader = _loader(trial, *samples(trial, 11, trial.seeds[0]), 3)
     return trial.watched(model, loader, make_optimizer(model), trial.device, 2)
 
 
