@@ -100,7 +100,10 @@ class Notebook:
     def __init__(self, page: Page, path: str):
         self.page = page
         self.path = path
-        page.evaluate("path => window.jupyterapp.commands.execute('docmanager:open', {path})", path)
+        # Without `true` the opened widget itself, with all that it holds, would come back, which takes seconds.
+        page.evaluate(
+            "path => window.jupyterapp.commands.execute('docmanager:open', {path}).then(() => true)", path
+        )
         self.panel = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
         expect(self.panel).to_be_visible(timeout=30_000)
         page.wait_for_function(

@@ -38,7 +38,12 @@ def started(tmp_path: Path, *command: str, **streams) -> subprocess.Popen:
     """Start devlab as a process of its own, whose temporary files are in the test's folder."""
     environment = os.environ | {"TMPDIR": str(tmp_path / "temporary"), "PYTHONUTF8": "1"}
     program = [str(Path(sys.executable).with_name("devlab")), *command]
-    return subprocess.Popen(program, env=environment, **streams)
+    # Tests that a shell started with & are deaf to Ctrl-C, and so would be what they start.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(program, env=environment, **streams)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def lines_of(out: Path) -> list[str]:
@@ -167,6 +172,19 @@ def test_a_process_that_one_look_misses_is_ended_all_the_same(monkeypatch):
         watch.kill(root.pid)
         assert missed not in watch._parents()
     assert root.returncode == -signal.SIGKILL
+
+
+def test_what_a_template_ends_is_not_waited_for():
+    """A fork bomb's process that some looks miss would sleep out its minute, and the class with it."""
+    program = (
+        "import os, time\nfrom devlab.classroom.engine import watch\n"
+        "seen, missed = [os.fork() or time.sleep(60) or os._exit(0) for _ in range(2)]\n"
+        "looks, descendants = iter([[seen]] * 3), watch.descendants\n"
+        "watch.descendants = lambda root: next(looks, None) or descendants(root)\n"
+        "watch.end(os.getpid())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], timeout=30, check=False)
+    assert done.returncode == 0
 
 
 def test_a_template_that_hangs_costs_no_other_one(tmp_path, monkeypatch):

@@ -76,18 +76,18 @@ def end(root: int, grace: float = 0.0) -> None:
             return
         time.sleep(0.002)
     stopped: set[int] = set()
-    # Stopped first: among processes that go on forking, one would always escape the killing.
-    while new := set(descendants(root)) - stopped:
-        _signal(new, signal.SIGSTOP)
-        stopped |= new
     while True:
-        family = descendants(root)
-        _signal(family, signal.SIGKILL)
+        family = set(descendants(root))
+        # Stopped first: among processes that go on forking, one would always escape the killing.
+        _signal(family & stopped, signal.SIGKILL)
+        _signal(family - stopped, signal.SIGSTOP)
+        stopped |= family
         try:
-            while os.waitpid(-1, 0 if family else os.WNOHANG)[0]:
+            while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
             return
+        time.sleep(0.002)  # no waiting for their end: what a look missed may sleep as long as it likes
 
 
 def kill(root: int) -> None:
