@@ -19,6 +19,8 @@ help: ## say what make can do
 lab: .venv/lab ## open the course in JupyterLab (no display: print its address and serve)
 	@$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/$(FIRST) --log-level=WARN $(JUPYTER)
 
+# Each of the $(JOBS) workers has a processor; more threads would only wait for each other.
+test: export OMP_NUM_THREADS := 1
 test: .venv/test lint ## pass every test: style, the package, the notebooks, a browser
 	@browser="$$($(BIN)/python .ci/browser.py)" || exit 1; status=0; \
 	$(BIN)/pytest -n $(JOBS) --dist loadfile --nbval --nbval-cell-timeout=60 notebooks solutions || status=1; \

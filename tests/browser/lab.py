@@ -100,7 +100,7 @@ class Notebook:
     def __init__(self, page: Page, path: str):
         self.page = page
         self.path = path
-        # Without `true` the opened widget itself, with all that it holds, would come back, which takes seconds.
+        # Without `true` the opened widget would come back with all that it holds, which takes seconds.
         page.evaluate(
             "path => window.jupyterapp.commands.execute('docmanager:open', {path}).then(() => true)", path
         )

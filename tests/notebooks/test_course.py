@@ -7,9 +7,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 from nbgrader.nbgraderformat import MetadataValidator
-from notebooks import plain
+from notebooks import forked
 
 from devlab.classroom.broken import BEGIN as BROKEN
 from factory import kernel, running
@@ -133,29 +132,22 @@ def test_no_line_of_a_solution_is_handed_out(source):
 @every_blank
 def test_an_unsolved_exercise_notebook_runs_to_its_end_without_one_traceback(target, tmp_path):
     """Run All on a notebook that nobody has touched shows "not attempted" or a verdict, nothing red."""
-    notebook = opened(target)
-    client = NotebookClient(
-        notebook, kernel_name="python3", timeout=60, allow_errors=True,
-        resources={"metadata": {"path": str((ROOT / target).parent)}}, extra_arguments=running.QUIET,
-    )  # fmt: skip
-    client.execute(env=kernel.environment(tmp_path))
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            assert not errors(cell), f"{target}: {cell.source}"
-            red = [out.text for out in cell.outputs if out.get("name") == "stderr"]
-            assert not red, f"{target}: {cell.source}"
-            if cell.metadata.get("nbgrader", {}).get("grade"):
-                name = cell.metadata.nbgrader.grade_id.removeprefix("check_")
-                (verdict,) = (out.data["text/plain"] for out in cell.outputs if "data" in out)
-                assert name in verdict
-                assert f"{name}: passed" not in verdict, f"{target}: {name} passes as it is handed out"
+    shown = forked.cells(ROOT / target, kernel.environment(tmp_path))
+    for cell, ran in zip(code_cells(target), shown, strict=True):
+        assert not ran.error, f"{target}: {cell.source}"
+        assert not ran.red, f"{target}: {cell.source}"
+        if cell.metadata.get("nbgrader", {}).get("grade"):
+            name = cell.metadata.nbgrader.grade_id.removeprefix("check_")
+            (verdict,) = (data["text/plain"] for data in ran.displayed)
+            assert name in verdict
+            assert f"{name}: passed" not in verdict, f"{target}: {name} passes as it is handed out"
 
 
 @every_exercise_source
 def test_the_solutions_pass_their_checks_as_a_plain_script(source, tmp_path):
     """The source is ordinary Python: no notebook, no IPython, each check strict."""
     said = tmp_path / "said.txt"
-    status = plain.run(source, kernel.environment(tmp_path, strict=True), said)
+    status = forked.script(source, kernel.environment(tmp_path, strict=True), said)
     assert status == 0, f"{source.name}:\n{said.read_text(encoding='utf-8')}"
 
 
