@@ -43,19 +43,10 @@ def empty_memory():
 
 @pytest.fixture(scope="module")
 def browser():
-    """Start the browser; without one, these tests are skipped, but never in CI."""
-    from browser.lab import FLAGS, installed_browser
-    from playwright.sync_api import Error, sync_playwright
+    """Start the browser for one module."""
+    from browser.lab import start_browser
 
-    with sync_playwright() as playwright:
-        try:
-            browser = playwright.chromium.launch(executable_path=installed_browser(), args=FLAGS)
-        except Error as error:
-            if os.environ.get("CI"):
-                raise
-            pytest.skip(f"no Chromium or Chrome that starts here: {str(error).splitlines()[0]}")
-        yield browser
-        browser.close()
+    yield from start_browser()
 
 
 class OneServer(LoadScopeScheduling):

@@ -8,9 +8,12 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+import nbformat
+import pytest
+from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = [
@@ -22,6 +25,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+VIEWPORT = {"width": 1280, "height": 1600}
+POLLING = 30  # milliseconds between two looks; by default each frame is one, and frames are drawn for it
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
@@ -33,6 +38,19 @@ def installed_browser() -> str | None:
     """Return the path of a Chromium or Chrome of this machine; None leaves the choice to playwright."""
     here = (shutil.which(name) for name in BROWSERS)
     return os.environ.get("DEVLAB_BROWSER") or next(filter(None, here), None)
+
+
+def start_browser() -> Iterator[Browser]:
+    """Start the browser, for a fixture; without one, its tests are skipped, but never in CI."""
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(executable_path=installed_browser(), args=FLAGS)
+        except Error as error:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(f"no Chromium or Chrome that starts here: {str(error).splitlines()[0]}")
+        yield browser
+        browser.close()
 
 
 class Server:
@@ -67,6 +85,16 @@ class Server:
         """Copy the course's notebooks as they are committed, over whatever a test made of them."""
         for name in ("notebooks", "exercises", "solutions"):
             shutil.copytree(ROOT / name, self.course / name, dirs_exist_ok=True)
+
+    def write(self, path: str, *cells: str) -> None:
+        """Write a notebook of some code cells into the course."""
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+        notebook.metadata["kernelspec"] = {
+            "name": "python3",
+            "display_name": "Python 3",
+            "language": "python",
+        }
+        nbformat.write(notebook, self.course / path)
 
     def _wait_for_address(self) -> str:
         deadline = time.monotonic() + 90
@@ -114,15 +142,34 @@ class Notebook:
             }""",
             arg=path,
             timeout=60_000,
+            polling=POLLING,
         )
+        self._use_theme("light")
 
-    def use_theme(self, theme: str) -> None:
+    def themes(self) -> Iterator[str]:
+        """Put JupyterLab into each theme as a loop asks for it, that which is on first: changes take time."""
+        for theme in ("light", "dark") if self._theme() == "light" else ("dark", "light"):
+            self._use_theme(theme)
+            yield theme
+
+    def _theme(self) -> str:
+        return self.page.evaluate("() => document.body.dataset.jpThemeLight === 'true' ? 'light' : 'dark'")
+
+    def _use_theme(self, theme: str) -> None:
         """Switch JupyterLab to a theme and wait until it is on."""
+        if self._theme() == theme:
+            return
+        name = f"JupyterLab {theme.capitalize()}"
         self.page.evaluate(
-            "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme
+            "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", name
         )
-        self.page.wait_for_function("theme => document.body.dataset.jpThemeName === theme", arg=theme)
+        self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
         expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)
+
+    def clear_outputs(self) -> None:
+        """Take away the outputs of every cell."""
+        self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+        expect(self.panel.locator(".jp-OutputArea-output")).to_have_count(0)
 
     def cell(self, code: str):
         """Return the code cell that contains a piece of code."""
@@ -165,7 +212,9 @@ class Notebook:
             }"""
         )
         self.page.keyboard.press("Shift+Enter")
-        self.page.wait_for_function("cell => cell.executionCount !== null", arg=cell, timeout=60_000)
+        self.page.wait_for_function(
+            "cell => cell.executionCount !== null", arg=cell, timeout=60_000, polling=POLLING
+        )
         self.wait_until_idle()
 
     def write(self, code: str, new: str) -> None:
@@ -210,6 +259,7 @@ class Notebook:
                 return !busy && widget.sessionContext.session?.kernel?.status === 'idle';
             }""",
             timeout=90_000,
+            polling=POLLING,
         )
 
     def keep_screenshot(self, code: str, name: str) -> None:

@@ -2,22 +2,20 @@
 
 from ast import literal_eval
 
-import nbformat
 import pytest
-from browser.axe import FAULT, violations
-from browser.lab import ROOT, Notebook
 from explore.test_every_picture import opened
 from playwright.sync_api import expect
 
+from browser.axe import FAULT, violations
+from browser.lab import POLLING, ROOT, Notebook
 from devlab import explore
 from devlab.explore.controls import Action, Choice, Number, Setting, Switch
 
 PATH = "explorers.ipynb"
 NAMES = explore.__all__
 CONTROLS = ".jp-OutputArea-output .jupyter-widgets"
-OUTPUTS = '[data-windowed-list-index="{}"] .jp-Cell-outputArea'
-THEMES = ("light", "dark")
 WIDTHS = (800, 1600)
+OUTPUTS = ".jp-Cell-outputArea:has(.jp-OutputArea-output)"
 # What cannot be read in full: letters beyond the picture, words wider than what they stand in, all of it
 # wider than the page.
 CLIPPED = """cell => {
@@ -44,17 +42,22 @@ def fresh():
 
 
 @pytest.fixture(scope="module")
-def notebook(server, page):
-    """Open a notebook with every explorer, each in a cell of its own, and run it."""
-    cells = ["from devlab import explore\nshown = {}", FAULT]
-    cells += [f"shown[{name!r}] = explore.{name}()" for name in NAMES]
-    written = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    written.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbformat.write(written, server.course / PATH)
+def notebook(server, page, fresh_module):
+    """Open a notebook with every explorer, each in a cell of its own; none has been run."""
+    cells = ["from devlab import explore", FAULT, *(f"shown = explore.{name}()" for name in NAMES)]
+    server.write(PATH, *cells)
     notebook = Notebook(page, PATH)
-    notebook.run_all()
-    assert notebook.errors() == []
+    notebook.run("from devlab import explore")
     return notebook
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def shown(notebook, request):
+    """Show one explorer, and no other: with the pictures of all, each look into the page takes longer."""
+    notebook.clear_outputs()
+    notebook.run(f"explore.{request.param}()")
+    assert notebook.errors() == []
+    return Shown(notebook, request.param)
 
 
 class Shown:
@@ -102,11 +105,21 @@ class Shown:
             widget.press("Enter") if by_keyboard else widget.click()
         else:
             self._measure(widget, by_keyboard)
-        expect(self.picture).not_to_have_attribute("aria-label", before)
-        here = f"shown[{self.name!r}]"
-        words, value = literal_eval(self.ask(f"({here}.words, repr({here}.state.{field or 'device'}))"))
-        expect(self.picture).to_have_attribute("aria-label", words)
+        self.wait_for_words("!==", before)
+        words, value = literal_eval(self.ask(f"(shown.words, repr(shown.state.{field or 'device'}))"))
+        self.wait_for_words("===", words)
         assert value == wanted or field is None, control
+
+    def wait_for_words(self, relation: str, words: str) -> None:
+        """Wait for these words, or for others; each failed try of `expect` would describe the whole page."""
+        self.notebook.page.wait_for_function(
+            f"""([cell, words]) => {{
+                const picture = cell.querySelector('svg[role=img]');
+                return picture && picture.getAttribute('aria-label') {relation} words;
+            }}""",
+            arg=[self.cell.element_handle(), words],
+            polling=POLLING,
+        )
 
     def _choose(self, control: Choice, widget, by_keyboard: bool) -> str:
         """Choose the next of the options, or the one before the last."""
@@ -145,29 +158,20 @@ class Shown:
         expect(start).to_be_enabled()
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_no_violations_and_nothing_clipped(notebook, page, theme):
-    """In narrow and in wide pages; the screenshots are for people to look at."""
-    notebook.use_theme(f"JupyterLab {theme.capitalize()}")
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 1600})
-        for name in NAMES:
-            shown = Shown(notebook, name)
+def test_no_violations_and_nothing_clipped(notebook, page, shown):
+    """In both themes, in narrow and in wide pages; the screenshots are for people to look at."""
+    for theme in notebook.themes():
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 1600})
             shown.cell.scroll_into_view_if_needed()
-            assert shown.cell.evaluate(CLIPPED) == [], (name, width)
-            if width == WIDTHS[-1]:
-                folder = ROOT / "build" / "screenshots"
-                shown.outputs.screenshot(path=folder / f"explore_{name}_{theme}.png")
-                assert violations(page, OUTPUTS.format(NAMES.index(name) + 2)) == [], name
-    notebook.cell("faint").locator(".jp-OutputArea").first.scroll_into_view_if_needed()
-    found = violations(page, OUTPUTS.format(1))
-    assert any("color-contrast" in violation for violation in found)  # planted: axe does look
+            assert shown.cell.evaluate(CLIPPED) == [], (theme, width)
+        folder = ROOT / "build" / "screenshots"
+        shown.outputs.screenshot(path=folder / f"explore_{shown.name}_{theme}.png")
+        assert violations(page, OUTPUTS) == [], theme
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_control_by_mouse_and_by_keyboard(notebook, name):
+def test_every_control_by_mouse_and_by_keyboard(shown):
     """State, picture and words follow; where a button has nothing to do, another control comes first."""
-    shown = Shown(notebook, name)
     shown.picture.scroll_into_view_if_needed()
     assert shown.picture.get_attribute("aria-label") == shown.explorer.words
     for by_keyboard in (False, True):
@@ -182,13 +186,19 @@ def test_every_control_by_mouse_and_by_keyboard(notebook, name):
     expect(shown.cell.locator("figcaption")).to_have_text(shown.picture.get_attribute("aria-label"))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_tab_goes_from_control_to_control(notebook, name):
+def test_tab_goes_from_control_to_control(page, shown):
     """In the order in which they stand there, past those that are disabled."""
-    shown = Shown(notebook, name)
     widgets = [shown.widget(control) for control in shown.explorer.controls]
     widgets = [widget for widget in widgets if widget.is_enabled()]
     widgets[0].focus()
     for widget in widgets:
         expect(widget).to_be_focused()
-        notebook.page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+
+
+def test_axe_looks(notebook, page):
+    """A planted fault is found, in both themes, so that silence means something."""
+    notebook.clear_outputs()
+    notebook.run("faint")
+    for theme in notebook.themes():
+        assert any("color-contrast" in found for found in violations(page, OUTPUTS)), theme

@@ -1,16 +1,16 @@
 """The progress page where learners and teachers meet it: in JupyterLab, and as a file of its own."""
 
-import itertools
 import json
 
 import pytest
 from axe_core_python.base import AXE_SCRIPT
-from browser.axe import OURS, violations
-from browser.lab import ROOT, Notebook
 from playwright.sync_api import expect
 
+from browser.axe import OURS, violations
+from browser.lab import ROOT, VIEWPORT, Notebook
 from devlab.checks.registry import lessons
 
+PATH = "exercises/progress.ipynb"
 SHOW = "import devlab\ndevlab.progress()"
 ACTIVE_CELL = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
 SAVE = 'devlab.progress().save("me.html")'
@@ -55,33 +55,43 @@ def faults(alone) -> list[str]:
     return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found]
 
 
+@pytest.fixture(autouse=True)
+def fresh():
+    """One notebook and one kernel for all tests of this module."""
+
+
+@pytest.fixture(scope="module")
+def written(server, fresh_module):
+    """Write a notebook beside the exercises, of no more than is used here: JupyterLab is faster with less."""
+    server.write(PATH, SHOW, f"import devlab\n{SAVE}")
+
+
 @pytest.fixture
-def notebook(server, page):
-    """Open a notebook of a learner who is in the middle of the course."""
+def notebook(server, page, written):
+    """Open the notebook of a learner who is in the middle of the course."""
     server.progress.write_text(half_a_course())
-    notebook = Notebook(page, "exercises/04_transfers.ipynb")
-    notebook.write("devlab.start()", SHOW)
+    page.set_viewport_size(VIEWPORT)
+    notebook = Notebook(page, PATH)
+    notebook.clear_outputs()
     return notebook
 
 
 def test_it_reads_in_both_themes_and_on_narrow_and_wide_screens(page, notebook):
     """Nothing is cut off, axe finds nothing, and with every lesson open as little."""
-    for theme, width in itertools.product(("Light", "Dark"), (800, 1600)):
-        page.set_viewport_size({"width": width, "height": 1600})
-        notebook.use_theme(f"JupyterLab {theme}")
-        notebook.run("devlab.progress()")
-        output = notebook.output("devlab.progress()")
-        expect(output).to_contain_text("exercises passed")
-        expect(output.get_by_role("table", name="04 Transfers")).to_be_visible()
-        keep(output, f"progress_page_{theme.lower()}_{width}")
-        assert not sticks_out(output)
-        output.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")
-        keep(output, f"progress_page_{theme.lower()}_{width}_open")
-        output.scroll_into_view_if_needed()
-        assert not sticks_out(output)
-        assert violations(page) == []
-    notebook.use_theme("JupyterLab Light")
-    page.set_viewport_size({"width": 1280, "height": 1600})
+    for theme in notebook.themes():
+        for width in (800, 1600):
+            page.set_viewport_size({"width": width, "height": 1600})
+            notebook.run("devlab.progress()")
+            output = notebook.output("devlab.progress()")
+            expect(output).to_contain_text("exercises passed")
+            expect(output.get_by_role("table", name="04 Transfers")).to_be_visible()
+            keep(output, f"progress_page_{theme}_{width}")
+            assert not sticks_out(output)
+            output.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")
+            keep(output, f"progress_page_{theme}_{width}_open")
+            output.scroll_into_view_if_needed()
+            assert not sticks_out(output)
+            assert violations(page) == []
 
 
 def test_axe_sees_it(page, notebook):
@@ -103,10 +113,9 @@ def test_a_table_too_wide_for_its_pane_scrolls_by_keyboard(page, notebook):
     page.keyboard.press("ArrowRight")
     page.wait_for_function("() => document.activeElement.scrollLeft > 0")
     assert page.evaluate(ACTIVE_CELL) == before
-    page.set_viewport_size({"width": 1280, "height": 1600})
 
 
-def test_lessons_open_by_keyboard_and_by_mouse_and_next_leads_there(page, notebook):
+def test_lessons_open_by_keyboard_and_by_mouse_and_next_leads_there(page, notebook, server):
     """Enter and Space are the page's own here, not JupyterLab's; the link opens the notebook."""
     notebook.run("devlab.progress()")
     output = notebook.output("devlab.progress()")
@@ -126,11 +135,8 @@ def test_lessons_open_by_keyboard_and_by_mouse_and_next_leads_there(page, notebo
     expect(output).to_contain_text(
         "next: returns_itself in exercises/04_transfers.ipynb (lesson 04 Transfers)"
     )
-    notebook.write(
-        "devlab.progress()", "import os\nos.environ['DEVLAB_PROGRESS'] = 'none.jsonl'\ndevlab.progress()"
-    )
-    notebook.run("none.jsonl")
-    output = notebook.output("none.jsonl")
+    server.progress.unlink()
+    notebook.run("devlab.progress()")
     expect(output).to_contain_text("nothing tried yet: read notebooks/00_start_here.ipynb")
     expect(output.locator("details[open]")).to_contain_text("00 Start here")
     assert violations(page) == []
@@ -165,7 +171,6 @@ def stands_alone(browser, saved, scheme: str) -> None:
 
 def test_the_saved_page_stands_alone(page, notebook, browser, server):
     """Saved from the notebook, opened as a file: both colour schemes, a phone, and paper."""
-    notebook.write("devlab.progress()", f"import devlab\n{SAVE}")
     notebook.run(SAVE)
     expect(notebook.cell(SAVE).locator(OURS)).to_have_count(2)
     saved = server.course / "exercises" / "me.html"
