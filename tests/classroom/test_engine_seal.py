@@ -166,6 +166,22 @@ def test_a_cell_of_the_teachers_may_change_anything(monkeypatch):
     assert Late in seal.known
 
 
+@pytest.mark.parametrize(("name", "anew"), [("of_the_walls", False), ("devlab.checks.late", True)])
+def test_a_module_that_came_is_ours_from_the_next_renewal_on(seal, monkeypatch, name, anew):
+    """The record is taken anew for what verdicts rest on alone: building the walls imports modules, too."""
+    seal.renew(())  # other tests import what they need
+    came = types.ModuleType(name)
+    came.judged = lambda: None
+    monkeypatch.setitem(sys.modules, name, came)
+    assert seal.came() == {name: came}
+    before = seal.all
+    seal.renew(())
+    assert seal.came() == {}
+    assert (seal.all is not before) == anew
+    monkeypatch.setattr(came, "judged", len)
+    assert seal.broken() == (f"{name}.judged" if anew else "")
+
+
 def test_fewer_rows(seal):
     """An exercise keeps the rows it had."""
     rows = seal.exercises[0].rows

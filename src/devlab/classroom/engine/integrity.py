@@ -55,7 +55,8 @@ class Seal:
         judged = tuple(".".join(name.split(".")[:3]) for name in judges)  # devlab.lessons.lesson_NN
         called = {name: sys.modules[name] for name in CALLED}
         classes = {f"{one.__module__}.{one.__qualname__}": one for one in PLAIN}
-        own = _places(OWN + judged) | classes
+        self.sealed = OWN + judged
+        own = _places(self.sealed) | classes
         apart = tuple(f"devlab.checks.{name}" for name in APART)
         runs = {place: one for place, one in _places(NEAR + judged).items() if not _within(place, apart)}
         near = runs | classes
@@ -81,9 +82,12 @@ class Seal:
         `made` is what the cell has made: a class among it may decide for itself what it equals, those that
         students made before it may not.
         """
-        known = self.known
-        if self.broken() or self.came():
+        known, came = self.known, self.came()
+        if self.broken() or any(name.startswith(self.sealed) for name in came):
             self.note()
+        elif came:  # of others nothing is in the record but that they are there: to take it anew takes long
+            self.modules |= came.keys()
+            self.imported = self.imports.now()
         known.update(one for one in made if isinstance(one, type))
         self.known = known
 
