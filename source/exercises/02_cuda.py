@@ -165,8 +165,8 @@ devlab.check(add_anywhere)
 # 1. `"cpu-only build"`
 # 2. `"no GPU"`
 # 3. `"no driver"`
-# 4. `"hidden"`: `CUDA_VISIBLE_DEVICES` is `""` or `"-1"`. Every other text shows at least one GPU, and so does
-#    `None`.
+# 4. `"hidden"`: `CUDA_VISIBLE_DEVICES` is `""` or `"-1"`. Take it that every other text shows at least one GPU, and
+#    so does `None`.
 #
 # If none holds: `"available"`.
 #

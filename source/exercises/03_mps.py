@@ -83,6 +83,7 @@ devlab.check(current_accelerator_or_cpu)
 #
 # - MPS is not the only kind without float64, so a list of names will not do: the simulated accelerator has
 #   float64, and under Apple's rules it has none. Ask the device.
+# - What is right at the time of the call counts: rules may change while the program runs.
 # - Every other dtype comes back as it is, on every device. (Complex dtypes are not asked about.)
 # - `device` is a `torch.device` that is here.
 #

@@ -69,6 +69,8 @@ devlab.check(CausalMask)
 # - Both are updated **in place**: whoever held the tensor before sees the new numbers.
 # - In evaluation mode both stay as they are.
 # - It returns x minus the mean, which in training mode is the updated one. x itself stays as it is.
+# - The update is no part of the graph, or every batch would stay alive in it. The result is: layers before
+#   this one learn through it.
 # - Moved to another device in the middle, or saved and loaded into a new module, it goes on as if nothing
 #   had happened.
 #

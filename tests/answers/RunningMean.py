@@ -323,7 +323,7 @@ class CountsBesideTheBuffer(Mean):
 
     def forward(self, x):
         if self.training:
-            self.mean += (x - self.mean).sum(0) / (self.rows + len(x))
+            self.mean += (x - self.mean).detach().sum(0) / (self.rows + len(x))
             self.rows += len(x)
             self.count += len(x)
         return x - self.mean
@@ -363,4 +363,33 @@ class HeldUnderASecondName(Mean):
         if self.training:
             self.count += len(x)
             self.current += (x - self.current.to(x.device)).sum(0).to(self.current.device) / self.count.item()
+        return x - self.mean
+
+
+@wrong("the buffer `mean` asks for a gradient")
+class KeepsTheGraph(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x):
+        if self.training:
+            self.count += len(x)
+            self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@wrong("the result is cut off from x")
+class NothingLearnsThroughIt(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
+
+    @torch.no_grad()
+    def forward(self, x):
+        if self.training:
+            self.count += len(x)
+            self.mean += (x - self.mean).sum(0) / self.count
         return x - self.mean

@@ -93,7 +93,7 @@ def does_nothing(x, y):
     return x + y
 
 
-@wrong("and was made torch.int64 before the sum")
+@wrong("the sum is torch.int64, as x is, but y is torch.float16")
 def takes_over_the_dtype(x, y):
     return x + y.to(x)
 
@@ -160,7 +160,7 @@ def by_the_type_alone(x, y):
     return x + y.to(x.device)
 
 
-@wrong("and was made torch.int64 before the sum")
+@wrong("the sum is torch.int64, as x is, but y is torch.float16")
 def by_type_as(x, y):
     return x + y.type_as(x)
 
@@ -225,6 +225,16 @@ def only_where_cuda_is(x, y):
     return x + y
 
 
-@wrong("and was made torch.float32 before the sum")
+@wrong("the sum is torch.float32, not torch.float16")
 def from_lists(x, y):
     return x + torch.tensor(y.tolist(), device=x.device)
+
+
+@wrong("the sum is torch.float32, not torch.float16")
+def a_single_number_as_pythons(x, y):
+    return x + (y.item() if y.dim() == 0 else y.to(x.device))
+
+
+@wrong("the sum is torch.int64, not torch.bool")
+def by_summing_up(x, y):
+    return sum([x, y.to(x.device)])

@@ -158,7 +158,7 @@ def one_too_few():
     return [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count() - 1)]
 
 
-@wrong("the name is a SimpleNamespace, not a str")
+@wrong("the name is a _CudaDeviceProperties, not a str")
 def properties_for_names():
     return [(i, torch.cuda.get_device_properties(i)) for i in range(torch.cuda.device_count())]
 
@@ -224,3 +224,24 @@ def shortened_names():
 @wrong("the answer is a generator, not a list")
 def a_generator():
     return ((i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count()))
+
+
+@right
+def each_made_current_for_a_while():
+    names = []
+    for index in range(torch.cuda.device_count()):
+        with torch.accelerator.device_index(index):
+            names.append((index, torch.cuda.get_device_name()))
+    return names
+
+
+@right
+def each_made_current_and_back():
+    if not torch.cuda.is_available():
+        return []
+    before, names = torch.accelerator.current_device_index(), []
+    for index in range(torch.cuda.device_count()):
+        torch.accelerator.set_device_index(index)
+        names.append((index, torch.cuda.get_device_name()))
+    torch.accelerator.set_device_index(before)
+    return names

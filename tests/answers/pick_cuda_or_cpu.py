@@ -243,3 +243,30 @@ def the_default_device():
 @wrong("the answer is a str, not a torch.device")
 def a_string_on_the_cpu():
     return torch.device("cuda") if torch.cuda.is_available() else "cpu"
+
+
+@right
+def by_asking_for_its_memory():
+    try:
+        torch.cuda.mem_get_info()
+    except Exception:
+        return torch.device("cpu")
+    return torch.device("cuda")
+
+
+@right
+def by_waiting_for_it():
+    try:
+        torch.cuda.synchronize()
+    except Exception:
+        return torch.device("cpu")
+    return torch.device("cuda")
+
+
+@right
+def by_starting_it():
+    try:
+        torch.cuda.init()
+    except (RuntimeError, AssertionError):
+        return torch.device("cpu")
+    return torch.device("cuda")

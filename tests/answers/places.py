@@ -158,7 +158,7 @@ def exact_types(batch):
     return set().union(*map(exact_types, batch)) if type(batch) in (list, tuple) else set()
 
 
-@wrong("an empty tensor or a parameter was missed")
+@wrong("an empty tensor was missed")
 def plain_tensors_only(batch):
     if type(batch) is torch.nn.Parameter:
         return set()
@@ -176,7 +176,7 @@ def tensors_expected(batch):
     return {batch.device}
 
 
-@wrong("the set holds a str, not a torch.device")
+@wrong("a NumPy array has a `.device` too")
 def anything_with_a_device(batch):
     if hasattr(batch, "device"):
         return {batch.device}
@@ -216,7 +216,7 @@ def pairs_forgotten(batch):
     return set() if isinstance(batch, tuple) else calls_itself(batch)
 
 
-@wrong("nothing of the batch is on sim")
+@wrong("sim without its index: which one is it")
 def without_the_index(batch):
     return {torch.device(device.type) for device in calls_itself(batch)}
 
@@ -257,3 +257,47 @@ def braces(batch):
 @wrong("the answer is None: is a `return` missing?")
 def forgets_to_return(batch):
     calls_itself(batch)
+
+
+@wrong("a parameter was missed")
+def no_parameters(batch):
+    if type(batch) is torch.Tensor:
+        return {batch.device}
+    if isinstance(batch, dict):
+        batch = list(batch.values())
+    if isinstance(batch, list | tuple):
+        return set().union(*(no_parameters(item) for item in batch))
+    return set()
+
+
+@wrong("an empty tensor was missed")
+def nothing_in_it(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device} if batch.numel() else set()
+    if isinstance(batch, dict):
+        batch = list(batch.values())
+    if isinstance(batch, list | tuple):
+        return set().union(*(nothing_in_it(item) for item in batch))
+    return set()
+
+
+@wrong("nothing of the batch is on")
+def sets_too(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    if isinstance(batch, dict):
+        batch = list(batch.values())
+    if isinstance(batch, list | tuple | set):
+        return set().union(*(sets_too(item) for item in batch))
+    return set()
+
+
+@wrong("a NumPy array has a `.device` too")
+def whatever_has_a_device(batch):
+    if hasattr(batch, "device"):
+        return {batch.device}
+    if isinstance(batch, dict):
+        batch = list(batch.values())
+    if isinstance(batch, list | tuple):
+        return set().union(*(whatever_has_a_device(item) for item in batch))
+    return set()

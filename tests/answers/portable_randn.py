@@ -170,3 +170,15 @@ def seeds_the_accelerator(shape, device, seed):
 @wrong("the result is a ndarray, not a tensor")
 def an_array(shape, device, seed):
     return numpy.asarray(numpy.random.default_rng(seed).standard_normal(shape))
+
+
+@wrong("the numbers are not normally distributed")
+def shifted_by_the_seed(shape, device, seed):
+    return (torch.randn(shape, generator=torch.Generator().manual_seed(0)) + seed).to(device)
+
+
+@wrong("seed 0 gave other numbers at the second call")
+def zero_is_no_seed(shape, device, seed):
+    generator = torch.Generator()
+    generator.manual_seed(seed) if seed else generator.seed()
+    return torch.randn(shape, generator=generator).to(device)

@@ -208,7 +208,7 @@ def the_cpu_is_an_accelerator_too(spec):
     return torch.empty(0, device=device).device
 
 
-@wrong("while that is the current device, the answer is sim:0")
+@wrong("your code changed the current device")
 def makes_the_first_one_current(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -222,3 +222,27 @@ def the_accelerators_index_for_all(spec):
     if ":" in spec:
         return torch.device(spec)
     return torch.device(spec, torch.accelerator.current_device_index())
+
+
+@right
+def unless_it_is_on_the_cpu(spec):
+    made = torch.empty(0, device=spec)
+    return torch.device("cpu") if made.is_cpu else made.device
+
+
+@right
+def of_what_comes_of_it(spec):
+    return (torch.zeros(1, device=spec) + 1).device
+
+
+@right
+def of_a_new_one_beside_it(spec):
+    return torch.zeros(1, device=spec).new_empty(0).device
+
+
+@wrong("your code changed the current device of the whole program")
+def makes_it_current(spec):
+    device = torch.empty(0, device=spec).device
+    if device.type not in ("cpu", "cuda"):
+        torch.accelerator.set_device_index(device.index)
+    return device

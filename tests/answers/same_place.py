@@ -124,3 +124,22 @@ def cpu_with_an_index_forgotten(a, b):
 @wrong("is a str, not a bool")
 def the_shared_name(a, b):
     return full(a) == full(b) and str(full(a))
+
+
+def _address(x):
+    device = x.device if isinstance(x, torch.Tensor) else torch.empty(0, device=x).device
+    return device.type, device.index or 0
+
+
+@wrong("your code changed the default dtype of the whole program")
+def leaves_another_dtype(a, b):
+    torch.set_default_dtype(torch.float64)
+    return _address(a) == _address(b)
+
+
+@wrong("your code changed the current device of the whole program")
+def leaves_another_device_current(a, b):
+    one, other = _address(a), _address(b)
+    if other[0] != "cpu":
+        torch.accelerator.set_device_index(other[1])
+    return one == other

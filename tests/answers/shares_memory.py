@@ -212,3 +212,12 @@ def through_a_tensor_of_a(t, a):
 def through_a_tensor_by_dlpack(t, a):
     locked = a.view()
     return t.is_cpu and np.shares_memory(t.detach().numpy(), torch.from_dlpack(locked).numpy())
+
+
+@wrong("the second half of the bytes of every number")
+def begins_at_the_same_places(t, a):
+    if t.device.type != "cpu":
+        return False
+    starts = [{array.ctypes.data + sum(i * s for i, s in zip(place, array.strides, strict=True))
+               for place in np.ndindex(array.shape)} for array in (t.detach().numpy(), a)]  # fmt: skip
+    return bool(starts[0] & starts[1])

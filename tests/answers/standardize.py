@@ -240,3 +240,10 @@ def prints(x):
 def gives_numpy(x):
     table = x.detach().cpu().double().numpy()
     return (table - np.mean(table, 0)) / np.std(table, 0, ddof=1)
+
+
+@wrong("the result of a float64 table was rounded to a smaller dtype")
+def rounded_at_the_end(x):
+    wide = x if x.dtype == torch.float64 else x.float()
+    spread = wide.std(0)
+    return ((wide - wide.mean(0)) / torch.where(spread == 0, 1, spread)).float().to(x.dtype)

@@ -298,3 +298,26 @@ def driver_forgotten(facts):
     if not facts["gpu"]:
         return "no GPU"
     return "hidden" if facts["visible"] in ("", "-1") else "available"
+
+
+def _chain(facts, hidden):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    if not facts["driver"]:
+        return "no driver"
+    return "hidden" if hidden else "available"
+
+
+@wrong("hides nothing")
+def a_minus_one_anywhere(facts):
+    visible = facts["visible"]
+    return _chain(facts, visible is not None and (visible == "" or "-1" in visible))
+
+
+@wrong('the answer is "available", where "no GPU" belongs')
+def asks_this_machine(facts):
+    import torch
+
+    return "available" if torch.cuda.is_available() else _chain(facts, facts["visible"] in ("", "-1"))

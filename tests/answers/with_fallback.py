@@ -243,3 +243,19 @@ def by_the_words_of_the_message(op, x):
         if "device" not in str(error):
             raise
         return op(x.cpu()).to(x.device)
+
+
+@wrong("the result is torch.float32, not torch.bool")
+def in_the_dtype_of_x(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        return op(x.cpu()).to(x)
+
+
+@wrong("the result is torch.float32, not torch.int64")
+def in_float32(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        return op(x.cpu().float()).to(x.device)

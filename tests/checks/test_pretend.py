@@ -58,6 +58,43 @@ def test_a_tensor_wanted_there_says_that_it_is_there():
         assert torch.ones(2).device == torch.device("cpu")
 
 
+def test_what_comes_of_a_tensor_there_is_there_too():
+    """And what is brought home is at home."""
+    with machine(print, TWO, current=1):
+        there = torch.zeros(1, device="cuda")
+        for one in (there + 1, there.new_empty(3), there.float(), -there):
+            assert one.device == torch.device("cuda", 1)
+            assert not one.is_cpu
+        for one in (there.cpu(), there.to("cpu"), there.to(torch.device("cpu")), (there + 1).cpu()):
+            assert one.is_cpu
+        assert there.is_cuda
+        assert there.item() == 0
+
+
+def test_a_gpu_is_started_waited_for_and_asked_for_its_memory():
+    """Where there is one; where there is none, each is an error."""
+    asks = (torch.cuda.init, torch.cuda.synchronize, torch.cuda.mem_get_info)
+    with machine(print, TWO):
+        assert [ask() for ask in asks] == [None, None, (16 << 30, 16 << 30)]
+    with machine(print, ()):
+        for ask in asks:
+            with pytest.raises(RuntimeError, match="no NVIDIA driver"):
+                ask()
+
+
+def test_another_gpu_is_made_current_by_either_name():
+    """torch.accelerator and torch.cuda mean the same GPU; on a pretended Mac there is one to choose."""
+    with machine(print, TWO):
+        torch.accelerator.set_device_index(1)
+        assert torch.cuda.current_device() == 1
+        with torch.accelerator.device_index(0):
+            assert torch.cuda.get_device_name() == "NVIDIA H100 PCIe"
+        assert torch.accelerator.current_device_index() == 1
+    with machine(print, (), built=False, other="mps"):
+        torch.accelerator.set_device_index(0)
+        assert torch.accelerator.current_device_index() == 0
+
+
 def test_names_imported_beforehand_are_pretended_too():
     """`from torch.cuda import device_count` is no way round; afterwards the name is what it was."""
     before = device_count

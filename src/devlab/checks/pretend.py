@@ -19,6 +19,7 @@ ADDRESS = {
     torch.Tensor.get_device: lambda place: place.index,
     torch.Tensor.is_cuda.__get__: lambda place: place.type == "cuda",
     torch.Tensor.is_mps.__get__: lambda place: place.type == "mps",
+    torch.Tensor.is_cpu.__get__: lambda place: place.type == "cpu",
 }
 PRETENDED = ("cuda", "mps", "xpu")
 NO_DRIVER = "Found no NVIDIA driver on your system (pretended for this check)"
@@ -57,13 +58,24 @@ class Machine(TorchFunctionMode):
         moves = getattr(func, "__name__", "") == "cuda"
         wanted = [torch.device(one) for one in (*args, *kwargs.values()) if _is_accelerator(one)]
         if not (moves or wanted):
-            return func(*args, **kwargs)
+            return self._result(func, args, kwargs)
         place = self._place(wanted[0] if wanted else torch.device("cuda"))
         if args and isinstance(args[0], torch.Tensor):
             made = args[0].clone()
         else:
             here = {name: "cpu" if _is_accelerator(one) else one for name, one in kwargs.items()}
             made = func(*args, **here)
+        self._placed[id(made)] = (made, place)
+        return made
+
+    def _result(self, func: Callable, args: tuple, kwargs: dict) -> object:
+        """Call a function; where it makes a tensor of one that says it is elsewhere, so does that."""
+        made = func(*args, **kwargs)
+        place = next((self._placed[id(one)][1] for one in args if id(one) in self._placed), None)
+        if place is None or not isinstance(made, torch.Tensor):
+            return made
+        if getattr(func, "__name__", "") == "cpu" or any(map(_is_cpu, (*args, *kwargs.values()))):
+            return made.clone()
         self._placed[id(made)] = (made, place)
         return made
 
@@ -84,19 +96,36 @@ class Machine(TorchFunctionMode):
         """Stand for `torch.cuda.set_device(device)`."""
         self.current = self._index(device)
 
-    @contextlib.contextmanager
-    def device(self, device) -> Iterator[None]:
+    def device(self, device) -> contextlib.AbstractContextManager[None]:
         """Stand for `with torch.cuda.device(device):`."""
+        return self._while_current(self.set_device, device)
+
+    @contextlib.contextmanager
+    def _while_current(self, choose: Callable, device) -> Iterator[None]:
         before = self.current
-        self.set_device(device)
+        choose(device)
         try:
             yield
         finally:
             self.current = before
 
+    def init(self) -> None:
+        """Stand for `torch.cuda.init()`."""
+        self._require_gpus()
+
+    def synchronize(self, device=None) -> None:
+        """Stand for `torch.cuda.synchronize(device)`: here nothing is ever under way."""
+        self._index(device)
+
+    def mem_get_info(self, device=None) -> tuple[int, int]:
+        """Answer `torch.cuda.mem_get_info(device)`: nothing is in use."""
+        return (self.get_device_properties(device).total_memory,) * 2
+
     def get_device_properties(self, device=None) -> SimpleNamespace:
         """Answer `torch.cuda.get_device_properties(device)`."""
-        return SimpleNamespace(name=self.names[self._index(device)], total_memory=16 << 30, major=9, minor=0)
+        return _CudaDeviceProperties(
+            name=self.names[self._index(device)], total_memory=16 << 30, major=9, minor=0
+        )
 
     def get_device_name(self, device=None) -> str:
         """Answer `torch.cuda.get_device_name(device)`."""
@@ -124,6 +153,15 @@ class Machine(TorchFunctionMode):
     def current_accelerator_index(self) -> int:
         """Answer `torch.accelerator.current_device_index()`."""
         return 0 if self.other and not self.names else self.current_device()
+
+    def set_accelerator_index(self, device) -> None:
+        """Stand for `torch.accelerator.set_device_index(device)`."""
+        if self.names or not self.other:
+            self.set_device(device)
+
+    def accelerator_index(self, device) -> contextlib.AbstractContextManager[None]:
+        """Stand for `with torch.accelerator.device_index(device):`."""
+        return self._while_current(self.set_accelerator_index, device)
 
     def has(self, kind: str) -> bool:
         """Answer `torch.backends.mps.is_available()`, and the like for other kinds than CUDA."""
@@ -158,6 +196,16 @@ class Machine(TorchFunctionMode):
             raise RuntimeError(NO_DRIVER)
 
 
+class _CudaDeviceProperties(SimpleNamespace):
+    """What `torch.cuda.get_device_properties` returns, under the name that it has there."""
+
+
+def _is_cpu(value: object) -> bool:
+    if isinstance(value, torch.device):
+        return value.type == "cpu"
+    return isinstance(value, str) and value.partition(":")[0] == "cpu"
+
+
 def _is_accelerator(value: object) -> bool:
     if isinstance(value, torch.device):
         return value.type in PRETENDED
@@ -182,6 +230,9 @@ def machine(answer: Callable, names: Sequence[str], **options) -> Iterator[Machi
         (torch.cuda, "current_device", pretended.current_device),
         (torch.cuda, "set_device", pretended.set_device),
         (torch.cuda, "device", pretended.device),
+        (torch.cuda, "init", pretended.init),
+        (torch.cuda, "synchronize", pretended.synchronize),
+        (torch.cuda, "mem_get_info", pretended.mem_get_info),
         (torch.cuda, "get_device_name", pretended.get_device_name),
         (torch.cuda, "get_device_properties", pretended.get_device_properties),
         (torch.version, "cuda", "12.8" if pretended.built else None),
@@ -196,6 +247,8 @@ def machine(answer: Callable, names: Sequence[str], **options) -> Iterator[Machi
         (torch.accelerator, "device_count", pretended.accelerator_count),
         (torch.accelerator, "current_accelerator", pretended.current_accelerator),
         (torch.accelerator, "current_device_index", pretended.current_accelerator_index),
+        (torch.accelerator, "set_device_index", pretended.set_accelerator_index),
+        (torch.accelerator, "device_index", pretended.accelerator_index),
     ]
     theirs = getattr(inspect.unwrap(answer), "__globals__", {})
     with contextlib.ExitStack() as stack:

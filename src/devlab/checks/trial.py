@@ -75,6 +75,10 @@ class Trial:
         log = watch()
         return self.run(self.answer, *args, label=self.name, changes=changes, log=log), log
 
+    def require_parameters(self, args: tuple) -> None:
+        """Raise Mismatch where the answer cannot take the arguments that the task gives it."""
+        require_parameters(self.answer, self.signature, args, {})
+
     def run(
         self, function: Callable, *args: object, label: str, changes: bool = False, log: "Log | None" = None
     ) -> object:
@@ -84,7 +88,7 @@ class Trial:
         """
         call = self.last_call = Call(label, named(function, args))
         if function is self.answer:
-            require_parameters(function, self.signature, args, {})
+            self.require_parameters(args)
         before = None if changes else Snapshot(args)
         try:
             with log or NOTHING:

@@ -36,6 +36,8 @@ def _expect_places(trial, batch: object, wanted: set, headline: str) -> None:
                 f'device("{trial.device}")',
                 got,
             )
+    if {one.type for one in got if one.index is None} & {one.type for one in wanted if one.index is not None}:
+        expect.fail(f"{_names(got)} without its index: which one is it?", _names(wanted), _names(got))
     if got - wanted:
         expect.fail(f"nothing of the batch is on {_names(got - wanted)}", _names(wanted), _names(got))
     expect.equal(got, wanted, headline)
@@ -51,8 +53,9 @@ def _here(trial, seed: int = 0) -> torch.Tensor:
 
 @places.row("a set of torch.device")
 def a_set_of_devices(trial):
-    for batch in ([_here(trial), _here(trial, 1)], {"x": _here(trial)}, [_here(trial).sum()]):
+    for batch in ([_here(trial), _here(trial, 1)], [_here(trial).sum()]):
         _expect_places(trial, batch, {trial.device}, f"the tensors are on {trial.device}")
+    _expect_places(trial, {"x": _here(trial)}, {trial.device}, "a tensor in a dict was missed")
     _expect_places(trial, _here(trial), {trial.device}, "the batch is a tensor itself, and that counts too")
 
 
@@ -68,7 +71,8 @@ def looks_inside(trial):
         "a tensor in a tuple in a list was missed": [("name", x)],
         "a tensor in a namedtuple was missed": {"sample": Sample(image=x, label=3)},
         "a tensor in an OrderedDict was missed": collections.OrderedDict(a=[], b=(x,)),
-        "an empty tensor or a parameter was missed": [{"e": x[:0]}, [torch.nn.Parameter(x)]],
+        "an empty tensor was missed": [{"e": x[:0]}],
+        "a parameter was missed": [[torch.nn.Parameter(x)]],
     }
     for headline, batch in batches.items():
         _expect_places(trial, batch, {trial.device}, headline)
@@ -78,7 +82,12 @@ def looks_inside(trial):
 def passes_over_the_rest(trial):
     others = [3, 2.5, "sim:1", None, True, b"ab", {"meta"}, range(3)]
     others += [numpy.ones((2, 2)), trial.device, torch.float32]
+    got = trial.call([numpy.ones(2)])
+    if isinstance(got, set | frozenset) and any(isinstance(one, str) for one in got):
+        said = "a NumPy array has a `.device` too, a text, and it was counted"
+        expect.fail(said, "the devices of tensors alone", got)
     _expect_places(trial, [*others, _here(trial)], {trial.device}, "other values count for nothing")
+    others += [{_here(trial)}]  # a set is none of the containers that the task names
     _expect_places(trial, dict(enumerate(others)), set(), "other values count for nothing")
     _expect_places(trial, "a text", set(), "a batch that is a text has no device")
 

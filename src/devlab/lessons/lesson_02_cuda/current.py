@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import torch
 
-from devlab.checks import expect, pretend
+from devlab.checks import expect, pretend, settings
 from devlab.lessons.lesson_02_cuda.base import lesson
 
 resolve = lesson.exercise(
@@ -37,8 +37,12 @@ def _current(device: torch.device) -> Iterator[None]:
         torch.accelerator.set_device_index(before)
 
 
+def _call(trial, spec: object) -> object:
+    return settings.kept(trial, spec, names=("current device",))
+
+
 def _expect_device(trial, spec: object, wanted: torch.device, why: str) -> None:
-    got = trial.call(spec)
+    got = _call(trial, spec)
     expect.kind(got, torch.device, "a torch.device", "the answer")
     if got.type == wanted.type and got.index is None and wanted.index is not None:
         expect.fail(f"the answer is {str(got)!r}, still without an index", f'device("{wanted}")', got)
@@ -80,7 +84,7 @@ def follows(trial):
 def pretended_gpus(trial):
     for current in (2, 0, 1):
         with pretend.machine(trial.answer, ("NVIDIA L4",) * 3, current=current):
-            got = trial.call("cuda")
+            got = _call(trial, "cuda")
         expect.kind(got, torch.device, "a torch.device", "the answer")
         wanted = torch.device("cuda", current)
         if got != wanted:
@@ -93,7 +97,7 @@ def the_cpu(trial):
     for current in _alike(trial):
         with _current(current):
             for spec in ("cpu", "cpu:0"):
-                got = trial.call(spec)
+                got = _call(trial, spec)
                 expect.kind(got, torch.device, "a torch.device", "the answer")
                 if got.type != "cpu" or got.index not in (None, 0):
                     expect.fail(f'"cpu" became {got}', 'device("cpu")', got)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import torch
 
-from devlab.checks import expect
+from devlab.checks import expect, settings
 from devlab.devices import has_float64
 from devlab.instruments.watch import Log, watch
 from devlab.lessons.lesson_02_cuda.base import lesson
@@ -49,7 +49,7 @@ def _expect_zeros(trial, got: object, shape: tuple, dtype: torch.dtype) -> None:
         mark = torch.iinfo(dtype).max if dtype is torch.int64 else True if dtype is torch.bool else None
         flat = got.detach().cpu().flatten()
         if bool((flat.isnan() if mark is None else flat == mark).all()):
-            headline = "the tensor was never filled: it holds whatever its memory held"
+            headline = "the tensor was never filled: it holds whatever its memory held, or comes of that"
             expect.fail(headline, "zeros", f"{flat[0].item()} in each place")
     expect.tensor(got, wanted, trial.device)
 
@@ -68,24 +68,7 @@ def of_that_dtype(trial):
 
 @make_on.row("PyTorch's settings stay as they are")
 def settings_stay(trial):
-    after = []
-
-    def make(shape, device, dtype):
-        try:
-            return trial.answer(shape, device, dtype)
-        finally:
-            after.append((torch.get_default_device(), torch.get_default_dtype(), _current()))
-
-    before = (torch.get_default_device(), torch.get_default_dtype(), _current())
-    trial.run(make, (2, 5), trial.device, torch.float16, label="make_on")
-    words = ("default device", "default dtype", "current device")
-    for word, one, other in zip(words, before, after[0], strict=True):
-        if one != other:
-            expect.fail(f"your code changed the {word} of the whole program", f"still {one}", f"{other}")
-
-
-def _current() -> int | None:
-    return torch.accelerator.current_device_index() if torch.accelerator.is_available() else None
+    settings.kept(trial, (2, 5), trial.device, torch.float16)
 
 
 @make_on.row("a new tensor at every call")
@@ -152,7 +135,7 @@ def _expect_sum(trial, x: torch.Tensor, y: torch.Tensor) -> None:
         said = f"x is on {x.device}, y on {y.device}, and the sum on {got.device}"
         expect.fail(said, f"the sum on {x.device}", got)
     if isinstance(got, torch.Tensor) and got.dtype != wanted.dtype and got.dtype == x.dtype:
-        said = f"y is {y.dtype}, and was made {x.dtype} before the sum"
+        said = f"the sum is {x.dtype}, as x is, but y is {y.dtype}"
         expect.fail(said, f"{wanted.dtype}, as x + y gives", got)
     if isinstance(got, torch.Tensor) and (got.shape, got.dtype) == (wanted.shape, wanted.dtype):
         mine = got.cpu()
@@ -192,12 +175,20 @@ def single_numbers(trial):
         _expect_sum(trial, many, one.to(other))
         _expect_sum(trial, one, many.to(other))
         _expect_sum(trial, one, trial.randn(1)[0].to(other))
+        # A single float16 number makes integers float16; a Python number would make them float32.
+        _expect_sum(trial, torch.arange(3).to(trial.device), one.half().to(other))
 
 
 @add_anywhere.row("y keeps its dtype")
 def dtypes_stay(trial):
     wide = [(torch.float32, torch.float64)] if has_float64(trial.device) else []
-    pairs = ((torch.int64, torch.float32), (torch.float16, torch.float32), (torch.bool, torch.int64), *wide)
+    pairs = (
+        (torch.bool, torch.bool),
+        (torch.int64, torch.float32),
+        (torch.float16, torch.float32),
+        (torch.bool, torch.int64),
+        *wide,
+    )
     for one, other in pairs:
         x = (3 * trial.randn(4, 3, seed=trial.seeds[0])).to(one)
         y = (3 * trial.randn(4, 3, seed=trial.seeds[1], on=torch.device("cpu"))).to(other)

@@ -2,7 +2,7 @@
 
 import itertools
 
-from devlab.checks import expect
+from devlab.checks import expect, pretend
 from devlab.lessons.lesson_02_cuda.base import lesson
 
 why_no_cuda = lesson.exercise(
@@ -20,7 +20,7 @@ why_no_cuda = lesson.exercise(
 )
 
 HIDING = ("", "-1")
-SHOWING = (None, "0", "1", "0,1", "3,0,2", "GPU-4f2c1a")
+SHOWING = (None, "0", "1", "0,1", "3,0,2", "GPU-4f2c1a", "GPU-1f2c4a")
 CAUSES = ("cpu-only build", "no GPU", "no driver", "hidden")
 
 
@@ -63,6 +63,8 @@ def _expect_answer(trial, facts: dict) -> None:
 def each_cause(trial):
     for only in ({"build": "cpu"}, {"gpu": False}, {"driver": False}, {"visible": ""}):
         _expect_answer(trial, _facts(**only))
+    with pretend.machine(trial.answer, ("NVIDIA L4",)):  # the facts count, not the machine that judges
+        _expect_answer(trial, _facts(gpu=False))
 
 
 @why_no_cuda.row("available, when none holds")

@@ -80,8 +80,10 @@ def plain(x: torch.Tensor) -> torch.Tensor:
     return x * 2 + 1
 
 
-def _recorded(error: Exception | None = None, anywhere: bool = False) -> tuple[Callable, list[torch.device]]:
-    """Return an operation, and the list in which it notes where it was asked to run.
+def _recorded(
+    error: Exception | None = None, anywhere: bool = False, body: Callable = plain
+) -> tuple[Callable, list[torch.device]]:
+    """Return an operation that does what `body` does, and the list in which it notes where it was to run.
 
     It raises the error `anywhere`, or anywhere but on the CPU.
     """
@@ -91,7 +93,7 @@ def _recorded(error: Exception | None = None, anywhere: bool = False) -> tuple[C
         places.append(x.device)
         if error and (anywhere or x.device.type != "cpu"):
             raise error
-        return plain(x)
+        return body(x)
 
     return op, places
 
@@ -135,9 +137,13 @@ def _expect_once(places: list[torch.device], device: torch.device, got: object) 
 
 @with_fallback.row("what is missing runs on the CPU, and comes back", only="accelerator")
 def falls_back(trial):
-    for x in _inputs(trial):
-        wanted = plain(x.cpu())
-        op, _ = _recorded(_missing())
+    whole = trial.randint(-9, 9, (4, 3), seed=trial.seeds[0])
+    cases = [(plain, x) for x in (*_inputs(trial), whole)]
+    # What comes back is of another dtype than x.
+    cases += [(lambda x: x > 0, trial.randn(4, 3, seed=trial.seeds[1]))]
+    for body, x in cases:
+        wanted = body(x.cpu())
+        op, _ = _recorded(_missing(), body=body)
         got = trial.call(op, x)
         if isinstance(got, torch.Tensor) and got.device != trial.device and got.device.type == "cpu":
             expect.fail("the result was left on the CPU", f"the result on {trial.device}", got)

@@ -154,6 +154,11 @@ def updated_in_place(trial):
                     f"the tensor that `{name}` was before forward, with the new content",
                     now,
                 )
+    got = made(_rows(trial, 3, 4, trial.seeds[0]).requires_grad_())
+    made.buffer("mean")  # which by now must not ask for a gradient
+    if isinstance(got, torch.Tensor) and not got.requires_grad:
+        headline = "the result is cut off from x: no layer before this one can learn"
+        expect.fail(headline, "a result with the graph of x", "requires_grad=False")
 
 
 @running_mean.row("eval mode leaves both alone")

@@ -46,6 +46,8 @@ def one_memory(trial):
         _expect_answer(trial, t, a.view("int32"), True, "a is the same bytes, read as other numbers")
         made = torch.randn(3, 5)
         _expect_answer(trial, made, made.numpy()[1:], True, "a is a view of t.numpy(), which copies nothing")
+        halves = a.view("int16")[:, 1::2]
+        _expect_answer(trial, t, halves, True, "a is the second half of the bytes of every number")
     wanting = torch.from_numpy(a).requires_grad_()
     _expect_answer(trial, wanting, a, True, "a tensor that asks for a gradient has its memory like others")
     single = numpy.array(2.5, dtype="float32")
