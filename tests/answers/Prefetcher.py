@@ -230,3 +230,10 @@ class TensorsAlone(Base):
         if waiting is not None:
             self.wait(waiting[1])
             yield waiting[0]
+
+
+@wrong("is a list, not a tuple of tensors")
+class ListsForTuples(OneAheadByEvents):
+    def __iter__(self):
+        for batch in super().__iter__():
+            yield batch if isinstance(batch, torch.Tensor) else list(batch)

@@ -65,6 +65,23 @@ def always_float32(x):
     return torch.cat([x, torch.ones_like(x[..., :1])], dim=-1)
 
 
+@wrong("the values of the result are wrong")
+def through_float32_and_back(x):
+    ones = torch.ones(*x.shape[:-1], 1, device=x.device)
+    return torch.cat([x.float(), ones], dim=-1).to(x.dtype)
+
+
+@wrong("the values of the result are wrong")
+def promoted_and_back(x):
+    return torch.cat([x, torch.ones(*x.shape[:-1], 1, device=x.device)], dim=-1).to(x.dtype)
+
+
+@wrong("the values of the result are wrong")
+def doubles_through_float32(x):
+    y = x.float() if x.dtype is torch.float64 else x
+    return torch.cat([y, torch.ones_like(y[..., :1])], dim=-1).to(x.dtype)
+
+
 @wrong("the result has shape [5,3], not [4,4]")
 def one_more_row(x):
     return torch.cat([x, torch.ones_like(x[:1])])

@@ -48,9 +48,28 @@ def into_a_buffer(xs, w):
     return out
 
 
+@wrong("launches must not grow with n")
+def a_copy_of_w_for_each(xs, w):
+    return torch.bmm(xs, torch.stack([w.clone() for _ in xs]))
+
+
+@wrong("launches must not grow with n")
+def copied_together_in_a_loop(xs, w):
+    n, a, b = xs.shape
+    flat = xs.new_empty(n * a, b)
+    for i in range(n):
+        flat[i * a : (i + 1) * a] = xs[i]
+    return (flat @ w).reshape(n, a, -1)
+
+
 @wrong("no matrix products were launched")
 def broadcast(xs, w):
     return (xs.unsqueeze(-1) * w).sum(-2)
+
+
+@wrong("the result is torch.float32, not torch.float16")
+def always_in_float32(xs, w):
+    return xs.float() @ w.float()
 
 
 @wrong("is on cpu")

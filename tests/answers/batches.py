@@ -228,3 +228,12 @@ def to_the_first_accelerator(loader, device):
         else:
             first = torch.device(device.type, 0)
             yield x.to(first, non_blocking=True), y.to(first, non_blocking=True)
+
+
+@wrong("copied once more on sim:0")
+def clones_after_the_copy(loader, device):
+    for x, y in loader:
+        if device.type == "cpu":
+            yield x, y
+        else:
+            yield x.to(device, non_blocking=True).clone(), y.to(device, non_blocking=True).clone()

@@ -78,6 +78,12 @@ def all_but_the_cpu(dataset, batch_size, device):
     return DataLoader(dataset, batch_size=batch_size, pin_memory=device.type != "cpu")
 
 
+@wrong("the minibatches for mps:0 are pinned")
+def compares_whole_devices(dataset, batch_size, device):
+    without = torch.device("cpu"), torch.device("mps")
+    return DataLoader(dataset, batch_size=batch_size, pin_memory=device not in without)
+
+
 @wrong("the minibatches for sim:0 are not pinned")
 def cuda_alone(dataset, batch_size, device):
     return DataLoader(dataset, batch_size=batch_size, pin_memory=device.type == "cuda")

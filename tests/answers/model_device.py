@@ -140,6 +140,16 @@ def names_one_side(model):
     return home
 
 
+@wrong("the error puts `encoder.weight` on ")
+def names_the_wrong_way_round(model):
+    tensors = list(model.named_parameters()) or list(model.named_buffers())
+    for name, tensor in tensors:
+        home = tensors[0][1].device
+        if tensor.device != home:
+            raise ValueError(f"{name} is on {home}, {tensors[0][0]} is on {tensor.device}")
+    return tensors[0][1].device if tensors else torch.device("cpu")
+
+
 @wrong("a RuntimeError was raised, not a ValueError")
 def another_error(model):
     try:

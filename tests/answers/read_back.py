@@ -106,6 +106,17 @@ def waits_for_the_first_device(x):
     return y
 
 
+@wrong("before the work that is queued ahead on its device was done")
+def in_a_stream_that_waits_for_nothing(x):
+    if x.device.type == "cpu":
+        return x
+    side = torch.Stream(device=x.device)
+    with side:
+        y = x.to("cpu", non_blocking=True)
+    side.synchronize()
+    return y
+
+
 @wrong("the copy itself blocks: non_blocking was not asked for")
 def blocks(x):
     return x.cpu()

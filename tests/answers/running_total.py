@@ -33,6 +33,23 @@ def detached_at_the_end(losses):
     return sum(losses).detach()
 
 
+@right
+def begins_with_a_zero_of_the_cpu(losses):
+    total = torch.tensor(0.0)
+    for loss in losses:
+        total = total + loss.detach()
+    return total
+
+
+@right
+def new_zeros(losses):
+    total = losses[0].new_zeros(())
+    with torch.no_grad():
+        for loss in losses:
+            total += loss
+    return total
+
+
 @wrong("the result is a float")
 def items(losses):
     return sum(loss.item() for loss in losses)
@@ -86,3 +103,19 @@ def one_dimensional(losses):
 @wrong("the host waited for the device")
 def skips_nan(losses):
     return sum(loss.detach() for loss in losses if not loss.isnan())
+
+
+@wrong("from ordinary memory")
+def begins_with_a_number_from_the_host(losses):
+    total = torch.tensor(0.0, device=losses[0].device)
+    for loss in losses:
+        total += loss.detach()
+    return total
+
+
+@wrong("from ordinary memory")
+def begins_on_the_cpu_and_moves(losses):
+    total = torch.tensor(0.0).to(losses[0].device)
+    for loss in losses:
+        total += loss.detach()
+    return total

@@ -2,6 +2,7 @@
 
 import statistics
 import time
+import timeit
 from time import perf_counter as tick
 
 import torch
@@ -92,6 +93,64 @@ def one_more_and_drop_the_first(fn, device, repeats):
     return statistics.median(times[1:])
 
 
+@right
+def by_timeit(fn, device, repeats):
+    def once():
+        fn()
+        wait_for(device)
+
+    once()
+    return statistics.median(timeit.repeat(once, number=1, repeat=repeats))
+
+
+@right
+def by_a_timer(fn, device, repeats):
+    def once():
+        fn()
+        wait_for(device)
+
+    timer = timeit.Timer(once)
+    once()
+    return statistics.median(timer.timeit(1) for _ in range(repeats))
+
+
+@right
+def by_timeit_once_each(fn, device, repeats):
+    def once():
+        fn()
+        wait_for(device)
+
+    once()
+    return statistics.median([timeit.timeit(once, number=1) for _ in range(repeats)])
+
+
+@right
+def with_a_clock_for_a_default(fn, device, repeats, clock=time.perf_counter, *, wait=wait_for):
+    fn()
+    times = []
+    for _ in range(repeats):
+        wait(device)
+        start = clock()
+        fn()
+        wait(device)
+        times.append(clock() - start)
+    return statistics.median(times)
+
+
+def seconds_of(fn, device, *, clock=time.perf_counter_ns):
+    wait_for(device)
+    start = clock()
+    fn()
+    wait_for(device)
+    return (clock() - start) / 1e9
+
+
+@right
+def with_a_helper_whose_clock_is_a_default(fn, device, repeats):
+    fn()
+    return statistics.median(seconds_of(fn, device) for _ in range(repeats))
+
+
 @wrong("the clock was stopped before the work was done")
 def without_waiting(fn, device, repeats):
     fn()
@@ -160,6 +219,37 @@ def the_mean(fn, device, repeats):
         fn()
     wait_for(device)
     return (time.perf_counter() - start) / repeats
+
+
+@wrong("that is not the median of the measured calls")
+def the_fastest(fn, device, repeats):
+    fn()
+    return min(seconds_of(fn, device) for _ in range(repeats))
+
+
+@wrong("that is not the median of the measured calls")
+def the_one_below_the_middle(fn, device, repeats):
+    fn()
+    return sorted(seconds_of(fn, device) for _ in range(repeats))[max(repeats // 2 - 1, 0)]
+
+
+@wrong("that is not the median of the measured calls")
+def the_mean_without_the_slowest(fn, device, repeats):
+    fn()
+    times = sorted(seconds_of(fn, device) for _ in range(repeats))
+    return statistics.mean(times[:-1] or times)
+
+
+@wrong("or was still running when the clock started")
+def without_a_wait_before_the_clock(fn, device, repeats):
+    fn()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        fn()
+        wait_for(device)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
 
 
 @wrong("the median would not")

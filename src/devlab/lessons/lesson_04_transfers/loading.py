@@ -90,7 +90,7 @@ def pinned_where_it_helps(trial):
 
 @make_loader.row("not pinned for the CPU and for mps")
 def not_pinned_elsewhere(trial):
-    for device in (CPU, torch.device("mps")):
+    for device in (CPU, torch.device("mps"), torch.device("mps", 0)):
         dataset = TensorDataset(*_samples(trial, 7, trial.seeds[1]))
         loader = trial.call(dataset, 3, device)
         expect.kind(loader, DataLoader, "a DataLoader")
@@ -211,6 +211,11 @@ def one_copy_each(trial):
             expect.fail(headline, "an unpinned loader's tensors copied as they are", f"{copy.line}")
     if log.transfers != 6:
         expect.fail(f"{times(log.transfers, 'transfer')} for 6 tensors", asked, f"{log.transfers}")
+    made = log.allocated.get(str(trial.device), 0)
+    if made > log.bytes_moved:
+        headline = f"what had been moved was copied once more on {trial.device}"
+        words = f"{log.bytes_moved} bytes of new tensors there, as many as were moved"
+        expect.fail(headline, words, f"{made} bytes")
     if log.synchronizations:
         wait = log.events.synchronizations[0]
         headline = f"the host waited for {wait.device}: {wait.cause}"

@@ -17,6 +17,7 @@ from devlab.lessons.lesson_04_transfers.base import (
     read_at_once,
     times,
 )
+from devlab.sim import clock
 
 read_back = lesson.exercise(
     "read_back",
@@ -56,6 +57,15 @@ def safe_to_read(trial):
         expect.kind(got, torch.Tensor, "a tensor")
         expect_arrived(trial, got, seen, wanted, "the result")
         expect.tensor(seen, wanted, CPU)
+    if trial.device.type == "sim":
+        keep_busy(trial.device)
+        # What is queued where x was made may still write into it.
+        due = clock.devices[trial.device.index].current.free_at
+        trial.call(x, changes=True)
+        if clock.now() < due:
+            headline = "x was copied before the work that is queued ahead on its device was done"
+            asked = "a copy in the current stream, or in one that waits for it"
+            expect.fail(headline, asked, "a copy beside that work, which may still write into x")
 
 
 @read_back.row("one copy, for which the host need not wait", only="accelerator")

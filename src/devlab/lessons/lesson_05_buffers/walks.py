@@ -1,5 +1,7 @@
 """Walks over a module: what `.to` will not find, and where the rest lives."""
 
+import re
+
 import torch
 from torch import nn
 
@@ -245,6 +247,12 @@ def _expect_refusal(trial, model: nn.Module) -> None:
         expect.fail("the error does not name the two devices", asked, said)
     if sum(any(name in text for name in here) for here in names.values()) < 2:
         expect.fail("the error does not name a tensor on each device", asked, said)
+    for name, tensor in tensors:
+        for device in names:
+            claim = rf"(?<![\w.]){re.escape(name)} is on {re.escape(str(device))}(?![\w:])"
+            if device != tensor.device and re.search(claim, text):
+                headline = f"the error puts `{name}` on {device}, and it is on {tensor.device}"
+                expect.fail(headline, asked, said)
 
 
 @model_device.row("without parameters, the buffers' device")

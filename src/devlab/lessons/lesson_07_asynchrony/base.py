@@ -3,6 +3,7 @@
 import contextlib
 import time
 import timeit
+import types
 from collections.abc import Callable, Iterator
 from unittest import mock
 
@@ -58,7 +59,10 @@ def real_length(device: torch.device, seconds: float) -> float:
 
 @contextlib.contextmanager
 def simulated_clock(answer: Callable) -> Iterator[None]:
-    """Let the host's clocks tell the simulated time, under each name that the answer has for them."""
+    """Let the host's clocks tell the simulated time, under each name that the answer has for them.
+
+    A clock may also be a parameter's default, in timeit as in the answer and the functions beside it.
+    """
     seconds = dict.fromkeys(CLOCKS, clock.now)
     nanoseconds = {f"{name}_ns": lambda: round(clock.now() * 1e9) for name in CLOCKS}
     stand_ins = {getattr(time, name): clock_now for name, clock_now in {**seconds, **nanoseconds}.items()}
@@ -70,7 +74,25 @@ def simulated_clock(answer: Callable) -> Iterator[None]:
         for name, held in list(theirs.items()):
             if callable(held) and _known(held, stand_ins):
                 stack.enter_context(mock.patch.dict(theirs, {name: stand_ins[held]}))
+        functions = [one for one in (answer, *theirs.values()) if type(one) is types.FunctionType]
+        beside = [one for one in functions if one is answer or one.__globals__ is theirs]
+        for function in (timeit.timeit, timeit.repeat, timeit.Timer.__init__, *beside):
+            _replace_defaults(stack, function, stand_ins)
         yield
+
+
+def _replace_defaults(stack: contextlib.ExitStack, function: types.FunctionType, stand_ins: dict) -> None:
+    """Put the stand-ins in the place of the clocks among a function's defaults, until the stack unwinds."""
+
+    def replaced(held: object) -> object:
+        return stand_ins[held] if _known(held, stand_ins) else held
+
+    if any(_known(held, stand_ins) for held in function.__defaults__ or ()):
+        defaults = tuple(map(replaced, function.__defaults__))
+        stack.enter_context(mock.patch.object(function, "__defaults__", defaults))
+    if any(_known(held, stand_ins) for held in (function.__kwdefaults__ or {}).values()):
+        defaults = {name: replaced(held) for name, held in function.__kwdefaults__.items()}
+        stack.enter_context(mock.patch.object(function, "__kwdefaults__", defaults))
 
 
 def _known(held: object, stand_ins: dict) -> bool:

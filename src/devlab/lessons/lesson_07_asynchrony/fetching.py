@@ -84,7 +84,7 @@ def _expect_batches(trial, prefetcher, wanted: list) -> None:
         if isinstance(batch, torch.Tensor):
             expect.tensor(got, batch, trial.device, f"batch {number}")
             continue
-        expect.kind(got, (tuple, list), "a tuple of tensors", f"batch {number}")
+        expect.kind(got, tuple, "a tuple of tensors", f"batch {number}")
         if len(got) != len(batch):
             expect.fail(f"batch {number} has {len(got)} parts, not {len(batch)}", "all parts", got)
         for part, (one, other) in enumerate(zip(got, batch, strict=True)):
@@ -170,8 +170,8 @@ def overlapping(trial):
     least = max(count, 1) * copying
     if took > 1.2 * least:
         expect.fail(
-            f"copies and work took turns: {took / least:.1f} times as long as either alone (simulated)",
-            f"at most 1.2 times {least * 1e6:.0f} µs",
+            f"copies and work took turns: {took / least:.2f} times as long as either alone (simulated)",
+            f"at most 1.20 times {least * 1e6:.0f} µs",
             f"{took * 1e6:.0f} µs",
         )
 

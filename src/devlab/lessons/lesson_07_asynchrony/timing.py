@@ -1,12 +1,18 @@
 """How long the device works: by the host's clock, and by events."""
 
+import contextlib
+from collections.abc import Iterator
+from unittest import mock
+
 import torch
 
 from devlab.checks import expect
 from devlab.lessons.lesson_07_asynchrony.base import Work, keep_busy, lesson, real_length, simulated_clock
+from devlab.sim import streams
 
 LENGTH = 1e-3  # seconds of one call
 SLOW = 20e-3  # seconds of a call that should not count
+UNEVEN = (LENGTH / 5, SLOW, LENGTH, 1.5 * SLOW, LENGTH / 2)  # seconds of calls whose median is LENGTH
 
 time_op = lesson.exercise(
     "time_op",
@@ -78,7 +84,8 @@ def warmed(trial):
         slow_first = lambda call: SLOW if call == 1 else LENGTH  # noqa: E731
         got, work = _timed(trial, slow_first, repeats, extra=(repeats,))
         wanted = _length(trial, LENGTH)
-        _expect_seconds(trial, got, wanted, "the first call, which is slow, was counted")
+        otherwise = "the first call, which is slow, was counted, or was still running when the clock started"
+        _expect_seconds(trial, got, wanted, otherwise)
         if work.calls <= repeats:
             called = f"fn was called {work.calls} times for {repeats} repeats: none is left for a warm-up"
             expect.fail(called, f"more than {repeats} calls", f"{work.calls}")
@@ -98,6 +105,10 @@ def median(trial):
         got, _ = _timed(trial, odd, repeats, extra=(repeats,))
         otherwise = "one slow call of many has moved the result: the median would not"
         _expect_seconds(trial, got, _length(trial, LENGTH), otherwise)
+    # Whatever the warm-up took, five calls in a row have each of these lengths.
+    got, _ = _timed(trial, lambda call: UNEVEN[call % 5], 5, extra=(5,))
+    otherwise = "that is not the median of the measured calls"
+    _expect_seconds(trial, got, _length(trial, LENGTH), otherwise)
 
 
 event_time = lesson.exercise(
@@ -114,11 +125,32 @@ event_time = lesson.exercise(
 )
 
 
+@contextlib.contextmanager
+def _questions() -> Iterator[list]:
+    """Collect the simulated events that are asked how long after them another one was."""
+    asked: list = []
+    answered = streams.Event.elapsed_time
+
+    def elapsed_time(start: streams.Event, end_event: streams.Event) -> float:
+        asked.append(start)
+        return answered(start, end_event)
+
+    with mock.patch.object(streams.Event, "elapsed_time", elapsed_time):
+        yield asked
+
+
 @event_time.row("the seconds that the work takes", only="accelerator")
 def event_seconds(trial):
     for length in (LENGTH, 4 * LENGTH):
-        got, work = _timed(trial, lambda call, length=length: length, 1)
+        with _questions() as asked:
+            got, work = _timed(trial, lambda call, length=length: length, 1)
         _expect_seconds(trial, got, _length(trial, length), "that is not the time of one call", ELSEWHERE)
+        # The simulated host's clock is as exact as events are; a real one is not.
+        if trial.device.type == "sim" and not asked:
+            headline = "measured by the host's clock, not by events"
+            expect.fail(
+                headline, "the `elapsed_time` between two events", f"{got:.6f}, and no event was asked"
+            )
         if work.calls < 2:
             expect.fail("fn was called once: there was no warm-up", "a warm-up, then one run", "1 call")
 
