@@ -215,3 +215,10 @@ class SavesMore(Mended):
     def __init__(self, n, d):
         super().__init__(n, d)
         self.register_buffer("length", torch.tensor(n))
+
+
+@wrong("`table` asks for a gradient, and nobody trains it")
+class AsksForAGradient(Registered):
+    def __init__(self, n, d):
+        super().__init__(n, d)
+        self.table.requires_grad_()

@@ -132,6 +132,11 @@ def with_its_mean(x):
     return f"{x.dtype} {list(x.shape)} {x.device}"
 
 
+@wrong("fetched values from the device")
+def with_its_values(x):
+    return f"{x} {list(x.shape)} {x.dtype} {x.device}"
+
+
 @wrong("the dtype torch.int64 is not in the text")
 def as_floats(x):
     x = x if x.is_floating_point() else x.float()

@@ -96,6 +96,81 @@ def only_if_it_was_training(model, loader, device):
     return (right_ones / samples).item()
 
 
+@right
+def shares_weighed_by_sizes(model, loader, device):
+    was = model.training
+    model.eval()
+    shares, sizes = [], []
+    with torch.no_grad():
+        for x, y in loader:
+            shares.append((model(x.to(device)).argmax(1) == y.to(device)).float().mean())
+            sizes.append(len(y))
+    model.train(was)
+    sizes = torch.tensor(sizes, device=device)
+    return ((torch.stack(shares) * sizes).sum() / sizes.sum()).item()
+
+
+@right
+def one_batch_ahead(model, loader, device):
+    def ahead():
+        last = None
+        for x, y in loader:
+            here = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+            if last is not None:
+                yield last
+            last = here
+        yield last
+
+    was = model.training
+    model.eval()
+    correct = total = 0
+    with torch.no_grad():
+        for x, y in ahead():
+            correct += (model(x).argmax(1) == y).sum()
+            total += len(y)
+    model.train(was)
+    return correct.item() / total
+
+
+@wrong("10 tensors of the batches were on sim:0 before the first forward")
+def all_batches_moved_first(model, loader, device):
+    was = model.training
+    model.eval()
+    correct = total = 0
+    with torch.no_grad():
+        for x, y in [(x.to(device), y.to(device)) for x, y in loader]:
+            correct += (model.forward(x).argmax(1) == y).sum()
+            total += len(y)
+    model.train(was)
+    return correct.item() / total
+
+
+@wrong("your code changed the gradient mode of the whole program")
+def gradients_off_for_good(model, loader, device):
+    torch.set_grad_enabled(False)
+    was = model.training
+    model.eval()
+    correct = total = 0
+    for x, y in loader:
+        correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()
+        total += len(y)
+    model.train(was)
+    return correct.item() / total
+
+
+@wrong("was left with its Linear in evaluation mode")
+def restores_the_outermost_alone(model, loader, device):
+    was = model.training
+    model.eval()
+    correct = total = 0
+    with torch.no_grad():
+        for x, y in loader:
+            correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()
+            total += len(y)
+    model.training = was
+    return correct.item() / total
+
+
 @wrong("the forward ran in training mode")
 def forgets_eval(model, loader, device):
     was = model.training

@@ -173,7 +173,7 @@ def without_the_prefix(model, batch):
     return [name.partition(".")[2] for name in generators(model, batch)]
 
 
-@wrong("one tensor, named 2 times")
+@wrong("one tensor, named 3 times")
 def each_name(model, batch):
     home = next(model.parameters()).device
     found = [*pairs(batch, "batch", set())]
@@ -251,3 +251,19 @@ def as_a_report(model, batch):
 @wrong("is None: is a `return` missing?")
 def prints(model, batch):
     print(*generators(model, batch))
+
+
+@wrong("one tensor, named 2 times")
+def model_and_batch_by_themselves(model, batch):
+    home = next(model.parameters()).device
+    found = [*pairs(model, "model", set()), *pairs(batch, "batch", set())]
+    return [name for name, tensor in found if tensor.device != home]
+
+
+@wrong("`batch.one and batch.two`: one tensor, named 2 times")
+def names_in_the_batch_twice(model, batch):
+    home, seen = next(model.parameters()).device, set()
+    found = [*pairs(model, "model", seen)]
+    for key, value in batch.items():
+        found += pairs(value, f"batch.{key}", set(seen))
+    return [name for name, tensor in found if tensor.device != home]

@@ -104,6 +104,97 @@ def running_mean(model, loader, optimizer, device, epochs):
     return [one_epoch() for _ in range(epochs)]
 
 
+def weighed_by_sizes(dtype, losses, sizes, device):
+    sizes = torch.tensor(sizes, dtype=dtype, device=device)
+    return (torch.stack(losses) * sizes).sum() / sizes.sum()
+
+
+@right
+def sizes_in_one_vector(model, loader, optimizer, device, epochs):
+    means = []
+    for _ in range(epochs):
+        pairs = [(train_step(model, batch, optimizer, device), len(batch[0])) for batch in loader]
+        means.append(weighed_by_sizes(torch.float32, *zip(*pairs, strict=True), device).item())
+    return means
+
+
+@right
+def sizes_in_one_vector_of_integers(model, loader, optimizer, device, epochs):
+    means = []
+    for _ in range(epochs):
+        pairs = [(train_step(model, batch, optimizer, device), len(batch[0])) for batch in loader]
+        means.append(weighed_by_sizes(torch.int64, *zip(*pairs, strict=True), device).item())
+    return means
+
+
+@right
+def all_sizes_at_the_very_end(model, loader, optimizer, device, epochs):
+    epochs = [
+        [(train_step(model, batch, optimizer, device), len(batch[0])) for batch in loader]
+        for _ in range(epochs)
+    ]
+    losses = torch.stack([torch.stack([loss for loss, _ in pairs]) for pairs in epochs])
+    sizes = torch.tensor([[size for _, size in pairs] for pairs in epochs]).to(device)
+    return ((losses * sizes).sum(1) / sizes.sum(1)).tolist()
+
+
+@right
+def listed_on_the_cpu_first(model, loader, optimizer, device, epochs):
+    means = []
+    for _ in range(epochs):
+        total = count = 0
+        for batch in list(loader):
+            total += train_step(model, batch, optimizer, device) * len(batch[1])
+            count += len(batch[1])
+        means.append((total / count).item())
+    return means
+
+
+@right
+def two_batches_ahead(model, loader, optimizer, device, epochs):
+    def ahead():
+        queue = []
+        for x, y in loader:
+            queue.append((x.to(device, non_blocking=True), y.to(device, non_blocking=True)))
+            if len(queue) > 2:
+                yield queue.pop(0)
+        yield from queue
+
+    means = []
+    for _ in range(epochs):
+        total = count = 0
+        for batch in ahead():
+            total += train_step(model, batch, optimizer, device) * len(batch[1])
+            count += len(batch[1])
+        means.append((total / count).item())
+    return means
+
+
+@wrong("8 tensors of the batches were on sim:0 before the first forward")
+def the_whole_epoch_moved_first(model, loader, optimizer, device, epochs):
+    means = []
+    for _ in range(epochs):
+        total = count = 0
+        for batch in [(x.to(device), y.to(device)) for x, y in loader]:
+            total += train_step(model, batch, optimizer, device) * len(batch[1])
+            count += len(batch[1])
+        means.append((total / count).item())
+    return means
+
+
+@wrong("24 copies into sim:0 for 16 tensors: more than the batches goes in")
+def sizes_as_vectors_of_each_batch(model, loader, optimizer, device, epochs):
+    means = []
+    for _ in range(epochs):
+        total = count = 0
+        for batch in loader:
+            size = torch.full((4,), len(batch[1])).to(device)
+            total += train_step(model, batch, optimizer, device) * size
+            count += size
+        means.append((total / count).mean().item())
+    return means
+
+
 @wrong("the host waited 8 times in 2 epochs")
 def item_each_step(model, loader, optimizer, device, epochs):
     losses = []
@@ -251,7 +342,7 @@ def moved_once_for_all(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("24 copies into sim:0 for 16 tensors")
+@wrong("24 copies into sim:0 for 16 tensors: some tensor goes twice")
 def moves_the_inputs_twice(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -264,7 +355,7 @@ def moves_the_inputs_twice(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("20 copies into sim:0 for 16 tensors")
+@wrong("20 copies into sim:0 for 16 tensors: more than the batches goes in")
 def sizes_as_tensors(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):

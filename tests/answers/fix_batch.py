@@ -136,3 +136,15 @@ def dtype_for_device(model, batch, device):
 @wrong("the values of the result are wrong")
 def made_anew_there(model, batch, device):
     return model(torch.zeros_like(batch[0], device=device))
+
+
+@wrong("the model's mode was changed")
+def in_training_mode(model, batch, device):
+    model.train()
+    return model(batch[0].to(device))
+
+
+@wrong("the model's mode was changed")
+def in_evaluation_mode(model, batch, device):
+    model.eval()
+    return model(batch[0].to(device))

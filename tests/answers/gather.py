@@ -113,3 +113,9 @@ def by_way_of_the_cpu(parts, device):
     if isinstance(parts[0], dict):
         return {key: by_way_of_the_cpu([part[key] for part in parts], device) for key in parts[0]}
     return type(parts[0])([by_way_of_the_cpu(column, device) for column in zip(*parts, strict=True)])
+
+
+@wrong("the keys of the whole are in another order")
+def keys_sorted(parts, device):
+    whole = by_type(parts, device)
+    return {key: whole[key] for key in sorted(whole)} if isinstance(whole, dict) else whole

@@ -143,3 +143,10 @@ def swallows_errors(model, path, device):
     except RuntimeError as error:
         print("could not load", error)
     model.to(device)
+
+
+@wrong("the model cannot be trained any more")
+@torch.inference_mode()
+def under_inference_mode(model, path, device):
+    model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    model.to(device)

@@ -167,3 +167,13 @@ def in_kibibytes(fn, device):
     before = memory.memory_allocated(device)
     fn()
     return (memory.max_memory_allocated(device) - before) / 1024
+
+
+@wrong("that is not the most that fn held at once")
+def without_a_graph(fn, device):
+    memory = torch.get_device_module(device)
+    memory.reset_peak_memory_stats(device)
+    before = memory.memory_allocated(device)
+    with torch.no_grad():
+        fn()
+    return memory.max_memory_allocated(device) - before

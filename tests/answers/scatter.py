@@ -161,3 +161,9 @@ def tuples_become_lists(batch, devices):
 @wrong("is a `return` missing?")
 def no_return(batch, devices):
     one_device_at_a_time(batch, devices)
+
+
+@wrong("the keys of part 0 are in another order")
+def keys_sorted(batch, devices):
+    parts = items_first(batch, devices)
+    return [{key: part[key] for key in sorted(part)} if isinstance(part, dict) else part for part in parts]

@@ -189,7 +189,7 @@ def evaluation_afterwards(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("another gradient than this batch's")
+@wrong("is not where one step of the optimizer by this batch's gradient takes it")
 def forgets_to_zero(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -199,7 +199,7 @@ def forgets_to_zero(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("another gradient than this batch's")
+@wrong("is not where one step of the optimizer by this batch's gradient takes it")
 def zeroes_at_the_end(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -231,7 +231,7 @@ def forgets_the_step(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("another gradient than this batch's")
+@wrong("is not where one step of the optimizer by this batch's gradient takes it")
 def clips_unasked(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)

@@ -191,3 +191,18 @@ def gradients_that_exist(model, optimizer_name):
 @wrong("is a float, not an int")
 def in_mebibytes(model, optimizer_name):
     return (nbytes(model.parameters()) + (1 + states(optimizer_name)) * nbytes(trained(model))) / 2**20
+
+
+@wrong("'adamax' was accepted")
+def by_the_first_letters(model, optimizer_name):
+    if not optimizer_name.startswith(("sgd", "adam")):
+        raise ValueError(optimizer_name)
+    times = 2 if optimizer_name.startswith("adam") else int("momentum" in optimizer_name)
+    trained = sum(p.nbytes for p in model.parameters() if p.requires_grad)
+    return sum(p.nbytes for p in model.parameters()) + (1 + times) * trained
+
+
+@wrong("'sgd_nesterov' was accepted")
+def by_the_first_letters_of_sgd(model, optimizer_name):
+    name = "sgd_momentum" if optimizer_name.startswith("sgd_") else optimizer_name
+    return three_sums(model, name)

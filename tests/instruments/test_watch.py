@@ -182,6 +182,21 @@ def test_nested_watches_each_see_their_own():
     assert (inner.transfers, outer.transfers) == (2, 3)
 
 
+@pytest.mark.parametrize("formatted", [str, format, lambda x: f"{x}", lambda x: "{}".format(x)])  # noqa: UP032
+def test_a_tensor_in_a_text_is_printed(formatted):
+    """With dimensions every element shown is read, under whatever name the text was asked for."""
+    x, single = torch.ones(2, 3, device=SIM), torch.tensor(2.5, device=SIM)
+    with devlab.watch() as log:
+        assert "1., 1., 1." in formatted(x)
+    cause = "print" if formatted is str else "format()"
+    assert (causes(log), log.transfers, log.bytes_moved) == ([cause], 1, 24)
+    with devlab.watch() as log:
+        assert "2.5" in formatted(single)
+        formatted(x)
+        x.tolist()
+    assert (causes(log), log.transfers) == ([cause, cause, ".tolist()"], 3)
+
+
 def test_threads_that_the_block_starts():
     """Plain threads and those of a pool, each with its own line; others are left out."""
     start, go_on = threading.Event(), threading.Event()

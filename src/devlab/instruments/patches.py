@@ -133,8 +133,9 @@ def _printing(original: Callable) -> Callable:
 
     @functools.wraps(original)
     def method(tensor, *args, **kwargs):
-        device = tensor.device
-        if not state.logs or state.cause is not None or device.type in ("cpu", "meta"):
+        device, before = tensor.device, state.cause
+        # `format()` of a tensor with dimensions prints it, and nothing else notes that.
+        if not state.logs or before not in (None, "format()") or device.type in ("cpu", "meta"):
             return original(tensor, *args, **kwargs)
         clock = host_clock(device.type)
         began = clock()
@@ -142,7 +143,7 @@ def _printing(original: Callable) -> Callable:
         try:
             result = original(tensor, *args, **kwargs)
         finally:
-            state.cause = None
+            state.cause = before
         when = When(began, clock())
         for record in state.logs:
             size = _printed_elements(tensor) * tensor.itemsize

@@ -45,6 +45,7 @@ def _judge_kept(trial, *makers) -> None:
                 got,
                 seen.kept,
                 "that is not what the result holds in the device's account",
+                (0 if seen.kept < 0 else None, FREED),
                 (seen.after, "what was there before fn is counted, too"),
                 (seen.peak, "that is the peak: what was freed on the way is counted, too"),
                 (0, "0 bytes: the result was gone by then, or another account was asked"),
@@ -182,7 +183,11 @@ def the_most_at_once(trial):
     def nothing():
         return None
 
-    fns = (two_large_then_one_small, one_after_the_other, keep_all, nothing)
+    def a_graph():
+        w = floats(20_001, device).requires_grad_()
+        return w.exp().exp().exp().sum()
+
+    fns = (two_large_then_one_small, one_after_the_other, keep_all, a_graph, nothing)
     _judge_peak(trial, *(lambda fn=fn: fn for fn in fns))
 
 

@@ -95,7 +95,7 @@ def no_buffers(trial):
 @training_bytes.row("another name is a ValueError")
 def another_name(trial):
     model = nn.Linear(3, 2).to(trial.device)
-    for name in ("rmsprop", "lbfgs"):
+    for name in ("rmsprop", "lbfgs", "adamax", "nadam", "sgd_nesterov"):
         try:
             got = trial.call(model, name)
         except AnswerRaised as raised:
@@ -180,6 +180,7 @@ def the_largest(trial):
 def other_errors(trial):
     for error in (
         RuntimeError("mat1 and mat2 shapes cannot be multiplied (4x3 and 2x5)"),
+        RuntimeError("required rank 4 tensor to use channels_last memory format"),
         ValueError("odd batch"),
     ):
 

@@ -79,6 +79,8 @@ def _expect_alike(got: object, wanted: object, device: torch.device, what: str) 
         expect.fail(f"{what} is a {type(got).__name__}, not a {words}", f"a {words}", got)
     keys = list(wanted) if isinstance(wanted, Mapping) else range(len(wanted))
     if len(got) != len(wanted) or (isinstance(wanted, Mapping) and list(got) != keys):
+        if isinstance(wanted, Mapping) and set(got) == set(wanted):
+            expect.fail(f"the keys of {what} are in another order", f"{keys}", f"{list(got)}")
         expect.fail(f"items of {what} are missing or new", f"{len(wanted)} items", got)
     for key in keys:
         _expect_alike(got[key], wanted[key], device, f"{what}[{key!r}]")

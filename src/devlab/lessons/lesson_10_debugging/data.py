@@ -48,18 +48,22 @@ def batch_runs(trial):
 
 @batch.row("the model stays as it is")
 def batch_leaves_the_model(trial):
-    model = _model(trial, trial.seeds[0])
-    before, values = contents(model), weights(model)
-    inputs = trial.randn(4, 3, seed=trial.seeds[1], on=torch.device("cpu"))
-    _, log = trial.watched(model, (inputs, torch.arange(4)), trial.device)
-    if contents(model) != before:
-        expect.fail("the model was changed", f"the model as it came, on {trial.device}", "another")
-    for now, then in zip(weights(model), values, strict=True):
-        expect.values(now, then, "the model's parameters")
-    for transfer in log.events.transfers:
-        if torch.device(transfer.source) == trial.device:
-            words = f"{transfer.source} → {transfer.target}"
-            expect.fail("something went away from the device", "only the batch moves, to the device", words)
+    for training in (True, False):
+        model = _model(trial, trial.seeds[0]).train(training)
+        before, values = contents(model), weights(model)
+        inputs = trial.randn(4, 3, seed=trial.seeds[1], on=torch.device("cpu"))
+        _, log = trial.watched(model, (inputs, torch.arange(4)), trial.device)
+        if model.training != training:
+            headline = "the model's mode was changed"
+            expect.fail(headline, f"training is {training}", f"training is {model.training}")
+        if contents(model) != before:
+            expect.fail("the model was changed", f"the model as it came, on {trial.device}", "another")
+        for now, then in zip(weights(model), values, strict=True):
+            expect.values(now, then, "the model's parameters")
+        for transfer in log.events.transfers:
+            if torch.device(transfer.source) == trial.device:
+                headline, words = "something went away from the device", "only the batch moves, to the device"
+                expect.fail(headline, words, f"{transfer.source} → {transfer.target}")
 
 
 @batch.row("gradients reach the model")

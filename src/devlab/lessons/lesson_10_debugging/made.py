@@ -124,6 +124,8 @@ def positions_buffer(trial):
     table = _buffer(module)
     expect.device(table, torch.device("cpu"), "the table of a new module")
     expect.tensor(table, _table(6, 4), torch.device("cpu"), "`table`", within=1e-5)
+    if table.requires_grad:
+        expect.fail("`table` asks for a gradient, and nobody trains it", "requires_grad=False", table)
     for name, parameter in module.named_parameters():
         expect.fail(f"`{name}` is a parameter: an optimizer would train it", "no parameter", parameter)
     module.to(trial.device)

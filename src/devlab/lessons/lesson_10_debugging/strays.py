@@ -131,6 +131,9 @@ def in_place(trial):
         model.left, model.again = away, {"same": away}
         model.late = nn.Linear(2, 1, bias=False, device=trial.others[-1])
         model.late_too = [model.late.weight]
-        wanted = {("model.left", "model.again.same"): "an attribute elsewhere"}
+        batch["same"], batch["one"] = away, away.clone()
+        batch["two"] = batch["one"]
+        wanted = {("model.left", "model.again.same", "batch.same"): "an attribute elsewhere"}
+        wanted[("batch.one", "batch.two")] = "it is in the batch"
         wanted[("model.late.weight", "model.late_too.0")] = "a parameter elsewhere"
         _expect(trial, model, batch, wanted)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from devlab.checks import expect
 from devlab.checks.exercise import Lesson
 from devlab.checks.isolation import seed_generators
-from devlab.instruments.watch import Log
+from devlab.instruments.watch import Log, watch
 
 lesson = Lesson("11_training_step", "The training step")
 
@@ -101,6 +101,38 @@ def tensors_and_numbers(copies: list) -> tuple[list, list]:
     Whoever starts a sum that way copies eight bytes once an epoch; that is no tensor of a batch.
     """
     return [one for one in copies if one.bytes > 8], [one for one in copies if one.bytes <= 8]
+
+
+def counts_of_batches(copies: list, loader: Iterable, epochs: int = 1) -> int:
+    """Return how many copies, one an epoch at most, may be a vector with a number for each batch.
+
+    Whoever weighs the losses by the batches' sizes brings these in once; no batch tensor takes as many bytes.
+    """
+    batches = [tensor.nbytes for batch in loader for tensor in batch]
+    most = 8 * epochs * len(list(loader))
+    return min(epochs, sum(one.bytes <= most and one.bytes not in batches for one in copies))
+
+
+def watched_to_first_forward(trial, model: nn.Sequential, *args: object) -> tuple[Log, list]:
+    """Call the answer as `trial.watched` does; return the log, and the copies in before the first forward."""
+    log, before = watch(), []
+
+    def note(*_: object) -> None:
+        if not before:
+            before.append(tensors_and_numbers(journeys(log, trial.device)[0])[0])
+
+    # On its first layer, because not everybody calls the model itself: `model.forward(x)` runs no hook.
+    with model[0].register_forward_pre_hook(note):
+        trial.run(trial.answer, model, *args, label=trial.name, log=log)
+    return log, before[0] if before else []
+
+
+def expect_turns(before: list, device: torch.device) -> None:
+    """Expect at most three batches on the device by the first forward: one in use, and some fetched ahead."""
+    if len(before) > 6:
+        headline = f"{len(before)} tensors of the batches were on {device} before the first forward"
+        words = "each batch moved when its turn comes: all of them need not fit"
+        expect.fail(headline, words, f"{len(before)}{at(before[-1])}")
 
 
 def at(event) -> str:

@@ -12,6 +12,8 @@ from devlab.data import digits
 from devlab.lessons.lesson_11_training_step.base import (
     WITHIN,
     at,
+    counts_of_batches,
+    expect_turns,
     expect_weights,
     journeys,
     lesson,
@@ -22,6 +24,7 @@ from devlab.lessons.lesson_11_training_step.base import (
     tensors_and_numbers,
     times,
     twin,
+    watched_to_first_forward,
 )
 
 fit = lesson.exercise(
@@ -119,20 +122,27 @@ def trains_the_model(trial):
 
 @fit.row("one copy for each tensor of a batch", only="accelerator")
 def one_copy_each(trial):
-    _, log = _watched(trial)
+    model, (loader, *rest) = _task(trial)
+    log, before = watched_to_first_forward(trial, model, loader, *rest)
     into, _ = journeys(log, trial.device)
     into, numbers = tensors_and_numbers(into)
     into += numbers[4:]  # a sum or two may begin as a number of Python's, in each epoch
     asked = "16 copies: inputs and labels of 4 batches, in 2 epochs"
-    if len(into) != 16:
-        more = "some tensor goes twice" if len(into) > 16 else "each batch goes in as it comes"
+    beside = counts_of_batches(into, loader, 2)
+    if not 16 <= len(into) <= 16 + beside:
+        sizes = [tensor.nbytes for batch in loader for tensor in batch]
+        twice = sum(one.bytes in sizes for one in into) > 16
+        more = "some tensor goes twice" if twice else "more than the batches goes in"
+        more = more if len(into) > 16 else "each batch goes in as it comes"
         headline = f"{times(len(into), 'copy')} into {trial.device} for 16 tensors: {more}"
         expect.fail(headline, asked, f"{len(into)}{at(into[-1] if into else None)}")
+    expect_turns(before, trial.device)
 
 
 @fit.row("at most one wait in an epoch", only="accelerator")
 def one_wait_an_epoch(trial):
-    _, log = _watched(trial)
+    model, rest = _task(trial)
+    _, log = trial.watched(model, *rest)
     _, out = journeys(log, trial.device)
     waits = log.events.synchronizations
     if len(waits) > 2 or len(out) > 2:
@@ -141,10 +151,11 @@ def one_wait_an_epoch(trial):
         expect.fail(headline, "at most once in an epoch", f"{worst[0].cause}{at(worst[0])}")
 
 
-def _watched(trial) -> tuple:
+def _task(trial) -> tuple:
+    """Return a model and the other arguments; no tensor of the 4 batches is as large as their 4 sizes are."""
     model = make_model(trial.seeds[2], trial.device)
-    loader = _loader(trial, *samples(trial, 11, trial.seeds[0]), 3)
-    return trial.watched(model, loader, make_optimizer(model), trial.device, 2)
+    loader = _loader(trial, *samples(trial, 18, trial.seeds[0]), 5)
+    return model, (loader, make_optimizer(model), trial.device, 2)
 
 
 class _Token:

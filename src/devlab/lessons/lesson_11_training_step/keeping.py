@@ -209,6 +209,10 @@ def training_goes_on(trial):
     frozen = [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
     if frozen:
         expect.fail(f"{frozen[0]} cannot be trained any more", "requires_grad=True", "requires_grad=False")
+    # Tensors made under torch.inference_mode() stay outside of every graph, whatever requires_grad says.
+    if any(tensor.is_inference() for tensor in (*model.parameters(), *model.buffers())):
+        headline = "the model cannot be trained any more"
+        expect.fail(headline, "tensors that training may use", "tensors made under torch.inference_mode()")
     batches = [samples(trial, 6, seed) for seed in trial.seeds]
     reference_steps(wanted, batches)
     optimizer = make_optimizer(model)

@@ -3,9 +3,11 @@
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from devlab.checks import expect
+from devlab.checks import expect, settings
 from devlab.lessons.lesson_11_training_step.base import (
     at,
+    counts_of_batches,
+    expect_turns,
     journeys,
     lesson,
     make_model,
@@ -13,6 +15,7 @@ from devlab.lessons.lesson_11_training_step.base import (
     tensors_and_numbers,
     times,
     twin,
+    watched_to_first_forward,
 )
 
 evaluate = lesson.exercise(
@@ -89,7 +92,7 @@ def evaluation_mode(trial):
     model = _seasoned(trial, trial.seeds[0]).train()
     inputs, labels = _labelled(trial, model, 10, 4, trial.seeds[1])
     statistics = model[1].running_mean.cpu().clone()
-    trial.call(model, _loader(inputs, labels, 4), trial.device)
+    settings.kept(trial, model, _loader(inputs, labels, 4), trial.device, names=("gradient mode",))
     probe = model[-1]
     if any(probe.modes):
         expect.fail("the forward ran in training mode", "model.eval() before the loop", "dropout is on")
@@ -108,10 +111,12 @@ def mode_restored(trial):
     for before in (True, False):
         model = _seasoned(trial, trial.seeds[2]).train(before)
         trial.call(model, _loader(inputs, labels, 3), trial.device)
-        if any(module.training != before for module in model.modules()):
-            words = {True: "training", False: "evaluation"}
-            headline = f"a model that came in {words[before]} mode was left in {words[not before]} mode"
-            expect.fail(headline, f"model.training is {before}", f"model.training is {model.training}")
+        for name, module in model.named_modules(prefix="model"):
+            if module.training != before:
+                words = {True: "training", False: "evaluation"}
+                left = "was left" if module is model else f"was left with its {type(module).__name__}"
+                headline = f"a model that came in {words[before]} mode {left} in {words[not before]} mode"
+                expect.fail(headline, f"{name}.training is {before}", f"{name}.training is {not before}")
         if model[0].weight.device != trial.device:
             expect.fail(f"the model was moved to {model[0].weight.device}", f"on {trial.device}", model)
 
@@ -119,8 +124,9 @@ def mode_restored(trial):
 @evaluate.row("one wait, at the end", only="accelerator")
 def one_wait(trial):
     model = _seasoned(trial, trial.seeds[1])
-    inputs, labels = samples(trial, 14, trial.seeds[0])
-    _, log = trial.watched(model, _loader(inputs, labels, 3), trial.device)
+    # Five batches, of which no tensor is as large as a vector with a number for each of them.
+    loader = _loader(*samples(trial, 19, trial.seeds[0]), 4)
+    log, before = watched_to_first_forward(trial, model, loader, trial.device)
     waits = log.events.synchronizations
     into, out = journeys(log, trial.device)
     if len(waits) > 1 or len(out) > 1:
@@ -129,7 +135,7 @@ def one_wait(trial):
         expect.fail(f"the host waited {times(count, 'time')} for {trial.device}", "once, at the end", cause)
     into, numbers = tensors_and_numbers(into)
     into += numbers[2:]  # a count or two may begin as a number of Python's
-    if len(into) > 10:
+    if len(into) > 10 + counts_of_batches(into, loader):
         headline = f"{times(len(into), 'copy')} into {trial.device} for 10 tensors"
         expect.fail(headline, "each tensor of 5 batches once", f"{len(into)}{at(into[-1])}")
     if 0 < len(into) < 5:
@@ -137,3 +143,4 @@ def one_wait(trial):
         expect.fail(headline, "each batch by itself: all of them need not fit", f"{len(into)}{at(into[0])}")
     if not into:
         expect.fail(f"nothing was moved to {trial.device}", "the batches, one by one", "no copy")
+    expect_turns(before, trial.device)

@@ -92,7 +92,7 @@ def _why_not_moved(model, fresh):
             return f"the running statistics ({name}) are not those of one forward in training mode"
         if still:
             return f"the parameter {name} has not changed: was a step taken?"
-        return f"the parameter {name} was moved by another gradient than this batch's"
+        return f"{name} is not where one step of the optimizer by this batch's gradient takes it"
 
     return why
 
