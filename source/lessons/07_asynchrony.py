@@ -107,7 +107,7 @@ print("sum on the device: waits", log.synchronizations, " total", total.item())
 # waits nobody writes orders, so the queue runs empty and the device idles. **Let the host run ahead**, and ask for
 # numbers when you need them.
 #
-# **Exercise:** [`running_total`](../exercises/07_asynchrony.ipynb).
+# **[Exercise](../exercises/07_asynchrony.ipynb):** `running_total`.
 
 # %% [markdown] facts=["Y1", "Y2"]
 # ### Look and touch
@@ -176,7 +176,7 @@ print("median", statistics.median(times))
 timing = devlab.time_op(lambda: x @ x, device)
 
 # %% [markdown]
-# **Exercise:** [`time_op`](../exercises/07_asynchrony.ipynb).
+# **[Exercise](../exercises/07_asynchrony.ipynb):** `time_op`.
 
 # %% [markdown] facts=["Y6"]
 # ## Marks in the queue
@@ -205,7 +205,7 @@ print("some milliseconds between: ", start.elapsed_time(end) > 0)
 # Events see the device alone. What Python did meanwhile, and the launch, are not in the figure, unless the queue
 # ran empty between the marks. With `torch.cuda.Event` older code says the same for CUDA alone.
 #
-# **Exercise:** [`event_time`](../exercises/07_asynchrony.ipynb).
+# **[Exercise](../exercises/07_asynchrony.ipynb):** `event_time`.
 
 # %% [markdown] facts=["Y1"]
 # ## Two queues
@@ -283,7 +283,7 @@ print(f"it takes {overlapped.total / in_turn.total:.0%} of the time (modelled)")
 # (On a GPU there is one more line, `there.record_stream(main)`: it tells the allocator that the memory is in use in a
 # second stream, so that it is not handed to the next copy too early.)
 #
-# **Exercise:** [`Prefetcher`](../exercises/07_asynchrony.ipynb).
+# **[Exercise](../exercises/07_asynchrony.ipynb):** `Prefetcher`.
 
 # %% [markdown] facts=["Y1"]
 # ### Look and touch
@@ -404,7 +404,7 @@ for side in (16, 64, 256, 1024):
 # dtype, the hardware and the operation: for an addition it may never come, for a product it comes early, and if the
 # data is there already it comes earlier still. Nobody can tell you where it is for your program. **Measure it.**
 #
-# **Exercises:** [`batched` and `crossover`](../exercises/07_asynchrony.ipynb).
+# **[Exercises](../exercises/07_asynchrony.ipynb):** `batched` and `crossover`.
 
 # %% [markdown] facts=["V1", "V5"]
 # ### Look and touch

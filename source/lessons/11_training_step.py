@@ -180,7 +180,7 @@ for place in (torch.device("cpu"), device):
 # One habit protects from a puzzling error: move the model **before** you make the optimizer. PyTorch keeps
 # the parameters' identity in most moves, though it does not promise to.
 #
-# **Exercise:** [`train_step`](../exercises/11_training_step.ipynb).
+# **[Exercise](../exercises/11_training_step.ipynb):** `train_step`.
 
 # %% [markdown]
 # ## Measuring
@@ -222,7 +222,7 @@ for measure in (accuracy_by_item, accuracy):
 # statistics of a batch norm. `no_grad` builds no graph. And the model comes back in the mode in which it came,
 # so that nobody trains on in evaluation mode by accident.
 #
-# **Exercise:** [`evaluate`](../exercises/11_training_step.ipynb).
+# **[Exercise](../exercises/11_training_step.ipynb):** `evaluate`.
 
 # %% [markdown]
 # ## A file
@@ -246,7 +246,7 @@ print({name: str(tensor.device) for name, tensor in state.items()})
 # machine that has no such device that is an error. A file written on `cuda:3` cannot be read like this on
 # your laptop.
 #
-# **Exercise:** [`save`](../exercises/11_training_step.ipynb).
+# **[Exercise](../exercises/11_training_step.ipynb):** `save`.
 #
 # ## A file from elsewhere
 #
@@ -299,7 +299,7 @@ print("same losses ", torch.equal(one, other))
 # On the device. `optimizer.load_state_dict` moves the state to where its parameter is **at that moment**. So
 # the order is: move the model, make the optimizer, load into it.
 #
-# **Exercise:** [`load`](../exercises/11_training_step.ipynb).
+# **[Exercise](../exercises/11_training_step.ipynb):** `load`.
 
 # %%
 folder.cleanup()
@@ -362,7 +362,7 @@ for place in (torch.device("cpu"), device):
 # loses to launches and copies ([07](07_asynchrony.ipynb)); measure it. Larger programs add what lesson 04 taught: a
 # loader with `pin_memory=True` and worker processes, and `non_blocking=True` in the step.
 #
-# **Exercise:** [`fit`](../exercises/11_training_step.ipynb).
+# **[Exercise](../exercises/11_training_step.ipynb):** `fit`.
 
 # %% [markdown]
 # ## Summary

@@ -99,6 +99,14 @@ def test_as_html(log):
     assert html.count("<rect") >= 6
 
 
+def test_words_of_a_drawing_that_is_taken_out(log):
+    """A notebook that is not trusted loses a drawing's tags, not its words: one sentence is left to read."""
+    html = log.timeline(show=False).html()
+    inside = html.partition('<div style="font-size:0px">')[2].partition("</svg></div>")[0]
+    assert html.count("<text ") == inside.count('<text x="') == inside.count('font-size="12"') > 0
+    assert inside.count('<span style="font-size:13px">Run this cell, and the drawing is here.</span>') == 1
+
+
 def test_nothing_to_draw():
     """On the CPU alone there is one lane too few."""
     with devlab.watch() as log:

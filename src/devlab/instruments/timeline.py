@@ -30,6 +30,12 @@ _COLOURS = {
 }
 _HEIGHTS = {STARTING: 14, WAITING: 5, COMPUTING: 14, COPYING: 9}
 _WIDTH, _LANE, _LEFT = 720, 24, 130
+# A notebook that is not trusted loses its drawings and keeps the words in them: those in here are to be read
+# then and not otherwise, all others not then.
+_INSTEAD = (
+    '<foreignObject width="0" height="0">'
+    '<span style="font-size:13px">Run this cell, and the drawing is here.</span></foreignObject>'
+)
 
 
 class Timeline(Panel):
@@ -129,10 +135,11 @@ class Timeline(Panel):
                 f'<text x="{x}" y="{height - 6}" fill="currentColor" font-size="12" '
                 f'text-anchor="{anchor}">{label}</text>'
             )
-        return (
+        drawing = (
             f'<svg role="img" aria-label="{escape(self._spoken())}" viewBox="0 0 {_LEFT + _WIDTH} {height}" '
-            f'style="width:100%;max-width:{_LEFT + _WIDTH}px;height:auto">{"".join(parts)}</svg>'
+            f'style="width:100%;max-width:{_LEFT + _WIDTH}px;height:auto">{_INSTEAD}{"".join(parts)}</svg>'
         )
+        return f'<div style="font-size:0px">{drawing}</div>'
 
     def _spoken(self) -> str:
         lanes = [
