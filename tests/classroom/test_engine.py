@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from classroom.students import CLASS, LESSON, deserved, hand_in
+from classroom.students import CLASS, LESSON, RIGHT, deserved, hand_in
 
 from devlab.classroom import course
 from devlab.classroom.collect import collect
@@ -38,6 +38,21 @@ def test_honest_marks_are_those_deserved(tmp_path):
     confirmed = {one.name: one.confirmed for one in records["Right Rita"].exercises}
     assert confirmed == {"device_of": "3 of 3 rows", "same_place": "5 of 5 rows"}
     assert not any("confirmed" in note for record in records.values() for note in record.remarks)
+
+
+def test_a_function_that_is_not_there_is_not_attempted(tmp_path):
+    """Whoever emptied the cell, or gave the function another name, tampered with nothing."""
+    written = {
+        "Empty Ed": "",
+        "Other Otto": "def another_name(a, b):\n    return True\n",
+        "Just Jo": "x = 1\n",
+    }
+    answers = {who: ({**RIGHT, "same_place": source}, {}) for who, source in written.items()}
+    for record in sandboxed(tmp_path, answers).values():
+        first, second = record.exercises
+        assert (first.outcome, first.points) == ("passed", 3)
+        assert (second.outcome, second.points) == ("not attempted", 0)
+        assert not record.remarks
 
 
 # They find what judges them through the frames below their own, and have wrong answers called right.

@@ -51,8 +51,9 @@ class Checker:
         claims, calls = verdict["rows"], verdict.get("calls")
         calls = calls if isinstance(calls, list) else []
         for row, (_, marks) in zip(exercise.rows, claims, strict=True):
-            if any(one not in (None, "passed") for one in marks.values()):
-                continue
+            judged = [one for one in marks.values() if one is not None]
+            if not judged or any(one != "passed" for one in judged):
+                continue  # no claim: it failed, or nothing was written that could be judged
             said = {
                 self._again(exercise, one, device, position, calls[position : position + 1])
                 for position, (one, device) in enumerate(places(exercise, self.devices))

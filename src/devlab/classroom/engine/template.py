@@ -1,7 +1,7 @@
 """The process that submissions are forked from: everything imported, one thread, no student's code.
 
-It reads one request at a time from a socket and answers on it, both as a length and JSON. A request holds the
-steps of one submission; the answer holds an outcome for each exercise.
+A child of it reads one request from a socket and answers on it, both as a length and JSON, and is gone before
+the next. A request holds the steps of one submission; the answer holds an outcome for each exercise.
 """
 
 import json
@@ -22,14 +22,14 @@ from devlab.classroom.engine.worker import Ready, begin_randomly, channel, work
 FACTS = {"outcome", "headline", "rows", "details", "tampered"}  # what a verdict may hold
 GRACE = 0.1  # seconds for a process that is through with its work to end by itself
 TICK = 0.1  # seconds between looks at what the processes use
+END = 3  # the exit status of a child that found no request, but their end
 
 
 class Template:
     """Forks a process for each submission, watches it, and leaves nothing of it behind.
 
-    `ready` is what each is born with, `before` its memory in bytes, `level` the isolation to use, `scratch`
-    the only folder that a submission may write in, `seed` that of all inputs; `ask` has a checker answer what
-    it makes of verdicts.
+    `ready` is what each is born with, `level` the isolation to use, `scratch` the only folder that a
+    submission may write in, `seed` that of all inputs; `ask` has a checker answer what it makes of verdicts.
     """
 
     def __init__(
@@ -39,15 +39,19 @@ class Template:
         scratch: Path,
         limits: limiting.Limits,
         seed: int,
-        before: int,
         ask: Callable,
     ):
         self.ready, self.level, self.scratch, self.limits, self.seed = ready, level, scratch, limits, seed
-        self.before, self.ask = before, ask
+        self.ask = ask
+        self.before = 0  # bytes in memory before a submission begins
         # Root gives itself up, where nobody else's user can read this Python.
         self.uid = 61000 + os.getpid() % 4000 if sandbox.readable_by(61000) else 0
         self.hold = sandbox.ruleset(scratch) if level >= 2 else -1
-        sandbox.adopt_orphans()  # what a submission detaches comes back to this process, which ends it
+
+    def begin(self) -> None:
+        """Make this process the one that a submission descends from, whatever it detaches."""
+        sandbox.adopt_orphans()
+        self.before = watch.memory([os.getpid()])
 
     def grade(self, steps: list, names: list[str]) -> dict:
         """Return {"exercises": {name: verdict}, "labels": {name: those of its rows}, "seconds": all it took}.
@@ -237,7 +241,6 @@ def serve(
     scratch: Path,
     limits: limiting.Limits,
     seed: int,
-    before: int,
     end: int,
     ask: int,
     told: int,
@@ -254,10 +257,37 @@ def serve(
         send(questions, claims)
         return receive(verdicts)
 
-    template = Template(ready, level, scratch, limits, seed, before, confirmed)
-    send(answers, {"learned": os.getpid()})
-    while (request := receive(requests)) is not None:
+    template = Template(ready, level, scratch, limits, seed, confirmed)
+
+    def answer() -> bool:
+        request = receive(requests)
+        if request is None:
+            return False
+        template.begin()
         try:
             send(answers, template.grade(request["steps"], request["names"]))
         except Exception as ours:
             send(answers, {"problem": f"{type(ours).__name__}: {ours}"})
+        return True
+
+    send(answers, {"learned": os.getpid()})
+    while True:
+        select.select([requests], [], [])
+        # Read in a child: what one student wrote is in no memory that another one's process is born with.
+        status = _status_of(answer)
+        if status == END:
+            return
+        if status:
+            send(answers, {"problem": f"the process that watches a submission ended ({status})"})
+
+
+def _status_of(answer: Callable[[], bool]) -> int:
+    """Return the exit status of a child that answers: 0, or END where nothing was left to answer."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if answer() else END
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from devlab.checks import registry
-from devlab.classroom.engine import checker, sandbox, template, watch, worker
+from devlab.classroom.engine import checker, sandbox, template, worker
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.messages import receive, send
 from devlab.devices import bench
@@ -56,12 +56,11 @@ def _templates(facts: dict, seed: int, modules: int, ways: list[tuple]) -> None:
     with os.fdopen(modules, "rb") as stream:
         checker.bring(receive(stream)["modules"])
     ready = worker.Ready(facts["names"])
-    before = watch.memory([os.getpid()])
 
     def serve(number: int, way: tuple) -> None:
         scratch = Path(facts["folder"]) / f"scratch{number}"
         scratch.mkdir()
-        template.serve(ready, facts["level"], scratch, Limits(**facts["limits"]), seed, before, *way)
+        template.serve(ready, facts["level"], scratch, Limits(**facts["limits"]), seed, *way)
 
     _each(serve, ways)
 
