@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,24 @@ def test_what_a_template_ends_is_not_waited_for():
     )
     done = subprocess.run([sys.executable, "-c", program], timeout=30, check=False)
     assert done.returncode == 0
+
+
+def test_a_watching_process_that_is_killed_takes_its_submission_along():
+    """As a machine short of memory does it: the answer says so, and the next one is graded."""
+    started = family.Family(family.Settings(isolation_available(), Limits(seconds=30)), [], 1)
+    handle, sleeping = started.handles[0], ["setup", "", "import time\ntime.sleep(60)"]
+    try:
+        assert handle.ask({"steps": [], "names": []})["exercises"] == {}
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(handle.ask, {"steps": [sleeping], "names": []})
+            while len(below := watch.descendants(handle.process)) < 2 and not waiting.done():
+                time.sleep(0.02)
+            os.kill(next(one for one in below if watch._parents()[one] == handle.process), signal.SIGKILL)
+            assert "the process that watches a submission ended" in waiting.result(timeout=30)["problem"]
+        assert watch.descendants(handle.process) == []
+        assert handle.ask({"steps": [], "names": []})["exercises"] == {}
+    finally:
+        started.close()
 
 
 def test_a_template_that_hangs_costs_no_other_one(tmp_path, monkeypatch):

@@ -279,6 +279,7 @@ def serve(
         if status == END:
             return
         if status:
+            watch.end(os.getpid())  # the submission's processes have come back to this one
             send(answers, {"problem": f"the process that watches a submission ended ({status})"})
 
 
