@@ -245,28 +245,24 @@ def a_string_on_the_cpu():
     return torch.device("cuda") if torch.cuda.is_available() else "cpu"
 
 
-@right
-def by_asking_for_its_memory():
+def cuda_if_it_works(ask):
     try:
-        torch.cuda.mem_get_info()
-    except Exception:
+        ask()
+    except (RuntimeError, AssertionError):
         return torch.device("cpu")
     return torch.device("cuda")
+
+
+@right
+def by_asking_for_its_memory():
+    return cuda_if_it_works(torch.cuda.mem_get_info)
 
 
 @right
 def by_waiting_for_it():
-    try:
-        torch.cuda.synchronize()
-    except Exception:
-        return torch.device("cpu")
-    return torch.device("cuda")
+    return cuda_if_it_works(torch.cuda.synchronize)
 
 
 @right
 def by_starting_it():
-    try:
-        torch.cuda.init()
-    except (RuntimeError, AssertionError):
-        return torch.device("cpu")
-    return torch.device("cuda")
+    return cuda_if_it_works(lambda: torch.cuda.init())

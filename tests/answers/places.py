@@ -263,41 +263,18 @@ def forgets_to_return(batch):
 def no_parameters(batch):
     if type(batch) is torch.Tensor:
         return {batch.device}
-    if isinstance(batch, dict):
-        batch = list(batch.values())
-    if isinstance(batch, list | tuple):
-        return set().union(*(no_parameters(item) for item in batch))
-    return set()
+    return set().union(*map(no_parameters, items_of(batch)))
 
 
 @wrong("an empty tensor was missed")
 def nothing_in_it(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device} if batch.numel() else set()
-    if isinstance(batch, dict):
-        batch = list(batch.values())
-    if isinstance(batch, list | tuple):
-        return set().union(*(nothing_in_it(item) for item in batch))
-    return set()
+    return set().union(*map(nothing_in_it, items_of(batch)))
 
 
 @wrong("nothing of the batch is on")
 def sets_too(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
-    if isinstance(batch, dict):
-        batch = list(batch.values())
-    if isinstance(batch, list | tuple | set):
-        return set().union(*(sets_too(item) for item in batch))
-    return set()
-
-
-@wrong("a NumPy array has a `.device` too")
-def whatever_has_a_device(batch):
-    if hasattr(batch, "device"):
-        return {batch.device}
-    if isinstance(batch, dict):
-        batch = list(batch.values())
-    if isinstance(batch, list | tuple):
-        return set().union(*(whatever_has_a_device(item) for item in batch))
-    return set()
+    return set().union(*map(sets_too, batch if isinstance(batch, set) else items_of(batch)))

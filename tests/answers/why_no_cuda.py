@@ -1,5 +1,6 @@
 """Answers to why_no_cuda."""
 
+import torch
 from bank import right, wrong
 
 
@@ -300,24 +301,12 @@ def driver_forgotten(facts):
     return "hidden" if facts["visible"] in ("", "-1") else "available"
 
 
-def _chain(facts, hidden):
-    if facts["build"] == "cpu":
-        return "cpu-only build"
-    if not facts["gpu"]:
-        return "no GPU"
-    if not facts["driver"]:
-        return "no driver"
-    return "hidden" if hidden else "available"
-
-
 @wrong("hides nothing")
 def a_minus_one_anywhere(facts):
-    visible = facts["visible"]
-    return _chain(facts, visible is not None and (visible == "" or "-1" in visible))
+    hidden = "-1" in (facts["visible"] or "")
+    return one_after_another({**facts, "visible": "-1" if hidden else facts["visible"]})
 
 
 @wrong('the answer is "available", where "no GPU" belongs')
 def asks_this_machine(facts):
-    import torch
-
-    return "available" if torch.cuda.is_available() else _chain(facts, facts["visible"] in ("", "-1"))
+    return "available" if torch.cuda.is_available() else one_after_another(facts)

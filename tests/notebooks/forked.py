@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import runpy
 import sys
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -27,9 +28,8 @@ SECONDS = 120  # that a script or a notebook may take
 
 @dataclass
 class Ran:
-    """What a cell showed: standard output and error, the data it displayed, and the error it ended with."""
+    """What a cell showed: its standard error, the data it displayed, and the error it ended with."""
 
-    said: str
     red: str
     displayed: list[dict]
     error: str
@@ -77,10 +77,8 @@ def _script(source: Path, environment: dict[str, str], said: Path, rules: str) -
     with _world(ROOT / "exercises", environment, rules):
         try:
             runpy.run_path(str(source), run_name="__main__")
-        except SystemExit as end:
-            return int(end.code or 0)
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
+        except Exception:
+            traceback.print_exc()
             return 1
         finally:
             sys.stdout.flush()
@@ -100,4 +98,4 @@ def _ran(shell: InteractiveShell, source: str) -> Ran:
         ended = shell.run_cell(source, store_history=True)
     error = ended.error_before_exec or ended.error_in_exec
     displayed = [one.data for one in shown.outputs]
-    return Ran(shown.stdout, shown.stderr, displayed, f"{type(error).__name__}: {error}" if error else "")
+    return Ran(shown.stderr, displayed, f"{type(error).__name__}: {error}" if error else "")

@@ -21,7 +21,7 @@ def preserved_state() -> Iterator[None]:
     """
     python, array, numbers = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
     dtype, device, grad = torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()
-    threads, current = torch.get_num_threads(), _current_index()
+    threads, current = torch.get_num_threads(), current_index()
     from devlab.sim import clock  # here, so that importing devlab does not import the simulator
 
     try:
@@ -62,14 +62,14 @@ def fresh_defaults() -> None:
     seed_generators(0)
 
 
-def _current_index() -> int:
+def current_index() -> int:
     """Return which device a bare name means; 0 where there are not several."""
     several = torch.accelerator.is_available() and torch.accelerator.device_count() > 1
     return torch.accelerator.current_device_index() if several else 0
 
 
 def _set_current_index(index: int) -> None:
-    if _current_index() != index:
+    if current_index() != index:
         torch.accelerator.set_device_index(index)
 
 

@@ -49,16 +49,13 @@ class Template:
         self.hold = sandbox.ruleset(scratch) if level >= 2 else -1
         sandbox.adopt_orphans()  # whoever ends this process must find all that descends from it
 
-    def begin(self) -> None:
-        """Make this process the one that a submission descends from, whatever it detaches."""
-        sandbox.adopt_orphans()
-        self.before = watch.memory([os.getpid()])
-
     def grade(self, steps: list, names: list[str]) -> dict:
         """Return {"exercises": {name: verdict}, "labels": {name: those of its rows}, "seconds": all it took}.
 
         Each death of the process costs the exercise that it was at.
         """
+        sandbox.adopt_orphans()  # what a submission detaches comes back to this process, which ends it
+        self.before = watch.memory([os.getpid()])
         done: dict[str, dict] = {}
         started = time.monotonic()
         for _ in range(len(names) + 1):
@@ -264,7 +261,6 @@ def serve(
         request = receive(requests)
         if request is None:
             return False
-        template.begin()
         try:
             send(answers, template.grade(request["steps"], request["names"]))
         except Exception as ours:

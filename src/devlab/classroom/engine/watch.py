@@ -67,27 +67,34 @@ def end(root: int, grace: float = 0.0) -> None:
 
     For `grace` seconds it may end by itself, which nearly all do: to look for processes takes longer.
     """
-    deadline = time.monotonic() + grace
-    while time.monotonic() < deadline:
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return
+    deadline, stopped = time.monotonic() + grace, set()
+    # What a look has missed may sleep as long as it likes: nobody's end is waited for.
+    while not _all_reaped():
+        if time.monotonic() >= deadline:
+            _halt(root, stopped)
         time.sleep(0.002)
-    stopped: set[int] = set()
-    while True:
-        family = set(descendants(root))
-        # Stopped first: among processes that go on forking, one would always escape the killing.
-        _signal(family & stopped, signal.SIGKILL)
-        _signal(family - stopped, signal.SIGSTOP)
-        stopped |= family
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return
-        time.sleep(0.002)  # no waiting for their end: what a look missed may sleep as long as it likes
+
+
+def _all_reaped() -> bool:
+    """Reap the children of this process that have ended; tell whether none is left."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
+
+
+def _halt(root: int, stopped: set[int]) -> bool:
+    """Look once: kill what an earlier look stopped, stop what is new, and tell whether there was anybody.
+
+    Stopped first: among processes that go on forking, one would always escape the killing.
+    """
+    family = set(descendants(root))
+    _signal(family & stopped, signal.SIGKILL)
+    _signal(family - stopped, signal.SIGSTOP)
+    stopped |= family
+    return bool(family)
 
 
 def kill(root: int) -> None:
@@ -100,13 +107,7 @@ def kill(root: int) -> None:
     stopped: set[int] = set()
     nobody, deadline = 0, time.monotonic() + DYING
     while nobody < 2 and time.monotonic() < deadline:
-        family = set(descendants(root))
-        nobody = 0 if family else nobody + 1
-        if new := family - stopped:
-            _signal(new, signal.SIGSTOP)
-            stopped |= new
-        else:
-            _signal(family, signal.SIGKILL)
+        nobody = 0 if _halt(root, stopped) else nobody + 1
     _signal([root], signal.SIGKILL)
     while root in _parents() and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -22,8 +22,6 @@ from devlab.classroom.engine.messages import receive, send
 from devlab.devices import bench
 
 SEEDS = 10**6
-# What `devlab.start()` imports, by which every notebook of the course begins: the record is not taken twice.
-BEGINNING = ("devlab.begin", "devlab.instruments.explain.automatic")
 
 
 def main(facts: dict) -> None:
@@ -40,7 +38,6 @@ def main(facts: dict) -> None:
     template.silence(scratch)
     devices, seed = bench(), secrets.randbelow(SEEDS)
     registry.exercises()  # the lessons are imported here
-    checker.bring(BEGINNING)
     ends, modules = facts["ends"], os.pipe()
     asking, telling = [os.pipe() for _ in ends], [os.pipe() for _ in ends]
     of_templates = [(end, ask, told) for end, (_, ask), (told, _) in zip(ends, asking, telling, strict=True)]
