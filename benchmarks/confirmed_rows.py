@@ -45,7 +45,7 @@ def main() -> None:
     for exercise in exercises():
         bank = answers[exercise.name]
         right = recorded(recorder, exercise, bank[0].code)
-        checker.learn(exercise.name, right["calls"])
+        checker.learn(exercise.name, right)
         sure = len(checker.check(exercise.name, right)["confirmed"])
         able = {row.label: True for row in exercise.rows}
         places = [row for row in exercise.rows for device in bench() if row.applies_to(device, bench())]

@@ -39,7 +39,7 @@ def test_a_replay_agrees_with_every_verdict(monkeypatch, name):
     """Whatever a bank's answer earned, right or wrong, it keeps; a right one leaves nothing unread."""
     exercise, answers = find(name), load(ANSWERS / f"{name}.py")
     checker = Checker(bench(), SEED)
-    checker.learn(name, recorded(monkeypatch, answers[0].code, exercise)["calls"])
+    checker.learn(name, recorded(monkeypatch, answers[0].code, exercise))
     for answer in answers:
         said = checker.check(name, recorded(monkeypatch, answer.code, exercise))
         assert not said["refuted"], f"{answer.name}: {said}"
@@ -72,7 +72,7 @@ def test_another_transcript_than_the_work_left(monkeypatch, said, change):
     exercise = find("device_of")
     right = recorded(monkeypatch, load(ANSWERS / "device_of.py")[0].code, exercise)
     checker = Checker(bench(), SEED)
-    checker.learn("device_of", right["calls"])
+    checker.learn("device_of", right)
     every = [row.label for row in exercise.rows]
     assert checker.check("device_of", right)["confirmed"] == every
     found = checker.check("device_of", right | {"calls": [change(row) for row in right["calls"]]})

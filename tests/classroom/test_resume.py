@@ -140,10 +140,17 @@ def test_a_part_that_is_none(tmp_path, capsys):
         assert "write 2/5 for the second of five" in capsys.readouterr().err
 
 
+def begun(limits, jobs=1):
+    """A family that grades a notebook without cells."""
+    started = family.Family(jobs)
+    started.begin(family.Settings(isolation_available(), limits, jobs), [])
+    return started
+
+
 def test_a_template_that_gives_no_answer_is_ended(tmp_path, monkeypatch):
     """What a submission of level 1 does to its template must not hold up the class for ever."""
     monkeypatch.setattr(family, "SPARE", 1)
-    started = family.Family(family.Settings(isolation_available(), Limits(seconds=0.1)), [], 1)
+    started = begun(Limits(seconds=0.1))
     try:
         os.kill(started.process.pid, signal.SIGSTOP)
         with pytest.raises(family.EngineError, match=r"gave no answer for 1\.1 seconds"):
@@ -190,7 +197,7 @@ def test_what_a_template_ends_is_not_waited_for():
 
 def test_a_watching_process_that_is_killed_takes_its_submission_along():
     """As a machine short of memory does it: the answer says so, and the next one is graded."""
-    started = family.Family(family.Settings(isolation_available(), Limits(seconds=30)), [], 1)
+    started = begun(Limits(seconds=30))
     handle, sleeping = started.handles[0], ["setup", "", "import time\ntime.sleep(60)"]
     try:
         assert handle.ask({"steps": [], "names": []})["exercises"] == {}
@@ -209,8 +216,7 @@ def test_a_watching_process_that_is_killed_takes_its_submission_along():
 def test_a_template_that_hangs_costs_no_other_one(tmp_path, monkeypatch):
     """It alone is ended; another one goes on, and answers."""
     monkeypatch.setattr(family, "SPARE", 5)
-    settings = family.Settings(isolation_available(), Limits(seconds=30))
-    started = family.Family(settings, [], 2)
+    started = begun(Limits(seconds=30), jobs=2)
     try:
         first, second = started.handles
         assert first.ask({"steps": [], "names": []})["exercises"] == {}

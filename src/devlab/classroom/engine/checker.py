@@ -1,8 +1,11 @@
 """The process that never runs a student's code, and judges by transcripts what workers claim.
 
-For each submission it forks: what a worker sent is read in a child alone, which nobody after it meets.
+What a worker sent is read in a child alone, which nobody after it meets. Most answers are right, and what
+they sent is the reference's to the byte: a digest tells that, and nothing is read.
 """
 
+import functools
+import hashlib
 import importlib
 import json
 import os
@@ -13,7 +16,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from devlab.checks import registry
-from devlab.classroom.engine.messages import send, whole
+from devlab.classroom.engine.messages import receive, send, whole
 from devlab.classroom.engine.replay import judged_again, places
 from devlab.classroom.engine.worker import Ready, begin_randomly, work
 
@@ -32,14 +35,17 @@ class Checker:
         self.seed = seed
         # For each row on each device: whether a replay can judge it, whether it looks at more, the calls.
         self.known: dict[str, list[tuple[bool, bool, list]]] = {}
+        # What `check` says of the reference's own verdict, by its digest.
+        self.alike: dict[str, dict] = {}
 
-    def learn(self, name: str, calls: list[list[dict]]) -> None:
+    def learn(self, name: str, verdict: dict) -> None:
         """Replay the reference's transcript of an exercise."""
-        exercise = registry.find(name)
+        exercise, calls = registry.find(name), verdict["calls"]
         self.known[name] = found = []
         for (row, device), kept in zip(places(exercise, self.devices), calls, strict=True):
             passes, watched = judged_again(exercise, row, device, self.devices, self.seed, kept)
             found.append((passes is True and bool(kept), watched, kept))
+        self.alike[digest(name, verdict)] = self.check(name, verdict)
 
     def check(self, name: str, verdict: dict) -> dict[str, list[str]]:
         """Return the rows that the replay says passed (`confirmed`), did not (`refuted`), or cannot tell of.
@@ -85,28 +91,61 @@ class Checker:
         return "a claim" if more else "confirmed"
 
 
-def learned(devices: Sequence[torch.device], seed: int, steps: Sequence, tell: Callable) -> Checker:
-    """Learn from the reference; first `tell` which modules it came to import."""
-    told = _thrown_away(lambda: _reference(steps, seed))
-    tell(told.get("modules", []))
-    bring(told.get("modules", []))
-    if len(told.get("verdicts", {})) < sum(kind == "check" for kind, _, _ in steps):
-        # A module that is imported on the way may change PyTorch's own functions, as torch._dynamo does.
-        told = _thrown_away(lambda: _reference(steps, seed))
+def digest(name: str, verdict: dict) -> str:
+    """Return what tells an exercise's rows and transcript from all others.
+
+    >>> digest("a", {"rows": []}) == digest("a", {"rows": [], "headline": "of no account"})
+    True
+    """
+    return hashlib.sha256(json.dumps([name, verdict["rows"], verdict.get("calls")]).encode()).hexdigest()
+
+
+def learned(
+    devices: Sequence[torch.device], seed: int, steps: Sequence, jobs: int, tell: Callable
+) -> Checker:
+    """Learn from the reference, in some jobs side by side; first `tell` which modules it came to import."""
+    names = [name for kind, name, _ in steps if kind == "check"]
+    # Every part runs all cells, and judges its share of the answers.
+    parts = [(steps, names[number::jobs], seed) for number in range(min(jobs, len(names)))]
+    told = _thrown_away(*(functools.partial(_reference, *part) for part in parts))
+    modules = sorted({name for one in told for name in one.get("modules", ())})
+    tell(modules)
+    bring(modules)
+    # A module that is imported on the way may change PyTorch's own functions, as torch._dynamo does.
+    short = [
+        part for part, one in zip(parts, told, strict=True) if len(one.get("verdicts", ())) < len(part[1])
+    ]
+    told += _thrown_away(*(functools.partial(_reference, *part) for part in short))
+    verdicts = {name: one for part in told for name, one in part.get("verdicts", {}).items()}
     checker = Checker(devices, seed)
-    checker.known = _thrown_away(lambda: _replayed(devices, seed, told.get("verdicts", {})))
+    (found,) = _thrown_away(lambda: _replayed(checker, verdicts))
+    checker.known, checker.alike = found.get("known", {}), found.get("alike", {})
     return checker
 
 
 def serve(checker: Checker, asked: int, tell: int) -> None:
     """Answer until the questions end.
 
-    A question is {exercise: verdict}, with the transcript as `calls`; the answer {exercise: what `check`
-    gives}, empty where the replay itself ended early.
+    A question is {exercise: digest}, and the answer {exercise: what `check` gives} for those that are alike
+    the reference's. Where some are not, {exercise: verdict} follows with the transcript as `calls`, and is
+    answered in the same way; empty where the replay itself ended early.
     """
     questions, answers = os.fdopen(asked, "rb"), os.fdopen(tell, "wb")
-    while (question := whole(questions)) is not None:
-        send(answers, _thrown_away(lambda asked=question: checker.answer(asked), PATIENCE))
+    while (digests := receive(questions)) is not None:
+        alike = {name: checker.alike[one] for name, one in digests.items() if one in checker.alike}
+        send(answers, alike)
+        if len(alike) < len(digests) and (question := whole(questions)) is not None:
+            send(answers, *_thrown_away(lambda asked=question: checker.answer(asked), seconds=PATIENCE))
+
+
+def ask(questions, answers, claims: dict[str, dict]) -> dict[str, dict]:
+    """Ask what `serve` answers: {exercise: what `check` gives} for verdicts by exercise."""
+    send(questions, {name: digest(name, verdict) for name, verdict in claims.items()})
+    said = receive(answers)
+    if rest := {name: verdict for name, verdict in claims.items() if name not in said}:
+        send(questions, rest)
+        said |= receive(answers)
+    return said
 
 
 def bring(names: Sequence[str]) -> None:
@@ -118,8 +157,13 @@ def bring(names: Sequence[str]) -> None:
             continue
 
 
-def _thrown_away(work: Callable[[], dict], seconds: int = 0) -> dict:
-    """Return what a function returns in a child process; {} where the child ends early or takes too long."""
+def _thrown_away(*works: Callable[[], dict], seconds: int = 0) -> list[dict]:
+    """Return what functions return, each in a child process; {} where one ends early or takes too long."""
+    return [_told(*child) for child in [_child(work, seconds) for work in works]]
+
+
+def _child(work: Callable[[], dict], seconds: int) -> tuple[int, int]:
+    """Fork a process that sends what a function returns; return it, and where to read."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -131,17 +175,22 @@ def _thrown_away(work: Callable[[], dict], seconds: int = 0) -> dict:
         finally:
             os._exit(0)
     os.close(writing)
+    return child, reading
+
+
+def _told(child: int, reading: int) -> dict:
     with os.fdopen(reading, "rb") as stream:
         text = stream.read()
     os.waitpid(child, 0)
     return json.loads(text[4:]) if len(text) > 4 and len(text) == 4 + int.from_bytes(text[:4], "big") else {}
 
 
-def _reference(steps: Sequence, seed: int) -> dict:
-    """Run the reference; return what it came to import, and its verdicts."""
+def _reference(steps: Sequence, names: Sequence[str], seed: int) -> dict:
+    """Run the reference and judge some of its answers; return the modules that came, and the verdicts."""
     before, verdicts = set(sys.modules), {}
     begin_randomly(seed)
-    ready = Ready(name for kind, name, _ in steps if kind == "check")
+    ready = Ready(names)
+    steps = [step for step in steps if step[0] != "check" or step[1] in names]
     work(ready, steps, (), lambda one: verdicts.update({one.get("done"): one}), seed)
     return {
         "modules": sorted(set(sys.modules) - before),
@@ -149,8 +198,7 @@ def _reference(steps: Sequence, seed: int) -> dict:
     }
 
 
-def _replayed(devices: Sequence[torch.device], seed: int, verdicts: dict[str, dict]) -> dict[str, list]:
-    checker = Checker(devices, seed)
+def _replayed(checker: Checker, verdicts: dict[str, dict]) -> dict[str, dict]:
     for name, verdict in verdicts.items():
-        checker.learn(name, verdict["calls"])
-    return checker.known
+        checker.learn(name, verdict)
+    return {"known": checker.known, "alike": checker.alike}

@@ -12,12 +12,24 @@ from pathlib import Path
 from devlab.classroom import course, record, reports
 from devlab.classroom.collect import collect
 from devlab.classroom.engine import grade, sandbox, shards
+from devlab.classroom.engine.family import Family
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.progress import shown
+
+MOST_AT_ONCE = 64  # jobs for which sockets are opened before it is known whether there is so much to do
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Grade as the command line says; return 0 where every submission was graded."""
+    jobs = arguments.jobs or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count())
+    if sys.platform != "linux" or arguments.dask is not None or not 1 <= jobs <= MOST_AT_ONCE:
+        return _run(arguments, max(jobs, 1), None)
+    # To import PyTorch takes longest: that begins before anything is looked at.
+    with contextlib.closing(Family(jobs)) as first:
+        return _run(arguments, jobs, first)
+
+
+def _run(arguments: argparse.Namespace, jobs: int, first: Family | None) -> int:
     least = max(arguments.require_isolation or 0, 1)
     level = sandbox.isolation_available()
     # What a submission detaches is found in /proc, and ended. A cluster's machines look for themselves.
@@ -36,14 +48,13 @@ def run(arguments: argparse.Namespace) -> int:
         found = shards.sharded(found, arguments.shard) if arguments.shard else found
     except (course.CourseError, ValueError) as problem:
         return _stop(str(problem))
-    jobs = arguments.jobs or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count())
     limits = Limits(arguments.seconds, arguments.memory)
     before = grade.finished(out)
     waiting = [one for one in found.gradable if grade.key(one) not in before]
     if arguments.dask and waiting:
         graded = shards.on_dask(arguments.dask, paths, folder, found, limits, least, before, jobs)
     else:
-        graded = grade.grade(found, folder, grade.Settings(level, limits, jobs), before)
+        graded = grade.grade(found, folder, grade.Settings(level, limits, jobs), before, first)
     if before:
         print(f"{len(found.gradable) - len(waiting)} were graded before, {len(waiting)} are to do.")
     try:

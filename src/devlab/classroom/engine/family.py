@@ -18,6 +18,8 @@ from devlab.classroom.engine.limits import Limits
 START = "import gc; gc.disable(); from devlab.classroom.engine.zygote import main; main({facts!r})"
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 ONE_THREAD += ("VECLIB_MAXIMUM_THREADS",)
+# Large pages where glibc and the kernel have them: to fork, and to end, takes half as long.
+LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=268435456"}
 SPARE = 60.0  # seconds that a template may take beyond the limits of a submission, to start above all
 
 
@@ -37,20 +39,17 @@ class Settings:
 class Family:
     """One process and all that it forks: templates as `handles`, each with a checker of its own.
 
-    `steps` are the teacher's notebook with the solutions, from which the checkers learn.
+    The process begins to import at once, for at most `jobs` templates. `begin` tells what they are to do.
     """
 
-    def __init__(self, settings: Settings, steps: Sequence, jobs: int):
+    def __init__(self, jobs: int):
         self.folder = tempfile.TemporaryDirectory(prefix="devlab-grade-", ignore_cleanup_errors=True)
         # The submission's user must be able to reach its scratch folder, and nothing else in here.
         os.chmod(self.folder.name, 0o711)
-        pairs = [socket.socketpair() for _ in range(jobs)]
-        ends = [its.fileno() for _, its in pairs]
-        facts = {"level": settings.level, "folder": str(Path(self.folder.name).resolve()), "ends": ends}
-        facts |= {
-            "limits": asdict(settings.limits),
-            "names": [name for kind, name, _ in steps if kind == "check"],
-        }
+        self.pairs = [socket.socketpair() for _ in range(jobs)]
+        self.handles: list[Handle] = []
+        ends = [its.fileno() for _, its in self.pairs]
+        facts = {"folder": str(Path(self.folder.name).resolve()), "ends": ends}
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -63,14 +62,24 @@ class Family:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=kept | threads | own,
+            env=kept | threads | LARGE_PAGES | own,
             pass_fds=ends,
             start_new_session=True,
         )
-        for _, its in pairs:
+        for _, its in self.pairs:
             its.close()
-        self.handles = [Handle(self.process.pid, ours, settings.limits.seconds) for ours, _ in pairs]
+
+    def begin(self, settings: Settings, steps: Sequence) -> None:
+        """Have the templates made, one a job; `steps` are the teacher's notebook with the solutions."""
+        self.handles = [
+            Handle(self.process.pid, ours, settings.limits.seconds) for ours, _ in self.pairs[: settings.jobs]
+        ]
+        for ours, _ in self.pairs[settings.jobs :]:
+            ours.close()
+        names = [name for kind, name, _ in steps if kind == "check"]
+        facts = {"level": settings.level, "limits": asdict(settings.limits), "names": names}
         with contextlib.suppress(OSError), self.process.stdin as stream:  # if it ended, its handles say so
+            messages.send(stream, facts | {"jobs": len(self.handles)})
             messages.send(stream, {"steps": steps})
 
     @property
@@ -80,6 +89,9 @@ class Family:
 
     def end(self, patience: float = 5) -> None:
         """End all processes, after some seconds by force; whoever waits for an answer gets none."""
+        if not self.handles:  # it has not begun, and would import all of PyTorch first
+            self.process.kill()
+            self.process.stdin.close()
         for handle in self.handles:
             with contextlib.suppress(OSError):
                 handle.ours.shutdown(socket.SHUT_RDWR)
@@ -94,6 +106,8 @@ class Family:
         self.end()
         for handle in self.handles:
             handle.close()
+        for ours, _ in self.pairs:
+            ours.close()
         self.folder.cleanup()
 
 

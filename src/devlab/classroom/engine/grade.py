@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -34,12 +35,18 @@ WALLED_OFF = {
 
 
 def grade(
-    found: Collection, folder: Path, settings: Settings, done: set[tuple[str, str, str]] = frozenset()
+    found: Collection,
+    folder: Path,
+    settings: Settings,
+    done: set[tuple[str, str, str]] = frozenset(),
+    first: Family | None = None,
 ) -> Iterator[Record]:
     """Grade what was collected against a course, and yield a record as each is finished.
 
-    `done` holds (student, assignment, digest) of what was graded before, which is passed over.
+    `done` holds (student, assignment, digest) of what was graded before, which is passed over. `first` may be
+    a family that has not begun yet.
     """
+    spare = [first] if first else []
     with kept_open():
         for one in found.problems:
             yield Record(one.student, one.assignment, one.path, problem=one.problem, remarks=one.remarks)
@@ -48,7 +55,7 @@ def grade(
             waiting = [one for one in found.gradable if one.assignment == assignment]
             waiting = [one for one in waiting if key(one) not in done]
             if waiting:
-                yield from _assignment(waiting, source, settings)
+                yield from _assignment(waiting, source, settings, spare)
 
 
 def key(one: Submission) -> tuple[str, str, str]:
@@ -61,7 +68,9 @@ def digest(one: Submission) -> str:
     return hashlib.sha256(one.file.read()).hexdigest()
 
 
-def _assignment(waiting: Sequence[Submission], source: dict, settings: Settings) -> Iterator[Record]:
+def _assignment(
+    waiting: Sequence[Submission], source: dict, settings: Settings, spare: list[Family]
+) -> Iterator[Record]:
     idle: SimpleQueue[Handle] = SimpleQueue()
     jobs = max(1, min(settings.jobs, len(waiting)))
     steps = _plain(merge.merged(source, None)[0])
@@ -73,7 +82,8 @@ def _assignment(waiting: Sequence[Submission], source: dict, settings: Settings)
             for family in [one for one in families if one.ended]:
                 family.close()
                 families.remove(family)
-            families.append(family := Family(settings, steps, count))
+            families.append(family := spare.pop() if spare else Family(count))
+            family.begin(replace(settings, jobs=count), steps)
         if stopping.is_set():
             raise EngineError("it was interrupted")
         for handle in family.handles:

@@ -95,7 +95,10 @@ class Seal:
         """Return the modules that came since the record was taken, by name."""
         if self.imports.same(self.imported):
             return {}
-        return {name: sys.modules[name] for name in sys.modules.keys() - self.modules}
+        now = self.imports.now()
+        found = {name: sys.modules[name] for name in sys.modules.keys() - self.modules}
+        self.imported = self.imported if found else now
+        return found
 
     def functions(self) -> set[types.FunctionType]:
         """Return the functions that are sealed."""
@@ -107,8 +110,7 @@ class Seal:
             return found
         if found := next(filter(None, (one.changed() for one in self.all)), ""):
             return found
-        # To read a function's code is an audited event, and slow. `refuse_spying` keeps all of it, so
-        # only what runs between a call and its verdict is read again.
+        # `refuse_spying` keeps all code; of what runs between a call and its verdict it is read again.
         return next(filter(None, (one.rewritten() for one in self.near)), "")
 
     def patched(self) -> str:

@@ -3,14 +3,14 @@
 import builtins
 import operator
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+from devlab.classroom.engine.insides import Insides
 from devlab.classroom.engine.versions import Versions
 
 # A class of the student's that defines one of these decides what it equals, or what type it is.
 EQUALS = ("__eq__", "__ne__", "__class__", "__instancecheck__", "__torch_function__", "__torch_dispatch__")
 EQUALS += ("__array_ufunc__", "__array__", "__getattribute__")
-INSIDES = tuple(map(operator.attrgetter, ("__code__", "__defaults__", "__kwdefaults__")))
 _BUILTIN_NAMES = frozenset(vars(builtins))
 
 
@@ -47,20 +47,21 @@ class Names:
         self.versions = Versions(space for _, space, *_ in self.spaces)
         self.unchanged = None  # the versions at which all was last seen to be as it should be
         self.places, self.functions = list(functions.values()), list(functions)
-        self.insides = [(part, list(map(part, functions))) for part in INSIDES]
+        self.insides = Insides(self.functions)
 
     def changed(self) -> str:
         """Return which name means something else, as `module.name`; "" where none does."""
         if self.versions.same(self.unchanged):
             return ""
         now = self.versions.now()
-        found = self._compared()
+        found = self._compared(self.versions.differing(self.unchanged))
         self.unchanged = None if found else now
         return found
 
-    def _compared(self) -> str:
+    def _compared(self, where: Iterable[int]) -> str:
         # `is` by operator.is_ and in C: an object that equals everything must not pass, and this runs often.
-        for place, space, take, values, keys, size, new in self.spaces:
+        for number in where:
+            place, space, take, values, keys, size, new = self.spaces[number]
             try:
                 whole = all(map(operator.is_, take(space), values))
             except KeyError as gone:
@@ -73,10 +74,8 @@ class Names:
 
     def rewritten(self) -> str:
         """Return which function has other code or defaults than before; "" where none has."""
-        for part, before in self.insides:
-            if not all(map(operator.is_, map(part, self.functions), before)):
-                return self.places[list(map(operator.is_, map(part, self.functions), before)).index(False)]
-        return ""
+        found = self.insides.changed()
+        return "" if found is None else self.places[found]
 
 
 def _shadowing(owner: object) -> frozenset[str]:

@@ -4,6 +4,7 @@ Numbers and structures are those of the kernel's headers: linux/landlock.h, linu
 """
 
 import ctypes
+import functools
 import os
 import socket
 import struct
@@ -13,8 +14,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from devlab.classroom.engine import seccomp
-from devlab.classroom.engine.kernel import prctl, system_call
+from devlab.classroom.engine.kernel import libc, prctl, system_call
 
+NOBODY = 61000  # the first of the user ids that root may give itself up for
 PACKAGE = Path(__file__).resolve().parents[2]
 # The same on every architecture since they were added in Linux 5.13.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
@@ -56,14 +58,19 @@ def landlock_version() -> int:
         return 0
 
 
+@functools.cache
 def readable() -> list[Path]:
-    """Return what a submission may read: Python, its packages and devlab, less the course's solutions."""
+    """Return what a submission may read: Python, its packages and devlab, less the course's solutions.
+
+    It takes a hundredth of a second, so a process asks once for all that it forks.
+    """
     found = [Path(path) for path in SYSTEM]
     found += Path("/sys/devices").glob("pci*")  # gloo looks for the speed of network cards
     prefixes = {Path(path).resolve() for path in (sys.prefix, sys.base_prefix)}
     kept_back = {PACKAGE / "course"}
     for name in ("purelib", "platlib"):
         kept_back |= {Path(sysconfig.get_path(name)).resolve() / "devlab" / "course"}
+    kept_back = {path for path in kept_back if path.exists()}
     for root in (*prefixes, *{PACKAGE}):
         found += _less(root, kept_back)
     return [path for path in found if path.exists()]
@@ -71,7 +78,7 @@ def readable() -> list[Path]:
 
 def _less(root: Path, kept_back: Iterable[Path]) -> list[Path]:
     """Return paths that make up a folder without some that are in it: Landlock can only add."""
-    inside = [path for path in kept_back if path.exists() and path.is_relative_to(root)]
+    inside = [path for path in kept_back if path.is_relative_to(root)]
     if root in inside:
         return []
     if not inside:
@@ -124,6 +131,7 @@ def become_nobody(uid: int) -> None:
         prctl(SET_DUMPABLE, 1)  # else the kernel keeps /proc/self from its new owner
 
 
+@functools.cache
 def readable_by(uid: int) -> bool:
     """Tell whether root can give itself up for a user who still reaches Python and devlab."""
     if not hasattr(os, "fork") or os.geteuid() != 0:
@@ -144,8 +152,7 @@ def readable_by(uid: int) -> bool:
 def enter_namespaces() -> None:
     """Leave the machine's users, processes, network and shared memory; this process's children are inside."""
     uid, gid = os.geteuid(), os.getegid()
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(NEWUSER | NEWPID | NEWNET | NEWIPC):
+    if libc().unshare(NEWUSER | NEWPID | NEWNET | NEWIPC):
         raise OSError(ctypes.get_errno(), "unshare")
     Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
     Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1", encoding="ascii")
@@ -163,14 +170,14 @@ def _loopback_up() -> None:
 
 def _allows(level: int) -> bool:
     """Tell whether a process can build the walls of a level, by having one do it."""
-    nobody = readable_by(61000)
+    nobody = readable_by(NOBODY)
     child = os.fork()
     if child == 0:
         code = 1
         try:
             rules = ruleset(Path("/"))
             if nobody:
-                become_nobody(61000)
+                become_nobody(NOBODY)
             if level >= 3:
                 enter_namespaces()
             inner = os.fork()

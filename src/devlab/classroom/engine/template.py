@@ -11,11 +11,12 @@ import select
 import struct
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from devlab.checks import registry
+from devlab.classroom.engine import checker, sandbox, watch
 from devlab.classroom.engine import limits as limiting
-from devlab.classroom.engine import sandbox, watch
 from devlab.classroom.engine.messages import receive, send
 from devlab.classroom.engine.worker import Ready, begin_randomly, channel, work
 
@@ -43,9 +44,9 @@ class Template:
     ):
         self.ready, self.level, self.scratch, self.limits, self.seed = ready, level, scratch, limits, seed
         self.ask = ask
-        self.before = 0  # bytes in memory before a submission begins
+        self.before = watch.memory([os.getpid()])  # bytes, before a submission begins
         # Root gives itself up, where nobody else's user can read this Python.
-        self.uid = 61000 + os.getpid() % 4000 if sandbox.readable_by(61000) else 0
+        self.uid = sandbox.NOBODY + os.getpid() % 4000 if sandbox.readable_by(sandbox.NOBODY) else 0
         self.hold = sandbox.ruleset(scratch) if level >= 2 else -1
         sandbox.adopt_orphans()  # whoever ends this process must find all that descends from it
 
@@ -55,7 +56,6 @@ class Template:
         Each death of the process costs the exercise that it was at.
         """
         sandbox.adopt_orphans()  # what a submission detaches comes back to this process, which ends it
-        self.before = watch.memory([os.getpid()])
         done: dict[str, dict] = {}
         started = time.monotonic()
         for _ in range(len(names) + 1):
@@ -251,11 +251,7 @@ def serve(
     requests, answers = os.fdopen(end, "rb", buffering=0), os.fdopen(os.dup(end), "wb")
     questions, verdicts = os.fdopen(ask, "wb"), os.fdopen(told, "rb")
 
-    def confirmed(claims: dict) -> dict:
-        send(questions, claims)
-        return receive(verdicts)
-
-    template = Template(ready, level, scratch, limits, seed, confirmed)
+    template = Template(ready, level, scratch, limits, seed, partial(checker.ask, questions, verdicts))
 
     def answer() -> bool:
         request = receive(requests)

@@ -7,7 +7,7 @@ Where no such numbers are kept, every namespace counts as changed.
 
 import ctypes
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 # In a dict the number follows the count of its items, in a view of a class's dict the dict comes first.
 _FIELDS = object.__basicsize__
@@ -23,8 +23,8 @@ class Versions:
     True
     >>> before = versions.now()
     >>> place["f"] = print
-    >>> versions.same(before)
-    False
+    >>> versions.same(before), list(versions.differing(before))
+    (False, [0])
     """
 
     def __init__(self, spaces: Iterable[Mapping[str, object]]):
@@ -38,6 +38,12 @@ class Versions:
     def same(self, before: list[int] | None) -> bool:
         """Tell whether nothing has changed since `now` gave `before`."""
         return before is not None and before == [number.value for number in self._numbers]
+
+    def differing(self, before: list[int] | None) -> Sequence[int]:
+        """Return which namespaces, by place, may have changed since `now` gave `before`; None: all."""
+        if before is None:
+            return range(len(self.spaces))
+        return [place for place, number in enumerate(self._numbers) if number.value != before[place]]
 
 
 def _number_of(space: Mapping[str, object]) -> ctypes.c_uint64:

@@ -53,10 +53,15 @@ def _parents() -> dict[int, int]:
     parents = {}
     for name in filter(str.isdecimal, os.listdir("/proc")):  # plain calls: this runs ten times a second
         try:
-            with open(f"/proc/{name}/stat", "rb") as stream:
-                state = stream.read().rpartition(b")")[2].split()
+            opened = os.open(f"/proc/{name}/stat", os.O_RDONLY)
         except OSError:
             continue
+        try:
+            state = os.read(opened, 4096).rpartition(b")")[2].split(maxsplit=2)
+        except OSError:
+            continue
+        finally:
+            os.close(opened)
         if state[0] not in b"ZX":
             parents[int(name)] = int(state[1])
     return parents

@@ -27,8 +27,9 @@ SEEDS = 10**6
 def main(facts: dict) -> None:
     """Fork a template and a checker for each job, and wait for their end.
 
-    `facts` are the isolation `level`, the `limits`, a `folder` for scratch folders, the `names` of the
-    exercises, and the sockets to the grader as `ends`, one a job. Never returns.
+    `facts` are a `folder` for scratch folders, and sockets to the grader as `ends`, one a job at most. From
+    stdin come more of them, the isolation `level`, the `limits`, the `names` of the exercises and how many
+    `jobs` there are, and then the teacher's notebook. Never returns.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's to answer
     sandbox.adopt_orphans()  # so that the grader finds every process below this one
@@ -38,7 +39,12 @@ def main(facts: dict) -> None:
     template.silence(scratch)
     devices, seed = bench(), secrets.randbelow(SEEDS)
     registry.exercises()  # the lessons are imported here
-    ends, modules = facts["ends"], os.pipe()
+    with os.fdopen(os.dup(source), "rb", buffering=0) as stream:
+        told = receive(stream)
+    if told is None:  # nothing is to be graded
+        return
+    facts |= told
+    ends, modules = facts["ends"][: facts["jobs"]], os.pipe()
     asking, telling = [os.pipe() for _ in ends], [os.pipe() for _ in ends]
     of_templates = [(end, ask, told) for end, (_, ask), (told, _) in zip(ends, asking, telling, strict=True)]
     of_checkers = [(asked, tell) for (asked, _), (_, tell) in zip(asking, telling, strict=True)]
@@ -50,6 +56,8 @@ def main(facts: dict) -> None:
 def _templates(facts: dict, seed: int, modules: int, ways: list[tuple]) -> None:
     """Import what the teacher's notebook needs, then fork the templates."""
     template.only(modules, *itertools.chain(*ways))
+    for ask in (sandbox.readable, lambda: sandbox.readable_by(sandbox.NOBODY)):
+        ask()  # once for all, while the reference runs
     with os.fdopen(modules, "rb") as stream:
         checker.bring(receive(stream)["modules"])
     ready = worker.Ready(facts["names"])
@@ -65,10 +73,12 @@ def _templates(facts: dict, seed: int, modules: int, ways: list[tuple]) -> None:
 def _checkers(devices: list[torch.device], seed: int, source: int, modules: int, ways: list[tuple]) -> None:
     """Learn from the teacher's notebook, tell which modules it came to import, then fork the checkers."""
     template.only(source, modules, *itertools.chain(*ways))
-    with os.fdopen(source, "rb") as stream:
+    with os.fdopen(source, "rb", buffering=0) as stream:
         steps = receive(stream)["steps"]
     with os.fdopen(modules, "wb") as stream:
-        known = checker.learned(devices, seed, steps, lambda names: send(stream, {"modules": names}))
+        known = checker.learned(
+            devices, seed, steps, len(ways), lambda names: send(stream, {"modules": names})
+        )
     _each(lambda _, way: checker.serve(known, *way), ways)
 
 
