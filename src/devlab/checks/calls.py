@@ -56,6 +56,7 @@ def run(function: Callable, call: Call, args: tuple, kwargs: dict) -> object:
     shown = sys.stdout, sys.stderr
     try:
         with warnings.catch_warnings():
+            warnings.resetwarnings()  # an empty list: to look for the same filter in a long one takes longer
             warnings.simplefilter("ignore")
             sys.stdout = sys.stderr = heard
             return function(*args, **kwargs)

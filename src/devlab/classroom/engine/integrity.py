@@ -120,8 +120,7 @@ class Seal:
                 return found
         for exercise, held, rows in self.rows:
             # The very list, too: what stands in for it could show other rows to whoever looks next.
-            same = exercise.rows is held and len(held) == len(rows)
-            if not (same and all(map(operator.is_, held, rows))):
+            if exercise.rows is not held or len(held) != len(rows) or not all(map(operator.is_, held, rows)):
                 return f"the rows of {exercise.name}"
         return ""
 

@@ -45,7 +45,7 @@ class Names:
             take = operator.itemgetter(*keys)  # one key alone would not give a tuple
             self.spaces.append((place, space, take, list(held.values()), keys, len(space), new))
         self.versions = Versions(space for _, space, *_ in self.spaces)
-        self.unchanged = None  # the versions at which all was last seen to be as it should be
+        self.unchanged = self.versions.now()  # those at which all was last seen to be as it should be
         self.places, self.functions = list(functions.values()), list(functions)
         self.insides = Insides(self.functions)
 

@@ -25,7 +25,7 @@ TEXT = 4000  # characters of a detail that a record keeps
 
 
 class Ready:
-    """What a submission's process is born with: exercises by name, devices, the recorder and the seal.
+    """What a submission's process is born with: exercises, devices, an empty notebook, recorder and seal.
 
     From here on every call of an answer in this process is recorded, and followed by a look at the seal.
     """
@@ -33,6 +33,7 @@ class Ready:
     def __init__(self, names: Iterable[str]):
         from devlab.devices import bench
 
+        self.notebook = sys.modules["__main__"] = types.ModuleType("__main__")
         self.devices = bench()
         self.exercises = {one.name: one for one in registry.exercises()}
         self.recorder = Recorder()
@@ -55,8 +56,7 @@ def work(
     a check `{"done": name, ...}` with its verdict, and as `calls` what the answer was asked and gave.
     """
     exercises, devices, recorder, seal = ready.exercises, ready.devices, ready.recorder, ready.seal
-    notebook = types.ModuleType("__main__")
-    sys.modules["__main__"] = notebook
+    notebook = ready.notebook
     # Whatever the teacher's first cells change is as it should be.
     first = next((place for place, (kind, _, _) in enumerate(steps) if kind != "setup"), 0)
     before = _names(notebook, seal)
