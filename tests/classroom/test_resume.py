@@ -195,20 +195,26 @@ def test_what_a_template_ends_is_not_waited_for():
     assert done.returncode == 0
 
 
-def test_a_watching_process_that_is_killed_takes_its_submission_along():
-    """As a machine short of memory does it: the answer says so, and the next one is graded."""
+@pytest.mark.parametrize("killed", ["watcher", "template"])
+def test_a_process_of_ours_that_is_killed_takes_its_submission_along(killed):
+    """As a machine short of memory does it: whoever asked is told that nobody is there, nothing is left."""
     started = begun(Limits(seconds=30))
     handle, sleeping = started.handles[0], ["setup", "", "import time\ntime.sleep(60)"]
     try:
         assert handle.ask({"steps": [], "names": []})["exercises"] == {}
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(handle.ask, {"steps": [sleeping], "names": []})
-            while len(below := watch.descendants(handle.process)) < 2 and not waiting.done():
+            while len(below := watch.descendants(handle.process)) < 3 and not waiting.done():
                 time.sleep(0.02)
-            os.kill(next(one for one in below if watch._parents()[one] == handle.process), signal.SIGKILL)
-            assert "the process that watches a submission ended" in waiting.result(timeout=30)["problem"]
-        assert watch.descendants(handle.process) == []
-        assert handle.ask({"steps": [], "names": []})["exercises"] == {}
+            template = next(one for one in below if watch._parents()[one] == handle.process)
+            os.kill(handle.process if killed == "watcher" else template, signal.SIGKILL)
+            with pytest.raises(family.EngineError, match="the template process ended"):
+                waiting.result(timeout=30)
+        assert started.ended
+        deadline = time.monotonic() + 10
+        while (left := set(below) & watch._parents().keys()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert not left
     finally:
         started.close()
 

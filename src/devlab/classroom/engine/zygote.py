@@ -1,7 +1,7 @@
 """The process that imports everything, once for all jobs, and forks what grades: templates and checkers.
 
-It is started as `python -c`. Its first child forks a template for each job, and never sees a solution; the
-process itself reads the teacher's notebook from stdin, and goes on as the checkers.
+It is started as `python -c`. Its first child forks a watcher for each job, which forks its template: these
+never see a solution. The process itself reads the teacher's notebook from stdin and goes on as the checkers.
 """
 
 import contextlib
@@ -10,18 +10,21 @@ import itertools
 import os
 import secrets
 import signal
+import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from devlab.checks import registry
-from devlab.classroom.engine import checker, sandbox, template, worker
+from devlab.classroom.engine import checker, sandbox, template, watch, watcher, worker
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.messages import receive, send
 from devlab.devices import bench
 
 SEEDS = 10**6
+DYING = 1.0  # seconds for a template that is through with its work to end by itself
 
 
 def main(facts: dict) -> None:
@@ -54,18 +57,31 @@ def main(facts: dict) -> None:
 
 
 def _templates(facts: dict, seed: int, modules: int, ways: list[tuple]) -> None:
-    """Import what the teacher's notebook needs, then fork the templates."""
+    """Import what the teacher's notebook needs, then fork the watchers, and from each its template."""
     template.only(modules, *itertools.chain(*ways))
-    for ask in (sandbox.readable, lambda: sandbox.readable_by(sandbox.NOBODY)):
-        ask()  # once for all, while the reference runs
+    level, limits = facts["level"], Limits(**facts["limits"])
+    # Root gives itself up, where nobody else's user can read this Python.
+    nobody = sandbox.NOBODY if sandbox.readable_by(sandbox.NOBODY) else 0
+    sandbox.readable()  # asked once for all, while the reference runs
     with os.fdopen(modules, "rb") as stream:
         checker.bring(receive(stream)["modules"])
     ready = worker.Ready(facts["names"])
 
     def serve(number: int, way: tuple) -> None:
-        scratch = Path(facts["folder"]) / f"scratch{number}"
+        end, ask, told = way
+        scratch, uid = Path(facts["folder"]) / f"scratch{number}", nobody and nobody + os.getpid() % 4000
         scratch.mkdir()
-        template.serve(ready, facts["level"], scratch, Limits(**facts["limits"]), seed, *way)
+        sandbox.adopt_orphans()  # whoever ends a watcher must find all that descends from it
+        ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        if not (child := os.fork()):
+            template.only(theirs.fileno())
+            _last(lambda: template.Template(ready, level, scratch, uid, limits, seed).serve(theirs))
+        theirs.close()
+        asking = partial(checker.ask, os.fdopen(ask, "wb"), os.fdopen(told, "rb"))
+        watching = watcher.Watcher(child, ours, level, scratch, uid, limits, asking)
+        watcher.serve(watching, socket.socket(fileno=end))
+        ours.close()
+        watch.end(os.getpid(), DYING)
 
     _each(serve, ways)
 

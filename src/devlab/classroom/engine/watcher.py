@@ -1,0 +1,199 @@
+"""The process that has submissions run, watches each while it runs, and reads what comes of it.
+
+Nothing is forked from it: what one student wrote is in no memory that another one's process is born with.
+"""
+
+import json
+import os
+import secrets
+import select
+import socket
+import struct
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from devlab.checks import registry
+from devlab.classroom.engine import limits as limiting
+from devlab.classroom.engine import watch
+from devlab.classroom.engine.messages import receive, send
+from devlab.classroom.engine.template import MOST
+
+FACTS = {"outcome", "headline", "rows", "details", "tampered"}  # what a verdict may hold
+GRACE = 0.1  # seconds for a process that is through with its work to end by itself
+CAUSE = "the process ended while this exercise was being graded (os._exit, a signal or a crash)"
+TICK = 0.1  # seconds between looks at what the processes use
+
+
+class Gone(Exception):
+    """The template has ended."""
+
+
+class Watcher:
+    """Has its template fork a process for each submission, watches it, and leaves nothing of it behind.
+
+    `template` is the process, `control` the way to it; `ask` has a checker answer what it makes of verdicts.
+    """
+
+    def __init__(
+        self,
+        template: int,
+        control: socket.socket,
+        level: int,
+        scratch: Path,
+        uid: int,
+        limits: limiting.Limits,
+        ask: Callable,
+    ):
+        self.template, self.control, self.level = template, control, level
+        self.scratch, self.uid, self.limits, self.ask = scratch, uid, limits, ask
+        self.before = watch.memory([template])  # bytes, before a submission begins
+
+    def grade(self, steps: list, names: list[str]) -> dict:
+        """Return {"exercises": {name: verdict}, "labels": {name: those of its rows}, "seconds": all it took}.
+
+        Each death of the process costs the exercise that it was at.
+        """
+        done: dict[str, dict] = {}
+        started = time.monotonic()
+        with tempfile.TemporaryFile() as notebook:
+            notebook.write(json.dumps(steps).encode())
+            notebook.flush()
+            for _ in range(len(names) + 1):
+                at, why = self._run(notebook.fileno(), done)
+                if not why:
+                    break
+                done[at or next(name for name in names if name not in done)] = why
+                if len(done) == len(names):
+                    break
+        self._confirm(done)
+        labels = {name: [row.label for row in one.rows] for name in names if (one := registry.find(name))}
+        return {"exercises": done, "labels": labels, "seconds": time.monotonic() - started}
+
+    def _confirm(self, done: dict[str, dict]) -> None:
+        """Have what workers claimed judged again, by the transcripts that they sent."""
+        claims = {name: one for name, one in done.items() if one.get("rows")}
+        said = self.ask(claims) if claims else {}
+        for name, one in done.items():
+            kept = {key: one[key] for key in FACTS & one.keys()}
+            done[name] = settled(kept, said.get(name)) if name in claims else kept
+
+    def _run(self, notebook: int, done: dict[str, dict]) -> tuple[str, dict | None]:
+        """Have one process run the steps not done; return where it ended early and why, None for the end."""
+        nonce = secrets.token_hex(16)
+        self._clean()
+        reading, writing = os.pipe()
+        grace = 0.0
+        try:
+            try:
+                self._tell({"skip": list(done), "nonce": nonce}, notebook, writing)
+            finally:
+                os.close(writing)
+            at, why = self._watch(reading, nonce, done)
+            grace = GRACE if why is None else 0.0
+            return at, why
+        finally:
+            os.close(reading)
+            self._tell({"end": grace})
+            self._clean()
+
+    def _watch(self, reading: int, nonce: str, done: dict[str, dict]) -> tuple[str, dict | None]:
+        held, total, at = b"", 0, ""
+        looked = time.monotonic()
+        deadline = looked + self.limits.seconds
+        while True:
+            ready, _, _ = select.select([reading, self.control], [], [], TICK)
+            if self.control in ready:  # nothing was asked: it is the template's end
+                raise Gone
+            if time.monotonic() > deadline:
+                return at, _early("timeout", f"no answer within {self.limits.seconds:g} seconds")
+            if time.monotonic() > looked + TICK:  # also where it never stops sending
+                if over := watch.excess(self.template, self.scratch, self.limits, self.before):
+                    return at, _early(*over)
+                looked = time.monotonic()
+            if not ready:
+                continue
+            got = os.read(reading, 1 << 16)
+            total += len(got)
+            if total > self.limits.output << 20:
+                return at, _early("killed", "it wrote to where verdicts go")
+            if not got and not total:
+                ours = f"the walls of isolation level {self.level} could not be built; nothing was run"
+                return at, _early("grader error", ours)
+            if not got:
+                return at, _early("killed", CAUSE)
+            held += got
+            while len(held) >= 4 and len(held) >= 4 + (size := struct.unpack(">I", held[:4])[0]):
+                text, held = held[4 : 4 + size], held[4 + size :]
+                try:
+                    message = json.loads(text)
+                    if not isinstance(message, dict) or message.pop("nonce") != nonce:
+                        raise ValueError
+                except (ValueError, KeyError, RecursionError):
+                    return at, _early(
+                        "error", "tampered with what judges it: a forged verdict", tampered=True
+                    )
+                if "end" in message:
+                    return "", None
+                if "begin" in message:
+                    # A name begins twice, its cell and its check: both in one allowance of time.
+                    deadline = deadline if message["begin"] == at else time.monotonic() + self.limits.seconds
+                    at = message["begin"]
+                else:
+                    done[message.pop("done")] = message
+            if len(held) >= 4 and struct.unpack(">I", held[:4])[0] > self.limits.output << 20:
+                return at, _early("error", "tampered with what judges it: a forged verdict", tampered=True)
+
+    def _tell(self, what: dict, *files: int) -> None:
+        """Have the template do something, and wait until it is done; raises Gone where nobody is there."""
+        try:
+            socket.send_fds(self.control, [json.dumps(what).encode()], files)
+            answer = self.control.recv(MOST)
+        except OSError as problem:
+            raise Gone from problem
+        if not answer:
+            raise Gone
+        if problem := json.loads(answer).get("problem"):
+            raise RuntimeError(problem)
+
+    def _clean(self) -> None:
+        """Empty the scratch folder and leave it open to the submission's user."""
+        os.chmod(self.scratch, 0o700)
+        watch.empty(self.scratch)
+        if os.geteuid() == 0 and self.uid:
+            os.chown(self.scratch, self.uid, self.uid)
+
+
+def _early(outcome: str, headline: str, **facts: object) -> dict:
+    return {"outcome": outcome, "headline": headline, **facts}
+
+
+def settled(verdict: dict, said: dict | None) -> dict:
+    """Return a verdict as a replay leaves it; `said` is what the checker says, None where it cannot.
+
+    >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, None)["confirmed"]
+    '0 of 1 rows'
+    >>> refuted = {"confirmed": [], "refuted": ["a"], "unread": []}
+    >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, refuted)["headline"]
+    'tampered with what judges it: by its own results the row "a" does not pass'
+    """
+    said = said or {"confirmed": [], "refuted": [], "unread": ["all"]}
+    if said["refuted"]:
+        which = f'by its own results the row "{said["refuted"][0]}" does not pass'
+        return _early("error", f"tampered with what judges it: {which}", tampered=True)
+    confirmed = f"{len(said['confirmed'])} of {len(verdict['rows'])} rows"
+    return verdict | {"confirmed": confirmed, "unread": said["unread"]}
+
+
+def serve(watcher: Watcher, requests: socket.socket) -> None:
+    """Answer the grader's requests until they end, or until the template does."""
+    asked, answers = requests.makefile("rb", buffering=0), requests.makefile("wb")
+    send(answers, {"learned": os.getpid()})
+    while (request := receive(asked)) is not None:
+        try:
+            send(answers, watcher.grade(request["steps"], request["names"]))
+        except Gone:
+            return  # the grader sees that nobody is there, and begins anew
+        except Exception as ours:
+            send(answers, {"problem": f"{type(ours).__name__}: {ours}"})
