@@ -1,6 +1,8 @@
 """Transcripts judged again: the verdict is the same for every answer of a bank, right or wrong."""
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy
 import pytest
@@ -10,8 +12,7 @@ from bank import ANSWERS, load
 from devlab.checks import judge
 from devlab.checks.registry import find
 from devlab.checks.trial import Trial
-from devlab.classroom.engine import recorder, transcript
-from devlab.classroom.engine.checker import Checker
+from devlab.classroom.engine import checker, recorder, transcript
 from devlab.devices import bench
 
 SEED = 4711
@@ -38,10 +39,10 @@ def recorded(monkeypatch, code, exercise) -> dict:
 def test_a_replay_agrees_with_every_verdict(monkeypatch, name):
     """Whatever a bank's answer earned, right or wrong, it keeps; a right one leaves nothing unread."""
     exercise, answers = find(name), load(ANSWERS / f"{name}.py")
-    checker = Checker(bench(), SEED)
-    checker.learn(name, recorded(monkeypatch, answers[0].code, exercise))
+    known = checker.Checker(bench(), SEED)
+    known.learn(name, recorded(monkeypatch, answers[0].code, exercise))
     for answer in answers:
-        said = checker.check(name, recorded(monkeypatch, answer.code, exercise))
+        said = known.check(name, recorded(monkeypatch, answer.code, exercise))
         assert not said["refuted"], f"{answer.name}: {said}"
         assert answer.fragment or not said["unread"], f"{answer.name}: {said}"
 
@@ -71,12 +72,40 @@ def test_another_transcript_than_the_work_left(monkeypatch, said, change):
     """A claim that its own results do not bear out is refuted; one whose results are hidden, named."""
     exercise = find("device_of")
     right = recorded(monkeypatch, load(ANSWERS / "device_of.py")[0].code, exercise)
-    checker = Checker(bench(), SEED)
-    checker.learn("device_of", right)
+    known = checker.Checker(bench(), SEED)
+    known.learn("device_of", right)
     every = [row.label for row in exercise.rows]
-    assert checker.check("device_of", right)["confirmed"] == every
-    found = checker.check("device_of", right | {"calls": [change(row) for row in right["calls"]]})
+    assert known.check("device_of", right)["confirmed"] == every
+    found = known.check("device_of", right | {"calls": [change(row) for row in right["calls"]]})
     assert found == {"confirmed": [], "refuted": [], "unread": []} | {said: every}
+
+
+def test_a_transcript_like_the_references_is_told_by_its_digest_alone(monkeypatch):
+    """Rows and calls must both be alike; what else a verdict says is of no account."""
+    right = recorded(monkeypatch, load(ANSWERS / "device_of.py")[0].code, find("device_of"))
+    known = checker.Checker(bench(), SEED)
+    known.learn("device_of", right)
+    told = {"device_of": known.check("device_of", right)}
+    marks = [[label, dict.fromkeys(places, "failed")] for label, places in right["rows"]]
+    fewer = (
+        [right["rows"][:-1], right["calls"]],
+        [right["rows"], right["calls"][:-1]],
+        [marks, right["calls"]],
+    )
+    others = [right | dict(zip(("rows", "calls"), one, strict=True)) for one in fewer]
+    asked = []
+    monkeypatch.setattr(known, "answer", lambda question: asked.append(question) or {"device_of": "read"})
+    monkeypatch.setattr(checker, "_thrown_away", lambda work, seconds: [work()])
+    (questions, question), (answer, answers) = os.pipe(), os.pipe()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(checker.serve, known, questions, answers)
+        with os.fdopen(question, "wb") as ask, os.fdopen(answer, "rb") as hear:
+            assert checker.ask(ask, hear, {"device_of": right}) == told
+            assert checker.ask(ask, hear, {"device_of": right | {"headline": "other words"}}) == told
+            assert not asked
+            for number, other in enumerate(others, start=1):
+                assert checker.ask(ask, hear, {"device_of": other}) == {"device_of": "read"}
+                assert len(asked) == number
 
 
 @pytest.mark.parametrize(

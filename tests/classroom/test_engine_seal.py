@@ -11,15 +11,16 @@ import pytest
 import torch
 
 from devlab.checks import calls, expect, pretend, registry, result
-from devlab.classroom.engine import integrity, versions, worker
+from devlab.classroom.engine import insides, integrity, versions, worker
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["by versions", "name by name"])
+@pytest.fixture(scope="module", params=[True, False], ids=["read in place", "asked one by one"])
 def seal(request):
-    """Return a seal over lesson 05, as Python to 3.12 and as later ones need it."""
+    """Return a seal over lesson 05, as Python to 3.12 and as later ones or others need it."""
     seal = integrity.Seal([one for one in registry.exercises() if one.lesson == "05_buffers"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(versions, "KEPT", versions.KEPT and request.param)
+        patch.setattr(insides, "OFFSET", insides.OFFSET if request.param else None)
         seal.note()
         yield seal
 

@@ -130,12 +130,12 @@ def serve(checker: Checker, asked: int, tell: int) -> None:
     the reference's. Where some are not, {exercise: verdict} follows with the transcript as `calls`, and is
     answered in the same way; empty where the replay itself ended early.
     """
-    questions, answers = os.fdopen(asked, "rb"), os.fdopen(tell, "wb")
-    while (digests := receive(questions)) is not None:
-        alike = {name: checker.alike[one] for name, one in digests.items() if one in checker.alike}
-        send(answers, alike)
-        if len(alike) < len(digests) and (question := whole(questions)) is not None:
-            send(answers, *_thrown_away(lambda asked=question: checker.answer(asked), seconds=PATIENCE))
+    with os.fdopen(asked, "rb") as questions, os.fdopen(tell, "wb") as answers:
+        while (digests := receive(questions)) is not None:
+            alike = {name: checker.alike[one] for name, one in digests.items() if one in checker.alike}
+            send(answers, alike)
+            if len(alike) < len(digests) and (question := whole(questions)) is not None:
+                send(answers, *_thrown_away(lambda asked=question: checker.answer(asked), seconds=PATIENCE))
 
 
 def ask(questions, answers, claims: dict[str, dict]) -> dict[str, dict]:

@@ -15,7 +15,7 @@ _PARTS = operator.attrgetter("__code__", "__defaults__", "__kwdefaults__")
 
 
 class Insides:
-    """What was inside some functions.
+    """What was inside some functions, which live as long as this does.
 
     >>> def shout(text="a"):
     ...     return text
@@ -28,19 +28,20 @@ class Insides:
     """
 
     def __init__(self, functions: Sequence[types.FunctionType]):
-        self.functions = list(functions)
         self.held = list(map(_PARTS, functions))  # kept, so that their addresses stay theirs
-        self._views = [_view_of(one) for one in functions] if OFFSET is not None else self.functions
+        if OFFSET is None:
+            self._read, self._places = _identities, list(functions)
+        else:
+            self._read, self._places = operator.attrgetter("raw"), list(map(_view_of, functions))
         self._before = self._now()
 
     def changed(self) -> int | None:
         """Return the place of a function that has other code or defaults than before, None for none."""
-        if (now := self._now()) == self._before:
-            return None
-        return list(map(operator.eq, now, self._before)).index(False)
+        now = self._now()
+        return None if now == self._before else list(map(operator.eq, now, self._before)).index(False)
 
     def _now(self) -> list:
-        return list(map(_READ, self._views))
+        return list(map(self._read, self._places))
 
 
 def _view_of(function: types.FunctionType) -> ctypes.Array:
@@ -67,4 +68,3 @@ def _where() -> int | None:
 
 _Three = ctypes.c_char * struct.calcsize("PPP")
 OFFSET = _where()
-_READ = operator.attrgetter("raw") if OFFSET is not None else _identities
