@@ -6,6 +6,7 @@ Numbers and structures are those of the kernel's headers: linux/landlock.h, linu
 import ctypes
 import functools
 import os
+import signal
 import socket
 import struct
 import sys
@@ -22,6 +23,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 NEWIPC, NEWUSER, NEWPID, NEWNET = 0x08000000, 0x10000000, 0x20000000, 0x40000000
 SET_DUMPABLE, SET_CHILD_SUBREAPER, SET_NO_NEW_PRIVS = 4, 36, 38
+SHARED_MEMORY = 0x100  # clone's CLONE_VM
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 # Rights by the version of Landlock that brought them: 13 file rights, refer, truncate, ioctl.
 FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
@@ -46,6 +48,9 @@ SYSTEM += (
     "/dev/random",
     "/dev/zero",
 )
+
+
+_STACK = ctypes.create_string_buffer(1 << 14)  # process 1's, far more than `pause` needs
 
 
 def landlock_version() -> int:
@@ -158,6 +163,22 @@ def enter_namespaces() -> None:
     Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1", encoding="ascii")
     Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1", encoding="ascii")
     _loopback_up()
+
+
+def first_process() -> int:
+    """Start process 1 of the new process namespace, and return it: it sleeps until it is killed.
+
+    It shares this process's memory, which spares copying that for a process that does nothing; all that it
+    ever runs is `pause`, on a stack of its own. What is orphaned in the namespace it does not wait for.
+    """
+    top = (ctypes.addressof(_STACK) + len(_STACK)) & ~63
+    ignored = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    pause = ctypes.cast(libc().pause, ctypes.c_void_p)
+    first = libc().clone(pause, ctypes.c_void_p(top), SHARED_MEMORY | signal.SIGCHLD, None)
+    signal.signal(signal.SIGCHLD, ignored)
+    if first < 0:
+        raise OSError(ctypes.get_errno(), "clone")
+    return first
 
 
 def _loopback_up() -> None:

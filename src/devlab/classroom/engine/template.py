@@ -6,6 +6,7 @@ verdicts, and it passes them on to the process that it forks.
 
 import json
 import os
+import signal
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,13 +79,13 @@ class Template:
                 limiting.apply(self.limits, len(steps))
             if self.level >= 3:
                 sandbox.enter_namespaces()
-                if os.fork():  # this one is outside the new process namespace; it has nothing more to do
-                    os._exit(0)
-                first = os.fork()
-                if first:
-                    # Process 1: when it ends, the kernel ends every process of the namespace.
+                first, inside = sandbox.first_process(), os.fork()
+                if inside:
                     os.close(writing)
-                    _, status = os.waitpid(first, 0)
+                    _, status = os.waitpid(inside, 0)
+                    # When process 1 ends, the kernel ends every process of the namespace.
+                    os.kill(first, signal.SIGKILL)
+                    os.waitpid(first, 0)
                     os._exit(os.waitstatus_to_exitcode(status) & 127)
             if self.level >= 2:
                 sandbox.enter_walls(self.hold, self.level)
