@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from devlab.classroom.engine import messages, watch
+from devlab.classroom.engine import messages, pages, watch
 from devlab.classroom.engine.limits import Limits
 
 # Most of what an import makes stays: looking for garbage meanwhile would take a tenth of its time.
 START = "import gc; gc.disable(); from devlab.classroom.engine.zygote import main; main({facts!r})"
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 ONE_THREAD += ("VECLIB_MAXIMUM_THREADS",)
-# Large pages where glibc and the kernel have them: to fork, and to end, takes half as long.
-LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=268435456"}
 SPARE = 60.0  # seconds that a template may take beyond the limits of a submission, to start above all
 
 
@@ -62,7 +60,7 @@ class Family:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=kept | threads | LARGE_PAGES | own,
+            env=kept | threads | pages.HEAP | own,
             pass_fds=ends,
             start_new_session=True,
         )

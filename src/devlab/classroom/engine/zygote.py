@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from devlab.checks import registry
-from devlab.classroom.engine import checker, sandbox, template, watch, watcher, worker
+from devlab.classroom.engine import checker, pages, sandbox, template, watch, watcher, worker
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.messages import receive, send
 from devlab.devices import bench
@@ -60,9 +60,10 @@ def _templates(facts: dict, seed: int, modules: int, ways: list[tuple]) -> None:
     """Import what the teacher's notebook needs, then fork the watchers, and from each its template."""
     template.only(modules, *itertools.chain(*ways))
     level, limits = facts["level"], Limits(**facts["limits"])
-    # Root gives itself up, where nobody else's user can read this Python.
+    # While the reference runs, and once for all: large pages, what may be read, whether nobody's user can.
+    pages.collapse()
+    sandbox.readable()
     nobody = sandbox.NOBODY if sandbox.readable_by(sandbox.NOBODY) else 0
-    sandbox.readable()  # asked once for all, while the reference runs
     with os.fdopen(modules, "rb") as stream:
         checker.bring(receive(stream)["modules"])
     ready = worker.Ready(facts["names"])
