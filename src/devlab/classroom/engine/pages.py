@@ -1,4 +1,4 @@
-"""Large pages for the memory of what is forked often: a fork, from its start to its end, takes a third as long.
+"""Large pages for the memory of what is forked often: a fork takes a third as long, from start to end.
 
 The kernel copies a table of all pages for each fork, and a process with PyTorch has 40,000 small ones. glibc
 takes large ones for its heap where its environment asks for them; what Python maps itself is put together

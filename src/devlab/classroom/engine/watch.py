@@ -179,6 +179,18 @@ def _too_full(scratch: Path, family: list[int], limits: Limits) -> bool:
     return sum(found.values()) > limits.disk * MIB
 
 
+def is_empty(folder: Path) -> bool:
+    """Tell whether nothing is in a folder; one that cannot be read may hold anything.
+
+    >>> is_empty(Path("/proc"))
+    False
+    """
+    try:
+        return not os.listdir(folder)
+    except OSError:
+        return False
+
+
 def empty(folder: Path) -> None:
     """Delete all that is in a folder, however deep it goes and whatever its permissions are.
 

@@ -109,7 +109,7 @@ class Watcher:
             if time.monotonic() > deadline:
                 return at, _early("timeout", f"no answer within {self.limits.seconds:g} seconds")
             if time.monotonic() > looked + TICK:  # also where it never stops sending
-                if over := watch.excess(self.template, self.scratch, self.limits, self.before):
+                if over := self._excess():
                     return at, _early(*over)
                 looked = time.monotonic()
             if not ready:
@@ -138,12 +138,19 @@ class Watcher:
                     return "", None
                 if "begin" in message:
                     # A name begins twice, its cell and its check: both in one allowance of time.
-                    deadline = deadline if message["begin"] == at else time.monotonic() + self.limits.seconds
+                    if message["begin"] != at:
+                        # What an exercise leaves must not cost the next one.
+                        if at and not watch.is_empty(self.scratch) and (over := self._excess()):
+                            return at, _early(*over)
+                        deadline = time.monotonic() + self.limits.seconds
                     at = message["begin"]
                 else:
                     done[message.pop("done")] = message
             if len(held) >= 4 and struct.unpack(">I", held[:4])[0] > self.limits.output << 20:
                 return at, _early("error", "tampered with what judges it: a forged verdict", tampered=True)
+
+    def _excess(self) -> tuple[str, str] | None:
+        return watch.excess(self.template, self.scratch, self.limits, self.before)
 
     def _tell(self, what: dict, *files: int) -> None:
         """Have the template do something, and wait until it is done; raises Gone where nobody is there."""
