@@ -21,15 +21,11 @@ MOST = 1 << 16  # bytes of what a watcher says at once
 class Template:
     """Forks a process for each run of a submission, and ends whatever came of it.
 
-    `ready` is what each is born with, `level` the isolation to use, `scratch` the only folder that a
-    submission may write in, `uid` the user that root gives itself up for, 0 for nobody, `seed` that of all
-    inputs.
+    `ready` is what each is born with, `walls` what each runs behind, `seed` that of all inputs.
     """
 
-    def __init__(self, ready: Ready, level: int, scratch: Path, uid: int, limits: limiting.Limits, seed: int):
-        self.ready, self.level, self.scratch, self.uid = ready, level, scratch, uid
-        self.limits, self.seed = limits, seed
-        self.hold = sandbox.ruleset(scratch) if level >= 2 else -1
+    def __init__(self, ready: Ready, walls: sandbox.Walls, limits: limiting.Limits, seed: int):
+        self.ready, self.walls, self.limits, self.seed = ready, walls, limits, seed
         sandbox.adopt_orphans()  # what a submission detaches comes back to this process, which ends it
 
     def serve(self, watcher: socket.socket) -> None:
@@ -65,19 +61,20 @@ class Template:
             self._child(notebook, writing, skip, nonce)
 
     def _child(self, notebook: int, writing: int, skip: Sequence[str], nonce: str) -> None:
-        """Build the walls, then run the steps; never returns."""
+        """Enter the walls, then run the steps; never returns."""
+        walls = self.walls
         try:
             os.setsid()
             with open(notebook, encoding="utf-8", closefd=False) as stream:
                 stream.seek(0)
                 steps = json.load(stream)
-            silence(self.scratch)
-            only(writing, self.hold)
-            if self.level >= 1:
-                if self.uid:
-                    sandbox.become_nobody(self.uid)
+            silence(walls.scratch)
+            only(writing, walls.rules)
+            if walls.level >= 1:
+                if walls.uid:
+                    sandbox.become_nobody(walls.uid)
                 limiting.apply(self.limits, len(steps))
-            if self.level >= 3:
+            if walls.level >= 3:
                 sandbox.enter_namespaces()
                 first, inside = sandbox.first_process(), os.fork()
                 if inside:
@@ -87,8 +84,8 @@ class Template:
                     os.kill(first, signal.SIGKILL)
                     os.waitpid(first, 0)
                     os._exit(os.waitstatus_to_exitcode(status) & 127)
-            if self.level >= 2:
-                sandbox.enter_walls(self.hold, self.level)
+            if walls.level >= 2:
+                sandbox.enter_walls(walls.rules, walls.level)
             send = channel(writing, nonce)
             send({"begin": ""})  # the walls stand: what goes wrong from here on is the submission's doing
             begin_randomly(self.seed)

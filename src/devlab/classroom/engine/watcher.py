@@ -12,12 +12,12 @@ import struct
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from devlab.checks import registry
 from devlab.classroom.engine import limits as limiting
 from devlab.classroom.engine import watch
 from devlab.classroom.engine.messages import receive, send
+from devlab.classroom.engine.sandbox import Walls
 from devlab.classroom.engine.template import MOST
 
 FACTS = {"outcome", "headline", "rows", "details", "tampered"}  # what a verdict may hold
@@ -33,22 +33,21 @@ class Gone(Exception):
 class Watcher:
     """Has its template fork a process for each submission, watches it, and leaves nothing of it behind.
 
-    `template` is the process, `control` the way to it; `ask` has a checker answer what it makes of verdicts.
+    `template` is the process, `control` the way to it; `before` how many bytes it holds before a submission
+    begins; `ask` has a checker answer what it makes of verdicts.
     """
 
     def __init__(
         self,
         template: int,
         control: socket.socket,
-        level: int,
-        scratch: Path,
-        uid: int,
+        walls: Walls,
         limits: limiting.Limits,
+        before: int,
         ask: Callable,
     ):
-        self.template, self.control, self.level = template, control, level
-        self.scratch, self.uid, self.limits, self.ask = scratch, uid, limits, ask
-        self.before = watch.memory([template])  # bytes, before a submission begins
+        self.template, self.control, self.walls = template, control, walls
+        self.limits, self.before, self.ask = limits, before, ask
 
     def grade(self, steps: list, names: list[str]) -> dict:
         """Return {"exercises": {name: verdict}, "labels": {name: those of its rows}, "seconds": all it took}.
@@ -119,7 +118,7 @@ class Watcher:
             if total > self.limits.output << 20:
                 return at, _early("killed", "it wrote to where verdicts go")
             if not got and not total:
-                ours = f"the walls of isolation level {self.level} could not be built; nothing was run"
+                ours = f"the walls of isolation level {self.walls.level} could not be built; nothing was run"
                 return at, _early("grader error", ours)
             if not got:
                 return at, _early("killed", CAUSE)
@@ -140,7 +139,7 @@ class Watcher:
                     # A name begins twice, its cell and its check: both in one allowance of time.
                     if message["begin"] != at:
                         # What an exercise leaves must not cost the next one.
-                        if at and not watch.is_empty(self.scratch) and (over := self._excess()):
+                        if at and not watch.is_empty(self.walls.scratch) and (over := self._excess()):
                             return at, _early(*over)
                         deadline = time.monotonic() + self.limits.seconds
                     at = message["begin"]
@@ -150,7 +149,7 @@ class Watcher:
                 return at, _early("error", "tampered with what judges it: a forged verdict", tampered=True)
 
     def _excess(self) -> tuple[str, str] | None:
-        return watch.excess(self.template, self.scratch, self.limits, self.before)
+        return watch.excess(self.template, self.walls.scratch, self.limits, self.before)
 
     def _tell(self, what: dict, *files: int) -> None:
         """Have the template do something, and wait until it is done; raises Gone where nobody is there."""
@@ -166,10 +165,10 @@ class Watcher:
 
     def _clean(self) -> None:
         """Empty the scratch folder and leave it open to the submission's user."""
-        os.chmod(self.scratch, 0o700)
-        watch.empty(self.scratch)
-        if os.geteuid() == 0 and self.uid:
-            os.chown(self.scratch, self.uid, self.uid)
+        os.chmod(self.walls.scratch, 0o700)
+        watch.empty(self.walls.scratch)
+        if os.geteuid() == 0 and self.walls.uid:
+            os.chown(self.walls.scratch, self.walls.uid, self.walls.uid)
 
 
 def _early(outcome: str, headline: str, **facts: object) -> dict:

@@ -24,6 +24,8 @@ from devlab.classroom.engine.messages import receive, send
 from devlab.devices import bench
 
 SEEDS = 10**6
+# Imported at their first use, which would be in every submission.
+USED_BY_ALL = ("numpy.random", "devlab.begin", "devlab.instruments.explain.automatic")
 DYING = 1.0  # seconds for a template that is through with its work to end by itself
 
 
@@ -41,6 +43,7 @@ def main(facts: dict) -> None:
     scratch.mkdir()
     template.silence(scratch)
     devices, seed = bench(), secrets.randbelow(SEEDS)
+    checker.bring(USED_BY_ALL)
     registry.exercises()  # the lessons are imported here
     with os.fdopen(os.dup(source), "rb", buffering=0) as stream:
         told = receive(stream)
@@ -59,32 +62,31 @@ def main(facts: dict) -> None:
 def _templates(facts: dict, seed: int, modules: int, ways: list[tuple]) -> None:
     """Import what the teacher's notebook needs, then fork the watchers, and from each its template."""
     template.only(modules, *itertools.chain(*ways))
-    level, limits = facts["level"], Limits(**facts["limits"])
-    # While the reference runs, and once for all: large pages, what may be read, whether nobody's user can.
+    # The reference runs meanwhile, and takes as long as all this.
     pages.collapse()
-    sandbox.readable()
-    nobody = sandbox.NOBODY if sandbox.readable_by(sandbox.NOBODY) else 0
+    before = watch.memory([os.getpid()])
+    folder, limits = Path(facts["folder"]), Limits(**facts["limits"])
+    walls = [sandbox.walls(facts["level"], folder / f"scratch{job}", job) for job in range(len(ways))]
+    ready = worker.Ready(facts["names"])
     with os.fdopen(modules, "rb") as stream:
         checker.bring(receive(stream)["modules"])
-    ready = worker.Ready(facts["names"])
+    ready.seal.renew(())  # for what came with them; mostly nothing did
 
-    def serve(number: int, way: tuple) -> None:
-        end, ask, told = way
-        scratch, uid = Path(facts["folder"]) / f"scratch{number}", nobody and nobody + os.getpid() % 4000
-        scratch.mkdir()
+    def serve(job: int, way: tuple) -> None:
+        end, ask, told, rules = way
         sandbox.adopt_orphans()  # whoever ends a watcher must find all that descends from it
         ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         if not (child := os.fork()):
-            template.only(theirs.fileno())
-            _last(lambda: template.Template(ready, level, scratch, uid, limits, seed).serve(theirs))
+            template.only(theirs.fileno(), rules)
+            _last(lambda: template.Template(ready, walls[job], limits, seed).serve(theirs))
         theirs.close()
         asking = partial(checker.ask, os.fdopen(ask, "wb"), os.fdopen(told, "rb"))
-        watching = watcher.Watcher(child, ours, level, scratch, uid, limits, asking)
+        watching = watcher.Watcher(child, ours, walls[job], limits, before, asking)
         watcher.serve(watching, socket.socket(fileno=end))
         ours.close()
         watch.end(os.getpid(), DYING)
 
-    _each(serve, ways)
+    _each(serve, [(*way, one.rules) for way, one in zip(ways, walls, strict=True)])
 
 
 def _checkers(devices: list[torch.device], seed: int, source: int, modules: int, ways: list[tuple]) -> None:
