@@ -129,22 +129,25 @@ class Watcher:
                     message = json.loads(text)
                     if not isinstance(message, dict) or message.pop("nonce") != nonce:
                         raise ValueError
+                    begun, judged = message.get("begin"), message.pop("done", None)
+                    if not ("end" in message or isinstance(judged if begun is None else begun, str)):
+                        raise ValueError
                 except (ValueError, KeyError, RecursionError):
                     return at, _early(
                         "error", "tampered with what judges it: a forged verdict", tampered=True
                     )
                 if "end" in message:
                     return "", None
-                if "begin" in message:
+                if begun is not None:
                     # A name begins twice, its cell and its check: both in one allowance of time.
-                    if message["begin"] != at:
+                    if begun != at:
                         # What an exercise leaves must not cost the next one.
                         if at and not watch.is_empty(self.walls.scratch) and (over := self._excess()):
                             return at, _early(*over)
                         deadline = time.monotonic() + self.limits.seconds
-                    at = message["begin"]
+                    at = begun
                 else:
-                    done[message.pop("done")] = message
+                    done[judged] = message
             if len(held) >= 4 and struct.unpack(">I", held[:4])[0] > self.limits.output << 20:
                 return at, _early("error", "tampered with what judges it: a forged verdict", tampered=True)
 

@@ -1,0 +1,104 @@
+"""What a watcher makes of what comes through the pipe for verdicts, through which anything may come."""
+
+import json
+import os
+import socket
+import struct
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from devlab.classroom.engine.limits import Limits
+from devlab.classroom.engine.sandbox import Walls
+from devlab.classroom.engine.watcher import Gone, Watcher
+
+NONCE = "a secret"
+
+
+class Place:
+    """A watcher whose template is this test."""
+
+    def __init__(self, scratch):
+        self.scratch = scratch
+        ours, self.template = socket.socketpair()
+        self.watcher = Watcher(os.getpid(), ours, Walls(1, scratch, 0, -1), Limits(), 1 << 40, None)
+
+    def watch(self, *sent: bytes) -> tuple[str, dict | None, dict]:
+        """Return where a process that sends this ended, why, and the verdicts."""
+        reading, writing = os.pipe()
+        done: dict[str, dict] = {}
+        with ThreadPoolExecutor(1) as pool, os.fdopen(writing, "wb") as stream:
+            pool.submit(stream.write, b"".join(sent)).add_done_callback(lambda _: stream.close())
+            at, why = self.watcher._watch(reading, NONCE, done)
+            os.close(reading)
+        return at, why, done
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A watcher, and a scratch folder."""
+    made = Place(tmp_path)
+    with made.template, made.watcher.control:
+        yield made
+
+
+def message(**facts) -> bytes:
+    """A message as a worker sends it."""
+    text = json.dumps({"nonce": NONCE} | facts).encode()
+    return struct.pack(">I", len(text)) + text
+
+
+BEFORE = (message(begin=""), message(begin="a"), message(done="a", outcome="failed"))
+
+
+def test_verdicts_come_one_by_one(place):
+    """Each under its exercise, and nothing has ended early."""
+    assert place.watch(*BEFORE, message(end=True)) == ("", None, {"a": {"outcome": "failed"}})
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        message(nonce="a guess", done="b"),
+        message(),
+        message(done=["b"]),
+        message(done={"b": 1}),
+        message(begin=7),
+        struct.pack(">I", 3) + b"[1]",
+        struct.pack(">I", 3) + b"{x}",
+        struct.pack(">I", 1 << 31),
+        struct.pack(">I", 40000) + b"[" * 40000,
+    ],
+    ids=["nonce", "nothing", "a list", "a dict", "a number", "no dict", "no JSON", "no end", "too deep"],
+)
+def test_what_no_worker_sends_costs_the_exercise_it_was_at(place, forged):
+    """Whoever finds the pipe, and even the secret, is told to have tampered; the verdict before stands."""
+    at, why, done = place.watch(*BEFORE, message(begin="b"), forged)
+    assert (at, why["outcome"], why["tampered"]) == ("b", "error", True)
+    assert "forged verdict" in why["headline"]
+    assert done == {"a": {"outcome": "failed"}}
+
+
+def test_an_end_before_its_time(place):
+    """A process that is gone costs the exercise it was at; one that never sent anything, nobody's."""
+    at, why, _ = place.watch(*BEFORE, message(begin="b"))
+    assert (at, why["outcome"]) == ("b", "killed")
+    assert place.watch()[1]["outcome"] == "grader error"
+
+
+def test_what_an_exercise_leaves_is_its_own(place):
+    """Too many files are found before the next one begins, however soon that is; a few cost nothing."""
+    (place.scratch / "few").touch()
+    assert place.watch(*BEFORE, message(begin="b"), message(end=True))[1] is None
+    for number in range(2001):
+        (place.scratch / str(number)).touch()
+    at, why, _ = place.watch(*BEFORE, message(begin="b"), message(end=True))
+    assert (at, why["outcome"]) == ("a", "killed")
+    assert "2000 files" in why["headline"]
+
+
+def test_a_template_that_is_gone(place):
+    """Nobody waits for what its orphans may still send."""
+    place.template.close()
+    with pytest.raises(Gone):
+        place.watch(message(begin="a"))
