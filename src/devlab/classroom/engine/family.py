@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from devlab.classroom.engine import messages, pages, watch
+from devlab.classroom.engine import large_pages, messages, watch
 from devlab.classroom.engine.limits import Limits
 
 # Most of what an import makes stays: looking for garbage meanwhile would take a tenth of its time.
@@ -35,9 +35,10 @@ class Settings:
 
 
 class Family:
-    """One process and all that it forks: templates as `handles`, each with a checker of its own.
+    """One process and all that it forks: a watcher for each job, with its template and its checker.
 
-    The process begins to import at once, for at most `jobs` templates. `begin` tells what they are to do.
+    The process begins to import at once, for at most `jobs` templates. `begin` tells what they are to do, and
+    makes the `handles`.
     """
 
     def __init__(self, jobs: int):
@@ -60,7 +61,7 @@ class Family:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=kept | threads | pages.HEAP | own,
+            env=kept | threads | large_pages.HEAP | own,
             pass_fds=ends,
             start_new_session=True,
         )
@@ -110,10 +111,10 @@ class Family:
 
 
 class Handle:
-    """The way to one template; `ended` once it is there no more."""
+    """The way to one template, by its watcher; `ended` once they are there no more."""
 
     def __init__(self, starter: int, ours: socket.socket, seconds: float):
-        self.process = starter  # until the template says which process it is
+        self.process = starter  # until the watcher says which process it is
         self.ours = ours
         self.seconds = seconds
         self.learned = self.ended = False

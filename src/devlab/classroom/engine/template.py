@@ -11,6 +11,8 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+
 from devlab.classroom.engine import limits as limiting
 from devlab.classroom.engine import sandbox, watch
 from devlab.classroom.engine.worker import Ready, begin_randomly, channel, work
@@ -114,8 +116,6 @@ def silence(scratch: Path) -> None:
 
 def require_forkable() -> None:
     """Raise RuntimeError where a fork would hang or break: a second thread, or CUDA in use."""
-    import torch
-
     tasks = Path("/proc/self/task")
     threads = len(list(tasks.iterdir())) if tasks.exists() else 1
     if threads > 1 or (torch.cuda.is_available() and torch.cuda.is_initialized()):

@@ -125,31 +125,20 @@ class Watcher:
             held += got
             while len(held) >= 4 and len(held) >= 4 + (size := struct.unpack(">I", held[:4])[0]):
                 text, held = held[4 : 4 + size], held[4 + size :]
-                try:
-                    message = json.loads(text)
-                    if not isinstance(message, dict) or message.pop("nonce") != nonce:
-                        raise ValueError
-                    begun, judged = message.get("begin"), message.pop("done", None)
-                    if not ("end" in message or isinstance(judged if begun is None else begun, str)):
-                        raise ValueError
-                except (ValueError, KeyError, RecursionError):
-                    return at, _early(
-                        "error", "tampered with what judges it: a forged verdict", tampered=True
-                    )
+                if (message := _heard(text, nonce)) is None:
+                    return at, FORGED
                 if "end" in message:
                     return "", None
-                if begun is not None:
-                    # A name begins twice, its cell and its check: both in one allowance of time.
-                    if begun != at:
-                        # What an exercise leaves must not cost the next one.
-                        if at and not watch.is_empty(self.walls.scratch) and (over := self._excess()):
-                            return at, _early(*over)
-                        deadline = time.monotonic() + self.limits.seconds
-                    at = begun
-                else:
-                    done[judged] = message
+                if "done" in message:
+                    done[message.pop("done")] = message
+                # A name begins twice, its cell and its check: both in one allowance of time.
+                elif message["begin"] != at:
+                    # What an exercise leaves must not cost the next one.
+                    if at and not watch.is_empty(self.walls.scratch) and (over := self._excess()):
+                        return at, _early(*over)
+                    at, deadline = message["begin"], time.monotonic() + self.limits.seconds
             if len(held) >= 4 and struct.unpack(">I", held[:4])[0] > self.limits.output << 20:
-                return at, _early("error", "tampered with what judges it: a forged verdict", tampered=True)
+                return at, FORGED
 
     def _excess(self) -> tuple[str, str] | None:
         return watch.excess(self.template, self.walls.scratch, self.limits, self.before)
@@ -174,8 +163,23 @@ class Watcher:
             os.chown(self.walls.scratch, self.walls.uid, self.walls.uid)
 
 
+def _heard(text: bytes, nonce: str) -> dict | None:
+    """Return a message of a worker's, without the nonce; None for what no worker sends."""
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(message, dict) or message.pop("nonce", None) != nonce:
+        return None
+    name = message.get("done", message.get("begin"))
+    return message if isinstance(name, str) or "end" in message else None
+
+
 def _early(outcome: str, headline: str, **facts: object) -> dict:
     return {"outcome": outcome, "headline": headline, **facts}
+
+
+FORGED = _early("error", "tampered with what judges it: a forged verdict", tampered=True)
 
 
 def settled(verdict: dict, said: dict | None) -> dict:

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from devlab.checks import registry
-from devlab.classroom.engine import checker, pages, sandbox, template, watch, watcher, worker
+from devlab.classroom.engine import checker, large_pages, sandbox, template, watch, watcher, worker
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.messages import receive, send
 from devlab.devices import bench
@@ -42,7 +42,7 @@ def main(facts: dict) -> None:
     source, scratch = os.dup(0), Path(facts["folder"]) / "scratch"
     scratch.mkdir()
     template.silence(scratch)
-    for name in pages.HEAP:  # a program that a submission starts is not forked from
+    for name in large_pages.HEAP:  # a program that a submission starts is not forked from
         os.environ.pop(name, None)
     devices, seed = bench(), secrets.randbelow(SEEDS)
     checker.bring(USED_BY_ALL)
@@ -65,7 +65,7 @@ def _templates(facts: dict, seed: int, modules: int, ways: list[tuple]) -> None:
     """Import what the teacher's notebook needs, then fork the watchers, and from each its template."""
     template.only(modules, *itertools.chain(*ways))
     # The reference runs meanwhile, and takes as long as all this.
-    pages.collapse()
+    large_pages.collapse()
     before = watch.memory([os.getpid()])
     folder, limits = Path(facts["folder"]), Limits(**facts["limits"])
     walls = [sandbox.walls(facts["level"], folder / f"scratch{job}", job) for job in range(len(ways))]
