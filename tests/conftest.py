@@ -32,11 +32,10 @@ def empty_memory():
     """Give each simulated device an empty memory: what other tests left may die at any time in theirs."""
     import devlab.sim
     from devlab.sim import memory
-    from devlab.sim.allocator import Allocator
 
     devlab.sim.enable()
     used = list(memory.allocators)
-    memory.allocators[:] = [Allocator(index, one.capacity) for index, one in enumerate(used)]
+    memory.allocators[:] = [type(one)(index, one.capacity) for index, one in enumerate(used)]
     yield
     memory.allocators[:] = used
 

@@ -268,10 +268,11 @@ class Allocator:
 
     def _new_segment(self, size: int, requested: int, large: bool, stream: int) -> Block:
         taken = segment_size(size)
-        if self.reserved + taken > self.capacity:
+        reserved = self.all.reserved_bytes
+        if reserved.current + taken > self.capacity:
             self.retries += 1
             self.empty_cache()
-            if self.reserved + taken > self.capacity:
+            if reserved.current + taken > self.capacity:
                 self._out_of_memory(requested)
         block = Block(self._next_address, taken, large, stream)
         self._next_address += taken

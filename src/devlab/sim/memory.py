@@ -3,15 +3,17 @@
 from collections import OrderedDict
 
 from devlab.sim import clock, placement
-from devlab.sim.allocator import Allocator
+from devlab.sim.diary import PatientAllocator
 
-allocators = [Allocator(index, clock.devices[index].spec.capacity) for index in range(placement.COUNT)]
+allocators = [PatientAllocator(index, clock.devices[index].spec.capacity) for index in range(placement.COUNT)]
 _PARTS = ("current", "peak", "allocated", "freed")
 
 
-def of(device=None) -> Allocator:
-    """Return the allocator of a device; None means the current one."""
-    return allocators[placement.index_of(device)]
+def of(device=None) -> PatientAllocator:
+    """Return the allocator of a device, with its figures right; None means the current one."""
+    allocator = allocators[placement.index_of(device)]
+    allocator.settle()
+    return allocator
 
 
 def check(index: int, size: int) -> None:

@@ -36,6 +36,7 @@ class rules:
         placement.set_current(min(placement.current(), count - 1))
         for engines, allocator in zip(clock.devices, memory.allocators, strict=True):
             engines.spec = spec
+            allocator.settle()
             allocator.capacity = spec.capacity
         limits.active[:] = [limits.refuse] if self.name == "mps" else []
         return self
@@ -48,6 +49,7 @@ class rules:
         limits.active[:] = refusals
         for engines, allocator, spec in zip(clock.devices, memory.allocators, self._specs, strict=True):
             engines.spec = spec
+            allocator.settle()
             allocator.capacity = spec.capacity
 
 

@@ -32,7 +32,7 @@ _neg_view = private.neg_view
 class _Memory(ref):
     """The CPU tensor behind a storage on the device: its form, and the block that it takes."""
 
-    __slots__ = ("beneath", "block", "dtype", "number", "shape", "stride")
+    __slots__ = ("beneath", "block", "dtype", "number", "requested", "shape", "stream", "stride")
 
 
 # By address. A dead one stays until its address is taken again, or until half of them are dead.
@@ -75,12 +75,15 @@ def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
     """
     address = host.data_ptr()
     if address:
-        allocator = _allocators[index]
-        block = allocator.allocate(size, _devices[index].current.stream_id)
+        allocator, stream = _allocators[index], _devices[index].current.stream_id
+        block = allocator.allocate_at_once(size, stream)
         # When the memory dies, the allocator is given this note, and with it the block.
         _memories[address] = kept = _Memory(host, allocator.free)
         kept.block = block
         kept.shape = None
+        if block is None:
+            kept.requested, kept.stream = size, stream
+            allocator.request(kept)
         if len(_memories) > _many:
             _forget_the_dead()
         if _observers:
