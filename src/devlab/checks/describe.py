@@ -20,6 +20,7 @@ SHORT_DTYPES = {
     torch.bool: "bool",
 }
 PLAIN = {type(None), bool, int, float, complex}
+UNCHANGING = PLAIN | {torch.device, torch.dtype}
 LONGEST = 120
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>$")
 MOST_ITEMS = 6
@@ -52,7 +53,7 @@ def describe_later(value: object) -> Callable[[], str]:
     """
     if type(value) is torch.Tensor and value.dim():
         return partial(_form, value.dtype, value.shape, value.device)
-    return partial(describe, value) if type(value) in PLAIN else partial(str, describe(value))
+    return partial(describe, value) if type(value) in UNCHANGING else partial(str, describe(value))
 
 
 def a_type(value: object) -> str:
