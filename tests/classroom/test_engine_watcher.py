@@ -1,13 +1,17 @@
 """What a watcher makes of what comes through the pipe for verdicts, through which anything may come."""
 
+import itertools
 import json
 import os
 import socket
 import struct
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from devlab.classroom.engine import watch, watcher
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.sandbox import Walls
 from devlab.classroom.engine.watcher import Gone, Watcher
@@ -102,3 +106,20 @@ def test_a_template_that_is_gone(place):
     place.template.close()
     with pytest.raises(Gone):
         place.watch(message(begin="a"))
+
+
+def test_whoever_was_there_before_is_passed_over_for_a_second(place, monkeypatch):
+    """A machine has many processes; but a number that comes again may be the submission's."""
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    looked, clock = [], itertools.count(100.0, 0.5)
+    monkeypatch.setattr(watch, "excess", lambda *facts: looked.append(watch.descendants(facts[0], facts[-1])))
+    monkeypatch.setattr(watcher.time, "monotonic", lambda: next(clock))
+    try:
+        place.watcher._begin_to_look()
+        assert str(child.pid) in place.watcher.others
+        place.watcher._excess()
+        place.watcher._excess()
+        assert child.pid not in looked[0]
+        assert child.pid in looked[1]
+    finally:
+        child.communicate()

@@ -33,9 +33,9 @@ class Template:
     def serve(self, watcher: socket.socket) -> None:
         """Do what the watcher says, one thing after the other, until it is gone.
 
-        It says {"skip": [exercise, ...], "nonce": text} with the two files to have a process forked, and
-        {"end": seconds} to have all processes ended that are there after so long. Each is answered by {}, or
-        by the {"problem": text} that kept it from being done.
+        It says {"steps": how many, "skip": [exercise, ...], "nonce": text} with the two files to have a
+        process forked, and {"end": seconds} to have all processes ended that are there after so long. Each is
+        answered by {}, or by the {"problem": text} that kept it from being done.
         """
         try:
             while True:
@@ -47,7 +47,7 @@ class Template:
                     if "end" in asked:
                         watch.end(os.getpid(), asked["end"])
                     else:
-                        self._fork(*files, asked["skip"], asked["nonce"])
+                        self._fork(*files, **asked)
                 except (OSError, RuntimeError) as problem:
                     answer = {"problem": str(problem)}
                 finally:
@@ -57,35 +57,35 @@ class Template:
         finally:
             watch.end(os.getpid())  # a watcher that was killed takes its submission along
 
-    def _fork(self, notebook: int, writing: int, skip: Sequence[str], nonce: str) -> None:
+    def _fork(self, notebook: int, writing: int, steps: int, skip: Sequence[str], nonce: str) -> None:
         require_forkable()
         if os.fork() == 0:
-            self._child(notebook, writing, skip, nonce)
+            self._child(notebook, writing, steps, skip, nonce)
 
-    def _child(self, notebook: int, writing: int, skip: Sequence[str], nonce: str) -> None:
+    def _child(self, notebook: int, writing: int, count: int, skip: Sequence[str], nonce: str) -> None:
         """Enter the walls, then run the steps; never returns."""
         walls = self.walls
         try:
             os.setsid()
-            with open(notebook, encoding="utf-8", closefd=False) as stream:
-                stream.seek(0)
-                steps = json.load(stream)
-            silence(walls.scratch)
-            only(writing, walls.rules)
+            only(notebook, writing, walls.rules)
             if walls.level >= 1:
                 if walls.uid:
                     sandbox.become_nobody(walls.uid)
-                limiting.apply(self.limits, len(steps))
+                limiting.apply(self.limits, count)
             if walls.level >= 3:
                 sandbox.enter_namespaces()
                 first, inside = sandbox.first_process(), os.fork()
-                if inside:
+                if inside:  # all that is left to do is to wait: what this process touches is copied
                     os.close(writing)
                     _, status = os.waitpid(inside, 0)
                     # When process 1 ends, the kernel ends every process of the namespace.
                     os.kill(first, signal.SIGKILL)
                     os.waitpid(first, 0)
                     os._exit(os.waitstatus_to_exitcode(status) & 127)
+            with open(notebook, encoding="utf-8") as stream:
+                stream.seek(0)
+                steps = json.load(stream)
+            silence(walls.scratch)
             if walls.level >= 2:
                 sandbox.enter_walls(walls.rules, walls.level)
             send = channel(writing, nonce)

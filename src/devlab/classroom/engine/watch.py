@@ -7,6 +7,7 @@ import secrets
 import signal
 import stat
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from devlab.classroom.engine.limits import MIB, Limits
@@ -16,13 +17,15 @@ DYING = 5.0  # seconds that a killed process may take to be gone
 DEEPEST = 100  # folders inside each other
 
 
-def excess(root: int, scratch: Path, limits: Limits, before: int) -> tuple[str, str] | None:
+def excess(
+    root: int, scratch: Path, limits: Limits, before: int, others: Collection[str] = ()
+) -> tuple[str, str] | None:
     """Return (outcome, headline) where the processes below `root` are over a limit, None where they are not.
 
-    `before` is what `memory([root])` gave before they began. The kernel's limits hold for one process, some
-    not for root, and none of them adds up memory or disk.
+    `before` is what `memory([root])` gave before they began, and `others` are processes that are not among
+    them. The kernel's limits hold for one process, some not for root, and none adds up memory or disk.
     """
-    family = descendants(root)
+    family = descendants(root, others)
     if len(family) > limits.processes:
         return "killed", f"it started more than {limits.processes} processes"
     if resident(family) > limits.memory * MIB and memory([root, *family]) - before > limits.memory * MIB:
@@ -32,13 +35,22 @@ def excess(root: int, scratch: Path, limits: Limits, before: int) -> tuple[str, 
     return None
 
 
-def descendants(root: int) -> list[int]:
-    """Return the processes that descend from one, zombies left out.
+def everyone() -> set[str]:
+    """Return all processes, by their names in /proc.
+
+    >>> str(os.getpid()) in everyone()
+    True
+    """
+    return set(filter(str.isdecimal, os.listdir("/proc")))
+
+
+def descendants(root: int, others: Collection[str] = ()) -> list[int]:
+    """Return the processes that descend from one, zombies left out; `others` are not looked at.
 
     >>> os.getpid() in descendants(os.getppid()), os.getpid() in descendants(os.getpid())
     (True, False)
     """
-    parents = _parents()
+    parents = _parents(others)
     found, waiting = [], [root]
     while waiting:
         parent = waiting.pop()
@@ -48,10 +60,10 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def _parents() -> dict[int, int]:
-    """Return the parent of every process that is no zombie."""
+def _parents(others: Collection[str] = ()) -> dict[int, int]:
+    """Return the parent of every process that is no zombie, but for others."""
     parents = {}
-    for name in filter(str.isdecimal, os.listdir("/proc")):  # plain calls: this runs ten times a second
+    for name in everyone().difference(others):  # plain calls: this runs ten times a second
         try:
             opened = os.open(f"/proc/{name}/stat", os.O_RDONLY)
         except OSError:

@@ -24,6 +24,9 @@ FACTS = {"outcome", "headline", "rows", "details", "tampered"}  # what a verdict
 GRACE = 0.1  # seconds for a process that is through with its work to end by itself
 CAUSE = "the process ended while this exercise was being graded (os._exit, a signal or a crash)"
 TICK = 0.1  # seconds between looks at what the processes use
+# Seconds for which whoever was there before a submission began is passed over by those looks. A machine may
+# have many processes; but their numbers come again, and could be the submission's then.
+KNOWN = 1.0
 
 
 class Gone(Exception):
@@ -48,6 +51,7 @@ class Watcher:
     ):
         self.template, self.control, self.walls = template, control, walls
         self.limits, self.before, self.ask = limits, before, ask
+        self._begin_to_look()
 
     def grade(self, steps: list, names: list[str]) -> dict:
         """Return {"exercises": {name: verdict}, "labels": {name: those of its rows}, "seconds": all it took}.
@@ -60,7 +64,7 @@ class Watcher:
             notebook.write(json.dumps(steps).encode())
             notebook.flush()
             for _ in range(len(names) + 1):
-                at, why = self._run(notebook.fileno(), done)
+                at, why = self._run(notebook.fileno(), len(steps), done)
                 if not why:
                     break
                 done[at or next(name for name in names if name not in done)] = why
@@ -78,15 +82,16 @@ class Watcher:
             kept = {key: one[key] for key in FACTS & one.keys()}
             done[name] = settled(kept, said.get(name)) if name in claims else kept
 
-    def _run(self, notebook: int, done: dict[str, dict]) -> tuple[str, dict | None]:
+    def _run(self, notebook: int, count: int, done: dict[str, dict]) -> tuple[str, dict | None]:
         """Have one process run the steps not done; return where it ended early and why, None for the end."""
         nonce = secrets.token_hex(16)
         self._clean()
+        self._begin_to_look()
         reading, writing = os.pipe()
         grace = 0.0
         try:
             try:
-                self._tell({"skip": list(done), "nonce": nonce}, notebook, writing)
+                self._tell({"steps": count, "skip": list(done), "nonce": nonce}, notebook, writing)
             finally:
                 os.close(writing)
             at, why = self._watch(reading, nonce, done)
@@ -140,8 +145,13 @@ class Watcher:
             if len(held) >= 4 and struct.unpack(">I", held[:4])[0] > self.limits.output << 20:
                 return at, FORGED
 
+    def _begin_to_look(self) -> None:
+        """Remember who is there before a submission is."""
+        self.others, self.known_until = watch.everyone(), time.monotonic() + KNOWN
+
     def _excess(self) -> tuple[str, str] | None:
-        return watch.excess(self.template, self.walls.scratch, self.limits, self.before)
+        others = self.others if time.monotonic() < self.known_until else ()
+        return watch.excess(self.template, self.walls.scratch, self.limits, self.before, others)
 
     def _tell(self, what: dict, *files: int) -> None:
         """Have the template do something, and wait until it is done; raises Gone where nobody is there."""
