@@ -181,9 +181,9 @@ def _collect(arguments: argparse.Namespace) -> int:
 
 
 def _grade(arguments: argparse.Namespace) -> int:
-    from devlab.classroom.engine import command
+    from devlab.classroom.engine import begin
 
-    return command.run(arguments)
+    return begin.run(arguments)
 
 
 def _report(arguments: argparse.Namespace) -> int:

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import os
 import signal
 import sys
 from collections import Counter
@@ -16,20 +15,12 @@ from devlab.classroom.engine.family import Family
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.progress import shown
 
-MOST_AT_ONCE = 64  # jobs for which sockets are opened before it is known whether there is so much to do
 
+def run(arguments: argparse.Namespace, jobs: int, first: Family | None) -> int:
+    """Grade as the command line says; return 0 where every submission was graded.
 
-def run(arguments: argparse.Namespace) -> int:
-    """Grade as the command line says; return 0 where every submission was graded."""
-    jobs = arguments.jobs or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count())
-    if sys.platform != "linux" or arguments.dask is not None or not 1 <= jobs <= MOST_AT_ONCE:
-        return _run(arguments, max(jobs, 1), None)
-    # To import PyTorch takes longest: that begins before anything is looked at.
-    with contextlib.closing(Family(jobs)) as first:
-        return _run(arguments, jobs, first)
-
-
-def _run(arguments: argparse.Namespace, jobs: int, first: Family | None) -> int:
+    `first` is a family that has not begun yet, None where each assignment starts its own.
+    """
     least = max(arguments.require_isolation or 0, 1)
     level = sandbox.isolation_available()
     # What a submission detaches is found in /proc, and ended. A cluster's machines look for themselves.

@@ -86,14 +86,18 @@ class Family:
         """Tell whether no template is left."""
         return all(handle.ended for handle in self.handles)
 
-    def end(self, patience: float = 5) -> None:
-        """End all processes, after some seconds by force; whoever waits for an answer gets none."""
+    def dismiss(self) -> None:
+        """Let all processes end, and wait for none; whoever waits for an answer gets none."""
         if not self.handles:  # it has not begun, and would import all of PyTorch first
             self.process.kill()
             self.process.stdin.close()
         for handle in self.handles:
             with contextlib.suppress(OSError):
                 handle.ours.shutdown(socket.SHUT_RDWR)
+
+    def end(self, patience: float = 5) -> None:
+        """End all processes, after some seconds by force; whoever waits for an answer gets none."""
+        self.dismiss()
         try:
             self.process.wait(timeout=patience)
         except subprocess.TimeoutExpired:

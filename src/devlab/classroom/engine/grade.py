@@ -44,7 +44,7 @@ def grade(
     """Grade what was collected against a course, and yield a record as each is finished.
 
     `done` holds (student, assignment, digest) of what was graded before, which is passed over. `first` may be
-    a family that has not begun yet.
+    a family that has not begun yet, which whoever gives it closes.
     """
     spare = [first] if first else []
     with kept_open():
@@ -74,7 +74,7 @@ def _assignment(
     idle: SimpleQueue[Handle] = SimpleQueue()
     jobs = max(1, min(settings.jobs, len(waiting)))
     steps = _plain(merge.merged(source, None)[0])
-    families: list[Family] = []
+    families, lent = [], list(spare)
     starting, stopping = threading.Lock(), threading.Event()
 
     def start(count: int) -> None:
@@ -121,8 +121,8 @@ def _assignment(
             raise
         finally:
             wait(pending)
-            for family in families:
-                family.close()
+            for family in families:  # of one that is lent the processes end while reports are written
+                family.dismiss() if family in lent else family.close()
 
 
 def record(submission: Submission, source: dict, settings: Settings, ask: Callable[[dict], dict]) -> Record:
