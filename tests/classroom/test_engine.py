@@ -79,8 +79,11 @@ PASSED = """
 """
 FORGED = {
     "the channel": PASSED.replace("CALLS", "[]"),
-    "the channel, and nonsense for a transcript": PASSED.replace("CALLS", "[[7]] * 30"),
-    "the channel, and its own transcript": PASSED.replace("CALLS", 'found("recorder").rows'),
+    "the channel, and an empty transcript": PASSED.replace("CALLS", "'[]'"),
+    "the channel, and nonsense for a transcript": PASSED.replace("CALLS", "str([[7]] * 30)"),
+    "the channel, and half a transcript": PASSED.replace("CALLS", "'[[{'"),
+    "the channel, and a transcript without end": PASSED.replace("CALLS", "'[' * 100000"),
+    "the channel, and its own transcript": PASSED.replace("CALLS", 'found("recorder").take()'),
     "the seal, then the checks": """
     seal = found("seal")
     seal.patched = seal.broken = lambda: ""

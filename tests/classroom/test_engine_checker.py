@@ -35,6 +35,11 @@ def recorded(monkeypatch, code, exercise) -> dict:
     return json.loads(json.dumps({"rows": rows, "calls": kept.take()}))
 
 
+def with_rows(verdict: dict, change) -> dict:
+    """Return a verdict with another transcript, which is made of that one's rows."""
+    return verdict | {"calls": json.dumps(change(json.loads(verdict["calls"])))}
+
+
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_replay_agrees_with_every_verdict(monkeypatch, name):
     """Whatever a bank's answer earned, right or wrong, it keeps; a right one leaves nothing unread."""
@@ -76,8 +81,19 @@ def test_another_transcript_than_the_work_left(monkeypatch, said, change):
     known.learn("device_of", right)
     every = [row.label for row in exercise.rows]
     assert known.check("device_of", right)["confirmed"] == every
-    found = known.check("device_of", right | {"calls": [change(row) for row in right["calls"]]})
+    found = known.check("device_of", with_rows(right, lambda rows: [change(row) for row in rows]))
     assert found == {"confirmed": [], "refuted": [], "unread": []} | {said: every}
+
+
+@pytest.mark.parametrize("calls", [None, 7, [], "", "[", "{}", "[" * 100_000, "\ud800", '"[]"'])
+def test_what_is_no_transcript_bears_nothing_out(monkeypatch, calls):
+    """A worker may send anything: it is told apart from the reference's, and refuted."""
+    right = recorded(monkeypatch, load(ANSWERS / "device_of.py")[0].code, find("device_of"))
+    known = checker.Checker(bench(), SEED)
+    known.learn("device_of", right)
+    other = right | {"calls": calls}
+    assert checker.digest("device_of", other) not in known.alike
+    assert known.check("device_of", other)["refuted"] == [row.label for row in find("device_of").rows]
 
 
 def test_a_transcript_like_the_references_is_told_by_its_digest_alone(monkeypatch):
@@ -89,13 +105,13 @@ def test_a_transcript_like_the_references_is_told_by_its_digest_alone(monkeypatc
     marks = [[label, dict.fromkeys(places, "failed")] for label, places in right["rows"]]
     fewer = (
         [right["rows"][:-1], right["calls"]],
-        [right["rows"], right["calls"][:-1]],
+        [right["rows"], with_rows(right, lambda rows: rows[:-1])["calls"]],
         [marks, right["calls"]],
     )
     others = [right | dict(zip(("rows", "calls"), one, strict=True)) for one in fewer]
     asked = []
     monkeypatch.setattr(known, "answer", lambda question: asked.append(question) or {"device_of": "read"})
-    monkeypatch.setattr(checker, "_thrown_away", lambda work, seconds: [work()])
+    monkeypatch.setattr(checker, "_thrown_away", lambda work, seconds: work())
     (questions, question), (answer, answers) = os.pipe(), os.pipe()
     with ThreadPoolExecutor(1) as pool:
         pool.submit(checker.serve, known, questions, answers)

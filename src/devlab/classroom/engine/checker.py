@@ -4,14 +4,15 @@ What a worker sent is read in a child alone, which nobody after it meets. Most a
 they sent is the reference's to the byte: a digest tells that, and nothing is read.
 """
 
-import functools
 import hashlib
 import importlib
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import BinaryIO
 
 import torch
 
@@ -40,7 +41,7 @@ class Checker:
 
     def learn(self, name: str, verdict: dict) -> None:
         """Replay the reference's transcript of an exercise."""
-        exercise, calls = registry.find(name), verdict["calls"]
+        exercise, calls = registry.find(name), json.loads(verdict["calls"])
         self.known[name] = found = []
         for (row, device), kept in zip(places(exercise, self.devices), calls, strict=True):
             passes, watched = judged_again(exercise, row, device, self.devices, self.seed, kept)
@@ -54,8 +55,7 @@ class Checker:
         transcript allows to judge, and this one does not.
         """
         exercise, found = registry.find(name), {"confirmed": [], "refuted": [], "unread": []}
-        claims, calls = verdict["rows"], verdict.get("calls")
-        calls = calls if isinstance(calls, list) else []
+        claims, calls = verdict["rows"], _read(verdict.get("calls"))
         for row, (_, marks) in zip(exercise.rows, claims, strict=True):
             judged = [one for one in marks.values() if one is not None]
             if not judged or any(one != "passed" for one in judged):
@@ -91,35 +91,48 @@ class Checker:
         return "a claim" if more else "confirmed"
 
 
+def _read(calls: object) -> list:
+    """Return a transcript that came as JSON; an empty one for what no recorder writes."""
+    try:
+        found = json.loads(calls)
+    except (TypeError, ValueError, RecursionError):
+        return []
+    return found if isinstance(found, list) else []
+
+
 def digest(name: str, verdict: dict) -> str:
     """Return what tells an exercise's rows and transcript from all others.
 
     >>> digest("a", {"rows": []}) == digest("a", {"rows": [], "headline": "of no account"})
     True
     """
-    return hashlib.sha256(json.dumps([name, verdict["rows"], verdict.get("calls")]).encode()).hexdigest()
+    facts = json.dumps([name, verdict["rows"]]) + "\n"
+    calls = verdict.get("calls")
+    calls = calls if isinstance(calls, str) else json.dumps(calls)
+    return hashlib.sha256(facts.encode() + calls.encode(errors="backslashreplace")).hexdigest()
 
 
-def learned(
-    devices: Sequence[torch.device], seed: int, steps: Sequence, jobs: int, tell: Callable
-) -> Checker:
+def learned(ready: Ready, seed: int, steps: Sequence, jobs: int, tell: Callable) -> Checker:
     """Learn from the reference, in some jobs side by side; first `tell` which modules it came to import."""
     names = [name for kind, name, _ in steps if kind == "check"]
     # Every part runs all cells, and judges its share of the answers.
-    parts = [(steps, names[number::jobs], seed) for number in range(min(jobs, len(names)))]
-    told = _thrown_away(*(functools.partial(_reference, *part) for part in parts))
-    modules = sorted({name for one in told for name in one.get("modules", ())})
+    shares = [names[number::jobs] for number in range(min(jobs, len(names)))]
+    parts = [_child(partial(_reference, ready, steps, share, seed)) for share in shares]
+    came = [_next(stream) for _, stream in parts]
+    modules = sorted({name for one in came for name in one.get("modules", ())})
     tell(modules)
+    told = [_told(*part) for part in parts]
     bring(modules)
+    ready.renew()
     # A module that is imported on the way may change PyTorch's own functions, as torch._dynamo does.
-    short = [
-        part for part, one in zip(parts, told, strict=True) if len(one.get("verdicts", ())) < len(part[1])
-    ]
-    told += _thrown_away(*(functools.partial(_reference, *part) for part in short))
-    verdicts = {name: one for part in told for name, one in part.get("verdicts", {}).items()}
-    checker = Checker(devices, seed)
-    (found,) = _thrown_away(lambda: _replayed(checker, verdicts))
-    checker.known, checker.alike = found.get("known", {}), found.get("alike", {})
+    short = [share for share, one in zip(shares, told, strict=True) if len(one.get("known", ())) < len(share)]
+    for part in [_child(partial(_reference, ready, steps, share, seed)) for share in short]:
+        _next(part[1])
+        told.append(_told(*part))
+    checker = Checker(ready.devices, seed)
+    for one in told:
+        checker.known |= one.get("known", {})
+        checker.alike |= one.get("alike", {})
     return checker
 
 
@@ -135,7 +148,7 @@ def serve(checker: Checker, asked: int, tell: int) -> None:
             alike = {name: checker.alike[one] for name, one in digests.items() if one in checker.alike}
             send(answers, alike)
             if len(alike) < len(digests) and (question := whole(questions)) is not None:
-                send(answers, *_thrown_away(lambda asked=question: checker.answer(asked), seconds=PATIENCE))
+                send(answers, _thrown_away(lambda asked=question: checker.answer(asked), PATIENCE))
 
 
 def ask(questions, answers, claims: dict[str, dict]) -> dict[str, dict]:
@@ -157,13 +170,13 @@ def bring(names: Sequence[str]) -> None:
             continue
 
 
-def _thrown_away(*works: Callable[[], dict], seconds: int = 0) -> list[dict]:
-    """Return what functions return, each in a child process; {} where one ends early or takes too long."""
-    return [_told(*child) for child in [_child(work, seconds) for work in works]]
+def _thrown_away(work: Callable[[], dict], seconds: int) -> dict:
+    """Return what a function returns, in a child process; {} where that ends early or takes too long."""
+    return _told(*_child(lambda: [work()], seconds))
 
 
-def _child(work: Callable[[], dict], seconds: int) -> tuple[int, int]:
-    """Fork a process that sends what a function returns; return it, and where to read."""
+def _child(work: Callable[[], Iterable[dict]], seconds: int = 0) -> tuple[int, BinaryIO]:
+    """Fork a process that sends what a function gives, one by one; return it, and where to read."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -171,34 +184,39 @@ def _child(work: Callable[[], dict], seconds: int) -> tuple[int, int]:
             os.close(reading)
             signal.alarm(seconds)
             with os.fdopen(writing, "wb") as stream:
-                send(stream, work())
+                for one in work():
+                    send(stream, one)
         finally:
             os._exit(0)
     os.close(writing)
-    return child, reading
+    return child, os.fdopen(reading, "rb")
 
 
-def _told(child: int, reading: int) -> dict:
-    with os.fdopen(reading, "rb") as stream:
-        text = stream.read()
+def _told(child: int, stream: BinaryIO) -> dict:
+    """Return the next that a child sends, and wait for its end."""
+    with stream:
+        found = _next(stream)
     os.waitpid(child, 0)
-    return json.loads(text[4:]) if len(text) > 4 and len(text) == 4 + int.from_bytes(text[:4], "big") else {}
+    return found
 
 
-def _reference(steps: Sequence, names: Sequence[str], seed: int) -> dict:
-    """Run the reference and judge some of its answers; return the modules that came, and the verdicts."""
+def _next(stream: BinaryIO) -> dict:
+    """Return the next message, {} where it ends before that or in the middle."""
+    try:
+        return receive(stream) or {}
+    except ValueError:
+        return {}
+
+
+def _reference(ready: Ready, steps: Sequence, names: Sequence[str], seed: int) -> Iterator[dict]:
+    """Run the reference and judge some of its answers; give the modules that came, then what is learned."""
     before, verdicts = set(sys.modules), {}
     begin_randomly(seed)
-    ready = Ready(names)
     steps = [step for step in steps if step[0] != "check" or step[1] in names]
     work(ready, steps, (), lambda one: verdicts.update({one.get("done"): one}), seed)
-    return {
-        "modules": sorted(set(sys.modules) - before),
-        "verdicts": {name: one for name, one in verdicts.items() if name and one.get("calls")},
-    }
-
-
-def _replayed(checker: Checker, verdicts: dict[str, dict]) -> dict[str, dict]:
+    yield {"modules": sorted(set(sys.modules) - before)}
+    checker = Checker(ready.devices, seed)
     for name, verdict in verdicts.items():
-        checker.learn(name, verdict)
-    return {"known": checker.known, "alike": checker.alike}
+        if name and verdict.get("calls"):
+            checker.learn(name, verdict)
+    yield {"known": checker.known, "alike": checker.alike}

@@ -38,7 +38,7 @@ class Seal:
     """A record of what a verdict rests on, noted before a submission runs.
 
     `broken` compares all of it. `patched` compares what runs between a call and its verdict, which is little
-    enough to be looked at after every call.
+    enough to be looked at after every call. `functions` are those that are sealed, by identity.
 
     >>> seal = Seal(())
     >>> seal.note()
@@ -72,6 +72,10 @@ class Seal:
             Names(called, lambda key, value: isinstance(value, CALLABLE), closed=True),
         )
         self.rows = [(one, one.rows, tuple(one.rows)) for one in self.exercises]
+        # What is compared after every call has its numbers in one list too.
+        self.nearest = Versions(space for one in self.near for space in one.versions.spaces)
+        self.unchanged = self.nearest.now()
+        self.functions = frozenset(id(each) for one in (*self.near, *self.all) for each in one.functions)
         self.modules, self.known = set(sys.modules), _all_classes()
         self.imports = Versions([sys.modules])
         self.imported = self.imports.now()
@@ -100,10 +104,6 @@ class Seal:
         self.imported = self.imported if found else now
         return found
 
-    def functions(self) -> set[types.FunctionType]:
-        """Return the functions that are sealed."""
-        return {function for one in (*self.near, *self.all) for function in one.functions}
-
     def broken(self) -> str:
         """Return what was changed, as `module.name`; "" where all is as it was."""
         if found := self.patched():
@@ -115,9 +115,11 @@ class Seal:
 
     def patched(self) -> str:
         """Return what was changed of that which runs between a call and its verdict; "" where nothing was."""
-        for one in self.near:
-            if found := one.changed():
+        if not self.nearest.same(self.unchanged):
+            now = self.nearest.now()
+            if found := next(filter(None, (one.changed() for one in self.near)), ""):
                 return found
+            self.unchanged = now
         for exercise, held, rows in self.rows:
             # The very list, too: what stands in for it could show other rows to whoever looks next.
             if exercise.rows is not held or len(held) != len(rows) or not all(map(operator.is_, held, rows)):
@@ -133,7 +135,7 @@ class Seal:
             generated = hasattr(kind, "__dataclass_fields__") or hasattr(kind, "_fields")
             if (dishonest and not generated) or (issubclass(kind, VALUES[:4])):
                 raise Tampered(f"a result is of the class {kind.__name__}, which decides what it equals")
-        if depth < 3 and isinstance(value, tuple | list):
+        if depth < 3 and isinstance(value, (tuple, list)):
             for one in value[:100]:
                 self.require_plain(one, depth + 1)
         elif depth < 3 and isinstance(value, dict):
@@ -196,7 +198,7 @@ def refuse_spying(seal: Seal) -> None:
 
     Audit hooks stay until the process ends.
     """
-    refused, rewrites, ours = frozenset(REFUSED), REWRITES, frozenset(map(id, seal.functions()))
+    refused, rewrites, ours = frozenset(REFUSED), REWRITES, seal.functions
 
     def hook(event: str, facts: tuple) -> None:
         if event in rewrites and id(facts[0]) in ours:

@@ -134,11 +134,12 @@ def inside(value: object, found: list | None = None) -> list:
     """
     found = [] if found is None else found
     found.append(value)
-    if isinstance(value, Mapping):
-        for one in list(value.values()):
-            inside(one, found)
-    elif isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         for one in value:
+            inside(one, found)
+    # To ask a tensor whether it is a mapping takes long, and every call has some.
+    elif type(value) is not torch.Tensor and isinstance(value, Mapping):
+        for one in list(value.values()):
             inside(one, found)
     return found
 

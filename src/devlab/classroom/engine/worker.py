@@ -42,6 +42,11 @@ class Ready:
         guard_calls(self.seal)
         self.seal.note()
 
+    def renew(self) -> None:
+        """Take what was imported since as how it should be; mostly nothing was."""
+        if self.seal.came() or self.seal.broken():
+            self.seal.note()
+
 
 def work(
     ready: Ready,
@@ -53,7 +58,7 @@ def work(
     """Run the steps and send what comes of each; the exercises in `skip` were settled before.
 
     A step is (kind, exercise, source). Before one of an exercise `{"begin": name}` is sent, after
-    a check `{"done": name, ...}` with its verdict, and as `calls` what the answer was asked and gave.
+    a check `{"done": name, ...}` with its verdict, and as `calls` what the answer gave, as JSON.
     """
     exercises, devices, recorder, seal = ready.exercises, ready.devices, ready.recorder, ready.seal
     notebook = ready.notebook

@@ -11,6 +11,7 @@ import os
 import secrets
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -39,14 +40,18 @@ def main(facts: dict) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's to answer
     sandbox.adopt_orphans()  # so that the grader finds every process below this one
     torch.set_num_threads(1)
+    seed = secrets.randbelow(SEEDS)
     source, scratch = os.dup(0), Path(facts["folder"]) / "scratch"
     scratch.mkdir()
     template.silence(scratch)
     for name in large_pages.HEAP:  # a program that a submission starts is not forked from
         os.environ.pop(name, None)
-    devices, seed = bench(), secrets.randbelow(SEEDS)
+    collapsing = threading.Thread(target=large_pages.collapse)  # the kernel copies; that needs no Python
+    collapsing.start()
+    bench()
     checker.bring(USED_BY_ALL)
     registry.exercises()  # the lessons are imported here
+    collapsing.join()  # a process with two threads must not fork
     with os.fdopen(os.dup(source), "rb", buffering=0) as stream:
         told = receive(stream)
     if told is None:  # nothing is to be graded
@@ -56,24 +61,22 @@ def main(facts: dict) -> None:
     asking, telling = [os.pipe() for _ in ends], [os.pipe() for _ in ends]
     of_templates = [(end, ask, told) for end, (_, ask), (told, _) in zip(ends, asking, telling, strict=True)]
     of_checkers = [(asked, tell) for (asked, _), (_, tell) in zip(asking, telling, strict=True)]
+    ready = worker.Ready(facts["names"])
     if not os.fork():
-        _last(lambda: _templates(facts, seed, modules[0], of_templates))
-    _last(lambda: _checkers(devices, seed, source, modules[1], of_checkers))
+        _last(lambda: _templates(facts, ready, seed, modules[0], of_templates))
+    _last(lambda: _checkers(ready, seed, source, modules[1], of_checkers))
 
 
-def _templates(facts: dict, seed: int, modules: int, ways: list[tuple]) -> None:
+def _templates(facts: dict, ready: worker.Ready, seed: int, modules: int, ways: list[tuple]) -> None:
     """Import what the teacher's notebook needs, then fork the watchers, and from each its template."""
     template.only(modules, *itertools.chain(*ways))
-    # The reference runs meanwhile, and takes as long as all this.
-    large_pages.collapse()
     before = watch.memory([os.getpid()])
     folder, limits = Path(facts["folder"]), Limits(**facts["limits"])
+    # The reference runs meanwhile, and takes as long as all this.
     walls = [sandbox.walls(facts["level"], folder / f"scratch{job}", job) for job in range(len(ways))]
-    ready = worker.Ready(facts["names"])
     with os.fdopen(modules, "rb") as stream:
         checker.bring(receive(stream)["modules"])
-    if ready.seal.came() or ready.seal.broken():  # mostly nothing is left to import
-        ready.seal.note()
+    ready.renew()
 
     def serve(job: int, way: tuple) -> None:
         end, ask, told, rules = way
@@ -92,15 +95,13 @@ def _templates(facts: dict, seed: int, modules: int, ways: list[tuple]) -> None:
     _each(serve, [(*way, one.rules) for way, one in zip(ways, walls, strict=True)])
 
 
-def _checkers(devices: list[torch.device], seed: int, source: int, modules: int, ways: list[tuple]) -> None:
+def _checkers(ready: worker.Ready, seed: int, source: int, modules: int, ways: list[tuple]) -> None:
     """Learn from the teacher's notebook, tell which modules it came to import, then fork the checkers."""
     template.only(source, modules, *itertools.chain(*ways))
     with os.fdopen(source, "rb", buffering=0) as stream:
         steps = receive(stream)["steps"]
     with os.fdopen(modules, "wb") as stream:
-        known = checker.learned(
-            devices, seed, steps, len(ways), lambda names: send(stream, {"modules": names})
-        )
+        known = checker.learned(ready, seed, steps, len(ways), lambda names: send(stream, {"modules": names}))
     _each(lambda _, way: checker.serve(known, *way), ways)
 
 
