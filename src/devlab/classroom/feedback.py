@@ -1,5 +1,7 @@
 """A page for a student: the marks, each verdict, their own code; one HTML file that needs nothing else."""
 
+import html
+import re
 from collections.abc import Iterable, Sequence
 
 from devlab.classroom.record import Graded, Record
@@ -19,6 +21,7 @@ OUTCOMES = {
 }
 # What a page shows of one answer or message: a student may hand in anything.
 LONGEST = 20_000
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f]")  # signs that no page may hold
 # A page loads nothing and runs nothing, whatever a submission tried to put into it.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -175,10 +178,8 @@ def _id(one: Graded) -> str:
 
 def _text(text: str) -> str:
     """Return text that is harmless in HTML and can be written as UTF-8, cut where it goes on without end."""
-    from html import escape
-
     text = str(text)
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}\n… ({len(text) - LONGEST:,} more characters)"
-    text = "".join(sign if sign >= " " or sign in "\n\t" else "\N{REPLACEMENT CHARACTER}" for sign in text)
-    return escape(text.encode("utf-8", "replace").decode("utf-8"), quote=True)
+    text = CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
+    return html.escape(text.encode("utf-8", "replace").decode("utf-8"), quote=True)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -65,7 +65,7 @@ class Record:
         >>> Record.from_line(record.line()) == record
         True
         """
-        return json.dumps(asdict(self))
+        return json.dumps(vars(self) | {"exercises": [vars(one) for one in self.exercises]})
 
     @classmethod
     def from_line(cls, line: str) -> "Record":
