@@ -1,6 +1,7 @@
 """Tells whether a submission tampered with what judges it: patched functions, objects that equal anything."""
 
 import functools
+import inspect
 import operator
 import sys
 import types
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import torch
 
+from devlab.checks import pretend
 from devlab.checks.exercise import Exercise
 from devlab.classroom.engine.namespaces import EQUALS, Names, function_in
 from devlab.classroom.engine.versions import Versions
@@ -26,6 +28,8 @@ VALUES = (torch.Tensor, int, float, complex, str, bytes, tuple, list, dict, set,
 # By these a submission could find the channel of its verdict, or rewrite code in place.
 REFUSED = {"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames", "sys.settrace"}
 REFUSED |= {"sys.setprofile", "sys._current_exceptions"}
+# Where a pretended machine answers.
+ASKED = (torch.cuda, torch.backends.cuda, torch.backends.mps, torch.mps, torch.xpu, torch.accelerator)
 # A function's code and defaults are set by the one, and by the other where they become None.
 REWRITES = ("object.__setattr__", "object.__delattr__")
 
@@ -199,14 +203,25 @@ def refuse_spying(seal: Seal) -> None:
     Audit hooks stay until the process ends.
     """
     refused, rewrites, ours = frozenset(REFUSED), REWRITES, seal.functions
+    # A row that pretends another machine has PyTorch's questions about devices answer something else.
+    pretending, asked = inspect.unwrap(pretend._answered_by).__code__, _questions()
+    frame_of = sys._getframe
 
     def hook(event: str, facts: tuple) -> None:
         if event in rewrites and id(facts[0]) in ours:
+            if id(facts[0]) in asked and frame_of(1).f_code is pretending:
+                return
             raise RuntimeError("what judges a submission stays as it is while it is graded")
         if event in refused:
             raise RuntimeError(f"{event} is switched off while a submission is graded")
 
     sys.addaudithook(hook)
+
+
+def _questions() -> frozenset[int]:
+    """Return PyTorch's functions about devices, by identity."""
+    found = (inspect.unwrap(one) for module in ASKED for one in vars(module).values() if callable(one))
+    return frozenset(id(one) for one in found if isinstance(one, types.FunctionType))
 
 
 def guard_calls(seal: Seal) -> None:

@@ -11,6 +11,8 @@ from devlab.classroom.engine.versions import Versions
 # A class of the student's that defines one of these decides what it equals, or what type it is.
 EQUALS = ("__eq__", "__ne__", "__class__", "__instancecheck__", "__torch_function__", "__torch_dispatch__")
 EQUALS += ("__array_ufunc__", "__array__", "__getattribute__")
+# Of a tensor's methods a row counts the calls, in their place; nothing that judges uses these two.
+COUNTED = {"apply_", "map_"}
 _BUILTIN_NAMES = frozenset(vars(builtins))
 
 
@@ -40,7 +42,7 @@ class Names:
             functions |= {one: f"{place}.{key}" for key, value in held.items() if (one := function_in(value))}
             if not held:
                 continue
-            new = _shadowing(owner) - space.keys() if closed else frozenset()
+            new = _shadowing(owner) - space.keys() - COUNTED if closed else frozenset()
             keys = [*(held | dict.fromkeys(space) if closed else held), next(iter(held))]
             take = operator.itemgetter(*keys)  # one key alone would not give a tuple
             self.spaces.append((place, space, take, list(held.values()), keys, len(space), new))

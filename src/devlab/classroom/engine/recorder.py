@@ -38,13 +38,14 @@ class Recorder:
         entry = {"of": label}
         if self.rows:
             self.rows[-1].append(entry)
-        given = transcript.inside(args)
+        # While an answer may let go what it is given, nothing that is in there may be held here.
+        given = None if changes else transcript.inside(args)
         try:
             result = run()
         except AnswerRaised as raised:
             entry["raised"] = transcript.write_error(raised.error)
             raise
-        entry["gave"] = self._written(result, given)
+        entry["gave"] = self._written(result, transcript.inside(args) if changes else given)
         if changes:
             entry["left"] = self._written(args, None)
         return result

@@ -64,6 +64,7 @@ class Tape:
             raise AnswerRaised(transcript.read_error(*call["raised"]))
         if changes:
             _change(args, transcript.read(call["left"]))
+            given = transcript.inside(args)
         return transcript.read(call["gave"], given)
 
 

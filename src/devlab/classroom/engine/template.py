@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -111,6 +112,7 @@ def silence(scratch: Path) -> None:
     os.close(nothing)
     os.chdir(scratch)
     here = str(scratch)
+    tempfile.tempdir = None  # which keeps the place that was asked for first
     os.environ.update(HOME=here, TMPDIR=here, TEMP=here, XDG_CACHE_HOME=here, MPLCONFIGDIR=here)
 
 

@@ -88,8 +88,8 @@ def new_every_time(trial):
 @make_on.row("made there: nothing is transferred", only="accelerator")
 def nothing_transferred(trial):
     for shape, dtype in zip(SHAPES[:3], (torch.float32, torch.float16, torch.int64), strict=True):
-        with watch() as log:
-            _make(trial, shape, dtype)
+        with _marked_memory():
+            _, log = trial.watched(shape, trial.device, dtype)
         for copy in log.events.transfers[:1]:
             expect.fail(
                 f"it was made on {copy.source} and copied to {copy.target}",
