@@ -25,25 +25,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from classroom.hostile_answers import DEATHS, TAMPERS
-from classroom.students import CLASS, LESSON, RIGHT, fill
+from classroom.students import CLASS, LESSON, RIGHT, fill, handed_out
 from promises import promise
 
-from devlab.classroom import course
 from devlab.classroom.engine.sandbox import isolation_available
 
 ONE_IN = 20
 # Words in capitals are places of the tests' own.
 HARMFUL = {name: one for name, one in {**TAMPERS, **DEATHS}.items() if not re.search("[A-Z]{5}", one.source)}
-
-
-def laid_out(folder: Path, lesson: str) -> tuple[str, dict, dict[str, str]]:
-    """Lay out a course of one lesson; return the assignment, its hand-out and the solutions by exercise."""
-    assignment = course.lay_out(folder, [lesson]).assignments[0]
-    source, handout = (
-        course.read(folder / place / assignment / f"{assignment}.ipynb") for place in ("source", "handout")
-    )
-    facts = [(cell["metadata"].get("nbgrader", {}), "".join(cell["source"])) for cell in source["cells"]]
-    return assignment, handout, {one["grade_id"]: text for one, text in facts if one.get("solution")}
 
 
 def hand_in(downloads: Path, assignment: str, handout: dict, answers: Mapping[str, dict[str, str]]) -> None:
@@ -72,7 +61,7 @@ def timed(command: list[str], folder: Path) -> tuple[float, float]:
 def compare(root: Path, lesson: str, count: int, fewer: int, jobs: int) -> None:
     """Print both graders' seconds for a class, and their ratio."""
     folder, students = root / "course", [f"Student {number}" for number in range(count)]
-    assignment, handout, solutions = laid_out(folder, lesson)
+    assignment, handout, solutions = handed_out(folder, lesson)
     hand_in(root / "downloads", assignment, handout, dict.fromkeys(students, solutions))
     ours: list[tuple[float, float]] = []
 
@@ -177,7 +166,7 @@ def footprint(grader: int) -> tuple[float, float]:
 
 def whole_class(root: Path, count: int, jobs: int) -> None:
     """Grade a class; print how long it took, who got other marks than deserved, and the memory."""
-    assignment, handout, _ = laid_out(root / "course", LESSON)
+    assignment, handout, _ = handed_out(root / "course", LESSON)
     everyone = list(classroom(count))
     hand_in(root / "downloads", assignment, handout, {who: written for who, written, _ in everyone})
     out, sizes = root / "results.jsonl", {}

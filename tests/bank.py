@@ -1,9 +1,10 @@
-"""How a bank of answers is written and read.
+"""How a bank of answers is written and read, and what its answers are in a notebook.
 
 A file `tests/answers/<exercise>.py` holds functions (or classes) marked `@right`, or
 `@wrong("a fragment of the message the learner must see")`. Their names say how they go about it.
 """
 
+import ast
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -60,3 +61,37 @@ def banks() -> list[Path]:
 def all_answers() -> list[Answer]:
     """Return every answer of every bank."""
     return [answer for path in banks() for answer in load(path)]
+
+
+def handed_in(path: Path) -> dict[str, str]:
+    """Return each answer of a bank as a student hands it in: one cell, with what it uses of the bank."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    answers = {node.name: node for node in tree.body if getattr(node, "decorator_list", ()) and _mark(node)}
+    for node in answers.values():
+        node.decorator_list.remove(_mark(node))
+    bank = {node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "bank"}
+    shared = set(tree.body) - set(answers.values()) - bank
+    cells = {}
+    for name, answer in answers.items():
+        used = shared | {answer}
+        while more := {answers[one.id] for one in _names(used) if one.id in answers} - used:
+            used |= more
+        itself = [one for one in _names(used) if one.id == name]
+        answer.name = path.stem
+        for one in itself:
+            one.id = path.stem
+        cells[name] = "\n\n".join(ast.unparse(node) for node in tree.body if node in used)
+        answer.name = name
+        for one in itself:
+            one.id = name
+    return cells
+
+
+def _mark(node: ast.FunctionDef | ast.ClassDef) -> ast.expr | None:
+    """Return the decorator by which an answer is marked."""
+    found = (one for one in node.decorator_list if ast.unparse(one).split("(")[0] in ("right", "wrong"))
+    return next(found, None)
+
+
+def _names(nodes: set[ast.stmt]) -> list[ast.Name]:
+    return [one for node in nodes for one in ast.walk(node) if isinstance(one, ast.Name)]

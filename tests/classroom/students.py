@@ -6,6 +6,7 @@ from pathlib import Path
 
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.registry import find
+from devlab.classroom import course
 from devlab.classroom.record import Graded, Record
 
 LESSON = "00_start_here"
@@ -41,6 +42,16 @@ CLASS = {
     "Clumsy Cleo": (RIGHT, {"device_of": 3, "same_place": 5}),
     "Error Emil": ({"device_of": RAISES, "same_place": NO_PYTHON}, {"device_of": 0, "same_place": 0}),
 }
+
+
+def handed_out(folder: Path, lesson: str) -> tuple[str, dict, dict[str, str]]:
+    """Lay out a course of one lesson; return the assignment, its hand-out and the solutions by exercise."""
+    assignment = course.lay_out(folder, [lesson]).assignments[0]
+    source, handout = (
+        course.read(folder / place / assignment / f"{assignment}.ipynb") for place in ("source", "handout")
+    )
+    facts = [(cell["metadata"].get("nbgrader", {}), "".join(cell["source"])) for cell in source["cells"]]
+    return assignment, handout, {one["grade_id"]: text for one, text in facts if one.get("solution")}
 
 
 def fill(notebook: dict, answers: dict[str, str]) -> dict:

@@ -158,8 +158,8 @@ def values(
     close = _close(mine, theirs, within)
     if bool(close.all()):
         return
-    if mine.is_floating_point() and bool((theirs.isfinite() & ~mine.isfinite()).any()):
-        fail(f"{what} holds nan or inf", "finite numbers", _first(~mine.isfinite(), mine, theirs))
+    if mine.is_floating_point() and bool((lost := theirs.isfinite() & ~mine.isfinite()).any()):
+        fail(f"{what} holds nan or inf", "finite numbers", _first(lost, mine, theirs))
     worst = (_wide(mine) - _wide(theirs)).abs().nan_to_num(nan=float("inf")).masked_fill(close, 0)
     wrong = worst >= worst.max()
     fail(f"the values of {what} are wrong", _first(wrong, theirs), _first(wrong, mine))

@@ -123,12 +123,6 @@ def learned(ready: Ready, seed: int, steps: Sequence, jobs: int, tell: Callable)
     tell(modules)
     told = [_told(*part) for part in parts]
     bring(modules)
-    ready.renew()
-    # A module that is imported on the way may change PyTorch's own functions, as torch._dynamo does.
-    short = [share for share, one in zip(shares, told, strict=True) if len(one.get("known", ())) < len(share)]
-    for part in [_child(partial(_reference, ready, steps, share, seed)) for share in short]:
-        _next(part[1])
-        told.append(_told(*part))
     checker = Checker(ready.devices, seed)
     for one in told:
         checker.known |= one.get("known", {})

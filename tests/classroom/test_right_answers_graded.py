@@ -1,0 +1,56 @@
+"""Every right answer of the banks earns its points from `devlab grade`, whatever rows do to judge it.
+
+Walls, the seal and the recorder must not come between, and nobody may be suspected. The seed is a fresh one
+each time: verdicts are about the answers, not about the numbers that they are asked for.
+"""
+
+import json
+from itertools import zip_longest
+
+import pytest
+from bank import ANSWERS, handed_in, load
+from classroom.students import fill, handed_out
+
+from devlab import cli
+from devlab.checks.registry import lessons
+
+# Its processes cannot find each other without a network of their own.
+AT_LEVEL_3 = {"ddp_gradients"}
+# They import PyTorch anew, too, which takes long: of such answers these many stand for all.
+OF_THOSE = 2
+
+
+def students(lesson) -> dict[str, dict[str, tuple[str, str]]]:
+    """Return answer and cell by exercise for each student: the n-th has each exercise's n-th right answer."""
+    columns = []
+    for path in (ANSWERS / f"{one.name}.py" for one in lesson.exercises):
+        cells, right = handed_in(path), [one.name for one in load(path) if one.fragment is None]
+        right = right[:OF_THOSE] if path.stem in AT_LEVEL_3 else right
+        columns.append([(path.stem, (name, cells[name])) for name in right])
+    return {f"Rita {n}": dict(filter(None, row)) for n, row in enumerate(zip_longest(*columns))}
+
+
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.id)
+def test_right_answers_earn_every_point(tmp_path, lesson):
+    """The course's own solutions, and those of the banks, which go about it by other roads."""
+    assignment, handout, solutions = handed_out(tmp_path / "course", lesson.id)
+    everyone = students(lesson) | {"Sol": {name: ("solution", cell) for name, cell in solutions.items()}}
+    for number, (who, row) in enumerate(everyone.items()):
+        folder = tmp_path / "in" / f"{who}_{4700 + number}_assignsubmission_file_"
+        folder.mkdir(parents=True)
+        cells = {name: cell for name, (_, cell) in row.items()}
+        (folder / f"{assignment}.ipynb").write_text(json.dumps(fill(handout, cells)), encoding="utf-8")
+    results = tmp_path / "out" / "r.jsonl"
+    command = ["grade", str(tmp_path / "in"), "--course", str(tmp_path / "course"), "--jobs", "2"]
+    assert cli.main([*command, "--out", str(results)]) == 0
+    records = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    refused = [
+        f"{one['name']}, {everyone[record['student']][one['name']][0]}: {one['headline']}"
+        for record in records
+        for one in record["exercises"]
+        if one["name"] in everyone[record["student"]] and one["outcome"] != "passed"
+        if not (record["isolation"] == 2 and one["name"] in AT_LEVEL_3)
+    ]
+    assert not refused, "\n".join(refused)
+    assert len(records) == len(everyone)
+    assert not [one for record in records for one in record["remarks"]]
