@@ -55,6 +55,41 @@ def test_a_function_that_is_not_there_is_not_attempted(tmp_path):
         assert not record.remarks
 
 
+# What stands beside an answer in honest notebooks, and moves something in PyTorch, NumPy or Python.
+BESIDE = {
+    "an optimizer": "model = torch.nn.Linear(2, 2)\nmodel(torch.ones(1, 2)).sum().backward()\n"
+    "torch.optim.Adam(model.parameters()).step()",
+    "a default dtype": "torch.set_default_dtype(torch.float64)",
+    "a default tensor type": "torch.set_default_tensor_type(torch.DoubleTensor)",
+    "a default device": "torch.set_default_device('meta')",
+    "no gradients": "torch.set_grad_enabled(False)",
+    "determinism": "torch.use_deterministic_algorithms(True)\ntorch.manual_seed(seed=3)",
+    "strict numbers": "import numpy\nnumpy.seterr(all='raise')\ntorch.autograd.set_detect_anomaly(True)",
+    "warnings as errors": "import warnings\nwarnings.simplefilter('error')",
+    "names of builtins": "print = sum = len = list = 3",
+    "another standard output": "import io, sys\nsys.stdout = io.StringIO()",
+    "a profile": "import cProfile\nprofile = cProfile.Profile()\nprofile.enable()\nprofile.disable()",
+    "a scripted function": "@torch.jit.script\ndef one_more(x):\n    return x + 1\none_more(torch.ones(1))",
+    "a mode": "from torch.overrides import TorchFunctionMode as Mode\nwith Mode():\n    torch.ones(2) + 1",
+    "a machine of the student's own": "from unittest import mock\n"
+    "with mock.patch('torch.cuda.is_available', return_value=True):\n    print(torch.cuda.is_available())",
+    "another folder": "import os\nos.makedirs('data')\nos.chdir('data')",
+    "a picture": "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()",
+    "a magic": "%timeit device_of(torch.ones(1))\ndisplay(1)",
+}
+
+
+def test_nobody_is_suspected_for_what_stands_beside_an_answer(tmp_path):
+    """Settings, tools, what PyTorch imports late: the answers pass, and no word is said of tampering."""
+    answers = {
+        who: ({**RIGHT, "device_of": f"{RIGHT['device_of']}\n{beside}\n"}, {})
+        for who, beside in BESIDE.items()
+    }
+    for who, record in sandboxed(tmp_path, answers).items():
+        assert [one.outcome for one in record.exercises] == ["passed", "passed"], f"{who}: {record}"
+        assert not record.remarks, who
+
+
 # They find what judges them through the frames below their own, and have wrong answers called right.
 FRAMES = """
 import sys

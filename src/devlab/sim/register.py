@@ -1,5 +1,6 @@
 """Telling PyTorch about the simulated accelerator: once in a process, and only on request."""
 
+import functools
 import re
 import sys
 
@@ -96,14 +97,20 @@ def _left_to_pytorch(name: str) -> bool:
     """Return whether PyTorch's own kernel serves every device: a composite, or a view."""
     if name in _MIXED_RESULTS:
         return True
-    if private.has_kernel(name, "CompositeImplicitAutograd"):
+    if name in _operators_of("CompositeImplicitAutograd"):
         # A few composites have a kernel for the CPU that rounds otherwise: then that one is wanted.
-        return not private.has_kernel(name, "CPU")
+        return name not in _operators_of("CPU")
     arguments = str(private.find_schema(*name.partition(".")[::2])).rpartition(") -> ")[0]
     if "Tensor" not in arguments:
         # A factory: PyTorch's own makes empty memory and fills it.
-        return private.has_kernel(name, "CompositeExplicitAutograd")
+        return name in _operators_of("CompositeExplicitAutograd")
     return bool(_VIEW.search(arguments)) or name.removeprefix("aten::").partition(".")[0] in _IN_PLACE_VIEWS
+
+
+@functools.cache
+def _operators_of(key: str) -> frozenset[str]:
+    """Return which operators have a kernel for a dispatch key; to ask for each of them takes long."""
+    return frozenset(private.operators_of(key))
 
 
 # An argument that the result shares memory with, and that is not written: `Tensor(a)`, not `Tensor(a!)`.

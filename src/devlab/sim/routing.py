@@ -157,27 +157,31 @@ def _stand_in(name: str, base: type, ours: type) -> type:
 
 def _route_classes() -> None:
     """Let `torch.Generator`, `torch.Stream` and `torch.Event` make those of a simulated device."""
+    routed = {}
     for name, ours in (
         ("Generator", generators.Generator),
         ("Stream", backend.Stream),
         ("Event", backend.Event),
     ):
         base = getattr(torch, name)
-        routed = _stand_in(name, base, ours)
-        setattr(torch, name, routed)
-        _rename_imported(base, routed)
+        routed[base] = _stand_in(name, base, ours)
+        setattr(torch, name, routed[base])
+    _rename_imported(routed)
 
 
-def _rename_imported(original: type, routed: type) -> None:
+def _rename_imported(routed: dict[type, type]) -> None:
     """Let `from torch import Event`, run before the simulator was enabled, mean what `torch.Event` now means.
 
-    PyTorch's class is left alone in PyTorch's own modules. It cannot be changed itself: it is written in C.
+    PyTorch's classes are left alone in PyTorch's own modules. They cannot be changed themselves: they are
+    written in C.
     """
+    by_number = {id(base): ours for base, ours in routed.items()}
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] not in ("torch", "torchgen") and module is not private:
             names = vars(module) if isinstance(module, ModuleType) else {}
-            for key in [key for key, value in names.items() if value is original]:
-                names[key] = routed
+            names.update(
+                {key: by_number[id(one)] for key, one in list(names.items()) if id(one) in by_number}
+            )
 
 
 def _resolved(value):

@@ -22,6 +22,8 @@ NEAR = ("devlab.checks",)
 # Of these nothing runs between a call and its verdict: they are compared before and after the judgement.
 APART = ("answer", "check", "export", "help", "overview", "overview_html", "progress", "registry", "standing")
 OWN = (*NEAR, "devlab.devices", "devlab.sim", "devlab.instruments", "devlab.classroom.engine")
+# torch.Storage follows the default dtype, which is a notebook's to set.
+MOVES = {"Storage"}
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)
 CALLABLE = (types.FunctionType, types.BuiltinFunctionType, type, property, classmethod, staticmethod)
 VALUES = (torch.Tensor, int, float, complex, str, bytes, tuple, list, dict, set, frozenset)
@@ -73,7 +75,7 @@ class Seal:
         self.all = (
             Names(own, _is_fixed, closed=True),
             Names(_tables(own), lambda key, value: True),
-            Names(called, lambda key, value: isinstance(value, CALLABLE), closed=True),
+            Names(called, lambda key, value: key not in MOVES and isinstance(value, CALLABLE), closed=True),
         )
         self.rows = [(one, one.rows, tuple(one.rows)) for one in self.exercises]
         # What is compared after every call has its numbers in one list too.

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import json
-import linecache
 import os
 import random
 import struct
@@ -18,6 +17,7 @@ from devlab.checks import answer, registry
 from devlab.checks.isolation import seed_generators
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Result
+from devlab.classroom.engine import cells
 from devlab.classroom.engine.integrity import Seal, Tampered, guard_calls, refuse_spying
 from devlab.classroom.engine.recorder import Recorder, record_calls
 from devlab.instruments.explain import births
@@ -34,7 +34,7 @@ class Ready:
     def __init__(self, names: Iterable[str]):
         from devlab.devices import bench
 
-        self.notebook = sys.modules["__main__"] = types.ModuleType("__main__")
+        self.notebook = sys.modules["__main__"] = cells.notebook()
         self.devices = bench()
         self.exercises = {one.name: one for one in registry.exercises()}
         self.recorder = Recorder()
@@ -83,7 +83,7 @@ def work(
     first = next((place for place, (kind, _, _) in enumerate(steps) if kind != "setup"), 0)
     before = _names(notebook, seal)
     for place, (_, _, source) in enumerate(steps[:first]):
-        _run(source, f"<the teacher's cell {place + 1}>", notebook, students=False)
+        _run(source, f"<the teacher's cell {place + 1}>", notebook)
     births.forget()  # where a tensor was made is for explanations, which nobody reads here
     seal.renew(_new(notebook, before, seal))
     refuse_spying(seal)
@@ -97,7 +97,7 @@ def work(
         if kind != "check":
             whole = kind == "setup" and not broken()
             before = _names(notebook, seal) if whole else {}
-            problem = _run(source, f"<cell {position}>", notebook, kind == "solution")
+            problem = _run(source, f"<cell {position}>", notebook)
             if whole:
                 births.forget()
                 seal.renew(_new(notebook, before, seal))
@@ -169,15 +169,10 @@ def _kind(problem: str) -> str:
     return "memory" if any(word in problem for word in full) else "error"
 
 
-def _run(source: str, name: str, notebook: types.ModuleType, students: bool) -> str:
+def _run(source: str, name: str, notebook: types.ModuleType) -> str:
     """Run a cell in the notebook; return what it raised, "" for nothing."""
-    if students:
-        # Lines for IPython, not Python: nothing that is judged needs them.
-        lines = source.split("\n")
-        source = "\n".join("" if line.startswith(("%", "!")) else line for line in lines)
-    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     try:
-        exec(compile(source, name, "exec"), vars(notebook))
+        cells.run(source, name, notebook)
     except Tampered:
         raise
     except BaseException as error:
