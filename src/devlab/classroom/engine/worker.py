@@ -44,11 +44,6 @@ class Ready:
         guard_calls(self.seal)
         self.seal.note()
 
-    def renew(self) -> None:
-        """Take what was imported since as how it should be; mostly nothing was."""
-        if self.seal.came() or self.seal.broken():
-            self.seal.note()
-
 
 def _settle_torch() -> None:
     """Have PyTorch exchange no function of its own later on: that would look like a student's doing.

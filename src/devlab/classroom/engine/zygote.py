@@ -75,8 +75,10 @@ def _templates(facts: dict, ready: worker.Ready, seed: int, modules: int, ways: 
     # The reference runs meanwhile, and takes as long as all this.
     walls = [sandbox.walls(facts["level"], folder / f"scratch{job}", job) for job in range(len(ways))]
     with os.fdopen(modules, "rb") as stream:
-        checker.bring(receive(stream)["modules"])
-    ready.renew()
+        came = receive(stream)["modules"]
+    if came:
+        checker.bring(came)
+        ready.seal.note()
 
     def serve(job: int, way: tuple) -> None:
         end, ask, told, rules = way
