@@ -64,11 +64,21 @@ def fill(notebook: dict, answers: dict[str, str]) -> dict:
     return notebook
 
 
+def own_cell(source: str, number: int = 0) -> dict:
+    """Return a cell that a student added."""
+    facts = {"cell_type": "code", "id": f"own-{number}", "metadata": {}, "outputs": []}
+    return {**facts, "execution_count": None, "source": source}
+
+
 def clumsy(notebook: dict) -> dict:
-    """Do what happens by accident: one answer's cell is copied, and another's check is deleted."""
-    marks = [cell["metadata"].get("nbgrader", {}).get("grade_id") for cell in notebook["cells"]]
-    notebook["cells"].append(copy.deepcopy(notebook["cells"][marks.index("same_place")]))
-    del notebook["cells"][marks.index("check_device_of")]
+    """Do what happens by accident: a cell is copied, a check is deleted, an answer stands below its stub."""
+    cells = notebook["cells"]
+    marks = [cell["metadata"].get("nbgrader", {}).get("grade_id") for cell in cells]
+    cells.append(copy.deepcopy(cells[marks.index("same_place")]))
+    del cells[marks.index("check_device_of")]
+    stub = cells[marks.index("device_of")]
+    cells.insert(marks.index("device_of") + 1, own_cell(stub["source"]))
+    stub["source"] = "def device_of(x):\n    raise NotImplementedError\n"
     return notebook
 
 

@@ -1,10 +1,12 @@
 """Cells as students leave them in a notebook: what IPython takes, devlab's grader takes."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
+import torch
 from classroom.students import RIGHT
 
 from devlab.classroom.engine import cells
@@ -61,7 +63,7 @@ def in_ipython(tmp_path_factory) -> dict[str, bool]:
         input=json.dumps(LEFT),
         capture_output=True,
         encoding="utf-8",
-        env={"IPYTHONDIR": str(own), "PATH": "/usr/bin:/bin", "PYTHONUTF8": "1"},
+        env=os.environ | {"IPYTHONDIR": str(own), "PYTHONUTF8": "1"},
         check=True,
     )
     return json.loads(done.stdout.splitlines()[-1])
@@ -70,8 +72,6 @@ def in_ipython(tmp_path_factory) -> dict[str, bool]:
 @pytest.mark.parametrize("name", LEFT)
 def test_an_answer_is_there_where_ipython_has_one(in_ipython, name):
     """What a student saw work is not lost to the grader, and what failed does not work here either."""
-    import torch
-
     notebook = cells.notebook()
     notebook.torch = torch
     try:

@@ -23,7 +23,7 @@ from devlab.classroom.engine.sandbox import isolation_available
 from devlab.classroom.record import read
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="devlab grade needs Linux")
-SLOW = {"device_of": "import time\ntime.sleep(1)\n" + RIGHT["device_of"], "same_place": RIGHT["same_place"]}
+SLOW = {"device_of": "import time\ntime.sleep(0.5)\n" + RIGHT["device_of"], "same_place": RIGHT["same_place"]}
 
 
 def laid_out(tmp_path: Path, answers) -> list[str]:

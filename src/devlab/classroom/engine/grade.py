@@ -133,7 +133,7 @@ def record(submission: Submission, source: dict, settings: Settings, ask: Callab
         notebook = submission.notebook()
     except Unreadable as problem:
         return Record(*who, problem=str(problem), **facts)
-    steps, answers, _ = merge.merged(source, notebook)
+    steps, answers = merge.merged(source, notebook)
     tasks = merge.tasks(source)
     try:
         answer = ask({"steps": _plain(steps), "names": [task.name for task in tasks]})

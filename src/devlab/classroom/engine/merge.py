@@ -1,9 +1,10 @@
-"""What is run for a submission: the teacher's notebook, with the student's solution cells."""
+"""What is run for a submission: the teacher's notebook, with the student's solution cells and own cells."""
 
+import re
 from dataclasses import dataclass
+from functools import partial
 
 from devlab.classroom.copies import graded
-from devlab.classroom.reading import doubles
 
 
 @dataclass(frozen=True)
@@ -17,9 +18,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Step:
-    """One cell to run: the teacher's (`kind` "setup"), the student's ("solution"), or a check ("check").
+    """One cell to run: the teacher's (`kind` "setup"), a student's answer ("solution"), or a check ("check").
 
-    `name` is the exercise that a failure of this cell is charged to; "" for the teacher's own cells.
+    What a student added or changed is of kind "own". `name` is the exercise that a failure of the cell is
+    charged to, "" for none.
     """
 
     kind: str
@@ -36,28 +38,22 @@ def tasks(source: dict) -> list[Task]:
     ]
 
 
-def merged(source: dict, submission: dict | None) -> tuple[list[Step], dict[str, str], list[str]]:
-    """Return the steps to run, what the student wrote for each solution cell, and remarks.
+def merged(source: dict, submission: dict | None) -> tuple[list[Step], dict[str, str]]:
+    """Return the steps to run, and what the student wrote for each solution cell.
 
-    Of the submission only solution cells count, by grade id; of several with one id, the last. A cell
-    that is not there gives no step, so that its exercise is not attempted. `None` for the submission takes
-    the teacher's own solutions.
+    Solution cells come from the submission by grade id; of several with one id, the last. One that is not
+    there gives no step, so that its exercise is not attempted. What else a student added or changed comes
+    after the teacher's cell that it follows. `None` for the submission takes the teacher's own solutions.
     """
-    written, remarks = {}, []
-    if submission is not None:
-        for cell in submission["cells"]:
-            # Whatever the student's copy says of a cell, the teacher's says which cells are theirs.
-            if cell["cell_type"] == "code" and (name := _grade_id(cell)):
-                written[name] = cell["source"]
-        twice = doubles(submission)
-        remarks = [f"several cells are {', '.join(twice)}: the last one counts"] if twice else []
+    written = {} if submission is None else _solutions(submission)
+    own = {} if submission is None else _own(source, submission)
     checked = {task.name for task in tasks(source)}
-    steps, answers = [], {}
-    for cell in source["cells"]:
-        if cell["cell_type"] != "code":
-            continue
+    steps, answers = [Step("own", "", text) for text in own.get(-1, ())], {}
+    for place, cell in enumerate(source["cells"]):
         facts = cell["metadata"].get("nbgrader", {})
-        if graded(cell):
+        if cell["cell_type"] != "code":
+            pass
+        elif graded(cell):
             if facts["grade_id"].startswith("check_"):
                 steps.append(Step("check", _exercise(cell), ""))
         elif facts.get("solution"):
@@ -68,7 +64,47 @@ def merged(source: dict, submission: dict | None) -> tuple[list[Step], dict[str,
                 answers[name] = text
         else:
             steps.append(Step("setup", "", _text(cell)))
-    return steps, answers, remarks
+        for text in own.get(place, ()):
+            steps.append(Step("own", "", text))
+            for name in filter(partial(_sets, text), checked):
+                answers[name] = "\n\n".join(filter(None, (answers.get(name), text)))
+    return steps, answers
+
+
+def _solutions(submission: dict) -> dict[str, str]:
+    """Return what code cells hold, by grade id: the teacher's copy says which of them are a student's."""
+    return {
+        name: cell["source"]
+        for cell in submission["cells"]
+        if cell["cell_type"] == "code" and (name := _grade_id(cell))
+    }
+
+
+def _own(source: dict, submission: dict) -> dict[int, list[str]]:
+    """Return the code that a student added or changed, by the place of the teacher's cell before it."""
+    places, theirs = {}, set()
+    for place, cell in enumerate(source["cells"]):
+        theirs.add(_text(cell).strip())
+        places |= dict.fromkeys(_marks(cell), place)
+    named = {_grade_id(cell) for cell in source["cells"]} - {""}
+    own, last = {}, -1
+    for cell in submission["cells"]:
+        last = next((places[mark] for mark in _marks(cell) if mark in places), last)
+        text = _text(cell).strip()
+        if cell["cell_type"] == "code" and _grade_id(cell) not in named and text not in theirs and text:
+            own.setdefault(last, []).append(_text(cell))
+    return own
+
+
+def _marks(cell: dict) -> list[tuple[str, object]]:
+    """Return by what a cell is known again: its grade id, its own id, or what it holds."""
+    marks = [("grade", _grade_id(cell)), ("id", cell.get("id")), ("text", _text(cell).strip())]
+    return [one for one in marks if one[1] and isinstance(one[1], str)]
+
+
+def _sets(text: str, name: str) -> bool:
+    """Tell whether a cell looks as if it sets a name: what it really does, its own process finds out."""
+    return bool(re.search(rf"^(?:(?:def|class) +{name}\b|{name} *=)", text, re.MULTILINE))
 
 
 def _exercise(cell: dict) -> str:

@@ -60,11 +60,12 @@ class Watcher:
         """
         done: dict[str, dict] = {}
         started = time.monotonic()
+        count = sum(kind != "own" for kind, _, _ in steps)  # a student's cells lengthen no limit
         with tempfile.TemporaryFile() as notebook:
             notebook.write(json.dumps(steps).encode())
             notebook.flush()
             for _ in range(len(names) + 1):
-                at, why = self._run(notebook.fileno(), len(steps), done)
+                at, why = self._run(notebook.fileno(), count, done)
                 if not why:
                     break
                 done[at or next(name for name in names if name not in done)] = why

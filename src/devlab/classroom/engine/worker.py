@@ -17,7 +17,7 @@ from devlab.checks import answer, registry
 from devlab.checks.isolation import seed_generators
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Result
-from devlab.classroom.engine import cells
+from devlab.classroom.engine import cells, own_cells
 from devlab.classroom.engine.integrity import Seal, Tampered, guard_calls, refuse_spying
 from devlab.classroom.engine.recorder import Recorder, record_calls
 from devlab.instruments.explain import births
@@ -74,6 +74,7 @@ def work(
     """
     exercises, devices, recorder, seal = ready.exercises, ready.devices, ready.recorder, ready.seal
     notebook = ready.notebook
+    steps = own_cells.chosen(steps, skip)
     # Whatever the teacher's first cells change is as it should be.
     first = next((place for place, (kind, _, _) in enumerate(steps) if kind != "setup"), 0)
     before = _names(notebook, seal)
@@ -85,8 +86,6 @@ def work(
     verdict_of, broken, remarks = _judged, seal.broken, {}
     written = {name for kind, name, _ in steps if kind == "solution"}
     for position, (kind, name, source) in enumerate(steps[first:], start=first + 1):
-        if name in skip:
-            continue
         if name:
             send({"begin": name})
         if kind != "check":

@@ -1,0 +1,103 @@
+"""Cells that students added or changed: what an answer needs of them is run, and no other."""
+
+import copy
+
+import pytest
+from classroom.students import RIGHT, fill, handed_out, own_cell
+
+from devlab.classroom import course
+from devlab.classroom.engine.merge import merged
+from devlab.classroom.engine.own_cells import chosen
+
+SOLUTION, CHECK = ("solution", "f", "def f(x):\n    return helper(x)"), ("check", "f", "")
+
+
+def own(*sources: str) -> list:
+    """Return steps of cells that a student added."""
+    return [("own", "", source) for source in sources]
+
+
+@pytest.mark.parametrize(
+    ("sources", "needed"),
+    [
+        (["def helper(x): pass"], 1),
+        (["from math import *"], 1),
+        (["helper = make()", "def make():\n    return deeper.sum", "import numpy as deeper"], 3),
+        (["%%time\nhelper = 3"], 1),
+        (["if True:\n    helper = 1"], 1),
+        (["def g():\n    global helper\n    helper = 1"], 1),
+        (["f = 3"], 1),
+        (["helper(1)"], 0),
+        (["def g(helper):\n    return helper"], 0),
+        (["while True:\n    pass"], 0),
+        (["x = 1"], 0),
+        (["print = 3"], 0),
+        (["def helper(:"], 0),
+        (["(" * 5000 + "helper"], 0),
+        (["helper\0 = 1"], 0),
+    ],
+)
+def test_a_cell_is_run_where_an_answer_needs_a_name_that_it_sets(sources, needed):
+    """Trials, and what sets other names or none, are left out."""
+    found = chosen([SOLUTION, *own(*sources), CHECK])
+    assert [kind for kind, _, _ in found] == ["solution", *["own"] * needed, "check"]
+    assert {name for _, name, _ in found} == {"f"}
+
+
+def test_what_another_cell_sets_is_not_needed():
+    """The teacher's helper stands, whatever a student made of it elsewhere."""
+    setup = ("setup", "", "def helper(x): pass")
+    assert chosen([setup, SOLUTION, *own("helper = 3"), CHECK]) == [setup, SOLUTION, CHECK]
+
+
+def test_what_only_a_settled_exercise_needs_is_left_out():
+    """What killed its process at one exercise is not run for the next, unless that needs it, too."""
+    other = [("solution", "g", "def g(): return 1"), ("check", "g", "")]
+    assert chosen([*own("helper = 1"), SOLUTION, CHECK, *other], ["f"]) == other
+    needing = [("solution", "g", "def g(): return helper"), ("check", "g", "")]
+    assert chosen([*own("helper = 1"), SOLUTION, CHECK, *needing], ["f"])[0] == ("own", "g", "helper = 1")
+
+
+@pytest.fixture
+def lesson(tmp_path):
+    """Return the teacher's notebook of lesson 00, and the one that is handed out."""
+    assignment, handout, _ = handed_out(tmp_path, "0")
+    return course.read(tmp_path / "source" / assignment / f"{assignment}.ipynb"), handout
+
+
+def place_of(notebook: dict, grade_id: str) -> int:
+    """Return where a cell stands."""
+    ids = [cell["metadata"].get("nbgrader", {}).get("grade_id") for cell in notebook["cells"]]
+    return ids.index(grade_id)
+
+
+def test_only_what_students_wrote_is_theirs(lesson):
+    """The hand-out's own cells are none of a student's, also where a platform took the cells' ids away."""
+    source, handout = lesson
+    bare = copy.deepcopy(handout)
+    for cell in bare["cells"]:
+        cell.pop("id", None)
+    for notebook in (handout, bare):
+        steps, _ = merged(source, fill(notebook, RIGHT))
+        assert [step.kind for step in steps].count("own") == 0
+        assert [step.name for step in steps if step.kind == "solution"] == list(RIGHT)
+
+
+def test_cells_keep_their_places(lesson):
+    """An added cell follows what it followed; a changed one of the teacher's follows the teacher's."""
+    source, handout = lesson
+    notebook = fill(handout, RIGHT)
+    first = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
+    first["source"] += "\nimport math"
+    notebook["cells"].insert(0, own_cell("before = 1", 1))
+    notebook["cells"].insert(place_of(notebook, "device_of") + 1, own_cell("def device_of(x): pass", 2))
+    notebook["cells"].append(own_cell("after = 1", 3))
+    steps, answers = merged(source, notebook)
+    theirs = [(step.kind, step.source.splitlines()[-1]) for step in steps if step.kind != "check"]
+    kinds = [kind for kind, _ in theirs]
+    assert theirs[0] == ("own", "before = 1")
+    assert theirs[2] == ("own", "import math")
+    assert theirs[kinds.index("solution") + 1] == ("own", "def device_of(x): pass")
+    assert theirs[-1] == ("own", "after = 1")
+    assert answers["device_of"] == RIGHT["device_of"] + "\n\ndef device_of(x): pass"
+    assert answers["same_place"] == RIGHT["same_place"]
