@@ -24,7 +24,7 @@ test: export OMP_NUM_THREADS := 1
 test: .venv/test lint ## pass every test: style, the package, the notebooks, a browser
 	@browser="$$($(BIN)/python .ci/browser.py)" || exit 1; status=0; \
 	$(BIN)/pytest -n $(JOBS) --dist loadfile --nbval --nbval-cell-timeout=60 notebooks solutions || status=1; \
-	DEVLAB_BROWSER="$$browser" $(BIN)/pytest -n $(JOBS) --dist worksteal || status=1; \
+	DEVLAB_BROWSER="$$browser" $(BIN)/pytest -n $(JOBS) || status=1; \
 	exit $$status
 
 lint: .venv/test ## check style alone

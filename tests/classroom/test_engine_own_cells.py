@@ -84,7 +84,7 @@ def test_only_what_students_wrote_is_theirs(lesson):
 
 
 def test_cells_keep_their_places(lesson):
-    """An added cell follows what it followed; a changed one of the teacher's follows the teacher's."""
+    """An added cell follows what it followed, a changed one the teacher's; none precedes the first task."""
     source, handout = lesson
     notebook = fill(handout, RIGHT)
     first = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
@@ -95,8 +95,9 @@ def test_cells_keep_their_places(lesson):
     steps, answers = merged(source, notebook)
     theirs = [(step.kind, step.source.splitlines()[-1]) for step in steps if step.kind != "check"]
     kinds = [kind for kind, _ in theirs]
-    assert theirs[0] == ("own", "before = 1")
-    assert theirs[2] == ("own", "import math")
+    begin = kinds.index("own")
+    assert kinds[:begin] == ["setup"] * begin
+    assert theirs[begin : begin + 2] == [("own", "before = 1"), ("own", "import math")]
     assert theirs[kinds.index("solution") + 1] == ("own", "def device_of(x): pass")
     assert theirs[-1] == ("own", "after = 1")
     assert answers["device_of"] == RIGHT["device_of"] + "\n\ndef device_of(x): pass"

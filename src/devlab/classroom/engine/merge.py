@@ -48,7 +48,7 @@ def merged(source: dict, submission: dict | None) -> tuple[list[Step], dict[str,
     written = {} if submission is None else _solutions(submission)
     own = {} if submission is None else _own(source, submission)
     checked = {task.name for task in tasks(source)}
-    steps, answers = [Step("own", "", text) for text in own.get(-1, ())], {}
+    steps, answers = [], {}
     for place, cell in enumerate(source["cells"]):
         facts = cell["metadata"].get("nbgrader", {})
         if cell["cell_type"] != "code":
@@ -81,15 +81,19 @@ def _solutions(submission: dict) -> dict[str, str]:
 
 
 def _own(source: dict, submission: dict) -> dict[int, list[str]]:
-    """Return the code that a student added or changed, by the place of the teacher's cell before it."""
+    """Return the code that a student added or changed, by the place of the teacher's cell before it.
+
+    None comes before the first task: the cells above it are run, and noted, before any of a student's.
+    """
     places, theirs = {}, set()
     for place, cell in enumerate(source["cells"]):
         theirs.add(_text(cell).strip())
         places |= dict.fromkeys(_marks(cell), place)
     named = {_grade_id(cell) for cell in source["cells"]} - {""}
-    own, last = {}, -1
+    last = first = next((place - 1 for place, cell in enumerate(source["cells"]) if _grade_id(cell)), 0)
+    own = {}
     for cell in submission["cells"]:
-        last = next((places[mark] for mark in _marks(cell) if mark in places), last)
+        last = max(first, next((places[mark] for mark in _marks(cell) if mark in places), last))
         text = _text(cell).strip()
         if cell["cell_type"] == "code" and _grade_id(cell) not in named and text not in theirs and text:
             own.setdefault(last, []).append(_text(cell))
