@@ -1,10 +1,15 @@
 """Cells that students added or changed: what an answer needs of them is run, and no other."""
 
 import copy
+import json
+import re
+import sys
 
 import pytest
+from classroom.hostile_answers import TAMPERS
 from classroom.students import RIGHT, fill, handed_out, own_cell
 
+from devlab import cli
 from devlab.classroom import course
 from devlab.classroom.engine.merge import merged
 from devlab.classroom.engine.own_cells import chosen
@@ -102,3 +107,22 @@ def test_cells_keep_their_places(lesson):
     assert theirs[-1] == ("own", "after = 1")
     assert answers["device_of"] == RIGHT["device_of"] + "\n\ndef device_of(x): pass"
     assert answers["same_place"] == RIGHT["same_place"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
+def test_who_tampers_in_a_cell_of_their_own_gains_nothing(lesson, tmp_path):
+    """What the hostile corpus tries in an answer's cell earns the same in one that an answer needs."""
+    # Words in capitals are places of the corpus's own tests.
+    tried = {who: one for who, one in TAMPERS.items() if not re.search("[A-Z]{5}", one.source)}
+    for number, (who, one) in enumerate(tried.items()):
+        notebook = fill(lesson[1], {**RIGHT, one.answers: "helped = helper"})
+        added = own_cell(f"{one.source}\nhelper = 1\n")
+        notebook["cells"].insert(place_of(notebook, one.answers), added)
+        (tmp_path / "in" / who).mkdir(parents=True)
+        (tmp_path / "in" / who / f"{number}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    out = tmp_path / "out" / "r.jsonl"
+    assert cli.main(["grade", str(tmp_path / "in"), "--course", str(tmp_path), "--out", str(out)]) == 0
+    records = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    got = {one["student"]: tuple(each["points"] for each in one["exercises"]) for one in records}
+    assert got == {who: tuple(one.points) for who, one in tried.items()}
+    assert len(got) > 10
