@@ -175,9 +175,10 @@ def whole_class(root: Path, count: int, jobs: int) -> None:
     start = time.perf_counter()
     with subprocess.Popen(command, cwd=root / "course", stdout=subprocess.DEVNULL) as grader:
         while grader.poll() is None:
-            done = out.read_text(encoding="utf-8").count("\n") if out.exists() else 0
             with contextlib.suppress(OSError, IndexError):  # it may end at any moment
                 size = footprint(grader.pid)
+                # Counted afterwards: when all are done, reports are written, which hold the whole class.
+                done = out.read_text(encoding="utf-8").count("\n") if out.exists() else 0
                 sizes |= {done: size} if 0 < done < count and all(size) else {}
             time.sleep(0.5)
     took = time.perf_counter() - start

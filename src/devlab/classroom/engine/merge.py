@@ -94,15 +94,18 @@ def _own(source: dict, submission: dict) -> dict[int, list[str]]:
     own = {}
     for cell in submission["cells"]:
         last = max(first, next((places[mark] for mark in _marks(cell) if mark in places), last))
-        text = _text(cell).strip()
-        if cell["cell_type"] == "code" and _grade_id(cell) not in named and text not in theirs and text:
-            own.setdefault(last, []).append(_text(cell))
+        if cell["cell_type"] == "code" and _grade_id(cell) not in named:
+            text = _text(cell)
+            if text.strip() and text.strip() not in theirs:
+                own.setdefault(last, []).append(text)
     return own
 
 
 def _marks(cell: dict) -> list[tuple[str, object]]:
-    """Return by what a cell is known again: its grade id, its own id, or what it holds."""
-    marks = [("grade", _grade_id(cell)), ("id", cell.get("id")), ("text", _text(cell).strip())]
+    """Return by what a cell is known again: its grade id, or else its own id and what it holds."""
+    if name := _grade_id(cell):
+        return [("grade", name)]
+    marks = [("id", cell.get("id")), ("text", _text(cell).strip())]
     return [one for one in marks if one[1] and isinstance(one[1], str)]
 
 
