@@ -4,13 +4,17 @@ import os
 import platform
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
+import numpy
 import pytest
+import torch
 from classroom.students import LESSON, RIGHT, hand_in
 
+import devlab
 from devlab.classroom import course
-from devlab.classroom.engine import seccomp
+from devlab.classroom.engine import sandbox, seccomp
 from devlab.classroom.engine.sandbox import isolation_available
 from devlab.classroom.record import Record
 
@@ -130,6 +134,43 @@ for tried in {tries}:
         print(type(error).__name__, error)
 print(oct(os.stat(FILE).st_mode & 0o777), os.stat(FILE).st_mtime_ns)
 """
+
+
+# What is imported late, by this process and by one that it starts, which lists folders to find it.
+WALLED = """
+import subprocess, sys, torch
+from pathlib import Path
+from devlab.classroom.engine import sandbox
+assert not Path(torch.__file__).is_relative_to(sys.prefix)
+sandbox.enter_walls(sandbox.ruleset(Path({scratch!r})), 2)
+import torch.utils.benchmark
+subprocess.run([sys.executable, "-c", "import numpy"], check=True)
+"""
+
+
+@pytest.mark.skipif(BEST < 2, reason="this machine has no Landlock")
+def test_packages_that_lie_elsewhere_can_be_read(tmp_path):
+    """A user's own, or those that one environment lends another: also what is imported behind the walls."""
+    scratch, made = tmp_path / "scratch", tmp_path / "made"
+    scratch.mkdir()
+    venv.create(made, symlinks=True)
+    (own,) = made.glob("lib/python*/site-packages")
+    lent = {str(Path(one.__file__).parents[1]) for one in (torch, numpy, devlab)}
+    (own / "lent.pth").write_text("\n".join(lent), encoding="utf-8")
+    command = [str(made / "bin" / "python"), "-c", WALLED.format(scratch=str(scratch))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_solutions_are_kept_back_wherever_packages_lie(tmp_path, monkeypatch):
+    """Of a folder of packages all can be read but the course that is in there."""
+    packages = tmp_path / "site-packages"
+    for name in ("numpy/core.py", "devlab/cli.py", "devlab/course/solutions/00.ipynb"):
+        (packages / name).parent.mkdir(parents=True, exist_ok=True)
+        (packages / name).write_text("", encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(packages), str(tmp_path)])
+    found = {path for path in sandbox.readable.__wrapped__() if path.is_relative_to(tmp_path)}
+    assert found == {packages / "numpy", packages / "devlab" / "cli.py"}
 
 
 def filtered(tmp_path: Path, tries: list[str], network: bool = False, signals: bool = False) -> list[str]:

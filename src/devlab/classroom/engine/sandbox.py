@@ -5,6 +5,7 @@ Numbers and structures are those of the kernel's headers: linux/landlock.h, linu
 
 import ctypes
 import functools
+import importlib.util
 import os
 import signal
 import socket
@@ -49,6 +50,7 @@ SYSTEM += (
     "/dev/random",
     "/dev/zero",
 )
+FOLDERS_OF_PACKAGES = {"site-packages", "dist-packages"}  # the latter is Debian's
 
 
 _STACK = ctypes.create_string_buffer(1 << 14)  # process 1's, far more than `pause` needs
@@ -72,14 +74,19 @@ def readable() -> list[Path]:
     """
     found = [Path(path) for path in SYSTEM]
     found += Path("/sys/devices").glob("pci*")  # gloo looks for the speed of network cards
-    prefixes = {Path(path).resolve() for path in (sys.prefix, sys.base_prefix)}
-    kept_back = {PACKAGE / "course"}
-    for name in ("purelib", "platlib"):
-        kept_back |= {Path(sysconfig.get_path(name)).resolve() / "devlab" / "course"}
+    kept_back = {path / "devlab" / "course" for path in _installed()} | {PACKAGE / "course"}
     kept_back = {path for path in kept_back if path.exists()}
-    for root in (*prefixes, *{PACKAGE}):
+    prefixes = {Path(path).resolve() for path in (sys.prefix, sys.base_prefix)}
+    for root in prefixes | _installed() | {PACKAGE}:
         found += _less(root, kept_back)
     return [path for path in found if path.exists()]
+
+
+def _installed() -> set[Path]:
+    """Return the folders of packages: the environment's, a user's own, and what another environment lends."""
+    found = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
+    found |= {Path(path) for path in sys.path if Path(path).name in FOLDERS_OF_PACKAGES}
+    return {path.resolve() for path in found if path.is_dir()}
 
 
 def _less(root: Path, kept_back: Iterable[Path]) -> list[Path]:
@@ -102,7 +109,7 @@ def ruleset(scratch: Path) -> int:
     rules = system_call(CREATE_RULESET, facts, ctypes.c_size_t(size), ctypes.c_uint32(0))
     allowed = [(path, READ) for path in readable()]
     # Another Python finds its packages by listing folders, also those of which a part is kept back.
-    allowed += [(path, READ_DIR) for path in (Path(sys.prefix), PACKAGE.parent)]
+    allowed += [(path, READ_DIR) for path in (Path(sys.prefix), PACKAGE.parent, *_installed())]
     allowed += [(scratch, rights & ~EXECUTE), (Path("/dev/null"), READ_FILE | WRITE_FILE)]
     for path, wanted in allowed:
         opened = os.open(path, getattr(os, "O_PATH", 0) | os.O_CLOEXEC)
@@ -169,12 +176,16 @@ def readable_by(uid: int) -> bool:
         code = 1
         try:
             become_nobody(uid)
-            code = not all(
-                os.access(path, os.R_OK) for path in (os.path.realpath(sys.executable), os.__file__, PACKAGE)
-            )
+            needed = (os.path.realpath(sys.executable), os.__file__, PACKAGE, _torch())
+            code = not all(os.access(path, os.R_OK) for path in needed)
         finally:
             os._exit(code)
     return os.waitpid(child, 0)[1] == 0
+
+
+def _torch() -> str:
+    """Return a file of PyTorch's, which is not imported for that."""
+    return getattr(importlib.util.find_spec("torch"), "origin", None) or os.__file__
 
 
 def enter_namespaces() -> None:
