@@ -35,6 +35,7 @@ LEFT = {
     "one indentation more": INDENTED,
     "a remainder on a line of its own": f"seven = (7\n% 8)\n{ANSWER}",
     "a text of many lines": f'text = """\n%s\n!\n"""\nassert text[1] == "%"\n{ANSWER}',
+    "await": f"import asyncio\nawait asyncio.sleep(0)\n{ANSWER}",
     # These end early in IPython, too.
     "no Python": f"def (\n{ANSWER}",
     "an error before it": f"nothing\n{ANSWER}",
@@ -81,3 +82,13 @@ def test_an_answer_is_there_where_ipython_has_one(in_ipython, name):
     answer = vars(notebook).get("device_of")
     assert (answer is not None) == in_ipython[name]
     assert answer is None or str(answer(torch.ones(1))) == "cpu"
+
+
+def test_what_a_cell_imports_from_the_future_holds_in_later_cells():
+    """As in IPython: an annotation that names nothing is then asked by nobody; in another notebook it is."""
+    notebook, annotated = cells.notebook(), ANSWER.replace("(x)", "(x: Tensor)")
+    cells.run("from __future__ import annotations", "<1>", notebook)
+    cells.run(annotated, "<2>", notebook)
+    assert str(notebook.device_of(torch.ones(1))) == "cpu"
+    with pytest.raises(NameError):
+        cells.run(annotated, "<2>", cells.notebook())

@@ -1,5 +1,10 @@
 """Runs a notebook's cells: Python, and what IPython lets a cell hold beside it, which no verdict needs."""
 
+import __future__
+
+import ast
+import asyncio
+import inspect
 import linecache
 import re
 import textwrap
@@ -29,14 +34,25 @@ def notebook() -> types.ModuleType:
 
 def run(source: str, name: str, into: types.ModuleType) -> None:
     """Run a cell in a notebook; `name` is what tracebacks call it."""
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | _future(into)
     try:
-        code = compile(source, name, "exec")
+        code = compile(source, name, "exec", flags, dont_inherit=True)
     except SyntaxError:
         source = python_of(source)
-        code = compile(source, name, "exec")
+        code = compile(source, name, "exec", flags, dont_inherit=True)
     finally:
         linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    exec(code, vars(into))
+    awaited = eval(code, vars(into))
+    if code.co_flags & inspect.CO_COROUTINE:
+        asyncio.run(awaited)
+
+
+def _future(notebook: types.ModuleType) -> int:
+    """Return the flags for what earlier cells imported from `__future__`, which holds on in a notebook."""
+    flags = 0
+    for value in list(vars(notebook).values()):
+        flags |= value.compiler_flag if type(value) is __future__._Feature else 0
+    return flags
 
 
 def python_of(source: str) -> str:
