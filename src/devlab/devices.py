@@ -4,7 +4,7 @@ PyTorch is imported where it is used: the command line needs this module's names
 """
 
 import os
-import platform
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -105,7 +105,7 @@ def start() -> "torch.device":
 
     from devlab import __version__
 
-    head = f"devlab {__version__} · Python {platform.python_version()} · torch {torch.__version__}"
+    head = f"devlab {__version__} · Python {sys.version.split()[0]} · torch {torch.__version__}"
     try:
         found = accelerators()
         problem = ""

@@ -125,6 +125,11 @@ class Allocator:
         if self._freed:
             self._merge_all()
 
+    def resize(self, capacity: int) -> None:
+        """Have the device hold so many bytes; what was asked for before was asked of the other size."""
+        self.settle()
+        self.capacity = capacity
+
     def count(self) -> None:
         """Settle, and count the blocks that were handed out again."""
         self.settle()

@@ -19,7 +19,7 @@ MANY = 4000  # entries of a diary; nobody notices how long it takes to go throug
 
 
 class PatientAllocator(Allocator):
-    """The memory of one device, in bytes; before its capacity changes, `settle` it.
+    """The memory of one device, in bytes.
 
     >>> from types import SimpleNamespace
     >>> memory = PatientAllocator(0, capacity=1 << 30)

@@ -80,7 +80,7 @@ def mem_get_info(device=None) -> tuple[int, int]:
 
 def set_capacity(size: int, device=None) -> None:
     """Give the device a memory of `size` bytes."""
-    of(device).capacity = size
+    of(device).resize(size)
 
 
 def memory_stats(device=None) -> OrderedDict[str, int]:

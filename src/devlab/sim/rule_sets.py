@@ -36,8 +36,7 @@ class rules:
         placement.set_current(min(placement.current(), count - 1))
         for engines, allocator in zip(clock.devices, memory.allocators, strict=True):
             engines.spec = spec
-            allocator.settle()
-            allocator.capacity = spec.capacity
+            allocator.resize(spec.capacity)
         limits.active[:] = [limits.refuse] if self.name == "mps" else []
         return self
 
@@ -49,8 +48,7 @@ class rules:
         limits.active[:] = refusals
         for engines, allocator, spec in zip(clock.devices, memory.allocators, self._specs, strict=True):
             engines.spec = spec
-            allocator.settle()
-            allocator.capacity = spec.capacity
+            allocator.resize(spec.capacity)
 
 
 def following() -> str:
