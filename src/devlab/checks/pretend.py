@@ -259,7 +259,7 @@ def machine(answer: Callable, names: Sequence[str], **options) -> Iterator[Machi
                 forget = getattr(real, "cache_clear", lambda: None)  # some keep their first answer
                 forget()
                 stack.callback(forget)
-                stack.enter_context(_answered_by(function, value))
+                stack.enter_context(answered_by(function, value))
             elif callable(real):
                 for own in [own for own, held in theirs.items() if held is real]:
                     stack.callback(theirs.__setitem__, own, real)
@@ -280,7 +280,7 @@ def _asking(number: int) -> CodeType:
 
 
 @contextlib.contextmanager
-def _answered_by(function: FunctionType, answer: Callable) -> Iterator[None]:
+def answered_by(function: FunctionType, answer: Callable) -> Iterator[None]:
     """Let a function of PyTorch answer something else, whoever holds it: its code is exchanged."""
     before = function.__code__
     number = id(function)

@@ -206,7 +206,7 @@ def refuse_spying(seal: Seal) -> None:
     """
     refused, rewrites, ours = frozenset(REFUSED), REWRITES, seal.functions
     # A row that pretends another machine has PyTorch's questions about devices answer something else.
-    pretending, asked = inspect.unwrap(pretend._answered_by).__code__, _questions()
+    pretending, asked = inspect.unwrap(pretend.answered_by).__code__, _questions()
     frame_of = sys._getframe
 
     def hook(event: str, facts: tuple) -> None:
