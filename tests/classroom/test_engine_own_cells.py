@@ -11,8 +11,8 @@ from classroom.students import RIGHT, fill, handed_out, own_cell
 
 from devlab import cli
 from devlab.classroom import course
-from devlab.classroom.engine.merge import merged
-from devlab.classroom.engine.own_cells import chosen
+from devlab.classroom.engine.merge import Step, answers, merged
+from devlab.classroom.engine.own_cells import chosen, needed
 
 SOLUTION, CHECK = ("solution", "f", "def f(x):\n    return helper(x)"), ("check", "f", "")
 
@@ -22,11 +22,17 @@ def own(*sources: str) -> list:
     return [("own", "", source) for source in sources]
 
 
+def run(steps: list, skip: tuple = ()) -> list:
+    """Return the steps that are run."""
+    return chosen(steps, needed(steps, skip), skip)
+
+
 @pytest.mark.parametrize(
-    ("sources", "needed"),
+    ("sources", "many"),
     [
         (["def helper(x): pass"], 1),
         (["from math import *"], 1),
+        (["from __future__ import annotations"], 1),
         (["helper = make()", "def make():\n    return deeper.sum", "import numpy as deeper"], 3),
         (["%%time\nhelper = 3"], 1),
         (["if True:\n    helper = 1"], 1),
@@ -42,25 +48,25 @@ def own(*sources: str) -> list:
         (["helper\0 = 1"], 0),
     ],
 )
-def test_a_cell_is_run_where_an_answer_needs_a_name_that_it_sets(sources, needed):
+def test_a_cell_is_run_where_an_answer_needs_a_name_that_it_sets(sources, many):
     """Trials, and what sets other names or none, are left out."""
-    found = chosen([SOLUTION, *own(*sources), CHECK])
-    assert [kind for kind, _, _ in found] == ["solution", *["own"] * needed, "check"]
+    found = run([SOLUTION, *own(*sources), CHECK])
+    assert [kind for kind, _, _ in found] == ["solution", *["own"] * many, "check"]
     assert {name for _, name, _ in found} == {"f"}
 
 
 def test_what_another_cell_sets_is_not_needed():
     """The teacher's helper stands, whatever a student made of it elsewhere."""
     setup = ("setup", "", "def helper(x): pass")
-    assert chosen([setup, SOLUTION, *own("helper = 3"), CHECK]) == [setup, SOLUTION, CHECK]
+    assert run([setup, SOLUTION, *own("helper = 3"), CHECK]) == [setup, SOLUTION, CHECK]
 
 
 def test_what_only_a_settled_exercise_needs_is_left_out():
     """What killed its process at one exercise is not run for the next, unless that needs it, too."""
     other = [("solution", "g", "def g(): return 1"), ("check", "g", "")]
-    assert chosen([*own("helper = 1"), SOLUTION, CHECK, *other], ["f"]) == other
+    assert run([*own("helper = 1"), SOLUTION, CHECK, *other], ("f",)) == other
     needing = [("solution", "g", "def g(): return helper"), ("check", "g", "")]
-    assert chosen([*own("helper = 1"), SOLUTION, CHECK, *needing], ["f"])[0] == ("own", "g", "helper = 1")
+    assert run([*own("helper = 1"), SOLUTION, CHECK, *needing], ("f",))[0] == ("own", "g", "helper = 1")
 
 
 @pytest.fixture
@@ -83,7 +89,7 @@ def test_only_what_students_wrote_is_theirs(lesson):
     for cell in bare["cells"]:
         cell.pop("id", None)
     for notebook in (handout, bare):
-        steps, _ = merged(source, fill(notebook, RIGHT))
+        steps = merged(source, fill(notebook, RIGHT))
         assert [step.kind for step in steps].count("own") == 0
         assert [step.name for step in steps if step.kind == "solution"] == list(RIGHT)
 
@@ -97,7 +103,7 @@ def test_cells_keep_their_places(lesson):
     notebook["cells"].insert(0, own_cell("before = 1", 1))
     notebook["cells"].insert(place_of(notebook, "device_of") + 1, own_cell("def device_of(x): pass", 2))
     notebook["cells"].append(own_cell("after = 1", 3))
-    steps, answers = merged(source, notebook)
+    steps = merged(source, notebook)
     theirs = [(step.kind, step.source.splitlines()[-1]) for step in steps if step.kind != "check"]
     kinds = [kind for kind, _ in theirs]
     begin = kinds.index("own")
@@ -105,8 +111,43 @@ def test_cells_keep_their_places(lesson):
     assert theirs[begin : begin + 2] == [("own", "before = 1"), ("own", "import math")]
     assert theirs[kinds.index("solution") + 1] == ("own", "def device_of(x): pass")
     assert theirs[-1] == ("own", "after = 1")
-    assert answers["device_of"] == RIGHT["device_of"] + "\n\ndef device_of(x): pass"
-    assert answers["same_place"] == RIGHT["same_place"]
+    wrote = answers(steps, needed([(step.kind, step.name, step.source) for step in steps]))
+    assert wrote["device_of"] == RIGHT["device_of"] + "\n\ndef device_of(x): pass"
+    assert wrote["same_place"] == RIGHT["same_place"]
+
+
+def test_an_answer_is_told_with_all_own_cells_that_it_needs():
+    """Of a helper that two exercises need both are told; what is no place of an own cell says nothing."""
+    steps = [Step("own", "", "helper = 1"), Step("solution", "f", "f = helper"), Step("check", "f", "")]
+    steps += [Step("solution", "g", "g = helper"), Step("own", "", "1 / 0"), Step("check", "g", "")]
+    needs = needed([(step.kind, step.name, step.source) for step in steps])
+    assert needs == {"f": [0], "g": [0]}
+    both = {"f": "helper = 1\n\nf = helper", "g": "helper = 1\n\ng = helper"}
+    assert answers(steps, needs) == both
+    assert answers(steps, {"f": [0, 1, 2, -1, 99], "g": [0]}) == both
+    assert answers(steps, {}) == {"f": "f = helper", "g": "g = helper"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
+def test_the_record_holds_what_was_run_for_an_answer(lesson, tmp_path):
+    """A helper in a cell of its own stands with the answer, also where that killed its process."""
+    written = {"device_of": "def device_of(x):\n    return helper(x)", "same_place": RIGHT["same_place"]}
+    helpers = {"Anna": "def helper(x):\n    return x.device"}
+    helpers["Ben"] = "import os\ndef helper(x):\n    os._exit(3)"
+    for who, helper in helpers.items():
+        notebook = fill(lesson[1], written)
+        place = place_of(notebook, "device_of")
+        notebook["cells"][place:place] = [own_cell("1 / 0", 1), own_cell(helper, 2)]
+        (tmp_path / "in" / who).mkdir(parents=True)
+        (tmp_path / "in" / who / "00_start_here.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    out = tmp_path / "out" / "r.jsonl"
+    assert cli.main(["grade", str(tmp_path / "in"), "--course", str(tmp_path), "--out", str(out)]) == 0
+    for line in out.read_text(encoding="utf-8").splitlines():
+        one = json.loads(line)
+        told = {each["name"]: (each["outcome"], each["source"]) for each in one["exercises"]}
+        code = f"{helpers[one['student']]}\n\n{written['device_of']}"
+        assert told["device_of"] == ("passed" if one["student"] == "Anna" else "killed", code)
+        assert told["same_place"] == ("passed", RIGHT["same_place"])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")

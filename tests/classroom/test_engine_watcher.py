@@ -61,6 +61,23 @@ def test_verdicts_come_one_by_one(place):
 
 
 @pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ({"a": [3, 5], "b": [3]}, {"a": [3, 5], "b": [3]}),
+        ({"a": [3, "5", None, True, 2.5, [1]]}, {"a": [3]}),
+        ({"a": 3, "b": "34"}, {}),
+        ([["a", [3]]], {}),
+        ("a", {}),
+    ],
+)
+def test_which_own_cells_are_needed_is_no_more_than_places(place, said, kept):
+    """A worker says it once for all; what else comes there is passed over, and costs nothing."""
+    later = message(own={"a": [9]}) if "a" in kept else b""
+    assert place.watch(message(own=said), *BEFORE, later, message(end=True))[1] is None
+    assert place.watcher.needs == kept
+
+
+@pytest.mark.parametrize(
     "forged",
     [
         message(nonce="a guess", done="b"),

@@ -73,7 +73,7 @@ def _assignment(
 ) -> Iterator[Record]:
     idle: SimpleQueue[Handle] = SimpleQueue()
     jobs = max(1, min(settings.jobs, len(waiting)))
-    steps = _plain(merge.merged(source, None)[0])
+    steps = _plain(merge.merged(source, None))
     families, lent = [], list(spare)
     starting, stopping = threading.Lock(), threading.Event()
 
@@ -133,13 +133,14 @@ def record(submission: Submission, source: dict, settings: Settings, ask: Callab
         notebook = submission.notebook()
     except Unreadable as problem:
         return Record(*who, problem=str(problem), **facts)
-    steps, answers = merge.merged(source, notebook)
+    steps = merge.merged(source, notebook)
     tasks = merge.tasks(source)
     try:
         answer = ask({"steps": _plain(steps), "names": [task.name for task in tasks]})
     except EngineError as problem:
         answer = {"problem": str(problem)}
     verdicts, labels = answer.get("exercises", {}), answer.get("labels", {})
+    answers = merge.answers(steps, answer.get("own", {}))
     ours = {"outcome": "grader error", "headline": answer.get("problem", "the grader has no verdict")}
     for name, why in WALLED_OFF.get(settings.level, {}).items():
         if name in verdicts and verdicts[name].get("outcome") not in ("passed", "not attempted"):

@@ -1,8 +1,7 @@
 """What is run for a submission: the teacher's notebook, with the student's solution cells and own cells."""
 
-import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from devlab.classroom.copies import graded
 
@@ -38,37 +37,50 @@ def tasks(source: dict) -> list[Task]:
     ]
 
 
-def merged(source: dict, submission: dict | None) -> tuple[list[Step], dict[str, str]]:
-    """Return the steps to run, and what the student wrote for each solution cell.
+def merged(source: dict, submission: dict | None) -> list[Step]:
+    """Return the steps to run for a submission; `None` takes the teacher's own solutions.
 
     Solution cells come from the submission by grade id; of several with one id, the last. One that is not
     there gives no step, so that its exercise is not attempted. What else a student added or changed comes
-    after the teacher's cell that it follows. `None` for the submission takes the teacher's own solutions.
+    after the teacher's cell that it follows.
     """
-    written = {} if submission is None else _solutions(submission)
+    written = None if submission is None else _solutions(submission)
     own = {} if submission is None else _own(source, submission)
     checked = {task.name for task in tasks(source)}
-    steps, answers = [], {}
+    steps = []
     for place, cell in enumerate(source["cells"]):
-        facts = cell["metadata"].get("nbgrader", {})
-        if cell["cell_type"] != "code":
-            pass
-        elif graded(cell):
-            if facts["grade_id"].startswith("check_"):
-                steps.append(Step("check", _exercise(cell), ""))
-        elif facts.get("solution"):
-            name = facts["grade_id"]
-            text = _text(cell) if submission is None else written.get(name)
-            if text is not None:
-                steps.append(Step("solution", name if name in checked else "", text))
-                answers[name] = text
-        else:
-            steps.append(Step("setup", "", _text(cell)))
-        for text in own.get(place, ()):
-            steps.append(Step("own", "", text))
-            for name in filter(partial(_sets, text), checked):
-                answers[name] = "\n\n".join(filter(None, (answers.get(name), text)))
-    return steps, answers
+        if cell["cell_type"] == "code":
+            steps += _steps_of(cell, checked, written)
+        steps += [Step("own", "", text) for text in own.get(place, ())]
+    return steps
+
+
+def _steps_of(cell: dict, checked: set[str], written: dict[str, str] | None) -> list[Step]:
+    """Return the step for a code cell of the teacher's, none where the student's copy lacks it."""
+    facts = cell["metadata"].get("nbgrader", {})
+    if graded(cell):
+        return [Step("check", _exercise(cell), "")] if facts["grade_id"].startswith("check_") else []
+    if not facts.get("solution"):
+        return [Step("setup", "", _text(cell))]
+    name = facts["grade_id"]
+    text = _text(cell) if written is None else written.get(name)
+    return [] if text is None else [Step("solution", name if name in checked else "", text)]
+
+
+def answers(steps: Sequence[Step], needs: Mapping[str, Sequence[int]]) -> dict[str, str]:
+    """Return what a student wrote for each exercise, with the own cells that it needs, in their order.
+
+    `needs` is what a submission's own process says of that: the places of steps by exercise. What is no such
+    place is passed over.
+    """
+    found: dict[str, list[str]] = {}
+    for place, step in enumerate(steps):
+        if step.kind == "solution" and step.name:
+            found.setdefault(step.name, []).append(step.source)
+        elif step.kind == "own":
+            for name in [name for name, places in needs.items() if place in places]:
+                found.setdefault(name, []).append(step.source)
+    return {name: "\n\n".join(texts) for name, texts in found.items()}
 
 
 def _solutions(submission: dict) -> dict[str, str]:
@@ -107,11 +119,6 @@ def _marks(cell: dict) -> list[tuple[str, object]]:
         return [("grade", name)]
     marks = [("id", cell.get("id")), ("text", _text(cell).strip())]
     return [one for one in marks if one[1] and isinstance(one[1], str)]
-
-
-def _sets(text: str, name: str) -> bool:
-    """Tell whether a cell looks as if it sets a name: what it really does, its own process finds out."""
-    return bool(re.search(rf"^(?:(?:def|class) +{name}\b|{name} *=)", text, re.MULTILINE))
 
 
 def _exercise(cell: dict) -> str:

@@ -51,14 +51,17 @@ class Watcher:
     ):
         self.template, self.control, self.walls = template, control, walls
         self.limits, self.before, self.ask = limits, before, ask
+        self.needs: dict[str, list[int]] = {}  # the own cells that exercises need, by their places
         self._begin_to_look()
 
     def grade(self, steps: list, names: list[str]) -> dict:
         """Return {"exercises": {name: verdict}, "labels": {name: those of its rows}, "seconds": all it took}.
 
-        Each death of the process costs the exercise that it was at.
+        As "own" come the places of the own cells that exercises need, by name, as the process said them. Each
+        death of the process costs the exercise that it was at.
         """
         done: dict[str, dict] = {}
+        self.needs = {}
         started = time.monotonic()
         count = sum(kind != "own" for kind, _, _ in steps)  # a student's cells lengthen no limit
         with tempfile.TemporaryFile() as notebook:
@@ -73,7 +76,8 @@ class Watcher:
                     break
         self._confirm(done)
         labels = {name: [row.label for row in one.rows] for name in names if (one := registry.find(name))}
-        return {"exercises": done, "labels": labels, "seconds": time.monotonic() - started}
+        seconds = time.monotonic() - started
+        return {"exercises": done, "labels": labels, "own": self.needs, "seconds": seconds}
 
     def _confirm(self, done: dict[str, dict]) -> None:
         """Have what workers claimed judged again, by the transcripts that they sent."""
@@ -135,7 +139,9 @@ class Watcher:
                     return at, FORGED
                 if "end" in message:
                     return "", None
-                if "done" in message:
+                if "own" in message:
+                    self.needs = _needs(message["own"]) | self.needs  # of several runs the first has all
+                elif "done" in message:
                     done[message.pop("done")] = message
                 # A name begins twice, its cell and its check: both in one allowance of time.
                 elif message["begin"] != at:
@@ -183,7 +189,14 @@ def _heard(text: bytes, nonce: str) -> dict | None:
     if not isinstance(message, dict) or message.pop("nonce", None) != nonce:
         return None
     name = message.get("done", message.get("begin"))
-    return message if isinstance(name, str) or "end" in message else None
+    return message if isinstance(name, str) or "end" in message or "own" in message else None
+
+
+def _needs(said: object) -> dict[str, list[int]]:
+    """Return what a worker says of the own cells that exercises need, as far as it is of that kind."""
+    pairs = said.items() if isinstance(said, dict) else ()
+    lists = {name: places for name, places in pairs if isinstance(places, list)}
+    return {name: [one for one in places if type(one) is int] for name, places in lists.items()}
 
 
 def _early(outcome: str, headline: str, **facts: object) -> dict:
