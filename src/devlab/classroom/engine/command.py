@@ -52,7 +52,8 @@ def run(arguments: argparse.Namespace, jobs: int, first: Family | None) -> int:
         with ended_like_ctrl_c():
             write(graded, out, len(waiting) + len(found.problems))
     except grade.EngineError as problem:
-        return _stop(f"Grading stopped: {problem}. What is finished is in {out}; run it again to go on.")
+        why = str(problem).removesuffix(".")
+        return _stop(f"Grading stopped: {why}. What is finished is in {out}; run it again to go on.")
     except KeyboardInterrupt:
         return _stop(f"\nStopped. What is finished is in {out}; the same command goes on from there.", 130)
     records = list(record.read([out]))

@@ -18,11 +18,20 @@ from devlab.classroom.engine.limits import Limits
 START = "import gc; gc.disable(); from devlab.classroom.engine.zygote import main; main({facts!r})"
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 ONE_THREAD += ("VECLIB_MAXIMUM_THREADS",)
+# Of the teacher's environment these are passed on, the others may hold secrets. On clusters the last two are
+# where packages and their libraries are found; of them whole paths alone, so that no module comes from a
+# folder that somebody happened to be in.
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "LD_LIBRARY_PATH")
+WHOLE = PASSED_ON[-2:]
 SPARE = 60.0  # seconds that a template may take beyond the limits of a submission, to start above all
 
 
 class EngineError(Exception):
     """Grading cannot go on; the message says why and what to do."""
+
+
+class CannotBegin(EngineError):
+    """No submission can be graded here, as where PyTorch cannot be imported."""
 
 
 @dataclass(frozen=True)
@@ -49,29 +58,28 @@ class Family:
         self.handles: list[Handle] = []
         ends = [its.fileno() for _, its in self.pairs]
         facts = {"folder": str(Path(self.folder.name).resolve()), "ends": ends}
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if name in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
-        }
+        kept = {name: _whole(name, value) for name, value in os.environ.items() if name in PASSED_ON}
         threads = dict.fromkeys(ONE_THREAD, "1")
         own = {"DEVLAB_DEVICE": os.environ.get("DEVLAB_DEVICE") or "sim", "DEVLAB_PROGRESS": os.devnull}
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", START.format(facts=facts)],  # no module comes from its folder
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=kept | threads | large_pages.HEAP | own,
-            pass_fds=ends,
-            start_new_session=True,
-        )
+        self.said = Path(self.folder.name, "said")  # why it could not begin; later on it is silent
+        with self.said.open("wb") as said:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", START.format(facts=facts)],  # no module comes from its folder
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                env=kept | threads | large_pages.HEAP | own,
+                pass_fds=ends,
+                start_new_session=True,
+            )
         for _, its in self.pairs:
             its.close()
 
     def begin(self, settings: Settings, steps: Sequence) -> None:
         """Have the templates made, one a job; `steps` are the teacher's notebook with the solutions."""
+        seconds = settings.limits.seconds
         self.handles = [
-            Handle(self.process.pid, ours, settings.limits.seconds) for ours, _ in self.pairs[: settings.jobs]
+            Handle(self.process.pid, ours, seconds, self.said) for ours, _ in self.pairs[: settings.jobs]
         ]
         for ours, _ in self.pairs[settings.jobs :]:
             ours.close()
@@ -115,17 +123,26 @@ class Family:
 
 
 class Handle:
-    """The way to one template, by its watcher; `ended` once they are there no more."""
+    """The way to one template, by its watcher; `ended` once they are there no more.
 
-    def __init__(self, starter: int, ours: socket.socket, seconds: float):
+    `said` is the file that holds why the family could not begin.
+    """
+
+    def __init__(self, starter: int, ours: socket.socket, seconds: float, said: Path):
         self.process = starter  # until the watcher says which process it is
         self.ours = ours
         self.seconds = seconds
+        self.said = said
         self.learned = self.ended = False
         self.requests, self.answers = ours.makefile("wb"), ours.makefile("rb", buffering=0)
 
     def ask(self, request: dict) -> dict:
-        """Send a request and wait for its answer; raises EngineError where the template is gone."""
+        """Send a request and wait for its answer.
+
+        Raises:
+            CannotBegin: when the family never came so far as to have a template; the message says why.
+            EngineError: when the template is gone.
+        """
         patience = self.seconds * (len(request["steps"]) + 1) + SPARE
         try:
             if not self.learned:
@@ -134,6 +151,7 @@ class Handle:
             return self._answer(patience)
         except (OSError, ValueError) as problem:
             self.ended = True
+            self._require_begun()
             raise EngineError(f"the template process ended ({problem})") from problem
 
     def _answer(self, patience: float) -> dict:
@@ -144,11 +162,27 @@ class Handle:
         answer = messages.receive(self.answers)
         if answer is None:
             self.ended = True
+            self._require_begun()
             raise EngineError("the template process ended")
         return answer
+
+    def _require_begun(self) -> None:
+        said = self.said.read_text(encoding="utf-8", errors="replace") if self.said.exists() else ""
+        lines = said.strip().split("\n")
+        indented = [place for place, line in enumerate(lines) if line.startswith(" ")]
+        # What follows a traceback's last step is the error.
+        if error := " ".join(lines[indented[-1] + 1 :] if indented else lines).strip():
+            raise CannotBegin(f"no process that grades could begin: {error}")
 
     def close(self) -> None:
         """Close the way; a request that was never read is lost."""
         for one in (self.requests, self.answers, self.ours):
             with contextlib.suppress(OSError):
                 one.close()
+
+
+def _whole(name: str, value: str) -> str:
+    """Return a variable of the environment, of a list of folders those alone that are no relative ones."""
+    if name not in WHOLE:
+        return value
+    return os.pathsep.join(path for path in value.split(os.pathsep) if os.path.isabs(path))

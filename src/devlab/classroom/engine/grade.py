@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from devlab.classroom import course
 from devlab.classroom.collect import Collection, Submission
 from devlab.classroom.engine import merge
-from devlab.classroom.engine.family import EngineError, Family, Handle, Settings
+from devlab.classroom.engine.family import CannotBegin, EngineError, Family, Handle, Settings
 from devlab.classroom.record import Graded, Record
 from devlab.classroom.unpack import Unreadable, kept_open
 
@@ -137,6 +137,8 @@ def record(submission: Submission, source: dict, settings: Settings, ask: Callab
     tasks = merge.tasks(source)
     try:
         answer = ask({"steps": _plain(steps), "names": [task.name for task in tasks]})
+    except CannotBegin:
+        raise
     except EngineError as problem:
         answer = {"problem": str(problem)}
     verdicts, labels = answer.get("exercises", {}), answer.get("labels", {})

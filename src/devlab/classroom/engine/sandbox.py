@@ -76,8 +76,8 @@ def readable() -> list[Path]:
     found += Path("/sys/devices").glob("pci*")  # gloo looks for the speed of network cards
     kept_back = {path / "devlab" / "course" for path in _installed()} | {PACKAGE / "course"}
     kept_back = {path for path in kept_back if path.exists()}
-    prefixes = {Path(path).resolve() for path in (sys.prefix, sys.base_prefix)}
-    for root in prefixes | _installed() | {PACKAGE}:
+    roots = {Path(path).resolve() for path in (sys.prefix, sys.base_prefix, *_libraries())}
+    for root in roots | _installed() | {PACKAGE}:
         found += _less(root, kept_back)
     return [path for path in found if path.exists()]
 
@@ -87,6 +87,12 @@ def _installed() -> set[Path]:
     found = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
     found |= {Path(path) for path in sys.path if Path(path).name in FOLDERS_OF_PACKAGES}
     return {path.resolve() for path in found if path.is_dir()}
+
+
+def _libraries() -> list[str]:
+    """Return where a cluster's modules keep libraries; of what else stands in that list nothing is shown."""
+    paths = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    return [path for path in paths if os.path.isabs(path) and os.path.basename(path) in ("lib", "lib64")]
 
 
 def _less(root: Path, kept_back: Iterable[Path]) -> list[Path]:

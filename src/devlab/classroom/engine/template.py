@@ -104,10 +104,10 @@ def only(*wanted: int) -> None:
         os.closerange(low + 1, high)
 
 
-def silence(scratch: Path) -> None:
-    """Point the standard streams at nothing, move into scratch, and call it home."""
+def silence(scratch: Path, streams: Sequence[int] = (0, 1, 2)) -> None:
+    """Point standard streams at nothing, move into scratch, and call it home."""
     nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
+    for stream in streams:
         os.dup2(nothing, stream)
     os.close(nothing)
     os.chdir(scratch)

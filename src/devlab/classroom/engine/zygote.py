@@ -35,7 +35,8 @@ def main(facts: dict) -> None:
 
     `facts` are a `folder` for scratch folders, and sockets to the grader as `ends`, one a job at most. From
     stdin come more of them, the isolation `level`, the `limits`, the `names` of the exercises and how many
-    `jobs` there are, and then the teacher's notebook. Never returns.
+    `jobs` there are, and then the teacher's notebook. What keeps it from beginning goes to stderr, a file.
+    Never returns.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's to answer
     sandbox.adopt_orphans()  # so that the grader finds every process below this one
@@ -43,7 +44,7 @@ def main(facts: dict) -> None:
     seed = secrets.randbelow(SEEDS)
     source, scratch = os.dup(0), Path(facts["folder"]) / "scratch"
     scratch.mkdir()
-    template.silence(scratch)
+    template.silence(scratch, streams=(0, 1))
     for name in large_pages.HEAP:  # a program that a submission starts is not forked from
         os.environ.pop(name, None)
     collapsing = threading.Thread(target=large_pages.collapse)  # the kernel copies; that needs no Python
@@ -62,6 +63,8 @@ def main(facts: dict) -> None:
     of_templates = [(end, ask, told) for end, (_, ask), (told, _) in zip(ends, asking, telling, strict=True)]
     of_checkers = [(asked, tell) for (asked, _), (_, tell) in zip(asking, telling, strict=True)]
     ready = worker.Ready(facts["names"])
+    os.ftruncate(2, 0)  # all is well: what was said, warnings above all, explains no end that comes later
+    template.silence(scratch)
     if not os.fork():
         _last(lambda: _templates(facts, ready, seed, modules[0], of_templates))
     _last(lambda: _checkers(ready, seed, source, modules[1], of_checkers))
