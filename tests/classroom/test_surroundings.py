@@ -1,4 +1,4 @@
-"""`devlab grade` on machines set up otherwise: packages that come by a path, others that cannot be imported."""
+"""`devlab grade` on machines set up otherwise: packages that come by a path, others that fail to import."""
 
 import os
 import subprocess
