@@ -56,7 +56,7 @@ def readings():
 
 
 readings()
-started, done = readings()
+started, done = min(readings() for _ in range(3))  # the calmest of three
 print("half of the time had passed when the last line was started:", started > done / 2)
 
 # %% [markdown] facts=["Y1", "Y2"]
@@ -144,7 +144,8 @@ def seconds_of_one(wait_first):
     return time.perf_counter() - start
 
 
-careless, careful = seconds_of_one(wait_first=False), seconds_of_one(wait_first=True)
+careless = min(seconds_of_one(wait_first=False) for _ in range(3))
+careful = min(seconds_of_one(wait_first=True) for _ in range(3))
 print("the careless clock shows more than twice the time:", careless > 2 * careful)
 
 # %% [markdown] facts=["Y4", "Y5"]
