@@ -51,7 +51,7 @@ class Watcher:
     ):
         self.template, self.control, self.walls = template, control, walls
         self.limits, self.before, self.ask = limits, before, ask
-        self.needs: dict[str, list[int]] = {}  # the own cells that exercises need, by their places
+        self.needs: object = None  # what the process said first of the own cells that exercises need
         self._begin_to_look()
 
     def grade(self, steps: list, names: list[str]) -> dict:
@@ -61,7 +61,7 @@ class Watcher:
         death of the process costs the exercise that it was at.
         """
         done: dict[str, dict] = {}
-        self.needs = {}
+        self.needs = None
         started = time.monotonic()
         count = sum(kind != "own" for kind, _, _ in steps)  # a student's cells lengthen no limit
         with tempfile.TemporaryFile() as notebook:
@@ -77,7 +77,8 @@ class Watcher:
         self._confirm(done)
         labels = {name: [row.label for row in one.rows] for name in names if (one := registry.find(name))}
         seconds = time.monotonic() - started
-        return {"exercises": done, "labels": labels, "own": self.needs, "seconds": seconds}
+        own = _places(self.needs, names, len(steps))
+        return {"exercises": done, "labels": labels, "own": own, "seconds": seconds}
 
     def _confirm(self, done: dict[str, dict]) -> None:
         """Have what workers claimed judged again, by the transcripts that they sent."""
@@ -140,7 +141,8 @@ class Watcher:
                 if "end" in message:
                     return "", None
                 if "own" in message:
-                    self.needs = _needs(message["own"]) | self.needs  # of several runs the first has all
+                    # The first says all, and comes before anything of a student's runs.
+                    self.needs = message["own"] if self.needs is None else self.needs
                 elif "done" in message:
                     done[message.pop("done")] = message
                 # A name begins twice, its cell and its check: both in one allowance of time.
@@ -192,11 +194,18 @@ def _heard(text: bytes, nonce: str) -> dict | None:
     return message if isinstance(name, str) or "end" in message or "own" in message else None
 
 
-def _needs(said: object) -> dict[str, list[int]]:
-    """Return what a worker says of the own cells that exercises need, as far as it is of that kind."""
-    pairs = said.items() if isinstance(said, dict) else ()
-    lists = {name: places for name, places in pairs if isinstance(places, list)}
-    return {name: [one for one in places if type(one) is int] for name, places in lists.items()}
+def _places(said: object, names: list[str], count: int) -> dict[str, list[int]]:
+    """Return what a worker says of the own cells that exercises need, as far as it names such and steps.
+
+    >>> _places({"f": [0, 0, 9, "1"], "nobody": [0]}, ["f"], 2)
+    {'f': [0]}
+    """
+    found = {name: said.get(name) for name in names} if isinstance(said, dict) else {}
+    return {
+        name: sorted({one for one in places if type(one) is int and 0 <= one < count})
+        for name, places in found.items()
+        if isinstance(places, list)
+    }
 
 
 def _early(outcome: str, headline: str, **facts: object) -> dict:

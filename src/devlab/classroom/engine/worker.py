@@ -69,14 +69,14 @@ def work(
 ) -> None:
     """Run the steps and send what comes of each; the exercises in `skip` were settled before.
 
-    A step is (kind, exercise, source). First `{"own": needs}` says which own cells are needed, if any are.
-    Before a step of an exercise `{"begin": name}` is sent, after a check `{"done": name, ...}` with its
-    verdict, and as `calls` what the answer gave, as JSON.
+    A step is (kind, exercise, source). First `{"own": needs}` says which own cells are needed, before
+    anything of a student's runs. Before a step of an exercise `{"begin": name}` is sent, after a check
+    `{"done": name, ...}` with its verdict, and as `calls` what the answer gave, as JSON.
     """
     exercises, devices, recorder, seal = ready.exercises, ready.devices, ready.recorder, ready.seal
     notebook = ready.notebook
-    if needs := own_cells.needed(steps, skip):
-        send({"own": needs})
+    needs = own_cells.needed(steps, skip)
+    send({"own": needs})
     steps = own_cells.chosen(steps, needs, skip)
     # Whatever the teacher's first cells change is as it should be.
     first = next((place for place, (kind, _, _) in enumerate(steps) if kind != "setup"), 0)
