@@ -73,6 +73,7 @@ BESIDE = {
     "a mode": "from torch.overrides import TorchFunctionMode as Mode\nwith Mode():\n    torch.ones(2) + 1",
     "a machine of the student's own": "from unittest import mock\n"
     "with mock.patch('torch.cuda.is_available', return_value=True):\n    print(torch.cuda.is_available())",
+    "the course's own beginning once more": "import devlab\ndevice = devlab.start()\ntorch.ones(2)",
     "another folder": "import os\nos.makedirs('data')\nos.chdir('data')",
     "a picture": "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()",
     "a magic": "%timeit device_of(torch.ones(1))\ndisplay(1)",

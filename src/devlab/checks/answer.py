@@ -72,7 +72,11 @@ def is_blank(answer: object) -> bool:
     """
     if not inspect.isfunction(answer):
         return False
-    steps = list(dis.get_instructions(answer))
     idle = {"RESUME", "NOP", "COPY_FREE_VARS", "MAKE_CELL", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"}
-    returned = [step.argval for step in steps if step.opname in ("LOAD_CONST", "RETURN_CONST")]
-    return all(step.opname in idle for step in steps) and returned == [None]
+    returned = []
+    for step in dis.get_instructions(answer):
+        if step.opname not in idle:
+            return False  # mostly after a few: to read all that an answer does takes long
+        if step.opname in ("LOAD_CONST", "RETURN_CONST"):
+            returned.append(step.argval)
+    return returned == [None]

@@ -6,6 +6,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Mapping
+from operator import is_
 
 import numpy
 import torch
@@ -138,9 +139,10 @@ class Snapshot:
     """What the inputs held before a call, to tell afterwards whether they came back untouched."""
 
     def __init__(self, inputs: tuple):
-        self.before = [(path, leaf, _state(leaf)) for path, leaf in leaves(inputs)]
+        found = leaves(inputs)
+        self.before = [(path, leaf, _state(leaf)) for path, leaf in found]
         # Where no input is a container, none can have been replaced: only what they hold is looked at.
-        self.flat = [id(leaf) for _, leaf, _ in self.before] == list(map(id, inputs))
+        self.flat = len(found) == len(inputs) and all(map(is_, [leaf for _, leaf in found], inputs))
 
     def require_untouched(self, inputs: tuple) -> None:
         """Raise Mismatch where a value in the inputs was changed, replaced, added or removed."""

@@ -2,6 +2,9 @@
 
 import torch
 
+# By device: to ask PyTorch for its type takes longer than all else here.
+_types: dict[torch.device, str] = {}
+
 
 def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor's elements in the host's memory; they may share it with the tensor.
@@ -14,7 +17,7 @@ def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """
     if tensor.is_cpu:
         return tensor.detach()
-    return _simulated(tensor, wait=True) if tensor.device.type == "sim" else tensor.detach().cpu()
+    return _read(tensor, wait=True) if simulated(tensor) else tensor.detach().cpu()
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:
@@ -23,11 +26,25 @@ def copied(tensor: torch.Tensor) -> torch.Tensor:
     >>> copied(torch.ones(2, requires_grad=True))
     tensor([1., 1.])
     """
-    simulated = not tensor.is_cpu and tensor.device.type == "sim"
-    return (_simulated(tensor, wait=False) if simulated else tensor.detach()).clone()
+    return (_read(tensor, wait=False) if simulated(tensor) else tensor.detach()).clone()
 
 
-def _simulated(tensor: torch.Tensor, wait: bool) -> torch.Tensor:
+def simulated(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor is on a simulated device.
+
+    >>> simulated(torch.ones(2))
+    False
+    """
+    if tensor.is_cpu:
+        return False
+    device = tensor.device
+    kind = _types.get(device)
+    if kind is None:
+        kind = _types[device] = device.type
+    return kind == "sim"
+
+
+def _read(tensor: torch.Tensor, wait: bool) -> torch.Tensor:
     from devlab.sim.transfer import read  # here, so that importing devlab does not import the simulator
 
     return read(tensor, wait)

@@ -29,19 +29,21 @@ class Insides:
 
     def __init__(self, functions: Sequence[types.FunctionType]):
         self.held = list(map(_PARTS, functions))  # kept, so that their addresses stay theirs
-        if OFFSET is None:
-            self._read, self._places = _identities, list(functions)
-        else:
-            self._read, self._places = operator.attrgetter("raw"), list(map(_view_of, functions))
+        self._places = list(functions) if OFFSET is None else list(map(_view_of, functions))
         self._before = self._now()
 
     def changed(self) -> int | None:
         """Return the place of a function that has other code or defaults than before, None for none."""
         now = self._now()
-        return None if now == self._before else list(map(operator.eq, now, self._before)).index(False)
+        if now == self._before:
+            return None
+        size = len(now) // len(self._places)
+        return next(place for place in range(len(now)) if now[place] != self._before[place]) // size
 
-    def _now(self) -> list:
-        return list(map(self._read, self._places))
+    def _now(self) -> Sequence[int]:
+        if OFFSET is None:
+            return [one for function in self._places for one in _identities(function)]
+        return b"".join(self._places)
 
 
 def _view_of(function: types.FunctionType) -> ctypes.Array:

@@ -2,10 +2,11 @@
 
 import functools
 import inspect
-import operator
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
+from operator import attrgetter, is_
 
 import torch
 
@@ -32,6 +33,7 @@ REFUSED = {"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._curre
 REFUSED |= {"sys.setprofile", "sys._current_exceptions"}
 # Where a pretended machine answers.
 ASKED = (torch.cuda, torch.backends.cuda, torch.backends.mps, torch.mps, torch.xpu, torch.accelerator)
+ROWS = attrgetter("rows")
 # A function's code and defaults are set by the one, and by the other where they become None.
 REWRITES = ("object.__setattr__", "object.__delattr__")
 
@@ -77,10 +79,13 @@ class Seal:
             Names(_tables(own), lambda key, value: True),
             Names(called, lambda key, value: key not in MOVES and isinstance(value, CALLABLE), closed=True),
         )
-        self.rows = [(one, one.rows, tuple(one.rows)) for one in self.exercises]
+        self.lists = list(map(ROWS, self.exercises))
+        self.rows = list(map(tuple, self.lists))
+        self.counts, self.flat = list(map(len, self.lists)), list(chain.from_iterable(self.lists))
         # What is compared after every call has its numbers in one list too.
         self.nearest = Versions(space for one in self.near for space in one.versions.spaces)
         self.unchanged = self.nearest.now()
+        self.asked = _questions()
         self.functions = frozenset(id(each) for one in (*self.near, *self.all) for each in one.functions)
         self.modules, self.known = set(sys.modules), _all_classes()
         self.imports = Versions([sys.modules])
@@ -126,11 +131,23 @@ class Seal:
             if found := next(filter(None, (one.changed() for one in self.near)), ""):
                 return found
             self.unchanged = now
-        for exercise, held, rows in self.rows:
-            # The very list, too: what stands in for it could show other rows to whoever looks next.
-            if exercise.rows is not held or len(held) != len(rows) or not all(map(operator.is_, held, rows)):
-                return f"the rows of {exercise.name}"
-        return ""
+        # The very lists, too: what stands in for one could show other rows to whoever looks next.
+        if (
+            all(map(is_, map(ROWS, self.exercises), self.lists))
+            and list(map(len, self.lists)) == self.counts
+            and all(map(is_, chain.from_iterable(self.lists), self.flat))
+        ):
+            return ""
+        return f"the rows of {self._changed_rows()}"
+
+    def _changed_rows(self) -> str:
+        """Return the name of the first exercise whose rows are others than they were."""
+        changed = (
+            one.name
+            for one, held, rows in zip(self.exercises, self.lists, self.rows, strict=True)
+            if one.rows is not held or len(held) != len(rows) or not all(map(is_, held, rows))
+        )
+        return next(changed, "an exercise")
 
     def require_plain(self, value: object, depth: int = 0) -> None:
         """Raise Tampered for a value of a class of the student's that decides for itself what it equals."""
@@ -204,18 +221,19 @@ def refuse_spying(seal: Seal) -> None:
 
     Audit hooks stay until the process ends.
     """
-    refused, rewrites, ours = frozenset(REFUSED), REWRITES, seal.functions
+    rewrites, ours = frozenset(REWRITES), seal.functions
+    watched = rewrites | REFUSED
     # A row that pretends another machine has PyTorch's questions about devices answer something else.
-    pretending, asked = inspect.unwrap(pretend.answered_by).__code__, _questions()
+    pretending, asked = inspect.unwrap(pretend.answered_by).__code__, seal.asked
     frame_of = sys._getframe
 
     def hook(event: str, facts: tuple) -> None:
-        if event in rewrites and id(facts[0]) in ours:
-            if id(facts[0]) in asked and frame_of(1).f_code is pretending:
-                return
-            raise RuntimeError("what judges a submission stays as it is while it is graded")
-        if event in refused:
+        if event == "builtins.id" or event not in watched:  # the first is most of them, and told the quickest
+            return
+        if event not in rewrites:
             raise RuntimeError(f"{event} is switched off while a submission is graded")
+        if id(facts[0]) in ours and not (id(facts[0]) in asked and frame_of(1).f_code is pretending):
+            raise RuntimeError("what judges a submission stays as it is while it is graded")
 
     sys.addaudithook(hook)
 

@@ -4,6 +4,11 @@ import contextlib
 import sys
 from dataclasses import dataclass
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
 MIB = 1 << 20
 
 
@@ -29,9 +34,7 @@ def apply(limits: Limits, exercises: int) -> None:
 
     CPU time is for the whole submission: the clock watches each exercise.
     """
-    try:
-        import resource
-    except ImportError:  # Windows
+    if resource is None:
         return
     cpu = int(limits.seconds * max(exercises, 1)) + 5
     wanted = {
@@ -61,8 +64,6 @@ def _threads() -> int:
 
 def _address_space() -> int:
     """Return what this process has mapped already, most of it PyTorch's libraries."""
-    import resource
-
     try:
         with open("/proc/self/statm", encoding="ascii") as stream:
             return int(stream.read().split()[0]) * resource.getpagesize()

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy
 import torch
 
+from devlab.checks.reading import simulated
 from devlab.sim.storage import on_host
 
 MOST = 1 << 20  # characters of data that one exercise's results may take
@@ -149,7 +150,7 @@ def _tensor(value: torch.Tensor, given: list) -> list:
     if not plain:
         return ["opaque", "Tensor"]
     facts = [str(value.dtype), list(value.shape), list(value.stride())]
-    memory = value.untyped_storage().data_ptr() if value.device.type != "meta" else 0
+    memory = 0 if value.is_meta else value.untyped_storage().data_ptr()
     for place, one in enumerate(given):
         if type(one) is torch.Tensor and memory and one.device == value.device:
             if one.untyped_storage().data_ptr() == memory:
@@ -159,7 +160,7 @@ def _tensor(value: torch.Tensor, given: list) -> list:
     data = ""
     if memory:
         # A simulated device's memory is read where it lies: a copy would take its time, and be seen.
-        flat = on_host(value.detach()) if value.device.type == "sim" else value.detach()
+        flat = on_host(value.detach()) if simulated(value) else value.detach()
         if not (flat.is_cpu and flat.dtype in NUMPYS and flat.is_contiguous()):
             flat = flat.as_strided((_span(*facts[1:]),), (1,)).cpu().view(torch.uint8)
         data = base64.b64encode(flat.numpy()).decode()

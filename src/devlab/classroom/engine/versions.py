@@ -31,19 +31,21 @@ class Versions:
         self.spaces = list(spaces)  # kept, so that their addresses stay theirs
         self._numbers = [_number_of(space) for space in self.spaces] if KEPT else None
 
-    def now(self) -> list[int] | None:
-        """Return the versions; None where none are kept."""
-        return None if self._numbers is None else [number.value for number in self._numbers]
+    def now(self) -> bytes | None:
+        """Return the versions, side by side; None where none are kept."""
+        return None if self._numbers is None else b"".join(self._numbers)
 
-    def same(self, before: list[int] | None) -> bool:
+    def same(self, before: bytes | None) -> bool:
         """Tell whether nothing has changed since `now` gave `before`."""
-        return before is not None and before == [number.value for number in self._numbers]
+        # A number is its own eight bytes in memory: to join them takes a fifth of what it takes to read each.
+        return before is not None and before == b"".join(self._numbers)
 
-    def differing(self, before: list[int] | None) -> Sequence[int]:
+    def differing(self, before: bytes | None) -> Sequence[int]:
         """Return which namespaces, by place, may have changed since `now` gave `before`; None: all."""
         if before is None:
             return range(len(self.spaces))
-        return [place for place, number in enumerate(self._numbers) if number.value != before[place]]
+        numbers = memoryview(before).cast("Q")
+        return [place for place, one in enumerate(self._numbers) if one.value != numbers[place]]
 
 
 def _number_of(space: Mapping[str, object]) -> ctypes.c_uint64:

@@ -184,12 +184,15 @@ class Watcher:
 
 def _heard(text: bytes, nonce: str) -> dict | None:
     """Return a message of a worker's, without the nonce; None for what no worker sends."""
+    facts, _, calls = text.partition(b"\n")
     try:
-        message = json.loads(text)
+        message = json.loads(facts)
     except (ValueError, RecursionError):
         return None
     if not isinstance(message, dict) or message.pop("nonce", None) != nonce:
         return None
+    if calls:
+        message["calls"] = calls.decode(errors="replace")
     name = message.get("done", message.get("begin"))
     return message if isinstance(name, str) or "end" in message or "own" in message else None
 

@@ -34,6 +34,7 @@ class Ready:
     def __init__(self, names: Iterable[str]):
         from devlab.devices import bench
 
+        births.refrain()
         self.notebook = sys.modules["__main__"] = cells.notebook()
         self.devices = bench()
         self.exercises = {one.name: one for one in registry.exercises()}
@@ -83,7 +84,6 @@ def work(
     before = _names(notebook, seal)
     for place, (_, _, source) in enumerate(steps[:first]):
         _run(source, f"<the teacher's cell {place + 1}>", notebook)
-    births.forget()  # where a tensor was made is for explanations, which nobody reads here
     seal.renew(_new(notebook, before, seal))
     refuse_spying(seal)
     verdict_of, broken, remarks = _judged, seal.broken, {}
@@ -96,7 +96,6 @@ def work(
             before = _names(notebook, seal) if whole else {}
             problem = _run(source, f"<cell {position}>", notebook)
             if whole:
-                births.forget()
                 seal.renew(_new(notebook, before, seal))
             if problem and name:
                 remarks[name] = problem
@@ -190,11 +189,16 @@ def begin_randomly(seed: int) -> None:
 
 
 def channel(descriptor: int, nonce: str) -> Callable[[dict], None]:
-    """Return the function that sends a message with the nonce to the template: length, then JSON."""
+    """Return the function that sends a message with the nonce to the watcher: length, then JSON.
+
+    `calls`, which are JSON already and long, follow on a line of their own: in a string all would be escaped.
+    """
     write, dumps, pack = os.write, json.dumps, struct.pack
 
     def send(message: dict) -> None:
-        text = dumps({**message, "nonce": nonce}).encode()
+        facts = {**message, "nonce": nonce}
+        calls = facts.pop("calls", "")
+        text = f"{dumps(facts)}\n{calls}".encode()
         data = pack(">I", len(text)) + text
         while data:
             data = data[write(descriptor, data) :]

@@ -53,12 +53,13 @@ _originals: dict[str, Callable] = {}
 _births: dict[int, "_Birth"] = {}
 _whose: dict[str, str] = {}
 _home: list[torch.device] = []
+_refraining: list[bool] = []
 
 
 def remember(home: torch.device | str) -> None:
     """Begin to remember where tensors on any other device than `home` are made."""
     _home[:] = [torch.device(home)]
-    if _originals:
+    if _originals or _refraining:
         return
     with torch.device("cpu"):  # PyTorch lists its factories once, and must list the original ones
         torch.empty(0)
@@ -76,6 +77,12 @@ def forget() -> None:
             setattr(torch, name, original)
     _births.clear()
     _home.clear()
+
+
+def refrain() -> None:
+    """Remember nothing from now on, for as long as this process lives: nobody will read an explanation."""
+    forget()
+    _refraining[:] = [True]
 
 
 def active() -> bool:

@@ -1,6 +1,7 @@
 """Walks over a module: what `.to` will not find, and where the rest lives."""
 
 import re
+from operator import is_
 
 import torch
 from torch import nn
@@ -45,9 +46,10 @@ def _norm() -> nn.Module:
 
 def _expect_left(trial, module: nn.Module, wanted: dict[str | tuple, str]) -> None:
     """Expect exactly the wanted names, in any order; of a tuple of names, which are one tensor, one."""
-    held = _contents(module)
+    held, objects = _contents(module)
     got = trial.call(module)
-    if _contents(module) != held:
+    holds, now = _contents(module)
+    if holds != held or not all(map(is_, now, objects)):
         headline = "the module was changed: asking must not move anything"
         expect.fail(headline, "the module as it came", "other tensors, or the same elsewhere")
 
@@ -69,10 +71,12 @@ def _leads_to_a_tensor(value: object, path: str) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def _contents(module: nn.Module) -> list:
+def _contents(module: nn.Module) -> tuple[list, list]:
+    """Return what a module holds: the names, and where tensors are; and the very objects, in that order."""
     tensors = [*module.named_parameters(), *module.named_buffers()]
-    plain = {key: id(value) for part in module.modules() for key, value in vars(part).items()}
-    return [[(name, id(tensor), str(tensor.device)) for name, tensor in tensors], plain, module.training]
+    plain = [item for part in module.modules() for item in vars(part).items()]
+    held = [(name, tensor.device) for name, tensor in tensors] + [name for name, _ in plain]
+    return held, [one for _, one in tensors + plain]
 
 
 @left_behind.row("plain tensor attributes, by name")
