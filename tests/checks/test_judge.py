@@ -213,6 +213,56 @@ def test_a_notebooks_default_device_does_not_reach_the_rows():
         torch.set_default_device(None)
 
 
+AROUND = {
+    "inference mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "autocast on the device": lambda: torch.autocast("sim", torch.bfloat16),
+    "a device": lambda: torch.device("sim:1"),
+}
+
+
+def modes() -> tuple:
+    """Return what the blocks around a line of code have set."""
+    autocast = [torch.is_autocast_enabled(kind) for kind in ("cpu", "sim")]
+    return torch.is_inference_mode_enabled(), autocast, torch.get_default_device()
+
+
+@pytest.mark.parametrize("around", AROUND.values(), ids=AROUND)
+def test_the_blocks_around_a_check_do_not_reach_the_rows(around):
+    """Gradients, dtypes and places are those of a fresh notebook; the block goes on as it was."""
+    devices = bench()
+    squaring = Exercise("square", "00_test", "square(x)", ("D1",), ("first hint", "second hint"))
+
+    @squaring.row("a product with a graph")
+    def product(trial):
+        x = trial.randn(2, 2).requires_grad_()
+        got = trial.call(x)
+        got.sum().backward()
+        expect.tensor(got.detach(), x.detach() @ x.detach(), trial.device)
+        expect.device(x.grad, trial.device)
+        expect.device(torch.ones(2), torch.device("cpu"))
+
+    outside = modes()
+    with around():
+        inside = modes()
+        assert inside != outside
+        result = judge(squaring, lambda x: x @ x, devices)
+        assert result.passed, str(result)
+        assert modes() == inside
+    assert modes() == outside
+
+
+def test_an_accelerators_random_numbers_go_on():
+    """Each row seeds the generators of all devices; the notebook's own numbers go on where they were."""
+    devices = bench()
+    torch.manual_seed(5)
+    wanted = [torch.randn(2, device=device).cpu() for device in devices]
+    torch.manual_seed(5)
+    assert judge(doubling(), lambda x: x + x, devices).passed
+    for device, numbers in zip(devices, wanted, strict=True):
+        assert torch.equal(torch.randn(2, device=device).cpu(), numbers), device
+
+
 def test_prints_of_a_failing_call_are_shown_and_others_are_not(capsys):
     """A learner who debugs by printing sees what the failing call printed, once."""
 

@@ -20,25 +20,67 @@ def preserved_state() -> Iterator[None]:
     True
     """
     python, array, numbers = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
-    dtype, device, grad = torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()
+    there = _random_states()
+    dtype, device, grad = torch.get_default_dtype(), _unset_device(), torch.is_grad_enabled()
     threads, current = torch.get_num_threads(), current_index()
     from devlab.sim import clock  # here, so that importing devlab does not import the simulator
 
     try:
         # Inputs are tiny: a second thread only waits, and on a busy machine it waits for milliseconds.
         torch.set_num_threads(1)
-        fresh_defaults()
-        with clock.virtual():
+        with _outside(), clock.virtual():
+            fresh_defaults()
             yield
     finally:
         random.setstate(python)
         numpy.random.set_state(array)
         torch.set_rng_state(numbers)
+        _set_random_states(there)
         torch.set_default_dtype(dtype)
-        torch.set_default_device(None if device.type == "cpu" else device)
+        torch.set_default_device(device)
         torch.set_grad_enabled(grad)
         torch.set_num_threads(threads)
         _set_current_index(current)
+
+
+def _random_states() -> list[torch.Tensor]:
+    """Return the states of the accelerators' own generators; of Apple's GPU there is one."""
+    if not torch.accelerator.is_available():
+        return []
+    module = torch.get_device_module(torch.accelerator.current_accelerator())
+    return module.get_rng_state_all() if hasattr(module, "get_rng_state_all") else [module.get_rng_state()]
+
+
+def _set_random_states(states: list[torch.Tensor]) -> None:
+    if not states:
+        return
+    module = torch.get_device_module(torch.accelerator.current_accelerator())
+    if hasattr(module, "set_rng_state_all"):
+        module.set_rng_state_all(states)
+    else:
+        module.set_rng_state(states[0])
+
+
+def _unset_device() -> torch.device | None:
+    """Take the default device back, and return it: None where only a `with` around says where tensors go."""
+    before = torch.get_default_device()
+    torch.set_default_device(None)
+    return None if torch.get_default_device() == before else before
+
+
+@contextlib.contextmanager
+def _outside() -> Iterator[None]:
+    """Run a block as if none of these were around it: inference mode, autocast, `with torch.device(...)`."""
+    with contextlib.ExitStack() as stack:
+        if torch.is_inference_mode_enabled():
+            stack.enter_context(torch.inference_mode(False))
+        accelerator = torch.accelerator.current_accelerator()
+        for kind in ("cpu", accelerator.type) if accelerator else ("cpu",):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        if torch.get_default_device().type != "cpu":
+            stack.enter_context(torch.device("cpu"))
+        yield
 
 
 @contextlib.contextmanager

@@ -38,6 +38,23 @@ def floats(count: int, device: torch.device) -> torch.Tensor:
     return torch.empty(count, device=device)
 
 
+def fill_gaps(module, size: int, device: torch.device) -> list[torch.Tensor]:
+    """Empty the cache, and return tensors that fill each gap in it that `size` bytes would fit into.
+
+    A notebook's own tensors may stand in segments with room beside them, which is nobody's to give back. As
+    long as the fillers live, whatever takes `size` bytes or more has a segment of its own.
+    """
+    module.empty_cache()
+    fillers, grew = [], False
+    while not grew:
+        reserved = module.memory_reserved(device)
+        fillers.append(torch.empty(size, dtype=torch.uint8, device=device))
+        grew = module.memory_reserved(device) > reserved
+    fillers.pop()
+    module.empty_cache()
+    return fillers
+
+
 @dataclass(frozen=True)
 class Seen:
     """What a run did to the allocated memory of one device, in bytes."""

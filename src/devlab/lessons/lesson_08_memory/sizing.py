@@ -10,7 +10,7 @@ from torch import nn
 from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
 from devlab.checks.isolation import undisturbed
-from devlab.lessons.lesson_08_memory.base import MIB, books, bytes_equal, lesson
+from devlab.lessons.lesson_08_memory.base import MIB, books, bytes_equal, fill_gaps, lesson
 
 training_bytes = lesson.exercise(
     "training_bytes",
@@ -256,7 +256,7 @@ def _room(piece: Callable[[], torch.Tensor]) -> int:
 @largest_batch.row("where memory really runs out", only="accelerator")
 def really_runs_out(trial):
     with books(trial) as module:
-        module.empty_cache()
+        fillers = fill_gaps(module, PIECE, trial.device)
         with _few_pieces(trial.device, module) as piece:
             room = _room(piece)
 
@@ -279,4 +279,5 @@ def really_runs_out(trial):
                     "as much allocated as before",
                     f"{kept / MIB:g} MiB more",
                 )
+        fillers.clear()
         module.empty_cache()

@@ -1,0 +1,49 @@
+"""The lesson about memory on devices that a notebook has lived on: its tensors left gaps in the cache."""
+
+import gc
+
+import pytest
+import torch
+from bank import Answer, all_answers
+
+from devlab.checks.judge import judge
+from devlab.checks.registry import find
+from devlab.checks.result import Outcome
+from devlab.devices import bench
+
+MIB = 1 << 20
+
+
+def of_memory(answer: Answer) -> bool:
+    """Tell whether an answer is one to an exercise of the lesson about memory."""
+    return find(answer.exercise).lesson == "08_memory"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def lived_in():
+    """A small tensor lives in a large segment, and others in small segments, with room beside them."""
+    kept = []
+    for device in bench()[1:]:
+        torch.empty(200 * MIB, dtype=torch.uint8, device=device)  # dies at once, and stays in the cache
+        kept.append(torch.empty(6 * MIB, dtype=torch.uint8, device=device))
+        kept += [torch.empty(1000 + 500 * place, device=device) for place in range(60)][::2]
+    memory = torch.get_device_module(bench()[1])
+    memory.empty_cache()
+    assert memory.memory_reserved(bench()[1]) > memory.memory_allocated(bench()[1]) + 190 * MIB
+    yield
+    kept.clear()
+    gc.collect()
+    memory.empty_cache()
+
+
+@pytest.mark.parametrize(
+    "answer", list(filter(of_memory, all_answers())), ids=lambda answer: f"{answer.exercise}-{answer.name}"
+)
+def test_answers_are_judged_as_on_a_fresh_device(answer):
+    """Right ones pass, and wrong ones do not; the numbers by which some are told may be others."""
+    result = judge(find(answer.exercise), answer.code, bench())
+    if answer.fragment is None:
+        assert result.passed, str(result)
+    else:
+        assert result.outcome in (Outcome.FAILED, Outcome.ERROR), str(result)
+        assert "please report it" not in str(result)
