@@ -218,13 +218,14 @@ AROUND = {
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
     "autocast on the device": lambda: torch.autocast("sim", torch.bfloat16),
     "a device": lambda: torch.device("sim:1"),
+    "the search for anomalies": lambda: torch.autograd.set_detect_anomaly(True),
 }
 
 
 def modes() -> tuple:
     """Return what the blocks around a line of code have set."""
     autocast = [torch.is_autocast_enabled(kind) for kind in ("cpu", "sim")]
-    return torch.is_inference_mode_enabled(), autocast, torch.get_default_device()
+    return torch.is_inference_mode_enabled(), torch.is_anomaly_enabled(), autocast, torch.get_default_device()
 
 
 @pytest.mark.parametrize("around", AROUND.values(), ids=AROUND)
@@ -235,6 +236,7 @@ def test_the_blocks_around_a_check_do_not_reach_the_rows(around):
 
     @squaring.row("a product with a graph")
     def product(trial):
+        assert not torch.is_anomaly_enabled()
         x = trial.randn(2, 2).requires_grad_()
         got = trial.call(x)
         got.sum().backward()

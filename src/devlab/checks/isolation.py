@@ -70,10 +70,15 @@ def _unset_device() -> torch.device | None:
 
 @contextlib.contextmanager
 def _outside() -> Iterator[None]:
-    """Run a block as if none of these were around it: inference mode, autocast, `with torch.device(...)`."""
+    """Run a block as if none of these were around it: inference mode, autocast, `with torch.device(...)`.
+
+    Nor the search for anomalies, which waits for the device at every step of a backward pass.
+    """
     with contextlib.ExitStack() as stack:
         if torch.is_inference_mode_enabled():
             stack.enter_context(torch.inference_mode(False))
+        if torch.is_anomaly_enabled():
+            stack.enter_context(torch.autograd.set_detect_anomaly(False))
         accelerator = torch.accelerator.current_accelerator()
         for kind in ("cpu", accelerator.type) if accelerator else ("cpu",):
             if torch.is_autocast_enabled(kind):
