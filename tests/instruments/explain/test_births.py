@@ -73,6 +73,18 @@ def test_pytorchs_own_functions_come_back():
     assert {name: getattr(torch, name) for name in births.WATCHED} == before
 
 
+def test_where_nobody_reads_explanations_nothing_is_remembered(monkeypatch):
+    """A process that grades refrains for good: whoever asks for the memory then changes nothing in PyTorch."""
+    monkeypatch.setattr(births, "_refraining", [])
+    births.remember("sim:0")
+    births.refrain()
+    before = {name: getattr(torch, name) for name in births.WATCHED}
+    births.remember("sim:0")
+    assert {name: getattr(torch, name) for name in births.WATCHED} == before
+    assert not births.active()
+    assert births.birth_of(torch.zeros(3)) is None
+
+
 def test_the_default_device_still_holds(remembering):
     """PyTorch applies a default device to its factories, wrapped or not."""
     torch.set_default_device("sim:1")
