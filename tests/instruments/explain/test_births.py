@@ -74,7 +74,7 @@ def test_pytorchs_own_functions_come_back():
 
 
 def test_where_nobody_reads_explanations_nothing_is_remembered(monkeypatch):
-    """A process that grades refrains for good: whoever asks for the memory then changes nothing in PyTorch."""
+    """A process that grades refrains for good: to ask for the memory then changes nothing in PyTorch."""
     monkeypatch.setattr(births, "_refraining", [])
     births.remember("sim:0")
     births.refrain()
