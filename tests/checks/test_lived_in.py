@@ -10,6 +10,7 @@ from devlab.checks.judge import judge
 from devlab.checks.registry import find
 from devlab.checks.result import Outcome
 from devlab.devices import bench
+from devlab.lessons.lesson_08_memory.base import fill_gaps
 
 MIB = 1 << 20
 
@@ -22,14 +23,16 @@ def of_memory(answer: Answer) -> bool:
 @pytest.fixture(scope="module", autouse=True)
 def lived_in():
     """A small tensor lives in a large segment, and others in small segments, with room beside them."""
-    kept = []
+    kept, memory = [], torch.get_device_module(bench()[1])
+    gc.collect()
     for device in bench()[1:]:
+        kept += fill_gaps(memory, 6 * MIB, device)  # those that other tests have left
+        before = memory.memory_reserved(device) - memory.memory_allocated(device)
         torch.empty(200 * MIB, dtype=torch.uint8, device=device)  # dies at once, and stays in the cache
         kept.append(torch.empty(6 * MIB, dtype=torch.uint8, device=device))
         kept += [torch.empty(1000 + 500 * place, device=device) for place in range(60)][::2]
-    memory = torch.get_device_module(bench()[1])
-    memory.empty_cache()
-    assert memory.memory_reserved(bench()[1]) > memory.memory_allocated(bench()[1]) + 190 * MIB
+        memory.empty_cache()
+        assert memory.memory_reserved(device) - memory.memory_allocated(device) > before + 190 * MIB
     yield
     kept.clear()
     gc.collect()

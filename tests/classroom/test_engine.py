@@ -21,7 +21,7 @@ def sandboxed(tmp_path, answers):
     downloads = hand_in(folder / "handout" / LESSON / f"{LESSON}.ipynb", tmp_path / "downloads", answers)
     source = folder / "source" / LESSON / f"{LESSON}.ipynb"
     before = source.read_bytes()
-    settings = Settings(isolation_available(), Limits(seconds=5))
+    settings = Settings(isolation_available(), Limits())
     records = {
         one.student: one for one in grade(collect([downloads], course.cells_of(folder)), folder, settings)
     }
