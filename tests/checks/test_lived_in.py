@@ -10,7 +10,7 @@ from devlab.checks.judge import judge
 from devlab.checks.registry import find
 from devlab.checks.result import Outcome
 from devlab.devices import bench
-from devlab.lessons.lesson_08_memory.base import fill_gaps
+from devlab.lessons.lesson_08_memory.base import gaps_filled
 
 MIB = 1 << 20
 
@@ -26,10 +26,11 @@ def lived_in():
     kept, memory = [], torch.get_device_module(bench()[1])
     gc.collect()
     for device in bench()[1:]:
-        kept += fill_gaps(memory, 6 * MIB, device)  # those that other tests have left
+        memory.empty_cache()
         before = memory.memory_reserved(device) - memory.memory_allocated(device)
-        torch.empty(200 * MIB, dtype=torch.uint8, device=device)  # dies at once, and stays in the cache
-        kept.append(torch.empty(6 * MIB, dtype=torch.uint8, device=device))
+        with gaps_filled(memory, 6 * MIB, device):  # those that other tests have left
+            torch.empty(200 * MIB, dtype=torch.uint8, device=device)  # dies at once, and stays in the cache
+            kept.append(torch.empty(6 * MIB, dtype=torch.uint8, device=device))
         kept += [torch.empty(1000 + 500 * place, device=device) for place in range(60)][::2]
         memory.empty_cache()
         assert memory.memory_reserved(device) - memory.memory_allocated(device) > before + 190 * MIB

@@ -79,6 +79,7 @@ class Seal:
             Names(_tables(own), lambda key, value: True),
             Names(called, lambda key, value: key not in MOVES and isinstance(value, CALLABLE), closed=True),
         )
+        # The rows of all in one list, too: they are compared after every call.
         self.lists = list(map(ROWS, self.exercises))
         self.rows = list(map(tuple, self.lists))
         self.counts, self.flat = list(map(len, self.lists)), list(chain.from_iterable(self.lists))

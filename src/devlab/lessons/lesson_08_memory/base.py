@@ -38,11 +38,12 @@ def floats(count: int, device: torch.device) -> torch.Tensor:
     return torch.empty(count, device=device)
 
 
-def fill_gaps(module, size: int, device: torch.device) -> list[torch.Tensor]:
-    """Empty the cache, and return tensors that fill each gap in it that `size` bytes would fit into.
+@contextlib.contextmanager
+def gaps_filled(module, size: int, device: torch.device) -> Iterator[None]:
+    """Run a block with an empty cache, in which whatever takes `size` bytes or more has its own segment.
 
-    A notebook's own tensors may stand in segments with room beside them, which is nobody's to give back. As
-    long as the fillers live, whatever takes `size` bytes or more has a segment of its own.
+    A notebook's own tensors may stand in segments with room beside them, which is nobody's to give back: each
+    gap that `size` bytes would fit into is filled until the block ends.
     """
     module.empty_cache()
     fillers, grew = [], False
@@ -52,7 +53,11 @@ def fill_gaps(module, size: int, device: torch.device) -> list[torch.Tensor]:
         grew = module.memory_reserved(device) > reserved
     fillers.pop()
     module.empty_cache()
-    return fillers
+    try:
+        yield
+    finally:
+        fillers.clear()
+        module.empty_cache()
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import torch
 
 from devlab.checks import expect
-from devlab.lessons.lesson_08_memory.base import KIB, MIB, books, bytes_equal, fill_gaps, floats, lesson
+from devlab.lessons.lesson_08_memory.base import KIB, MIB, books, bytes_equal, floats, gaps_filled, lesson
 
 cached_bytes = lesson.exercise(
     "cached_bytes",
@@ -51,12 +51,10 @@ def _judge_cached(trial, module, device: torch.device) -> None:
 
 @cached_bytes.row("reserved less allocated", only="accelerator")
 def reserved_less_allocated(trial):
-    with books(trial) as module:
-        fillers = fill_gaps(module, 3 * MIB, trial.device)
+    with books(trial) as module, gaps_filled(module, 3 * MIB, trial.device):
         live = floats(75 * KIB + trial.seeds[0], trial.device)
         floats(900 * KIB, trial.device)  # dies at once, and its segment stays in the cache
         _judge_cached(trial, module, trial.device)
-        fillers.clear()
         del live
 
 
@@ -98,12 +96,12 @@ release = lesson.exercise(
 )
 
 SIZES = {"weights": 12 * MIB + 5000, "activations": 15 * MIB, "logits": 23 * MIB - 800}
+SMALLEST = min(SIZES.values())
 
 
-def _cache(module, device: torch.device) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
-    """Return three tensors, each with a segment of its own, and what has to live for that to be so."""
-    fillers = fill_gaps(module, min(SIZES.values()), device)
-    return {name: floats(size // 4, device) for name, size in SIZES.items()}, fillers
+def _cache(device: torch.device) -> dict[str, torch.Tensor]:
+    """Return three tensors, each so large that it has a segment of its own where gaps are filled."""
+    return {name: floats(size // 4, device) for name, size in SIZES.items()}
 
 
 @release.row("the entry is gone, the others stay", only="accelerator")
@@ -125,8 +123,8 @@ def the_entry_is_gone(trial):
 
 @release.row("reserved memory falls", only="accelerator")
 def reserved_memory_falls(trial):
-    with books(trial) as module:
-        cache, fillers = _cache(module, trial.device)
+    with books(trial) as module, gaps_filled(module, SMALLEST, trial.device):
+        cache = _cache(trial.device)
         for key in ("activations", "weights"):
             before = module.memory_reserved(trial.device)
             trial.call(cache, key, trial.device, changes=True)
@@ -138,14 +136,12 @@ def reserved_memory_falls(trial):
                     f"it falls by {fell / MIB:.1f} MiB",
                 )
         cache.clear()
-        fillers.clear()
-        module.empty_cache()
 
 
 @release.row("it returns what the device got back", only="accelerator")
 def returns_what_was_given_back(trial):
-    with books(trial) as module:
-        cache, fillers = _cache(module, trial.device)
+    with books(trial) as module, gaps_filled(module, SMALLEST, trial.device):
+        cache = _cache(trial.device)
         for key, spare in (("weights", 0), ("logits", 31 * MIB)):
             floats(spare // 4, trial.device)  # dies at once: in the cache when the answer is called
             before, allocated = module.memory_reserved(trial.device), module.memory_allocated(trial.device)
@@ -165,14 +161,11 @@ def returns_what_was_given_back(trial):
                 (before - fell, "that is what is still reserved, not the fall"),
             )
         cache.clear()
-        fillers.clear()
-        module.empty_cache()
 
 
 @release.row("0 where something else holds the memory", only="accelerator")
 def shared_memory_stays(trial):
-    with books(trial) as module:
-        fillers = fill_gaps(module, 13 * MIB, trial.device)
+    with books(trial) as module, gaps_filled(module, 13 * MIB, trial.device):
         x = floats(13 * MIB // 4, trial.device)
         cache = {"whole": x, "first": x[:1000]}
         del x
@@ -193,5 +186,3 @@ def shared_memory_stays(trial):
                 if not fall
                 else "that is not the fall of reserved memory during the call",
             )
-        fillers.clear()
-        module.empty_cache()

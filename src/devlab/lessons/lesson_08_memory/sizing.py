@@ -10,7 +10,7 @@ from torch import nn
 from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
 from devlab.checks.isolation import undisturbed
-from devlab.lessons.lesson_08_memory.base import MIB, books, bytes_equal, fill_gaps, lesson
+from devlab.lessons.lesson_08_memory.base import MIB, books, bytes_equal, gaps_filled, lesson
 
 training_bytes = lesson.exercise(
     "training_bytes",
@@ -255,29 +255,27 @@ def _room(piece: Callable[[], torch.Tensor]) -> int:
 
 @largest_batch.row("where memory really runs out", only="accelerator")
 def really_runs_out(trial):
-    with books(trial) as module:
-        fillers = fill_gaps(module, PIECE, trial.device)
-        with _few_pieces(trial.device, module) as piece:
-            room = _room(piece)
+    with (
+        books(trial) as module,
+        gaps_filled(module, PIECE, trial.device),
+        _few_pieces(trial.device, module) as piece,
+    ):
+        room = _room(piece)
 
-            def step(n):
-                first = [piece() for _ in range(n - n // 2)]
-                return {"outputs": [piece() for _ in range(n // 2)], "inputs": first}
+        def step(n):
+            first = [piece() for _ in range(n - n // 2)]
+            return {"outputs": [piece() for _ in range(n // 2)], "inputs": first}
 
-            before = module.memory_allocated(trial.device)
-            got = trial.call(step, room + 6)
-            kept = module.memory_allocated(trial.device) - before
-            expect.kind(got, int, "an int", "the batch size")
-            if got != room:
-                words = (
-                    "too small: was memory of one try still held in the next?" if got < room else "too large"
-                )
-                expect.fail(f"{got} is {words}", f"{room} samples fill the device's memory", got)
-            if kept:
-                expect.fail(
-                    "after the search the device still holds memory of a try",
-                    "as much allocated as before",
-                    f"{kept / MIB:g} MiB more",
-                )
-        fillers.clear()
-        module.empty_cache()
+        before = module.memory_allocated(trial.device)
+        got = trial.call(step, room + 6)
+        kept = module.memory_allocated(trial.device) - before
+        expect.kind(got, int, "an int", "the batch size")
+        if got != room:
+            words = "too small: was memory of one try still held in the next?" if got < room else "too large"
+            expect.fail(f"{got} is {words}", f"{room} samples fill the device's memory", got)
+        if kept:
+            expect.fail(
+                "after the search the device still holds memory of a try",
+                "as much allocated as before",
+                f"{kept / MIB:g} MiB more",
+            )
