@@ -47,12 +47,12 @@ def main(facts: dict) -> None:
     template.silence(scratch, streams=(0, 1))
     for name in large_pages.HEAP:  # a program that a submission starts is not forked from
         os.environ.pop(name, None)
-    collapsing = threading.Thread(target=large_pages.collapse)  # the kernel copies; that needs no Python
-    collapsing.start()
+    enlarging = threading.Thread(target=_enlarge)
+    enlarging.start()
     bench()
     checker.bring(USED_BY_ALL)
     registry.exercises()  # the lessons are imported here
-    collapsing.join()  # a process with two threads must not fork
+    enlarging.join()  # a process with two threads must not fork
     with os.fdopen(os.dup(source), "rb", buffering=0) as stream:
         told = receive(stream)
     if told is None:  # nothing is to be graded
@@ -68,6 +68,12 @@ def main(facts: dict) -> None:
     if not os.fork():
         _last(lambda: _templates(facts, ready, seed, modules[0], of_templates))
     _last(lambda: _checkers(ready, seed, source, modules[1], of_checkers))
+
+
+def _enlarge() -> None:
+    """Take large pages for this process's memory and code; it is the kernel that copies, not Python."""
+    large_pages.collapse()
+    large_pages.copy_code()
 
 
 def _templates(facts: dict, ready: worker.Ready, seed: int, modules: int, ways: list[tuple]) -> None:
