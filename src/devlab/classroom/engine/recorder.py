@@ -1,7 +1,6 @@
 """Keeps what a student's code answered, row by row, while its answer is judged."""
 
 import functools
-import json
 from collections.abc import Callable
 
 from devlab.checks import judge
@@ -27,7 +26,7 @@ class Recorder:
         As text it goes on unread: it is the reference's to the letter, or one process alone reads it.
         """
         rows, self.rows, self.left = self.rows, [], transcript.MOST
-        return json.dumps(rows)
+        return transcript.as_json(rows)
 
     def row(self) -> None:
         """Begin the next row."""
