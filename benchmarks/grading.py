@@ -31,6 +31,7 @@ from promises import promise
 from devlab.classroom.engine.sandbox import isolation_available
 
 ONE_IN = 20
+PART = 7  # submissions that nbgrader marks between two runs of ours
 # Words in capitals are places of the tests' own.
 HARMFUL = {name: one for name, one in {**TAMPERS, **DEATHS}.items() if not re.search("[A-Z]{5}", one.source)}
 
@@ -70,18 +71,21 @@ def compare(root: Path, lesson: str, count: int, fewer: int, jobs: int) -> None:
 
     timed(["nbgrader", "generate_assignment", assignment], folder)
     timed(["devlab", "collect", "../downloads"], folder)
-    for student in students[fewer:]:
-        (folder / "submitted" / student).rename(root / student)
+    (folder / "submitted").rename(root / "waiting")
     # Ours runs before, between and after: machines are faster at one time than at another.
     grade()
-    marking, telling = (["nbgrader", step, assignment] for step in ("autograde", "generate_feedback"))
-    first = [timed([*command, "--student", students[0]], folder) for command in (marking, telling)]
-    grade()
-    (folder / "submitted" / students[0]).rename(root / students[0])
-    rest = [timed(command, folder) for command in (marking, telling)]
-    grade()
+    steps: dict[str, list] = {"autograde": [], "generate_feedback": []}
+    for start in (0, *range(1, fewer, PART)):
+        (folder / "submitted").mkdir()
+        for student in students[start : min(start + PART, fewer) if start else 1]:
+            (root / "waiting" / student).rename(folder / "submitted" / student)
+        for step, took in steps.items():
+            took.append(timed(["nbgrader", step, assignment], folder))
+        for name in ("submitted", "autograded"):  # or it would look at these again
+            (folder / name).rename(root / f"{name} {start}")
+        grade()
     table = timed(["nbgrader", "export"], folder)
-    marks, pages = (extended(*each, fewer, count) for each in zip(first, rest, strict=True))
+    marks, pages = (extended(took, fewer, count) for took in steps.values())
     fast = added(*ours, share=len(ours))
     slow = {"nbgrader autograde": marks, "and feedback, export": added(marks, pages, table)}
     print(f"{assignment}, {count} submissions, start-up included; devlab grade with --jobs {jobs}")
@@ -115,14 +119,16 @@ def graded(folder: Path, count: int, jobs: int, results: Path) -> tuple[float, f
     return took
 
 
-def extended(first: tuple, rest: tuple, fewer: int, count: int) -> tuple[float, ...]:
-    """Return the seconds for `count`, by those for one and those for all others of `fewer`.
+def extended(parts: list[tuple], fewer: int, count: int) -> tuple[float, ...]:
+    """Return the wall and CPU seconds for `count`, by those for parts of `fewer`, the first of which had one.
 
-    Both runs start up once: what a further submission takes is the difference over those they differ by.
+    Each part starts up once, as the first did: what remains of their sum is what further ones took.
     """
-    return tuple(
-        one + (more - one) / (fewer - 2) * (count - 1) for one, more in zip(first, rest, strict=True)
-    )
+    first, whole = parts[0], added(*parts)
+    further = [
+        (every - len(parts) * one) / (fewer - len(parts)) for one, every in zip(first, whole, strict=True)
+    ]
+    return tuple(one + each * (count - 1) for one, each in zip(first, further, strict=True))
 
 
 def added(*times: tuple, share: int = 1) -> tuple[float, ...]:
@@ -207,7 +213,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lesson", default="5")
     parser.add_argument("--submissions", type=int, default=30, metavar="N")
-    parser.add_argument("--nbgrader", type=int, default=8, metavar="N", help="how many nbgrader marks (8)")
+    parser.add_argument("--nbgrader", type=int, default=15, metavar="N", help="how many nbgrader marks (15)")
     parser.add_argument(
         "--class", type=int, default=1000, metavar="N", dest="size", help="a class of N (1000)"
     )
