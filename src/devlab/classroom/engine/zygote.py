@@ -52,7 +52,6 @@ def main(facts: dict) -> None:
     bench()
     checker.bring(USED_BY_ALL)
     registry.exercises()  # the lessons are imported here
-    enlarging.join()  # a process with two threads must not fork
     with os.fdopen(os.dup(source), "rb", buffering=0) as stream:
         told = receive(stream)
     if told is None:  # nothing is to be graded
@@ -65,6 +64,7 @@ def main(facts: dict) -> None:
     ready = worker.Ready(facts["names"])
     os.ftruncate(2, 0)  # all is well: what was said, warnings above all, explains no end that comes later
     template.silence(scratch)
+    enlarging.join()  # a process with two threads must not fork
     if not os.fork():
         _last(lambda: _templates(facts, ready, seed, modules[0], of_templates))
     _last(lambda: _checkers(ready, seed, source, modules[1], of_checkers))
