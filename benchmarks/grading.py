@@ -219,6 +219,8 @@ def main() -> None:
     )
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     asked = parser.parse_args()
+    if asked.submissions in (1, 2):
+        parser.error("--submissions takes 3 or more, which tell a start from what follows it, or 0 for none")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         if asked.submissions:

@@ -21,6 +21,8 @@ from devlab.lessons.lesson_09_several_devices.ranks import TIMEOUT
 
 # The whole run of a group, in seconds; a function that still runs then is ended.
 LONGEST = 6
+# What counts of one turn of the wait for it: a machine that stood still meanwhile ran no function either.
+TURN = 0.05
 
 
 def serve() -> None:
@@ -38,9 +40,10 @@ def serve() -> None:
 def _run_group(folder: str, count: int) -> None:
     start = _forked if hasattr(os, "fork") else _spawned
     ranks = [start(folder, rank, count) for rank in range(count)]
-    deadline = time.monotonic() + LONGEST
-    while any(alive() for alive, _ in ranks) and time.monotonic() < deadline:
+    left, before = LONGEST, time.monotonic()
+    while any(alive() for alive, _ in ranks) and left > 0:
         time.sleep(0.002)
+        left, before = left - min(time.monotonic() - before, TURN), time.monotonic()
     for _, end in ranks:
         end()
 
@@ -90,13 +93,7 @@ def work(folder: str, rank: int, count: int) -> None:
         function, data = pickle.loads((Path(folder) / "request").read_bytes())
         function = pickle.loads(function)
         os.environ.update(RANK=str(rank), WORLD_SIZE=str(count), LOCAL_RANK=str(rank))
-        dist.init_process_group(
-            "gloo",
-            init_method=(Path(folder) / "meeting").as_uri(),
-            rank=rank,
-            world_size=count,
-            timeout=datetime.timedelta(seconds=TIMEOUT),
-        )
+        _join(Path(folder) / "meeting", rank, count)
         _notice_ddp(seen)
         x, y = (torch.tensor(values) for values in data[rank])
         report = _described(function(rank, count, (x, y)))
@@ -106,6 +103,22 @@ def work(folder: str, rank: int, count: int) -> None:
     temporary = Path(folder) / f"writing{rank}"
     temporary.write_text(json.dumps(report), encoding="utf-8")
     temporary.replace(Path(folder) / f"report{rank}")
+
+
+class _Apart(Exception):
+    """The ranks did not find each other, which is no fault of the function's: it has not run."""
+
+
+def _join(meeting: Path, rank: int, count: int) -> None:
+    """Join the group, and wait until all have: who ended before would take the connection with it."""
+    patience = datetime.timedelta(seconds=TIMEOUT)
+    try:
+        store = dist.FileStore(str(meeting), count)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=count, timeout=patience)
+        store.set(f"joined {rank}", "")
+        store.wait([f"joined {other}" for other in range(count)], patience)
+    except Exception as error:
+        raise _Apart(f"{error}") from error
 
 
 def _leave_quietly() -> None:
@@ -149,9 +162,12 @@ def _excused(error: BaseException) -> dict:
     stub = isinstance(error, NotImplementedError) and error.args in ((), (STUB,))
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_learners(frame.filename)]
     last = frames[-1] if frames else None
+    said = str(error).partition("\n")[0]
+    if isinstance(error, _Apart):
+        return {"kind": "apart", "error": said}
     return {
         "kind": "error",
-        "error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}",
+        "error": f"{type(error).__name__}: {said}",
         "file": last.filename if last else "",
         "line": last.lineno if last else 0,
         "stub": stub,

@@ -26,13 +26,20 @@ PATIENCE = 30
 TIMEOUT = 4
 _lock = threading.Lock()
 _template: subprocess.Popen | None = None
+_met = True  # whether the last processes found each other
+
+
+class Apart(Exception):
+    """The processes did not find each other; the message says what PyTorch said."""
 
 
 @dataclass
 class Report:
     """What one rank did: `result` is what the function returned, or `error` its exception in words.
 
-    `ddp` tells whether a DistributedDataParallel ran forward, `stub` whether the function is unfinished.
+    `kind` is "list" or the name of another type that was returned, "error", "gone" where no word came, or
+    "apart" where the ranks did not find each other and nothing ran. `ddp` tells whether a
+    DistributedDataParallel ran forward, `stub` whether the function is unfinished.
     """
 
     result: list | None = None
@@ -48,13 +55,28 @@ def run(function: Callable, data: list[list]) -> list[Report]:
     """Run `function(rank, world_size, data[rank])` in one process for each rank; return their reports.
 
     `data` holds for each rank the arguments' tensors as nested lists. Raises `shipping.CannotShip` where
-    the function cannot be sent.
+    the function cannot be sent, and `Apart` where the processes do not find each other.
     """
+    global _met
     request = pickle.dumps((shipping.ship(function), data))
+    reports = _run_once(request, len(data))
+    if _met and _apart(reports):  # the machine may have stood still for some seconds
+        reports = _run_once(request, len(data))
+    _met = not _apart(reports)
+    if not _met:
+        raise Apart(_apart(reports)[0].error)
+    return reports
+
+
+def _apart(reports: list[Report]) -> list[Report]:
+    return [report for report in reports if report.kind == "apart"]
+
+
+def _run_once(request: bytes, count: int) -> list[Report]:
     with _lock, tempfile.TemporaryDirectory(prefix="devlab-ranks-") as folder:
         (Path(folder) / "request").write_bytes(request)
-        _ask_template(folder, len(data))
-        return [_report(Path(folder) / f"report{rank}") for rank in range(len(data))]
+        _ask_template(folder, count)
+        return [_report(Path(folder) / f"report{rank}") for rank in range(count)]
 
 
 def wake() -> None:

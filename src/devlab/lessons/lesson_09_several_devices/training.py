@@ -56,6 +56,8 @@ def _run(trial, data: list[tuple[torch.Tensor, torch.Tensor]]) -> list[ranks.Rep
         )
     except OSError as problem:
         raise Skip(f"no processes could be started here ({problem.strerror})") from None
+    except ranks.Apart as problem:
+        raise Skip(f"its processes did not find each other ({problem}): run the check once more") from None
     if all(report.stub for report in reports):
         raise NotAttempted
     # Who waits for a process that has failed fails too: the one that did not wait knows why.

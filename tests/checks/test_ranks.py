@@ -1,0 +1,104 @@
+"""The processes of `ddp_gradients` begin together, and no answer is blamed for what the machine does."""
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+from bank import ANSWERS, load
+
+from devlab.checks.judge import judge
+from devlab.checks.registry import find
+from devlab.checks.result import Outcome
+from devlab.lessons.lesson_09_several_devices import ranks, shipping
+
+DATA = [([[1.0]], [[2.0]])] * 2
+
+# Rank 0 has joined the group, and half a second later hears of it; whoever does not wait is done by then.
+SLOW_TO_JOIN = """
+import sys, time
+import torch.distributed as dist
+from devlab.lessons.lesson_09_several_devices import rank_process
+
+joined = dist.init_process_group
+
+def late(*args, rank, **kwargs):
+    joined(*args, rank=rank, **kwargs)
+    time.sleep(0 if rank else 0.5)
+    open(f"{sys.argv[1]}/joined{rank}", "w").write(repr(time.time()))
+
+dist.init_process_group = late
+rank_process._run_group(sys.argv[1], 2)
+"""
+
+
+def test_no_rank_begins_before_all_have_joined(tmp_path):
+    """Who ended before would close the connection under the other: seen once in some 300 runs."""
+    folder = str(tmp_path)
+
+    def when(rank, world_size, data):
+        import time
+
+        with open(f"{folder}/began{rank}", "w") as file:
+            file.write(repr(time.time()))
+        return []
+
+    (tmp_path / "request").write_bytes(pickle.dumps((shipping.ship(when), DATA)))
+    subprocess.run([sys.executable, "-c", SLOW_TO_JOIN, folder], check=True, timeout=60)
+    times = {
+        path.name: float(path.read_text())
+        for name in ("joined", "began")
+        for path in tmp_path.glob(f"{name}?")
+    }
+    assert min(times["began0"], times["began1"]) >= max(times["joined0"], times["joined1"])
+
+
+@pytest.fixture
+def no_way_to_meet(monkeypatch):
+    """A new template whose processes have no network to meet over, and after it none of it."""
+    ranks.end()
+    monkeypatch.setattr(ranks, "_met", True)
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nowhere")
+    yield
+    ranks.end()
+
+
+def test_processes_that_do_not_find_each_other_are_no_fault_of_the_answers(no_way_to_meet):
+    """PyTorch's own words say what is wrong with the machine."""
+    right = next(answer for answer in load(ANSWERS / "ddp_gradients.py") if answer.fragment is None)
+    result = judge(find("ddp_gradients"), right.code)
+    assert result.outcome is Outcome.SKIPPED
+    assert result.headline.startswith("its processes did not find each other (")
+    assert "nowhere" in result.headline
+    assert result.headline.endswith("): run the check once more")
+    assert result.points == 0
+
+
+@pytest.fixture
+def tries(monkeypatch):
+    """How each further try to run a group shall go; those that were run are taken out."""
+    going = []
+    monkeypatch.setattr(
+        ranks, "_run_once", lambda *_: [ranks.Report(kind=going.pop(0), error="too late")] * 2
+    )
+    monkeypatch.setattr(ranks, "_met", True)
+    return going
+
+
+def test_a_machine_that_stood_still_gets_a_second_try(tries):
+    """The function has not run, so that nothing of it is run twice."""
+    tries += ["apart", "list", "list"]
+    assert [report.kind for report in ranks.run(len, DATA)] == ["list", "list"]
+    assert tries == ["list"]
+
+
+def test_a_machine_on_which_nobody_meets_gets_one_try_a_row(tries):
+    """Each takes some seconds; as soon as processes have met, there are two again."""
+    tries += ["apart", "apart", "apart", "list", "apart", "list"]
+    for left in (4, 3):
+        with pytest.raises(ranks.Apart, match="too late"):
+            ranks.run(len, DATA)
+        assert len(tries) == left
+    for left in (2, 0):
+        assert ranks.run(len, DATA)
+        assert len(tries) == left
