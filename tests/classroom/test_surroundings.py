@@ -1,5 +1,6 @@
 """`devlab grade` on machines set up otherwise: packages that come by a path, others that fail to import."""
 
+import csv
 import os
 import subprocess
 import sys
@@ -70,3 +71,18 @@ def test_what_keeps_everybody_from_being_graded_is_said_once(bare, first, device
     assert "Traceback" not in done.stderr
     out = bare.parents[2] / "out"
     assert [(path.name, path.stat().st_size) for path in out.iterdir()] == [("r.jsonl", 0)]
+
+
+def test_what_a_machine_cannot_judge_is_said_and_judged_again_elsewhere(bare):
+    """On the CPU alone nobody can tell what goes on between two places, and that is no student's zero."""
+    done = graded(bare, DEVLAB_DEVICE="cpu")
+    assert done.returncode == 1
+    assert "Anna, 00_start_here: 5 of 8  (device_of skipped; same_place skipped)" in done.stdout
+    assert "not judged in full: 1; the same command grades these again" in done.stdout
+    done = graded(bare)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Anna, 00_start_here: 8 of 8\n" in done.stdout
+    assert "not judged" not in done.stdout
+    grades = (bare.parents[2] / "out" / "grades.csv").read_text(encoding="utf-8")
+    (marks,) = csv.DictReader(grades.splitlines())
+    assert (marks["student_id"], marks["score"]) == ("Anna", "8.0")

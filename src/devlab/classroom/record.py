@@ -5,6 +5,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+# Outcomes that tell nothing of an answer: the grader failed, or the machine could not judge it.
+UNJUDGED = ("grader error", "skipped")
+
 
 @dataclass(frozen=True)
 class Graded:
@@ -47,6 +50,11 @@ class Record:
     isolation: int | None = None
     seconds: float = 0.0
     digest: str = ""
+
+    @property
+    def unjudged(self) -> bool:
+        """Tell whether an exercise is left that nobody has judged: its zero is not the student's."""
+        return any(exercise.outcome in UNJUDGED for exercise in self.exercises)
 
     @property
     def points(self) -> float:

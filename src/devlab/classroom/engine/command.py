@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace, jobs: int, first: Family | None) -> int:
     records = list(record.read([out]))
     print(summary(records))
     print(reports.write(records, out.parent).text())
-    return 1 if any(one.problem or failed(one) for one in records) else 0
+    return 1 if any(one.problem or one.unjudged for one in records) else 0
 
 
 @contextlib.contextmanager
@@ -99,12 +99,7 @@ def line(one: record.Record) -> str:
 OPEN = {
     1: "a submission could read and change all that you can, and use the network",
 }
-ODD = ("timeout", "killed", "memory", "grader error")
-
-
-def failed(one: record.Record) -> bool:
-    """Tell whether the grader itself failed at a part of a submission."""
-    return any(exercise.outcome == "grader error" for exercise in one.exercises)
+ODD = ("timeout", "killed", "memory", *record.UNJUDGED)
 
 
 def summary(records: list[record.Record]) -> str:
@@ -116,7 +111,10 @@ def summary(records: list[record.Record]) -> str:
     told = f"{len(records) - ungraded} graded, {ungraded} not, at isolation level "
     told += f"{' and '.join(map(str, levels)) or 'none'} of 3"
     lacking = [f"level {level}: {OPEN[level]}" for level in levels if level in OPEN]
-    return "\n".join([told, *lacking, f"exercises: {counted}"])
+    lines = [told, *lacking, f"exercises: {counted}"]
+    if again := sum(one.unjudged for one in records):
+        lines.append(f"not judged in full: {again}; the same command grades these again")
+    return "\n".join(lines)
 
 
 def _stop(words: str, status: int = 1) -> int:

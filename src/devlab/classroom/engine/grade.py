@@ -207,13 +207,13 @@ def _plain(steps: Sequence[merge.Step]) -> list:
 
 
 def finished(path: Path) -> set[tuple[str, str, str]]:
-    """Return who was graded before, by a file of results; a grader error is not finished."""
+    """Return who was graded before, by a file of results; where something was not judged is not finished."""
     found = set()
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         try:
             one = Record.from_line(line)
         except (ValueError, json.JSONDecodeError):
             continue
-        if one.digest and not any(exercise.outcome == "grader error" for exercise in one.exercises):
+        if one.digest and not one.unjudged:
             found.add((one.student, one.assignment, one.digest))
     return found
