@@ -45,8 +45,9 @@ CLASS = {
 
 
 def handed_out(folder: Path, lesson: str) -> tuple[str, dict, dict[str, str]]:
-    """Lay out a course of one lesson; return the assignment, its hand-out and the solutions by exercise."""
-    assignment = course.lay_out(folder, [lesson]).assignments[0]
+    """Lay out a course of one lesson, or add it; return its name, hand-out and solutions by exercise."""
+    (assignment,) = course.choose([lesson], list(course.available()))
+    course.lay_out(folder, [lesson])
     source, handout = (
         course.read(folder / place / assignment / f"{assignment}.ipynb") for place in ("source", "handout")
     )
