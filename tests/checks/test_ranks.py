@@ -1,8 +1,10 @@
 """The processes of `ddp_gradients` begin together, and no answer is blamed for what the machine does."""
 
+import itertools
 import pickle
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from bank import ANSWERS, load
@@ -10,7 +12,7 @@ from bank import ANSWERS, load
 from devlab.checks.judge import judge
 from devlab.checks.registry import find
 from devlab.checks.result import Outcome
-from devlab.lessons.lesson_09_several_devices import ranks, shipping
+from devlab.lessons.lesson_09_several_devices import rank_process, ranks, shipping
 
 DATA = [([[1.0]], [[2.0]])] * 2
 
@@ -51,6 +53,26 @@ def test_no_rank_begins_before_all_have_joined(tmp_path):
         for path in tmp_path.glob(f"{name}?")
     }
     assert min(times["began0"], times["began1"]) >= max(times["joined0"], times["joined1"])
+
+
+@pytest.mark.parametrize(
+    ("turn", "needed", "given"),
+    [(60, 5, 5), (0.01, 9999, 600)],
+    ids=["a machine that stands still", "one that runs"],
+)
+def test_seconds_in_which_the_machine_stood_still_do_not_count(monkeypatch, turn, needed, given):
+    """A function has six seconds of a machine that runs: `turn` is how long each look at it takes."""
+    clock, looks, ended = itertools.count(step=turn), itertools.count(1), []
+
+    def alive() -> bool:
+        return next(looks) < needed
+
+    for start in ("_forked", "_spawned"):
+        monkeypatch.setattr(rank_process, start, lambda *_: (alive, lambda: ended.append(next(looks))))
+    pretended = SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None)
+    monkeypatch.setattr(rank_process, "time", pretended)
+    rank_process._run_group("nowhere", 1)
+    assert ended == [pytest.approx(given + 1, abs=2)]
 
 
 @pytest.fixture
