@@ -32,3 +32,12 @@ def environment(scratch: Path, *, strict: bool = False) -> dict[str, str]:
         "DEVLAB_STRICT": "1" if strict else "",
     }
     return inherited | FIXED | own
+
+
+def sockets(folder: Path) -> dict[str, str]:
+    """Say by what Jupyter is to talk with one kernel: by files in a folder, on Windows by ports.
+
+    Jupyter chooses five ports, lets go of them, and has the kernel take them a second later. Where much
+    starts at the same time another process is now and then faster, and the kernel ends before its first cell.
+    """
+    return {} if os.name == "nt" else {"transport": "ipc", "ip": str(folder / "kernel")}

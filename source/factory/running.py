@@ -11,6 +11,7 @@ from pathlib import Path
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
+from traitlets.config import Config
 
 from factory import kernel
 from factory.reading import Source, SourceError
@@ -52,18 +53,19 @@ def _execute(source: Source, notebook: NotebookNode, folder: Path, strict: bool)
         nonlocal at
         at = cell
 
-    client = NotebookClient(
-        notebook,
-        kernel_name="python3",
-        timeout=SECONDS_A_CELL,
-        record_timing=False,
-        coalesce_streams=True,
-        store_widget_state=False,
-        resources={"metadata": {"path": str(folder)}},
-        on_cell_start=remember,
-        extra_arguments=QUIET,
-    )
     with tempfile.TemporaryDirectory() as scratch:
+        client = NotebookClient(
+            notebook,
+            kernel_name="python3",
+            timeout=SECONDS_A_CELL,
+            record_timing=False,
+            coalesce_streams=True,
+            store_widget_state=False,
+            resources={"metadata": {"path": str(folder)}},
+            on_cell_start=remember,
+            extra_arguments=QUIET,
+            config=Config(KernelManager=kernel.sockets(Path(scratch))),
+        )
         try:
             client.execute(env=kernel.environment(Path(scratch), strict=strict))
         except CellExecutionError as failure:

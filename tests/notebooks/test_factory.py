@@ -1,6 +1,9 @@
 """The factory keeps its promises on small sources of its own."""
 
 import json
+import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from devlab.classroom.copies import students
 from factory.make import make, sources
 from factory.reading import SourceError, read
 
+ROOT = Path(__file__).resolve().parents[2]
 LESSON = """\
 # %% [markdown] facts=["B1", "B2"]
 # # A title
@@ -105,6 +109,28 @@ def test_a_lesson_is_executed_on_the_simulated_device_and_keeps_its_facts(root):
     assert prints.outputs[0].text == "sim\n"
     assert raises.outputs[0].ename == "KeyError"
     assert [cell.get("execution_count") for cell in notebook.cells] == [None, 1, 2]
+
+
+# By what Jupyter talks with the kernel that runs this.
+TALKED = "import json, ipykernel\n\nprint(json.loads(ipykernel.get_connection_info())['transport'])\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such sockets, only ports")
+def test_a_kernel_takes_no_port(root):
+    """Neither the factory's nor nbval's: of ports that are free now another process may take one."""
+    (notebook,) = made(root, lesson(root, f"# %%\n{TALKED}"))
+    assert notebook.cells[0].outputs[0].text == "ipc\n"
+    nbformat.write(notebook, root / "talk.ipynb")
+    shutil.copy(ROOT / "conftest.py", root)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--nbval", "talk.ipynb"],
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "source")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1 passed" in done.stdout, done.stdout
 
 
 def test_an_exercise_becomes_its_solution_and_its_blank(root):
