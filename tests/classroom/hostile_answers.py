@@ -56,7 +56,12 @@ TAMPERS = {
     "patched judge": last(
         "import devlab.checks.judge as j\nj._judge_row = lambda *a: j.Finding(j.Outcome.PASSED)" + NEITHER
     ),
-    "no rows": last("from devlab.checks.registry import find\nfind('same_place').rows.clear()" + NEITHER),
+    "no rows": last("from devlab.checks.registry import find\nfind('same_place').rows = ()" + NEITHER),
+    "a row with another judge": last(
+        "from devlab.checks.registry import find\n"
+        "try: object.__setattr__(find('same_place').rows[0], 'judge', lambda trial: None)\n"
+        "except AttributeError: pass" + NEITHER
+    ),
     "patched torch": last(
         "torch.equal = torch.allclose = lambda *a, **k: True\ntorch.Tensor.__eq__ = lambda *a: True" + NEITHER
     ),

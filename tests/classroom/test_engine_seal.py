@@ -183,30 +183,34 @@ def test_a_module_that_came_is_ours_from_the_next_renewal_on(seal, monkeypatch, 
     assert seal.broken() == (f"{name}.judged" if anew else "")
 
 
-def test_fewer_rows(seal):
+def test_fewer_rows(seal, monkeypatch):
     """An exercise keeps the rows it had."""
-    rows = seal.exercises[0].rows
-    gone = rows.pop()
-    try:
-        assert seal.patched() == f"the rows of {seal.exercises[0].name}"
-    finally:
-        rows.append(gone)
-    assert seal.patched() == ""
+    one = seal.exercises[0]
+    monkeypatch.setattr(one, "rows", one.rows[1:])
+    assert seal.patched() == f"the rows of {one.name}"
 
 
-def test_a_row_that_goes_to_the_next_exercise(seal):
-    """Taken from the end of one and put before those of the next, as many rows stand in the same order."""
+def test_rows_that_were_exchanged(seal, monkeypatch):
+    """As many rows stand in all, and each is one of the course's."""
     first, second = seal.exercises[:2]
-    second.rows.insert(0, first.rows.pop())
-    try:
-        assert seal.patched() == f"the rows of {first.name}"
-    finally:
-        first.rows.append(second.rows.pop(0))
-    assert seal.patched() == ""
+    rows = first.rows, second.rows
+    monkeypatch.setattr(first, "rows", rows[1])
+    monkeypatch.setattr(second, "rows", rows[0])
+    assert seal.patched() == f"the rows of {first.name}"
 
 
-def test_another_list_of_the_same_rows(seal, monkeypatch):
-    """What stands in for the list could show other rows to whoever looks next."""
+@pytest.mark.parametrize("name", ["judge", "only", "label"])
+def test_a_row_cannot_be_changed(seal, name):
+    """Not even as a frozen dataclass can: another judge in the same row would go unseen."""
+    row = seal.exercises[0].rows[0]
+    with pytest.raises(AttributeError):
+        object.__setattr__(row, name, len)
+    with pytest.raises(TypeError):
+        seal.exercises[0].rows[0] = row
+
+
+def test_other_rows_that_equal_them(seal, monkeypatch):
+    """What stands in for the rows could show others to whoever looks next."""
     monkeypatch.setattr(seal.exercises[0], "rows", list(seal.exercises[0].rows))
     assert seal.patched() == f"the rows of {seal.exercises[0].name}"
 

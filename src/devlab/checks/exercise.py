@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 
 
-@dataclass(frozen=True)
-class Row:
-    """One thing that is judged: a label, the function that judges it, and where it applies."""
+class Row(NamedTuple):
+    """One thing that is judged: a label, the function that judges it, and where it applies.
+
+    No submission can change one, as it could what a dataclass calls frozen.
+    """
 
     label: str
     judge: Callable
@@ -42,7 +45,7 @@ class Exercise:
     signature: str
     facts: tuple[str, ...]
     hints: tuple[str, ...]
-    rows: list[Row] = field(default_factory=list)
+    rows: tuple[Row, ...] = ()
 
     @property
     def wants_class(self) -> bool:
@@ -66,7 +69,7 @@ class Exercise:
         """
 
         def add(judge: Callable) -> Callable:
-            self.rows.append(Row(label, judge, only))
+            self.rows += (Row(label, judge, only),)
             return judge
 
         return add

@@ -9,7 +9,7 @@ knows no large pages, nothing happens.
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -39,26 +39,37 @@ def collapse() -> int:
     return total
 
 
-def copy_code() -> int:
-    """Put the code that this process has run into large pages; return how many bytes were copied.
+def code_that_ran() -> list[tuple[int, int]]:
+    """Return where code lies that this process has run, as starts and lengths in whole large pages.
 
-    Other threads may run it meanwhile: each piece is exchanged at once, for a copy. Whoever looks at this
-    process from outside, a debugger above all, no longer sees which file such code came from.
+    A fork does not take over what it has run: whoever is to copy that asks before.
+
+    >>> all(length > 0 for _, length in code_that_ran())
+    True
     """
-    size, page, total = _size(), os.sysconf("SC_PAGE_SIZE"), 0
+    size, page, found = _size(), os.sysconf("SC_PAGE_SIZE"), []
     for low, high in _mappings("r-xp", in_files=True):
         try:
             with open("/proc/self/pagemap", "rb", buffering=0) as pages:
                 known = os.pread(pages.fileno(), (high - low) // page * 8, low // page * 8)[7::8]
         except OSError:  # this kernel does not say what has run
-            return 0
+            return []
         many = size // page
         ran = [max(known[place : place + many]) >= PRESENT for place in range(0, len(known), many)]
         for has_run, pieces in groupby(range(len(ran)), ran.__getitem__):
             if has_run:
                 first, *others = pieces
-                total += _exchange(low + first * size, size * (1 + len(others)), size)
-    return total
+                found.append((low + first * size, size * (1 + len(others))))
+    return found
+
+
+def copy_code(pieces: Iterable[tuple[int, int]]) -> int:
+    """Put pieces of code, as `code_that_ran` gives them, into large pages; return how many bytes were copied.
+
+    Each piece is exchanged at once, for a copy. Whoever looks at this process from outside, a debugger above
+    all, no longer sees which file such code came from.
+    """
+    return sum(_exchange(start, length, _size()) for start, length in pieces)
 
 
 def _exchange(start: int, length: int, size: int) -> int:

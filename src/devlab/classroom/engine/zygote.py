@@ -11,7 +11,6 @@ import os
 import secrets
 import signal
 import socket
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -47,8 +46,6 @@ def main(facts: dict) -> None:
     template.silence(scratch, streams=(0, 1))
     for name in large_pages.HEAP:  # a program that a submission starts is not forked from
         os.environ.pop(name, None)
-    enlarging = threading.Thread(target=_enlarge)
-    enlarging.start()
     bench()
     checker.bring(USED_BY_ALL)
     registry.exercises()  # the lessons are imported here
@@ -64,24 +61,25 @@ def main(facts: dict) -> None:
     ready = worker.Ready(facts["names"])
     os.ftruncate(2, 0)  # all is well: what was said, warnings above all, explains no end that comes later
     template.silence(scratch)
-    enlarging.join()  # a process with two threads must not fork
+    code = large_pages.code_that_ran()
     if not os.fork():
-        _last(lambda: _templates(facts, ready, seed, modules[0], of_templates))
+        _last(lambda: _templates(facts, ready, seed, code, modules[0], of_templates))
     _last(lambda: _checkers(ready, seed, source, modules[1], of_checkers))
 
 
-def _enlarge() -> None:
-    """Take large pages for this process's memory and code; it is the kernel that copies, not Python."""
-    large_pages.collapse()
-    large_pages.copy_code()
+def _templates(
+    facts: dict, ready: worker.Ready, seed: int, code: list[tuple[int, int]], modules: int, ways: list[tuple]
+) -> None:
+    """Import what the teacher's notebook needs, then fork the watchers, and from each its template.
 
-
-def _templates(facts: dict, ready: worker.Ready, seed: int, modules: int, ways: list[tuple]) -> None:
-    """Import what the teacher's notebook needs, then fork the watchers, and from each its template."""
+    What is forked from here on finds the `code` that has run in large pages.
+    """
     template.only(modules, *itertools.chain(*ways))
+    # The reference runs meanwhile, and takes as long as all this.
+    large_pages.collapse()
+    large_pages.copy_code(code)
     before = watch.memory([os.getpid()])
     folder, limits = Path(facts["folder"]), Limits(**facts["limits"])
-    # The reference runs meanwhile, and takes as long as all this.
     walls = [sandbox.walls(facts["level"], folder / f"scratch{job}", job) for job in range(len(ways))]
     with os.fdopen(modules, "rb") as stream:
         came = receive(stream)["modules"]

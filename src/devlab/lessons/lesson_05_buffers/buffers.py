@@ -87,7 +87,8 @@ running_mean = lesson.exercise(
 
 def _rows(trial, count: int, n: int, seed: int) -> torch.Tensor:
     """Return rows whose columns have different means, none of them 0."""
-    return trial.randn(count, n, seed=seed) + torch.arange(1.0, n + 1).to(trial.device)
+    rows = trial.randn(count, n, seed=seed, on=torch.device("cpu")) + torch.arange(1.0, n + 1)
+    return rows.to(trial.device)
 
 
 def _mean(seen: list[torch.Tensor]) -> torch.Tensor:

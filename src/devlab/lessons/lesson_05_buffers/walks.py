@@ -218,7 +218,7 @@ def device_of_parameters(trial):
 @model_device.row("a mixed model: ValueError names both")
 def mixed_model(trial):
     here, there = trial.device, trial.other()
-    for other in (there, *trial.others):
+    for other in trial.others:
         model = nn.Sequential()
         for name, device in (("encoder", here), ("middle", here), ("head", other)):
             model.add_module(name, nn.Linear(2, 2).to(device))
