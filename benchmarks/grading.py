@@ -1,11 +1,10 @@
 """`devlab grade` against nbgrader on one lesson, start-up and all; and a class of a thousand.
 
 Every submission of the first table holds the course's own solutions, so that each row of each exercise is
-judged. nbgrader is slow, so it marks fewer (`--nbgrader`): its time for all is then its time for one, and
-what each further one took. The promise is 20 times the throughput of its `autograde` alone, though
-`devlab grade` makes feedback and tables in its time, too: a further row has nbgrader do as much. The class
-is of lesson 00, one in twenty hostile; the table has who got other marks than deserved, and the memory of
-the grader, its watchers and templates. `--submissions 0` or `--class 0` leaves one of the two out.
+judged. The promise is 20 times the throughput of nbgrader's `autograde` alone, though `devlab grade` makes
+feedback and tables in its time, too: a further row has nbgrader do as much. The class is of lesson 00, one in
+twenty hostile; the table has who got other marks than deserved, and the memory of the grader, its watchers
+and templates. `--submissions 0` or `--class 0` leaves one of the two out.
 """
 
 import argparse
@@ -31,7 +30,6 @@ from promises import promise
 from devlab.classroom.engine.sandbox import isolation_available
 
 ONE_IN = 20
-PART = 7  # submissions that nbgrader marks between two runs of ours
 # Words in capitals are places of the tests' own.
 HARMFUL = {name: one for name, one in {**TAMPERS, **DEATHS}.items() if not re.search("[A-Z]{5}", one.source)}
 
@@ -59,42 +57,30 @@ def timed(command: list[str], folder: Path) -> tuple[float, float]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def compare(root: Path, lesson: str, count: int, fewer: int, jobs: int) -> None:
+def compare(root: Path, lesson: str, count: int, jobs: int) -> None:
     """Print both graders' seconds for a class, and their ratio."""
     folder, students = root / "course", [f"Student {number}" for number in range(count)]
     assignment, handout, solutions = handed_out(folder, lesson)
     hand_in(root / "downloads", assignment, handout, dict.fromkeys(students, solutions))
-    ours: list[tuple[float, float]] = []
-
-    def grade() -> None:
-        ours.append(graded(folder, count, jobs, folder / f"results {len(ours)}"))
-
     timed(["nbgrader", "generate_assignment", assignment], folder)
     timed(["devlab", "collect", "../downloads"], folder)
-    (folder / "submitted").rename(root / "waiting")
     # Ours runs before, between and after: machines are faster at one time than at another.
-    grade()
-    steps: dict[str, list] = {"autograde": [], "generate_feedback": []}
-    for start in (0, *range(1, fewer, PART)):
-        (folder / "submitted").mkdir()
-        for student in students[start : min(start + PART, fewer) if start else 1]:
-            (root / "waiting" / student).rename(folder / "submitted" / student)
-        for step, took in steps.items():
-            took.append(timed(["nbgrader", step, assignment], folder))
-        for name in ("submitted", "autograded"):  # or it would look at these again
-            (folder / name).rename(root / f"{name} {start}")
-        grade()
-    table = timed(["nbgrader", "export"], folder)
-    marks, pages = (extended(took, fewer, count) for took in steps.values())
-    fast = added(*ours, share=len(ours))
-    slow = {"nbgrader autograde": marks, "and feedback, export": added(marks, pages, table)}
+    ours = [graded(folder, count, jobs, folder / "results 0")]
+    slow = {}
+    for step in ("autograde", "generate_feedback"):
+        slow[f"nbgrader {step}"] = timed(["nbgrader", step, assignment], folder)
+        ours.append(graded(folder, count, jobs, folder / f"results {len(ours)}"))
+    marks = slow["nbgrader autograde"]
+    fast = tuple(sum(one) / len(ours) for one in zip(*ours, strict=True))
+    every = [*slow.values(), timed(["nbgrader", "export"], folder)]
+    rows = {"devlab grade": fast, "nbgrader autograde": marks}
+    rows["and feedback, export"] = tuple(map(sum, zip(*every, strict=True)))
     print(f"{assignment}, {count} submissions, start-up included; devlab grade with --jobs {jobs}")
     print(
-        f"at isolation level {isolation_available()}, the mean of {len(ours)} runs, with feedback and tables;"
+        f"at isolation level {isolation_available()}, the mean of {len(ours)} runs, with feedback and tables"
     )
-    print(f"nbgrader did {fewer}, its time for {count} follows")
     print(f"{'':<22}{'wall s':>10}{'CPU s':>10}{'wall s each':>14}{'times as long':>16}")
-    for name, (wall, cpu) in {"devlab grade": fast, **slow}.items():
+    for name, (wall, cpu) in rows.items():
         print(f"{name:<22}{wall:>10.1f}{cpu:>10.1f}{wall / count:>14.2f}{wall / fast[0]:>16.1f}")
     beside = f"nbgrader autograde, {marks[0] / count:.2f} s a submission"
     promise(f"devlab grade, {count} of {assignment}", marks[0] / fast[0], "times", beside=beside, least=20)
@@ -117,23 +103,6 @@ def graded(folder: Path, count: int, jobs: int, results: Path) -> tuple[float, f
     if not full == len(told) == count:
         sys.exit(f"devlab grade gave {full} of {count} submissions their marks")
     return took
-
-
-def extended(parts: list[tuple], fewer: int, count: int) -> tuple[float, ...]:
-    """Return the wall and CPU seconds for `count`, by those for parts of `fewer`, the first of which had one.
-
-    Each part starts up once, as the first did: what remains of their sum is what further ones took.
-    """
-    first, whole = parts[0], added(*parts)
-    further = [
-        (every - len(parts) * one) / (fewer - len(parts)) for one, every in zip(first, whole, strict=True)
-    ]
-    return tuple(one + each * (count - 1) for one, each in zip(first, further, strict=True))
-
-
-def added(*times: tuple, share: int = 1) -> tuple[float, ...]:
-    """Return the sums of wall and CPU seconds, or their share of a number."""
-    return tuple(sum(one) / share for one in zip(*times, strict=True))
 
 
 def classroom(count: int) -> Iterator[tuple[str, dict[str, str], dict[str, float]]]:
@@ -213,20 +182,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lesson", default="5")
     parser.add_argument("--submissions", type=int, default=30, metavar="N")
-    parser.add_argument("--nbgrader", type=int, default=15, metavar="N", help="how many nbgrader marks (15)")
     parser.add_argument(
         "--class", type=int, default=1000, metavar="N", dest="size", help="a class of N (1000)"
     )
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     asked = parser.parse_args()
-    if asked.submissions in (1, 2):
-        parser.error("--submissions takes 3 or more, which tell a start from what follows it, or 0 for none")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         if asked.submissions:
-            fewer = min(max(asked.nbgrader, 3), asked.submissions)
             (root / "few").mkdir()
-            compare(root / "few", asked.lesson, asked.submissions, fewer, asked.jobs)
+            compare(root / "few", asked.lesson, asked.submissions, asked.jobs)
         if asked.size:
             (root / "many").mkdir()
             whole_class(root / "many", asked.size, asked.jobs)

@@ -77,8 +77,6 @@ def require_parameters(function: Callable, signature: str, args: tuple, kwargs: 
 
     >>> require_parameters(lambda x: x, "f(x)", (1,), {})
     """
-    if not kwargs and _names(function, len(args)) is not None:
-        return
     try:
         parameters = inspect.signature(function)
     except (TypeError, ValueError):  # some callables, such as built-in ones, have no signature to read
@@ -90,19 +88,18 @@ def require_parameters(function: Callable, signature: str, args: tuple, kwargs: 
         raise Mismatch("the parameters are not those of the task", signature, f"{name}{parameters}") from None
 
 
-def named(function: Callable, args: tuple) -> dict[str, object]:
+def named(function: Callable, args: tuple, names: tuple[str, ...] | None = None) -> dict[str, object]:
     """Return the arguments of a call under the function's names for them, `*0` and so on where it has none.
+
+    `names` are what `names_of` gave.
 
     >>> named(lambda x, *rest: x, (1, 2, 3))
     {'x': 1, '*0': 2, '*1': 3}
     """
-    # A module is called as its `forward` is; nn.Module's own signature says nothing.
-    called = function.forward if isinstance(function, torch.nn.Module) else function
-    names = _names(called, len(args))
     if names is not None:
         return dict(zip(names, args, strict=True))
     try:
-        bound = inspect.signature(called).bind(*args)
+        bound = inspect.signature(_called(function)).bind(*args)
     except (TypeError, ValueError):
         return {f"*{position}": value for position, value in enumerate(args)}
     found = {}
@@ -114,11 +111,20 @@ def named(function: Callable, args: tuple) -> dict[str, object]:
     return found
 
 
-def _names(function: Callable, count: int) -> tuple[str, ...] | None:
+def _called(function: Callable) -> Callable:
+    """Return what runs: a module is called as its `forward` is; nn.Module's own signature says nothing."""
+    return function.forward if isinstance(function, torch.nn.Module) else function
+
+
+def names_of(function: Callable, count: int) -> tuple[str, ...] | None:
     """Return what a plain function, method or class calls `count` arguments by position, if it takes so many.
 
     None says that only `inspect.signature` can tell, which takes as long as many an answer.
+
+    >>> names_of(lambda x, *rest: x, 3), names_of(lambda x: x, 3)
+    (('x', '*0', '*1'), None)
     """
+    function = _called(function)
     bound = isinstance(function, types.MethodType)
     plain = function.__func__ if bound else function
     if type(plain) is type and plain.__new__ is object.__new__ and not hasattr(plain, "__signature__"):
@@ -139,25 +145,37 @@ class Snapshot:
     """What the inputs held before a call, to tell afterwards whether they came back untouched."""
 
     def __init__(self, inputs: tuple):
-        found = leaves(inputs)
-        self.before = [(path, leaf, _state(leaf)) for path, leaf in found]
         # Where no input is a container, none can have been replaced: only what they hold is looked at.
-        self.flat = len(found) == len(inputs) and all(map(is_, [leaf for _, leaf in found], inputs))
+        self.flat = not any(map(_holds_others, inputs))
+        found = [("", leaf) for leaf in inputs] if self.flat else leaves(inputs)
+        self.before = [(path, leaf, _state(leaf)) for path, leaf in found]
 
     def require_untouched(self, inputs: tuple) -> None:
         """Raise Mismatch where a value in the inputs was changed, replaced, added or removed."""
-        after = [(path, leaf) for path, leaf, _ in self.before] if self.flat else leaves(inputs)
-        if [path for path, _ in after] != [path for path, _, _ in self.before]:
+        if not self.flat:
+            self._require_in_place(leaves(inputs))
+        for path, leaf, state in self.before:
+            if state is not None and not _unchanged(leaf, state):
+                got = describe(leaf) + _marked(leaf, state)
+                raise Mismatch(f"{_where(path)} was changed in place", "the input as it came", got)
+
+    def _require_in_place(self, after: list[tuple[str, object]]) -> None:
+        """Raise Mismatch where another value stands in a container than before, or none, or one more."""
+        if [path for path, _ in after] != [path for path, *_ in self.before]:
             raise Mismatch("the input was changed", "the input as it came", "items added or removed")
-        for (path, leaf, state), (_, now) in zip(self.before, after, strict=True):
-            if now is leaf and (state is None or _unchanged(leaf, state)):
-                continue
-            # The first step of the path only says which argument it is.
-            where = "the input" + path.partition("]")[2]
+        for (path, leaf, _), (_, now) in zip(self.before, after, strict=True):
             if now is not leaf:
-                raise Mismatch(f"{where} was replaced", "the input as it came", describe(now))
-            got = describe(leaf) + _marked(leaf, state)
-            raise Mismatch(f"{where} was changed in place", "the input as it came", got)
+                raise Mismatch(f"{_where(path)} was replaced", "the input as it came", describe(now))
+
+
+def _where(path: str) -> str:
+    """Return the place in an input; the first step of its path only says which argument it is."""
+    return "the input" + path.partition("]")[2]
+
+
+def _holds_others(value: object) -> bool:
+    # To ask a tensor whether it is a mapping takes long, and nearly every call is given one.
+    return type(value) is not torch.Tensor and isinstance(value, (list, tuple, Mapping))
 
 
 def leaves(value: object, path: str = "") -> list[tuple[str, object]]:

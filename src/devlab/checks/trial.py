@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from devlab.checks.calls import Call, Snapshot, named, require_parameters, run
+from devlab.checks.calls import Call, Snapshot, named, names_of, require_parameters, run
 from devlab.checks.isolation import plain_defaults
 
 if TYPE_CHECKING:
@@ -86,8 +86,9 @@ class Trial:
 
         A `log`, from `devlab.watch()`, records the call and nothing else.
         """
-        call = self.last_call = Call(label, named(function, args))
-        if function is self.answer:
+        names = names_of(function, len(args))
+        call = self.last_call = Call(label, named(function, args, names))
+        if names is None and function is self.answer:
             self.require_parameters(args)
         before = None if changes else Snapshot(args)
         try:

@@ -29,7 +29,13 @@ _MAY_NOT_FIT = 1 << 28
 _PAIRS_MAY_NOT_FIT = 1 << 30
 
 # Building a kernel takes some time, and finding one built on its first call a little more on every call.
-_AT_ONCE = QUICK | {"aten::gelu", "aten::threshold_backward"}
+_AT_ONCE = QUICK | {
+    f"aten::{name}"
+    for name in (
+        *("gelu", "threshold_backward", "equal", "arange.start_out"),
+        *("zeros_like", "ones_like", "randn_like", "new_ones", "new_zeros"),
+    )
+}
 
 
 def kernel(name: str):
