@@ -8,7 +8,9 @@ tensor's graph is not written: it comes back as a leaf.
 
 import base64
 import builtins
+import functools
 import json
+from binascii import b2a_base64
 from collections.abc import Mapping
 
 import numpy
@@ -86,6 +88,8 @@ def length(written: list) -> int:
     >>> length(write("four"))
     10
     """
+    if written[:1] == ["tensor"]:  # of which there are most: all but the data takes little
+        return 100 + len(written[-1])
     total = 0
     for one in written:
         total += len(one) if type(one) in (str, bytes) else length(one) if type(one) is list else 4
@@ -173,23 +177,30 @@ def _tensor(value: torch.Tensor, given: list) -> list:
     plain = value.layout is torch.strided and not (value.is_conj() or value.is_neg() or value.is_quantized)
     if not plain:
         return ["opaque", "Tensor"]
-    facts = [str(value.dtype), list(value.shape), list(value.stride())]
+    device, shape, stride = value.device, list(value.shape), list(value.stride())
     memory = 0 if value.is_meta else value.untyped_storage().data_ptr()
     for place, one in enumerate(given):
-        if type(one) is torch.Tensor and memory and one.device == value.device:
+        if type(one) is torch.Tensor and memory and one.device == device:
             if one.untyped_storage().data_ptr() == memory:
-                return ["view", place, *facts, value.storage_offset(), value.requires_grad]
+                offset = value.storage_offset()
+                return ["view", place, _text(value.dtype), shape, stride, offset, value.requires_grad]
         elif type(one) is numpy.ndarray and _has_numpy(value) and _meet(one, value.detach().numpy()):
             return ["opaque", "Tensor"]
-    data = b""
+    data, on_cpu = b"", value.is_cpu
     if memory:
         # A simulated device's memory is read where it lies: a copy would take its time, and be seen.
-        flat = on_host(value.detach()) if simulated(value) else value.detach()
+        flat = on_host(value) if simulated(value) else value.detach()
         if not (flat.is_cpu and flat.dtype in NUMPYS and flat.is_contiguous()):
-            flat = flat.as_strided((_span(*facts[1:]),), (1,)).cpu().view(torch.uint8)
-        data = base64.b64encode(flat.numpy())
-    pinned = value.is_cpu and value.is_pinned()
-    return ["tensor", *facts, str(value.device), value.requires_grad, pinned, type(value).__name__, data]
+            flat = flat.as_strided((_span(shape, stride),), (1,)).cpu().view(torch.uint8)
+        data = b2a_base64(flat.numpy(), newline=False)
+    facts = [_text(value.dtype), shape, stride, _text(device), value.requires_grad]
+    return ["tensor", *facts, on_cpu and value.is_pinned(), type(value).__name__, data]
+
+
+@functools.cache
+def _text(kind: torch.dtype | torch.device) -> str:
+    """Return what `str` gives, which takes longer to be made than all else that is asked of a tensor."""
+    return str(kind)
 
 
 def _span(shape: list[int], stride: list[int]) -> int:
