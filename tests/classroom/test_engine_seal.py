@@ -209,6 +209,18 @@ def test_a_row_cannot_be_changed(seal, name):
         seal.exercises[0].rows[0] = row
 
 
+def test_no_constant_of_what_judges_can_be_emptied(seal):
+    """A set or a list stays the same object when it is; of dicts the seal knows what they hold."""
+    places = integrity._places(seal.sealed)
+    names = [
+        f"{place}.{key}"
+        for place, owner in places.items()
+        for key, value in vars(owner).items()
+        if key.isupper() and isinstance(value, list | set | bytearray)
+    ]
+    assert names == []
+
+
 def test_other_rows_that_equal_them(seal, monkeypatch):
     """What stands in for the rows could show others to whoever looks next."""
     monkeypatch.setattr(seal.exercises[0], "rows", list(seal.exercises[0].rows))

@@ -6,7 +6,6 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Mapping
-from operator import is_
 
 import numpy
 import torch
@@ -17,7 +16,7 @@ from devlab.checks.reading import copied, on_cpu
 
 STUB = "your code here"
 # By these a decorator says that a function's parameters are others than its code's.
-SIGNED = {"__wrapped__", "__signature__", "_partialmethod", "__partialmethod__"}
+SIGNED = frozenset({"__wrapped__", "__signature__", "_partialmethod", "__partialmethod__"})
 
 
 class NotAttempted(Exception):

@@ -19,7 +19,7 @@ SHORT_DTYPES = {
     torch.uint8: "u8",
     torch.bool: "bool",
 }
-PLAIN = {type(None), bool, int, float, complex}
+PLAIN = frozenset({type(None), bool, int, float, complex})
 UNCHANGING = PLAIN | {torch.device, torch.dtype}
 LONGEST = 120
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>$")

@@ -20,7 +20,7 @@ ROUNDING = {
 
 
 # Those that NumPy has as well, and that are compared the most.
-IN_NUMPY = {torch.float32, torch.float64}
+IN_NUMPY = frozenset({torch.float32, torch.float64})
 
 
 class Mismatch(AssertionError):

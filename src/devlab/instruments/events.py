@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from devlab.checks.trace import place
 
 # What brings a single value to Python, from no memory that anybody chose.
-READS = {".item()", "float()", "int()", "bool()", "complex()", "an index", "format()"}
+READS = frozenset({".item()", "float()", "int()", "bool()", "complex()", "an index", "format()"})
 
 
 class Line(NamedTuple):

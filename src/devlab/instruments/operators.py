@@ -6,35 +6,39 @@ import torch
 
 MASKS = (torch.bool, torch.uint8)
 
-_WAITS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+_WAITS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 # These look whether they succeeded before they return.
-_CHECK_THEMSELVES = {"_linalg_check_errors", "_linalg_eigh", "_linalg_svd", "linalg_eig"}
+_CHECK_THEMSELVES = frozenset({"_linalg_check_errors", "_linalg_eigh", "_linalg_svd", "linalg_eig"})
 _SEQUENCES = (list, tuple)
-_COPIES = {"_to_copy", "copy_"}
-_INDEXING = {"index", "index_put", "index_put_"}
-_MAKES_MEMORY = {
-    "empty",
-    "empty_like",
-    "empty_permuted",
-    "empty_strided",
-    "new_empty",
-    "new_empty_strided",
-}
+_COPIES = frozenset({"_to_copy", "copy_"})
+_INDEXING = frozenset({"index", "index_put", "index_put_"})
+_MAKES_MEMORY = frozenset(
+    (
+        "empty",
+        "empty_like",
+        "empty_permuted",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+    )
+)
 # They change how a tensor describes its memory, and touch no element.
-_LOOKS = {
-    "_unsafe_view",
-    "as_strided_",
-    "detach_",
-    "record_stream",
-    "resize_",
-    "set_",
-    "squeeze_",
-    "swapaxes_",
-    "swapdims_",
-    "t_",
-    "transpose_",
-    "unsqueeze_",
-}
+_LOOKS = frozenset(
+    (
+        "_unsafe_view",
+        "as_strided_",
+        "detach_",
+        "record_stream",
+        "resize_",
+        "set_",
+        "squeeze_",
+        "swapaxes_",
+        "swapdims_",
+        "t_",
+        "transpose_",
+        "unsqueeze_",
+    )
+)
 
 
 class Kind:

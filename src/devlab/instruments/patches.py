@@ -32,7 +32,7 @@ READERS = {
     "__format__": "format()",
 }
 # Those that always bring one value to Python.
-ONE_VALUE = set(READERS) - {"tolist", "cpu", "cuda", "numpy", "__format__"}
+ONE_VALUE = frozenset(READERS) - {"tolist", "cpu", "cuda", "numpy", "__format__"}
 # A printed tensor of more elements than this shows the first and last three along each dimension.
 _PRINTED_WHOLE = 1000
 _PRINTED_EDGE = 6

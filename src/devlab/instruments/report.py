@@ -9,7 +9,7 @@ from devlab.panel import escape
 
 MOST_ROWS = 40
 _HEADING = ("times", "what", "from → to", "bytes", "how", "line")
-_NUMBERS = {"times", "bytes"}
+_NUMBERS = frozenset({"times", "bytes"})
 
 
 def text(record: Record) -> str:

@@ -7,7 +7,9 @@ from devlab.sim import mixing, placement
 active: list = []  # `refuse`, while MPS's rules are followed
 
 # Present on CUDA and missing from MPS, beyond what PyTorch's list of native functions says.
-_MISSING = {"aten::linalg_eig", "aten::_linalg_eigvals", "aten::_linalg_eigh", "aten::linalg_lstsq"}
+_MISSING = frozenset(
+    {"aten::linalg_eig", "aten::_linalg_eigvals", "aten::_linalg_eigh", "aten::linalg_lstsq"}
+)
 
 
 def refuse(name: str, *tensors) -> None:

@@ -18,19 +18,21 @@ from devlab.sim import placement, private
 
 COMPOSITE = object()  # the operator is made of others: run those, and let the one that minds complain
 
-_INDEXING = {
-    "aten::index",
-    "aten::_unsafe_index",
-    "aten::_unsafe_masked_index",
-    "aten::index_put",
-    "aten::index_put_",
-    "aten::_unsafe_index_put",
-    "aten::_index_put_impl_",
-}
+_INDEXING = frozenset(
+    (
+        "aten::index",
+        "aten::_unsafe_index",
+        "aten::_unsafe_masked_index",
+        "aten::index_put",
+        "aten::index_put_",
+        "aten::_unsafe_index_put",
+        "aten::_index_put_impl_",
+    )
+)
 # Every operand of these may be a zero-dimensional CPU tensor; of other elementwise operators only one.
-_ANY_HOST_SCALARS = {"where"}
+_ANY_HOST_SCALARS = frozenset({"where"})
 # Elementwise, but each tensor must be on the device, whatever its dimension.
-_NO_HOST_SCALARS = {"lerp", "lerp_", "binary_cross_entropy", "binary_cross_entropy_backward"}
+_NO_HOST_SCALARS = frozenset({"lerp", "lerp_", "binary_cross_entropy", "binary_cross_entropy_backward"})
 
 
 class Declaration(NamedTuple):

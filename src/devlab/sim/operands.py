@@ -7,7 +7,7 @@ from devlab.sim.schema import Operator
 from devlab.sim.storage import on_device, on_host
 
 # A Python number met as an operand stays one.
-NOT_TENSORS = {type(None), bool, int, float, complex}
+NOT_TENSORS = frozenset({type(None), bool, int, float, complex})
 _CPU = torch.device("cpu")
 
 
@@ -15,7 +15,7 @@ _CPU = torch.device("cpu")
 SCALARS = torch.float32
 _MANY = 256
 _LARGE = 1 << 53  # larger integers would be rounded twice
-_REAL = {int, float}
+_REAL = frozenset({int, float})
 _scalars: dict[float, torch.Tensor] = {}
 _scalar_of = _scalars.get
 

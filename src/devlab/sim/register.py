@@ -117,16 +117,18 @@ def _operators_of(key: str) -> frozenset[str]:
 _VIEW = re.compile(r"Tensor\(\w( -> \*)?\)")
 
 # PyTorch's own composite leaves one result on the host, and checks what has to come from there.
-_MIXED_RESULTS = {"aten::_pack_padded_sequence"}
+_MIXED_RESULTS = frozenset({"aten::_pack_padded_sequence"})
 
 # They change a tensor's own sizes and strides, and no element.
-_IN_PLACE_VIEWS = {
-    "as_strided_",
-    "detach_",
-    "squeeze_",
-    "swapaxes_",
-    "swapdims_",
-    "t_",
-    "transpose_",
-    "unsqueeze_",
-}
+_IN_PLACE_VIEWS = frozenset(
+    (
+        "as_strided_",
+        "detach_",
+        "squeeze_",
+        "swapaxes_",
+        "swapdims_",
+        "t_",
+        "transpose_",
+        "unsqueeze_",
+    )
+)

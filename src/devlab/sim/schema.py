@@ -8,29 +8,19 @@ from devlab.sim import private, recurrent, waits, work
 _STAND_INS = {f"aten::{name}": function for name, function in recurrent.FUSED.items()}
 # The commonest operators of one or two tensors. PyTorch's public function of the same name means the same for
 # them, and is called with less ceremony than the operator.
-QUICK = {
+QUICK = frozenset(
     f"aten::{name}"
     for name in (
         *("abs", "ceil", "clone", "cos", "erf", "exp", "floor", "log", "log1p", "neg", "reciprocal", "relu"),
         *("round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "tanh", "logical_not", "isnan"),
-        *(
-            "exp_",
-            "neg_",
-            "relu_",
-            "sigmoid_",
-            "sqrt_",
-            "tanh_",
-            "zero_",
-            "sum",
-            "sum.dim_IntList",
-            "mean.dim",
-        ),
-        *("add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "pow.Tensor_Scalar", "pow.Tensor_Tensor"),
+        *("exp_", "neg_", "relu_", "sigmoid_", "sqrt_", "tanh_", "zero_"),
+        *("sum", "sum.dim_IntList", "mean.dim", "pow.Tensor_Scalar", "pow.Tensor_Tensor"),
+        *("add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor"),
         *("add_.Tensor", "sub_.Tensor", "mul_.Tensor", "div_.Tensor", "fill_.Scalar"),
         *("maximum", "minimum", "mm", "bmm", "addmm", "cat"),
         *(f"{name}.{kind}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("Scalar", "Tensor")),
     )
-}
+)
 
 
 class Operator:

@@ -8,19 +8,23 @@ import torch
 
 from devlab.sim.storage import is_number
 
-_TAGS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
-_CHECKED = {
-    "aten::_linalg_check_errors",
-    "aten::_linalg_eigh",
-    "aten::_linalg_eigvals",
-    "aten::_linalg_svd",
-    "aten::cholesky",
-    "aten::linalg_eig",
-    "aten::linalg_lstsq",
-}
-_MASKS = {torch.bool, torch.uint8}
-_READING = {"aten::index.Tensor", "aten::_unsafe_index.Tensor"}
-_WRITING = {"aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index_put"}
+_TAGS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
+_CHECKED = frozenset(
+    (
+        "aten::_linalg_check_errors",
+        "aten::_linalg_eigh",
+        "aten::_linalg_eigvals",
+        "aten::_linalg_svd",
+        "aten::cholesky",
+        "aten::linalg_eig",
+        "aten::linalg_lstsq",
+    )
+)
+_MASKS = frozenset({torch.bool, torch.uint8})
+_READING = frozenset({"aten::index.Tensor", "aten::_unsafe_index.Tensor"})
+_WRITING = frozenset(
+    {"aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index_put"}
+)
 
 
 def rule(name: str, tags):

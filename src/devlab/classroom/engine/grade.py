@@ -17,17 +17,9 @@ from devlab.classroom.engine.family import CannotBegin, EngineError, Family, Han
 from devlab.classroom.record import Graded, Record
 from devlab.classroom.unpack import Unreadable, kept_open
 
-OUTCOMES = {
-    "passed",
-    "failed",
-    "not attempted",
-    "skipped",
-    "error",
-    "timeout",
-    "killed",
-    "memory",
-    "grader error",
-}
+OUTCOMES = frozenset(
+    ("passed", "failed", "not attempted", "skipped", "error", "timeout", "killed", "memory", "grader error")
+)
 # What the walls of a level keep even right answers from, by exercise.
 WALLED_OFF = {
     2: {"ddp_gradients": "its processes meet over the network, which level 2 closes: grade it at level 3"}

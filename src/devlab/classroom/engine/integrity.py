@@ -23,13 +23,13 @@ NEAR = ("devlab.checks",)
 APART = ("answer", "check", "export", "help", "overview", "overview_html", "progress", "registry", "standing")
 OWN = (*NEAR, "devlab.devices", "devlab.sim", "devlab.instruments", "devlab.classroom.engine")
 # torch.Storage follows the default dtype, which is a notebook's to set.
-MOVES = {"Storage"}
+MOVES = frozenset({"Storage"})
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)
 CALLABLE = (types.FunctionType, types.BuiltinFunctionType, type, property, classmethod, staticmethod)
 VALUES = (torch.Tensor, int, float, complex, str, bytes, tuple, list, dict, set, frozenset)
 # By these a submission could find the channel of its verdict, or rewrite code in place.
-REFUSED = {"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames", "sys.settrace"}
-REFUSED |= {"sys.setprofile", "sys._current_exceptions"}
+REFUSED = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"})
+REFUSED |= {"sys.settrace", "sys.setprofile", "sys._current_exceptions"}
 # Where a pretended machine answers.
 ASKED = (torch.cuda, torch.backends.cuda, torch.backends.mps, torch.mps, torch.xpu, torch.accelerator)
 ROWS = attrgetter("rows")

@@ -12,7 +12,7 @@ from devlab.classroom.engine.versions import Versions
 EQUALS = ("__eq__", "__ne__", "__class__", "__instancecheck__", "__torch_function__", "__torch_dispatch__")
 EQUALS += ("__array_ufunc__", "__array__", "__getattribute__")
 # Of a tensor's methods a row counts the calls, in their place; nothing that judges uses these two.
-COUNTED = {"apply_", "map_"}
+COUNTED = frozenset({"apply_", "map_"})
 _BUILTIN_NAMES = frozenset(vars(builtins))
 
 

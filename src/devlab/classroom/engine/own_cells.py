@@ -12,7 +12,7 @@ from devlab.classroom.engine.cells import notebook, python_of
 
 # What may be the reason that a name is there, or is not asked for, though the cell sets none of this name.
 _EVERYTHING = re.compile(r"^from\s+(?:\S+\s+import\s+\*|__future__\s)", re.MULTILINE)
-_GIVEN = {*dir(builtins), *vars(notebook())}
+_GIVEN = frozenset({*dir(builtins), *vars(notebook())})
 
 
 def needed(steps: Sequence[Sequence[str]], skip: Collection[str] = ()) -> dict[str, list[int]]:

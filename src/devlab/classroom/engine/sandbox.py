@@ -55,7 +55,7 @@ SYSTEM += (
     "/dev/random",
     "/dev/zero",
 )
-FOLDERS_OF_PACKAGES = {"site-packages", "dist-packages"}  # the latter is Debian's
+FOLDERS_OF_PACKAGES = frozenset({"site-packages", "dist-packages"})  # the latter is Debian's
 
 
 _STACK = ctypes.create_string_buffer(1 << 14)  # process 1's, far more than `pause` needs

@@ -256,7 +256,9 @@ def _has_numpy(value: object) -> bool:
     return type(value) is torch.Tensor and value.is_cpu and value.dtype in NUMPYS
 
 
-NUMPYS = {torch.float64, torch.float32, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8}
+NUMPYS = frozenset(
+    {torch.float64, torch.float32, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8}
+)
 NUMPYS |= {torch.uint8, torch.bool}
 
 

@@ -20,7 +20,7 @@ from devlab.classroom.engine.messages import receive, send
 from devlab.classroom.engine.sandbox import Walls
 from devlab.classroom.engine.template import MOST
 
-FACTS = {"outcome", "headline", "rows", "details", "tampered"}  # what a verdict may hold
+FACTS = frozenset({"outcome", "headline", "rows", "details", "tampered"})  # what a verdict may hold
 GRACE = 0.1  # seconds for a process that is through with its work to end by itself
 CAUSE = "the process ended while this exercise was being graded (os._exit, a signal or a crash)"
 TICK = 0.1  # seconds between looks at what the processes use

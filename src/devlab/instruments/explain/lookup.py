@@ -6,7 +6,7 @@ import types
 import torch
 
 MISSING = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
-_SAME_PLACE = {"T", "mT", "H", "mH", "data", "real", "imag"}
+_SAME_PLACE = frozenset({"T", "mT", "H", "mH", "data", "real", "imag"})
 _CONTAINERS = (
     list,
     tuple,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import CodeType
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_FILLERS = {"append", "add", "insert", "extend", "appendleft", "setdefault", "update"}
+_FILLERS = frozenset({"append", "add", "insert", "extend", "appendleft", "setdefault", "update"})
 
 
 @dataclass(frozen=True)

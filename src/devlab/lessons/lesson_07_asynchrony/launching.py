@@ -6,7 +6,7 @@ from devlab.checks import expect
 from devlab.lessons.lesson_07_asynchrony.base import lesson
 
 # The matrix products among PyTorch's operators, as a watch names their launches.
-PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "dot", "mv", "addmv", "addbmm"}
+PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "dot", "mv", "addmv", "addbmm"})
 
 running_total = lesson.exercise(
     "running_total",
