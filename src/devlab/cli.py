@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 
@@ -15,7 +16,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     True
     """
     arguments = _parser().parse_args(argv)
-    return arguments.run(arguments)
+    try:
+        status = arguments.run(arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Whoever read the lines has seen enough, as `head` has. Python would flush once more on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print("devlab stopped: nobody reads what it says any more", file=sys.stderr)
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
