@@ -8,7 +8,6 @@ tensor's graph is not written: it comes back as a leaf.
 
 import base64
 import builtins
-import functools
 import json
 from binascii import b2a_base64
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ MOST = 1 << 20  # characters of data that one exercise's results may take
 MARK = "\0data\0"  # stands for data while the rest becomes JSON
 CONTAINERS = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "Size": torch.Size}
 DTYPES = {str(one): one for one in vars(torch).values() if isinstance(one, torch.dtype)}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}  # to make one anew takes three times as long
 
 
 class Impossible(BaseException):
@@ -183,7 +183,7 @@ def _tensor(value: torch.Tensor, given: list) -> list:
         if type(one) is torch.Tensor and memory and one.device == device:
             if one.untyped_storage().data_ptr() == memory:
                 offset = value.storage_offset()
-                return ["view", place, _text(value.dtype), shape, stride, offset, value.requires_grad]
+                return ["view", place, NAMES[value.dtype], shape, stride, offset, value.requires_grad]
         elif type(one) is numpy.ndarray and _has_numpy(value) and _meet(one, value.detach().numpy()):
             return ["opaque", "Tensor"]
     data, on_cpu = b"", value.is_cpu
@@ -193,14 +193,8 @@ def _tensor(value: torch.Tensor, given: list) -> list:
         if not (flat.is_cpu and flat.dtype in NUMPYS and flat.is_contiguous()):
             flat = flat.as_strided((_span(shape, stride),), (1,)).cpu().view(torch.uint8)
         data = b2a_base64(flat.numpy(), newline=False)
-    facts = [_text(value.dtype), shape, stride, _text(device), value.requires_grad]
+    facts = [NAMES[value.dtype], shape, stride, str(device), value.requires_grad]
     return ["tensor", *facts, on_cpu and value.is_pinned(), type(value).__name__, data]
-
-
-@functools.cache
-def _text(kind: torch.dtype | torch.device) -> str:
-    """Return what `str` gives, which takes longer to be made than all else that is asked of a tensor."""
-    return str(kind)
 
 
 def _span(shape: list[int], stride: list[int]) -> int:
