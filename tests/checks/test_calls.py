@@ -7,7 +7,7 @@ import numpy
 import pytest
 import torch
 
-from devlab.checks.calls import Call, Snapshot, named, require_parameters
+from devlab.checks.calls import Call, Snapshot, named, names_of, require_parameters
 from devlab.checks.describe import describe
 from devlab.checks.expect import Mismatch
 from devlab.checks.reading import copied, on_cpu
@@ -107,12 +107,14 @@ def test_names_and_refusals_are_those_that_inspect_finds(function, count):
         for name, value in bound.arguments.items():
             many = bound.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
             wanted |= {f"*{place}": one for place, one in enumerate(value)} if many else {name: value}
-    assert named(function, args) == wanted
+    names = names_of(function, count)
+    assert named(function, args, names) == named(function, args, None) == wanted
     if refused:
+        assert names is None, "it would pass for one that takes them"
         with pytest.raises(Mismatch, match="the parameters are not those of the task"):
-            require_parameters(function, "f()", args, {})
+            require_parameters(function, "f()", args)
     else:
-        require_parameters(function, "f()", args, {})
+        require_parameters(function, "f()", args)
 
 
 def _numpy(x):

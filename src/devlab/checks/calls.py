@@ -71,28 +71,28 @@ def run(function: Callable, call: Call, args: tuple, kwargs: dict) -> object:
         call.printed = heard.getvalue()
 
 
-def require_parameters(function: Callable, signature: str, args: tuple, kwargs: dict) -> None:
+def require_parameters(function: Callable, signature: str, args: tuple) -> None:
     """Raise Mismatch where the function cannot take the arguments that the task gives it.
 
-    >>> require_parameters(lambda x: x, "f(x)", (1,), {})
+    >>> require_parameters(lambda x: x, "f(x)", (1,))
     """
     try:
         parameters = inspect.signature(function)
     except (TypeError, ValueError):  # some callables, such as built-in ones, have no signature to read
         return
     try:
-        parameters.bind(*args, **kwargs)
+        parameters.bind(*args)
     except TypeError:
         name = getattr(function, "__name__", "the answer")
         raise Mismatch("the parameters are not those of the task", signature, f"{name}{parameters}") from None
 
 
-def named(function: Callable, args: tuple, names: tuple[str, ...] | None = None) -> dict[str, object]:
+def named(function: Callable, args: tuple, names: tuple[str, ...] | None) -> dict[str, object]:
     """Return the arguments of a call under the function's names for them, `*0` and so on where it has none.
 
     `names` are what `names_of` gave.
 
-    >>> named(lambda x, *rest: x, (1, 2, 3))
+    >>> named(lambda x, *rest: x, (1, 2, 3), None)
     {'x': 1, '*0': 2, '*1': 3}
     """
     if names is not None:
@@ -183,12 +183,9 @@ def leaves(value: object, path: str = "") -> list[tuple[str, object]]:
     >>> leaves({"x": [1, 2]})
     [("['x'][0]", 1), ("['x'][1]", 2)]
     """
-    if isinstance(value, (list, tuple)):
-        items = enumerate(value)
-    elif type(value) is not torch.Tensor and isinstance(value, Mapping):
-        items = value.items()
-    else:
+    if not _holds_others(value):
         return [(path, value)]
+    items = value.items() if isinstance(value, Mapping) else enumerate(value)
     return [found for key, item in items for found in leaves(item, f"{path}[{key!r}]")]
 
 

@@ -77,7 +77,7 @@ class Trial:
 
     def require_parameters(self, args: tuple) -> None:
         """Raise Mismatch where the answer cannot take the arguments that the task gives it."""
-        require_parameters(self.answer, self.signature, args, {})
+        require_parameters(self.answer, self.signature, args)
 
     def run(
         self, function: Callable, *args: object, label: str, changes: bool = False, log: "Log | None" = None

@@ -13,18 +13,11 @@ _SEQUENCES = (list, tuple)
 _COPIES = frozenset({"_to_copy", "copy_"})
 _INDEXING = frozenset({"index", "index_put", "index_put_"})
 _MAKES_MEMORY = frozenset(
-    (
-        "empty",
-        "empty_like",
-        "empty_permuted",
-        "empty_strided",
-        "new_empty",
-        "new_empty_strided",
-    )
+    {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 )
 # They change how a tensor describes its memory, and touch no element.
 _LOOKS = frozenset(
-    (
+    {
         "_unsafe_view",
         "as_strided_",
         "detach_",
@@ -37,7 +30,7 @@ _LOOKS = frozenset(
         "t_",
         "transpose_",
         "unsqueeze_",
-    )
+    }
 )
 
 

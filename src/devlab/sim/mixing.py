@@ -19,7 +19,7 @@ from devlab.sim import placement, private
 COMPOSITE = object()  # the operator is made of others: run those, and let the one that minds complain
 
 _INDEXING = frozenset(
-    (
+    {
         "aten::index",
         "aten::_unsafe_index",
         "aten::_unsafe_masked_index",
@@ -27,7 +27,7 @@ _INDEXING = frozenset(
         "aten::index_put_",
         "aten::_unsafe_index_put",
         "aten::_index_put_impl_",
-    )
+    }
 )
 # Every operand of these may be a zero-dimensional CPU tensor; of other elementwise operators only one.
 _ANY_HOST_SCALARS = frozenset({"where"})

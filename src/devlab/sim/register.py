@@ -121,14 +121,5 @@ _MIXED_RESULTS = frozenset({"aten::_pack_padded_sequence"})
 
 # They change a tensor's own sizes and strides, and no element.
 _IN_PLACE_VIEWS = frozenset(
-    (
-        "as_strided_",
-        "detach_",
-        "squeeze_",
-        "swapaxes_",
-        "swapdims_",
-        "t_",
-        "transpose_",
-        "unsqueeze_",
-    )
+    {"as_strided_", "detach_", "squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"}
 )

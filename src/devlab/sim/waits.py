@@ -10,7 +10,7 @@ from devlab.sim.storage import is_number
 
 _TAGS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 _CHECKED = frozenset(
-    (
+    {
         "aten::_linalg_check_errors",
         "aten::_linalg_eigh",
         "aten::_linalg_eigvals",
@@ -18,7 +18,7 @@ _CHECKED = frozenset(
         "aten::cholesky",
         "aten::linalg_eig",
         "aten::linalg_lstsq",
-    )
+    }
 )
 _MASKS = frozenset({torch.bool, torch.uint8})
 _READING = frozenset({"aten::index.Tensor", "aten::_unsafe_index.Tensor"})

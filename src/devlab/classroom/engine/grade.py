@@ -18,7 +18,7 @@ from devlab.classroom.record import Graded, Record
 from devlab.classroom.unpack import Unreadable, kept_open
 
 OUTCOMES = frozenset(
-    ("passed", "failed", "not attempted", "skipped", "error", "timeout", "killed", "memory", "grader error")
+    {"passed", "failed", "not attempted", "skipped", "error", "timeout", "killed", "memory", "grader error"}
 )
 # What the walls of a level keep even right answers from, by exercise.
 WALLED_OFF = {

@@ -69,7 +69,8 @@ def copy_code(pieces: Iterable[tuple[int, int]]) -> int:
     Each piece is exchanged at once, for a copy. Whoever looks at this process from outside, a debugger above
     all, no longer sees which file such code came from.
     """
-    return sum(_exchange(start, length, _size()) for start, length in pieces)
+    size = _size()
+    return sum(_exchange(start, length, size) for start, length in pieces)
 
 
 def _exchange(start: int, length: int, size: int) -> int:

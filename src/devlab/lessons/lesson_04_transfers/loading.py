@@ -142,7 +142,7 @@ def _all(trial, loader: DataLoader, log: Log | None = None) -> list:
         # A generator's body runs here, so its errors are the learner's, too.
         return list(made) if isinstance(made, Iterable) else made
 
-    require_parameters(trial.answer, trial.signature, (loader, trial.device), {})
+    require_parameters(trial.answer, trial.signature, (loader, trial.device))
     got = trial.run(run_through, loader, trial.device, label="batches", log=log)
     expect.kind(got, list, "something to loop over, such as a generator")
     return got
