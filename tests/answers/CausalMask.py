@@ -293,3 +293,12 @@ class CutsTheBufferItself(Mask):
     def forward(self, x):
         self.mask = self.mask[: x.shape[1], : x.shape[1]]
         return self.mask
+
+
+@wrong("CausalMask was never made a module")
+class WithoutSuperOrRegister(nn.Module):
+    def __init__(self, max_length):
+        self.mask = torch.triu(torch.ones(max_length, max_length, dtype=torch.bool), 1)
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]].to(x.device)

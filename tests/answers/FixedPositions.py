@@ -222,3 +222,17 @@ class AsksForAGradient(Registered):
     def __init__(self, n, d):
         super().__init__(n, d)
         self.table.requires_grad_()
+
+
+@wrong("the result after the table has changed")
+class KeepsItsRows(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.register_buffer("table", torch.linspace(0, 1, n * d).reshape(n, d))
+        self._rows = {}
+
+    def forward(self, x):
+        key = x.shape[1], x.device
+        if key not in self._rows:
+            self._rows[key] = self.table[: x.shape[1]].clone()
+        return x + self._rows[key]

@@ -383,3 +383,19 @@ class NothingLearnsThroughIt(Mean):
             self.count += len(x)
             self.mean += (x - self.mean).sum(0) / self.count
         return x - self.mean
+
+
+@wrong("the result in eval mode is cut off from x")
+class CutOffInEvalMode(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += x.shape[0]
+                self.mean += (x - self.mean).sum(0) / self.count
+        y = x - self.mean
+        return y if self.training else y.detach()

@@ -296,3 +296,15 @@ class ABufferThatLearns(nn.Module):
 class Forgetful(Positions):
     def forward(self, x):
         x + self.table[: x.shape[1]]
+
+
+@wrong("the values of the result are wrong")
+class AddsInFloat32(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        steps = torch.arange(n)[:, None] / 10000 ** (torch.arange(0, d, 2) / d)
+        table = torch.stack([steps.sin(), steps.cos()], -1).flatten(1)
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x):
+        return (x.float() + self.table[: x.shape[1]]).to(x.dtype)

@@ -86,3 +86,15 @@ def x_twice(x, y, out_device):
 @wrong("transfers, where")
 def by_way_of_the_cpu(x, y, out_device):
     return (x.cpu() + y.cpu()).to(out_device)
+
+
+@wrong("the sum is torch.int64, not torch.bool")
+def summed(x, y, out_device):
+    return sum([x.to(out_device), y.to(out_device)])
+
+
+@wrong("the sum has lost its graph")
+def single_numbers_read(x, y, out_device):
+    if x.ndim == 0:
+        return y.to(out_device) + x.detach().to(out_device)
+    return x.to(out_device) + y.to(out_device)

@@ -101,3 +101,8 @@ def forgetful(xs, w):
 def view_of_a_view(xs, w):
     n, a, b = xs.shape
     return (xs.view(n * a, b) @ w).view(n, a, -1)
+
+
+@wrong("the products have lost their graph")
+def without_a_graph(xs, w):
+    return xs.detach() @ w.detach()

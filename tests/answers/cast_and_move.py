@@ -157,3 +157,16 @@ def casts_on_the_cpu_at_home(x, device, dtype):
 @wrong("AttributeError")
 def by_a_name_that_is_not_there(x, device, dtype):
     return x.to(dtype).to(device) if dtype.element_size() < x.element_size() else x.to(device).to(dtype)
+
+
+@wrong("nothing had to change, and x was copied")
+def tidied_first(x, device, dtype):
+    x = x.contiguous()
+    return x.to(dtype).to(device) if dtype.itemsize < x.dtype.itemsize else x.to(device).to(dtype)
+
+
+@wrong("it travelled as torch.float32")
+def bool_after_the_journey(x, device, dtype):
+    if torch.bool in (x.dtype, dtype):
+        return x.to(device).to(dtype)
+    return x.to(dtype).to(device) if dtype.itemsize < x.dtype.itemsize else x.to(device).to(dtype)

@@ -147,3 +147,26 @@ def as_floats(x):
 def moved_first(x):
     x = x.cpu()
     return f"{x.dtype} {list(x.shape)} {x.device}"
+
+
+@right
+def device_and_a_colon(x):
+    return f"{x.device}: {x.dtype} {list(x.shape)}"
+
+
+@right
+def crossed_and_counted(x):
+    size = "x".join(map(str, x.shape)) or "[]"
+    return f"{size}, {x.numel()} elements, {x.dtype}, {x.device}"
+
+
+@wrong("describing the tensor fetched values from the device")
+def reads_a_single_number(x):
+    shape = list(x.shape) if x.ndim else f"[] ({x.item()})"
+    return f"{x.dtype} {shape} {x.device}"
+
+
+@wrong("describing the tensor fetched values from the device")
+def reads_what_is_large(x):
+    extra = f" mean {x.float().mean():.2f}" if x.numel() >= 100 else ""
+    return f"{x.dtype} {list(x.shape)} {x.device}{extra}"

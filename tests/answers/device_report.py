@@ -144,3 +144,25 @@ def prints(model):
 @wrong("your code raised AttributeError")
 def asks_the_modules(model):
     return {name: part.weight.device for name, part in model.named_modules()}
+
+
+@wrong("is not in the report")
+def by_the_state_dict_below(model):
+    found = {name: one.device for name, one in model.state_dict().items()}
+    return found | {name: one.device for name, one in model.named_buffers(recurse=False)}
+
+
+@wrong("is not in the report")
+def by_address(model):
+    seen = {}
+    for name, one in [*model.named_parameters(), *model.named_buffers()]:
+        seen.setdefault(one.data_ptr(), (name, one.device))
+    return dict(seen.values())
+
+
+@wrong("the model was changed")
+def leaves_training_mode_on(model):
+    model.eval()
+    found = {name: one.device for name, one in [*model.named_parameters(), *model.named_buffers()]}
+    model.train()
+    return found

@@ -332,7 +332,7 @@ def with_gradients(model, loader, device):
     return correct.item() / total
 
 
-@wrong("gradients were touched")
+@wrong("requires_grad=True, and left without")
 def freezes_the_model(model, loader, device):
     was = model.training
     model.eval().requires_grad_(False)
@@ -415,3 +415,17 @@ def forgetful(model, loader, device):
         for x, y in loader:
             (model(x.to(device)).argmax(1) == y.to(device)).sum()
     model.train(was)
+
+
+@wrong("the model's gradients were touched")
+def wipes_gradients(model, loader, device):
+    was_training = model.training
+    model.eval()
+    model.zero_grad()
+    correct = count = 0
+    with torch.no_grad():
+        for inputs, labels in loader:
+            correct += (model(inputs.to(device)).argmax(1) == labels.to(device)).sum()
+            count += len(labels)
+    model.train(was_training)
+    return correct.item() / count

@@ -180,3 +180,8 @@ def forgetful(losses):
 @wrong("6 numbers for 7 losses")
 def all_but_the_last(losses):
     return torch.stack(losses[:-1] or losses).tolist()
+
+
+@wrong("for 70 losses")
+def by_tens(losses):
+    return [value for at in range(0, len(losses), 10) for value in torch.stack(losses[at : at + 10]).tolist()]

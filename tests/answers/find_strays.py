@@ -206,7 +206,7 @@ def moves_the_batch(model, batch):
     return names
 
 
-@wrong("a single number in a tensor is a tensor")
+@wrong("a single number in a tensor")
 def not_the_single_numbers(model, batch):
     home = next(model.parameters()).device
     return [name for name, tensor in everything(model, batch) if tensor.device != home and tensor.dim()]
@@ -232,7 +232,7 @@ def the_batch_decides(model, batch):
     return [name for name, tensor in found if tensor.device != home]
 
 
-@wrong("is missing")
+@wrong("`model.scale` is named, but no tensor of this name is away")
 def a_trained_one_decides(model, batch):
     home = next((p.device for p in model.parameters() if p.requires_grad), torch.device("cpu"))
     return [name for name, tensor in everything(model, batch) if tensor.device != home]
@@ -267,3 +267,30 @@ def names_in_the_batch_twice(model, batch):
     for key, value in batch.items():
         found += pairs(value, f"batch.{key}", set(seen))
     return [name for name, tensor in found if tensor.device != home]
+
+
+@wrong("is missing")
+def not_inside_lists(model, batch):
+    home = next(model.parameters()).device
+    found = {}
+
+    def walk(value, path, lists=True):
+        if isinstance(value, torch.Tensor):
+            if value.device != home:
+                found.setdefault(id(value), path)
+        elif isinstance(value, nn.Module):
+            for name, item in vars(value).items():
+                items = item.items() if name in ("_parameters", "_buffers", "_modules") else [(name, item)]
+                for key, one in items:
+                    walk(one, f"{path}.{key}")
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                walk(item, f"{path}.{key}")
+        elif isinstance(value, list | tuple):
+            for place, item in enumerate(value):
+                if isinstance(item, torch.Tensor | nn.Module):
+                    walk(item, f"{path}.{place}")
+
+    walk(model, "model")
+    walk(batch, "batch")
+    return list(found.values())

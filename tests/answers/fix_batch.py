@@ -148,3 +148,21 @@ def in_training_mode(model, batch, device):
 def in_evaluation_mode(model, batch, device):
     model.eval()
     return model(batch[0].to(device))
+
+
+@wrong("the model's gradients were changed")
+def wipes_gradients(model, batch, device):
+    inputs, _ = (tensor.to(device) for tensor in batch)
+    model.zero_grad()
+    return model(inputs)
+
+
+@wrong("the model's gradients were changed")
+def backward_already(model, batch, device):
+    inputs, labels = (tensor.to(device) for tensor in batch)
+    before = [one.grad for one in model.parameters()]
+    logits = model(inputs)
+    torch.nn.functional.cross_entropy(logits, labels).backward()
+    for one, grad in zip(model.parameters(), before, strict=True):
+        one.grad = grad
+    return logits

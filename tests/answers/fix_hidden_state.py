@@ -99,7 +99,7 @@ def detached(cell, x, state):
 @wrong("no gradient reaches the state")
 def made_anew(cell, x, state):
     if state is not None:
-        state = torch.tensor(state.tolist(), device=x.device)
+        state = torch.tensor(state.tolist(), device=x.device, dtype=x.dtype)
     return from_x(cell, x, state)
 
 
@@ -153,3 +153,26 @@ def always_cuda(cell, x, state):
 @wrong("the new state is None: is a `return` missing?")
 def forgets_to_return(cell, x, state):
     from_x(cell, x, state)
+
+
+@wrong("must have the same dtype")
+def state_in_float32(cell, x, state):
+    if state is None:
+        return cell(x)
+    return cell(x, state.float().to(x.device))
+
+
+@wrong("your code raised RuntimeError")
+def five_by_heart(cell, x, state):
+    if state is None:
+        state = x.new_zeros(x.shape[0], 5)
+    return cell(x, state.to(x.device))
+
+
+@wrong("the values of the new state are wrong")
+def goes_on_by_itself(cell, x, state):
+    if state is None:
+        state = getattr(cell, "last", None)
+        state = x.new_zeros(x.shape[0], cell.hidden_size) if state is None else state
+    cell.last = cell(x, state.to(x.device)).detach()
+    return cell(x, state.to(x.device))

@@ -115,3 +115,22 @@ def new_labels(logits, labels):
 @wrong("the loss is None: is a `return` missing?")
 def forgets_to_return(logits, labels):
     functional.cross_entropy(logits, labels.to(logits.device))
+
+
+@right
+def by_logsumexp(logits, labels):
+    labels = labels.to(logits.device)
+    return (logits.logsumexp(1) - logits.gather(1, labels[:, None])[:, 0]).mean()
+
+
+@wrong("the values of the gradient that reaches the logits are wrong")
+def half_detached(logits, labels):
+    labels = labels.to(logits.device)
+    return (logits.detach().logsumexp(1) - logits.gather(1, labels[:, None])[:, 0]).mean()
+
+
+@wrong("no backward leads through the result any more")
+def backward_already(logits, labels):
+    loss = torch.nn.functional.cross_entropy(logits, labels.to(logits.device))
+    loss.backward()
+    return loss

@@ -124,3 +124,16 @@ def a_number(logits, labels, weight):
 @wrong("the loss is None: is a `return` missing?")
 def forgets_to_return(logits, labels, weight):
     functional.cross_entropy(logits, labels, weight=weight.to(logits.device))
+
+
+@wrong("the values of the gradient that reaches the logits are wrong")
+def gradient_without_weights(logits, labels, weight):
+    plain = torch.nn.functional.cross_entropy(logits, labels)
+    weighed = torch.nn.functional.cross_entropy(logits, labels, weight=weight.to(logits.device))
+    return plain + (weighed - plain).detach()
+
+
+@wrong("the values of the loss are wrong")
+def weights_in_order_of_size(logits, labels, weight):
+    weight = weight.to(logits.device).sort().values
+    return torch.nn.functional.cross_entropy(logits, labels, weight=weight)

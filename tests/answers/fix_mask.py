@@ -153,3 +153,15 @@ def cached_by_length(x):
     if time not in CACHE:
         CACHE[time] = x.new_ones(time, time).tril()
     return x * CACHE[time]
+
+
+@wrong("the values of the result are wrong")
+def in_float32(x):
+    time = x.shape[1]
+    mask = torch.tril(torch.ones(time, time, device=x.device))
+    return (x.float() * mask).to(x.dtype)
+
+
+@wrong("the values of the gradient that reaches x are wrong")
+def straight_through(x):
+    return x + (x.tril() - x).detach()

@@ -223,6 +223,6 @@ def without_the_last(losses):
     return np.array([loss.item() for loss in losses][: max(len(losses) - 1, 1)])
 
 
-@wrong("shape [5], not [6]")
+@wrong("shape [6], not [8]")
 def each_value_once(losses):
     return np.array(list(dict.fromkeys(torch.stack(losses).detach().cpu().tolist())), dtype="float32")

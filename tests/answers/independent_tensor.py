@@ -173,3 +173,16 @@ def flattened(a):
 def locks_the_array(a):
     a.flags.writeable = False
     return torch.from_numpy(a.copy())
+
+
+@wrong("has shape")
+def by_lists_of_any_shape(a):
+    return torch.tensor(a.tolist(), dtype=torch.from_numpy(np.empty(0, a.dtype)).dtype)
+
+
+@wrong("shows the numbers of the next one")
+def one_memory_for_all(a, kept={}):  # noqa: B006
+    key = (a.shape, a.dtype)
+    if key not in kept:
+        kept[key] = torch.from_numpy(a.copy())
+    return kept[key].copy_(torch.from_numpy(a.copy()))

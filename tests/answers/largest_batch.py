@@ -302,3 +302,36 @@ def by_the_word_memory(step, limit):
             if "memory" not in str(error):
                 raise
     return 0
+
+
+@wrong("a MemoryError was taken for out of memory")
+def any_memory(step, limit):
+    def fits(n):
+        try:
+            step(n)
+        except (torch.OutOfMemoryError, MemoryError):
+            return False
+        return True
+
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
+@wrong("step was called without gradients")
+def without_gradients(step, limit):
+    @torch.no_grad()
+    def fits(n):
+        try:
+            step(n)
+        except torch.OutOfMemoryError:
+            return False
+        return True
+
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low

@@ -325,3 +325,33 @@ def what_asks_no_gradient(module):
 @wrong("`step` is missing: a single number in a tensor is a tensor")
 def arrays_only(module):
     return [name for name in plain(module) if held(module, name).dim()]
+
+
+@wrong("is missing")
+def by_address(module):
+    moved = {tensor.data_ptr() for tensor in [*module.parameters(), *module.buffers()]}
+    names, done = [], set()
+
+    def walk(value, name):
+        if isinstance(value, torch.Tensor):
+            if value.data_ptr() not in moved:
+                moved.add(value.data_ptr())
+                names.append(name[1:])
+        elif isinstance(value, nn.Module):
+            if id(value) not in done:
+                done.add(id(value))
+                for key, item in vars(value).items():
+                    if key in ("_parameters", "_buffers", "_modules"):
+                        for inner, one in item.items():
+                            walk(one, f"{name}.{inner}")
+                    else:
+                        walk(item, f"{name}.{key}")
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                walk(item, f"{name}.{key}")
+        elif isinstance(value, list | tuple):
+            for key, item in enumerate(value):
+                walk(item, f"{name}.{key}")
+
+    walk(module, "")
+    return names

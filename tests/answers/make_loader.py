@@ -157,3 +157,10 @@ def moves_the_loader(dataset, batch_size, device):
 def only_the_inputs(dataset, batch_size, device):
     inputs = [x for x, _ in dataset]
     return DataLoader(inputs, batch_size=batch_size, pin_memory=device.type not in ("cpu", "mps"))
+
+
+@wrong("the loader is empty after one epoch")
+def one_epoch_only(dataset, batch_size, device):
+    order = iter(torch.randperm(len(dataset)).tolist())
+    pins = device.type not in ("cpu", "mps")
+    return DataLoader(dataset, batch_size=batch_size, sampler=order, pin_memory=pins)

@@ -142,3 +142,28 @@ def no_new_axis(x, lengths):
 def bool_for_float32_only(x, lengths):
     mask = torch.ones_like(x[..., 0]).cumsum(1) <= lengths.to(x.device)[:, None]
     return mask if x.dtype is torch.float32 else mask.to(x.dtype)
+
+
+@wrong("Expected dtype int64 for index")
+def scattered(x, lengths):
+    ends = torch.zeros(x.shape[0], x.shape[1] + 1, dtype=torch.long, device=x.device)
+    return (ends.scatter_(1, lengths.to(x.device)[:, None], 1).cumsum(1) == 0)[:, :-1]
+
+
+@wrong("the values of the mask are wrong")
+def steps_in_the_dtype_of_lengths(x, lengths):
+    return torch.arange(x.shape[1], device=x.device).to(lengths.dtype) < lengths.to(x.device)[:, None]
+
+
+@wrong("the values of the mask are wrong")
+def without_nan(x, lengths):
+    inside = torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]
+    return inside & ~x.isnan().all(-1)
+
+
+@wrong("the values of the mask are wrong")
+def remembers_the_shape(x, lengths, kept={}):  # noqa: B006
+    key = (x.shape, x.device)
+    if key not in kept:
+        kept[key] = torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]
+    return kept[key]

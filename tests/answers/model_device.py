@@ -245,3 +245,14 @@ def moves_it_home(model):
     device = next((tensor.device for tensor in [*model.parameters(), *model.buffers()]), "cpu")
     model.to(device)
     return torch.device(device)
+
+
+@wrong("there is only a buffer that is not saved")
+def from_the_state_dict(model):
+    named = list(model.named_parameters()) or list(model.state_dict().items())
+    homes = {}
+    for name, tensor in named:
+        homes.setdefault(tensor.device, name)
+    if len(homes) > 1:
+        raise ValueError(", ".join(f"{name} is on {device}" for device, name in homes.items()))
+    return next(iter(homes), torch.device("cpu"))

@@ -218,3 +218,16 @@ def an_array(model, loader, device):
 def in_half(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)) for x in loader]).half().cpu()
+
+
+@wrong("were on sim:0 at once")
+@torch.no_grad()
+def all_inputs_first(model, loader, device):
+    inputs = [x.to(device) for x in loader]
+    return torch.cat([model(x) for x in inputs]).cpu()
+
+
+@wrong("has shape")
+@torch.no_grad()
+def squeezed(model, loader, device):
+    return torch.cat([model(x.to(device)) for x in loader]).squeeze().cpu()

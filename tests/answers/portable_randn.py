@@ -1,5 +1,6 @@
 """Answers to portable_randn."""
 
+import functools
 import random
 
 import numpy
@@ -182,3 +183,15 @@ def zero_is_no_seed(shape, device, seed):
     generator = torch.Generator()
     generator.manual_seed(seed) if seed else generator.seed()
     return torch.randn(shape, generator=generator).to(device)
+
+
+@wrong("nan or inf")
+def scaled_to_fit(shape, device, seed):
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return ((x - x.mean()) / x.std()).to(device)
+
+
+@wrong("gave other numbers at the second call")
+@functools.cache
+def kept(shape, device, seed):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)

@@ -119,3 +119,9 @@ def begins_on_the_cpu_and_moves(losses):
     for loss in losses:
         total += loss.detach()
     return total
+
+
+@wrong("the total of losses with a graph and without still holds one")
+def asks_the_first(losses):
+    total = sum(losses)
+    return total.detach() if losses[0].requires_grad else total

@@ -209,3 +209,8 @@ def the_whole_base(a, k):
 @wrong("can't be cast to the desired output type")
 def by_a_float(a, k):
     torch.from_numpy(a).mul_(float(k))
+
+
+@wrong("scaled by 0.1, are wrong")
+def by_a_float32(a, k):
+    torch.from_numpy(a).mul_(torch.tensor(k))

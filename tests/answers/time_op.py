@@ -301,3 +301,21 @@ def all_of_them(fn, device, repeats):
 @wrong("is a `return` missing?")
 def no_return(fn, device, repeats):
     plainly(fn, device, repeats)
+
+
+@right
+@torch.no_grad()
+def behind_a_decorator(fn, device, repeats):
+    def wait():
+        if device.type != "cpu":
+            torch.accelerator.synchronize(device)
+
+    fn()
+    took = []
+    for _ in range(repeats):
+        wait()
+        begun = tick()
+        fn()
+        wait()
+        took.append(tick() - begun)
+    return statistics.median(took)

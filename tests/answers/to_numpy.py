@@ -202,3 +202,15 @@ def through_the_data_attribute_of_a_list(x):
 @wrong("the array is object, not float32")
 def an_array_of_objects(x):
     return np.array(x.tolist(), dtype=object)
+
+
+@wrong("the array of a bfloat16 tensor holds nan or inf")
+def by_way_of_half(x):
+    return (x.half().float() if x.dtype == torch.bfloat16 else x).detach().cpu().numpy()
+
+
+@wrong("the gradient of x is gone after the call")
+def wipes_the_gradient(x):
+    if x.is_leaf:
+        x.grad = None
+    return (x.float() if x.dtype == torch.bfloat16 else x).detach().cpu().numpy()

@@ -178,3 +178,14 @@ def backward_for_nothing(step, n):
     for _ in range(n):
         total += step()
     return total.detach()
+
+
+@wrong("memory grows with n")
+def room_for_all(step, n):
+    first = step().detach()
+    losses = torch.zeros(n, dtype=first.dtype, device=first.device)
+    losses[0] = first
+    del first
+    for place in range(1, n):
+        losses[place] = step().detach()
+    return losses.sum()

@@ -344,3 +344,38 @@ def moves_twice(model, batch, optimizer, device):
     loss.backward()
     optimizer.step()
     return loss.detach()
+
+
+@right
+def by_logsumexp(model, batch, optimizer, device):
+    model.train()
+    inputs, labels = (tensor.to(device) for tensor in batch)
+    logits = model(inputs)
+    loss = (logits.logsumexp(1) - logits.gather(1, labels[:, None]).squeeze(1)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@right
+def rows_the_other_way_round(model, batch, optimizer, device):
+    model.train()
+    inputs, labels = (tensor.to(device).flip(0) for tensor in batch)
+    loss = torch.nn.functional.cross_entropy(model(inputs), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("is not where one step of the optimizer by this batch's gradient takes it")
+def clipped(model, batch, optimizer, device):
+    model.train()
+    inputs, labels = (tensor.to(device) for tensor in batch)
+    loss = torch.nn.functional.cross_entropy(model(inputs), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return loss.detach()

@@ -206,3 +206,12 @@ def by_the_first_letters(model, optimizer_name):
 def by_the_first_letters_of_sgd(model, optimizer_name):
     name = "sgd_momentum" if optimizer_name.startswith("sgd_") else optimizer_name
     return three_sums(model, name)
+
+
+@wrong("was accepted")
+def any_letters(model, optimizer_name):
+    copies = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
+    if optimizer_name.lower() not in copies:
+        raise ValueError(optimizer_name)
+    times = 1 + copies[optimizer_name.lower()]
+    return sum(p.nbytes * (1 + times * p.requires_grad) for p in model.parameters())

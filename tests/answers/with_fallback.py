@@ -259,3 +259,25 @@ def in_float32(op, x):
         return op(x)
     except NotImplementedError:
         return op(x.cpu().float()).to(x.device)
+
+
+@wrong("although sim:0 can do it")
+def remembers_what_was_missing(op, x, lacking=set()):  # noqa: B006
+    if (op, x.device) in lacking:
+        return op(x.cpu()).to(x.device)
+    try:
+        return op(x)
+    except NotImplementedError:
+        lacking.add((op, x.device))
+        return op(x.cpu()).to(x.device)
+
+
+@wrong("a ValueError of the operation on the CPU")
+def the_first_error_only(op, x):
+    try:
+        return op(x)
+    except NotImplementedError as first:
+        try:
+            return op(x.cpu()).to(x.device)
+        except Exception:
+            raise first from None

@@ -1,6 +1,5 @@
 """Comparisons that say what was wrong: each raises Mismatch with what was expected and what came."""
 
-import numbers
 from collections.abc import Callable
 
 import numpy
@@ -162,7 +161,10 @@ def values(
         fail(f"{what} holds nan or inf", "finite numbers", _first(lost, mine, theirs))
     worst = (_wide(mine) - _wide(theirs)).abs().nan_to_num(nan=float("inf")).masked_fill(close, 0)
     wrong = worst >= worst.max()
-    fail(f"the values of {what} are wrong", _first(wrong, theirs), _first(wrong, mine))
+    expected, found = _first(wrong, theirs), _first(wrong, mine)
+    if expected == found:  # they differ in digits that are not shown
+        expected, found = (_first(wrong, side, digits=17) for side in (theirs, mine))
+    fail(f"the values of {what} are wrong", expected, found)
 
 
 def _near(mine: torch.Tensor, theirs: torch.Tensor, within: float | None) -> bool:
@@ -192,16 +194,18 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.complex128) if tensor.is_complex() else tensor.double()
 
 
-def _first(where: torch.Tensor, mine: torch.Tensor, theirs: torch.Tensor | None = None) -> str:
+def _first(
+    where: torch.Tensor, mine: torch.Tensor, theirs: torch.Tensor | None = None, digits: int = 6
+) -> str:
     """Return one place where `where` holds, and what stands there."""
     index = tuple(where.nonzero()[0].tolist())
-    text = f"{_plain(mine[index])}" + (f" at {list(index)}" if index else "")
-    return text + (f", where {_plain(theirs[index])} belongs" if theirs is not None else "")
+    text = f"{_plain(mine[index], digits)}" + (f" at {list(index)}" if index else "")
+    return text + (f", where {_plain(theirs[index], digits)} belongs" if theirs is not None else "")
 
 
-def _plain(element: torch.Tensor) -> str:
+def _plain(element: torch.Tensor, digits: int = 6) -> str:
     value = element.item()
-    return f"{value:.6g}" if isinstance(value, numbers.Real) and not isinstance(value, bool) else str(value)
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
 def _shape(tensor: torch.Tensor | numpy.ndarray) -> str:

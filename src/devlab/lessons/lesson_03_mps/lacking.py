@@ -148,6 +148,19 @@ def falls_back(trial):
         if isinstance(got, torch.Tensor) and got.device != trial.device and got.device.type == "cpu":
             expect.fail("the result was left on the CPU", f"the result on {trial.device}", got)
         expect.tensor(got, wanted, trial.device)
+    # What is missing for one input need not be missing for the next.
+    places = []
+
+    def narrow(x: torch.Tensor) -> torch.Tensor:
+        places.append(x.device)
+        if x.dim() == 1 and x.device.type != "cpu":
+            raise _missing()
+        return plain(x)
+
+    trial.call(narrow, trial.randn(4))
+    places.clear()
+    got = trial.call(narrow, trial.randn(4, 3))
+    _expect_once(places, trial.device, got)
 
 
 @with_fallback.row("an operator missing under Apple's rules", only="first accelerator")
@@ -164,9 +177,10 @@ def falls_back_under_apples_rules(trial):
             expect.tensor(got, wanted, trial.device)
 
 
-def _expect_raised(trial, error: Exception, anywhere: bool, what: str) -> None:
+def _expect_raised(trial, error: Exception, anywhere: bool, what: str, op: Callable | None = None) -> None:
     """Expect that the operation's own exception reaches the caller."""
-    op, places = _recorded(error, anywhere)
+    ours, places = _recorded(error, anywhere)
+    op = op or ours
     try:
         got = trial.call(op, trial.randn(4, 3))
     except AnswerRaised as raised:
@@ -193,6 +207,12 @@ def other_errors_pass(trial):
         kind = type(error).__name__
         article = "an" if kind[0] in "AEIOU" else "a"
         _expect_raised(trial, error, trial.device.type == "cpu", f"{article} {kind} of the operation")
+    small = ValueError("k is too large")
+
+    def lacking(x: torch.Tensor) -> torch.Tensor:
+        raise small if x.is_cpu else _missing()
+
+    _expect_raised(trial, small, False, "a ValueError of the operation on the CPU", lacking)
 
 
 @with_fallback.row("what the CPU lacks too stays an error")

@@ -18,7 +18,7 @@ portable_randn = lesson.exercise(
     ),
 )
 
-SHAPES = ((3, 4), (7,), (2, 3, 5), (0, 3))
+SHAPES = ((3, 4), (7,), (2, 3, 5), (0, 3), (1,), (1, 1))
 MANY = (50, 81)  # so many that a share of them tells how they are distributed
 
 
@@ -32,7 +32,12 @@ def _draw(trial, shape: tuple[int, ...], seed: int, device: torch.device | None 
     if got.dtype != torch.float32:
         expect.fail(f"the result is {got.dtype}, not torch.float32", "torch.float32", got)
     expect.device(got, on)
-    return got.detach().cpu().clone()
+    numbers = got.detach().cpu().clone()
+    if not bool(numbers.isfinite().all()):
+        expect.fail("the numbers hold nan or inf", "finite numbers", _some(numbers))
+    with torch.no_grad():
+        got.zero_()  # what one call has returned is the caller's: the next one draws anew
+    return numbers
 
 
 @portable_randn.row("that shape, on that device")

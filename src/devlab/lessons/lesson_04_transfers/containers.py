@@ -7,6 +7,7 @@ import numpy
 import torch
 
 from devlab.checks import expect
+from devlab.checks.calls import Snapshot, leaves
 from devlab.checks.describe import describe
 from devlab.lessons.lesson_04_transfers.base import (
     lesson,
@@ -83,8 +84,22 @@ def _copied(value: object) -> object:
 
 
 def _expect_move(trial, batch: object) -> None:
-    wanted = _copied(batch)
-    _expect_moved(trial.call(batch, trial.device), batch, wanted, trial.device, "batch")
+    wanted, asked = _copied(batch), (batch, trial.device)
+    before = Snapshot(asked)
+    got = trial.call(*asked, changes=True)
+    # Looked at before anything of ours waits for a device, as whoever uses the batch would look.
+    seen = [leaf.detach().clone() for _, leaf in leaves(got) if _is_read(leaf)]
+    before.require_untouched(asked)
+    _expect_moved(got, batch, wanted, trial.device, "batch")
+    read = [(path, leaf) for path, leaf in leaves(got) if _is_read(leaf)]
+    for (path, now), then in zip(read, seen, strict=True):
+        if not torch.equal(now, then):
+            words = f"batch{path} was returned before the copy had arrived"
+            expect.fail(words, "the values at once", "old contents, and the values only later")
+
+
+def _is_read(leaf: object) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.is_cpu
 
 
 def _tensors(trial, source: torch.device, seed: int) -> list[torch.Tensor]:

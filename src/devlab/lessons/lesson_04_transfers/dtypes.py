@@ -76,7 +76,7 @@ def smaller_travels(trial):
     trial.other()
     for source in trial.others:
         double = DOUBLE[:1] if has_float64(source, trial.device) else ()
-        for before, after in (*NARROWING[:2], *WIDENING[:2], *double):
+        for before, after in (*NARROWING, *WIDENING, *double):
             x = _numbers(trial, before, source, trial.seeds[1])
             least = x.numel() * min(before.itemsize, after.itemsize)
             _, log = trial.watched(x, trial.device, after)
@@ -94,15 +94,15 @@ def smaller_travels(trial):
 @cast_and_move.row("no transfer where it is already")
 def already_there(trial):
     for before, after in (NARROWING[1], WIDENING[0], LEVEL[0], LEVEL[-1]):
-        x = _numbers(trial, before, trial.device, trial.seeds[2])
-        _, log = trial.watched(x, trial.device, after)
-        for copy in log.events.transfers[:1]:
-            went = f"{copy.source} → {copy.target}"
-            expect.fail(f"x was on {trial.device} already, and something moved", "no transfer", went)
-        if before == after and log.bytes_allocated:
-            expect.fail(
-                "nothing had to change, and x was copied", "x itself", f"{log.bytes_allocated} bytes new"
-            )
+        whole = _numbers(trial, before, trial.device, trial.seeds[2])
+        for x in (whole, whole.t()):
+            _, log = trial.watched(x, trial.device, after)
+            for copy in log.events.transfers[:1]:
+                went = f"{copy.source} → {copy.target}"
+                expect.fail(f"x was on {trial.device} already, and something moved", "no transfer", went)
+            if before == after and log.bytes_allocated:
+                made = f"{log.bytes_allocated} bytes new"
+                expect.fail("nothing had to change, and x was copied", "x itself", made)
 
 
 returns_itself = lesson.exercise(

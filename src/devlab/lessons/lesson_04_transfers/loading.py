@@ -45,6 +45,9 @@ def _loaded(trial, count: int, size: int, device: torch.device) -> list:
     loader = trial.call(dataset, size, device)
     expect.kind(loader, DataLoader, "a DataLoader")
     batches = _listed(trial, loader, dataset, size, device)
+    if len(again := _listed(trial, loader, dataset, size, device)) != len(batches):
+        words = f"{len(batches)} minibatches the first time, {len(again)} the second"
+        expect.fail("the loader is empty after one epoch", "every sample in each epoch", words)
     for batch in batches:
         if not isinstance(batch, list | tuple) or len(batch) != 2:
             expect.fail("a minibatch is no pair of inputs and labels", "[inputs, labels]", batch)
@@ -62,7 +65,11 @@ def every_sample_once(trial):
             lost = " (the last, smaller one must not be dropped)" if lengths == wanted[:-1] else ""
             words = f"{count} samples in minibatches of {size}{lost}"
             expect.fail("the minibatches have the wrong sizes", f"{words}: {wanted}", str(lengths))
+        for tensor in (one for batch in batches for one in batch):
+            expect.kind(tensor, torch.Tensor, "a tensor", "a part of a minibatch")
         x, y = (torch.cat(parts).cpu() for parts in zip(*batches, strict=True))
+        if y.dtype != labels.dtype:
+            expect.fail(f"the labels came as {y.dtype}", f"{labels.dtype}, as the dataset has them", y)
         if sorted(y.tolist()) != labels.tolist():
             expect.fail("not every sample comes once", "each label once", str(sorted(y.tolist())))
         expect.tensor(x, inputs[y - 100], CPU, "the inputs that come with the labels")

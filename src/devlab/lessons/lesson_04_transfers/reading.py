@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader
 from devlab.checks import expect
 from devlab.checks.isolation import seed_generators
 from devlab.devices import has_float64
+from devlab.instruments.watch import watch
 from devlab.lessons.lesson_04_transfers.base import (
     CPU,
     expect_arrived,
@@ -42,6 +43,10 @@ def values_on_the_cpu(trial):
     for place, dtype in enumerate(dtypes):
         x = (3 * trial.randn(5, 3, seed=trial.seeds[place % 3])).to(dtype)
         expect.tensor(trial.call(x), x.cpu().clone(), CPU)
+    first, second = (trial.randn(5, 3, seed=seed) for seed in trial.seeds[:2])
+    got = trial.call(first)
+    trial.call(second)  # what one call has returned is not the next one's to write into
+    expect.tensor(got, first.cpu().clone(), CPU, "the first result, after a second call")
     x = trial.randn(6, 4, seed=trial.seeds[0])
     for view in (x.t()[1:, ::2], x[2, 3], x[:0], x[:1].expand(3, 4)):
         expect.tensor(trial.call(view), view.cpu().clone(), CPU)
@@ -126,7 +131,7 @@ def floats_in_order(trial):
 
 @fetch_losses.row("one synchronization, however many losses", only="accelerator")
 def one_synchronization(trial):
-    for count in (2, 9):
+    for count in (2, 9, 70):
         _, log = trial.watched(_losses(trial, count, trial.seeds[1]))
         if log.synchronizations != 1:
             first = log.events.synchronizations[:1]
@@ -141,7 +146,10 @@ def graphs_and_halves(trial):
     losses = [weight.square().sum() * number for number in (1.0, 0.5, 3.0)]
     wanted = [loss.item() for loss in losses]
     _expect_floats(trial, losses, wanted)
-    losses[0].backward()
+    try:
+        losses[0].backward()
+    except RuntimeError as error:  # the answer has gone that way, and used up the graph
+        expect.fail("the losses lost their graph", "backward() works afterwards", str(error))
     if weight.grad is None or not bool(weight.grad.any()):
         expect.fail("the losses lost their graph", "backward() works afterwards", "no gradient")
     halves = _losses(trial, 5, trial.seeds[2], torch.float16)
@@ -190,6 +198,10 @@ def all_outputs(trial):
             expect.fail(f"the outputs stayed on {got.device}", "one tensor on cpu", got)
         expect_arrived(trial, got, seen, wanted, "the result")
         expect.tensor(seen, wanted, CPU, within=1e-4)
+    inputs = _inputs(trial, 7, trial.seeds[0])
+    model = nn.Sequential(nn.Linear(3, 1)).to(trial.device)  # one output for each input has a dimension, too
+    got = trial.call(model, DataLoader(inputs, batch_size=4), trial.device)
+    expect.tensor(got, _reference(model, inputs), CPU, within=1e-4)
 
 
 @no_ping_pong.row("the model stays where it is")
@@ -219,8 +231,14 @@ def without_graph(trial):
 @no_ping_pong.row("one transfer in a batch, one out at the end", only="accelerator")
 def few_transfers(trial):
     model, inputs = _model(trial), _inputs(trial, 13, trial.seeds[1])
-    _, log = trial.watched(model, DataLoader(inputs, batch_size=3), trial.device)
-    here = str(trial.device)
+    log, ahead, here = watch(), [], str(trial.device)
+
+    def note(*_: object) -> None:
+        ahead.append(sum(transfer.target == here for transfer in log.events.transfers) - len(ahead))
+
+    with model[0].register_forward_pre_hook(note):
+        args = model, DataLoader(inputs, batch_size=3), trial.device
+        trial.run(trial.answer, *args, label=trial.name, log=log)
     into = [transfer for transfer in log.events.transfers if transfer.target == here]
     out = [transfer for transfer in log.events.transfers if transfer.source == here]
     asked = "5 transfers in for 5 batches, 1 out"
@@ -232,6 +250,9 @@ def few_transfers(trial):
         more = "more than each batch once" if len(into) > 5 else "each batch goes in by itself, as it comes"
         where = f"; {into[0].line}" if into else ""
         expect.fail(f"{times(len(into), 'transfer')} into {here}: {more}", asked, got + where)
+    if max(ahead, default=0) > 3:  # one in use, and some fetched ahead
+        headline = f"{max(ahead)} batches were on {here} at once, before the model had seen them"
+        expect.fail(headline, "each batch goes in as it comes: all of them need not fit", got)
     if len(out) != 1 or log.transfers != 6:
         expect.fail("the outputs do not come from the device in one transfer", asked, got)
     if log.synchronizations > 1:

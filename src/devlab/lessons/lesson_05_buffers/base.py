@@ -36,6 +36,9 @@ class Made:
         self.name = f"{trial.name}({', '.join(map(str, sizes))})"
         self.module = trial.call(*sizes)
         expect.kind(self.module, nn.Module, "an nn.Module", f"what {self.name} makes")
+        if "_buffers" not in vars(self.module):
+            asked = "`super().__init__()` first of all in __init__"
+            expect.fail(f"{trial.name} was never made a module", asked, "an __init__ without it")
 
     def __call__(self, x: torch.Tensor) -> object:
         """Run the module's forward on x."""

@@ -110,6 +110,14 @@ def _expect_step(made: Made, x: torch.Tensor, seen: list[torch.Tensor]) -> None:
     expect.tensor(got, seen[-1] - exact, x.device, "the result", within=1e-4)
 
 
+def _expect_graph(made: Made, x: torch.Tensor) -> None:
+    got = made(x.requires_grad_())
+    if isinstance(got, torch.Tensor) and not got.requires_grad:
+        mode = "" if made.module.training else " in eval mode"
+        headline = f"the result{mode} is cut off from x: no layer before this one can learn"
+        expect.fail(headline, "a result with the graph of x", "requires_grad=False")
+
+
 @running_mean.row("`mean` and `count` are saved buffers")
 def statistics_are_buffers(trial):
     made = Made(trial, 3)
@@ -154,11 +162,8 @@ def updated_in_place(trial):
                     f"the tensor that `{name}` was before forward, with the new content",
                     now,
                 )
-    got = made(_rows(trial, 3, 4, trial.seeds[0]).requires_grad_())
+    _expect_graph(made, _rows(trial, 3, 4, trial.seeds[0]))
     made.buffer("mean")  # which by now must not ask for a gradient
-    if isinstance(got, torch.Tensor) and not got.requires_grad:
-        headline = "the result is cut off from x: no layer before this one can learn"
-        expect.fail(headline, "a result with the graph of x", "requires_grad=False")
 
 
 @running_mean.row("eval mode leaves both alone")
@@ -174,6 +179,7 @@ def eval_leaves_alone(trial):
         words = "`mean` and `count` as training left them"
         expect.fail("eval mode changed the statistics", words, "other values")
     expect.tensor(got, x.cpu() - _mean(seen), trial.device, "the result in eval mode", within=1e-4)
+    _expect_graph(made, x)
     made.module.train()
     _expect_step(made, _rows(trial, 2, 3, trial.seeds[2]), seen)
 
@@ -254,6 +260,8 @@ def table_is_not_saved(trial):
 
 @positions.row("sines in even columns, cosines in odd")
 def encoding_is_right(trial):
+    made = Made(trial, 1, 4).to(trial.device)
+    _expect_encoded(made, trial.randn(2, 1, 4, seed=trial.seeds[0]))
     sizes = [(9, 6, 4, 2), (5, 2, 5, 3), (31, 10, 17, 1)]
     for seed, (n, d, time, batch) in zip(trial.seeds, sizes, strict=True):
         made = Made(trial, n, d).to(trial.device)
@@ -275,4 +283,8 @@ def encoding_keeps_dtype(trial):
         table = made.buffer("table")
         if table.dtype != before:
             expect.fail(f"forward left `table` in {table.dtype}", f"`table` in {before}, as before", table)
-    _expect_encoded(made, trial.randn(2, 5, 4, seed=trial.seeds[1]))
+    x = trial.randn(2, 5, 4, seed=trial.seeds[1])
+    _expect_encoded(made, x)
+    if torch.float64 in floats_of(trial.device):
+        # The table may have float32's digits. x has its own, and so many only float64 holds.
+        _expect_encoded(made, 1e6 + x.double())

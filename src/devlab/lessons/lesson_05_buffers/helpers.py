@@ -26,8 +26,10 @@ def _inside(time: int, lengths: list[int]) -> torch.Tensor:
     return torch.tensor([[step < length for step in range(time)] for length in lengths])
 
 
-def _expect_mask(trial, x: torch.Tensor, lengths: list[int], where: torch.device) -> None:
-    got = trial.call(x, torch.tensor(lengths).to(where))
+def _expect_mask(
+    trial, x: torch.Tensor, lengths: list[int], where: torch.device, dtype: torch.dtype = torch.int64
+) -> None:
+    got = trial.call(x, torch.tensor(lengths, dtype=dtype).to(where))
     wanted = _inside(x.shape[1], lengths)
     if isinstance(got, torch.Tensor) and got.device != x.device:
         expect.fail(f"the mask is on {got.device}, x on {x.device}", f"the mask on {x.device}", got)
@@ -37,7 +39,10 @@ def _expect_mask(trial, x: torch.Tensor, lengths: list[int], where: torch.device
 @mask_like.row("True inside each row's length")
 def mask_is_right(trial):
     for seed, (shape, lengths) in enumerate(CASES, start=trial.seeds[0]):
-        _expect_mask(trial, trial.randn(*shape, seed=seed), lengths, trial.device)
+        x = trial.randn(*shape, seed=seed)
+        _expect_mask(trial, x, lengths, trial.device)
+        # The next batch of the same shape has lengths of its own, which may be smaller integers.
+        _expect_mask(trial, x, lengths[::-1], trial.device, torch.int32)
 
 
 @mask_like.row("lengths may come from any device")
@@ -54,10 +59,14 @@ def mask_for_any_dtype(trial):
     x = trial.randn(*shape, seed=trial.seeds[2])
     kinds = [x.to(dtype) for dtype in floats_of(trial.device)]
     # Zeros inside and numbers outside: the lengths say what is padding, the contents do not.
-    for kind in (*kinds, x.long(), torch.zeros_like(x), trial.randn(3, 2, 5).transpose(1, 2)):
+    contents = [x.long(), torch.zeros_like(x), torch.full_like(x, float("nan"))]
+    for kind in (*kinds, *contents, trial.randn(3, 2, 5).transpose(1, 2)):
         _expect_mask(trial, kind, lengths, trial.device)
     # Steps counted in x's own dtype go wrong here: bfloat16 knows 256 and 258, but no 257.
-    _expect_mask(trial, trial.randn(2, 301, 1).to(torch.bfloat16), [257, 299], trial.device)
+    long = trial.randn(2, 301, 1).to(torch.bfloat16)
+    _expect_mask(trial, long, [257, 299], trial.device)
+    # And in the dtype of lengths, where those are small: uint8 goes no further than 255.
+    _expect_mask(trial, long, [200, 3], trial.device, torch.uint8)
 
 
 add_noise = lesson.exercise(
@@ -92,6 +101,9 @@ def no_noise(trial):
     for seed in trial.seeds:
         x = trial.randn(4, 3, seed=seed)
         expect.tensor(trial.call(x, 0.0), x.clone(), trial.device, "the result with scale 0")
+    if torch.float64 in floats_of(trial.device):
+        fine = x.double() / 3  # more digits than float32 holds
+        expect.tensor(trial.call(fine, 0.0), fine.clone(), trial.device, "the result with scale 0", 0.0)
 
 
 @add_noise.row("new noise in every element and call")

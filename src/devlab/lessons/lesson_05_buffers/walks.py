@@ -163,6 +163,18 @@ def shared_once(trial):
         ("pair.0.weight", "pair.1.weight"): "a module in a plain list is not registered",
     }
     _expect_left(trial, module.to(trial.device), wanted)
+    # Tensors of one memory, or of none, are several all the same; of a registered one only it moves.
+    memory = torch.ones(6)
+    module = holding(low=memory[:2], all=memory, first=torch.zeros(0), second=torch.zeros(0))
+    module.register_buffer("table", torch.arange(4))
+    module.row = module.table[:2]
+    view = "a tensor of its own, whoever else has that memory"
+    _expect_left(
+        trial,
+        module,
+        dict.fromkeys(("low", "all", "row"), view)
+        | dict.fromkeys(("first", "second"), "it is empty, and a tensor"),
+    )
 
 
 model_device = lesson.exercise(
@@ -265,6 +277,10 @@ def _expect_refusal(trial, model: nn.Module) -> None:
 def device_of_buffers(trial):
     model = nn.Sequential(nn.ReLU(), _parts(table=trial.randn(3), count=trial.randint(0, 5, ())))
     _expect_device(trial, model, trial.device, f"there are only buffers, on {trial.device}")
+    unsaved = nn.Module()
+    unsaved.register_buffer("table", trial.randn(3), persistent=False)
+    words = f"there is only a buffer that is not saved, on {trial.device}"
+    _expect_device(trial, unsaved, trial.device, words)
     if trial.others:
         mixed = _norm().to(trial.others[-1])
         mixed.weight = nn.Parameter(trial.randn(3))

@@ -58,6 +58,9 @@ def from_bfloat16(trial):
     x = trial.randn(3, 5, seed=trial.seeds[2], dtype=torch.bfloat16)
     for given in (x, x.t(), x[2, 4], x[:, :0], x.detach().clone().requires_grad_()):
         _expect_array(trial, given, "the array of a bfloat16 tensor")
+    # Beyond float16 on either side: float32 has bfloat16's range.
+    far = torch.tensor([3e38, -1e-30, 70000.0], dtype=torch.bfloat16).to(trial.device)
+    _expect_array(trial, far, "the array of a bfloat16 tensor")
 
 
 @to_numpy.row("with a gradient or without, x as it was")
@@ -72,3 +75,7 @@ def with_a_graph(trial):
     _expect_array(trial, y[1], "the array of a view of a computed tensor")
     y.sum().backward()
     expect.values(weight.grad, wanted, "the gradient after the call")
+    _expect_array(trial, weight, "the array of a tensor with a gradient")
+    if weight.grad is None:
+        expect.fail("the gradient of x is gone after the call", "x as it was", "x.grad is None")
+    expect.values(weight.grad, wanted, "the gradient of x after the call")

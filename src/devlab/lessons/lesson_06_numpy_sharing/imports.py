@@ -133,6 +133,11 @@ def independent_both_ways(trial):
     for seed in trial.seeds:
         _expect_independent(trial, fresh(5, 3, seed=seed), "an array")
         _expect_independent(trial, fresh(7, seed=seed, dtype="float64"), "an array of float64")
+    first = _call(trial, a := fresh(3, 2, seed=0), "an array")
+    _call(trial, fresh(3, 2, seed=1), "the next array")
+    if not _show(first, a):
+        words = "the tensor of the first array shows the numbers of the next one"
+        expect.fail(words, "memory of its own for each", "one memory for both")
 
 
 @independent_tensor.row("the array's own dtype")
@@ -149,6 +154,8 @@ def independent_views(trial):
         (a[::2, 1::3], "a slice with steps"),
         (a.T, "a transposed array"),
         (a[:, :0], "an empty array"),
+        (a[:0], "an empty array"),
+        (a[:1, 2:3], "an array of one element"),
     ):
         _expect_independent(trial, given, why)
     locked = a.view()

@@ -119,6 +119,10 @@ def scaled(trial):
         _expect_scaled(trial, fresh(5, 3, seed=seed), k, "the array")
         _expect_scaled(trial, fresh(7, seed=seed, dtype="float64"), k, "the array")
     _expect_scaled(trial, fresh(2, 3, 1, 4, seed=0), 0.1, "the array of four dimensions")
+    a = fresh(5, seed=seed, dtype="float64")
+    wanted = torch.tensor(a * 0.1)
+    trial.call(a, 0.1, changes=True)  # which float32 does not hold as float64 does
+    expect.values(torch.tensor(a), wanted, "the array of float64, scaled by 0.1,", within=1e-12)
 
 
 @scale_in_place.row("seen in all of that memory, only there")

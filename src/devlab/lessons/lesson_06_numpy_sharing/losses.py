@@ -70,6 +70,8 @@ def any_graph(trial):
     losses[1], losses[3] = losses[1].detach(), losses[3].detach()
     losses.append(trial.randn(3, seed=trial.seeds[2]).sum().requires_grad_())
     losses.append(losses[0].detach().clone())  # two steps may well have the same loss
+    losses.append(losses[0])
+    losses.append(losses[1] * float("nan"))  # a run that went wrong is what a plot should show
     _expect_history(trial, losses)
     _expect_history(trial, [loss.detach() for loss in losses])
 

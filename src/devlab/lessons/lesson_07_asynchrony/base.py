@@ -1,6 +1,7 @@
 """The lesson itself, work of known length, and a host clock that knows the simulated time."""
 
 import contextlib
+import inspect
 import time
 import timeit
 import types
@@ -61,8 +62,10 @@ def real_length(device: torch.device, seconds: float) -> float:
 def simulated_clock(answer: Callable) -> Iterator[None]:
     """Let the host's clocks tell the simulated time, under each name that the answer has for them.
 
-    A clock may also be a parameter's default, in timeit as in the answer and the functions beside it.
+    A clock may also be a parameter's default or in a closure, in timeit as in the answer and the functions
+    and methods beside it. A decorator from elsewhere, such as `torch.no_grad`, does not hide the answer.
     """
+    answer = inspect.unwrap(answer)
     seconds = dict.fromkeys(CLOCKS, clock.now)
     nanoseconds = {f"{name}_ns": lambda: round(clock.now() * 1e9) for name in CLOCKS}
     stand_ins = {getattr(time, name): clock_now for name, clock_now in {**seconds, **nanoseconds}.items()}
@@ -74,10 +77,18 @@ def simulated_clock(answer: Callable) -> Iterator[None]:
         for name, held in list(theirs.items()):
             if callable(held) and _known(held, stand_ins):
                 stack.enter_context(mock.patch.dict(theirs, {name: stand_ins[held]}))
-        functions = [one for one in (answer, *theirs.values()) if type(one) is types.FunctionType]
+        found = [inspect.unwrap(one) if callable(one) else one for one in theirs.values()]
+        classes = [one for one in found if isinstance(one, type)]
+        found += [one for held in classes for one in vars(held).values()]
+        functions = [one for one in (answer, *found) if type(one) is types.FunctionType]
         beside = [one for one in functions if one is answer or one.__globals__ is theirs]
         for function in (timeit.timeit, timeit.repeat, timeit.Timer.__init__, *beside):
             _replace_defaults(stack, function, stand_ins)
+            for cell in function.__closure__ or ():
+                with contextlib.suppress(ValueError):  # a cell that holds nothing yet
+                    if _known(cell.cell_contents, stand_ins):
+                        stack.callback(setattr, cell, "cell_contents", cell.cell_contents)
+                        cell.cell_contents = stand_ins[cell.cell_contents]
         yield
 
 

@@ -44,6 +44,14 @@ def without_graph(trial):
     if got.requires_grad:
         expect.fail("the total still holds its graph", "requires_grad=False", "requires_grad=True")
     expect.tensor(got, wanted, trial.device, within=1e-3)
+    leaf = trial.randn(seed=trial.seeds[1]).requires_grad_()
+    for mixed in ([losses[0].detach(), *losses[1:]], [losses[0], losses[1].detach(), leaf]):
+        got = trial.call(mixed)
+        expect.kind(got, torch.Tensor, "a tensor")
+        if got.requires_grad:
+            words = "the total of losses with a graph and without still holds one"
+            expect.fail(words, "requires_grad=False", "requires_grad=True")
+        expect.tensor(got, sum(loss.detach().cpu() for loss in mixed), trial.device, within=1e-3)
 
 
 @running_total.row("the host never waits", only="accelerator")
@@ -84,6 +92,17 @@ def as_the_loop(trial):
     # In half precision, too: every PyTorch from 2.11 on multiplies it on the CPU.
     wanted = torch.stack([x @ w.cpu().half().float() for x in xs.cpu().half().float()]).half()
     expect.tensor(trial.call(xs.half(), w.half()), wanted, trial.device, within=2e-2)
+    given = [one.detach().requires_grad_() for one in (xs, w)]
+    got = trial.call(*given)
+    if not (isinstance(got, torch.Tensor) and got.requires_grad):
+        expect.fail("the products have lost their graph", "a result with the graph of xs and w", got)
+    got.square().sum().backward()
+    theirs = [one.detach().cpu().requires_grad_() for one in (xs, w)]
+    torch.stack([x @ theirs[1] for x in theirs[0]]).square().sum().backward()
+    for name, mine, its in zip(("xs", "w"), given, theirs, strict=True):
+        if mine.grad is None:
+            expect.fail(f"no gradient reaches {name}", f"a gradient for {name}", "None")
+        expect.values(mine.grad, its.grad, f"the gradient of {name}", within=1e-2)
 
 
 @batched.row("views and transposed weights")

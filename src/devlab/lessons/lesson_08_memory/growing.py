@@ -128,6 +128,15 @@ def memory_does_not_grow(trial):
                 f"as much allocated when step 9 begins as when step 4 did: {steps.allocated[3]:,} bytes",
                 f"{growth:,} bytes more, {growth // 5:,} a step",
             )
+        held = []
+        for n in (5, 200):  # room for all losses, taken beforehand, is memory that grows with n, too
+            steps = _Steps(trial, n, trial.seeds[1], module)
+            begun = module.memory_allocated(trial.device)
+            trial.call(steps, n)
+            held.append(max(steps.allocated) - begun)
+        if held[1] > held[0]:
+            words = f"{held[0]:,} bytes beside the steps' own for n = 5, {held[1]:,} for n = 200"
+            expect.fail("memory grows with n", "the same for every n", words)
 
 
 @total_loss.row("no wait at each step", only="accelerator")

@@ -69,6 +69,9 @@ def three_sums(trial):
     _judge_bytes(trial, nn.Sequential(nn.Linear(n, 5), nn.ReLU(), nn.Linear(5, 2, bias=False)))
     _judge_bytes(trial, nn.Linear(1, 1 + n))
     _judge_bytes(trial, nn.ReLU())
+    nested = nn.Sequential(nn.Sequential(nn.Linear(n, 3), nn.Sequential(nn.Linear(3, 4))))
+    nested.scale = nn.Parameter(torch.ones(5))
+    _judge_bytes(trial, nested)
 
 
 @training_bytes.row("what is not trained only takes its place")
@@ -77,6 +80,10 @@ def frozen(trial):
     model[0].requires_grad_(False)
     _judge_bytes(trial, model)
     _judge_bytes(trial, nn.Linear(6, 6).requires_grad_(False))
+    half = nn.Linear(6, 4)
+    half.bias.requires_grad_(False)
+    half.weight.grad = torch.zeros(4, 6)  # what is left of a step stays there
+    _judge_bytes(trial, half)
 
 
 @training_bytes.row("each dtype its size, a shared one once")
@@ -95,7 +102,7 @@ def no_buffers(trial):
 @training_bytes.row("another name is a ValueError")
 def another_name(trial):
     model = nn.Linear(3, 2).to(trial.device)
-    for name in ("rmsprop", "lbfgs", "adamax", "nadam", "sgd_nesterov"):
+    for name in ("rmsprop", "lbfgs", "adamax", "nadam", "sgd_nesterov", "Adam", "SGD", " adam"):
         try:
             got = trial.call(model, name)
         except AnswerRaised as raised:
@@ -131,10 +138,12 @@ class _Step:
         self.tried: list[int] = []
         self.alive: weakref.WeakSet[_Work] = weakref.WeakSet()
         self.held = 0
+        self.graphs = True
 
     def __call__(self, n: int) -> list[_Work]:
         """Take memory for n samples, or raise after having taken some."""
         self.tried.append(n)
+        self.graphs = self.graphs and torch.is_grad_enabled()
         self.held = max(self.held, len(self.alive))
         work = [_Work() for _ in range(4)]
         self.alive.update(work)
@@ -157,6 +166,9 @@ def _judge_search(trial, room: int, limit: int) -> _Step:
     got = trial.call(step, limit)
     expect.kind(got, int, "an int", "the batch size")
     step.require_tries(limit)
+    if not step.graphs:
+        words = "step was called without gradients: a training step takes more"
+        expect.fail(words, "step(n) as it is in training", "torch.no_grad() around it")
     if got != min(room, limit) and not step.held:
         words = (
             f"{got} fits, but it is not the largest"
@@ -182,6 +194,8 @@ def other_errors(trial):
         RuntimeError("mat1 and mat2 shapes cannot be multiplied (4x3 and 2x5)"),
         RuntimeError("required rank 4 tensor to use channels_last memory format"),
         ValueError("odd batch"),
+        KeyError("labels"),
+        MemoryError("the host's, not the device's"),
     ):
 
         def step(n, error=error):

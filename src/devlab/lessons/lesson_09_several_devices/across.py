@@ -48,7 +48,16 @@ def like_plus(trial):
     x, whole = trial.randn(4, 3), trial.randint(-9, 9, (3,)).to(there)
     half, single = trial.randn(2, 0, 3, dtype=torch.float16), trial.randn(on=there)
     wide = trial.randn(3, dtype=torch.bfloat16), trial.randn(2, 1, on=there)
-    for one, other in ((x, whole), (whole, x), (half, single), (single, half), (x.T, whole[:1]), wide):
+    truths = x > 0, (x < 1).to(there)
+    for one, other in (
+        (x, whole),
+        (whole, x),
+        (half, single),
+        (single, half),
+        (x.T, whole[:1]),
+        wide,
+        truths,
+    ):
         for out in (trial.device, there):
             expect.tensor(trial.call(one, other, out), one.cpu() + other.cpu(), out, "the sum")
 
@@ -66,6 +75,12 @@ def gradients_return(trial):
         (total * weight).sum().backward()
         expect_gradient(x, weight, "x")
         expect_gradient(y, weight, "y")
+        # A single number asks for a gradient, and what it is added to does not.
+        single = trial.randn(seed=trial.seeds[0]).requires_grad_()
+        total = trial.call(single, y.detach(), out)
+        expect_graph(total, "the sum")
+        (total * weight).sum().backward()
+        expect_gradient(single, weight.sum(), "x")
 
 
 @add_across.row("two transfers at most, none if all are together")
@@ -123,6 +138,7 @@ def any_number(trial):
     _expect_mean(trial, _spread(trial, 3), trial.device, within=1e-5)
     _expect_mean(trial, _spread(trial, 4, 2, 1, 5), trial.other(), within=1e-5)
     _expect_mean(trial, _spread(trial, 2, 0, 5), trial.device)
+    _expect_mean(trial, [one.T for one in _spread(trial, 3, 4, 2)], trial.device, within=1e-5)
 
 
 @mean_across.row("in the tensors' own dtype")

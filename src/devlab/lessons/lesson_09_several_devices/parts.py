@@ -128,6 +128,7 @@ def near_equal(trial):
     for rows, count in ((7, 2), (10, 4), (9, 6), (2, 3), (0, 2), (4, 1)):
         devices = [here[number % len(here)] for number in range(count)]
         _expect_scattered(trial, trial.randn(rows, 3, seed=rows), devices)
+    _expect_scattered(trial, trial.randn(3, 2), [trial.other()])
 
 
 @scatter.row("nested batches keep their form")
@@ -196,7 +197,7 @@ def joined(trial):
 def any_parts(trial):
     here = places(trial)
     x = trial.randn(6, 3, seed=trial.seeds[0])
-    for sizes in ([6], [2, 2, 2], [3, 3, 0], [0, 6], [1, 2, 0, 3]):
+    for sizes in ([6], [2, 2, 2], [3, 3, 0], [0, 6], [1, 2, 0, 3], [0, 0]):
         devices = [here[number % len(here)] for number in range(len(sizes))]
         _expect_gathered(trial, x, sizes, devices, trial.device)
         _expect_gathered(trial, x[:, 0], sizes, devices, trial.other())
@@ -208,6 +209,13 @@ def joined_nested(trial):
         _expect_gathered(trial, _batch(trial, 7), [4, 3], [trial.device, trial.other()], target)
     devices = [trial.device, trial.other(), trial.device]
     _expect_gathered(trial, _batch(trial, 4), [2, 1, 1], devices, trial.device)
+    x = [trial.randn(2, seed=seed, on=place).requires_grad_() for seed, place in enumerate(devices)]
+    whole = trial.call([{"x": one} for one in x], trial.device)
+    _expect_alike(whole, {"x": torch.cat([one.detach().cpu() for one in x])}, trial.device, "the whole")
+    expect_graph(whole["x"], "the whole['x']")
+    whole["x"].square().sum().backward()
+    for number, one in enumerate(x):
+        expect_gradient(one, 2 * one.detach(), f"part {number}")
 
 
 @gather.row("each part travels once, those there stay")

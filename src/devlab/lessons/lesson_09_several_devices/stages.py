@@ -63,8 +63,8 @@ def _routes(trial):
 def right_output(trial):
     for seed, devices in zip(trial.seeds, (*_routes(trial), *_routes(trial)), strict=False):
         model, reference = _made(trial, seed, devices)
-        for start in (devices[0], devices[1]):
-            x = trial.randn(6, 5, seed=seed, on=start)
+        for place, start in enumerate((devices[0], devices[1])):
+            x = trial.randn(6, 5, seed=seed + 10 * place, on=start)
             with torch.no_grad():
                 wanted = reference(x.cpu())
             expect.tensor(_run(trial, model, x), wanted, devices[1], f"the output for x on {start}")
@@ -85,6 +85,11 @@ def halves_in_place(trial):
             )
         for number, part in enumerate(reference):
             _expect_half(tensors, part, devices[number], ("first", "second")[number])
+        x = trial.randn(6, 5, seed=trial.seeds[1], on=devices[0])
+        with torch.no_grad():  # in training mode the second half normalizes by the batch
+            wanted = reference.train()(x.cpu())
+        model.train()
+        expect.tensor(_run(trial, model, x), wanted, devices[1], "the output in training mode", within=1e-4)
 
 
 def _expect_half(tensors: list[torch.Tensor], part: nn.Module, device: torch.device, name: str) -> None:
@@ -102,27 +107,40 @@ def _expect_half(tensors: list[torch.Tensor], part: nn.Module, device: torch.dev
 def gradients_flow(trial):
     for devices in _routes(trial):
         model, reference = _made(trial, trial.seeds[1], devices)
+        plain = trial.randn(4, 5, seed=trial.seeds[2], on=devices[0])
+        _backward(_run(trial, model, plain))
+        reference(plain.cpu()).square().sum().backward()
+        _expect_gradients(model, reference)
+        for module in (model, reference):
+            module.zero_grad()
         x = trial.randn(6, 5, seed=trial.seeds[1], on=devices[0]).requires_grad_()
         y = x.detach().cpu().requires_grad_()
         out = _run(trial, model, x)
-        expect.kind(out, torch.Tensor, "a tensor", "the output")
-        expect_graph(out, "the output")
-        try:
-            out.square().sum().backward()
-        except RuntimeError as error:
-            raise AnswerRaised(error) from error
+        _backward(out)
         reference(y).square().sum().backward()
-        grads = [parameter.grad for parameter in model.parameters()]
-        if any(grad is None for grad in grads):
-            name = next(name for name, parameter in model.named_parameters() if parameter.grad is None)
-            expect.fail(f"no gradient reached {name}", "a gradient for each parameter", "None")
+        _expect_gradients(model, reference)
         expect_gradient(x, y.grad, "x")
-        # Under whatever names: the same gradients, told apart by their size.
-        got, wanted = (
-            torch.tensor(sorted(grad.norm().item() for grad in side))
-            for side in (grads, [parameter.grad for parameter in reference.parameters()])
-        )
-        expect.values(got, wanted, "the gradients", within=1e-3)
+
+
+def _backward(out: object) -> None:
+    expect.kind(out, torch.Tensor, "a tensor", "the output")
+    expect_graph(out, "the output")
+    try:
+        out.square().sum().backward()
+    except RuntimeError as error:
+        raise AnswerRaised(error) from error
+
+
+def _expect_gradients(model: nn.Module, reference: nn.Module) -> None:
+    """Expect the reference's gradients, under whatever names: they are told apart by their size."""
+    for name, parameter in model.named_parameters():
+        if parameter.grad is None:
+            expect.fail(f"no gradient reached {name}", "a gradient for each parameter", "None")
+    got, wanted = (
+        torch.tensor(sorted(parameter.grad.norm().item() for parameter in side.parameters()))
+        for side in (model, reference)
+    )
+    expect.values(got, wanted, "the gradients", within=1e-3)
 
 
 @TwoStage.row("only what flows is moved: x, and the middle")

@@ -1,5 +1,7 @@
 """The lesson itself, and what its judgements share."""
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
@@ -22,7 +24,7 @@ def contents(module: nn.Module) -> list:
     held = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     plain = {key: id(value) for part in module.modules() for key, value in vars(part).items()}
     where = [(name, id(tensor), str(tensor.device), tensor.requires_grad) for name, tensor in held]
-    return [where, plain, module.training]
+    return [where, plain, [part.training for part in module.modules()]]
 
 
 def weights(module: nn.Module) -> list[torch.Tensor]:
@@ -36,18 +38,34 @@ def require_same(module: nn.Module, before: list, what: str = "the model") -> No
         expect.fail(
             f"{what} was changed: looking must change nothing",
             f"{what} as it came",
-            "other tensors, or the same elsewhere",
+            "other tensors or attributes, the same elsewhere, or another mode",
         )
 
 
-def require_graph(result: torch.Tensor, source: torch.Tensor, what: str) -> None:
-    """Expect that a gradient flows from the result back to the source, a leaf that asks for one."""
+def gradient(function: Callable, source: torch.Tensor) -> torch.Tensor:
+    """Return the gradient that `require_graph` sends through a function, at a source, on the CPU.
+
+    >>> gradient(lambda x: 3 * x, torch.ones(2))
+    tensor([24., 24.])
+    """
+    leaf = source.detach().cpu().clone().requires_grad_()
+    ((function(leaf).float() + 1) ** 2).sum().backward()
+    return leaf.grad
+
+
+def require_graph(result: torch.Tensor, source: torch.Tensor, what: str, wanted: torch.Tensor) -> None:
+    """Expect that the wanted gradient flows from the result back to the source, a leaf that asks for one."""
     if not result.requires_grad:
         expect.fail("the result has left the graph", f"a gradient that reaches {what}", result)
     source.grad = None
-    (result.float() ** 2).sum().backward()
+    try:
+        ((result.float() + 1) ** 2).sum().backward()  # 1 more: a gradient shows where the result is 0, too
+    except Exception as error:  # a graph that the answer has used up, or whose tensors it has changed
+        headline = "no backward leads through the result any more"
+        expect.fail(headline, f"a gradient that reaches {what}", f"{type(error).__name__}: {error}")
     if source.grad is None:
         expect.fail(f"no gradient reaches {what}", f"a gradient that reaches {what}", "none")
+    expect.values(source.grad, wanted, f"the gradient that reaches {what}", within=1e-3)
 
 
 def sources(trial) -> tuple[torch.device, ...]:

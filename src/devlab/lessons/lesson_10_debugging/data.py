@@ -4,10 +4,18 @@ import copy
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from devlab.checks import expect
 from devlab.checks.isolation import seed_generators
-from devlab.lessons.lesson_10_debugging.base import contents, lesson, require_graph, sources, weights
+from devlab.lessons.lesson_10_debugging.base import (
+    contents,
+    gradient,
+    lesson,
+    require_graph,
+    sources,
+    weights,
+)
 
 batch = lesson.exercise(
     "fix_batch",
@@ -50,6 +58,8 @@ def batch_runs(trial):
 def batch_leaves_the_model(trial):
     for training in (True, False):
         model = _model(trial, trial.seeds[0]).train(training)
+        for parameter in model.parameters():  # left over from another batch, and none of the answer's
+            parameter.grad = torch.ones_like(parameter)
         before, values = contents(model), weights(model)
         inputs = trial.randn(4, 3, seed=trial.seeds[1], on=torch.device("cpu"))
         _, log = trial.watched(model, (inputs, torch.arange(4)), trial.device)
@@ -60,6 +70,10 @@ def batch_leaves_the_model(trial):
             expect.fail("the model was changed", f"the model as it came, on {trial.device}", "another")
         for now, then in zip(weights(model), values, strict=True):
             expect.values(now, then, "the model's parameters")
+        for parameter in model.parameters():
+            if parameter.grad is None or not bool((parameter.grad == 1).all()):
+                headline, words = "the model's gradients were changed", "the gradients as they were"
+                expect.fail(headline, words, parameter.grad)
         for transfer in log.events.transfers:
             if torch.device(transfer.source) == trial.device:
                 headline, words = "something went away from the device", "only the batch moves, to the device"
@@ -69,7 +83,14 @@ def batch_leaves_the_model(trial):
 @batch.row("gradients reach the model")
 def batch_keeps_the_graph(trial):
     model, got = _run_batch(trial, trial.seeds[2])
-    require_graph(got, next(model.parameters()), "the model's parameters")
+    twin = _model(trial, trial.seeds[2]).cpu()
+    ((twin(trial.randn(6, 3, seed=trial.seeds[2], on=torch.device("cpu"))) + 1) ** 2).sum().backward()
+    first, *others = zip(model.parameters(), twin.parameters(), strict=True)
+    require_graph(got, first[0], "the model's parameters", first[1].grad)
+    for mine, its in others:
+        if mine.grad is None:
+            expect.fail("a parameter of the model gets no gradient", "a gradient for each", "None")
+        expect.values(mine.grad, its.grad, "the gradient that reaches the model's parameters", within=1e-3)
 
 
 labels_ = lesson.exercise(
@@ -120,7 +141,8 @@ def labels_graph(trial):
     logits = _logits(trial, 4, 3, trial.seeds[2])
     got = trial.call(logits, torch.tensor([2, 0, 1, 1]))
     expect.tensor(got, _loss(logits, torch.tensor([2, 0, 1, 1])), trial.device, HEADLINE)
-    require_graph(got, logits, "the logits")
+    wanted = gradient(lambda one: functional.cross_entropy(one, torch.tensor([2, 0, 1, 1])), logits)
+    require_graph(got, logits, "the logits", wanted)
 
 
 loss_weight = lesson.exercise(
@@ -137,8 +159,8 @@ loss_weight = lesson.exercise(
 
 
 def _weight(trial, classes: int, seed: int) -> torch.Tensor:
-    """Return positive weights, no two alike."""
-    return trial.randn(classes, seed=seed).abs() + torch.arange(1.0, classes + 1).to(trial.device)
+    """Return positive weights, no two alike, the largest first."""
+    return trial.randn(classes, seed=seed).abs() + torch.arange(2.0 * classes, 0, -2).to(trial.device)
 
 
 @loss_weight.row("a weight from any device")
@@ -168,4 +190,5 @@ def weight_graph(trial):
     wanted = _loss(logits, labels, weight)
     got = trial.call(logits, labels, weight)
     expect.tensor(got, wanted, trial.device, HEADLINE)
-    require_graph(got, logits, "the logits")
+    wanted = gradient(lambda one: functional.cross_entropy(one, labels.cpu(), weight), logits)
+    require_graph(got, logits, "the logits", wanted)

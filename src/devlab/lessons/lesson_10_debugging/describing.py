@@ -23,6 +23,7 @@ describing = lesson.exercise(
 )
 
 NUMBERS = r"(?<![\w.])\d+(?:\s*(?:,|x|X|×|\*|by)\s*\d+)*"
+CROSSED = r"(?<![\w.])\d+(?:\s*(?:x|X|×|\*|by)\s*\d+)+"  # and a comma after it begins something else
 SPACED = r"(?<![\w.])\d+(?:\s+\d+)*"
 NO_DIMENSION = r"\(\s*\)|\[\s*\]|\bscalar\b|\b(?:0|zero)[- ]?d"
 DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in SHORT_DTYPES} | {
@@ -43,7 +44,7 @@ def _said_dtypes(text: str) -> set[torch.dtype]:
 
 def _said_shapes(text: str, device: torch.device) -> set[tuple[int, ...]]:
     rest = text.replace(str(device), " ")
-    found = [one for pattern in (NUMBERS, SPACED) for one in re.findall(pattern, rest)]
+    found = [one for pattern in (NUMBERS, CROSSED, SPACED) for one in re.findall(pattern, rest)]
     shapes = {tuple(int(number) for number in re.findall(r"\d+", one)) for one in found}
     return shapes | ({()} if re.search(NO_DIMENSION, rest.lower()) else set())
 
@@ -84,21 +85,22 @@ def names_dtype(trial):
 def names_device(trial):
     for device in (trial.device, *trial.others):
         got = _text(trial, trial.randn(2, 3, seed=trial.seeds[1], on=device))
-        if not re.search(rf"(?<!\w){re.escape(str(device))}(?![\w:])", got):
+        if not re.search(rf"(?<!\w){re.escape(str(device))}(?!\w|:\d)", got):
             expect.fail(f"the device {device} is not in the text", str(device), repr(got))
 
 
 @describing.row("it reads no value", only="accelerator")
 def reads_nothing(trial):
     x = trial.randn(3, 4, seed=trial.seeds[2])
-    got, log = trial.watched(x)
-    expect.kind(got, str, "a str")
-    if log.transfers or log.synchronizations:
-        expect.fail(
-            "describing the tensor fetched values from the device",
-            "no transfer and no wait",
-            f"{log.transfers} transfers, {log.synchronizations} waits",
-        )
+    for given in (x, x[0, 0], x[0, :2], x > 0, x.long(), trial.randn(20, 15)):
+        got, log = trial.watched(given)
+        expect.kind(got, str, "a str")
+        if log.transfers or log.synchronizations:
+            expect.fail(
+                "describing the tensor fetched values from the device",
+                "no transfer and no wait",
+                f"{log.transfers} transfers, {log.synchronizations} waits",
+            )
 
 
 report = lesson.exercise(
@@ -169,6 +171,13 @@ def reports_buffers(trial):
     only = nn.Module()
     only.register_buffer("table", torch.ones(4))
     _expect_report(trial, only.to(trial.device), {"table": trial.device})
+    # Two without an element, one that is a part of another, in a submodule, and in another mode.
+    model = holding(part=nn.Module()).eval().to(trial.device)
+    for name, buffer in (("one", trial.randn(0)), ("two", trial.randn(0)), ("all", trial.randn(4))):
+        model.part.register_buffer(name, buffer, persistent=False)
+    model.part.register_buffer("some", model.part.all[:2])
+    names = ("part.one", "part.two", "part.all", "part.some")
+    _expect_report(trial, model, dict.fromkeys(names, trial.device))
 
 
 @report.row("each on its own device")

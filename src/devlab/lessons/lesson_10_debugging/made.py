@@ -7,7 +7,7 @@ from torch import nn
 
 from devlab.checks import expect
 from devlab.checks.isolation import seed_generators
-from devlab.lessons.lesson_10_debugging.base import lesson, require_graph, sources
+from devlab.lessons.lesson_10_debugging.base import gradient, lesson, require_graph, sources
 
 mask = lesson.exercise(
     "fix_mask",
@@ -47,6 +47,10 @@ def mask_dtype(trial):
         except (TypeError, RuntimeError):  # Apple's GPUs have no float64
             continue
         _expect_masked(trial, x)
+        if dtype is torch.float64:  # with more digits than float32 holds
+            fine = x / 3
+            got = trial.call(fine)
+            expect.values(got, fine.cpu().masked_fill(_future(4), 0), within=1e-15)
 
 
 @mask.row("zeros above the diagonal, x on and below")
@@ -59,7 +63,8 @@ def mask_is_right(trial):
 @mask.row("the gradient reaches x")
 def mask_graph(trial):
     x = trial.randn(2, 3, 3, seed=trial.seeds[2]).requires_grad_()
-    require_graph(trial.call(x), x, "x")
+    wanted = gradient(lambda one: one.masked_fill(_future(3), 0), x)
+    require_graph(trial.call(x), x, "x", wanted)
 
 
 positions = lesson.exercise(
@@ -166,7 +171,15 @@ def positions_right(trial):
     for time, batch in ((3, 2), (9, 1), (1, 4), (6, 3)):
         _expect_added(trial, made, trial.randn(batch, time, 2, seed=trial.seeds[0]), 9)
     x = trial.randn(2, 4, 2, seed=trial.seeds[1]).requires_grad_()
-    require_graph(trial.run(made[0], x, label=made[1]), x, "x")
+    require_graph(
+        trial.run(made[0], x, label=made[1]), x, "x", gradient(lambda one: one + _table(9, 2)[:4], x)
+    )
+    # The table may change at any time, as loading a state_dict changes it.
+    with torch.no_grad():
+        _buffer(made[0]).mul_(2)
+    got = trial.run(made[0], x, label=made[1])
+    wanted = x.detach().cpu() + 2 * _table(9, 2)[:4]
+    expect.tensor(got, wanted, trial.device, "the result after the table has changed", within=1e-5)
 
 
 hidden = lesson.exercise(
@@ -184,11 +197,13 @@ hidden = lesson.exercise(
 )
 
 
-def _cell(trial, seed: int, dtype: torch.dtype = torch.float32) -> tuple[nn.GRUCell, nn.GRUCell]:
+def _cell(
+    trial, seed: int, dtype: torch.dtype = torch.float32, size: int = 5
+) -> tuple[nn.GRUCell, nn.GRUCell]:
     """Return a cell on the device, and its copy on the CPU."""
     with torch.random.fork_rng(devices=[]):
         seed_generators(seed)
-        cell = nn.GRUCell(3, 5).to(dtype)
+        cell = nn.GRUCell(3, size).to(dtype)
     return copy.deepcopy(cell).to(trial.device), cell
 
 
@@ -206,6 +221,11 @@ def _expect_step(trial, seed: int, rows: int, state: torch.Tensor | None) -> Non
 def hidden_first(trial):
     for seed, rows in zip(trial.seeds, (4, 1, 7), strict=True):
         _expect_step(trial, seed, rows, None)
+    cell, same = _cell(trial, seed, size=4)
+    for seed in trial.seeds:  # each None begins anew, also with a cell that has worked before
+        x = trial.randn(3, 3, seed=seed)
+        wanted = same(x.cpu(), torch.zeros(3, 4)).detach()
+        expect.tensor(trial.call(cell, x, None), wanted, trial.device, "the new state", within=1e-4)
 
 
 @hidden.row("a state from any device")
@@ -223,13 +243,17 @@ def hidden_dtype(trial):
     x = trial.randn(3, 3, seed=trial.seeds[2]).cpu().double().to(trial.device)
     wanted = same(x.cpu(), torch.zeros(3, 5, dtype=torch.float64)).detach()
     expect.tensor(trial.call(cell, x, None), wanted, trial.device, "the new state")
+    state = trial.randn(3, 5, seed=trial.seeds[0]).cpu().double().to(trial.device)
+    wanted = same(x.cpu(), state.cpu()).detach()
+    expect.tensor(trial.call(cell, x, state), wanted, trial.device, "the new state")
 
 
 @hidden.row("the gradient flows back through the state")
 def hidden_graph(trial):
-    cell, _ = _cell(trial, trial.seeds[2])
+    cell, same = _cell(trial, trial.seeds[2])
+    x = trial.randn(2, 3, seed=trial.seeds[1])
     for source in sources(trial):
         state = trial.randn(2, 5, seed=trial.seeds[0], on=source).requires_grad_()
-        got = trial.call(cell, trial.randn(2, 3, seed=trial.seeds[1]), state)
+        got = trial.call(cell, x, state)
         expect.kind(got, torch.Tensor, "a tensor", "the new state")
-        require_graph(got, state, "the state")
+        require_graph(got, state, "the state", gradient(lambda one: same(x.cpu(), one), state))

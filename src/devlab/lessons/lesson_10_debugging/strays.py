@@ -1,5 +1,8 @@
 """The tool for the whole scene: which tensors of a model and its batch are not where the model is."""
 
+from collections import OrderedDict
+from typing import NamedTuple
+
 import torch
 from torch import nn
 
@@ -33,6 +36,13 @@ def _expect(trial, model: nn.Module, batch: dict, wanted: dict[str | tuple, str]
     expect.names(got, wanted, lambda name: f"is named, but no tensor of this name is away from {home}")
 
 
+class Size(NamedTuple):
+    """A tuple with names, as a loader may yield one."""
+
+    width: object
+    height: object
+
+
 def _encoder() -> nn.Module:
     return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
 
@@ -60,15 +70,22 @@ def plain_ones(trial):
         model.encoder.positions = torch.tensor(2.0, device=other)
         model.blocks = [nn.Linear(2, 3, device=other), nn.Sequential(nn.BatchNorm1d(2, device=other))]
         model.pair = (torch.ones(2, device=trial.device), away.clone())
-        wanted = dict.fromkeys(
-            ("model.scale", "model._cache.key", "model._cache.7.0"), "an attribute elsewhere"
-        )
-        wanted["model.encoder.positions"] = "a single number in a tensor is a tensor"
+        wanted = dict.fromkeys(("model.scale", "model._cache.key"), "an attribute elsewhere")
+        wanted["model._cache.7.0"] = "the first of a list, which a dict holds under the number 7"
+        wanted["model.encoder.positions"] = "a plain attribute of a submodule, a single number in a tensor"
         wanted["model.pair.1"] = "an element of a tuple"
         inside = "a module in a plain list is not registered, and its tensors count"
         kept = ("0.weight", "0.bias", "1.0.weight", "1.0.bias")
         kept += ("1.0.running_mean", "1.0.running_var", "1.0.num_batches_tracked")
         wanted |= {f"model.blocks.{name}": inside for name in kept}
+        model.heads = {"main": holding(bias=away.clone(), parts=[{"deep": (away.clone(),)}])}
+        model.both = (nn.Linear(2, 1, bias=False, device=other), 3)
+        # Two of one memory, two of none: a tensor is itself, wherever its numbers are.
+        model.some, model.none, model.nought = away[:2], away[:0].clone(), away[:0].clone()
+        model.all = away
+        kept = ("heads.main.bias", "heads.main.parts.0.deep.0", "both.0.weight")
+        wanted |= {f"model.{name}": "it is in a module in a plain container" for name in kept}
+        wanted |= {f"model.{name}": "an attribute elsewhere" for name in ("some", "none", "nought", "all")}
         _expect(trial, model, {"x": trial.randn(2, 3)}, wanted)
 
 
@@ -87,12 +104,19 @@ def in_the_batch(trial):
                 "ids": [1, torch.ones(2, device=other)],
             },
             "pair": (trial.randn(2, seed=seed), torch.tensor(3, device=other)),
+            "boxes": [{"at": torch.ones(4, device=other)}, (1, [torch.ones(1, device=other)])],
+            "kept": OrderedDict(ids=torch.ones(2, device=other)),
+            "named": Size(torch.ones(1, device=other), 2),
         }
         wanted = {
             "batch.labels": "it is in the batch",
             "batch.extra.mask": "it is in a dict in the batch",
             "batch.extra.ids.1": "it is in a list in a dict in the batch",
             "batch.pair.1": "it is in a tuple in the batch, a single number in a tensor",
+            "batch.boxes.0.at": "it is in a dict in a list in the batch",
+            "batch.boxes.1.1.0": "it is in a list in a tuple in a list in the batch",
+            "batch.kept.ids": "an OrderedDict is a dict",
+            ("batch.named.0", "batch.named.width"): "a named tuple is a tuple",
         }
         _expect(trial, model, batch, wanted)
 
@@ -114,7 +138,7 @@ def first_decides(trial):
     model = nn.Module()
     model.register_buffer("table", torch.ones(2, device=other))
     model.scale = nn.Parameter(torch.ones(2, device=trial.device), requires_grad=False)
-    model.head = nn.Linear(2, 1, device=other)
+    model.head = nn.Linear(2, 1, device=other).requires_grad_(False).eval()
     wanted = dict.fromkeys(("model.table", "model.head.weight", "model.head.bias"), "it is elsewhere")
     _expect(trial, model, {}, wanted)
 

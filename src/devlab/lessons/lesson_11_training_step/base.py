@@ -38,7 +38,9 @@ class Probe(nn.Module):
 def make_model(seed: int, device: torch.device = CPU) -> nn.Sequential:
     """Return a small classifier whose two modes differ, with buffers, and a probe at its end."""
     seed_generators(seed)
-    layers = nn.Linear(FEATURES, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, CLASSES), Probe()
+    # No bias before the normalization, which takes it out again: its gradient would be rounding alone, and
+    # Adam would make steps of that, in directions of their own on each device and for each way to a loss.
+    layers = nn.Linear(FEATURES, 6, bias=False), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, CLASSES), Probe()
     return nn.Sequential(*layers).to(device)
 
 

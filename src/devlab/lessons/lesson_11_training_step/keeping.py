@@ -82,6 +82,7 @@ def holds_the_state_dict(trial):
     with tempfile.TemporaryDirectory() as folder:
         for seed, as_text in zip(trial.seeds, (True, False, True), strict=True):
             model = Net(seed).to(trial.device)
+            model.body[3].requires_grad_(False)  # what is not trained is saved all the same
             wanted = {name: tensor.cpu().clone() for name, tensor in model.state_dict().items()}
             path = Path(folder) / f"model {seed}.pt"
             held = _saved(trial, model, str(path) if as_text else path)
@@ -183,8 +184,10 @@ def numbers_on_the_device(trial):
         for seed, source in zip(trial.seeds, (CPU, trial.device, *trial.others[-1:]), strict=False):
             wanted, path = Net(seed), Path(folder) / f"{seed}.pt"
             _write(copy.deepcopy(wanted).to(source), path)
-            for start in (CPU, trial.device):
-                model = Net(seed + 50).to(start)
+            for start in (CPU, trial.device, *trial.others[-1:], None):
+                model = Net(seed + 50).to(start or trial.device)
+                if start is None:  # on several devices at once
+                    model.body[3].to(trial.others[-1] if trial.others else CPU)
                 trial.call(model, str(path) if start == CPU else path, trial.device)
                 _expect_loaded(trial, model, wanted)
 
@@ -228,17 +231,27 @@ def training_goes_on(trial):
 @load.row("a file of another model is an error")
 def another_model(trial):
     model = make_model(trial.seeds[0])
-    state = model.state_dict()
-    del state["3.weight"]
+    for missing in ("3.weight", "3.bias", "1.running_mean"):
+        for renamed in (False, True):  # or under a name that the model does not have
+            state = model.state_dict()
+            tensor = state.pop(missing)
+            state |= {"another": tensor} if renamed else {}
+            if not _refuses(trial, model, state):
+                headline = f"a file without {missing} was loaded as if it were whole"
+                got = f"no error, and {missing} as it was"
+                expect.fail(headline, "the error of load_state_dict", got)
+
+
+def _refuses(trial, model: nn.Module, state: dict) -> bool:
+    """Tell whether the answer raises for a file with this state."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "part.pt"
         torch.save(state, path)
         try:
             trial.call(model, path, trial.device)
         except AnswerRaised:
-            return
-    headline = "a file without 3.weight was loaded as if it were whole"
-    expect.fail(headline, "the error of load_state_dict", "no error, and 3.weight as it was")
+            return True
+    return False
 
 
 class Trap:

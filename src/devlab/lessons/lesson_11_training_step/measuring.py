@@ -92,17 +92,25 @@ def evaluation_mode(trial):
     model = _seasoned(trial, trial.seeds[0]).train()
     inputs, labels = _labelled(trial, model, 10, 4, trial.seeds[1])
     statistics = model[1].running_mean.cpu().clone()
+    model[0].requires_grad_(False)
+    for parameter in model[3].parameters():
+        parameter.grad = torch.ones_like(parameter)
     settings.kept(trial, model, _loader(inputs, labels, 4), trial.device, names=("gradient mode",))
     probe = model[-1]
     if any(probe.modes):
-        expect.fail("the forward ran in training mode", "model.eval() before the loop", "dropout is on")
+        expect.fail("the forward ran in training mode", "model.eval() before the loop", "training is True")
     if any(probe.graphs):
         headline = "the forward built a graph that nobody needs"
         expect.fail(headline, "torch.no_grad() around the loop", "outputs with requires_grad=True")
     if not torch.equal(model[1].running_mean.cpu(), statistics):
         expect.fail("the running statistics changed", "a model that stays as it is", "new statistics")
-    if any(p.grad is not None or not p.requires_grad for p in model.parameters()):
-        expect.fail("the model's gradients were touched", "a model that stays as it is", "another one")
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad != (name != "0.weight"):
+            words = f"{name} came with requires_grad={name != '0.weight'}, and left without"
+            expect.fail(words, "a model that stays as it is", f"requires_grad={parameter.requires_grad}")
+        kept = parameter.grad is not None and bool((parameter.grad == 1).all())
+        if kept != name.startswith("3."):
+            expect.fail("the model's gradients were touched", "a model that stays as it is", "another one")
 
 
 @evaluate.row("the mode it found is restored")

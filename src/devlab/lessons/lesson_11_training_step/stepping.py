@@ -1,11 +1,14 @@
 """One training step: batch moved, forward, loss, zero, backward, step, and no wait."""
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from devlab.checks import expect
 from devlab.lessons.lesson_11_training_step.base import (
+    CLASSES,
     CPU,
+    FEATURES,
     WITHIN,
     at,
     expect_weights,
@@ -74,13 +77,20 @@ def one_step_each(trial):
     for kind, seed in zip(("momentum", "adam"), trial.seeds, strict=False):
         model = make_model(seed, trial.device)
         ours, optimizer = twin(model), make_optimizer(model, kind)
-        for parameter in model.parameters():  # left over from something earlier, as in any notebook
-            parameter.grad = torch.ones_like(parameter)
         batches = [samples(trial, count, seed + count) for count in (6, 5, 8)]
         reference_steps(ours, batches, kind)
         for batch in batches:
+            for parameter in model.parameters():  # left over from something earlier, as in any notebook
+                parameter.grad = torch.ones_like(parameter)
             trial.call(model, batch, optimizer, trial.device)
         expect_weights(model, ours, trial.device, _why_not_moved(model, make_model(seed)))
+    # A gradient longer than 1 counts in full, too.
+    inputs, labels = samples(trial, 6, trial.seeds[2])
+    ours = nn.Linear(FEATURES, CLASSES)
+    model, fresh = twin(ours).to(trial.device), twin(ours)
+    reference_steps(ours, [(5 * inputs, labels)])
+    trial.call(model, (5 * inputs, labels), make_optimizer(model), trial.device)
+    expect_weights(model, ours, trial.device, _why_not_moved(model, fresh))
 
 
 def _why_not_moved(model, fresh):
