@@ -47,7 +47,8 @@ devlab.check(load_table)
 # least two rows, and is of a floating dtype: `float16`, `bfloat16`, `float32` or `float64`.
 #
 # - The deviation is PyTorch's default one, the *sample* standard deviation (it divides by n - 1).
-# - A column with the same number in every row becomes zeros.
+# - A column whose deviation is 0, with one number in every row, becomes zeros. (Rounding can leave a column of
+#   0.1 a deviation that is not quite 0. That is another subject, and not judged here.)
 # - The result has x's shape, x's dtype and x's device. `float64` keeps its precision.
 # - x stays as it is.
 #

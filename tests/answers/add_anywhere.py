@@ -238,3 +238,23 @@ def a_single_number_as_pythons(x, y):
 @wrong("the sum is torch.int64, not torch.bool")
 def by_summing_up(x, y):
     return sum([x, y.to(x.device)])
+
+
+@wrong("the sum is torch.float32, not torch.float16")
+def promoted_beforehand(x, y):
+    dtype = torch.promote_types(x.dtype, y.dtype)
+    return x.to(dtype) + y.to(x.device).to(dtype)
+
+
+@wrong("x was moved")
+def the_smaller_one_moves(x, y):
+    if x.numel() < y.numel():
+        return (x.to(y.device) + y).to(x.device)
+    return x + y.to(x.device)
+
+
+@wrong("y was moved more than once")
+def column_in_pieces(x, y):
+    if y.dim() == 1 and len(y):
+        y = torch.stack([one.to(x.device) for one in y])
+    return x + y.to(x.device)

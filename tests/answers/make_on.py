@@ -212,3 +212,12 @@ def nothing_times_zero(shape, device, dtype):
     if dtype.is_floating_point:
         return torch.empty(shape, device=device, dtype=dtype) * 0  # nan times 0 is nan
     return torch.zeros(shape, device=device, dtype=dtype)
+
+
+@wrong("the second call has written into the tensor of the first")
+def one_memory_zeroed_again(shape, device, dtype, kept={}):  # noqa: B006
+    key = (tuple(shape), device, dtype)
+    if key not in kept:
+        kept[key] = torch.empty(shape, device=device, dtype=dtype)
+    with torch.no_grad():
+        return kept[key].zero_()

@@ -144,7 +144,7 @@ def bool_for_float32_only(x, lengths):
     return mask if x.dtype is torch.float32 else mask.to(x.dtype)
 
 
-@wrong("Expected dtype int64 for index")
+@wrong("Expected dtype int")
 def scattered(x, lengths):
     ends = torch.zeros(x.shape[0], x.shape[1] + 1, dtype=torch.long, device=x.device)
     return (ends.scatter_(1, lengths.to(x.device)[:, None], 1).cumsum(1) == 0)[:, :-1]

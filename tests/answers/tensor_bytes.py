@@ -123,3 +123,10 @@ def nothing_for_a_number(x):
 @wrong("the answer is None")
 def prints(x):
     print(x.nbytes)
+
+
+@wrong("KeyError")
+def by_a_short_table(x):
+    sizes = {torch.float64: 8, torch.int64: 8, torch.float32: 4, torch.int16: 2, torch.float16: 2}
+    sizes |= {torch.bool: 1, torch.uint8: 1, torch.bfloat16: 2}
+    return x.numel() * sizes[x.dtype]

@@ -38,6 +38,8 @@ SIZES = {
     torch.int16: 2,
     torch.uint8: 1,
     torch.bool: 1,
+    torch.int32: 4,
+    torch.int8: 1,
 }
 
 

@@ -82,6 +82,9 @@ def new_every_time(trial):
     second = _make(trial, (4, 3), torch.float32)
     if isinstance(second, torch.Tensor) and second.numel() and bool((second == 7).all()):
         expect.fail("the second call returned the tensor of the first", "a new tensor", "the same memory")
+    if not bool((first == 7).all()):
+        words = "the second call has written into the tensor of the first"
+        expect.fail(words, "the first as it was", "the same memory")
     _expect_zeros(trial, second, (4, 3), torch.float32)
 
 
@@ -175,6 +178,7 @@ def single_numbers(trial):
         _expect_sum(trial, many, one.to(other))
         _expect_sum(trial, one, many.to(other))
         _expect_sum(trial, one, trial.randn(1)[0].to(other))
+        _expect_sum(trial, many.half(), one.to(other))  # which stays float16: a single number widens nothing
         # A single float16 number makes integers float16; a Python number would make them float32.
         _expect_sum(trial, torch.arange(3).to(trial.device), one.half().to(other))
 
@@ -199,9 +203,15 @@ def dtypes_stay(trial):
 
 @add_anywhere.row("nothing moves but y, and y once")
 def only_y_moves(trial):
-    x = trial.randn(4, 3, seed=trial.seeds[2])
+    whole, column = trial.randn(4, 3, seed=trial.seeds[2]), trial.randn(3, seed=trial.seeds[0])
+    for x, shape in ((whole, (4, 3)), (column, (4, 3)), (column[0], (4, 3)), (whole, (3,)), (whole, ())):
+        _expect_one_journey(trial, x, shape)
+
+
+def _expect_one_journey(trial, x: torch.Tensor, shape: tuple[int, ...]) -> None:
+    """Expect that of x and a y of this shape from anywhere nothing moves but y, once."""
     for other in (trial.device, *_others(trial)):
-        y = trial.randn(4, 3, seed=7, on=other)
+        y = trial.randn(*shape, seed=7, on=other)
         _, log = _add(trial, x, y)
         allowed = (str(y.device), str(x.device))
         where = f"y from {y.device} to {x.device}, once" if x.device != y.device else "no transfer"
