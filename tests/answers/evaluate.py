@@ -332,7 +332,7 @@ def with_gradients(model, loader, device):
     return correct.item() / total
 
 
-@wrong("requires_grad=True, and left without")
+@wrong("requires_grad=True, and left with another")
 def freezes_the_model(model, loader, device):
     was = model.training
     model.eval().requires_grad_(False)

@@ -61,6 +61,19 @@ def kind(got: object, wanted: type | tuple[type, ...], words: str, what: str = "
     fail(f"{what} is {a_type(got)}, not {words}", words, describe(got))
 
 
+def module(got: object, name: str, what: str = "the result") -> None:
+    """Expect a module that was made one: without `super().__init__()` it can neither move nor be saved.
+
+    `name` is the exercise's.
+
+    >>> module(torch.nn.ReLU(), "Net")
+    """
+    kind(got, torch.nn.Module, "an nn.Module", what)
+    if "_buffers" not in vars(got):
+        asked = "`super().__init__()` first of all in __init__"
+        fail(f"{name} was never made a module", asked, "an __init__ without it")
+
+
 def names(got: object, wanted: dict[str | tuple[str, ...], str], unwanted: Callable[[str], str]) -> None:
     """Expect a list of exactly the wanted names, in any order; one of each tuple, whose names are one tensor.
 

@@ -35,7 +35,7 @@ def _draw(trial, shape: tuple[int, ...], seed: int, device: torch.device | None 
     numbers = got.detach().cpu().clone()
     if not bool(numbers.isfinite().all()):
         expect.fail("the numbers hold nan or inf", "finite numbers", _some(numbers))
-    with torch.no_grad():
+    with torch.inference_mode():  # which may write into a tensor that was made in it, too
         got.zero_()  # what one call has returned is the caller's: the next one draws anew
     return numbers
 

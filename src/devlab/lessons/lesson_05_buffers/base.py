@@ -35,10 +35,7 @@ class Made:
         self.trial = trial
         self.name = f"{trial.name}({', '.join(map(str, sizes))})"
         self.module = trial.call(*sizes)
-        expect.kind(self.module, nn.Module, "an nn.Module", f"what {self.name} makes")
-        if "_buffers" not in vars(self.module):
-            asked = "`super().__init__()` first of all in __init__"
-            expect.fail(f"{trial.name} was never made a module", asked, "an __init__ without it")
+        expect.module(self.module, trial.name, f"what {self.name} makes")
 
     def __call__(self, x: torch.Tensor) -> object:
         """Run the module's forward on x."""

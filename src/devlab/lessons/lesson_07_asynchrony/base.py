@@ -77,7 +77,7 @@ def simulated_clock(answer: Callable) -> Iterator[None]:
         for name, held in list(theirs.items()):
             if callable(held) and _known(held, stand_ins):
                 stack.enter_context(mock.patch.dict(theirs, {name: stand_ins[held]}))
-        found = [inspect.unwrap(one) if callable(one) else one for one in theirs.values()]
+        found = [inspect.unwrap(one) if type(one) is types.FunctionType else one for one in theirs.values()]
         classes = [one for one in found if isinstance(one, type)]
         found += [one for held in classes for one in vars(held).values()]
         functions = [one for one in (answer, *found) if type(one) is types.FunctionType]

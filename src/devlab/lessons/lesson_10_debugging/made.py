@@ -83,7 +83,7 @@ positions = lesson.exercise(
 def _made(trial, n: int, d: int) -> tuple[nn.Module, str]:
     label = f"FixedPositions({n}, {d})"
     module = trial.call(n, d)
-    expect.kind(module, nn.Module, "an nn.Module", f"what {label} makes")
+    expect.module(module, "FixedPositions", f"what {label} makes")
     return module, label
 
 

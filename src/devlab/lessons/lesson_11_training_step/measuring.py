@@ -106,7 +106,7 @@ def evaluation_mode(trial):
         expect.fail("the running statistics changed", "a model that stays as it is", "new statistics")
     for name, parameter in model.named_parameters():
         if parameter.requires_grad != (name != "0.weight"):
-            words = f"{name} came with requires_grad={name != '0.weight'}, and left without"
+            words = f"{name} came with requires_grad={name != '0.weight'}, and left with another"
             expect.fail(words, "a model that stays as it is", f"requires_grad={parameter.requires_grad}")
         kept = parameter.grad is not None and bool((parameter.grad == 1).all())
         if kept != name.startswith("3."):
