@@ -98,9 +98,8 @@ def _assignment(
         try:
             start(jobs)
             while True:
-                # Few at a time, so that a large class is not read into memory at once; more than run, so that
-                # no template waits while a record is written.
-                while len(pending) < 2 * jobs and (submission := next(rest, None)) is not None:
+                # Few at a time, so that a large class is not read into memory at once.
+                while len(pending) < jobs and (submission := next(rest, None)) is not None:
                     pending.add(pool.submit(one, submission))
                 if not pending:
                     break
@@ -109,8 +108,6 @@ def _assignment(
                     yield future.result()
         except BaseException:  # Ctrl-C, or nobody wants the rest
             stopping.set()
-            for future in pending:
-                future.cancel()
             for family in list(families):
                 family.end(patience=0)
             raise
