@@ -239,63 +239,25 @@ class ListsForTuples(OneAheadByEvents):
             yield batch if isinstance(batch, torch.Tensor) else list(batch)
 
 
-class _Sideways:
-    """What the next three share: copies in a stream of their own."""
-
-    def __init__(self, loader, device):
-        self.loader, self.device = loader, device
-        self.stream = torch.Stream(device) if device.type != "cpu" else None
-
-    def __len__(self):
-        return len(self.loader)
-
-    def _there(self, tensor):
-        return tensor.to(self.device, non_blocking=True)
-
-    def _start(self, batch):
-        with self.stream:
-            there = tuple(map(self._there, batch)) if isinstance(batch, tuple) else self._there(batch)
-        return there, self.stream.record_event()
-
-    def _give(self, item):
-        there, arrived = item
-        torch.accelerator.current_stream(self.device).wait_event(arrived)
-        return there
-
-    def __iter__(self):
-        if self.device.type == "cpu":
-            yield from self.loader
-            return
-        waiting = None
-        for batch in self.loader:
-            started = self._start(batch)
-            if waiting is not None:
-                yield self._give(waiting)
-            waiting = started
-        if waiting is not None:
-            yield self._give(waiting)
-
-
 @wrong("where each step waits")
-class NothingAhead(_Sideways):
+class NothingAhead(Base):
     def __iter__(self):
-        if self.device.type == "cpu":
-            yield from self.loader
-            return
         for batch in self.loader:
-            yield self._give(self._start(batch))
+            there, arrived = self.start(batch)
+            self.wait(arrived)
+            yield there
 
 
 @wrong("was given out before its copy had ended")
-class WaitsForTensorsAlone(_Sideways):
-    def _give(self, item):
-        return super()._give(item) if isinstance(item[0], torch.Tensor) else item[0]
+class WaitsForTensorsAlone(OneAheadByEvents):
+    def start(self, batch):
+        there, arrived = super().start(batch)
+        return there, arrived if isinstance(there, torch.Tensor) else None
 
 
 @wrong("copies and work took turns")
-class BlocksForTuples(_Sideways):
-    def _start(self, batch):
+class BlocksForTuples(OneAheadByEvents):
+    def start(self, batch):
         if isinstance(batch, tuple):
-            there = tuple(part.to(self.device) for part in batch)
-            return there, torch.accelerator.current_stream(self.device).record_event()
-        return super()._start(batch)
+            return tuple(part.to(self.device) for part in batch), None
+        return super().start(batch)

@@ -274,7 +274,7 @@ def not_inside_lists(model, batch):
     home = next(model.parameters()).device
     found = {}
 
-    def walk(value, path, lists=True):
+    def walk(value, path):
         if isinstance(value, torch.Tensor):
             if value.device != home:
                 found.setdefault(id(value), path)

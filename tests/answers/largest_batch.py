@@ -306,32 +306,16 @@ def by_the_word_memory(step, limit):
 
 @wrong("a MemoryError was taken for out of memory")
 def any_memory(step, limit):
-    def fits(n):
+    for n in range(limit, 0, -1):
         try:
             step(n)
+            return n
         except (torch.OutOfMemoryError, MemoryError):
-            return False
-        return True
-
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
+            pass
+    return 0
 
 
 @wrong("step was called without gradients")
+@torch.no_grad()
 def without_gradients(step, limit):
-    @torch.no_grad()
-    def fits(n):
-        try:
-            step(n)
-        except torch.OutOfMemoryError:
-            return False
-        return True
-
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
+    return bisection(step, limit)

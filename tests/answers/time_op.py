@@ -319,3 +319,50 @@ def behind_a_decorator(fn, device, repeats):
         wait()
         took.append(tick() - begun)
     return statistics.median(took)
+
+
+class Stopwatch:
+    """Holds its clock as the default of a method."""
+
+    def __init__(self, device, clock=time.perf_counter):
+        self.device, self.clock = device, clock
+
+    def time(self, fn):
+        wait_for(self.device)
+        begun = self.clock()
+        fn()
+        wait_for(self.device)
+        return self.clock() - begun
+
+
+@right
+def with_a_stopwatch(fn, device, repeats):
+    fn()
+    watch = Stopwatch(device)
+    return statistics.median([watch.time(fn) for _ in range(repeats)])
+
+
+def by(clock):
+    """Return a decorator that keeps the clock in a closure."""
+
+    def decorated(measure):
+        def timed(fn, device, repeats):
+            return measure(clock, fn, device, repeats)
+
+        return timed
+
+    return decorated
+
+
+@right
+@by(time.perf_counter)
+def in_a_closure(clock, fn, device, repeats):
+    fn()
+    took = []
+    for _ in range(repeats):
+        wait_for(device)
+        begun = clock()
+        fn()
+        wait_for(device)
+        took.append(clock() - begun)
+    return statistics.median(took)

@@ -86,8 +86,6 @@ def normal(trial):
 
 
 def _expect_normal(numbers: torch.Tensor) -> None:
-    if not bool(numbers.isfinite().all()):
-        expect.fail("the numbers hold nan or inf", "finite numbers", _some(numbers))
     if numbers.unique().numel() < numbers.numel() * 0.9:
         expect.fail("the same numbers come again and again", "each drawn anew", _some(numbers))
     mean, deviation = numbers.mean().item(), numbers.std().item()

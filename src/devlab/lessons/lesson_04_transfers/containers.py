@@ -88,18 +88,14 @@ def _expect_move(trial, batch: object) -> None:
     before = Snapshot(asked)
     got = trial.call(*asked, changes=True)
     # Looked at before anything of ours waits for a device, as whoever uses the batch would look.
-    seen = [leaf.detach().clone() for _, leaf in leaves(got) if _is_read(leaf)]
+    tensors = [(path, leaf) for path, leaf in leaves(got) if isinstance(leaf, torch.Tensor) and leaf.is_cpu]
+    seen = [(path, tensor, tensor.detach().clone()) for path, tensor in tensors]
     before.require_untouched(asked)
     _expect_moved(got, batch, wanted, trial.device, "batch")
-    read = [(path, leaf) for path, leaf in leaves(got) if _is_read(leaf)]
-    for (path, now), then in zip(read, seen, strict=True):
+    for path, now, then in seen:
         if not torch.equal(now, then):
             words = f"batch{path} was returned before the copy had arrived"
             expect.fail(words, "the values at once", "old contents, and the values only later")
-
-
-def _is_read(leaf: object) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.is_cpu
 
 
 def _tensors(trial, source: torch.device, seed: int) -> list[torch.Tensor]:

@@ -46,8 +46,8 @@ def _loaded(trial, count: int, size: int, device: torch.device) -> list:
     expect.kind(loader, DataLoader, "a DataLoader")
     batches = _listed(trial, loader, dataset, size, device)
     if len(again := _listed(trial, loader, dataset, size, device)) != len(batches):
-        words = f"{len(batches)} minibatches the first time, {len(again)} the second"
-        expect.fail("the loader is empty after one epoch", "every sample in each epoch", words)
+        headline = f"the first epoch has {len(batches)} minibatches, the second {len(again)}"
+        expect.fail(headline, "every sample in each epoch", f"{len(again)} minibatches")
     for batch in batches:
         if not isinstance(batch, list | tuple) or len(batch) != 2:
             expect.fail("a minibatch is no pair of inputs and labels", "[inputs, labels]", batch)

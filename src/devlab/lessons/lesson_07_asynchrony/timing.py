@@ -153,7 +153,7 @@ def event_seconds(trial):
             )
         if work.calls < 2:
             expect.fail("fn was called once: there was no warm-up", "a warm-up, then one run", "1 call")
-        if work.calls > 4:
+        if work.calls > 4:  # a second warm-up does no harm; an average of many runs is another task
             headline = f"fn was called {work.calls} times: it is one call that is measured"
             expect.fail(headline, "a warm-up, then one run", f"{work.calls} calls")
 

@@ -49,15 +49,8 @@ def like_plus(trial):
     half, single = trial.randn(2, 0, 3, dtype=torch.float16), trial.randn(on=there)
     wide = trial.randn(3, dtype=torch.bfloat16), trial.randn(2, 1, on=there)
     truths = x > 0, (x < 1).to(there)
-    for one, other in (
-        (x, whole),
-        (whole, x),
-        (half, single),
-        (single, half),
-        (x.T, whole[:1]),
-        wide,
-        truths,
-    ):
+    pairs = ((x, whole), (whole, x), (half, single), (single, half), (x.T, whole[:1]), wide, truths)
+    for one, other in pairs:
         for out in (trial.device, there):
             expect.tensor(trial.call(one, other, out), one.cpu() + other.cpu(), out, "the sum")
 

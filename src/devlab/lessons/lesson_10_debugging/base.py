@@ -42,14 +42,23 @@ def require_same(module: nn.Module, before: list, what: str = "the model") -> No
         )
 
 
+def pull(result: torch.Tensor) -> None:
+    """Run backward from a result, in such a way that a gradient comes from where it is 0, too.
+
+    >>> pull(x := torch.zeros(2, requires_grad=True)); x.grad
+    tensor([2., 2.])
+    """
+    (result.float() + 1).square().sum().backward()
+
+
 def gradient(function: Callable, source: torch.Tensor) -> torch.Tensor:
-    """Return the gradient that `require_graph` sends through a function, at a source, on the CPU.
+    """Return the gradient that `pull` sends through a function, at a source, on the CPU.
 
     >>> gradient(lambda x: 3 * x, torch.ones(2))
     tensor([24., 24.])
     """
     leaf = source.detach().cpu().clone().requires_grad_()
-    ((function(leaf).float() + 1) ** 2).sum().backward()
+    pull(function(leaf))
     return leaf.grad
 
 
@@ -59,7 +68,7 @@ def require_graph(result: torch.Tensor, source: torch.Tensor, what: str, wanted:
         expect.fail("the result has left the graph", f"a gradient that reaches {what}", result)
     source.grad = None
     try:
-        ((result.float() + 1) ** 2).sum().backward()  # 1 more: a gradient shows where the result is 0, too
+        pull(result)
     except Exception as error:  # a graph that the answer has used up, or whose tensors it has changed
         headline = "no backward leads through the result any more"
         expect.fail(headline, f"a gradient that reaches {what}", f"{type(error).__name__}: {error}")

@@ -12,6 +12,7 @@ from devlab.lessons.lesson_10_debugging.base import (
     contents,
     gradient,
     lesson,
+    pull,
     require_graph,
     sources,
     weights,
@@ -84,7 +85,7 @@ def batch_leaves_the_model(trial):
 def batch_keeps_the_graph(trial):
     model, got = _run_batch(trial, trial.seeds[2])
     twin = _model(trial, trial.seeds[2]).cpu()
-    ((twin(trial.randn(6, 3, seed=trial.seeds[2], on=torch.device("cpu"))) + 1) ** 2).sum().backward()
+    pull(twin(trial.randn(6, 3, seed=trial.seeds[2], on=torch.device("cpu"))))
     first, *others = zip(model.parameters(), twin.parameters(), strict=True)
     require_graph(got, first[0], "the model's parameters", first[1].grad)
     for mine, its in others:
@@ -138,10 +139,10 @@ def labels_right(trial):
 
 @labels_.row("the gradient reaches the logits")
 def labels_graph(trial):
-    logits = _logits(trial, 4, 3, trial.seeds[2])
-    got = trial.call(logits, torch.tensor([2, 0, 1, 1]))
-    expect.tensor(got, _loss(logits, torch.tensor([2, 0, 1, 1])), trial.device, HEADLINE)
-    wanted = gradient(lambda one: functional.cross_entropy(one, torch.tensor([2, 0, 1, 1])), logits)
+    logits, labels = _logits(trial, 4, 3, trial.seeds[2]), torch.tensor([2, 0, 1, 1])
+    got = trial.call(logits, labels)
+    expect.tensor(got, _loss(logits, labels), trial.device, HEADLINE)
+    wanted = gradient(lambda one: functional.cross_entropy(one, labels), logits)
     require_graph(got, logits, "the logits", wanted)
 
 

@@ -36,7 +36,7 @@ def _expect(trial, model: nn.Module, batch: dict, wanted: dict[str | tuple, str]
     expect.names(got, wanted, lambda name: f"is named, but no tensor of this name is away from {home}")
 
 
-class Size(NamedTuple):
+class Box(NamedTuple):
     """A tuple with names, as a loader may yield one."""
 
     width: object
@@ -106,7 +106,7 @@ def in_the_batch(trial):
             "pair": (trial.randn(2, seed=seed), torch.tensor(3, device=other)),
             "boxes": [{"at": torch.ones(4, device=other)}, (1, [torch.ones(1, device=other)])],
             "kept": OrderedDict(ids=torch.ones(2, device=other)),
-            "named": Size(torch.ones(1, device=other), 2),
+            "named": Box(torch.ones(1, device=other), 2),
         }
         wanted = {
             "batch.labels": "it is in the batch",
@@ -134,7 +134,7 @@ def first_decides(trial):
         ("model.1.weight", "model.2.weight", "batch.x"), f"the first parameter is on {trial.device}"
     )
     _expect(trial, model, {"x": trial.randn(2, 3, on=other)}, wanted)
-    # A buffer that comes first does not decide, and a frozen parameter does.
+    # A buffer that comes first does not decide, and a frozen parameter does; it may be a stray as well.
     model = nn.Module()
     model.register_buffer("table", torch.ones(2, device=other))
     model.scale = nn.Parameter(torch.ones(2, device=trial.device), requires_grad=False)

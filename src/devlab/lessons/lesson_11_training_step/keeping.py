@@ -184,11 +184,11 @@ def numbers_on_the_device(trial):
         for seed, source in zip(trial.seeds, (CPU, trial.device, *trial.others[-1:]), strict=False):
             wanted, path = Net(seed), Path(folder) / f"{seed}.pt"
             _write(copy.deepcopy(wanted).to(source), path)
-            for start in (CPU, trial.device, *trial.others[-1:], None):
-                model = Net(seed + 50).to(start or trial.device)
-                if start is None:  # on several devices at once
-                    model.body[3].to(trial.others[-1] if trial.others else CPU)
-                trial.call(model, str(path) if start == CPU else path, trial.device)
+            starts = (CPU, trial.device, *trial.others[-1:])
+            models = [Net(seed + 50).to(start) for start in (*starts, trial.device)]
+            models[-1].body[3].to(starts[-1])  # the last one is on several devices at once
+            for number, model in enumerate(models):
+                trial.call(model, path if number else str(path), trial.device)
                 _expect_loaded(trial, model, wanted)
 
 

@@ -95,6 +95,7 @@ def evaluation_mode(trial):
     model[0].requires_grad_(False)
     for parameter in model[3].parameters():
         parameter.grad = torch.ones_like(parameter)
+    came = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     settings.kept(trial, model, _loader(inputs, labels, 4), trial.device, names=("gradient mode",))
     probe = model[-1]
     if any(probe.modes):
@@ -105,8 +106,8 @@ def evaluation_mode(trial):
     if not torch.equal(model[1].running_mean.cpu(), statistics):
         expect.fail("the running statistics changed", "a model that stays as it is", "new statistics")
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad != (name != "0.weight"):
-            words = f"{name} came with requires_grad={name != '0.weight'}, and left with another"
+        if parameter.requires_grad != came[name]:
+            words = f"{name} came with requires_grad={came[name]}, and left with another"
             expect.fail(words, "a model that stays as it is", f"requires_grad={parameter.requires_grad}")
         kept = parameter.grad is not None and bool((parameter.grad == 1).all())
         if kept != name.startswith("3."):
