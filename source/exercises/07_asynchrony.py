@@ -78,11 +78,12 @@ def event_time(fn: Callable[[], object], device: torch.device) -> float:
     """Return the time of one call in seconds, by events on the device."""
     ### BEGIN SOLUTION
     fn()
+    stream = torch.accelerator.current_stream(device)  # the current device may be another one
     start = torch.Event(device=device, enable_timing=True)
     end = torch.Event(device=device, enable_timing=True)
-    start.record()
+    start.record(stream)
     fn()
-    end.record()
+    end.record(stream)
     end.synchronize()
     return start.elapsed_time(end) / 1000
     ### END SOLUTION

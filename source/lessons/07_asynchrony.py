@@ -206,6 +206,9 @@ print("some milliseconds between: ", start.elapsed_time(end) > 0)
 # Events see the device alone. What Python did meanwhile, and the launch, are not in the figure, unless the queue
 # ran empty between the marks. With `torch.cuda.Event` older code says the same for CUDA alone.
 #
+# One trap waits for machines with two GPUs: `record()` marks the queue of the **current** device, whatever device
+# the event was made for. `start.record(torch.accelerator.current_stream(device))` says which queue you mean.
+#
 # **[Exercise](../exercises/07_asynchrony.ipynb):** `event_time`.
 
 # %% [markdown] facts=["Y1"]

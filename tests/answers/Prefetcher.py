@@ -2,6 +2,9 @@
 
 import collections
 import itertools
+import queue
+import threading
+from concurrent import futures
 
 import torch
 from bank import right, wrong
@@ -118,6 +121,80 @@ class AsAnIterator:
             raise StopIteration
         self._fetch()
         return batch
+
+
+@right
+class ByAThread(Base):
+    """A thread loads ahead and starts the copies; each thread has its own current stream."""
+
+    def __iter__(self):
+        ahead, done = queue.Queue(maxsize=1), object()
+
+        def load():
+            for batch in self.loader:
+                ahead.put(self.start(batch))
+            ahead.put(done)
+
+        loading = threading.Thread(target=load, daemon=True)
+        loading.start()
+        while (item := ahead.get()) is not done:
+            self.wait(item[1])
+            yield item[0]
+        loading.join()
+
+
+@right
+class ByAPoolOfOneThread(Base):
+    def __iter__(self):
+        batches = iter(self.loader)
+        with futures.ThreadPoolExecutor(1) as pool:
+            upcoming = pool.submit(next, batches, None)
+            while (batch := upcoming.result()) is not None:
+                there, event = self.start(batch)
+                upcoming = pool.submit(next, batches, None)
+                ready, self.kept = getattr(self, "kept", None), (there, event)
+                if ready is not None:
+                    self.wait(ready[1])
+                    yield ready[0]
+        last, self.kept = getattr(self, "kept", None), None
+        if last is not None:
+            self.wait(last[1])
+            yield last[0]
+
+
+@wrong("before its copy had ended")
+class TheStreamOfTheFirstEpoch(OneAheadByEvents):
+    """The stream that is to wait is asked for once, and the work is done in another one later."""
+
+    def __init__(self, loader, device):
+        super().__init__(loader, device)
+        self.main = torch.accelerator.current_stream(device) if self.stream else None
+
+    def wait(self, event):
+        if event is not None:
+            self.main.wait_event(event)
+
+
+@wrong("before its copy had ended")
+class WaitsInTheFirstEpoch(OneAheadByEvents):
+    epochs = 0
+
+    def __iter__(self):
+        self.epochs += 1
+        return super().__iter__()
+
+    def wait(self, event):
+        if self.epochs == 1:
+            super().wait(event)
+
+
+@wrong("was copied: it was there already")
+class CopiesOnTheCPU(OneAheadByEvents):
+    def start(self, batch):
+        if self.stream is None:
+            clones = tuple(part.clone() for part in batch) if isinstance(batch, tuple) else batch.clone()
+            return clones, None
+        return super().start(batch)
 
 
 @wrong("copies and work took turns")

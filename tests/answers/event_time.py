@@ -6,13 +6,20 @@ import torch
 from bank import right, wrong
 
 
+def marks(device, enable_timing=True):
+    """Return the device's current stream and two events to record there."""
+    events = (torch.Event(device=device, enable_timing=enable_timing) for _ in range(2))
+    return torch.accelerator.current_stream(device), *events
+
+
 @right
 def by_generic_events(fn, device):
     fn()
+    stream = torch.accelerator.current_stream(device)
     start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
-    start.record()
+    start.record(stream)
     fn()
-    end.record()
+    end.record(stream)
     end.synchronize()
     return start.elapsed_time(end) / 1000
 
@@ -50,9 +57,10 @@ def warmed_three_times(fn, device):
     torch.accelerator.synchronize(device)
     first = torch.Event(device, enable_timing=True)
     second = torch.Event(device, enable_timing=True)
-    first.record()
-    fn()
-    second.record()
+    with torch.accelerator.current_stream(device):  # which makes its device the current one as well
+        first.record()
+        fn()
+        second.record()
     while not second.query():
         pass
     milliseconds = first.elapsed_time(end_event=second)
@@ -62,20 +70,20 @@ def warmed_three_times(fn, device):
 @wrong("your code raised ValueError")
 def asked_too_early(fn, device):
     fn()
-    start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
-    start.record()
+    stream, start, end = marks(device)
+    start.record(stream)
     fn()
-    end.record()
+    end.record(stream)
     return start.elapsed_time(end) / 1000
 
 
 @wrong("your code raised ValueError")
 def events_that_cannot_time(fn, device):
     fn()
-    start, end = torch.Event(device=device), torch.Event(device=device)
-    start.record()
+    stream, start, end = marks(device, enable_timing=False)
+    start.record(stream)
     fn()
-    end.record()
+    end.record(stream)
     end.synchronize()
     return start.elapsed_time(end) / 1000
 
@@ -87,32 +95,32 @@ def in_milliseconds(fn, device):
 
 @wrong("fn was called once")
 def without_a_warm_up(fn, device):
-    start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
-    start.record()
+    stream, start, end = marks(device)
+    start.record(stream)
     fn()
-    end.record()
+    end.record(stream)
     end.synchronize()
     return start.elapsed_time(end) / 1000
 
 
 @wrong("is not the time of one call")
 def the_warm_up_between_the_marks(fn, device):
-    start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
-    start.record()
+    stream, start, end = marks(device)
+    start.record(stream)
     fn()
     fn()
-    end.record()
+    end.record(stream)
     end.synchronize()
     return start.elapsed_time(end) / 1000
 
 
 @wrong("the first call, which is slow, was measured")
 def half_of_two(fn, device):
-    start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
-    start.record()
+    stream, start, end = marks(device)
+    start.record(stream)
     fn()
     fn()
-    end.record()
+    end.record(stream)
     end.synchronize()
     return start.elapsed_time(end) / 2000
 
@@ -142,6 +150,28 @@ def by_the_hosts_clock_with_every_wait(fn, device):
     fn()
     torch.accelerator.synchronize(device)
     return time.perf_counter() - start
+
+
+@wrong("was it another device's queue")
+def in_whatever_stream_is_current(fn, device):
+    fn()
+    start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
+    start.record()
+    fn()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1000
+
+
+@wrong("your code raised RuntimeError")
+def marked_on_two_devices(fn, device):
+    fn()
+    start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
+    start.record()
+    fn()
+    end.record(torch.accelerator.current_stream(device))
+    end.synchronize()
+    return start.elapsed_time(end) / 1000
 
 
 @wrong("was it another device's queue")

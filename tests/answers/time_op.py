@@ -70,12 +70,13 @@ def by_events_where_there_are_some(fn, device, repeats):
         return statistics.median(times)
     fn()
     pairs = []
+    stream = torch.accelerator.current_stream(device)
     for _ in range(repeats):
         start = torch.Event(device=device, enable_timing=True)
         end = torch.Event(device=device, enable_timing=True)
-        start.record()
+        start.record(stream)
         fn()
-        end.record()
+        end.record(stream)
         pairs.append((start, end))
     torch.accelerator.synchronize(device)
     return statistics.median(start.elapsed_time(end) / 1e3 for start, end in pairs)

@@ -1,5 +1,6 @@
 """Sequences of launches, copies and waits whose times are known, and the invariants behind them."""
 
+import threading
 import time
 
 import pytest
@@ -24,7 +25,7 @@ def fresh_clock():
 
 def device_time(index=0):
     """Return when the device's current stream will be idle."""
-    return clock.devices[index].current.free_at
+    return clock.current.queues[index].free_at
 
 
 def test_a_launch_costs_the_host_little_and_the_device_the_traffic():
@@ -202,6 +203,73 @@ def test_streams_by_pytorchs_names():
     event.wait(torch.sim.current_stream())
     assert side.query()
     torch.ones(2, device="sim:1").record_stream(side)
+
+
+def test_an_event_marks_the_current_device():
+    """Without a stream it is the current device's, whatever device the event was made for, as in PyTorch."""
+    start, end = (torch.Event("sim:1", enable_timing=True) for _ in range(2))
+    assert start.device == torch.device("sim")
+    start.record()
+    assert start.device == torch.device("sim:0")
+    end.record(torch.sim.current_stream(1))
+    with pytest.raises(RuntimeError, match="the events mark two devices"):
+        start.elapsed_time(end)
+    with pytest.raises(RuntimeError, match="does not match recording stream's device 1"):
+        start.record(torch.sim.current_stream(1))
+    with torch.sim.device(1):
+        end.record()
+    torch.Event("sim").synchronize()  # one that nobody recorded is waited for by nobody
+
+
+def test_a_stream_brings_its_device():
+    """Whoever enters a stream, or sets it, works on its device, as in PyTorch."""
+    side = torch.Stream("sim:1")
+    with side, side:
+        assert torch.accelerator.current_device_index() == 1
+    assert torch.accelerator.current_device_index() == 0
+    assert torch.sim.current_stream(1) == torch.sim.default_stream(1)
+    torch.accelerator.set_stream(side)
+    assert torch.accelerator.current_device_index() == 1
+    torch.sim.set_stream(torch.sim.default_stream(1))
+    torch.sim.set_device(0)
+
+
+def test_each_thread_has_its_own_current_stream():
+    """A thread begins in the default stream, and what it chooses is chosen for it alone."""
+    side, seen = torch.sim.Stream(), []
+
+    def elsewhere():
+        seen.append(torch.sim.current_stream())
+        torch.sim.set_stream(torch.sim.Stream())
+
+    with torch.sim.stream(side):
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        assert torch.sim.current_stream() == side
+    assert seen == [torch.sim.default_stream()]
+
+
+def test_whoever_waits_lets_a_thread_start_its_copy():
+    """A thread that loads ahead starts its copy before a host that waits brings the clock forward."""
+    source, work = torch.ones(1 << 18).pin_memory(), torch.ones(1 << 22, device="sim")
+    go, begun = threading.Event(), []
+
+    def load():
+        source.to("sim", non_blocking=True)  # the simulator gets to know the thread
+        go.wait()
+        begun.append(clock.now())
+        source.to("sim", non_blocking=True)
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    torch.sim.synchronize()
+    for _ in range(20):
+        work.mul_(1.0)
+    go.set()
+    torch.sim.synchronize()
+    thread.join()
+    assert begun[0] < clock.now()
 
 
 def test_devices_run_beside_each_other():

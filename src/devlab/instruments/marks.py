@@ -25,7 +25,7 @@ def mark(device: torch.device) -> Any:
     stream, or None where the device has none, or while a CUDA graph is captured, which must stay as it is.
     """
     if device.type == "sim":
-        return max(clock.now(), clock.devices[device.index].current.free_at)
+        return max(clock.now(), clock.current.queues[device.index].free_at)
     module = torch.get_device_module(device)
     if not hasattr(module, "Event") or not hasattr(module, "current_stream"):
         return None

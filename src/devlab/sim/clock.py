@@ -13,6 +13,7 @@ in slow motion (`specs.SLOW_MOTION`): else the CPU, which has to compute everyth
 import contextlib
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 
 from devlab.sim import placement, specs
@@ -30,14 +31,14 @@ class Queue:
 
 
 class Engines:
-    """One device's engines, its queues, and the queue that new work joins."""
+    """One device's engines and its queues."""
 
-    __slots__ = ("compute", "copy_in", "copy_out", "current", "default", "queues", "spec")
+    __slots__ = ("compute", "copy_in", "copy_out", "default", "queues", "spec")
 
     def __init__(self, spec: specs.Spec):
-        """Start idle, with the default stream current."""
+        """Start idle, with a default stream."""
         self.spec = spec
-        self.default = self.current = Queue(0)
+        self.default = Queue(0)
         self.queues = [self.default]
         self.compute = self.copy_in = self.copy_out = 0.0
 
@@ -46,11 +47,27 @@ class Engines:
 # sees old contents every time, and not as luck has it.
 LANDS_AFTER = 0.25
 
+# How long a host that is about to wait lets its other threads run, in real seconds. Without it whoever waits
+# first would bring the clock forward before a thread that loads ahead has had a processor to start its copy.
+TURN = 1e-3
+
 devices = [Engines(specs.CUDA_LIKE) for _ in range(placement.COUNT)]
 _now = 0.0
 _real = False
 _origin = 0.0
 _arrivals: list = []  # (time, deliver): copies that the host cannot see yet
+_hosts: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # the threads that use a simulated device
+
+
+class _Current(threading.local):
+    """The queue of each device that new work joins. Each thread has its own, and begins with the defaults."""
+
+    def __init__(self):
+        self.queues = [engines.default for engines in devices]
+        _hosts.add(threading.current_thread())
+
+
+current = _Current()
 
 
 def now() -> float:
@@ -123,9 +140,17 @@ def wait_until(moment: float) -> None:
         if remaining > 0:
             time.sleep(remaining)
     elif moment > _now:
-        _now = moment
+        if len(_hosts) > 1:
+            _give_turns()
+        _now = max(_now, moment)
     if _arrivals:
         deliver()
+
+
+def _give_turns() -> None:
+    """Let other threads that use a simulated device go on, as they would while this one waits."""
+    if sum(thread.is_alive() for thread in list(_hosts)) > 1:
+        time.sleep(TURN)
 
 
 def launch(index: int, moved: int, operations: float = 0.0) -> float:
@@ -136,7 +161,7 @@ def launch(index: int, moved: int, operations: float = 0.0) -> float:
     """
     global _now
     engines = devices[index]
-    queue = engines.current
+    queue = current.queues[index]
     spec = specs.SLOW_MOTION if _real else engines.spec
     seconds = moved / spec.bandwidth
     if operations and operations / spec.rate > seconds:
@@ -166,8 +191,9 @@ def copy(index: int, size: int, into: bool, pinned: bool) -> float:
     engines = devices[index]
     spec = _pace(engines)
     seconds = spec.shortest + size / (spec.pinned if pinned else spec.pageable)
-    start = max(_launched(engines), engines.current.free_at, engines.copy_in if into else engines.copy_out)
-    end = engines.current.free_at = start + seconds
+    queue = current.queues[index]
+    start = max(_launched(engines), queue.free_at, engines.copy_in if into else engines.copy_out)
+    end = queue.free_at = start + seconds
     if into:
         engines.copy_in = end
     else:
@@ -178,17 +204,12 @@ def copy(index: int, size: int, into: bool, pinned: bool) -> float:
 def copy_between(source: int, target: int, size: int) -> float:
     """Put a copy from device to device on both current streams and return when it will have finished."""
     sender, receiver = devices[source], devices[target]
+    from_queue, to_queue = current.queues[source], current.queues[target]
     spec = _pace(sender)
     seconds = spec.shortest + size / spec.peer
-    start = max(
-        _launched(sender),
-        sender.current.free_at,
-        receiver.current.free_at,
-        sender.copy_out,
-        receiver.copy_in,
-    )
+    start = max(_launched(sender), from_queue.free_at, to_queue.free_at, sender.copy_out, receiver.copy_in)
     end = start + seconds
-    sender.copy_out = receiver.copy_in = sender.current.free_at = receiver.current.free_at = end
+    sender.copy_out = receiver.copy_in = from_queue.free_at = to_queue.free_at = end
     return end
 
 
@@ -202,7 +223,7 @@ def _launched(engines: Engines) -> float:
 
 def wait_for_stream(index: int) -> None:
     """Let the host wait for the device's current stream."""
-    wait_until(devices[index].current.free_at)
+    wait_until(current.queues[index].free_at)
 
 
 def wait_for_device(index: int) -> None:

@@ -23,7 +23,7 @@ _from_dlpack = private.from_dlpack
 _words = private.words
 _DEVICE = private.DEVICE_WORD
 _allocators = memory.allocators
-_devices = clock.devices
+_current = clock.current
 _limited = limits.active
 _observers = events.observers
 _neg_view = private.neg_view
@@ -75,7 +75,7 @@ def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
     """
     address = host.data_ptr()
     if address:
-        allocator, stream = _allocators[index], _devices[index].current.stream_id
+        allocator, stream = _allocators[index], _current.queues[index].stream_id
         block = allocator.allocate_at_once(size, stream)
         # When the memory dies, the allocator is given this note, and with it the block.
         _memories[address] = kept = _Memory(host, allocator.free)

@@ -31,7 +31,7 @@ class Stream:
             _queue = clock.Queue(next(_ids))
             clock.devices[self.device_index].queues.append(_queue)
         self._queue = _queue
-        self._outer: list[clock.Queue] = []
+        self._outer: list[tuple[clock.Queue, int]] = []
 
     @property
     def device(self) -> torch.device:
@@ -74,15 +74,16 @@ class Stream:
         return False
 
     def __enter__(self):
-        """Make it the current stream of its device."""
-        engines = clock.devices[self.device_index]
-        self._outer.append(engines.current)
-        engines.current = self._queue
+        """Make it the current stream of its device, in this thread, and its device the current one."""
+        queues = clock.current.queues
+        self._outer.append((queues[self.device_index], placement.current()))
+        set_stream(self)
         return self
 
     def __exit__(self, *error):
-        """Make the earlier stream the current one again."""
-        clock.devices[self.device_index].current = self._outer.pop()
+        """Make the earlier stream, and the earlier device, the current one again."""
+        clock.current.queues[self.device_index], outer = self._outer.pop()
+        placement.set_current(outer)
 
     def __eq__(self, other):
         """Return whether both are the same queue."""
@@ -115,26 +116,39 @@ class Event:
     def __init__(
         self, device=None, *, enable_timing: bool = False, blocking: bool = False, interprocess=False
     ):
-        """Make an event that is not yet recorded; `elapsed_time` needs `enable_timing`."""
-        self.device_index = placement.index_of(device)
+        """Make an event that is not yet recorded; `elapsed_time` needs `enable_timing`.
+
+        As in PyTorch, `device` says of which kind it is. Which device it marks the first recording decides.
+        """
+        placement.index_of(device)
+        self.device_index: int | None = None
         self.enable_timing = enable_timing
         self._moment: float | None = None
 
     @property
     def device(self) -> torch.device:
-        """The device that it marks."""
-        return placement.device_of(self.device_index)
+        """The device that it marks, without an index before it was recorded."""
+        index = self.device_index
+        return torch.device(placement.NAME) if index is None else placement.device_of(index)
 
     def record(self, stream: Stream | None = None) -> None:
-        """Mark the work now in `stream`, or in the current stream."""
-        queue = clock.devices[self.device_index].current if stream is None else stream._queue
-        if stream is not None:
-            self.device_index = stream.device_index
-        self._moment = max(queue.free_at, clock.now())
+        """Mark the work now in `stream`, or in the current stream of the current device.
+
+        Raises:
+            RuntimeError: when it was recorded on another device before.
+        """
+        stream = stream or current_stream()
+        if self.device_index not in (None, stream.device_index):
+            raise RuntimeError(
+                f"Event device {self.device_index} does not match recording stream's device "
+                f"{stream.device_index}: an event stays with the device that recorded it first"
+            )
+        self.device_index = stream.device_index
+        self._moment = max(stream._queue.free_at, clock.now())
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Let future work of `stream`, or of the current stream, wait for the event."""
-        (stream or current_stream(self.device)).wait_event(self)
+        """Let future work of `stream`, or of the current stream of the current device, wait for the event."""
+        (stream or current_stream()).wait_event(self)
 
     def query(self) -> bool:
         """Return whether the marked work has finished; asking takes the host a moment."""
@@ -143,8 +157,9 @@ class Event:
 
     def synchronize(self) -> None:
         """Let the host wait for the marked work."""
-        if self._moment is not None:
-            clock.wait_until(self._moment)
+        if self._moment is None:
+            return
+        clock.wait_until(self._moment)
         if events.observers:
             events.tell(events.Synchronization(self.device_index, "event.synchronize"))
 
@@ -153,11 +168,17 @@ class Event:
 
         Raises:
             ValueError: when either cannot measure or was not recorded, or the work has not finished.
+            RuntimeError: when they mark two devices, whose clocks have nothing in common.
         """
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._moment is None or end_event._moment is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
+        if self.device_index != end_event.device_index:
+            raise RuntimeError(
+                f"{placement.NAME} error: invalid resource handle: the events mark two devices, "
+                f"{self.device} and {end_event.device}"
+            )
         if not (self.query() and end_event.query()):
             raise ValueError("Both events must be completed before calculating elapsed time.")
         return (end_event._moment - self._moment) * 1e3
@@ -168,9 +189,9 @@ class Event:
 
 
 def current_stream(device=None) -> Stream:
-    """Return the device's current stream."""
+    """Return the device's current stream in this thread; each thread begins with the default stream."""
     index = placement.index_of(device)
-    return Stream(index, _queue=clock.devices[index].current)
+    return Stream(index, _queue=clock.current.queues[index])
 
 
 def default_stream(device=None) -> Stream:
@@ -180,8 +201,9 @@ def default_stream(device=None) -> Stream:
 
 
 def set_stream(stream: Stream) -> None:
-    """Make `stream` the current one of its device."""
-    clock.devices[stream.device_index].current = stream._queue
+    """Make `stream` the current one of its device, in this thread, and its device the current one."""
+    placement.set_current(stream.device_index)
+    clock.current.queues[stream.device_index] = stream._queue
 
 
 class stream:

@@ -65,7 +65,7 @@ def safe_to_read(trial):
     if trial.device.type == "sim":
         keep_busy(trial.device)
         # What is queued where x was made may still write into it.
-        due = clock.devices[trial.device.index].current.free_at
+        due = clock.current.queues[trial.device.index].free_at
         trial.call(x, changes=True)
         if clock.now() < due:
             headline = "x was copied before the work that is queued ahead on its device was done"

@@ -5,7 +5,7 @@ import torch
 from devlab.checks import expect
 from devlab.instruments.watch import watch
 from devlab.lessons.lesson_07_asynchrony.base import keep_busy, lesson
-from devlab.sim import clock, events, limits
+from devlab.sim import clock, events, limits, streams
 
 Prefetcher = lesson.exercise(
     "Prefetcher",
@@ -83,12 +83,20 @@ def _expect_batches(trial, prefetcher, wanted: list) -> None:
     for number, (got, batch) in enumerate(zip(found, wanted, strict=True)):
         if isinstance(batch, torch.Tensor):
             expect.tensor(got, batch, trial.device, f"batch {number}")
+            _expect_no_copy(got, batch, f"batch {number}")
             continue
         expect.kind(got, tuple, "a tuple of tensors", f"batch {number}")
         if len(got) != len(batch):
             expect.fail(f"batch {number} has {len(got)} parts, not {len(batch)}", "all parts", got)
         for part, (one, other) in enumerate(zip(got, batch, strict=True)):
             expect.tensor(one, other, trial.device, f"part {part} of batch {number}")
+            _expect_no_copy(one, other, f"part {part} of batch {number}")
+
+
+def _expect_no_copy(got: torch.Tensor, given: torch.Tensor, what: str) -> None:
+    """Expect on the CPU, where nothing has to move, the memory of the loader's tensor."""
+    if got.is_cpu and got.data_ptr() != given.data_ptr():
+        expect.fail(f"{what} was copied: it was there already", "the batch itself on the CPU", "a copy of it")
 
 
 @Prefetcher.row("every batch, in order, on the device")
@@ -143,9 +151,9 @@ def _expect_no_race(trial, parts: int) -> None:
             ends.append(event.end)
 
     def step(number: int, batch: object) -> None:
-        engines = clock.devices[trial.device.index]
+        queue = clock.current.queues[trial.device.index]
         its = ends[parts * number : parts * (number + 1)]
-        if its and max(engines.current.free_at, clock.now()) < max(its) - 1e-9:
+        if its and max(queue.free_at, clock.now()) < max(its) - 1e-9:
             early.append(number)
         keep_busy(trial.device, 50e-6)
 
@@ -153,6 +161,9 @@ def _expect_no_race(trial, parts: int) -> None:
     events.observers.append(note)
     try:
         _through(trial, prefetcher, step)
+        ends.clear()
+        with streams.Stream(trial.device):  # the second epoch is worked on in another stream
+            _through(trial, prefetcher, step)
     finally:
         events.observers.remove(note)
     if early:

@@ -118,8 +118,9 @@ event_time = lesson.exercise(
     hints=(
         "Two marks in the device's own queue, one before the work and one after it. When may you ask for "
         "the time between them?",
-        "`torch.Event(device=device, enable_timing=True)` twice, `record()` each in its place, wait for the "
-        "second with `synchronize()`. A warm-up comes before all of it.",
+        "`torch.Event(device=device, enable_timing=True)` twice, `record(stream)` each in its place, wait "
+        "for the second with `synchronize()`. A warm-up comes before all of it. Without a stream `record()` "
+        "marks the current device's; `torch.accelerator.current_stream(device)` is yours.",
         "`return start.elapsed_time(end) / 1000`: events count in milliseconds.",
     ),
 )
