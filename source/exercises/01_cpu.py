@@ -21,7 +21,8 @@ device = devlab.start()
 # same length. There is at least one row and at least one column.
 #
 # - The result has the shape (rows, columns), and every number is in its place.
-# - It is `float32`, also where all numbers are whole, and **whatever the default dtype is**.
+# - It is `float32`, also where all numbers are whole, and **whatever the default dtype is**. What was made in
+#   float16 and widened afterwards has lost digits.
 # - It is on the CPU, **whatever the default device is**. Another part of the program may have called
 #   `torch.set_default_device` before you are called.
 # - Leave the lists as they are, and those two settings too.

@@ -76,7 +76,7 @@ devlab.check(list_gpus)
 #   the answer carries its index. This holds for any kind of accelerator: `"mps"` and `"sim"` too.
 # - The CPU has one memory and needs no index: `"cpu"` and `"cpu:0"` give the CPU, and `device("cpu")` or
 #   `device("cpu:0")` are equally right.
-# - Which device is current stays as it is.
+# - Which device is current, and which is the default, stays as it is.
 #
 # Needed: [The current device](../notebooks/02_cuda.ipynb#The-current-device)
 

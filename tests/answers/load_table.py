@@ -17,7 +17,7 @@ def through_numpy(rows):
     return torch.from_numpy(np.asarray(rows, dtype=np.float32))
 
 
-@right
+@wrong("the numbers went through torch.float16, and lost digits there")
 def brought_home_afterwards(rows):
     return torch.tensor(rows).to("cpu", torch.float32)
 
@@ -44,7 +44,7 @@ def stacked_rows(rows):
 @right
 def in_a_block(rows):
     with torch.device("cpu"):
-        return torch.tensor(rows).float()
+        return torch.tensor(rows, dtype=torch.float)
 
 
 @right
@@ -89,13 +89,13 @@ def asks_the_default_dtype(rows):
     return torch.tensor(rows, dtype=torch.get_default_dtype(), device="cpu")
 
 
-@wrong("your code changed a default of the whole program")
+@wrong("your code changed the default device of the whole program")
 def changes_the_default_device(rows):
     torch.set_default_device("cpu")
     return torch.tensor(rows, dtype=torch.float32)
 
 
-@wrong("your code changed a default of the whole program")
+@wrong("your code changed the default dtype of the whole program")
 def changes_the_default_dtype(rows):
     torch.set_default_dtype(torch.float32)
     return torch.tensor([[float(value) for value in row] for row in rows], device="cpu")
@@ -165,3 +165,14 @@ def stacks_lists(rows):
 @wrong("the parameters are not those of the task")
 def asks_for_more(rows, dtype, device):
     return torch.tensor(rows, dtype=dtype, device=device)
+
+
+@wrong("after torch.set_default_dtype(torch.float16) the table is torch.float16")
+def narrows_what_is_wide(rows):
+    table = torch.tensor([[float(number) for number in row] for row in rows], device="cpu")
+    return table.float() if table.dtype == torch.float64 else table
+
+
+@wrong("the numbers went through torch.float16, and lost digits there")
+def through_the_default_dtype(rows):
+    return torch.tensor([[float(number) for number in row] for row in rows], device="cpu").float()

@@ -161,6 +161,39 @@ def by_the_default_device(shape, device, dtype):
     return torch.zeros(shape, dtype=dtype)
 
 
+@wrong("your code changed the default device of the whole program")
+def takes_the_default_device_back(shape, device, dtype):
+    torch.set_default_device(device)
+    made = torch.zeros(shape, dtype=dtype)
+    torch.set_default_device(None)
+    return made
+
+
+@wrong("your code changed the default dtype of the whole program")
+def takes_the_default_dtype_back(shape, device, dtype):
+    if not dtype.is_floating_point:
+        torch.set_default_dtype(torch.float32)
+        return torch.zeros(shape, device=device, dtype=dtype)
+    torch.set_default_dtype(dtype)
+    made = torch.zeros(shape, device=device)
+    torch.set_default_dtype(torch.float32)
+    return made
+
+
+@wrong("the result is on sim:0, not cpu")
+def leaves_the_cpu_to_the_default(shape, device, dtype):
+    return torch.zeros(shape, dtype=dtype, device=None if device.type == "cpu" else device)
+
+
+@right
+def puts_the_defaults_back(shape, device, dtype):
+    before = torch.get_default_device()
+    torch.set_default_device(device)
+    made = torch.zeros(shape, dtype=dtype)
+    torch.set_default_device(before)
+    return made
+
+
 @wrong("your code changed the default dtype of the whole program")
 def by_the_default_dtype(shape, device, dtype):
     if dtype.is_floating_point:
@@ -172,7 +205,7 @@ def by_the_default_dtype(shape, device, dtype):
 @wrong("your code changed the current device of the whole program")
 def by_the_current_device(shape, device, dtype):
     if device.type == "cpu":
-        return torch.zeros(shape, dtype=dtype)
+        return torch.zeros(shape, dtype=dtype, device="cpu")
     torch.accelerator.set_device_index(device.index)
     return torch.zeros(shape, device=device.type, dtype=dtype)
 

@@ -78,6 +78,55 @@ def by_the_index_of_a_tensor(spec):
     return torch.device("cpu") if index < 0 else torch.device(spec.partition(":")[0], index)
 
 
+@right
+def by_the_current_stream(spec):
+    device = torch.device(spec)
+    if device.type == "cpu" or device.index is not None:
+        return device
+    return torch.accelerator.current_stream().device
+
+
+@right
+def by_a_layer(spec):
+    return torch.nn.Linear(1, 1, device=spec).weight.device
+
+
+@right
+def by_moving_a_layer(spec):
+    return next(torch.nn.Linear(1, 1).to(spec).parameters()).device
+
+
+@right
+def by_the_default_device(spec):
+    before = torch.get_default_device()
+    torch.set_default_device(spec)
+    device = torch.get_default_device()
+    torch.set_default_device(None if before.type == "cpu" else before)
+    return device
+
+
+@right
+def by_a_with_around(spec):
+    with torch.device(spec):
+        return torch.empty(0).device
+
+
+@right
+def by_the_index_of_the_block(spec):
+    device = torch.device(spec)
+    if device.type == "cpu":
+        return device
+    if device.type == "cuda":
+        return torch.device("cuda", torch.cuda.device(device).idx)
+    return torch.stack([torch.empty(0, device=device)]).device
+
+
+@wrong("changed the default device")
+def leaves_another_default(spec):
+    torch.set_default_device(spec)
+    return torch.get_default_device()
+
+
 @wrong("while that is the current device, the answer is sim:0")
 def always_zero(spec):
     device = torch.device(spec)

@@ -1,5 +1,6 @@
 """Facts about pretended machines, and about the current device while answers are judged."""
 
+import numpy
 import pytest
 import torch
 from torch.cuda import device_count
@@ -69,6 +70,59 @@ def test_what_comes_of_a_tensor_there_is_there_too():
             assert one.is_cpu
         assert there.is_cuda
         assert there.item() == 0
+
+
+def test_whatever_holds_a_tensor_there_is_there():
+    """Parameters, modules, views and lists go with their memory."""
+    with machine(print, TWO, current=1):
+        there = torch.zeros(2, device="cuda")
+        for one in (
+            torch.nn.Parameter(there),
+            torch.nn.Linear(2, 1, device="cuda").weight,
+            torch.nn.Linear(2, 1).to("cuda").bias,
+            torch.nn.Linear(2, 1).cuda().bias,
+            there.data,
+            there[:1],
+            torch.stack([there, there]),
+        ):
+            assert one.device == torch.device("cuda", 1)
+        assert torch.nn.Linear(2, 1).cuda().cpu().weight.is_cpu
+
+
+def test_the_default_device_is_pretended():
+    """What is made without a place is made there, and the program's own default stays as it was."""
+    with machine(print, TWO, current=1):
+        torch.set_default_device("cuda")
+        assert torch.get_default_device() == torch.empty(0).device == torch.device("cuda", 1)
+        assert torch.empty(0, device="cpu").is_cpu
+        assert torch.from_numpy(numpy.zeros(1)).is_cpu
+        torch.set_default_device(None)
+        assert torch.empty(0).is_cpu
+        with torch.device("cuda"):
+            assert torch.get_default_device() == torch.device("cuda", 1)
+        torch.set_default_device("cuda:0")
+    assert torch.get_default_device() == torch.device("cpu")
+
+
+def test_streams_peers_and_contexts():
+    """The rest of what says which GPU is current."""
+    with machine(print, TWO, current=1):
+        assert torch.cuda.current_stream().device == torch.device("cuda", 1)
+        assert torch.cuda.default_stream("cuda:0").device_index == 0
+        assert torch.accelerator.current_stream().device == torch.device("cuda", 1)
+        assert torch.cuda.device("cuda").idx == 1
+        with torch.cuda.device(0) as nothing:
+            assert nothing is None
+            assert torch.cuda.current_device() == 0
+        assert torch.cuda.can_device_access_peer(0, 1)
+        assert torch.get_device_module() is torch.get_device_module("cuda") is torch.cuda
+    with machine(print, (), built=False, other="mps"):
+        assert torch.accelerator.current_stream().device == torch.device("mps", 0)
+        assert torch.get_device_module() is torch.mps
+    with machine(print, (), built=False):
+        assert torch.get_device_module() is torch.cpu
+        with pytest.raises(RuntimeError, match="no NVIDIA driver"):
+            torch.cuda.current_stream()
 
 
 def test_a_gpu_is_started_waited_for_and_asked_for_its_memory():

@@ -216,6 +216,24 @@ def test_a_bare_name_means_the_current_device():
     assert torch.zeros(1, device="sim").device == SIM0
 
 
+def test_a_bare_default_device_is_the_current_one():
+    """Also for the functions that ask Python for their values, and for the question itself."""
+    torch.sim.set_device(1)
+    torch.set_default_device("sim")
+    try:
+        for made in (torch.zeros(1), torch.tensor([1.0]), torch.as_tensor([1.0]), torch.asarray([1.0])):
+            assert made.device == SIM1
+        assert torch.get_default_device() == SIM1
+        assert torch.tensor([1.0], device="cpu").is_cpu
+        with torch.device("cpu"):
+            assert torch.tensor([1.0]).is_cpu
+    finally:
+        torch.set_default_device(None)
+        torch.sim.set_device(0)
+    with torch.sim.device(1), torch.device("sim"):
+        assert torch.tensor([1.0]).device == torch.get_default_device() == SIM1
+
+
 def test_default_device(device):
     """As a block, and for everything that follows."""
     with torch.device(device):

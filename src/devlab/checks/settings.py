@@ -1,7 +1,8 @@
 """PyTorch's settings of the whole program, which an answer leaves as they are."""
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -18,23 +19,50 @@ SETTINGS: dict[str, Callable[[], object]] = {
 PLACES = ("default device", "default dtype", "current device")
 
 
-def kept(trial: Trial, *args: object, names: tuple[str, ...] = PLACES) -> object:
-    """Call the answer as `trial.call` does; raises Mismatch where it leaves one of the settings changed."""
-    before = {name: SETTINGS[name]() for name in names}
-    after = before  # a replay calls no answer: it has nothing to say of settings
+def kept(
+    trial: Trial,
+    *args: object,
+    names: tuple[str, ...] = PLACES,
+    device: torch.device | None = None,
+    dtype: torch.dtype | None = None,
+) -> object:
+    """Call the answer as `trial.call` does; raises Mismatch where it leaves one of the settings changed.
+
+    `device` and `dtype` are the defaults while it runs: an answer that sets what a new process has, in place
+    of what was there, changes them.
+    """
+    states = []  # before and after; a replay calls no answer, and has nothing to say of settings
 
     @functools.wraps(trial.answer)
     def noted(*args: object) -> object:
-        nonlocal after
-        try:
-            return trial.answer(*args)
-        finally:
-            after = {name: SETTINGS[name]() for name in names}
+        with _defaults(device, dtype):
+            states.append({name: SETTINGS[name]() for name in names})
+            try:
+                return trial.answer(*args)
+            finally:
+                states.append({name: SETTINGS[name]() for name in names})
 
     trial.require_parameters(args)
     got = trial.run(noted, *args, label=trial.name)
-    for name in names:
+    before, after = states or ({}, {})
+    for name in before:
         if before[name] != after[name]:
             headline = f"your code changed the {name} of the whole program"
             expect.fail(headline, f"still {before[name]}", f"{after[name]}")
     return got
+
+
+@contextlib.contextmanager
+def _defaults(device: torch.device | None, dtype: torch.dtype | None) -> Iterator[None]:
+    """Let new tensors go to a device and have a dtype, in a block, unless they are told otherwise."""
+    if device is not None:
+        torch.set_default_device(device)
+    if dtype is not None:
+        torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        if device is not None:
+            torch.set_default_device(None)
+        if dtype is not None:
+            torch.set_default_dtype(torch.float32)

@@ -191,16 +191,24 @@ def _resolved(value):
     return value
 
 
+def _default_device() -> torch.device | None:
+    """Return the device of the innermost `with torch.device(...)`, or else the default one, as named."""
+    modes = reversed(private.function_modes())
+    return next((mode.device for mode in modes if isinstance(mode, private.DeviceContext)), None)
+
+
 def _route_bare_names() -> None:
     """Give a bare `"sim"` the current device's index where PyTorch's C++ would take index 0."""
 
-    def routed(function):
+    def routed(function, makes=True):
         @functools.wraps(function)
         def call(*args, **kwargs):
             if placement.current():
                 args = tuple(_resolved(value) for value in args)
-                if "device" in kwargs:
+                if kwargs.get("device") is not None:
                     kwargs["device"] = _resolved(kwargs["device"])
+                elif makes and _is_sim(default := _default_device()):
+                    kwargs["device"] = _resolved(default)
             return function(*args, **kwargs)
 
         private.keep_builtin(function, call)
@@ -208,7 +216,7 @@ def _route_bare_names() -> None:
 
     # The default device is applied to the functions in this list, which must know the original ones.
     private.device_constructors()
-    torch.Tensor.to = routed(private.TensorBase.to)
+    torch.Tensor.to = routed(private.TensorBase.to, makes=False)
     for name in ("tensor", "as_tensor", "asarray"):
         setattr(torch, name, routed(getattr(torch, name)))
 

@@ -5,7 +5,7 @@ import random
 import numpy
 import torch
 
-from devlab.checks import expect
+from devlab.checks import expect, settings
 from devlab.devices import has_float64
 from devlab.lessons.lesson_01_cpu.base import lesson
 
@@ -55,29 +55,10 @@ def whole_numbers_too(trial):
         _expect_table(trial.call(mixed), mixed)
 
 
-def _call_under(trial, rows: list, set_default, get_default, value: object) -> object:
-    """Call the answer while a default of PyTorch has the value, and expect that it is left so."""
-    after = []
-
-    def call(rows):
-        set_default(value)
-        try:
-            return trial.answer(rows)
-        finally:
-            after.append(get_default())
-            set_default(None if isinstance(value, torch.device) else torch.float32)
-
-    got = trial.run(call, rows, label="load_table")
-    if after[0] != value:
-        headline = "your code changed a default of the whole program"
-        expect.fail(headline, f"the default still {value} afterwards", f"{after[0]}")
-    return got
-
-
 @load_table.row("the CPU, whatever the default device is", only="accelerator")
 def whatever_the_default_device(trial):
     rows = _rows(3, 5, trial.seeds[1])
-    got = _call_under(trial, rows, torch.set_default_device, torch.get_default_device, trial.device)
+    got = settings.kept(trial, rows, device=trial.device)
     if isinstance(got, torch.Tensor) and got.device == trial.device:
         asked = f"torch.set_default_device({str(trial.device)!r})"
         expect.fail(f"after {asked} the table is on {got.device}", "the table on cpu", got)
@@ -87,11 +68,22 @@ def whatever_the_default_device(trial):
 @load_table.row("float32, whatever the default dtype is")
 def whatever_the_default_dtype(trial):
     rows = _rows(3, 5, trial.seeds[2])
-    got = _call_under(trial, rows, torch.set_default_dtype, torch.get_default_dtype, torch.float64)
-    if isinstance(got, torch.Tensor) and got.dtype == torch.float64:
-        asked = "torch.set_default_dtype(torch.float64)"
-        expect.fail(f"after {asked} the table is {got.dtype}", "torch.float32", got)
-    _expect_table(got, rows)
+    for default in (torch.float64, torch.float16):
+        got = settings.kept(trial, rows, dtype=default)
+        asked = f"after torch.set_default_dtype({default})"
+        if isinstance(got, torch.Tensor) and got.dtype == default:
+            expect.fail(f"{asked} the table is {got.dtype}", "torch.float32", got)
+        _expect_not_rounded(got, rows, default, asked)
+        _expect_table(got, rows)
+
+
+def _expect_not_rounded(got: object, rows: list, default: torch.dtype, asked: str) -> None:
+    """Expect float32 numbers that were never in a narrower default dtype."""
+    wanted = torch.tensor(rows, dtype=torch.float32)
+    rounded = wanted.to(default).float()
+    if isinstance(got, torch.Tensor) and torch.equal(got.cpu(), rounded) and not torch.equal(wanted, rounded):
+        headline = f"{asked} the numbers went through {default}, and lost digits there"
+        expect.fail(headline, "numbers that are float32 from the start", got)
 
 
 standardize = lesson.exercise(

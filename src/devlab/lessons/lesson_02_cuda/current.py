@@ -16,7 +16,7 @@ resolve = lesson.exercise(
         "`torch.device(spec)` reads the name. If it has an index, or is the CPU, there is nothing left to "
         "do. What does a bare name mean?",
         "PyTorch fills the index in when it makes a tensor, and an empty tensor costs nothing. Or ask: "
-        "`torch.get_device_module(device).current_device()`, `torch.accelerator.current_device_index()`.",
+        "`torch.accelerator.current_device_index()`.",
         "`device = torch.device(spec)`, and then "
         '`return device if device.type == "cpu" else torch.empty(0, device=device).device`.',
     ),
@@ -38,7 +38,7 @@ def _current(device: torch.device) -> Iterator[None]:
 
 
 def _call(trial, spec: object) -> object:
-    return settings.kept(trial, spec, names=("current device",))
+    return settings.kept(trial, spec)
 
 
 def _expect_device(trial, spec: object, wanted: torch.device, why: str) -> None:

@@ -69,6 +69,9 @@ def of_that_dtype(trial):
 @make_on.row("PyTorch's settings stay as they are")
 def settings_stay(trial):
     settings.kept(trial, (2, 5), trial.device, torch.float16)
+    elsewhere = next(iter(trial.others), None)
+    got = settings.kept(trial, (2, 5), trial.device, torch.int64, device=elsewhere, dtype=torch.bfloat16)
+    _expect_zeros(trial, got, (2, 5), torch.int64)
 
 
 @make_on.row("a new tensor at every call")

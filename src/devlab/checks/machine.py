@@ -1,0 +1,297 @@
+"""A machine that is pretended: what PyTorch says there of its accelerators, and where its tensors are."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType, SimpleNamespace
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+# What PyTorch shows to a function mode although it makes no tensor.
+MAKES_NO_TENSOR = (torch.device, torch.get_device_module)
+# What makes a tensor of the host's memory, whatever the default device.
+STAYS_ON_THE_HOST = (torch.from_numpy, torch.frombuffer)
+# How a tensor is asked where it is.
+ADDRESS = {
+    torch.Tensor.device.__get__: lambda place: place,
+    torch.Tensor.get_device: lambda place: place.index,
+    torch.Tensor.is_cuda.__get__: lambda place: place.type == "cuda",
+    torch.Tensor.is_mps.__get__: lambda place: place.type == "mps",
+    torch.Tensor.is_cpu.__get__: lambda place: place.type == "cpu",
+}
+PRETENDED = ("cuda", "mps", "xpu")
+NO_DRIVER = "Found no NVIDIA driver on your system (pretended for this check)"
+
+
+class Machine(TorchFunctionMode):
+    """A machine with NVIDIA GPUs of these names, or with none; `other` names another kind that it has.
+
+    `built` says whether PyTorch was built for CUDA, and `idle` names a kind that it was built for and that
+    is not here. Questions are answered as PyTorch answers them there. A tensor that is wanted on an
+    accelerator is made on the CPU and says that it is there, or is refused where there is none.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        current: int = 0,
+        built: bool = True,
+        other: str | None = None,
+        idle: str | None = None,
+    ):
+        super().__init__()
+        self.names = list(names)
+        self.current = current
+        self.built = built
+        self.other = other
+        self.idle = idle
+        self.default: torch.device | None = None  # an accelerator that was made the default device
+        # By storage, so that a view, a parameter and `.data` are where their tensor is.
+        self._placed: dict[int, tuple[torch.Tensor, torch.device]] = {}
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if func in MAKES_NO_TENSOR:
+            return func(*args, **kwargs)
+        if func in ADDRESS and (place := self._place_of(args[0])):
+            return ADDRESS[func](place)
+        moves = getattr(func, "__name__", "") == "cuda"
+        wanted = [torch.device(one) for one in (*args, *kwargs.values()) if _is_accelerator(one)]
+        if not (moves or wanted):
+            return self._result(func, args, kwargs)
+        place = self._place(wanted[0] if wanted else torch.device("cuda"))
+        if args and isinstance(args[0], torch.Tensor):
+            made = args[0].clone()
+        else:
+            here = {name: "cpu" if _is_accelerator(one) else one for name, one in kwargs.items()}
+            made = func(*args, **here)
+        return self._placed_there(made, place)
+
+    def _result(self, func: Callable, args: tuple, kwargs: dict) -> object:
+        """Call a function; where it makes a tensor of one that says it is elsewhere, so does that.
+
+        Of nothing it is made on the default device, unless a device is named.
+        """
+        made = func(*args, **kwargs)
+        several = [one for arg in args for one in (arg if isinstance(arg, list | tuple) else [arg])]
+        tensors = [one for one in several if isinstance(one, torch.Tensor)]
+        place = next(filter(None, map(self._place_of, tensors)), None)
+        unnamed = not tensors and kwargs.get("device") is None
+        if self.default and unnamed and func not in STAYS_ON_THE_HOST:
+            place = self._place(self.default)
+        if place is None:
+            return made
+        if getattr(func, "__name__", "") == "cpu" or any(map(_is_cpu, (*args, *kwargs.values()))):
+            return made.clone() if isinstance(made, torch.Tensor) else made
+        return self._placed_there(made, place)
+
+    def _placed_there(self, made: object, place: torch.device) -> object:
+        if isinstance(made, torch.Tensor):
+            self._placed[_storage(made)] = (made, place)
+        return made
+
+    def _place_of(self, tensor: torch.Tensor) -> torch.device | None:
+        return self._placed.get(_storage(tensor), (None, None))[1]
+
+    def get_default_device(self) -> torch.device:
+        """Answer `torch.get_default_device()`: where a tensor goes for which nobody names a place."""
+        return self._place(self.default) if self.default else torch.tensor([]).device
+
+    def set_default_device(self, device) -> None:
+        """Stand for `torch.set_default_device(device)`."""
+        chosen = None if device is None else torch.device(device)
+        self.default = chosen if chosen is not None and _is_accelerator(chosen) else None
+
+    def device_count(self) -> int:
+        """Answer `torch.cuda.device_count()`."""
+        return len(self.names)
+
+    def is_available(self) -> bool:
+        """Answer `torch.cuda.is_available()`."""
+        return bool(self.names)
+
+    def current_device(self) -> int:
+        """Answer `torch.cuda.current_device()`."""
+        self._require_gpus()
+        return self.current
+
+    def set_device(self, device) -> None:
+        """Stand for `torch.cuda.set_device(device)`."""
+        self.current = self._index(device)
+
+    def device_class(self) -> type:
+        """Return what stands for `torch.cuda.device`, for `with torch.cuda.device(1):` and for its `idx`."""
+        machine = self
+
+        class device:
+            def __init__(self, device):
+                self.idx = machine._index(device)
+
+            def __enter__(self):
+                self.prev_idx, machine.current = machine.current, self.idx
+
+            def __exit__(self, *error):
+                machine.current = self.prev_idx
+
+        return device
+
+    @contextlib.contextmanager
+    def _while_current(self, choose: Callable, device) -> Iterator[None]:
+        before = self.current
+        choose(device)
+        try:
+            yield
+        finally:
+            self.current = before
+
+    def init(self) -> None:
+        """Stand for `torch.cuda.init()`."""
+        self._require_gpus()
+
+    def synchronize(self, device=None) -> None:
+        """Stand for `torch.cuda.synchronize(device)`: here nothing is ever under way."""
+        self._index(device)
+
+    def current_stream(self, device=None) -> "_Stream":
+        """Answer `torch.cuda.current_stream(device)`: nobody chose another one than the default."""
+        return _Stream(torch.device("cuda", self._index(device)))
+
+    def accelerator_stream(self, device=None) -> "_Stream":
+        """Answer `torch.accelerator.current_stream(device)`."""
+        return _Stream(torch.device(self.other, 0)) if self._is_other() else self.current_stream(device)
+
+    def can_device_access_peer(self, device, peer_device) -> bool:
+        """Answer `torch.cuda.can_device_access_peer(device, peer_device)`: all reach each other."""
+        return self._index(device) != self._index(peer_device)
+
+    def mem_get_info(self, device=None) -> tuple[int, int]:
+        """Answer `torch.cuda.mem_get_info(device)`: nothing is in use."""
+        return (self.get_device_properties(device).total_memory,) * 2
+
+    def get_device_properties(self, device=None) -> SimpleNamespace:
+        """Answer `torch.cuda.get_device_properties(device)`."""
+        return _CudaDeviceProperties(
+            name=self.names[self._index(device)],
+            total_memory=16 << 30,
+            major=9,
+            minor=0,
+            multi_processor_count=40,
+            warp_size=32,
+        )
+
+    def get_device_name(self, device=None) -> str:
+        """Answer `torch.cuda.get_device_name(device)`."""
+        return self.get_device_properties(device).name
+
+    def is_built(self) -> bool:
+        """Answer `torch.backends.cuda.is_built()`."""
+        return self.built
+
+    def accelerator_available(self) -> bool:
+        """Answer `torch.accelerator.is_available()`."""
+        return bool(self.names or self.other)
+
+    def accelerator_count(self) -> int:
+        """Answer `torch.accelerator.device_count()`."""
+        return len(self.names) or int(bool(self.other))
+
+    def current_accelerator(self, check_available: bool = False) -> torch.device | None:
+        """Answer `torch.accelerator.current_accelerator()`: what the build is for, unless asked to check."""
+        kind = "cuda" if self.names else self.other or self.idle or ("cuda" if self.built else None)
+        if kind is None or (check_available and not self.accelerator_available()):
+            return None
+        return torch.device(kind)
+
+    def get_device_module(self, device=None) -> ModuleType:
+        """Answer `torch.get_device_module(device)`: without a device, of the accelerator."""
+        kind = torch.device(device if device is not None else self.current_accelerator() or "cpu").type
+        return getattr(torch, kind)
+
+    def current_accelerator_index(self) -> int:
+        """Answer `torch.accelerator.current_device_index()`."""
+        return 0 if self._is_other() else self.current_device()
+
+    def set_accelerator_index(self, device) -> None:
+        """Stand for `torch.accelerator.set_device_index(device)`."""
+        if not self._is_other():
+            self.set_device(device)
+
+    def accelerator_index(self, device) -> contextlib.AbstractContextManager[None]:
+        """Stand for `with torch.accelerator.device_index(device):`."""
+        return self._while_current(self.set_accelerator_index, device)
+
+    def _is_other(self) -> bool:
+        return bool(self.other) and not self.names
+
+    def has(self, kind: str) -> bool:
+        """Answer `torch.backends.mps.is_available()`, and the like for other kinds than CUDA."""
+        return self.other == kind
+
+    def is_built_for(self, kind: str) -> bool:
+        """Answer `torch.backends.mps.is_built()`."""
+        return kind in (self.other, self.idle)
+
+    def _place(self, wanted: torch.device) -> torch.device:
+        if wanted.type == "cuda":
+            self._require_gpus()
+            return torch.device("cuda", self.current if wanted.index is None else wanted.index)
+        if wanted.type != self.other:
+            raise RuntimeError(f"PyTorch is not linked with support for {wanted.type} devices (pretended)")
+        return torch.device(wanted.type, wanted.index or 0)
+
+    def _index(self, device) -> int:
+        self._require_gpus()
+        if device is not None and not isinstance(device, int):
+            device = torch.device(device)
+            if device.type != "cuda":
+                raise ValueError(f"Expected a cuda device, but got: {device}")
+            device = device.index
+        index = self.current if device is None else device
+        if not 0 <= index < len(self.names):
+            raise AssertionError("Invalid device id")
+        return index
+
+    def _require_gpus(self) -> None:
+        if not self.names:
+            raise RuntimeError(NO_DRIVER)
+
+
+class _CudaDeviceProperties(SimpleNamespace):
+    """What `torch.cuda.get_device_properties` returns, under the name that it has there."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Stream:
+    """What `torch.cuda.current_stream` returns: the default stream of a device, with nothing to do."""
+
+    device: torch.device
+    stream_id: int = 0
+
+    @property
+    def device_index(self) -> int:
+        return self.device.index
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    """Return what tells a tensor's storage from every other one's."""
+    with torch._C.DisableTorchFunction():
+        return tensor.untyped_storage()._cdata
+
+
+def _is_cpu(value: object) -> bool:
+    if isinstance(value, torch.device):
+        return value.type == "cpu"
+    return isinstance(value, str) and value.partition(":")[0] == "cpu"
+
+
+def _is_accelerator(value: object) -> bool:
+    if isinstance(value, torch.device):
+        return value.type in PRETENDED
+    return isinstance(value, str) and value.partition(":")[0] in PRETENDED
