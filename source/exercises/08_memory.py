@@ -209,7 +209,7 @@ devlab.check(training_bytes)
 # - Call `step` only with whole numbers from 1 to `limit`.
 # - **Each try starts with nothing of the last one.** What `step` returns holds memory, and so does an error
 #   that you keep, or are still handling: its traceback holds the variables of the code that failed.
-# - Afterwards nothing of the search is left.
+# - Afterwards nothing of the search is left. Whether you empty the cache between two tries is up to you.
 # - Any other error is a mistake in `step`, not a lack of memory: it passes through. (`OutOfMemoryError` is a
 #   kind of `RuntimeError`, and so are most other errors of PyTorch.)
 #

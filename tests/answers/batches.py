@@ -85,7 +85,7 @@ def only_the_inputs_without_waiting(loader, device):
         yield x.to(device, non_blocking=True), y.to(device)
 
 
-@wrong("the inputs stayed on cpu")
+@wrong("the input tensor stayed on cpu")
 def throws_the_result_away(loader, device):
     for x, y in loader:
         x.to(device, non_blocking=True)
@@ -93,7 +93,7 @@ def throws_the_result_away(loader, device):
         yield x, y
 
 
-@wrong("the labels stayed on cpu")
+@wrong("the label tensor stayed on cpu")
 def forgets_the_labels(loader, device):
     for x, y in loader:
         yield x.to(device, non_blocking=True), y
@@ -166,7 +166,7 @@ def moves_the_loader(loader, device):
     yield from loader.to(device)
 
 
-@wrong("the inputs stayed on cpu")
+@wrong("the input tensor stayed on cpu")
 def the_loader_itself(loader, device):
     return loader
 
@@ -184,7 +184,7 @@ def one_tensor_at_a_time(loader, device):
             yield part.to(device, non_blocking=True)
 
 
-@wrong("the labels of minibatch 0")
+@wrong("the label tensor of minibatch 0")
 def labels_as_floats(loader, device):
     for x, y in loader:
         yield x.to(device, non_blocking=True), y.to(device, torch.float32, non_blocking=True)
@@ -212,7 +212,7 @@ def clones_before_the_copy(loader, device):
         yield x.clone().to(device, non_blocking=True), y.clone().to(device, non_blocking=True)
 
 
-@wrong("the inputs stayed on cpu")
+@wrong("the input tensor stayed on cpu")
 def only_pinned_ones(loader, device):
     for x, y in loader:
         if x.is_pinned():
@@ -220,7 +220,7 @@ def only_pinned_ones(loader, device):
         yield x, y
 
 
-@wrong("the inputs are on sim:0")
+@wrong("the input tensor is on sim:0")
 def to_the_first_accelerator(loader, device):
     for x, y in loader:
         if device.type == "cpu":

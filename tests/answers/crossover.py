@@ -78,3 +78,19 @@ def wins_ever_after(sizes, cpu_times, device_times, transfer_times):
     for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=True):
         found = (found if found is not None else s) if d + t < c else None
     return found
+
+
+@wrong("a narrow win is a win, too")
+def by_a_clear_margin(sizes, cpu_times, device_times, transfer_times):
+    for size, cpu, there, transfer in zip(sizes, cpu_times, device_times, transfer_times, strict=True):
+        if there + transfer < 0.99 * cpu:
+            return size
+    return None
+
+
+@wrong("a narrow win is a win, too")
+def rounded_times(sizes, cpu_times, device_times, transfer_times):
+    for size, cpu, there, transfer in zip(sizes, cpu_times, device_times, transfer_times, strict=True):
+        if round(there + transfer, 1) < round(cpu, 1):
+            return size
+    return None

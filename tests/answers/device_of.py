@@ -83,3 +83,8 @@ def spoils_the_input(x):
 @wrong("the parameters are not those of the task")
 def wants_two(x, device):
     return device
+
+
+@wrong("an empty tensor is on sim:0, the answer says otherwise")
+def by_an_element(x):
+    return x.flatten()[0].device if x.numel() else torch.device("cpu")

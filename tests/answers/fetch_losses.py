@@ -47,37 +47,37 @@ def by_hstack(losses):
         return [*torch.hstack(losses).tolist()]
 
 
-@wrong("the host waited 2 times for 2 losses: .item() each time")
+@wrong("the host waited 9 times for 9 losses: .item() each time")
 def items(losses):
     return [loss.item() for loss in losses]
 
 
-@wrong("the host waited 2 times for 2 losses: float() each time")
+@wrong("the host waited 9 times for 9 losses: float() each time")
 def floats(losses):
     return [float(loss) for loss in losses]
 
 
-@wrong("the host waited 2 times for 2 losses: .cpu() each time")
+@wrong("the host waited 9 times for 9 losses: .cpu() each time")
 def to_the_cpu_each(losses):
     return [loss.cpu().item() for loss in losses]
 
 
-@wrong("the host waited 2 times for 2 losses: .tolist() each time")
+@wrong("the host waited 9 times for 9 losses: .tolist() each time")
 def lists(losses):
     return [loss.tolist() for loss in losses]
 
 
-@wrong("the host waited 2 times for 2 losses: float() each time")
+@wrong("the host waited 9 times for 9 losses: float() each time")
 def a_tensor_of_tensors(losses):
     return torch.tensor(losses).tolist()
 
 
-@wrong("the host waited 2 times for 2 losses")
+@wrong("the host waited 9 times for 9 losses: .item() each time")
 def iterates_over_the_stack(losses):
     return [value.item() for value in torch.stack(losses)]
 
 
-@wrong("the host waited 2 times for 2 losses")
+@wrong("the host waited 9 times for 9 losses: .to() each time")
 def moves_before_it_stacks(losses):
     return torch.stack([loss.to("cpu") for loss in losses]).tolist()
 
@@ -110,7 +110,7 @@ def tensors_in_a_list(losses):
     return list(torch.stack(losses).detach().cpu())
 
 
-@wrong("an element of the list is a float32, not a float")
+@wrong("an element of the list is a NumPy float32, not a float")
 def numpy_numbers(losses):
     return list(torch.stack(losses).float().detach().cpu().numpy())
 
@@ -125,13 +125,13 @@ def forgets_detach(losses):
     return torch.stack(losses).cpu().numpy().tolist()
 
 
-@wrong("the host waited 3 times for 2 losses: bool() each time")
+@wrong("the host waited 10 times for 9 losses: bool() each time")
 def asks_each_whether_it_is_finite(losses):
     good = [loss for loss in losses if bool(loss.isfinite())]
     return torch.stack(good).tolist()
 
 
-@wrong("the host waited 2 times for 2 losses")
+@wrong("the host waited 2 times for 9 losses")
 def synchronizes_first(losses):
     if losses[0].device.type != "cpu":
         torch.accelerator.synchronize(losses[0].device)

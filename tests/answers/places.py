@@ -278,3 +278,25 @@ def sets_too(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
     return set().union(*map(sets_too, batch if isinstance(batch, set) else items_of(batch)))
+
+
+@wrong("a tensor that is a key was counted")
+def keys_as_well(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    if isinstance(batch, dict):
+        batch = [*batch.keys(), *batch.values()]
+    if isinstance(batch, list | tuple):
+        return set().union(*(keys_as_well(item) for item in batch))
+    return set()
+
+
+@wrong("a tensor seven containers deep was missed")
+def five_deep(batch, depth=5):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    if isinstance(batch, dict):
+        batch = list(batch.values())
+    if isinstance(batch, list | tuple) and depth:
+        return set().union(*(five_deep(item, depth - 1) for item in batch))
+    return set()

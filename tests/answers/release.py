@@ -190,3 +190,22 @@ def through_the_cpu(cache, key, device):
 def returns_nothing(cache, key, device):
     del cache[key]
     torch.get_device_module(device).empty_cache()
+
+
+@wrong("the entry is still in the cache")
+def a_key_that_counts_as_true(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    if key:
+        del cache[key]
+    memory.empty_cache()
+    return before - memory.memory_reserved(device)
+
+
+@wrong("KeyError")
+def keys_are_texts(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    del cache[str(key)]
+    memory.empty_cache()
+    return before - memory.memory_reserved(device)

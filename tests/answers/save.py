@@ -114,3 +114,10 @@ def frozen(model, path):
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     torch.save(model.state_dict(), path)
+
+
+@wrong("the model was moved to")
+def there_and_back(model, path):
+    home = next(model.parameters()).device
+    torch.save(model.cpu().state_dict(), path)
+    model.to(home)

@@ -80,7 +80,7 @@ def bits(x):
     return x.numel() * x.element_size() * 8
 
 
-@wrong("the answer is an int64, not an int")
+@wrong("the answer is a NumPy int64, not an int")
 def numpy_number(x):
     return np.prod(x.shape, dtype=np.int64) * x.element_size()
 

@@ -148,7 +148,7 @@ def flattened(x):
     return (x.float() if x.dtype == torch.bfloat16 else x).numpy()
 
 
-@wrong("is a float32, not a NumPy array")
+@wrong("is a NumPy float32, not a NumPy array")
 def a_number_for_a_number(x):
     x = x.detach().cpu()
     return (x.float() if x.dtype == torch.bfloat16 else x).numpy()[()]

@@ -310,3 +310,15 @@ def a_minus_one_anywhere(facts):
 @wrong('the answer is "available", where "no GPU" belongs')
 def asks_this_machine(facts):
     return "available" if torch.cuda.is_available() else one_after_another(facts)
+
+
+@wrong('CUDA_VISIBLE_DEVICES = "0,-1" hides nothing')
+def a_hidden_one_among_others(facts):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    if not facts["driver"]:
+        return "no driver"
+    listed = [""] if facts["visible"] is None else facts["visible"].split(",")
+    return "hidden" if "-1" in listed or facts["visible"] == "" else "available"

@@ -18,6 +18,10 @@ def device_off(x):
     return x.device
 
 
+def places(batch):
+    """One that is there, and is passed inside of something else."""
+
+
 class device_of:
     """A class where a function is asked for."""
 
@@ -37,6 +41,7 @@ class device_of:
         (torch.nn.Linear(1, 1), "takes the function itself"),
         (print, "there is no exercise of this name"),
         (functools.partial(device_off, 3), "takes the function itself"),
+        (functools.partial(places), "devlab.check(places)"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )

@@ -58,7 +58,8 @@ def _no_function(answer: object) -> BadCall:
             kind, "this is an object made by the class; the class itself is judged", f"devlab.check({kind})"
         )
     headline = f"check takes the function itself, and this is {'None' if answer is None else a_type(answer)}"
-    example = exercises()[0].name
+    within = getattr(getattr(answer, "func", None), "__name__", "")  # as a functools.partial has it
+    example = within if find(within) else exercises()[0].name
     step = f"pass the name without parentheses or quotes: devlab.check({example})"
     return BadCall("check", headline, step)
 

@@ -29,8 +29,8 @@ MOST_ITEMS = 6
 def describe(value: object) -> str:
     """Return a short description of any value: type, shape, dtype and device of each tensor in it.
 
-    >>> describe({"x": torch.zeros(4, 3), "k": 2})
-    '{"x": f32[4,3] cpu, "k": 2}'
+    >>> describe({"x": torch.zeros(4, 3), 2: "k"})
+    '{"x": f32[4,3] cpu, 2: "k"}'
     >>> describe(torch.nn.Linear(2, 1))
     'Linear on cpu'
     >>> describe(object())
@@ -61,8 +61,10 @@ def a_type(value: object) -> str:
 
     >>> a_type("x")
     'a str'
+    >>> a_type(numpy.float64(1))
+    'a NumPy float64'
     """
-    name = type(value).__name__
+    name = f"{'NumPy ' if isinstance(value, numpy.generic) else ''}{type(value).__name__}"
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
@@ -126,7 +128,7 @@ def _describe(value: object) -> str:
     if isinstance(value, torch.nn.Module):
         return describe_module(value)
     if isinstance(value, Mapping):
-        inside = [f'"{key}": {_describe(item)}' for key, item in list(value.items())[:MOST_ITEMS]]
+        inside = [f"{_describe(key)}: {_describe(item)}" for key, item in list(value.items())[:MOST_ITEMS]]
         return "{" + _listed(inside, len(value)) + "}"
     if isinstance(value, list | tuple | set | frozenset):
         return _describe_collection(value)

@@ -29,6 +29,7 @@ def _all_kinds(trial) -> dict[str, torch.Tensor]:
         "integers": x.long(),
         "a single number": x.sum(),
         "an empty tensor": x[:0],
+        "a tensor of nothing": torch.empty(0, device=trial.device),
         "a view": x.t()[1:],
         "a parameter": torch.nn.Parameter(x),
     }

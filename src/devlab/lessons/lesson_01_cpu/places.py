@@ -73,6 +73,7 @@ def looks_inside(trial):
         "a tensor in an OrderedDict was missed": collections.OrderedDict(a=[], b=(x,)),
         "an empty tensor was missed": [{"e": x[:0]}],
         "a parameter was missed": [[torch.nn.Parameter(x)]],
+        "a tensor seven containers deep was missed": ({"a": [({"b": [(3, x)]},)]},),
     }
     for headline, batch in batches.items():
         _expect_places(trial, batch, {trial.device}, headline)
@@ -90,6 +91,8 @@ def passes_over_the_rest(trial):
     others += [{_here(trial)}]  # a set is none of the containers that the task names
     _expect_places(trial, dict(enumerate(others)), set(), "other values count for nothing")
     _expect_places(trial, "a text", set(), "a batch that is a text has no device")
+    got = trial.call({_here(trial): 3, (1, _here(trial)): "a text"})
+    expect.equal(got, set(), "a tensor that is a key was counted: of a dict, the values count")
 
 
 @places.row("names every device of a mixed batch")

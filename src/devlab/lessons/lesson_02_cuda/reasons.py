@@ -20,7 +20,7 @@ why_no_cuda = lesson.exercise(
 )
 
 HIDING = ("", "-1")
-SHOWING = (None, "0", "1", "0,1", "3,0,2", "GPU-4f2c1a", "GPU-1f2c4a")
+SHOWING = (None, "0", "1", "0,1", "3,0,2", "0,-1", "11", "GPU-4f2c1a", "GPU-1f2c4a")
 CAUSES = ("cpu-only build", "no GPU", "no driver", "hidden")
 
 

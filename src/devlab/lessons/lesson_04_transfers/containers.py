@@ -46,6 +46,10 @@ def _expect_moved(got: object, given: object, wanted: object, device: torch.devi
     elif isinstance(given, Mapping | list | tuple):
         _expect_container(got, given, wanted, device, path)
     elif got is not given:
+        if describe(got) == describe(given):
+            expect.fail(
+                f"{path}, which is no tensor, was copied", "the object itself", f"a copy, {describe(got)}"
+            )
         expect.fail(f"{path}, which is no tensor, came back changed", describe(given), got)
 
 

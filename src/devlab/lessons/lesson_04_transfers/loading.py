@@ -72,7 +72,7 @@ def every_sample_once(trial):
             expect.fail(f"the labels came as {y.dtype}", f"{labels.dtype}, as the dataset has them", y)
         if sorted(y.tolist()) != labels.tolist():
             expect.fail("not every sample comes once", "each label once", str(sorted(y.tolist())))
-        expect.tensor(x, inputs[y - 100], CPU, "the inputs that come with the labels")
+        expect.tensor(x, inputs[y - 100], CPU, "the input tensor that comes with the labels")
 
 
 @make_loader.row("it yields tensors on the CPU")
@@ -160,9 +160,9 @@ def _expect_pairs(trial, got: list, inputs: torch.Tensor, labels: torch.Tensor, 
     for place, (batch, pair) in enumerate(zip(got, wanted, strict=False)):
         if not isinstance(batch, list | tuple) or len(batch) != 2:
             expect.fail(f"minibatch {place} is no pair of inputs and labels", "(inputs, labels)", batch)
-        for tensor, right, name in zip(batch, pair, ("the inputs", "the labels"), strict=True):
+        for tensor, right, name in zip(batch, pair, ("the input tensor", "the label tensor"), strict=True):
             if isinstance(tensor, torch.Tensor) and tensor.device != trial.device:
-                headline = f"{name} {'stayed' if tensor.is_cpu else 'are'} on {tensor.device}"
+                headline = f"{name} {'stayed' if tensor.is_cpu else 'is'} on {tensor.device}"
                 expect.fail(headline, f"{name} on {trial.device}", tensor)
             expect.tensor(tensor, right, trial.device, f"{name} of minibatch {place}")
     if len(got) != len(wanted):

@@ -45,6 +45,7 @@ def transfer_counts(trial):
 @crossover.row("an equal time is no win")
 def ties(trial):
     _judge(trial, [10, 20], [4.0, 8.0], [3.0, 3.0], [1.0, 1.0], 20, "an equal time was taken for a win")
+    _judge(trial, [10, 20], [4.0, 8.0], [3.0, 3.0], [0.999, 1.0], 10, "a narrow win is a win, too")
 
 
 @crossover.row("None where the CPU always wins")

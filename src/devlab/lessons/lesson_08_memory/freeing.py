@@ -107,16 +107,18 @@ def _cache(device: torch.device) -> dict[str, torch.Tensor]:
 @release.row("the entry is gone, the others stay", only="accelerator")
 def the_entry_is_gone(trial):
     with books(trial):
-        cache = {key: floats(1000, trial.device).fill_(number) for number, key in enumerate(("a", "b", 3))}
-        others = {key: value for key, value in cache.items() if key != "b"}
-        trial.call(cache, "b", trial.device, changes=True)
-        if "b" in cache:
-            expect.fail("the entry is still in the cache", 'no key "b"', cache)
-        for key, value in others.items():
-            if cache.get(key) is not value:
-                expect.fail(
-                    f"the entry {key!r} was lost or replaced", "the other entries as they were", cache
-                )
+        keys = ("a", "b", 3, 0, ("layer", 2))
+        cache = {key: floats(1000, trial.device).fill_(number) for number, key in enumerate(keys)}
+        for key in ("b", 0, ("layer", 2)):
+            others = {other: value for other, value in cache.items() if other != key}
+            trial.call(cache, key, trial.device, changes=True)
+            if key in cache:
+                expect.fail("the entry is still in the cache", f"no key {key!r}", cache)
+            for other, value in others.items():
+                if cache.get(other) is not value:
+                    expect.fail(
+                        f"the entry {other!r} was lost or replaced", "the other entries as they were", cache
+                    )
         for number, key in ((0, "a"), (2, 3)):
             expect.values(cache[key], torch.full((1000,), float(number)), f"the entry {key!r}")
 

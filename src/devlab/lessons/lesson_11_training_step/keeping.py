@@ -110,13 +110,18 @@ def model_untouched(trial):
     for mode in (True, False):
         model = Net(trial.seeds[0]).to(trial.device).train(mode)
         before = twin(model)
+        if mode:  # the second time all of it is on one device
+            model.body[3].to(trial.others[-1] if trial.others else CPU)
+        places = {name: tensor.device for name, tensor in model.state_dict().items()}
         with tempfile.TemporaryDirectory() as folder:
             _saved(trial, model, str(Path(folder) / "m.pt"))
         if model.table.device != trial.device:
             expect.fail(f"the model was moved to {model.table.device}", f"a model on {trial.device}", model)
-        for tensor in model.state_dict().values():
-            if tensor.device != trial.device:
-                expect.fail(f"the model was moved to {tensor.device}", f"a model on {trial.device}", model)
+        for name, tensor in model.state_dict().items():
+            if tensor.device != places[name]:
+                headline = f"the model was moved to {tensor.device}: its {name} was on {places[name]}"
+                expect.fail(headline, "a model that stays where it was", model)
+        model.to(trial.device)
         expect_weights(model, before, trial.device, lambda name: f"the model's {name} was changed")
         if model.training != mode:
             expect.fail(
