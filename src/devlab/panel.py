@@ -2,6 +2,9 @@
 
 import sys
 
+# JupyterLab's own style breaks a line of a `pre` in the middle of a word.
+WRAPPED = "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;margin:0"
+
 
 def notebook_shell():
     """Return the running IPython shell, or None outside IPython, without importing IPython."""
@@ -61,12 +64,12 @@ def escape(text: str) -> str:
 
 
 def preformatted(text: str) -> str:
-    """Return the text as an HTML block that keeps its line breaks and wraps long lines.
+    """Return the text as an HTML block that keeps its line breaks and wraps long lines between words.
 
-    >>> preformatted("x = 1")
-    '<pre style="white-space:pre-wrap;margin:0">x = 1</pre>'
+    >>> preformatted("x = 1") == f'<pre style="{WRAPPED}">x = 1</pre>'
+    True
     """
-    return f'<pre style="white-space:pre-wrap;margin:0">{escape(text)}</pre>'
+    return f'<pre style="{WRAPPED}">{escape(text)}</pre>'
 
 
 class Note(Panel):

@@ -139,7 +139,7 @@ class Result(Panel):
             f'<div style="display:flex;justify-content:space-between;gap:2em">'
             f"<span>{self.outcome.html_sign} <strong>{escape(self.name)}</strong>: "
             f"{escape(self.headline)}</span>"
-            f"<span>{self.score}</span></div>"
+            f'<span style="white-space:nowrap">{self.score}</span></div>'
         )
         return (
             f'<div style="border-left:4px solid {ACCENTS[self.outcome]};padding:0.3em 0.8em;'
