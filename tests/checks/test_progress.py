@@ -218,7 +218,10 @@ def test_hints_come_in_steps_and_then_the_solution(capsys):
     assert f"has {total} hints left" in str(devlab.solution("device_of"))
     for number in range(1, total + 1):
         assert f"hint {number} of {total}" in str(devlab.hint("device_of"))
-    assert f"hint {total} of {total}" in str(devlab.hint("device_of"))
+    last = devlab.hint("device_of")
+    assert f"hint {total} of {total}" in str(last)
+    assert "<code>return x.device</code>" in last.html()
+    assert "<code>devlab.solution(device_of)</code> now shows" in last.html()
     assert "return x.device" in str(devlab.solution("device_of"))
 
 

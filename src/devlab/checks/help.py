@@ -10,6 +10,7 @@ from devlab.checks.exercise import Exercise
 from devlab.panel import Note, Panel, escape
 
 MARKERS = ("### BEGIN SOLUTION", "### END SOLUTION")
+CODE = re.compile(r"`([^`]+)`")
 BROKEN = re.compile(r"^ *### BEGIN BROKEN\n.*?### END BROKEN\n", re.M | re.S)
 
 
@@ -22,10 +23,7 @@ def hint(answer: Callable | str) -> Panel:
     total = len(exercise.hints)
     number = min(progress.hints_seen(exercise.name) + 1, total)
     progress.record_hint(exercise.name, number)
-    text = f"hint {number} of {total} for {exercise.name}\n{exercise.hints[number - 1]}"
-    if number == total:
-        text += f"\nThat was the last one: devlab.solution({exercise.name}) now shows a solution."
-    return _shown(Note(text))
+    return _shown(Hint(exercise, number))
 
 
 def solution(answer: Callable | str, give_up: bool = False) -> Panel:
@@ -73,6 +71,43 @@ def solution_source(exercise: Exercise) -> str:
     raise LookupError(
         f"This installation carries no solutions; solutions/{exercise.lesson}.ipynb has this one."
     )
+
+
+class Hint(Panel):
+    """One of an exercise's hints, counted from 1; the last one says what comes after it."""
+
+    def __init__(self, exercise: Exercise, number: int):
+        self.exercise = exercise
+        self.number = number
+
+    @property
+    def _title(self) -> str:
+        return f"hint {self.number} of {len(self.exercise.hints)} for {self.exercise.name}"
+
+    @property
+    def _words(self) -> list[str]:
+        words = [self.exercise.hints[self.number - 1]]
+        if self.number == len(self.exercise.hints):
+            words.append(
+                f"That was the last one: `devlab.solution({self.exercise.name})` now shows a solution."
+            )
+        return words
+
+    def text(self) -> str:
+        """Return a line of title, then the hint."""
+        return "\n".join([self._title, *self._words])
+
+    def html(self) -> str:
+        """Return the same as prose, with its code set as code."""
+        paragraphs = [CODE.sub(r"<code>\1</code>", escape(one)) for one in self._words]
+        words = "".join(f'<div style="margin-top:0.3em">{one}</div>' for one in paragraphs)
+        return (
+            '<div style="border-left:4px solid #808080;padding:0.3em 0.8em;max-width:60em;font-size:14px;'
+            f'line-height:1.5"><strong>{escape(self._title)}</strong>{words}</div>'
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self._title}>"
 
 
 class Solution(Panel):
