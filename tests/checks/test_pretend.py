@@ -115,14 +115,10 @@ def test_streams_peers_and_contexts():
             assert nothing is None
             assert torch.cuda.current_device() == 0
         assert torch.cuda.can_device_access_peer(0, 1)
-        assert torch.get_device_module() is torch.get_device_module("cuda") is torch.cuda
     with machine(print, (), built=False, other="mps"):
         assert torch.accelerator.current_stream().device == torch.device("mps", 0)
-        assert torch.get_device_module() is torch.mps
-    with machine(print, (), built=False):
-        assert torch.get_device_module() is torch.cpu
-        with pytest.raises(RuntimeError, match="no NVIDIA driver"):
-            torch.cuda.current_stream()
+    with machine(print, (), built=False), pytest.raises(RuntimeError, match="no NVIDIA driver"):
+        torch.cuda.current_stream()
 
 
 def test_a_gpu_is_started_waited_for_and_asked_for_its_memory():

@@ -3,28 +3,16 @@
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import torch
-from torch.overrides import TorchFunctionMode
 
-# What PyTorch shows to a function mode although it makes no tensor.
-MAKES_NO_TENSOR = (torch.device, torch.get_device_module)
-# What makes a tensor of the host's memory, whatever the default device.
-STAYS_ON_THE_HOST = (torch.from_numpy, torch.frombuffer)
-# How a tensor is asked where it is.
-ADDRESS = {
-    torch.Tensor.device.__get__: lambda place: place,
-    torch.Tensor.get_device: lambda place: place.index,
-    torch.Tensor.is_cuda.__get__: lambda place: place.type == "cuda",
-    torch.Tensor.is_mps.__get__: lambda place: place.type == "mps",
-    torch.Tensor.is_cpu.__get__: lambda place: place.type == "cpu",
-}
-PRETENDED = ("cuda", "mps", "xpu")
+from devlab.checks.placed import Placed
+
 NO_DRIVER = "Found no NVIDIA driver on your system (pretended for this check)"
 
 
-class Machine(TorchFunctionMode):
+class Machine(Placed):
     """A machine with NVIDIA GPUs of these names, or with none; `other` names another kind that it has.
 
     `built` says whether PyTorch was built for CUDA, and `idle` names a kind that it was built for and that
@@ -46,62 +34,6 @@ class Machine(TorchFunctionMode):
         self.built = built
         self.other = other
         self.idle = idle
-        self.default: torch.device | None = None  # an accelerator that was made the default device
-        # By storage, so that a view, a parameter and `.data` are where their tensor is.
-        self._placed: dict[int, tuple[torch.Tensor, torch.device]] = {}
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = dict(kwargs or {})
-        if func in MAKES_NO_TENSOR:
-            return func(*args, **kwargs)
-        if func in ADDRESS and (place := self._place_of(args[0])):
-            return ADDRESS[func](place)
-        moves = getattr(func, "__name__", "") == "cuda"
-        wanted = [torch.device(one) for one in (*args, *kwargs.values()) if _is_accelerator(one)]
-        if not (moves or wanted):
-            return self._result(func, args, kwargs)
-        place = self._place(wanted[0] if wanted else torch.device("cuda"))
-        if args and isinstance(args[0], torch.Tensor):
-            made = args[0].clone()
-        else:
-            here = {name: "cpu" if _is_accelerator(one) else one for name, one in kwargs.items()}
-            made = func(*args, **here)
-        return self._placed_there(made, place)
-
-    def _result(self, func: Callable, args: tuple, kwargs: dict) -> object:
-        """Call a function; where it makes a tensor of one that says it is elsewhere, so does that.
-
-        Of nothing it is made on the default device, unless a device is named.
-        """
-        made = func(*args, **kwargs)
-        several = [one for arg in args for one in (arg if isinstance(arg, list | tuple) else [arg])]
-        tensors = [one for one in several if isinstance(one, torch.Tensor)]
-        place = next(filter(None, map(self._place_of, tensors)), None)
-        unnamed = not tensors and kwargs.get("device") is None
-        if self.default and unnamed and func not in STAYS_ON_THE_HOST:
-            place = self._place(self.default)
-        if place is None:
-            return made
-        if getattr(func, "__name__", "") == "cpu" or any(map(_is_cpu, (*args, *kwargs.values()))):
-            return made.clone() if isinstance(made, torch.Tensor) else made
-        return self._placed_there(made, place)
-
-    def _placed_there(self, made: object, place: torch.device) -> object:
-        if isinstance(made, torch.Tensor):
-            self._placed[_storage(made)] = (made, place)
-        return made
-
-    def _place_of(self, tensor: torch.Tensor) -> torch.device | None:
-        return self._placed.get(_storage(tensor), (None, None))[1]
-
-    def get_default_device(self) -> torch.device:
-        """Answer `torch.get_default_device()`: where a tensor goes for which nobody names a place."""
-        return self._place(self.default) if self.default else torch.tensor([]).device
-
-    def set_default_device(self, device) -> None:
-        """Stand for `torch.set_default_device(device)`."""
-        chosen = None if device is None else torch.device(device)
-        self.default = chosen if chosen is not None and _is_accelerator(chosen) else None
 
     def device_count(self) -> int:
         """Answer `torch.cuda.device_count()`."""
@@ -203,11 +135,6 @@ class Machine(TorchFunctionMode):
             return None
         return torch.device(kind)
 
-    def get_device_module(self, device=None) -> ModuleType:
-        """Answer `torch.get_device_module(device)`: without a device, of the accelerator."""
-        kind = torch.device(device if device is not None else self.current_accelerator() or "cpu").type
-        return getattr(torch, kind)
-
     def current_accelerator_index(self) -> int:
         """Answer `torch.accelerator.current_device_index()`."""
         return 0 if self._is_other() else self.current_device()
@@ -231,6 +158,9 @@ class Machine(TorchFunctionMode):
     def is_built_for(self, kind: str) -> bool:
         """Answer `torch.backends.mps.is_built()`."""
         return kind in (self.other, self.idle)
+
+    def _bare_default(self) -> torch.device:
+        return torch.device("cuda" if self.names else self.other or "cuda")
 
     def _place(self, wanted: torch.device) -> torch.device:
         if wanted.type == "cuda":
@@ -277,21 +207,3 @@ class _Stream:
 
     def synchronize(self) -> None:
         """Wait for nothing."""
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    """Return what tells a tensor's storage from every other one's."""
-    with torch._C.DisableTorchFunction():
-        return tensor.untyped_storage()._cdata
-
-
-def _is_cpu(value: object) -> bool:
-    if isinstance(value, torch.device):
-        return value.type == "cpu"
-    return isinstance(value, str) and value.partition(":")[0] == "cpu"
-
-
-def _is_accelerator(value: object) -> bool:
-    if isinstance(value, torch.device):
-        return value.type in PRETENDED
-    return isinstance(value, str) and value.partition(":")[0] in PRETENDED

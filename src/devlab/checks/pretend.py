@@ -26,9 +26,6 @@ def machine(answer: Callable, names: Sequence[str], **options) -> Iterator[Machi
     """
     pretended = Machine(names, **options)
     pairs = [
-        (torch, "get_device_module", pretended.get_device_module),
-        (torch, "get_default_device", pretended.get_default_device),
-        (torch, "set_default_device", pretended.set_default_device),
         (torch.cuda, "is_available", pretended.is_available),
         (torch.cuda, "device_count", pretended.device_count),
         (torch.cuda, "current_device", pretended.current_device),
@@ -75,7 +72,11 @@ def machine(answer: Callable, names: Sequence[str], **options) -> Iterator[Machi
                     theirs[own] = value
             stack.enter_context(mock.patch.object(module, name, value, create=real is None))
         stack.enter_context(pretended)
-        yield pretended
+        try:
+            yield pretended
+        finally:
+            if pretended.has_default():
+                torch.set_default_device(None)
 
 
 _answers: dict[int, Callable] = {}
