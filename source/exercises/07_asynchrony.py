@@ -27,7 +27,7 @@ device = devlab.start()
 # ## `time_op(fn, device, repeats)`
 #
 # How long does `fn()` take on the device? Return **seconds** as a `float`: the **median** of `repeats` measured
-# calls (at least one).
+# calls (at least one). Where that is an even number, either of the two in the middle will do, or their mean.
 #
 # - fn takes no arguments and starts its work on `device`, which may be the CPU, or not the current device.
 # - Call fn **at least once before** the calls that are measured: the first one may be slow.

@@ -302,3 +302,13 @@ class WithoutSuperOrRegister(nn.Module):
 
     def forward(self, x):
         return self.mask[: x.shape[1], : x.shape[1]].to(x.device)
+
+
+@wrong("the buffer `mask` holds only zeros")
+class NeverFilled(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", torch.zeros(max_length, max_length, dtype=torch.bool))
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]]

@@ -338,3 +338,13 @@ class BlocksForTuples(OneAheadByEvents):
         if isinstance(batch, tuple):
             return tuple(part.to(self.device) for part in batch), None
         return super().start(batch)
+
+
+@wrong("is a tuple, not a tensor")
+class TuplesAlone(OneAheadByEvents):
+    def start(self, batch):
+        if self.stream is None:
+            return tuple(batch), None
+        with self.stream:
+            there = tuple(part.to(self.device, non_blocking=True) for part in batch)
+        return there, self.stream.record_event()

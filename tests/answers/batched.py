@@ -62,7 +62,7 @@ def copied_together_in_a_loop(xs, w):
     return (flat @ w).reshape(n, a, -1)
 
 
-@wrong("no matrix products were launched")
+@wrong("no matrix product was launched on")
 def broadcast(xs, w):
     return (xs.unsqueeze(-1) * w).sum(-2)
 
@@ -106,3 +106,8 @@ def view_of_a_view(xs, w):
 @wrong("the products have lost their graph")
 def without_a_graph(xs, w):
     return xs.detach() @ w.detach()
+
+
+@wrong("did it run elsewhere?")
+def on_the_cpu_and_back(xs, w):
+    return (xs.cpu() @ w.cpu()).to(xs.device)

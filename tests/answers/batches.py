@@ -237,3 +237,19 @@ def clones_after_the_copy(loader, device):
             yield x, y
         else:
             yield x.to(device, non_blocking=True).clone(), y.to(device, non_blocking=True).clone()
+
+
+@wrong("is it `return` where `yield` belongs?")
+def returns_in_the_loop(loader, device):
+    for x, y in loader:
+        return x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+    return None
+
+
+@wrong("the input tensor of minibatch 0 is torch.float32, not torch.int64")
+def names_the_dtypes(loader, device):
+    for x, y in loader:
+        yield (
+            x.to(device, torch.float32, non_blocking=True),
+            y.to(device, torch.long, non_blocking=True),
+        )

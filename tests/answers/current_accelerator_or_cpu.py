@@ -165,3 +165,10 @@ def counts_from_one():
     if not torch.accelerator.is_available():
         return torch.device("cpu")
     return torch.device(torch.accelerator.current_accelerator().type, torch.accelerator.device_count())
+
+
+@right
+def by_a_bare_number():
+    if not torch.accelerator.is_available():
+        return torch.device("cpu")
+    return torch.device(torch.accelerator.current_device_index())

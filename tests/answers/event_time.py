@@ -190,3 +190,26 @@ def on_the_current_device(fn, device):
 @wrong("is a `return` missing?")
 def no_return(fn, device):
     by_generic_events(fn, device)
+
+
+@wrong("that is the time of several calls, or their mean")
+def the_mean_of_two(fn, device):
+    fn()
+    stream, start, end = marks(device)
+    start.record(stream)
+    fn()
+    fn()
+    end.record(stream)
+    end.synchronize()
+    return start.elapsed_time(end) / 2000
+
+
+@wrong("or another stream")
+def in_a_stream_of_its_own(fn, device):
+    fn()
+    stream, (_, start, end) = torch.Stream(device), marks(device)
+    start.record(stream)
+    fn()
+    end.record(stream)
+    end.synchronize()
+    return start.elapsed_time(end) / 1000

@@ -37,8 +37,22 @@ def copies_without_waiting(losses):
 
 
 @right
-def wider_first(losses):
+def wider_where_they_are_narrow(losses):
+    narrow = losses[0].dtype in (torch.float16, torch.bfloat16)
+    return torch.stack([loss.detach().float() if narrow else loss.detach() for loss in losses]).tolist()
+
+
+@wrong("digits of float64 losses were lost")
+def through_float32(losses):
     return torch.stack([loss.detach().float() for loss in losses]).tolist()
+
+
+@wrong("digits of float64 losses were lost")
+def into_a_tensor_of_float32(losses):
+    values = torch.zeros(len(losses), device=losses[0].device)
+    for place, loss in enumerate(losses):
+        values[place] = loss.detach()
+    return values.tolist()
 
 
 @right
@@ -100,7 +114,7 @@ def a_tensor(losses):
     return torch.stack(losses).cpu()
 
 
-@wrong("the result is a ndarray, not a list")
+@wrong("the result is a NumPy array, not a list")
 def an_array(losses):
     return torch.stack(losses).detach().cpu().numpy()
 

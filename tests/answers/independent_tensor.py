@@ -141,7 +141,7 @@ def on_the_accelerator(a):
     return torch.from_numpy(a.copy()).to(torch.accelerator.current_accelerator())
 
 
-@wrong("is a ndarray, not a tensor")
+@wrong("is a NumPy array, not a tensor")
 def a_copied_array(a):
     return a.copy()
 

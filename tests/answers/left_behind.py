@@ -303,7 +303,8 @@ def held(module, path):
         if isinstance(value, nn.Module):
             value = getattr(value, key)
         else:
-            value = value[int(key)] if isinstance(value, (list, tuple)) else value[key]
+            pairs = value.items() if isinstance(value, dict) else enumerate(value)
+            value = {str(place): item for place, item in pairs}[key]
     return value
 
 

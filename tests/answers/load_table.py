@@ -126,7 +126,7 @@ def flattened(rows):
     return torch.tensor([value for row in rows for value in row], dtype=torch.float32, device="cpu")
 
 
-@wrong("ndarray, not a tensor")
+@wrong("is a NumPy array, not a tensor")
 def stops_at_numpy(rows):
     return np.array(rows, dtype=np.float32)
 

@@ -254,3 +254,21 @@ def one_memory_zeroed_again(shape, device, dtype, kept={}):  # noqa: B006
         kept[key] = torch.empty(shape, device=device, dtype=dtype)
     with torch.no_grad():
         return kept[key].zero_()
+
+
+@wrong("your code changed the current device of the whole program")
+def back_to_the_first(shape, device, dtype):
+    if device.type == "cpu":
+        return torch.zeros(shape, dtype=dtype, device="cpu")
+    torch.accelerator.set_device_index(device.index)
+    made = torch.zeros(shape, dtype=dtype, device=device.type)
+    torch.accelerator.set_device_index(0)
+    return made
+
+
+@wrong("a number that is assigned to one place travels there")
+def filled_row_by_row(shape, device, dtype):
+    made = torch.empty(shape, device=device, dtype=dtype)
+    for row in range(shape[0]):
+        made[row] = 0
+    return made

@@ -65,7 +65,7 @@ def back_and_forth(model, loader, device):
         return torch.cat([model(x.to(device)).cpu() for x in loader])
 
 
-@wrong("5 transfers out of sim:0")
+@wrong("is torch.float32, not torch.float16")
 def a_list_of_numbers(model, loader, device):
     rows = []
     for x in loader:
@@ -208,7 +208,7 @@ def forgetful(model, loader, device):
         torch.cat([model(x.to(device)) for x in loader]).cpu()
 
 
-@wrong("is a ndarray, not a tensor")
+@wrong("is a NumPy array, not a tensor")
 def an_array(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)) for x in loader]).cpu().numpy()
@@ -231,3 +231,15 @@ def all_inputs_first(model, loader, device):
 @torch.no_grad()
 def squeezed(model, loader, device):
     return torch.cat([model(x.to(device)) for x in loader]).squeeze().cpu()
+
+
+@wrong("the result is torch.float32, not torch.float16")
+def widens_what_comes(model, loader, device):
+    with torch.no_grad():
+        return torch.cat([model(x.to(device)) for x in loader]).cpu().float()
+
+
+@wrong("your code raised RuntimeError")
+def floats_go_in(model, loader, device):
+    with torch.no_grad():
+        return torch.cat([model(x.to(device, torch.float32)) for x in loader]).cpu()

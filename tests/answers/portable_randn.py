@@ -168,7 +168,7 @@ def seeds_the_accelerator(shape, device, seed):
     return torch.randn(shape, device=device)
 
 
-@wrong("the result is a ndarray, not a tensor")
+@wrong("the result is a NumPy array, not a tensor")
 def an_array(shape, device, seed):
     return numpy.asarray(numpy.random.default_rng(seed).standard_normal(shape))
 

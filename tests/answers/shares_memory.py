@@ -142,7 +142,7 @@ def writes_to_the_tensor(t, a):
     return changed
 
 
-@wrong("t was written to, and the graph that uses it is broken")
+@wrong("t was written to, if only for a moment")
 def writes_to_the_tensor_quietly(t, a):
     with torch.no_grad():
         before, was = a.copy(), t.clone()
@@ -221,3 +221,16 @@ def begins_at_the_same_places(t, a):
     starts = [{array.ctypes.data + sum(i * s for i, s in zip(place, array.strides, strict=True))
                for place in np.ndindex(array.shape)} for array in (t.detach().numpy(), a)]  # fmt: skip
     return bool(starts[0] & starts[1])
+
+
+@wrong("t was written to, if only for a moment")
+def changes_it_and_puts_it_back(t, a):
+    if t.device.type != "cpu" or t.numel() == 0 or a.size == 0:
+        return False
+    before, view = a.copy(), t.data
+    old, shared = view.clone(), False
+    for value in (0, 1):
+        view.fill_(value)
+        shared = shared or not np.array_equal(before, a)
+        view.copy_(old)
+    return shared

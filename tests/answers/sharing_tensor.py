@@ -170,7 +170,7 @@ def transposed(a):
     return t if t.dim() < 3 else t.permute(3, 1, 2, 0)
 
 
-@wrong("is a ndarray, not a tensor")
+@wrong("is a NumPy array, not a tensor")
 def the_array(a):
     return a
 

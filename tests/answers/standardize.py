@@ -236,7 +236,7 @@ def prints(x):
     print((x - x.mean(0)) / x.std(0))
 
 
-@wrong("ndarray, not a tensor")
+@wrong("is a NumPy array, not a tensor")
 def gives_numpy(x):
     table = x.detach().cpu().double().numpy()
     return (table - np.mean(table, 0)) / np.std(table, 0, ddof=1)
@@ -247,3 +247,43 @@ def rounded_at_the_end(x):
     wide = x if x.dtype == torch.float64 else x.float()
     spread = wide.std(0)
     return ((wide - wide.mean(0)) / torch.where(spread == 0, 1, spread)).float().to(x.dtype)
+
+
+@wrong("the columns have mean 0, but not variance 1")
+def a_threshold(x):
+    spread = x.std(0)
+    spread[spread < 0.1] = 1
+    return (x - x.mean(0)) / spread
+
+
+@wrong("the values of the result are wrong")
+def constant_if_two_agree(x):
+    out = torch.zeros_like(x)
+    for column in range(x.shape[1]):
+        c = x[:, column]
+        if c[0] != c[1]:
+            out[:, column] = (c - c.mean()) / c.std()
+    return out
+
+
+@wrong("the values of the result are wrong")
+def constant_if_the_ends_agree(x):
+    out = torch.zeros_like(x)
+    for column in range(x.shape[1]):
+        c = x[:, column]
+        if c[0] != c[-1]:
+            out[:, column] = (c - c.mean()) / c.std()
+    return out
+
+
+_kept = {}
+
+
+@wrong("the values of the result are wrong")
+def of_the_first_table(x):
+    key = x.shape, x.dtype, x.device
+    if key not in _kept:
+        spread = x.std(0)
+        _kept[key] = x.mean(0), torch.where(spread == 0, 1, spread)
+    mean, spread = _kept[key]
+    return (x - mean) / spread

@@ -110,3 +110,8 @@ def kibibytes(x):
 @wrong("the answer is a Tensor, not an int")
 def as_a_tensor(x):
     return torch.tensor(x.untyped_storage().nbytes())
+
+
+@wrong("is a method that was not called: are its parentheses missing?")
+def without_its_parentheses(x):
+    return x.untyped_storage().nbytes

@@ -23,7 +23,7 @@ def from_the_shape(x):
     return math.prod(x.shape) * x.dtype.itemsize
 
 
-@right
+@wrong("your code raised TypeError")
 def from_the_bits(x):
     count = 1
     for length in x.shape:
@@ -130,3 +130,8 @@ def by_a_short_table(x):
     sizes = {torch.float64: 8, torch.int64: 8, torch.float32: 4, torch.int16: 2, torch.float16: 2}
     sizes |= {torch.bool: 1, torch.uint8: 1, torch.bfloat16: 2}
     return x.numel() * sizes[x.dtype]
+
+
+@right
+def of_one_row_at_a_time(x):
+    return sum(row.nbytes for row in x) if x.dim() else x.element_size()

@@ -1,8 +1,10 @@
 """Answers to time_op."""
 
+import datetime
 import statistics
 import time
 import timeit
+from datetime import datetime as date_and_time
 from time import perf_counter as tick
 
 import torch
@@ -368,3 +370,57 @@ def in_a_closure(clock, fn, device, repeats):
         wait_for(device)
         took.append(clock() - begun)
     return statistics.median(took)
+
+
+@right
+def by_the_date(fn, device, repeats):
+    fn()
+    took = []
+    for _ in range(repeats):
+        wait_for(device)
+        begun = datetime.datetime.now()
+        fn()
+        wait_for(device)
+        took.append((datetime.datetime.now() - begun).total_seconds())
+    return statistics.median(took)
+
+
+@right
+def by_an_imported_date_and_the_upper_middle(fn, device, repeats):
+    fn()
+    took = []
+    for _ in range(repeats):
+        wait_for(device)
+        begun = date_and_time.now().timestamp()
+        fn()
+        wait_for(device)
+        took.append(date_and_time.now().timestamp() - begun)
+    return sorted(took)[repeats // 2]
+
+
+@right
+def by_a_named_clock(fn, device, repeats):
+    if not hasattr(time, "clock_gettime"):
+        return by_the_date(fn, device, repeats)
+    fn()
+    took = []
+    for _ in range(repeats):
+        wait_for(device)
+        begun = time.clock_gettime(time.CLOCK_MONOTONIC)
+        fn()
+        wait_for(device)
+        took.append(time.clock_gettime(time.CLOCK_MONOTONIC) - begun)
+    return float(torch.tensor(took).median())
+
+
+@wrong("that is not the median of the measured calls")
+def the_largest_of_an_even_number(fn, device, repeats):
+    fn()
+    took = []
+    for _ in range(repeats):
+        wait_for(device)
+        begun = time.perf_counter()
+        fn()
+        wait_for(device)
+        took.append(time.perf_counter() - begun)
+    return max(took) if repeats % 2 == 0 and repeats > 2 else statistics.median(took)

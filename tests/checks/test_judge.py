@@ -55,7 +55,7 @@ def test_a_failure_reads_as_the_readme_shows_it():
         "                              cpu\n"
         "  twice the value              ✗\n"
         "  an empty tensor is fine      ✓\n"
-        "  called with   double(x=f32[3,2] cpu), device=cpu\n"
+        "  called with   double(x=f32[3,2] cpu), judged on cpu\n"
         "  expected      -3.48412 at [2, 1]\n"
         "  got           -5.22618 at [2, 1]\n"
         "  next          devlab.hint(double)"

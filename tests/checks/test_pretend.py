@@ -8,8 +8,11 @@ from torch.cuda import device_count
 from devlab.checks.exercise import Exercise
 from devlab.checks.judge import judge
 from devlab.checks.pretend import machine
+from devlab.checks.trial import Trial
 from devlab.devices import bench
 
+CPU = torch.device("cpu")
+HERE = Trial(print, "f()", CPU)
 TWO = ("NVIDIA H100 PCIe", "NVIDIA L4")
 
 
@@ -20,7 +23,7 @@ def count_by_an_imported_name() -> int:
 
 def test_every_question_has_the_answer_of_that_machine():
     """What torch.cuda and torch.accelerator say fits together."""
-    with machine(print, TWO, current=1):
+    with machine(HERE, TWO, current=1):
         assert torch.cuda.is_available()
         assert torch.cuda.device_count() == torch.accelerator.device_count() == 2
         assert torch.cuda.current_device() == torch.accelerator.current_device_index() == 1
@@ -34,9 +37,35 @@ def test_every_question_has_the_answer_of_that_machine():
         assert torch.cuda.current_device() == 1
 
 
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"names": ()}, "no accelerator and a PyTorch built for cuda"),
+        ({"names": (), "built": False}, "no accelerator"),
+        ({"names": (), "built": False, "other": "mps"}, "mps"),
+        ({"names": TWO[:1]}, "1 NVIDIA GPU"),
+        ({"names": TWO}, "2 NVIDIA GPUs"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_verdict_says_on_which_machine(facts, words):
+    """Whoever returns None there, or raises, is told where."""
+    exercise = Exercise("f", "00", "f()", ("D1",), ("a", "b"))
+
+    @exercise.row("is called")
+    def called(trial):
+        with machine(trial, **facts):
+            trial.call()
+
+    def f():
+        raise KeyError(3)
+
+    assert f"called with   f(), on a pretended machine with {words}\n" in str(judge(exercise, f))
+
+
 def test_a_build_for_cuda_without_a_gpu():
     """The build is for CUDA, and nothing else is: as PyTorch has it on such a machine."""
-    with machine(print, ()):
+    with machine(HERE, ()):
         assert torch.backends.cuda.is_built()
         assert torch.version.cuda
         assert not torch.cuda.is_available()
@@ -52,7 +81,7 @@ def test_a_build_for_cuda_without_a_gpu():
 
 def test_a_tensor_wanted_there_says_that_it_is_there():
     """Trying is as good as asking: a tensor on a pretended GPU has that GPU's address."""
-    with machine(print, TWO, current=1):
+    with machine(HERE, TWO, current=1):
         assert torch.empty(0, device="cuda").device == torch.device("cuda", 1)
         assert torch.ones(2).to("cuda:0").device == torch.device("cuda", 0)
         assert torch.ones(2).cuda().is_cuda
@@ -61,7 +90,7 @@ def test_a_tensor_wanted_there_says_that_it_is_there():
 
 def test_what_comes_of_a_tensor_there_is_there_too():
     """And what is brought home is at home."""
-    with machine(print, TWO, current=1):
+    with machine(HERE, TWO, current=1):
         there = torch.zeros(1, device="cuda")
         for one in (there + 1, there.new_empty(3), there.float(), -there):
             assert one.device == torch.device("cuda", 1)
@@ -74,7 +103,7 @@ def test_what_comes_of_a_tensor_there_is_there_too():
 
 def test_whatever_holds_a_tensor_there_is_there():
     """Parameters, modules, views and lists go with their memory."""
-    with machine(print, TWO, current=1):
+    with machine(HERE, TWO, current=1):
         there = torch.zeros(2, device="cuda")
         for one in (
             torch.nn.Parameter(there),
@@ -91,7 +120,7 @@ def test_whatever_holds_a_tensor_there_is_there():
 
 def test_the_default_device_is_pretended():
     """What is made without a place is made there, and the program's own default stays as it was."""
-    with machine(print, TWO, current=1):
+    with machine(HERE, TWO, current=1):
         torch.set_default_device("cuda")
         assert torch.get_default_device() == torch.empty(0).device == torch.device("cuda", 1)
         assert torch.empty(0, device="cpu").is_cpu
@@ -106,7 +135,7 @@ def test_the_default_device_is_pretended():
 
 def test_streams_peers_and_contexts():
     """The rest of what says which GPU is current."""
-    with machine(print, TWO, current=1):
+    with machine(HERE, TWO, current=1):
         assert torch.cuda.current_stream().device == torch.device("cuda", 1)
         assert torch.cuda.default_stream("cuda:0").device_index == 0
         assert torch.accelerator.current_stream().device == torch.device("cuda", 1)
@@ -115,18 +144,18 @@ def test_streams_peers_and_contexts():
             assert nothing is None
             assert torch.cuda.current_device() == 0
         assert torch.cuda.can_device_access_peer(0, 1)
-    with machine(print, (), built=False, other="mps"):
+    with machine(HERE, (), built=False, other="mps"):
         assert torch.accelerator.current_stream().device == torch.device("mps", 0)
-    with machine(print, (), built=False), pytest.raises(RuntimeError, match="no NVIDIA driver"):
+    with machine(HERE, (), built=False), pytest.raises(RuntimeError, match="no NVIDIA driver"):
         torch.cuda.current_stream()
 
 
 def test_a_gpu_is_started_waited_for_and_asked_for_its_memory():
     """Where there is one; where there is none, each is an error."""
     asks = (torch.cuda.init, torch.cuda.synchronize, torch.cuda.mem_get_info)
-    with machine(print, TWO):
+    with machine(HERE, TWO):
         assert [ask() for ask in asks] == [None, None, (16 << 30, 16 << 30)]
-    with machine(print, ()):
+    with machine(HERE, ()):
         for ask in asks:
             with pytest.raises(RuntimeError, match="no NVIDIA driver"):
                 ask()
@@ -134,13 +163,13 @@ def test_a_gpu_is_started_waited_for_and_asked_for_its_memory():
 
 def test_another_gpu_is_made_current_by_either_name():
     """torch.accelerator and torch.cuda mean the same GPU; on a pretended Mac there is one to choose."""
-    with machine(print, TWO):
+    with machine(HERE, TWO):
         torch.accelerator.set_device_index(1)
         assert torch.cuda.current_device() == 1
         with torch.accelerator.device_index(0):
             assert torch.cuda.get_device_name() == "NVIDIA H100 PCIe"
         assert torch.accelerator.current_device_index() == 1
-    with machine(print, (), built=False, other="mps"):
+    with machine(HERE, (), built=False, other="mps"):
         torch.accelerator.set_device_index(0)
         assert torch.accelerator.current_device_index() == 0
 
@@ -148,7 +177,7 @@ def test_another_gpu_is_made_current_by_either_name():
 def test_names_imported_beforehand_are_pretended_too():
     """`from torch.cuda import device_count` is no way round; afterwards the name is what it was."""
     before = device_count
-    with machine(count_by_an_imported_name, TWO):
+    with machine(Trial(count_by_an_imported_name, "f()", CPU), TWO):
         assert count_by_an_imported_name() == 2
     assert device_count is before
 
@@ -156,7 +185,7 @@ def test_names_imported_beforehand_are_pretended_too():
 def test_everything_is_as_before_afterwards():
     """Also when the block raises."""
     before = (torch.cuda.is_available, torch.version.cuda, torch.accelerator.current_accelerator)
-    with pytest.raises(KeyError), machine(print, TWO):
+    with pytest.raises(KeyError), machine(HERE, TWO):
         raise KeyError
     assert before == (torch.cuda.is_available, torch.version.cuda, torch.accelerator.current_accelerator)
 
@@ -183,7 +212,7 @@ def test_an_answer_cannot_leave_another_device_current():
 
 def test_a_mac():
     """MPS is here and CUDA is not, whichever way one asks."""
-    with machine(print, (), built=False, other="mps"):
+    with machine(HERE, (), built=False, other="mps"):
         assert torch.backends.mps.is_available()
         assert torch.backends.mps.is_built()
         assert not torch.cuda.is_available()
@@ -196,7 +225,7 @@ def test_a_mac():
 
 def test_a_build_for_mps_without_its_gpu():
     """Built for it, and not here: no question but `is_built` and the unchecked one says yes."""
-    with machine(print, (), built=False, idle="mps"):
+    with machine(HERE, (), built=False, idle="mps"):
         assert torch.backends.mps.is_built()
         assert not torch.backends.mps.is_available()
         assert not torch.accelerator.is_available()
@@ -208,7 +237,7 @@ def test_a_build_for_mps_without_its_gpu():
 
 def test_cuda_goes_before_mps():
     """No machine has both, and an answer is asked about it all the same."""
-    with machine(print, TWO, other="mps"):
+    with machine(HERE, TWO, other="mps"):
         assert torch.accelerator.current_accelerator() == torch.device("cuda")
         assert torch.backends.mps.is_available()
 
@@ -220,8 +249,8 @@ def test_a_question_is_pretended_in_whatever_holds_it():
     """The function itself answers, so a list of functions does; afterwards all is as before."""
     cuda, mps = KEPT["questions"]
     before = cuda(), mps()
-    with machine(print, TWO, other="mps"):
+    with machine(HERE, TWO, other="mps"):
         assert (cuda(), mps()) == (True, True)
-    with machine(print, ()):
+    with machine(HERE, ()):
         assert (cuda(), mps()) == (False, False)
     assert (cuda(), mps()) == before

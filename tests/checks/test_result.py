@@ -20,7 +20,7 @@ def left_behind() -> Result:
             RowResult("every tensor reaches the device", {"cpu": PASSED, "sim:0": FAILED, "sim:1": FAILED}),
             RowResult("nothing is copied twice", {"cpu": PASSED, "sim:0": PASSED, "sim:1": None}),
         ),
-        details=(("called with", '{"x": f32[4,3] cpu}, device=sim:0'), ("next", "devlab.hint(move)")),
+        details=(("called with", '{"x": f32[4,3] cpu}, judged on sim:0'), ("next", "devlab.hint(move)")),
         possible=2,
     )
 
@@ -32,7 +32,7 @@ def test_text_is_aligned():
         "                                      cpu   sim:0   sim:1",
         "  every tensor reaches the device      ✓      ✗       ✗",
         "  nothing is copied twice              ✓      ✓",
-        '  called with   {"x": f32[4,3] cpu}, device=sim:0',
+        '  called with   {"x": f32[4,3] cpu}, judged on sim:0',
         "  next          devlab.hint(move)",
     ]
 

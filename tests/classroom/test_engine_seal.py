@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from devlab.checks import calls, expect, pretend, registry, result
+from devlab.checks.trial import Trial
 from devlab.classroom.engine import insides, integrity, versions, worker
 
 
@@ -247,7 +248,7 @@ def test_modules_that_students_imported_are_not_the_teachers(seal, monkeypatch, 
 
 def test_a_pretended_machine_breaks_nothing(seal):
     """What the rows themselves exchange, they put back."""
-    with pretend.machine(always, ["NVIDIA T4"]):
+    with pretend.machine(Trial(always, "f()", torch.device("cpu")), ["NVIDIA T4"]):
         pass
     assert seal.broken() == ""
 

@@ -64,6 +64,8 @@ def a_type(value: object) -> str:
     >>> a_type(numpy.float64(1))
     'a NumPy float64'
     """
+    if type(value) is numpy.ndarray:
+        return "a NumPy array"
     name = f"{'NumPy ' if isinstance(value, numpy.generic) else ''}{type(value).__name__}"
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 

@@ -1,5 +1,6 @@
 """Comparisons that say what was wrong: each raises Mismatch with what was expected and what came."""
 
+import types
 from collections.abc import Callable
 
 import numpy
@@ -53,11 +54,13 @@ def kind(got: object, wanted: type | tuple[type, ...], words: str, what: str = "
 
     >>> kind(2, int, "an int")
     """
-    types = wanted if isinstance(wanted, tuple) else (wanted,)
-    if isinstance(got, types) and not (isinstance(got, bool) and bool not in types):
+    kinds = wanted if isinstance(wanted, tuple) else (wanted,)
+    if isinstance(got, kinds) and not (isinstance(got, bool) and bool not in kinds):
         return
     if got is None:
         fail(f"{what} is None: is a `return` missing?", words, "None")
+    if isinstance(got, types.BuiltinFunctionType | types.MethodType):
+        fail(f"{what} is a method that was not called: are its parentheses missing?", words, describe(got))
     fail(f"{what} is {a_type(got)}, not {words}", words, describe(got))
 
 

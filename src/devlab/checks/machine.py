@@ -35,6 +35,14 @@ class Machine(Placed):
         self.other = other
         self.idle = idle
 
+    @property
+    def words(self) -> str:
+        """Say which machine it is, as in "on a pretended machine with 3 NVIDIA GPUs"."""
+        count = len(self.names)
+        has = f"{count} NVIDIA GPU{'' if count == 1 else 's'}" if count else self.other or "no accelerator"
+        idle = "cuda" if self.built and not count else self.idle
+        return f"on a pretended machine with {has}" + (f" and a PyTorch built for {idle}" if idle else "")
+
     def device_count(self) -> int:
         """Answer `torch.cuda.device_count()`."""
         return len(self.names)
@@ -159,8 +167,8 @@ class Machine(Placed):
         """Answer `torch.backends.mps.is_built()`."""
         return kind in (self.other, self.idle)
 
-    def _bare_default(self) -> torch.device:
-        return torch.device("cuda" if self.names else self.other or "cuda")
+    def _kind(self) -> str:
+        return "cuda" if self.names else self.other or "cuda"
 
     def _place(self, wanted: torch.device) -> torch.device:
         if wanted.type == "cuda":

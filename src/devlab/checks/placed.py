@@ -38,11 +38,13 @@ class Placed(TorchFunctionMode):
         """Return the device with its index, or raise as PyTorch does where there is none."""
 
     @abstractmethod
-    def _bare_default(self) -> torch.device:
-        """Return the default device where PyTorch cannot tell it: it is of a kind that is not here."""
+    def _kind(self) -> str:
+        """Return the kind of device that a bare number means."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
+        if func is torch.device and args and type(args[0]) is int:
+            return self._place(torch.device(self._kind(), args[0]))
         if func in MAKES_NO_TENSOR:
             return func(*args, **kwargs)
         if func in ADDRESS and (place := self._place_of(args[0])):
@@ -93,7 +95,7 @@ class Placed(TorchFunctionMode):
         try:
             chosen = torch.get_default_device()
         except (AssertionError, RuntimeError):  # PyTorch made a tensor to learn the index, of a kind not here
-            chosen = self._bare_default()
+            chosen = torch.device(self._kind())
         return chosen if _is_accelerator(chosen) else None
 
 

@@ -11,20 +11,22 @@ from unittest import mock
 import torch
 
 from devlab.checks.machine import Machine
+from devlab.checks.trial import Trial
 
 
 @contextlib.contextmanager
-def machine(answer: Callable, names: Sequence[str], **options) -> Iterator[Machine]:
-    """Let the answer believe, for a block, that it runs on such a `Machine`.
+def machine(trial: Trial, names: Sequence[str], **options) -> Iterator[Machine]:
+    """Let the trial's answer believe, for a block, that it runs on such a `Machine`; a verdict says so.
 
     PyTorch's questions are pretended under any name and in any container that the answer keeps them in, as
     after `from torch.cuda import is_available`.
 
-    >>> with machine(print, ["NVIDIA T4"]):
+    >>> with machine(Trial(print, "f()", torch.device("cpu")), ["NVIDIA T4"]):
     ...     torch.cuda.is_available(), torch.cuda.get_device_name(0)
     (True, 'NVIDIA T4')
     """
     pretended = Machine(names, **options)
+    trial.situation = pretended.words
     pairs = [
         (torch.cuda, "is_available", pretended.is_available),
         (torch.cuda, "device_count", pretended.device_count),
@@ -56,7 +58,7 @@ def machine(answer: Callable, names: Sequence[str], **options) -> Iterator[Machi
         (torch.accelerator, "current_stream", pretended.accelerator_stream),
         (torch.accelerator, "get_memory_info", pretended.mem_get_info),
     ]
-    theirs = getattr(inspect.unwrap(answer), "__globals__", {})
+    theirs = getattr(inspect.unwrap(trial.answer), "__globals__", {})
     with contextlib.ExitStack() as stack:
         for module, name, value in pairs:
             real = getattr(module, name, None)

@@ -43,13 +43,29 @@ def kept(
                 states.append({name: SETTINGS[name]() for name in names})
 
     trial.require_parameters(args)
-    got = trial.run(noted, *args, label=trial.name)
+    told = [f"torch.set_default_device({str(device)!r})"] if device else []
+    told += [f"torch.set_default_dtype({dtype})"] if dtype else []
+    got = trial.run(noted, *args, label=f"after {' and '.join(told)}: {trial.name}" if told else trial.name)
     before, after = states or ({}, {})
     for name in before:
         if before[name] != after[name]:
             headline = f"your code changed the {name} of the whole program"
             expect.fail(headline, f"still {before[name]}", f"{after[name]}")
     return got
+
+
+@contextlib.contextmanager
+def current(device: torch.device) -> Iterator[None]:
+    """Make a device the one that a bare name of its kind means, for a block; of the CPU there is one."""
+    if device.type == "cpu":
+        yield
+        return
+    before = torch.accelerator.current_device_index()
+    torch.accelerator.set_device_index(device.index)
+    try:
+        yield
+    finally:
+        torch.accelerator.set_device_index(before)
 
 
 @contextlib.contextmanager

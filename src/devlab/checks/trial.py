@@ -39,6 +39,7 @@ class Trial:
         self.device = device
         self.others = others
         self.seeds = tuple(range(seed, seed + 3))
+        self.situation = ""  # where the last call believed to be, if that is not the trial's device
         self.last_call: Call | None = None
 
     @property

@@ -122,6 +122,7 @@ def bare_names(trial):
             why = f'"{bare}" means {trial.device} while that is the current device'
             _expect_answer(trial, trial.randn(2, on=other), bare, is_current, why)
             _expect_answer(trial, bare, other, is_current, why)
+            _expect_answer(trial, other, torch.device(bare), is_current, why)
 
 
 @same_place.row("the CPU is one place, with index or without")

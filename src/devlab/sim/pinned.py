@@ -7,18 +7,10 @@ import torch
 
 from devlab.sim import private
 
-_FACTORIES = (
-    "empty",
-    "zeros",
-    "ones",
-    "full",
-    "rand",
-    "randn",
-    "arange",
-    "tensor",
-    "empty_like",
-    "zeros_like",
-)
+_FACTORIES = ("empty", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange", "linspace")
+_FACTORIES += ("eye", "tensor", "empty_strided")
+_FACTORIES += ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like")
+_METHODS = ("new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided")
 
 
 class _Pinned(ref):
@@ -72,3 +64,5 @@ def route_factories() -> None:
 
     for name in _FACTORIES:
         setattr(torch, name, routed(getattr(torch, name)))
+    for name in _METHODS:
+        setattr(torch.Tensor, name, routed(getattr(torch.Tensor, name)))

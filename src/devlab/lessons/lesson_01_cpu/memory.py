@@ -40,6 +40,7 @@ SIZES = {
     torch.bool: 1,
     torch.int32: 4,
     torch.int8: 1,
+    torch.complex64: 8,
 }
 
 

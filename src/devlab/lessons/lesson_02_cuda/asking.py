@@ -24,7 +24,7 @@ pick_cuda_or_cpu = lesson.exercise(
 
 
 def _pick(trial, gpus: tuple[str, ...], **options) -> torch.device:
-    with pretend.machine(trial.answer, gpus, **options):
+    with pretend.machine(trial, gpus, **options):
         got = trial.call()
     expect.kind(got, torch.device, "a torch.device", "the answer")
     return got
@@ -117,7 +117,7 @@ def _expect_listed(got: object, names: tuple[str, ...], pretended: str = "") -> 
 
 
 def _expect_list(trial, names: tuple[str, ...], **options) -> None:
-    with pretend.machine(trial.answer, names, **options):
+    with pretend.machine(trial, names, **options):
         got = trial.call()
     _expect_listed(got, names, "pretended ")
 

@@ -1,8 +1,5 @@
 """From the name of a device to the one device that it means."""
 
-import contextlib
-from collections.abc import Iterator
-
 import torch
 
 from devlab.checks import expect, pretend, settings
@@ -21,20 +18,6 @@ resolve = lesson.exercise(
         '`return device if device.type == "cpu" else torch.empty(0, device=device).device`.',
     ),
 )
-
-
-@contextlib.contextmanager
-def _current(device: torch.device) -> Iterator[None]:
-    """Make a device the one that a bare name of its kind means."""
-    if device.type == "cpu":
-        yield
-        return
-    before = torch.accelerator.current_device_index()
-    torch.accelerator.set_device_index(device.index)
-    try:
-        yield
-    finally:
-        torch.accelerator.set_device_index(before)
 
 
 def _call(trial, spec: object) -> object:
@@ -57,7 +40,7 @@ def _alike(trial) -> list[torch.device]:
 @resolve.row("a name with an index keeps its index")
 def index_is_kept(trial):
     for current in _alike(trial):
-        with _current(current):
+        with settings.current(current):
             for device in (trial.device, *trial.others):
                 if device.type != "cpu":
                     _expect_device(trial, str(device), device, f"{device} was asked for")
@@ -66,7 +49,7 @@ def index_is_kept(trial):
 @resolve.row("a bare name becomes the current device", only="accelerator")
 def bare_name(trial):
     kind = trial.device.type
-    with _current(trial.device):
+    with settings.current(trial.device):
         why = f'"{kind}" means {trial.device} while that is the current device'
         _expect_device(trial, kind, trial.device, why)
 
@@ -75,7 +58,7 @@ def bare_name(trial):
 def follows(trial):
     kind = trial.device.type
     for device in (*_alike(trial), trial.device):
-        with _current(device):
+        with settings.current(device):
             why = f'after {device} became the current device, "{kind}" means it'
             _expect_device(trial, kind, device, why)
 
@@ -83,7 +66,7 @@ def follows(trial):
 @resolve.row('"cuda", with three GPUs pretended')
 def pretended_gpus(trial):
     for current in (2, 0, 1):
-        with pretend.machine(trial.answer, ("NVIDIA L4",) * 3, current=current):
+        with pretend.machine(trial, ("NVIDIA L4",) * 3, current=current):
             got = _call(trial, "cuda")
         expect.kind(got, torch.device, "a torch.device", "the answer")
         wanted = torch.device("cuda", current)
@@ -95,7 +78,7 @@ def pretended_gpus(trial):
 @resolve.row("the CPU is the CPU")
 def the_cpu(trial):
     for current in _alike(trial):
-        with _current(current):
+        with settings.current(current):
             for spec in ("cpu", "cpu:0"):
                 got = _call(trial, spec)
                 expect.kind(got, torch.device, "a torch.device", "the answer")

@@ -63,7 +63,7 @@ def _expect_answer(trial, facts: dict) -> None:
 def each_cause(trial):
     for only in ({"build": "cpu"}, {"gpu": False}, {"driver": False}, {"visible": ""}):
         _expect_answer(trial, _facts(**only))
-    with pretend.machine(trial.answer, ("NVIDIA L4",)):  # the facts count, not the machine that judges
+    with pretend.machine(trial, ("NVIDIA L4",)):  # the facts count, not the machine that judges
         _expect_answer(trial, _facts(gpu=False))
 
 

@@ -32,7 +32,7 @@ choose_device = lesson.exercise(
 
 
 def _answer(trial, machine: dict) -> torch.device:
-    with pretend.machine(trial.answer, **machine):
+    with pretend.machine(trial, **machine):
         got = trial.call()
     expect.kind(got, torch.device, "a torch.device", "the answer")
     return got

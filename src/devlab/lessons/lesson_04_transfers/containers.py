@@ -33,6 +33,14 @@ Pair = namedtuple("Pair", ["inputs", "labels"])
 Single = namedtuple("Single", ["only"])
 
 
+class Words:
+    """An object that is no tensor and has a `.to` of its own, which makes another one."""
+
+    def to(self, *args: object, **kwargs: object) -> "Words":
+        """Return another object."""
+        return Words()
+
+
 def _expect_moved(got: object, given: object, wanted: object, device: torch.device, path: str) -> None:
     """Expect `got` to be the tree `given`, its tensors on the device with the values of `wanted`."""
     if isinstance(given, torch.Tensor):
@@ -45,6 +53,9 @@ def _expect_moved(got: object, given: object, wanted: object, device: torch.devi
         expect.tensor(got, wanted, device, path)
     elif isinstance(given, Mapping | list | tuple):
         _expect_container(got, given, wanted, device, path)
+    elif isinstance(given, Words) and got is not given:
+        headline = f"{path} is no tensor, and its own `.to` was called"
+        expect.fail(headline, "any other object as it is, the same object", got)
     elif got is not given:
         if describe(got) == describe(given):
             expect.fail(
@@ -137,6 +148,7 @@ def other_values(trial):
         trial, {"x": x, "name": "a text", "empty": "", "n": 7, "rate": 0.5, "flag": True, "no": None}
     )
     _expect_move(trial, [x, array, thing, b"bytes", {"a", "b"}, range(3), (y, "two")])
+    _expect_move(trial, {"x": x, "words": Words()})
     for value in ("text", None, 3):
         _expect_move(trial, value)
 

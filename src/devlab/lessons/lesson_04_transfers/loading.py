@@ -151,6 +151,9 @@ def _all(trial, loader: DataLoader, log: Log | None = None) -> list:
 
     require_parameters(trial.answer, trial.signature, (loader, trial.device))
     got = trial.run(run_through, loader, trial.device, label="batches", log=log)
+    if isinstance(got, list) and len(got) == 2 and all(isinstance(one, torch.Tensor) for one in got):
+        headline = "one minibatch came, and the loop ended: is it `return` where `yield` belongs?"
+        expect.fail(headline, "every minibatch, by `yield`", got)
     expect.kind(got, list, "something to loop over, such as a generator")
     return got
 
@@ -176,6 +179,10 @@ def every_batch_arrives(trial):
         for pinned in (False, trial.device.type not in ("cpu", "mps")):
             got = _all(trial, _loader(trial, count, size, seed, pinned))
             _expect_pairs(trial, got, inputs, labels, size)
+    # Words are numbers that are whole, and a label may be any number.
+    words, prices = labels[:, None] % 7, inputs[:, 0] / 3
+    got = _all(trial, DataLoader(TensorDataset(words, prices), batch_size=size))
+    _expect_pairs(trial, got, words, prices, size)
 
 
 @batches.row("each is moved when it is wanted")

@@ -154,6 +154,12 @@ def graphs_and_halves(trial):
         expect.fail("the losses lost their graph", "backward() works afterwards", "no gradient")
     halves = _losses(trial, 5, trial.seeds[2], torch.float16)
     _expect_floats(trial, halves, [loss.item() for loss in halves])
+    if has_float64(trial.device):
+        wide = [loss / 3 for loss in _losses(trial, 4, trial.seeds[1], torch.float64)]
+        wanted = [loss.item() for loss in wide]
+        if trial.call(wide) != wanted:
+            _expect_floats(trial, wide, wanted)  # which says what else is wrong
+            expect.fail("digits of float64 losses were lost", "their values", "what float32 holds of them")
 
 
 no_ping_pong = lesson.exercise(
@@ -202,6 +208,11 @@ def all_outputs(trial):
     model = nn.Sequential(nn.Linear(3, 1)).to(trial.device)  # one output for each input has a dimension, too
     got = trial.call(model, DataLoader(inputs, batch_size=4), trial.device)
     expect.tensor(got, _reference(model, inputs), CPU, within=1e-4)
+    # Whole numbers in, half precision out: neither is to become something else on the way.
+    words = torch.arange(7) % 4
+    model = nn.Embedding(4, 3).half().to(trial.device)
+    got = trial.call(model, DataLoader(words, batch_size=3), trial.device)
+    expect.tensor(got, _reference(model, words), CPU)
 
 
 @no_ping_pong.row("the model stays where it is")

@@ -116,7 +116,7 @@ def containers(trial):
     module = holding(
         tables=[torch.ones(2), "text", torch.zeros(3)],
         pair=(torch.ones(1), None),
-        cache={"key": torch.ones(2), "deep": [{"low": (7, torch.ones(4))}]},
+        cache={"key": torch.ones(2), "deep": [{"low": (7, torch.ones(4))}], 7: torch.full((3,), 7.0)},
         weights=[nn.Parameter(torch.ones(3))],
         empty=[],
     )
@@ -126,6 +126,7 @@ def containers(trial):
         "pair.0": "an element of a tuple",
         "weights.0": "a parameter in a plain list is not registered",
         "cache.key": "a value of a dict",
+        "cache.7": "a value of a dict whose key is a number",
         "cache.deep.0.low.1": "a tensor in a tuple in a dict in a list in a dict",
     }
     _expect_left(trial, module.to(trial.device), wanted)
@@ -137,6 +138,7 @@ def modules_inside(trial):
     module = holding(encoder=nn.Sequential(nn.ReLU(), inner))
     module.blocks = [nn.Linear(2, 3), nn.Sequential(nn.Linear(3, 1, bias=False), _norm())]
     module.heads = {"main": holding(bias=torch.ones(2), parts=[torch.ones(3)])}
+    module.tails = (nn.Sequential(nn.ReLU(), holding(scale=torch.ones(2))),)
     inside = "a module in a plain list is not registered"
     wanted = {
         "encoder.1.positions": "a plain attribute of a registered submodule",
@@ -149,6 +151,7 @@ def modules_inside(trial):
         "blocks.1.1.steps": f"{inside}, nor are its buffers, saved or not",
         "heads.main.bias": "a module in a plain dict has plain attributes, too",
         "heads.main.parts.0": "a list in a module in a plain dict",
+        "tails.0.1.scale": "a plain attribute of a module inside of one that is not registered",
     }
     _expect_left(trial, module.to(trial.device), wanted)
 

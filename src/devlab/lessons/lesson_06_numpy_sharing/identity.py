@@ -6,6 +6,7 @@ import torch
 from devlab.checks import expect
 from devlab.devices import has_float64
 from devlab.lessons.lesson_06_numpy_sharing.base import fresh, lesson, tensor_of
+from devlab.lessons.lesson_06_numpy_sharing.work import Work
 from devlab.sim.dlpack import negative_strides_refused
 
 shares_memory = lesson.exercise(
@@ -109,7 +110,12 @@ def nothing_is_changed(trial):
     t = torch.from_numpy(a) if trial.device.type == "cpu" else tensor_of(a).to(trial.device)
     weight = trial.randn(3, 4, seed=trial.seeds[0]).requires_grad_()
     product = weight * t  # keeps t for its gradient, and would notice a write to it
-    trial.call(t, a)
+    work = Work(a)
+    with work:
+        trial.call(t, a)
+    if work.writes:
+        headline = "t was written to, if only for a moment"
+        expect.fail(headline, "both looked at alone", f"{work.writes} operations in place on their memory")
     try:
         product.sum().backward()
     except RuntimeError as error:

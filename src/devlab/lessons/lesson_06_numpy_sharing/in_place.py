@@ -1,14 +1,14 @@
 """Work on an array's memory through a tensor, and count what it costs."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import numpy
 import torch
 
 from devlab.checks import expect
 from devlab.lessons.lesson_06_numpy_sharing.base import fresh, lesson
-from devlab.sim.operator_mode import OperatorMode
+from devlab.lessons.lesson_06_numpy_sharing.work import Work
 
 scale_in_place = lesson.exercise(
     "scale_in_place",
@@ -24,40 +24,8 @@ scale_in_place = lesson.exercise(
 )
 
 
-class _Work(OperatorMode):
-    """Counts the operators that write to the array's memory, and the bytes of all other memory they use."""
-
-    def __init__(self, a: numpy.ndarray):
-        super().__init__()
-        self.memory = range(a.ctypes.data, a.ctypes.data + a.nbytes)
-        self.known: set[int] = set()
-        self.writes = self.bytes = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        given = list(_tensors([*args, *(kwargs or {}).values()]))
-        self.writes += _in_place(func) and any(map(self.is_the_arrays, given))
-        self._count(given, self.known)
-        self._count(_tensors([result]), {_address(tensor) for tensor in given})
-        return result
-
-    def is_the_arrays(self, tensor: torch.Tensor) -> bool:
-        """Tell whether the tensor lies in the array's memory."""
-        return tensor.is_cpu and tensor.data_ptr() in self.memory
-
-    def _count(self, tensors: Iterable[torch.Tensor], old: set[int]) -> None:
-        for tensor in tensors:
-            if _address(tensor) not in old and not self.is_the_arrays(tensor):
-                self.bytes += tensor.nbytes
-                self.known.add(_address(tensor))
-
-
-def _address(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
-
-
 @contextlib.contextmanager
-def _python_loops(work: _Work) -> Iterator[None]:
+def _python_loops(work: Work) -> Iterator[None]:
     """Count `apply_` and `map_` as well, which call a Python function for each element and no operator."""
     before = {name: vars(torch.Tensor).get(name) for name in ("apply_", "map_")}
     for name in before:
@@ -71,25 +39,12 @@ def _python_loops(work: _Work) -> Iterator[None]:
                 setattr(torch.Tensor, name, method)
 
 
-def _noticed(original: Callable, work: _Work) -> Callable:
+def _noticed(original: Callable, work: Work) -> Callable:
     def method(tensor, *args):
         work.writes += work.is_the_arrays(tensor)
         return original(tensor, *args)
 
     return method
-
-
-def _in_place(func) -> bool:
-    name, _, overload = str(func).partition(".")[2].partition(".")
-    return name.endswith("_") or "out" in overload
-
-
-def _tensors(values: list) -> Iterator[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from _tensors(value)
 
 
 PARTS = {
@@ -147,7 +102,7 @@ def scaled_dtypes(trial):
 def without_a_copy(trial):
     base = fresh(12, 18, seed=trial.seeds[2], dtype="float64")
     for a in (base, base[:, 1::2]):
-        work = _Work(base)
+        work = Work(base)
         with work, _python_loops(work):
             trial.call(a, 1.5, changes=True)
         if not work.writes:
@@ -155,4 +110,6 @@ def without_a_copy(trial):
             expect.fail(words, "an operation in place on such a tensor", "none")
         if work.bytes > a.nbytes // 2:
             words = "other memory was used, for the result or for a copy"
+            if work.tensors > 2:
+                words = f"{work.tensors} small tensors were made on the way, one after another"
             expect.fail(words, f"none beside the array's {a.nbytes} bytes", f"{work.bytes} bytes")

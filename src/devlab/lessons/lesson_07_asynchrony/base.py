@@ -1,6 +1,7 @@
 """The lesson itself, work of known length, and a host clock that knows the simulated time."""
 
 import contextlib
+import datetime
 import inspect
 import time
 import timeit
@@ -16,7 +17,21 @@ from devlab.sim import clock
 
 lesson = Lesson("07_asynchrony", "Asynchrony")
 
-CLOCKS = ("perf_counter", "time", "monotonic", "process_time", "thread_time")
+CLOCKS = ("perf_counter", "time", "monotonic", "process_time", "thread_time", "clock_gettime")
+
+
+class SimulatedDate(datetime.datetime):
+    """A date whose `now` is the simulated time, counted from 1970."""
+
+    @classmethod
+    def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:
+        """Return the simulated time."""
+        return cls.fromtimestamp(clock.now(), tz)
+
+    @classmethod
+    def utcnow(cls) -> datetime.datetime:
+        """Return the simulated time."""
+        return cls.now()
 
 
 class Work:
@@ -66,14 +81,17 @@ def simulated_clock(answer: Callable) -> Iterator[None]:
     and methods beside it. A decorator from elsewhere, such as `torch.no_grad`, does not hide the answer.
     """
     answer = inspect.unwrap(answer)
-    seconds = dict.fromkeys(CLOCKS, clock.now)
-    nanoseconds = {f"{name}_ns": lambda: round(clock.now() * 1e9) for name in CLOCKS}
+    clocks = [name for name in CLOCKS if hasattr(time, name)]  # Windows has not all of them
+    seconds = {name: lambda *_: clock.now() for name in clocks}
+    nanoseconds = {f"{name}_ns": lambda *_: round(clock.now() * 1e9) for name in clocks}
     stand_ins = {getattr(time, name): clock_now for name, clock_now in {**seconds, **nanoseconds}.items()}
+    stand_ins[datetime.datetime] = SimulatedDate
     theirs = getattr(answer, "__globals__", {})
     with contextlib.ExitStack() as stack:
         for name, stand_in in {**seconds, **nanoseconds}.items():
             stack.enter_context(mock.patch.object(time, name, stand_in))
         stack.enter_context(mock.patch.object(timeit, "default_timer", clock.now))
+        stack.enter_context(mock.patch.object(datetime, "datetime", SimulatedDate))
         for name, held in list(theirs.items()):
             if callable(held) and _known(held, stand_ins):
                 stack.enter_context(mock.patch.dict(theirs, {name: stand_ins[held]}))

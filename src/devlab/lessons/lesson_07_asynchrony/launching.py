@@ -123,7 +123,9 @@ def one_product(trial):
         count = sum(name in PRODUCTS for name in names)
         if count != 1:
             headline = f"{count or 'no'} matrix products were launched for {n} matrices"
-            expect.fail(headline, "1 matrix product", ", ".join(names))
+            if not count:
+                headline = f"no matrix product was launched on {trial.device}: did it run elsewhere?"
+            expect.fail(headline, "1 matrix product", ", ".join(names) or "no launch")
     if counts[2] >= 7:
         expect.fail(f"{counts[2]} launches for 2 matrices", "a few, however many matrices", f"{counts[2]}")
     if counts[30] > counts[2] + 5:
