@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from devlab.checks import settings
+from devlab.checks.calls import AnswerRaised
 from devlab.checks.expect import Mismatch
 from devlab.checks.trial import Trial
 
@@ -35,6 +36,25 @@ def test_each_setting_is_named():
         settings.kept(trial_of(double), 3)
     assert settings.kept(trial_of(double), 3, names=("current device",)) == 6
     assert torch.get_default_dtype() == torch.float32
+
+
+def test_other_defaults_while_it_runs():
+    """What a new process has is a change then, and a verdict says under which defaults it was called."""
+
+    def double(x):
+        torch.set_default_dtype(torch.float32)
+        return 2 * x
+
+    def fails(x):
+        raise KeyError(x)
+
+    with pytest.raises(Mismatch, match="changed the default dtype of the whole program"):
+        settings.kept(trial_of(double), 3, dtype=torch.float64)
+    trial = trial_of(fails)
+    with pytest.raises(AnswerRaised):
+        settings.kept(trial, 3, device=torch.device("meta"))
+    assert trial.last_call.reads == "after torch.set_default_device('meta'): double(x=3)"
+    assert torch.get_default_device() == torch.device("cpu")
 
 
 def test_parameters_that_are_not_the_tasks():

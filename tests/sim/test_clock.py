@@ -357,7 +357,19 @@ def test_pinned_memory_is_known_while_it_lives():
     assert y[1:].is_pinned()
     assert y.pin_memory() is y
     assert torch.equal(x, y)
-    assert torch.empty(3, pin_memory=True).is_pinned()
+    like, there = torch.ones(2, 3), torch.ones(2, 3, device="sim")
+    for made in (
+        torch.empty(3, pin_memory=True),
+        torch.randint(0, 9, (3,), pin_memory=True),
+        torch.empty_strided((3,), (1,), pin_memory=True),
+        torch.ones_like(like, pin_memory=True),
+        torch.full_like(like, 2.0, pin_memory=True),
+        like.new_zeros(3, pin_memory=True),
+        there.new_empty(there.shape, device="cpu", pin_memory=True),
+    ):
+        assert made.is_pinned()
+    assert not like.new_zeros(3).is_pinned()
+    assert there.new_zeros(3).device == there.device
     assert not torch.empty(3).is_pinned()
     noted = len(pinned._pinned)
     del y

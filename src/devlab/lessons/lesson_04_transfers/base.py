@@ -52,7 +52,7 @@ def expect_arrived(trial, got: object, seen: object, wanted: torch.Tensor, what:
     late = _alike(got.detach().cpu(), wanted.cpu()) and not _alike(seen.cpu(), wanted.cpu())
     if late:
         headline = f"{what} was returned before the copy had arrived"
-        expect.fail(headline, "the values of x, at once", "old contents, and the values only later")
+        expect.fail(headline, "its values, at once", "old contents, and the values only later")
 
 
 def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
