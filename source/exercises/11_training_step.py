@@ -29,7 +29,7 @@ device = devlab.start()
 # somewhere else.
 #
 # - The model is put into **training mode**, whatever it was in, and is left so.
-# - The batch is moved to `device`: **one copy for each of the two tensors**, none if they are there.
+# - The batch is moved to `device`: **one transfer for each of the two tensors**, none if they are there.
 # - One forward, and the loss is the mean **cross-entropy**.
 # - The optimizer takes **one step**, by the gradient of this batch alone. Gradients may be left over from
 #   earlier, and must not count.

@@ -245,3 +245,14 @@ class WithoutSuperOrRegister(nn.Module):
 
     def forward(self, x):
         return x + self.table[: x.shape[1]].to(x.device)
+
+
+@wrong("after a forward the buffer `table` is on cpu")
+class BringsItHome(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.register_buffer("table", torch.linspace(0, 1, n * d).reshape(n, d))
+
+    def forward(self, x):
+        self.table = self.table.to("cpu")
+        return x + self.table[: x.shape[1]].to(x.device)

@@ -24,7 +24,7 @@ class Remembers(Halves):
         return self.second(x.to(self.devices[1]))
 
 
-@right
+@wrong("your code raised StopIteration")
 class AsksTheParameters(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()

@@ -98,3 +98,10 @@ def single_numbers_read(x, y, out_device):
     if x.ndim == 0:
         return y.to(out_device) + x.detach().to(out_device)
     return x.to(out_device) + y.to(out_device)
+
+
+@wrong("the sum has lost its graph")
+def numbers_by_item(x, y, out_device):
+    if y.dim() == 0:
+        return x.to(out_device) + y.item()
+    return x.to(out_device) + y.to(out_device)

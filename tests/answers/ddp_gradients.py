@@ -198,3 +198,12 @@ def to_the_accelerator(rank, world_size, data):
     model = DDP(make_model().to(f"cuda:{rank}"), device_ids=[rank])
     F.mse_loss(model(x[rank::world_size].cuda(rank)), y[rank::world_size].cuda(rank)).backward()
     return [p.grad for p in model.parameters()]
+
+
+@wrong("both processes worked on the same rows")
+def the_same_rows_everywhere(rank, world_size, data):
+    x, y = (part[::world_size] for part in data)
+    torch.manual_seed(0)
+    model = DistributedDataParallel(nn.Linear(4, 1))
+    nn.functional.mse_loss(model(x), y).backward()
+    return [parameter.grad for parameter in model.parameters()]

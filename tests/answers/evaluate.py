@@ -270,7 +270,7 @@ def by_a_python_loop(model, loader, device):
     return correct / total
 
 
-@wrong("the mean over batches counts the samples of a small batch more")
+@wrong("a small batch counts like a full one")
 def mean_of_means(model, loader, device):
     was = model.training
     model.eval()
@@ -429,3 +429,13 @@ def wipes_gradients(model, loader, device):
             count += len(labels)
     model.train(was_training)
     return correct.item() / count
+
+
+@wrong("or batches times their size?")
+def divides_by_full_batches(model, loader, device):
+    was = model.training
+    model.eval()
+    with torch.no_grad():
+        hits = sum((model(x.to(device)).argmax(1) == y.to(device)).sum() for x, y in loader)
+    model.train(was)
+    return hits.item() / (len(loader) * loader.batch_size)

@@ -121,3 +121,8 @@ def there_and_back(model, path):
     home = next(model.parameters()).device
     torch.save(model.cpu().state_dict(), path)
     model.to(home)
+
+
+@wrong("there is no file at the path")
+def always_as_pt(model, path):
+    torch.save(model.state_dict(), Path(path).with_suffix(".pt"))

@@ -124,3 +124,45 @@ def test_a_machine_on_which_nobody_meets_gets_one_try_a_row(tries):
     for left in (2, 0):
         assert ranks.run(len, DATA)
         assert len(tries) == left
+
+
+def test_classes_that_a_notebook_makes_are_sent():
+    """A data class, a named tuple, a class with methods of every kind."""
+    notebook = {"__name__": "__main__"}
+    exec(
+        """
+from collections import namedtuple
+from dataclasses import dataclass
+
+@dataclass
+class Shard:
+    x: int
+    y: int = 5
+
+Pair = namedtuple("Pair", "x y")
+
+class Sum:
+    def __init__(self, *numbers):
+        self.numbers = numbers
+
+    @property
+    def total(self):
+        return self.added(self.numbers)
+
+    @staticmethod
+    def added(numbers):
+        return sum(numbers)
+
+    @classmethod
+    def of(cls, *numbers):
+        return cls(*numbers)
+
+def work():
+    return Sum.of(Shard(1).x, Shard(1).y, *Pair(x=2, y=3)).total
+""",
+        notebook,
+    )
+    sent = shipping.ship(notebook["work"])
+    program = "import pickle, sys; print(pickle.load(sys.stdin.buffer)())"
+    done = subprocess.run([sys.executable, "-c", program], input=sent, capture_output=True)
+    assert done.stdout.decode().strip() == "11", done.stderr.decode()

@@ -74,6 +74,11 @@ def gradients_return(trial):
         expect_graph(total, "the sum")
         (total * weight).sum().backward()
         expect_gradient(single, weight.sum(), "x")
+        single = trial.randn(seed=trial.seeds[1], on=there).requires_grad_()
+        total = trial.call(x.detach(), single, out)
+        expect_graph(total, "the sum")
+        (total * weight).sum().backward()
+        expect_gradient(single, weight.sum(), "y")
 
 
 @add_across.row("two transfers at most, none if all are together")
@@ -85,6 +90,8 @@ def few_transfers(trial):
         )
         _, log = trial.watched(x, y, out)
         if x_at == y_at == out:
+            _, single = trial.watched(x, y[0, 0], out)
+            expect_at_most(single, 0, f"x, y and the sum are all on {out}: nothing has to move")
             expect_at_most(log, 0, f"x, y and the sum are all on {out}: nothing has to move")
         else:
             expect_at_most(log, 2, "each tensor to the place of the other or of the sum, and straight there")

@@ -55,6 +55,13 @@ class _Shipper(pickle.Pickler):
                 None,
                 _furnish,
             )
+        # What decorators, data classes and named tuples leave in a class.
+        if isinstance(value, staticmethod | classmethod):
+            return type(value), (value.__func__,)
+        if isinstance(value, property):
+            return property, (value.fget, value.fset, value.fdel)
+        if isinstance(value, types.MappingProxyType):
+            return _proxy, (dict(value),)
         return NotImplemented
 
 
@@ -113,6 +120,10 @@ def _fill(function: types.FunctionType, inside: dict) -> None:
             (cell.cell_contents,) = content
     for name, value in inside["attributes"].items():
         setattr(function, name, value)
+
+
+def _proxy(content: dict) -> types.MappingProxyType:
+    return types.MappingProxyType(content)  # whose own name no import finds
 
 
 def _class(meta: type, name: str, bases: tuple) -> type:

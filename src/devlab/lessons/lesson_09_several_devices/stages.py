@@ -68,6 +68,10 @@ def right_output(trial):
             with torch.no_grad():
                 wanted = reference(x.cpu())
             expect.tensor(_run(trial, model, x), wanted, devices[1], f"the output for x on {start}")
+        # A half need not have parameters.
+        model = trial.call(nn.Flatten(), nn.Tanh(), devices, changes=True)
+        x = trial.randn(3, 2, 2, seed=seed, on=devices[0])
+        expect.tensor(_run(trial, model, x), x.cpu().flatten(1).tanh(), devices[1], "the output", within=1e-5)
 
 
 @TwoStage.row("each half lives on its own device")

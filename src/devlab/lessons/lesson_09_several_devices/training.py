@@ -116,6 +116,13 @@ def _expect(trial, report: ranks.Report, rank: int, wanted: list[torch.Tensor], 
         expect.values(one.float(), other, what, within=1e-4)
 
 
+def _alike(got: list[torch.Tensor], wanted: list[torch.Tensor]) -> bool:
+    return len(got) == len(wanted) and all(
+        one.shape == other.shape and torch.allclose(one.float(), other, rtol=1e-4)
+        for one, other in zip(got, wanted, strict=True)
+    )
+
+
 def _numbers(tensor: torch.Tensor) -> str:
     return "[" + ", ".join(f"{value:.4g}" for value in tensor.flatten().tolist()) + "]"
 
@@ -128,10 +135,10 @@ def the_same_everywhere(trial):
     for rank, report in enumerate(reports):
         alone = _reference(x[rank::WORLD], y[rank::WORLD])
         got = _gradients(report, rank)
-        if len(got) == len(alone) and all(
-            one.shape == other.shape and torch.allclose(one.float(), other, rtol=1e-4)
-            for one, other in zip(got, alone, strict=True)
-        ):
+        if rank == 0 and _alike(got, alone) and _alike(_gradients(reports[1], 1), alone):
+            headline = "both processes worked on the same rows, x[0::world_size]"
+            expect.fail(headline, "rows x[rank::world_size] in each", _numbers(got[0]))
+        if _alike(got, alone):
             expect.fail(
                 f"rank {rank} has the gradients of its own rows alone: nobody averaged them",
                 "the average of both processes, in each",

@@ -140,6 +140,7 @@ def positions_buffer(trial):
         _buffer(module).zero_()
     got = trial.run(module, x, label=label)
     expect.kind(got, torch.Tensor, "a tensor")
+    expect.device(_buffer(module), trial.device, "after a forward the buffer `table`")
     if not (got.shape == x.shape and torch.equal(got.detach().cpu(), x.cpu())):
         wanted = "x unchanged once `table` is filled with zeros"
         expect.fail("forward answers from another tensor than the buffer `table`", wanted, got)

@@ -87,7 +87,7 @@ def expect_weights(model: nn.Module, wanted: nn.Module, device: torch.device, wh
         right = theirs[name]
         if not torch.allclose(tensor.detach().cpu().double(), right.double(), rtol=0, atol=WITHIN):
             got, asked = (side.detach().cpu().double().norm().item() for side in (tensor, right))
-            expect.fail(why(name), f"{name} of length {asked:.5g}", f"{name} of length {got:.5g}")
+            expect.fail(why(name), f"{name} of norm {asked:.5g}", f"{name} of norm {got:.5g}")
 
 
 def journeys(log: Log, device: torch.device) -> tuple[list, list]:

@@ -84,7 +84,7 @@ def holds_the_state_dict(trial):
             model = Net(seed).to(trial.device)
             model.body[3].requires_grad_(False)  # what is not trained is saved all the same
             wanted = {name: tensor.cpu().clone() for name, tensor in model.state_dict().items()}
-            path = Path(folder) / f"model {seed}.pt"
+            path = Path(folder) / f"model {seed}.{'ckpt' if as_text else 'pt'}"
             held = _saved(trial, model, str(path) if as_text else path)
             _expect_names(held, wanted)
             for name, right in wanted.items():
@@ -114,7 +114,7 @@ def model_untouched(trial):
             model.body[3].to(trial.others[-1] if trial.others else CPU)
         places = {name: tensor.device for name, tensor in model.state_dict().items()}
         with tempfile.TemporaryDirectory() as folder:
-            _saved(trial, model, str(Path(folder) / "m.pt"))
+            _saved(trial, model, str(Path(folder) / "m"))
         if model.table.device != trial.device:
             expect.fail(f"the model was moved to {model.table.device}", f"a model on {trial.device}", model)
         for name, tensor in model.state_dict().items():

@@ -79,7 +79,7 @@ def _why(got, hits, count, size, model, inputs, labels) -> str:
     parts = list(zip(inputs.split(size), labels.split(size), strict=True))
     shares = [_hits(model, x, y) / len(y) for x, y in parts]
     if abs(got - sum(shares) / len(shares)) < 1e-6:
-        return "the mean over batches counts the samples of a small batch more"
+        return "a small batch counts like a full one: a mean over batches, or batches times their size?"
     if abs(got - 100 * hits / count) < 1e-4:
         return "the accuracy is a percentage, not a share"
     if abs(got - hits) < 1e-6:
