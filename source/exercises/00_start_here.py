@@ -40,8 +40,8 @@ devlab.check(device_of)
 # or a name such as `"cpu"` or `"cuda:0"`.
 #
 # - A bare name, such as `"cuda"` or `"sim"`, means the current device of that kind, and so does a `torch.device`
-#   that was made from one. So it may be the same place as
-#   `cuda:0`, or as `cuda:1`, whichever is current. `torch.empty(0, device="cuda").device` tells.
+#   that was made from one. So it may be the same place as `cuda:0`, or as `cuda:1`, whichever is current.
+#   `torch.empty(0, device="cuda").device` tells.
 # - The CPU has one memory: `"cpu"` and `"cpu:0"` are the same place.
 # - Shapes, dtypes and values do not matter, and nothing may be changed.
 #

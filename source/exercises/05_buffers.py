@@ -193,8 +193,8 @@ devlab.check(add_noise)
 # ## `append_ones(x)`
 #
 # Return x with one more column, filled with ones, at the end of its last dimension: shape (…, k) becomes
-# (…, k + 1). k is at least 1; x has one dimension or more, any dtype of numbers (integers too), and may hold inf or nan; the column is
-# ones all the same. The result is on x's device and has x's dtype.
+# (…, k + 1), where k is at least 1. x has one dimension or more, any dtype of numbers (integers too), and may hold
+# inf or nan; the column is ones all the same. The result is on x's device and has x's dtype.
 #
 # Needed: [Like the input](../notebooks/05_buffers.ipynb#Like-the-input)
 
