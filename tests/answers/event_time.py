@@ -15,8 +15,7 @@ def marks(device, enable_timing=True):
 @right
 def by_generic_events(fn, device):
     fn()
-    stream = torch.accelerator.current_stream(device)
-    start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
+    stream, start, end = marks(device)
     start.record(stream)
     fn()
     end.record(stream)

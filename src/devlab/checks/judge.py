@@ -91,9 +91,8 @@ def _judge_row(
 
 def _details(trial: Trial, found: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     call = trial.last_call
-    called = (
-        [("called with", f"{call.reads}, {trial.situation or f'judged on {trial.device}'}")] if call else []
-    )
+    where = trial.situation or f"judged on {trial.device}"
+    called = [("called with", f"{call.reads}, {where}")] if call else []
     printed = [("printed", call.printed.strip())] if call else []
     return tuple((label, text) for label, text in [*called, *found, *printed] if text)
 

@@ -1,7 +1,5 @@
 """Lesson 00: where a tensor lives, and how to ask."""
 
-import contextlib
-
 import torch
 
 from devlab.checks import expect, settings
@@ -67,21 +65,6 @@ same_place = lesson.exercise(
 )
 
 
-@contextlib.contextmanager
-def _as_current(device: torch.device):
-    """Make the device the one that a bare name of its kind means."""
-    module = torch.get_device_module(device)
-    if not hasattr(module, "set_device") or device.type == "cpu":
-        yield
-        return
-    before = module.current_device()
-    module.set_device(device.index)
-    try:
-        yield
-    finally:
-        module.set_device(before)
-
-
 def _expect_answer(trial, a, b, wanted: bool, why: str):
     got = settings.kept(trial, a, b)
     expect.kind(got, bool, "a bool", "the answer")
@@ -116,7 +99,7 @@ def devices_and_names(trial):
 @same_place.row("a bare name means the current device")
 def bare_names(trial):
     bare = trial.device.type
-    with _as_current(trial.device):
+    with settings.current(trial.device):
         for other in (trial.device, *trial.others):
             is_current = other == trial.device
             why = f'"{bare}" means {trial.device} while that is the current device'
