@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from devlab.classroom.engine import large_pages, messages, watch
+from devlab.classroom.engine import messages, watch
 from devlab.classroom.engine.limits import Limits
 
 # Most of what an import makes stays: looking for garbage meanwhile would take a tenth of its time.
 START = "import gc; gc.disable(); from devlab.classroom.engine.zygote import main; main({facts!r})"
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 ONE_THREAD += ("VECLIB_MAXIMUM_THREADS",)
+# The kernel copies a table of all pages for each fork, and a process with PyTorch has 40,000 small ones. glibc
+# takes large ones for its heap where it is asked to, and keeps what is freed: clearing them takes long.
+HEAP = {"GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold={256 << 20}"}
 # Of the teacher's environment these are passed on, the others may hold secrets. On clusters the last two are
 # where packages and their libraries are found; of them whole paths alone, so that no module comes from a
 # folder that somebody happened to be in.
@@ -68,7 +71,7 @@ class Family:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
-                env=kept | threads | large_pages.HEAP | own,
+                env=kept | threads | HEAP | own,
                 pass_fds=ends,
                 start_new_session=True,
             )

@@ -18,14 +18,15 @@ from pathlib import Path
 import torch
 
 from devlab.checks import registry
-from devlab.classroom.engine import checker, large_pages, sandbox, template, watch, watcher, worker
+from devlab.classroom.engine import checker, sandbox, template, watch, watcher, worker
+from devlab.classroom.engine.family import HEAP
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.messages import receive, send
 from devlab.devices import bench
 
 SEEDS = 10**6
 # Imported at their first use, which would be in every submission.
-USED_BY_ALL = ("numpy.random", "devlab.begin", "devlab.instruments.explain.automatic")
+USED_BY_ALL = ("encodings.ascii", "numpy.random", "devlab.begin", "devlab.instruments.explain.automatic")
 DYING = 1.0  # seconds for a template that is through with its work to end by itself
 
 
@@ -44,7 +45,7 @@ def main(facts: dict) -> None:
     source, scratch = os.dup(0), Path(facts["folder"]) / "scratch"
     scratch.mkdir()
     template.silence(scratch, streams=(0, 1))
-    for name in large_pages.HEAP:  # a program that a submission starts is not forked from
+    for name in HEAP:  # a program that a submission starts is not forked from
         os.environ.pop(name, None)
     bench()
     checker.bring(USED_BY_ALL)
@@ -61,30 +62,21 @@ def main(facts: dict) -> None:
     ready = worker.Ready(facts["names"])
     os.ftruncate(2, 0)  # all is well: what was said, warnings above all, explains no end that comes later
     template.silence(scratch)
-    code = large_pages.code_that_ran()
     if not os.fork():
-        _last(lambda: _templates(facts, ready, seed, code, modules[0], of_templates))
+        _last(lambda: _templates(facts, ready, seed, modules[0], of_templates))
     _last(lambda: _checkers(ready, seed, source, modules[1], of_checkers))
 
 
-def _templates(
-    facts: dict, ready: worker.Ready, seed: int, code: list[tuple[int, int]], modules: int, ways: list[tuple]
-) -> None:
-    """Import what the teacher's notebook needs, then fork the watchers, and from each its template.
-
-    What is forked from here on finds the `code` that has run in large pages.
-    """
+def _templates(facts: dict, ready: worker.Ready, seed: int, modules: int, ways: list[tuple]) -> None:
+    """Import what the teacher's notebook needs, then fork the watchers, and from each its template."""
     template.only(modules, *itertools.chain(*ways))
-    # The reference runs meanwhile, and takes as long as all this.
-    large_pages.collapse()
-    large_pages.copy_code(code)
     before = watch.memory([os.getpid()])
     folder, limits = Path(facts["folder"]), Limits(**facts["limits"])
     walls = [sandbox.walls(facts["level"], folder / f"scratch{job}", job) for job in range(len(ways))]
     with os.fdopen(modules, "rb") as stream:
         came = receive(stream)["modules"]
-    if came:
-        checker.bring(came)
+    checker.bring(came)
+    if ready.seal.came():  # every submission would find them anew
         ready.seal.note()
 
     def serve(job: int, way: tuple) -> None:
