@@ -18,7 +18,7 @@ from devlab.classroom.engine.limits import Limits
 START = "import gc; gc.disable(); from devlab.classroom.engine.zygote import main; main({facts!r})"
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 ONE_THREAD += ("VECLIB_MAXIMUM_THREADS",)
-# The kernel copies a table of all pages for each fork, and a process with PyTorch has 40,000 small ones. glibc
+# For each fork the kernel copies a table of all pages, and PyTorch's process has 40,000 small ones. glibc
 # takes large ones for its heap where it is asked to, and keeps what is freed: clearing them takes long.
 HEAP = {"GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold={256 << 20}"}
 # Of the teacher's environment these are passed on, the others may hold secrets. On clusters the last two are
