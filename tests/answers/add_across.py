@@ -105,3 +105,13 @@ def numbers_by_item(x, y, out_device):
     if y.dim() == 0:
         return x.to(out_device) + y.item()
     return x.to(out_device) + y.to(out_device)
+
+
+@wrong("the sum holds x alone: y was left out, or had not arrived")
+def read_before_it_arrives(x, y, out_device):
+    return x.to(out_device, non_blocking=True) + y.to(out_device, non_blocking=True)
+
+
+@wrong("the sum holds y alone: x was left out, or had not arrived")
+def the_second_alone(x, y, out_device):
+    return y.to(out_device).clone()

@@ -125,7 +125,7 @@ def halves_in_a_row(rank, world_size, data):
     return [p.grad for p in model.parameters()]
 
 
-@wrong("the values of rank 0's gradient of the weight are wrong")
+@wrong("both processes have 0.5 times the gradients of the whole batch")
 def averaged_twice(rank, world_size, data):
     x, y = data
     model = DDP(make_model())
@@ -133,7 +133,7 @@ def averaged_twice(rank, world_size, data):
     return [p.grad / world_size for p in model.parameters()]
 
 
-@wrong("the values of rank 0's gradient of the weight are wrong")
+@wrong("both processes have 5 times the gradients of the whole batch")
 def summed_loss(rank, world_size, data):
     x, y = data
     model = DDP(make_model())
@@ -141,7 +141,7 @@ def summed_loss(rank, world_size, data):
     return [p.grad for p in model.parameters()]
 
 
-@wrong("the values of rank 0's gradient of the weight are wrong")
+@wrong("those of nn.Linear(4, 1) directly after torch.manual_seed(0)")
 def without_the_seed(rank, world_size, data):
     x, y = data
     model = DDP(nn.Linear(4, 1))

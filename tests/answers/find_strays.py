@@ -168,7 +168,7 @@ def left_behind_wherever(model, batch):
     ]
 
 
-@wrong("is missing")
+@wrong("`model.head.weight` is named `head.weight`: it is on")
 def without_the_prefix(model, batch):
     return [name.partition(".")[2] for name in generators(model, batch)]
 

@@ -253,7 +253,7 @@ def by_moving_to_meta(module):
     return names
 
 
-@wrong("is missing")
+@wrong("`tables.0` is named `0`: an element of a list")
 def last_names(module):
     return [name.rpartition(".")[2] for name in plain(module)]
 

@@ -69,13 +69,13 @@ def thinks_map_location_moves_the_model(model, path, device):
     return model
 
 
-@wrong("is not what the file holds")
+@wrong("the model holds what it held before")
 def never_loads(model, path, device):
     torch.load(path, map_location=device)
     model.to(device)
 
 
-@wrong("is not what the file holds")
+@wrong("the model holds what it held before")
 def a_new_name(model, path, device):
     import copy
 

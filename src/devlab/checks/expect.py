@@ -1,7 +1,7 @@
 """Comparisons that say what was wrong: each raises Mismatch with what was expected and what came."""
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy
 import torch
@@ -93,12 +93,23 @@ def names(got: object, wanted: dict[str | tuple[str, ...], str], unwanted: Calla
     for group, words in groups.items():
         count = sum(got.count(name) for name in group)
         if count == 0:
-            fail(f"`{group[0]}` is missing: {words}", asked, said)
+            other = next((item for item in got if _is_part(item, group) and not _is_any(item, groups)), None)
+            named = f"`{group[0]}` is named `{other}`" if other else f"`{group[0]}` is missing"
+            fail(f"{named}: {words}", asked, said)
         if count > 1:
             fail(f"`{' and '.join(group)}`: one tensor, named {count} times", asked, said)
     for name in got:
-        if not any(name in group for group in groups):
+        if not _is_any(name, groups):
             fail(f"`{name}` {unwanted(name)}", asked, said)
+
+
+def _is_any(name: str, groups: Iterable[tuple[str, ...]]) -> bool:
+    return any(name in group for group in groups)
+
+
+def _is_part(name: str, group: tuple[str, ...]) -> bool:
+    """Return whether a name is one of a group's with steps left out in front, or put there."""
+    return any(one.endswith(f".{name}") or name.endswith(f".{one}") for one in group)
 
 
 def equal(got: object, wanted: object, headline: str) -> None:

@@ -118,8 +118,29 @@ def _expect(trial, report: ranks.Report, rank: int, wanted: list[torch.Tensor], 
 
 def _alike(got: list[torch.Tensor], wanted: list[torch.Tensor]) -> bool:
     return len(got) == len(wanted) and all(
-        one.shape == other.shape and torch.allclose(one.float(), other, rtol=1e-4)
+        one.shape == other.shape and torch.allclose(one.float(), other.float(), rtol=1e-4)
         for one, other in zip(got, wanted, strict=True)
+    )
+
+
+def _expect_model_and_loss(reports: list[ranks.Report], wanted: list[torch.Tensor]) -> None:
+    """Say what the numbers tell where both processes agree, on other gradients than the wanted ones."""
+    got, other = (_gradients(report, rank) for rank, report in enumerate(reports))
+    in_form = [one.shape for one in got] == [one.shape for one in wanted]
+    if not in_form or not _alike(got, other) or _alike(got, wanted):
+        return
+    mine, right = (torch.cat([one.flatten().double() for one in side]) for side in (got, wanted))
+    factor = mine @ right / (right @ right)
+    if torch.allclose(mine, factor * right, rtol=1e-3, atol=1e-5):
+        expect.fail(
+            f"both processes have {factor:.3g} times the gradients of the whole batch",
+            "the mean over a process's rows, by the loss, and over the processes, by DistributedDataParallel",
+            _numbers(got[0]),
+        )
+    expect.fail(
+        "both processes agree, but on other gradients than those of the whole batch",
+        f"those of nn.Linear(4, 1) directly after torch.manual_seed(0): {_numbers(wanted[0])}",
+        _numbers(got[0]),
     )
 
 
@@ -144,6 +165,7 @@ def the_same_everywhere(trial):
                 "the average of both processes, in each",
                 _numbers(got[0]),
             )
+        _expect_model_and_loss(reports, wanted)
         _expect(trial, report, rank, wanted)
 
 

@@ -174,12 +174,19 @@ def _write(model: nn.Module, path: Path, elsewhere: bool = False) -> None:
             target.writestr(item.filename, held)
 
 
-def _expect_loaded(trial, model: nn.Module, wanted: nn.Module) -> None:
+def _expect_loaded(trial, model: nn.Module, wanted: nn.Module, before: nn.Module) -> None:
+    """Expect the wanted numbers on the device; `before` is a model with those that it came with."""
+    old = before.state_dict()
     for kind, named in (("parameter", model.named_parameters()), ("buffer", model.named_buffers())):
         for name, tensor in named:
             if tensor.device != trial.device:
                 headline = f"the {kind} {name} is on {tensor.device}, not {trial.device}"
                 expect.fail(headline, f"the whole model on {trial.device}", f"{name} on {tensor.device}")
+
+    now = model.state_dict()
+    if now.keys() == old.keys() and all(torch.equal(now[name].cpu(), old[name]) for name in old):
+        headline = "the model holds what it held before: does `load_state_dict` of this very model run?"
+        expect.fail(headline, "the numbers of the file", "those that the model came with")
     expect_weights(model, wanted, trial.device, lambda name: f"{name} is not what the file holds")
 
 
@@ -194,7 +201,7 @@ def numbers_on_the_device(trial):
             models[-1].body[3].to(starts[-1])  # the last one is on several devices at once
             for number, model in enumerate(models):
                 trial.call(model, path if number else str(path), trial.device)
-                _expect_loaded(trial, model, wanted)
+                _expect_loaded(trial, model, wanted, Net(seed + 50))
 
 
 @load.row("a file from a device that is not here")
@@ -204,7 +211,7 @@ def from_elsewhere(trial):
         path = Path(folder) / "elsewhere.pt"
         _write(wanted, path, elsewhere=True)
         trial.call(model, path, trial.device)
-    _expect_loaded(trial, model, wanted)
+    _expect_loaded(trial, model, wanted, Net(trial.seeds[1]))
 
 
 @load.row("training goes on from there")
