@@ -37,13 +37,9 @@ def _expect_sum(got: object, x: torch.Tensor, y: torch.Tensor, out: torch.device
     """Expect the sum on a device; say so where it looks like one of tensors that had not arrived."""
     mine, theirs = x.detach().cpu(), y.detach().cpu()
     wanted = mine + theirs
-    if isinstance(got, torch.Tensor) and (got.shape, got.dtype, got.device) == (
-        wanted.shape,
-        wanted.dtype,
-        out,
-    ):
-        nothing = torch.zeros_like(wanted)
-        read = got.detach().cpu()
+    expected = (wanted.shape, wanted.dtype, out)
+    if isinstance(got, torch.Tensor) and (got.shape, got.dtype, got.device) == expected:
+        read, nothing = got.detach().cpu(), torch.zeros_like(wanted)
         for part, headline in (
             (mine, "the sum holds x alone: y was left out, or had not arrived when it was read"),
             (theirs, "the sum holds y alone: x was left out, or had not arrived when it was read"),
