@@ -76,7 +76,7 @@ def _templates(facts: dict, ready: worker.Ready, seed: int, modules: int, ways: 
     with os.fdopen(modules, "rb") as stream:
         came = receive(stream)["modules"]
     checker.bring(came)
-    if ready.seal.came():  # every submission would find them anew
+    if ready.seal.came():  # what the seal does not know, every submission would find anew
         ready.seal.note()
 
     def serve(job: int, way: tuple) -> None:

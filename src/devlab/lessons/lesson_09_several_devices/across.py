@@ -37,15 +37,16 @@ def _expect_sum(got: object, x: torch.Tensor, y: torch.Tensor, out: torch.device
     """Expect the sum on a device; say so where it looks like one of tensors that had not arrived."""
     mine, theirs = x.detach().cpu(), y.detach().cpu()
     wanted = mine + theirs
-    expected = (wanted.shape, wanted.dtype, out)
-    if isinstance(got, torch.Tensor) and (got.shape, got.dtype, got.device) == expected:
+    form = (wanted.shape, wanted.dtype, out)
+    if isinstance(got, torch.Tensor) and (got.shape, got.dtype, got.device) == form:
         read, nothing = got.detach().cpu(), torch.zeros_like(wanted)
-        for part, headline in (
+        parts = (
             (mine, "the sum holds x alone: y was left out, or had not arrived when it was read"),
             (theirs, "the sum holds y alone: x was left out, or had not arrived when it was read"),
             (nothing, "the sum holds zeros: neither x nor y had arrived when they were read"),
-        ):
-            if not torch.equal(read, wanted) and torch.equal(read, part + nothing):
+        )
+        for part, headline in () if torch.equal(read, wanted) else parts:
+            if torch.equal(read, part + nothing):
                 expect.fail(headline, "x + y, of copies that are complete before they are read", got)
     expect.tensor(got, wanted, out, "the sum")
 

@@ -168,7 +168,8 @@ def the_same_everywhere(trial):
                 "the average of both processes, in each",
                 _numbers(got[0]),
             )
-        _expect_model_and_loss(reports, wanted)
+    _expect_model_and_loss(reports, wanted)
+    for rank, report in enumerate(reports):
         _expect(trial, report, rank, wanted)
 
 

@@ -182,7 +182,6 @@ def _expect_loaded(trial, model: nn.Module, wanted: nn.Module, before: nn.Module
             if tensor.device != trial.device:
                 headline = f"the {kind} {name} is on {tensor.device}, not {trial.device}"
                 expect.fail(headline, f"the whole model on {trial.device}", f"{name} on {tensor.device}")
-
     now = model.state_dict()
     if now.keys() == old.keys() and all(torch.equal(now[name].cpu(), old[name]) for name in old):
         headline = "the model holds what it held before: does `load_state_dict` of this very model run?"
