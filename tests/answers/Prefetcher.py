@@ -4,6 +4,7 @@ import collections
 import itertools
 import queue
 import threading
+import time
 from concurrent import futures
 
 import torch
@@ -141,6 +142,37 @@ class ByAThread(Base):
             self.wait(item[1])
             yield item[0]
         loading.join()
+
+
+@right
+class ByAThreadThatLoadsSlowly(ByAThread):
+    """Decoding takes it longer than the clock's first turns, as a busy machine would make it."""
+
+    def start(self, batch):
+        time.sleep(0.003)
+        return super().start(batch)
+
+
+@wrong("where each step waits")
+class ByAThreadInStep(ByAThread):
+    """The thread copies on a stream of its own, and starts the next copy only when asked for it."""
+
+    def __iter__(self):
+        wanted, there = queue.Queue(), queue.Queue()
+
+        def load():
+            for batch in self.loader:
+                wanted.get()
+                there.put(self.start(batch))
+            wanted.get()
+            there.put(None)
+
+        threading.Thread(target=load, daemon=True).start()
+        wanted.put(True)
+        while (item := there.get()) is not None:
+            self.wait(item[1])
+            yield item[0]
+            wanted.put(True)
 
 
 @right

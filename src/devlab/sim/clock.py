@@ -49,6 +49,7 @@ LANDS_AFTER = 0.25
 
 # How long a host that is about to wait lets its other threads run, in real seconds. Without it whoever waits
 # first would bring the clock forward before a thread that loads ahead has had a processor to start its copy.
+# On a busy machine that thread may still come too late: `turns_of` gives longer ones.
 TURN = 1e-3
 
 devices = [Engines(specs.CUDA_LIKE) for _ in range(placement.COUNT)]
@@ -57,6 +58,8 @@ _real = False
 _origin = 0.0
 _arrivals: list = []  # (time, deliver): copies that the host cannot see yet
 _hosts: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # the threads that use a simulated device
+_turn = TURN
+turns = 0  # how many were given: where none was, no time depends on how busy the machine is
 
 
 class _Current(threading.local):
@@ -149,8 +152,25 @@ def wait_until(moment: float) -> None:
 
 def _give_turns() -> None:
     """Let other threads that use a simulated device go on, as they would while this one waits."""
+    global turns
     if sum(thread.is_alive() for thread in list(_hosts)) > 1:
-        time.sleep(TURN)
+        turns += 1
+        time.sleep(_turn)
+
+
+@contextlib.contextmanager
+def turns_of(seconds: float) -> Iterator[None]:
+    """Give other threads turns of so many real seconds in a block.
+
+    >>> with turns_of(0.01):
+    ...     wait_until(now() + 1e-6)
+    """
+    global _turn
+    before, _turn = _turn, seconds
+    try:
+        yield
+    finally:
+        _turn = before
 
 
 def launch(index: int, moved: int, operations: float = 0.0) -> float:

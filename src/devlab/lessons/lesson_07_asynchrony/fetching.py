@@ -27,6 +27,10 @@ SIZE = 1 << 18  # float32 numbers of a batch: 1 MiB, some 90 µs from pinned mem
 BATCHES = 16
 AHEAD = 3
 
+# Real seconds that a host about to wait gives a thread which loads ahead. On a busy machine, as one is that
+# grades a class, the thread may get no processor in the first; an answer that is wrong is so in all of them.
+TURNS = (clock.TURN, 0.01, 0.05)
+
 
 class Loader:
     """A loader of given batches, which counts how many were taken."""
@@ -189,6 +193,25 @@ def overlapping(trial):
 
 def _expect_overlap(trial, parts: int, most: float, waits: bool = False) -> None:
     """Expect that copies and work take at most so many times as long as either, on the simulated device."""
+    for turn in TURNS:
+        given = clock.turns
+        with clock.turns_of(turn):
+            took, least = _times(trial, parts, waits)
+        if took <= most * least:
+            return
+        if clock.turns == given:  # no other thread took part: again it would be the same
+            break
+    when = " where each step waits" if waits else ""
+    ratio = f"{took / least:.2f} times as long as either alone{when} (simulated)"
+    expect.fail(
+        f"copies and work took turns: {ratio}",
+        f"at most {most:.2f} times {least * 1e6:.0f} µs",
+        f"{took * 1e6:.0f} µs",
+    )
+
+
+def _times(trial, parts: int, waits: bool) -> tuple[float, float]:
+    """Return the simulated seconds that copies and work took together, and those of either alone."""
     spec = clock.devices[trial.device.index].spec
     copying = parts * (spec.shortest + 4 * SIZE / spec.pinned)
     prefetcher, _ = _made(trial, _large(trial, BATCHES, parts))
@@ -202,16 +225,7 @@ def _expect_overlap(trial, parts: int, most: float, waits: bool = False) -> None
     begun = clock.now()
     count = _through(trial, prefetcher, step)
     torch.accelerator.synchronize(trial.device)
-    took = clock.now() - begun
-    least = max(count, 1) * copying
-    if took > most * least:
-        when = " where each step waits" if waits else ""
-        ratio = f"{took / least:.2f} times as long as either alone{when} (simulated)"
-        expect.fail(
-            f"copies and work took turns: {ratio}",
-            f"at most {most:.2f} times {least * 1e6:.0f} µs",
-            f"{took * 1e6:.0f} µs",
-        )
+    return clock.now() - begun, max(count, 1) * copying
 
 
 def _large(trial, count: int, parts: int = 1) -> list:
