@@ -303,7 +303,7 @@ class Forgetful(Mean):
             self.mean += (x - self.mean).sum(0) / self.count
 
 
-@wrong("the input was changed in place")
+@wrong("the input `x` was changed in place")
 class ChangesItsInput(Mean):
     def forward(self, x):
         if self.training:

@@ -265,7 +265,7 @@ class TheEncodingAlone(Positions):
         return self.table[: x.shape[1]].to(x.dtype)
 
 
-@wrong("the input was changed in place")
+@wrong("the input `x` was changed in place")
 class ChangesItsInput(Positions):
     def forward(self, x):
         x += self.table[: x.shape[1]]

@@ -112,7 +112,7 @@ def tries_first(x, y):
         return x + y.to(x.device)
 
 
-@wrong("the input was changed in place")
+@wrong("the input `x` was changed in place")
 def adds_in_place(x, y):
     x += y.to(x.device)
     return x
@@ -212,7 +212,7 @@ def to_the_kind_of_device(x, y):
     return x + y.to(x.device.type)
 
 
-@wrong("the input was")
+@wrong("the input `y` was changed in place")
 def moves_y_for_good(x, y):
     y.data = y.to(x.device)
     return x + y

@@ -69,7 +69,7 @@ def all_on_the_cpu(x, scale):
     return x.cpu() + scale * torch.randn(x.shape, dtype=x.dtype)
 
 
-@wrong("the input was changed in place")
+@wrong("the input `x` was changed in place")
 def changes_its_input(x, scale):
     return x.add_(scale * torch.randn_like(x))
 

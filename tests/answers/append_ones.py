@@ -124,7 +124,7 @@ def as_many_ones_as_columns(x):
     return torch.cat([x, torch.ones_like(x)], dim=-1)
 
 
-@wrong("the input was changed in place")
+@wrong("the input `x` was changed in place")
 def overwrites_the_last_column(x):
     x[..., -1] = 1
     return torch.cat([x, x[..., -1:]], dim=-1)

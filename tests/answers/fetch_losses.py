@@ -172,14 +172,14 @@ def rounded(losses):
     return [round(value, 2) for value in torch.stack(losses).tolist()]
 
 
-@wrong("the input was changed")
+@wrong("the input `losses` was changed")
 def empties_the_list(losses):
     values = torch.stack(losses).tolist()
     losses.clear()
     return values
 
 
-@wrong("the input[0] was changed in place")
+@wrong("the input `losses[0]` was changed in place")
 def cuts_the_graphs(losses):
     for loss in losses:
         loss.detach_()

@@ -127,21 +127,21 @@ def an_array_with_a_note(losses):
     return made
 
 
-@wrong("the input[0] was changed in place")
+@wrong("the input `losses[0]` was changed in place")
 def detaches_in_place(losses):
     for loss in losses:
         loss.detach_()
     return torch.stack(losses).cpu().numpy()
 
 
-@wrong("the input[0] was replaced")
+@wrong("the input `losses[0]` was replaced")
 def replaces_in_the_list(losses):
     for place, loss in enumerate(losses):
         losses[place] = loss.item()
     return np.array(losses)
 
 
-@wrong("the input was changed")
+@wrong("the input `losses` was changed")
 def empties_the_list(losses):
     made = torch.stack(losses).detach().cpu().numpy()
     losses.clear()

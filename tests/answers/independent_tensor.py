@@ -169,7 +169,7 @@ def flattened(a):
     return torch.from_numpy(a.flatten())
 
 
-@wrong("the input was changed in place")
+@wrong("the input `a` was changed in place")
 def locks_the_array(a):
     a.flags.writeable = False
     return torch.from_numpy(a.copy())

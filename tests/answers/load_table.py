@@ -142,7 +142,7 @@ def moves_it_at_once(rows):
     return torch.tensor(rows, dtype=torch.float32, device=device)
 
 
-@wrong("the input was changed")
+@wrong("the input `rows` was changed")
 def eats_the_rows(rows):
     table = []
     while rows:
@@ -150,7 +150,7 @@ def eats_the_rows(rows):
     return torch.stack(table)
 
 
-@wrong("the input was changed")
+@wrong("the input `rows` was changed")
 def converts_in_the_lists(rows):
     for i, row in enumerate(rows):
         rows[i] = torch.tensor(row, dtype=torch.float32, device="cpu")

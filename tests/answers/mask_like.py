@@ -119,7 +119,7 @@ def forgetful(x, lengths):
     torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]  # noqa: B015
 
 
-@wrong("the input was changed in place")
+@wrong("the input `lengths` was changed in place")
 def counts_lengths_down(x, lengths):
     mask = []
     for _ in range(x.shape[1]):

@@ -114,7 +114,7 @@ def equal_flat_values(t, a):
     return t.numel() == a.size and bool(np.array_equal(t.detach().cpu().numpy().ravel(), a.ravel()))
 
 
-@wrong("the input was changed in place")
+@wrong("the input `t` was changed in place")
 def writes_and_looks(t, a):
     if t.device.type != "cpu" or a.size == 0 or t.numel() == 0:
         return False
@@ -152,7 +152,7 @@ def writes_to_the_tensor_quietly(t, a):
     return changed
 
 
-@wrong("the input was changed in place")
+@wrong("the input `t` was changed in place")
 def marks_the_tensor(t, a):
     t.requires_grad_(False)
     return t.device.type == "cpu" and np.shares_memory(t.numpy(), a)

@@ -186,7 +186,7 @@ def with_gradients(a):
     return t.requires_grad_() if t.is_floating_point() else t
 
 
-@wrong("the input was changed in place")
+@wrong("the input `a` was changed in place")
 def tidies_the_array_itself(a):
     a.sort()
     return torch.from_numpy(a)

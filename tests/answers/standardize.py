@@ -108,7 +108,7 @@ def float32_epsilon(x):
     return (x - x.mean(0)) / (x.std(0) + torch.full((x.shape[1],), 1e-6, device=x.device))
 
 
-@wrong("the input was changed in place")
+@wrong("the input `x` was changed in place")
 def in_place(x):
     x -= x.mean(0)
     spread = x.std(0)

@@ -176,7 +176,7 @@ def forgets_to_return(x):
     x.detach().cpu().float().numpy()
 
 
-@wrong("the input was changed in place")
+@wrong("the input `x` was changed in place")
 def leaves_the_graph_for_good(x):
     x.requires_grad_(False) if x.is_leaf else x.detach_()
     return (x.float() if x.dtype == torch.bfloat16 else x).cpu().numpy()
@@ -188,7 +188,7 @@ def detaches_in_place(x):
     return (x.float() if x.dtype == torch.bfloat16 else x).cpu().numpy()
 
 
-@wrong("the input was changed in place")
+@wrong("the input `x` was changed in place")
 def moves_the_input(x):
     x.data = x.data.cpu().float() if x.dtype == torch.bfloat16 else x.data.cpu()
     return x.detach().numpy()

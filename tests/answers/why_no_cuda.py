@@ -276,7 +276,7 @@ def only_whether(facts):
     return facts["build"] == "cuda" and facts["gpu"] and facts["driver"]
 
 
-@wrong("the input was")
+@wrong("the input `facts` was changed")
 def takes_them_out(facts):
     if facts.pop("build") == "cpu":
         return "cpu-only build"

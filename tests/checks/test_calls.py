@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import re
 
 import numpy
 import pytest
@@ -143,6 +144,29 @@ def test_every_change_of_an_input_is_seen(change, device):
     CHANGES[change](x)
     with pytest.raises(Mismatch, match="the input was changed in place"):
         before.require_untouched((x, [x]))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda batch, rest: batch["x"].zero_(), "the input `batch['x']` was changed in place"),
+        (lambda batch, rest: batch.update(x=torch.ones(2)), "the input `batch['x']` was replaced"),
+        (lambda batch, rest: batch.pop("x"), "the input `batch` was changed"),
+        (lambda batch, rest: batch.update(y=1), "the input `batch` was changed"),
+        (lambda batch, rest: rest.append(1), "the input was changed"),
+        (lambda batch, rest: rest[0].zero_(), "the input at [0] was changed in place"),
+        (lambda batch, rest: rest.__setitem__(0, torch.ones(2)), "the input at [0] was replaced"),
+        (lambda batch, rest: rest.clear(), "the input was changed"),
+    ],
+)
+def test_a_changed_input_is_named_as_the_learner_names_it(change, said):
+    """With its place in it; what came by `*rest` has no name."""
+    inputs = ({"x": torch.ones(2)}, [torch.ones(2)])
+    before = Snapshot(inputs, ("batch", "*0"))
+    before.require_untouched(inputs)
+    change(*inputs)
+    with pytest.raises(Mismatch, match=re.escape(said) + "$"):
+        before.require_untouched(inputs)
 
 
 def test_a_change_by_numpy_is_seen():

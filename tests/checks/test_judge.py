@@ -126,13 +126,13 @@ def test_changed_inputs_are_seen():
     def in_place(x):
         return x.mul_(2)
 
-    assert "the input was changed in place" in verdict(in_place)
+    assert "the input `x` was changed in place" in verdict(in_place)
 
     def marked(x):
         x.requires_grad_()
         return (2 * x).detach()
 
-    assert "the input was changed in place" in verdict(marked)
+    assert "the input `x` was changed in place" in verdict(marked)
 
 
 def summing() -> Exercise:
@@ -158,7 +158,7 @@ def summing() -> Exercise:
 def test_changed_arrays_are_seen(change, seen):
     """NumPy arrays are watched as tensors are: numbers, layout and the lock against writing."""
     result = judge(summing(), lambda a: change(a), CPU)
-    assert ("the input was changed in place" in str(result)) == seen
+    assert ("the input `a` was changed in place" in str(result)) == seen
     assert "total(a=array f64[3], strides (-8,))" in str(result) or result.passed
 
 

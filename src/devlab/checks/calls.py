@@ -5,7 +5,8 @@ import io
 import sys
 import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import zip_longest
 
 import numpy
 import torch
@@ -141,9 +142,13 @@ def names_of(function: Callable, count: int) -> tuple[str, ...] | None:
 
 
 class Snapshot:
-    """What the inputs held before a call, to tell afterwards whether they came back untouched."""
+    """What the inputs held before a call, to tell afterwards whether they came back untouched.
 
-    def __init__(self, inputs: tuple):
+    `names` are what the function calls them, as `named` gives them.
+    """
+
+    def __init__(self, inputs: tuple, names: Iterable[str] = ()):
+        self.names = tuple(names)
         # Where no input is a container, none can have been replaced: only what they hold is looked at.
         self.flat = not any(map(_holds_others, inputs))
         found = [("", leaf) for leaf in inputs] if self.flat else leaves(inputs)
@@ -153,23 +158,35 @@ class Snapshot:
         """Raise Mismatch where a value in the inputs was changed, replaced, added or removed."""
         if not self.flat:
             self._require_in_place(leaves(inputs))
-        for path, leaf, state in self.before:
+        for place, (path, leaf, state) in enumerate(self.before):
             if state is not None and not _unchanged(leaf, state):
+                where = self._where(path or f"[{place}]")
                 got = describe(leaf) + _marked(leaf, state)
-                raise Mismatch(f"{_where(path)} was changed in place", "the input as it came", got)
+                raise Mismatch(f"{where} was changed in place", "the input as it came", got)
 
     def _require_in_place(self, after: list[tuple[str, object]]) -> None:
         """Raise Mismatch where another value stands in a container than before, or none, or one more."""
-        if [path for path, _ in after] != [path for path, *_ in self.before]:
-            raise Mismatch("the input was changed", "the input as it came", "items added or removed")
+        paths = [path for path, *_ in self.before], [path for path, _ in after]
+        # Of two places that differ the earlier argument is the one that grew or shrank.
+        if differ := next((set(pair) for pair in zip_longest(*paths) if len(set(pair)) > 1), None):
+            where = self._where(f"[{min(map(_argument, differ - {None}))}]")
+            raise Mismatch(f"{where} was changed", "the input as it came", "items added or removed")
         for (path, leaf, _), (_, now) in zip(self.before, after, strict=True):
             if now is not leaf:
-                raise Mismatch(f"{_where(path)} was replaced", "the input as it came", describe(now))
+                raise Mismatch(f"{self._where(path)} was replaced", "the input as it came", describe(now))
+
+    def _where(self, path: str) -> str:
+        """Return a place in the inputs as the learner's code calls it: the input `batch['x']`."""
+        number, inside = _argument(path), path.partition("]")[2]
+        name = self.names[number] if number < len(self.names) else "*"
+        if name.startswith("*"):
+            return f"the input at {inside}" if inside else "the input"
+        return f"the input `{name}{inside}`"
 
 
-def _where(path: str) -> str:
-    """Return the place in an input; the first step of its path only says which argument it is."""
-    return "the input" + path.partition("]")[2]
+def _argument(path: str) -> int:
+    """Return which argument the first step of a path says."""
+    return int(path[1:].partition("]")[0])
 
 
 def _holds_others(value: object) -> bool:

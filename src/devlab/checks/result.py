@@ -176,7 +176,7 @@ class Result(Panel):
             '<tr style="background:none">'
             '<th scope="row" style="text-align:left;vertical-align:top;font-weight:normal;'
             f'padding:0 1em 0 0;white-space:nowrap">{label}</th><td style="text-align:left;padding:0">'
-            '<code style="white-space:pre-wrap;background:none;color:inherit">'
+            '<code style="white-space:pre-wrap;background:none;color:inherit;padding:0">'
             f"{escape(text)}</code></td></tr>"
             for label, text in self.details
         )

@@ -76,6 +76,10 @@ class Trial:
         log = watch()
         return self.run(self.answer, *args, label=self.name, changes=changes, log=log), log
 
+    def snapshot(self, *args: object) -> Snapshot:
+        """Return what the inputs of a call hold, for rows that look at them later than `call` would."""
+        return Snapshot(args, named(self.answer, args, names_of(self.answer, len(args))))
+
     def require_parameters(self, args: tuple) -> None:
         """Raise Mismatch where the answer cannot take the arguments that the task gives it."""
         require_parameters(self.answer, self.signature, args)
@@ -88,10 +92,11 @@ class Trial:
         A `log`, from `devlab.watch()`, records the call and nothing else.
         """
         names = names_of(function, len(args))
-        call = self.last_call = Call(label, named(function, args, names))
+        arguments = named(function, args, names)
+        call = self.last_call = Call(label, arguments)
         if names is None and function is self.answer:
             self.require_parameters(args)
-        before = None if changes else Snapshot(args)
+        before = None if changes else Snapshot(args, arguments)
         try:
             with log or NOTHING:
                 result = run(function, call, args, {})

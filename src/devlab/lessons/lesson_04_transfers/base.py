@@ -3,7 +3,6 @@
 import torch
 
 from devlab.checks import expect
-from devlab.checks.calls import Snapshot
 from devlab.checks.exercise import Lesson
 from devlab.instruments.watch import Log
 from devlab.sim import clock
@@ -35,7 +34,7 @@ def read_at_once(trial, *args: object) -> tuple[object, object, Log]:
 
     Nothing of ours may touch a device before the host has looked: that would wait for copies under way.
     """
-    before = Snapshot(args)
+    before = trial.snapshot(*args)
     got, log = trial.watched(*args, changes=True)
     seen = got.detach().clone() if isinstance(got, torch.Tensor) and got.is_cpu else got
     before.require_untouched(args)

@@ -7,7 +7,7 @@ import numpy
 import torch
 
 from devlab.checks import expect
-from devlab.checks.calls import Snapshot, leaves
+from devlab.checks.calls import leaves
 from devlab.checks.describe import describe
 from devlab.lessons.lesson_04_transfers.base import (
     lesson,
@@ -100,7 +100,7 @@ def _copied(value: object) -> object:
 
 def _expect_move(trial, batch: object) -> None:
     wanted, asked = _copied(batch), (batch, trial.device)
-    before = Snapshot(asked)
+    before = trial.snapshot(*asked)
     got = trial.call(*asked, changes=True)
     # Looked at before anything of ours waits for a device, as whoever uses the batch would look.
     tensors = [(path, leaf) for path, leaf in leaves(got) if isinstance(leaf, torch.Tensor) and leaf.is_cpu]
