@@ -1,9 +1,11 @@
 """How devlab shows things: complete as plain text, richer as HTML, once a cell."""
 
+import re
 import sys
 
 # JupyterLab's own style breaks a line of a `pre` in the middle of a word.
 WRAPPED = "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;margin:0"
+CODE = re.compile(r"`([^`]+)`")
 
 
 def notebook_shell():
@@ -61,6 +63,15 @@ def escape(text: str) -> str:
     from html import escape
 
     return escape(text, quote=True)
+
+
+def prose(text: str) -> str:
+    """Return the text as HTML in which what stands between backticks is set as code.
+
+    >>> prose("`a` < b")
+    '<code>a</code> &lt; b'
+    """
+    return CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def preformatted(text: str) -> str:

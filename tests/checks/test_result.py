@@ -84,6 +84,13 @@ def test_html_is_escaped():
     assert "<img" not in result.html()
 
 
+def test_code_in_a_headline_is_set_as_code():
+    """The text keeps its backticks; in HTML they become what they mean, and the code in them stays text."""
+    result = Result("f", FAILED, "the input `batch['<x>']` was replaced")
+    assert "the input `batch['<x>']` was replaced" in str(result)
+    assert "the input <code>batch[&#x27;&lt;x&gt;&#x27;]</code> was replaced" in result.html()
+
+
 def test_properties():
     """What graders and tests read."""
     result = left_behind()

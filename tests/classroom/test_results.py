@@ -126,7 +126,14 @@ def test_nothing_of_the_tests_is_shown(records):
     assert [line for line in hidden if line in pages] == []
 
 
-HOSTILE = "</code></pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'&<!--"
+def test_code_in_a_headline_is_set_as_code():
+    """As in the notebook."""
+    one = Graded("f", "failed", 0, 1, "the input `losses[0]` was replaced")
+    page = feedback.page(Record("a", "b", "c", (one,)), "b")
+    assert "the input <code>losses[0]</code> was replaced" in page
+
+
+HOSTILE = "`</code></pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'&<!--`"
 
 
 def test_a_page_is_harmless_whatever_a_submission_holds():

@@ -7,10 +7,9 @@ from devlab import carried
 from devlab.checks import progress
 from devlab.checks.answer import BadCall, exercise_of
 from devlab.checks.exercise import Exercise
-from devlab.panel import Note, Panel, escape
+from devlab.panel import Note, Panel, escape, prose
 
 MARKERS = ("### BEGIN SOLUTION", "### END SOLUTION")
-CODE = re.compile(r"`([^`]+)`")
 BROKEN = re.compile(r"^ *### BEGIN BROKEN\n.*?### END BROKEN\n", re.M | re.S)
 
 
@@ -99,7 +98,7 @@ class Hint(Panel):
 
     def html(self) -> str:
         """Return the same as prose, with its code set as code."""
-        paragraphs = [CODE.sub(r"<code>\1</code>", escape(one)) for one in self._words]
+        paragraphs = [prose(one) for one in self._words]
         words = "".join(f'<div style="margin-top:0.3em">{one}</div>' for one in paragraphs)
         return (
             '<div style="border-left:4px solid #808080;padding:0.3em 0.8em;max-width:60em;font-size:14px;'

@@ -3,7 +3,7 @@
 import enum
 from dataclasses import dataclass
 
-from devlab.panel import Panel, escape
+from devlab.panel import Panel, escape, prose
 
 
 class Outcome(enum.StrEnum):
@@ -138,7 +138,7 @@ class Result(Panel):
         title = (
             f'<div style="display:flex;justify-content:space-between;gap:2em">'
             f"<span>{self.outcome.html_sign} <strong>{escape(self.name)}</strong>: "
-            f"{escape(self.headline)}</span>"
+            f"{prose(self.headline)}</span>"
             f'<span style="white-space:nowrap">{self.score}</span></div>'
         )
         return (

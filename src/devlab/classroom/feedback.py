@@ -1,11 +1,11 @@
 """A page for a student: the marks, each verdict, their own code; one HTML file that needs nothing else."""
 
-import html
 import re
 from collections.abc import Iterable, Sequence
 
 from devlab.classroom.record import Graded, Record
 from devlab.classroom.style import STYLE
+from devlab.panel import escape, prose
 
 # A sign and words for each outcome; the words say all that colour says.
 OUTCOMES = {
@@ -106,7 +106,7 @@ def _section(one: Graded) -> str:
 def _headline(one: Graded) -> str:
     words = OUTCOMES.get(one.outcome, ("", one.outcome))[1]
     repeats = one.headline in (words, "passed", "not attempted yet", "")
-    return "" if repeats else f": {_text(one.headline)}"
+    return "" if repeats else f": {prose(_printable(one.headline))}"
 
 
 def _rows(one: Graded) -> str:
@@ -178,8 +178,12 @@ def _id(one: Graded) -> str:
 
 def _text(text: str) -> str:
     """Return text that is harmless in HTML and can be written as UTF-8, cut where it goes on without end."""
+    return escape(_printable(text))
+
+
+def _printable(text: str) -> str:
     text = str(text)
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}\n… ({len(text) - LONGEST:,} more characters)"
     text = CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
-    return html.escape(text.encode("utf-8", "replace").decode("utf-8"), quote=True)
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from devlab.panel import Panel, escape
+from devlab.panel import Panel, escape, prose
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Explanation(Panel):
         """Return the explanation as HTML."""
         cell = 'style="text-align:left;vertical-align:top;padding:0 1em 0 0"'
         rows = self.rows()
-        parts = [f"<p><strong>devlab explains: {escape(self.headline)}</strong></p>"]
+        parts = [f"<p><strong>devlab explains: {prose(self.headline)}</strong></p>"]
         if self.met:
             heads = ("", "tensor", "what", "device", "where from")
             head = "".join(f'<th scope="col" {cell}>{label}</th>' for label in heads)
@@ -82,7 +82,7 @@ class Explanation(Panel):
         code = {"failed in", "culprit", "change"}
         body = "".join(
             f'<tr><th scope="row" {cell}>{label}</th><td {cell}>'
-            + (f"<code>{escape(value)}</code>" if label in code else escape(value))
+            + (f"<code>{escape(value)}</code>" if label in code else prose(value))
             + "</td></tr>"
             for label, value in rows
         )
