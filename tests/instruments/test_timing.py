@@ -1,5 +1,6 @@
 """Times that can be trusted: warmed up, synchronized, repeated, and honest about what was measured."""
 
+import re
 import time
 
 import pytest
@@ -86,10 +87,24 @@ def test_it_is_shown_once_as_text_and_html(capsys):
     found = devlab.time_op(lambda: None, repeats=5)
     said = capsys.readouterr().out
     assert said.rstrip("\n") == found.text()
-    assert " on cpu (half of the samples from " in said
+    assert re.match(r"[\d.]+ µs on cpu \((half of the samples|every sample) ", said)
     assert "after a warm-up, on the host's clock" in said
     assert "<strong>" in found.html()
     assert repr(found).startswith("<Timing: ")
+
+
+@pytest.mark.parametrize(
+    ("times", "spread"),
+    [
+        ([1e-6, 2e-6, 3e-6, 4e-6, 5e-6], "half of the samples from 2 µs to 4 µs"),
+        ([1e-6, 2e-6, 2e-6, 2e-6, 5e-6], "half of the samples the same"),
+        ([2e-6, 2e-6, 2e-6 + 1e-15, 2e-6, 2e-6], "every sample the same"),
+    ],
+)
+def test_the_spread_is_said_as_it_is(times, spread):
+    """Only samples that all print alike are called the same; where the middle ones do, it says so of them."""
+    found = timing.Timing(times, 1, torch.device("cpu"), "on the host's clock", modelled=False)
+    assert f" on cpu ({spread})" in found.text()
 
 
 def test_a_result_instead_of_a_function():

@@ -60,10 +60,11 @@ class Timing(Panel):
     def _figure(self) -> str:
         lower, upper = map(duration, self.spread)
         modelled = "modelled, " if self.modelled else ""
+        spread = f"half of the samples from {lower} to {upper}"
         if lower == upper:
-            return f"{duration(self.median)} on {self.device} ({modelled}every sample the same)"
-        middle = f"half of the samples from {lower} to {upper}"
-        return f"{duration(self.median)} on {self.device} ({modelled}{middle})"
+            all_alike = duration(min(self.times)) == duration(max(self.times))
+            spread = "every sample the same" if all_alike else "half of the samples the same"
+        return f"{duration(self.median)} on {self.device} ({modelled}{spread})"
 
     def _manner(self) -> str:
         each = f"{len(self.times)} samples" + (f" of {self.calls} calls each" if self.calls > 1 else "")
