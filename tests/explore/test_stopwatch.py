@@ -19,8 +19,9 @@ def simulated():
 
 def test_a_real_call_takes_at_least_as_long_as_it_sleeps():
     """And the host was busy all the while."""
+    start = time.perf_counter()
     one = lap(lambda: time.sleep(0.003), "cpu")
-    assert 0.003 <= one.returned == one.done < 0.1
+    assert 0.003 <= one.returned == one.done <= time.perf_counter() - start
 
 
 def test_a_simulated_call_returns_before_the_device_is_done():

@@ -15,8 +15,10 @@ SIM = torch.device("sim:0")
 
 def test_on_the_cpu_it_is_the_hosts_clock():
     """A sleep takes as long as it sleeps."""
+    start = time.perf_counter()
     found = devlab.time_op(lambda: time.sleep(0.01), "cpu", repeats=5, show=False)
-    assert 0.01 <= found.median < 0.05
+    assert sum(found.times) < time.perf_counter() - start
+    assert found.median >= 0.01
     assert len(found.times) == 5
     assert found.calls == 1
     assert not found.modelled

@@ -286,18 +286,29 @@ def test_devices_run_beside_each_other():
 
 
 def test_real_waits_take_real_time():
-    """time.perf_counter sees the device's time, and a read-back lands by itself."""
+    """time.perf_counter sees the device's time."""
     clock.real_waits(True)
     x = torch.ones(1 << 20, device="sim")
-    torch.sim.synchronize()
-    start = time.perf_counter()
-    for _ in range(10):
-        x.mul_(1.0)
-    launched = time.perf_counter() - start
-    torch.sim.synchronize()
-    finished = time.perf_counter() - start
-    assert finished > 10 * 2 * x.nbytes / specs.SLOW_MOTION.bandwidth
-    assert launched < finished / 2
+
+    def ten() -> tuple[float, float]:
+        torch.sim.synchronize()
+        start = time.perf_counter()
+        for _ in range(10):
+            x.mul_(1.0)
+        launched = time.perf_counter() - start
+        torch.sim.synchronize()
+        return launched, time.perf_counter() - start
+
+    took = [ten() for _ in range(3)]
+    assert all(finished > 10 * 2 * x.nbytes / specs.SLOW_MOTION.bandwidth for _, finished in took)
+    # A busy machine may hold the host up while it launches, though hardly each time.
+    assert any(launched < finished / 2 for launched, finished in took)
+
+
+def test_with_real_waits_a_copy_lands_by_itself():
+    """When its time has come, though nobody waits for it."""
+    clock.real_waits(True)
+    x = torch.ones(1 << 20, device="sim")
     y = x[:1].to("cpu", non_blocking=True)
     assert y.tolist() == [0]
     time.sleep(2 * clock.LANDS_AFTER)
