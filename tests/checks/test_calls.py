@@ -169,6 +169,41 @@ def test_a_changed_input_is_named_as_the_learner_names_it(change, said):
         before.require_untouched(inputs)
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "got"),
+    [
+        (torch.ones(2), torch.ones(2), "another tensor: f32[2] cpu"),
+        (
+            torch.ones((), requires_grad=True),
+            torch.ones(()),
+            "another tensor, without its graph: f32[] cpu, value 1",
+        ),
+        (torch.ones(2), 3.0, "3.0"),
+        (2.0, 2, "2"),
+    ],
+)
+def test_what_replaced_an_input_does_not_read_like_it(before, now, got):
+    """A copy has the same numbers and form; what tells it from the input is said."""
+    rows = [before]
+    snapshot = Snapshot((rows,), ("rows",))
+    rows[0] = now
+    with pytest.raises(Mismatch, match="was replaced") as found:
+        snapshot.require_untouched((rows,))
+    assert found.value.got == got
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: float("1.5"), lambda: int("12345"), lambda: "".join("name"), lambda: torch.device("cpu")]
+)
+def test_a_value_in_the_place_of_its_equal_is_no_change(make):
+    """Nobody can tell them apart, so nobody is accused."""
+    rows = [make()]
+    snapshot = Snapshot((rows,), ("rows",))
+    before, rows[0] = rows[0], make()
+    assert rows[0] is not before
+    snapshot.require_untouched((rows,))
+
+
 def test_a_change_by_numpy_is_seen():
     """An array that shares an input's memory."""
     x = torch.ones(3)

@@ -1,5 +1,7 @@
 """Facts about pretended machines, and about the current device while answers are judged."""
 
+from functools import partial
+
 import numpy
 import pytest
 import torch
@@ -50,6 +52,15 @@ def test_every_question_has_the_answer_of_that_machine():
 )
 def test_a_verdict_says_on_which_machine(facts, words):
     """Whoever returns None there, or raises, is told where."""
+
+    def f():
+        raise KeyError(3)
+
+    assert f"called with   f(), on a pretended machine with {words}\n" in judged_on(facts, f)
+
+
+def judged_on(facts: dict, answer) -> str:
+    """Return what a verdict says of an answer to an exercise whose only row pretends a machine."""
     exercise = Exercise("f", "00", "f()", ("D1",), ("a", "b"))
 
     @exercise.row("is called")
@@ -57,10 +68,37 @@ def test_a_verdict_says_on_which_machine(facts, words):
         with machine(trial, **facts):
             trial.call()
 
+    return str(judge(exercise, answer))
+
+
+def test_an_error_there_is_not_said_to_be_the_cpus():
+    """The headline names the machine, whatever device the row is judged on."""
+
     def f():
         raise KeyError(3)
 
-    assert f"called with   f(), on a pretended machine with {words}\n" in str(judge(exercise, f))
+    said = judged_on({"names": TWO}, f)
+    assert said.startswith("! f: your code raised KeyError on a pretended machine with 2 NVIDIA GPUs")
+    assert "note" not in said
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a PyTorch with CUDA has these, and makes them")
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda: torch.cuda.Stream(),
+        lambda: torch.cuda.Event(enable_timing=True).record(),
+        lambda: torch.Generator("cuda"),
+        lambda: torch.cuda.get_rng_state(),
+        lambda: torch.cuda.reset_peak_memory_stats(),
+    ],
+    ids=["stream", "event", "generator", "rng state", "peak"],
+)
+def test_what_a_pretended_machine_has_not_is_said_to_be_its_limit(f):
+    """What PyTorch says of a missing library would send a learner looking for one."""
+    note = "note          this GPU is pretended: it answers questions"
+    assert note in judged_on({"names": TWO}, f)
+    assert note not in judged_on({"names": ()}, f)
 
 
 def test_a_build_for_cuda_without_a_gpu():
@@ -88,6 +126,50 @@ def test_a_tensor_wanted_there_says_that_it_is_there():
         assert torch.ones(2).device == torch.device("cpu")
 
 
+@pytest.mark.parametrize(
+    ("facts", "places"),
+    [({"names": TWO}, ("cuda:2", "cuda:9")), ({"names": (), "built": False, "other": "mps"}, ("mps:1",))],
+)
+def test_a_device_too_many_is_refused(facts, places):
+    """Its address can be written down, and no tensor made there: whoever counts by trying comes to an end."""
+    with machine(HERE, **facts):
+        for place in places:
+            assert torch.device(place).index == int(place[-1])
+            for make in (partial(torch.zeros, 3, device=place), partial(torch.ones(3).to, place)):
+                with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
+                    make()
+
+
+def test_a_bare_number_is_an_index():
+    """As PyTorch has it wherever a device can be named."""
+    with machine(HERE, TWO):
+        x = torch.ones(3)
+        for there in (x.cuda(1), x.cuda(device=1), x.to(1), x.to(device=1), torch.ones(3, device=1)):
+            assert there.device == torch.device("cuda", 1)
+            assert there.tolist() == [1, 1, 1]
+        assert torch.nn.Linear(2, 1).cuda(1).weight.get_device() == 1
+        for make in (x.cuda, x.to, partial(torch.ones, 3)):
+            with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
+                make(device=2)
+
+
+def test_a_tensor_there_holds_what_was_asked_for():
+    """Its numbers and its dtype, in memory of its own."""
+    with machine(HERE, TWO):
+        x = torch.ones(3)
+        assert torch.zeros_like(x, device="cuda").tolist() == [0, 0, 0]
+        assert x.new_full((2,), 7, device="cuda").tolist() == [7, 7]
+        assert (
+            x.to("cuda", torch.float64).dtype
+            == x.to(device="cuda", dtype=torch.float64).dtype
+            == torch.float64
+        )
+        for there in (x.to("cuda"), x.cuda(), torch.as_tensor(x, device="cuda")):
+            there.zero_()
+        assert x.tolist() == [1, 1, 1]
+        assert x.is_cpu
+
+
 def test_what_comes_of_a_tensor_there_is_there_too():
     """And what is brought home is at home."""
     with machine(HERE, TWO, current=1):
@@ -109,6 +191,7 @@ def test_whatever_holds_a_tensor_there_is_there():
             torch.nn.Parameter(there),
             torch.nn.Linear(2, 1, device="cuda").weight,
             torch.nn.Linear(2, 1).to("cuda").bias,
+            torch.nn.Linear(2, 1).to(device="cuda", dtype=torch.float64).bias,
             torch.nn.Linear(2, 1).cuda().bias,
             there.data,
             there[:1],
@@ -172,6 +255,23 @@ def test_another_gpu_is_made_current_by_either_name():
     with machine(HERE, (), built=False, other="mps"):
         torch.accelerator.set_device_index(0)
         assert torch.accelerator.current_device_index() == 0
+
+
+def test_the_accelerators_module_and_its_wait():
+    """Whoever writes for any accelerator asks for these without naming one."""
+    ask, wait = torch.get_device_module, torch.accelerator.synchronize
+    with machine(HERE, TWO):
+        assert ask() is ask("cuda") is ask(torch.device("cuda", 1)) is torch.cuda
+        assert ask("cpu") is torch.cpu
+        wait()
+        wait("cuda:1")
+    with machine(HERE, (), built=False, other="mps"):
+        assert ask() is torch.mps
+        wait()
+    with machine(HERE, ()):
+        assert ask() is torch.cpu
+        with pytest.raises(RuntimeError, match="no NVIDIA driver"):
+            wait()
 
 
 def test_names_imported_beforehand_are_pretended_too():

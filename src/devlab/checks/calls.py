@@ -11,7 +11,7 @@ from itertools import zip_longest
 import numpy
 import torch
 
-from devlab.checks.describe import describe, describe_later
+from devlab.checks.describe import UNCHANGING, describe, describe_later
 from devlab.checks.expect import Mismatch
 from devlab.checks.reading import copied, on_cpu
 
@@ -172,8 +172,9 @@ class Snapshot:
             where = self._where(f"[{min(map(_argument, differ - {None}))}]")
             raise Mismatch(f"{where} was changed", "the input as it came", "items added or removed")
         for (path, leaf, _), (_, now) in zip(self.before, after, strict=True):
-            if now is not leaf:
-                raise Mismatch(f"{self._where(path)} was replaced", "the input as it came", describe(now))
+            if now is not leaf and not _alike(leaf, now):
+                got = _another(leaf, now)
+                raise Mismatch(f"{self._where(path)} was replaced", "the input as it came", got)
 
     def _where(self, path: str) -> str:
         """Return a place in the inputs as the learner's code calls it: the input `batch['x']`."""
@@ -204,6 +205,19 @@ def leaves(value: object, path: str = "") -> list[tuple[str, object]]:
         return [(path, value)]
     items = value.items() if isinstance(value, Mapping) else enumerate(value)
     return [found for key, item in items for found in leaves(item, f"{path}[{key!r}]")]
+
+
+def _alike(before: object, now: object) -> bool:
+    """Tell whether nobody can tell two objects apart, as two floats of one value."""
+    return type(before) is type(now) and type(now) in (*UNCHANGING, str) and before == now
+
+
+def _another(before: object, now: object) -> str:
+    """Describe what stands where another value stood, so that it never reads as if it were that value."""
+    if not (isinstance(before, torch.Tensor) and isinstance(now, torch.Tensor)):
+        return describe(now)
+    cut = before.requires_grad and not now.requires_grad
+    return f"another tensor{', without its graph' if cut else ''}: {describe(now)}"
 
 
 def _state(leaf: object) -> tuple | None:

@@ -9,6 +9,7 @@ from devlab.checks.calls import AnswerRaised, NotAttempted
 from devlab.checks.exercise import Exercise, Row
 from devlab.checks.expect import Mismatch
 from devlab.checks.isolation import fresh_defaults, preserved_state
+from devlab.checks.machine import BEYOND, is_beyond
 from devlab.checks.result import Outcome, Result, RowResult
 from devlab.checks.trace import where_raised
 from devlab.checks.trial import Skip, Trial
@@ -78,7 +79,8 @@ def _judge_row(
     except AnswerRaised as raised:
         error = raised.error
         found = [("raised", f"{type(error).__name__}: {error}"), ("at", where_raised(error))]
-        headline = f"your code raised {type(error).__name__} on {device}"
+        found += [("note", BEYOND)] if "NVIDIA GPU" in trial.situation and is_beyond(error) else []
+        headline = f"your code raised {type(error).__name__} {trial.situation or f'on {device}'}"
         return Finding(Outcome.ERROR, headline, _details(trial, found))
     except Exception as ours:
         # The row itself broke, most likely over a result that nobody thought of. No traceback of

@@ -9,6 +9,12 @@ import torch
 
 from devlab.checks.placed import Placed
 
+# What a PyTorch without CUDA says of a GPU that only the check pretends.
+REAL_ONES_MISSED = ("dummy base class", "ATen_cuda", "CUDA enabled", "'torch._C' has no attribute")
+BEYOND = (
+    "this GPU is pretended: it answers questions and lends tensors, and has no streams, events, generators "
+    "or memory statistics of its own"
+)
 NO_DRIVER = "Found no NVIDIA driver on your system (pretended for this check)"
 
 
@@ -105,6 +111,16 @@ class Machine(Placed):
         """Answer `torch.cuda.can_device_access_peer(device, peer_device)`: all reach each other."""
         return self._index(device) != self._index(peer_device)
 
+    def device_module(self, device=None):
+        """Answer `torch.get_device_module(device)`: without a device it is the accelerator's."""
+        device = self.current_accelerator(check_available=True) if device is None else device
+        return getattr(torch, torch.device(device or "cpu").type)
+
+    def accelerator_synchronize(self, device=None) -> None:
+        """Stand for `torch.accelerator.synchronize(device)`."""
+        if not self._is_other():
+            self.synchronize(device)
+
     def mem_get_info(self, device=None) -> tuple[int, int]:
         """Answer `torch.cuda.mem_get_info(device)`: nothing is in use."""
         return (self.get_device_properties(device).total_memory,) * 2
@@ -178,6 +194,11 @@ class Machine(Placed):
             raise RuntimeError(f"PyTorch is not linked with support for {wanted.type} devices (pretended)")
         return torch.device(wanted.type, wanted.index or 0)
 
+    def _require(self, place: torch.device) -> None:
+        count = len(self.names) if place.type == "cuda" else 1
+        if place.index >= count:
+            raise torch.AcceleratorError(f"{place.type.upper()} error: invalid device ordinal (pretended)")
+
     def _index(self, device) -> int:
         self._require_gpus()
         if device is not None and not isinstance(device, int):
@@ -193,6 +214,15 @@ class Machine(Placed):
     def _require_gpus(self) -> None:
         if not self.names:
             raise RuntimeError(NO_DRIVER)
+
+
+def is_beyond(error: BaseException) -> bool:
+    """Tell whether an error comes of asking a pretended machine for more than it has.
+
+    >>> is_beyond(AssertionError("Torch not compiled with CUDA enabled"))
+    True
+    """
+    return any(words in str(error) for words in REAL_ONES_MISSED)
 
 
 class _CudaDeviceProperties(SimpleNamespace):

@@ -38,6 +38,10 @@ class Placed(TorchFunctionMode):
         """Return the device with its index, or raise as PyTorch does where there is none."""
 
     @abstractmethod
+    def _require(self, place: torch.device) -> None:
+        """Raise as PyTorch does where no tensor can be made, since there are fewer devices of its kind."""
+
+    @abstractmethod
     def _kind(self) -> str:
         """Return the kind of device that a bare number means."""
 
@@ -49,19 +53,31 @@ class Placed(TorchFunctionMode):
             return func(*args, **kwargs)
         if func in ADDRESS and (place := self._place_of(args[0])):
             return ADDRESS[func](place)
-        moves = getattr(func, "__name__", "") == "cuda"
-        wanted = [torch.device(one) for one in (*args, *kwargs.values()) if _is_accelerator(one)]
-        if not (moves or wanted) and self._is_unplaced(func, args, kwargs) and (default := self._default()):
-            wanted, kwargs["device"] = [default], "cpu"
-        if not (moves or wanted):
+        args = self._named(func, args, kwargs)
+        wanted = next(filter(_is_accelerator, (*args, *kwargs.values())), None)
+        if wanted is None and _name(func) == "cuda":
+            wanted = "cuda"
+        if wanted is None and self._is_unplaced(func, args, kwargs):
+            wanted = kwargs["device"] = self._default()
+        if wanted is None:
             return self._result(func, args, kwargs)
-        place = self._place(wanted[0] if wanted else torch.device("cuda"))
-        if args and isinstance(args[0], torch.Tensor):
-            made = args[0].clone()
-        else:
-            here = {name: "cpu" if _is_accelerator(one) else one for name, one in kwargs.items()}
-            made = func(*args, **here)
-        return self._placed_there(made, place)
+        place = self._place(torch.device(wanted))
+        self._require(place)
+        if _name(func) == "cuda":
+            return self._placed_there(args[0].clone(), place)
+        made = func(*map(_here, args), **{name: _here(one) for name, one in kwargs.items()})
+        if not isinstance(made, torch.Tensor):  # as where a module's `to` has its arguments read
+            return func(*args, **kwargs)
+        shared = _storage(made) in map(_storage, _tensors(args))
+        return self._placed_there(made.clone() if shared else made, place)
+
+    def _named(self, func: Callable, args: tuple, kwargs: dict) -> list:
+        """Return what a call is given, with a device's name where PyTorch takes a bare number for one."""
+        kind = "cuda" if _name(func) == "cuda" else self._kind()
+        if type(kwargs.get("device")) is int:
+            kwargs["device"] = torch.device(kind, kwargs["device"])
+        moves = _name(func) in ("cuda", "to") and type((*args, None, None)[1]) is int
+        return [*args[:1], torch.device(kind, args[1]), *args[2:]] if moves else list(args)
 
     def _result(self, func: Callable, args: tuple, kwargs: dict) -> object:
         """Call a function; where it makes a tensor of one that says it is elsewhere, so does that."""
@@ -69,13 +85,13 @@ class Placed(TorchFunctionMode):
         place = next(filter(None, map(self._place_of, _tensors(args))), None)
         if place is None:
             return made
-        if getattr(func, "__name__", "") == "cpu" or any(map(_is_cpu, (*args, *kwargs.values()))):
+        if _name(func) == "cpu" or any(map(_is_cpu, (*args, *kwargs.values()))):
             return made.clone() if isinstance(made, torch.Tensor) else made
         return self._placed_there(made, place)
 
     def _is_unplaced(self, func: Callable, args: tuple, kwargs: dict) -> bool:
         """Tell whether a function makes a tensor of nothing, and nobody names a place for it."""
-        takes_a_place = getattr(func, "__name__", "") in FACTORIES and kwargs.get("device") is None
+        takes_a_place = _name(func) in FACTORIES and kwargs.get("device") is None
         return takes_a_place and not _tensors((*args, *kwargs.values()))
 
     def _placed_there(self, made: object, place: torch.device) -> object:
@@ -103,6 +119,15 @@ def _tensors(args: tuple) -> list[torch.Tensor]:
     """Return the tensors among arguments, and in lists of them."""
     several = [one for arg in args for one in (arg if isinstance(arg, list | tuple) else [arg])]
     return [one for one in several if isinstance(one, torch.Tensor)]
+
+
+def _name(func: Callable) -> str:
+    return getattr(func, "__name__", "")
+
+
+def _here(value: object) -> object:
+    """Return the CPU for an accelerator, anything else as it is."""
+    return "cpu" if _is_accelerator(value) else value
 
 
 def _storage(tensor: torch.Tensor) -> int:

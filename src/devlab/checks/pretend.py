@@ -41,6 +41,7 @@ def machine(trial: Trial, names: Sequence[str], **options) -> Iterator[Machine]:
         (torch.cuda, "mem_get_info", pretended.mem_get_info),
         (torch.cuda, "get_device_name", pretended.get_device_name),
         (torch.cuda, "get_device_properties", pretended.get_device_properties),
+        (torch, "get_device_module", pretended.device_module),
         (torch.version, "cuda", "12.8" if pretended.built else None),
         (torch.backends.cuda, "is_built", pretended.is_built),
         (torch.backends.mps, "is_available", partial(pretended.has, "mps")),
@@ -56,6 +57,7 @@ def machine(trial: Trial, names: Sequence[str], **options) -> Iterator[Machine]:
         (torch.accelerator, "set_device_index", pretended.set_accelerator_index),
         (torch.accelerator, "device_index", pretended.accelerator_index),
         (torch.accelerator, "current_stream", pretended.accelerator_stream),
+        (torch.accelerator, "synchronize", pretended.accelerator_synchronize),
         (torch.accelerator, "get_memory_info", pretended.mem_get_info),
     ]
     theirs = getattr(inspect.unwrap(trial.answer), "__globals__", {})
