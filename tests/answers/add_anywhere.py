@@ -258,3 +258,21 @@ def column_in_pieces(x, y):
     if y.dim() == 1 and len(y):
         y = torch.stack([one.to(x.device) for one in y])
     return x + y.to(x.device)
+
+
+@wrong("the sum is torch.float32, not torch.float64")
+def a_number_for_a_single_x(x, y):
+    if x.dim() == 0 and x.device.type == "cpu":
+        return (x.item() + y).to(x.device)
+    return x + y.to(x.device)
+
+
+@wrong("2 transfers, by print and .to()")
+def prints_y(x, y):
+    print(y)
+    return x + y.to(x.device)
+
+
+@wrong("the result is a tensor of another layout, torch.sparse_coo")
+def a_sparse_sum(x, y):
+    return (x + y.to(x.device)).to_sparse()

@@ -267,3 +267,20 @@ ASKED_EARLIER = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is
 @wrong("(pretended), the answer is")
 def down_a_list_of_old_answers():
     return torch.device(next(name for name, is_here in ASKED_EARLIER.items() if is_here))
+
+
+@right
+def asks_which_macos_it_is():
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    if torch.backends.mps.is_available() and torch.backends.mps.is_macos_or_newer(13, 0):
+        return torch.device("mps")
+    return torch.device("cpu")
+
+
+@wrong("on a pretended machine with no accelerator the answer is None")
+def no_last_rung():
+    for kind in ("cuda", "mps"):
+        if torch.get_device_module(kind).is_available():
+            return torch.device(kind)
+    return None

@@ -172,3 +172,17 @@ def by_a_bare_number():
     if not torch.accelerator.is_available():
         return torch.device("cpu")
     return torch.device(torch.accelerator.current_device_index())
+
+
+@right
+def asks_the_module_of_its_kind():
+    if not torch.accelerator.is_available():
+        return torch.device("cpu")
+    kind = torch.accelerator.current_accelerator().type
+    print(torch.accelerator.get_memory_info(), torch.get_device_module().synchronize())
+    return torch.device(kind, 0 if kind == "mps" else torch.get_device_module(kind).current_device())
+
+
+@wrong("on a pretended machine with no accelerator the answer is None")
+def what_the_question_gives():
+    return torch.accelerator.current_accelerator(check_available=True)

@@ -88,3 +88,15 @@ def wants_two(x, device):
 @wrong("an empty tensor is on sim:0, the answer says otherwise")
 def by_an_element(x):
     return x.flatten()[0].device if x.numel() else torch.device("cpu")
+
+
+@wrong("a tensor of torch.bool is on sim:0")
+def not_for_every_dtype(x):
+    if x.dtype in (torch.bool, torch.uint8, torch.bfloat16):
+        return torch.device("cpu")
+    return x.device
+
+
+@wrong("your code raised RuntimeError")
+def by_a_difference(x):
+    return (x - x).device

@@ -176,3 +176,23 @@ def narrows_what_is_wide(rows):
 @wrong("the numbers went through torch.float16, and lost digits there")
 def through_the_default_dtype(rows):
     return torch.tensor([[float(number) for number in row] for row in rows], device="cpu").float()
+
+
+@wrong("the input `rows[0]` was replaced")
+def makes_tuples_of_the_lists(rows):
+    for place, row in enumerate(rows):
+        rows[place] = tuple(row)
+    return torch.tensor(rows, dtype=torch.float32, device="cpu")
+
+
+@wrong("the values of the table are wrong")
+def by_the_first_row(rows):
+    whole = all(isinstance(value, int) for value in rows[0])
+    return torch.tensor(rows, dtype=torch.int64 if whole else torch.float32, device="cpu").float()
+
+
+@wrong("its storage has 0 bytes")
+def gives_the_memory_back(rows):
+    table = torch.tensor(rows, dtype=torch.float32, device="cpu")
+    table.untyped_storage().resize_(0)
+    return table

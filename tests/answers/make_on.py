@@ -272,3 +272,14 @@ def filled_row_by_row(shape, device, dtype):
     for row in range(shape[0]):
         made[row] = 0
     return made
+
+
+@right
+@torch.inference_mode()
+def in_inference_mode(shape, device, dtype):
+    return torch.zeros(shape, device=device, dtype=dtype)
+
+
+@wrong("the result is on meta")
+def nowhere(shape, device, dtype):
+    return torch.zeros(shape, device="meta", dtype=dtype)

@@ -266,3 +266,27 @@ def by_waiting_for_it():
 @right
 def by_starting_it():
     return cuda_if_it_works(lambda: torch.cuda.init())
+
+
+@right
+def by_the_default_device():
+    before = torch.get_default_device()
+    try:
+        torch.set_default_device("cuda")
+        return torch.empty(0).device
+    except Exception:
+        return torch.device("cpu")
+    finally:
+        torch.set_default_device(before)
+
+
+@wrong("where the accelerator is xpu and not CUDA (pretended), the answer is xpu")
+def with_a_rung_for_intel():
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("xpu" if torch.xpu.is_available() else "cpu")
+
+
+@wrong("pick_cuda_or_cpu(), on a pretended machine with 1 NVIDIA GPU")
+def always_the_cpu_says_on_which_machine_that_is_wrong():
+    return torch.device("cpu")

@@ -300,3 +300,16 @@ def five_deep(batch, depth=5):
     if isinstance(batch, list | tuple) and depth:
         return set().union(*(five_deep(item, depth - 1) for item in batch))
     return set()
+
+
+@wrong("nothing of the batch is on")
+def searches_objects(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    if hasattr(batch, "__dict__") and not isinstance(batch, (dict, list, tuple)):
+        batch = vars(batch)
+    if isinstance(batch, dict):
+        batch = batch.values()
+    elif not isinstance(batch, (list, tuple)):
+        return set()
+    return set().union(*map(searches_objects, batch))

@@ -195,3 +195,8 @@ def scaled_to_fit(shape, device, seed):
 @functools.cache
 def kept(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+@wrong("give the same numbers")
+def the_seed_without_its_hundreds(shape, device, seed):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed % 100)).to(device)

@@ -58,7 +58,7 @@ def with_an_index_for_the_cpu_too(spec):
     if device.type == "cpu":
         return torch.device("cpu", 0)
     if device.index is None:
-        return torch.device(device.type, getattr(torch, device.type).current_device())
+        return torch.device(device.type, torch.accelerator.current_device_index())
     return device
 
 
@@ -68,7 +68,7 @@ def by_text(spec):
     if name.startswith("cpu"):
         return torch.device("cpu")
     if ":" not in name:
-        name = f"{name}:{torch.get_device_module(name).current_device()}"
+        name = f"{name}:{torch.accelerator.current_device_index()}"
     return torch.device(name)
 
 
@@ -294,4 +294,20 @@ def makes_it_current(spec):
     device = torch.empty(0, device=spec).device
     if device.type not in ("cpu", "cuda"):
         torch.accelerator.set_device_index(device.index)
+    return device
+
+
+@wrong("module 'torch.mps' has no attribute 'current_device'")
+def by_a_module_that_not_every_kind_fills(spec):
+    device = torch.device(spec)
+    if device.type == "cpu" or device.index is not None:
+        return device
+    return torch.device(device.type, torch.get_device_module(device).current_device())
+
+
+@wrong("""and "mps" became 'mps', still without an index""")
+def for_two_kinds_alone(spec):
+    device = torch.device(spec)
+    if device.type in ("cuda", "sim") and device.index is None:
+        return torch.empty(0, device=device).device
     return device

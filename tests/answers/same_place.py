@@ -154,3 +154,17 @@ def bare_names_alone(a, b):
         return place(torch.empty(0, device=x))
 
     return place(a) == place(b)
+
+
+@wrong('"cpu" and "cpu:0" are one place')
+def the_cpu_by_the_accelerators_index(a, b):
+    def place(x):
+        device = torch.device(getattr(x, "device", x))
+        if device.index is None and not isinstance(x, torch.Tensor):
+            return (
+                device.type,
+                torch.accelerator.current_device_index() if torch.accelerator.is_available() else 0,
+            )
+        return device.type, device.index or 0
+
+    return place(a) == place(b)

@@ -287,3 +287,15 @@ def of_the_first_table(x):
         _kept[key] = x.mean(0), torch.where(spread == 0, 1, spread)
     mean, spread = _kept[key]
     return (x - mean) / spread
+
+
+@wrong("a column that is nearly constant became zeros: its deviation is small, and not 0")
+def with_a_threshold(x):
+    spread = x.std(0)
+    nearly = spread < 1e-3
+    return torch.where(nearly, torch.zeros_like(x), (x - x.mean(0)) / torch.where(nearly, 1, spread))
+
+
+@wrong("the values of the result are wrong")
+def without_outliers(x):
+    return torch.nan_to_num((x - x.mean(0)) / x.std(0)).clamp(-3, 3)

@@ -115,3 +115,10 @@ def as_a_tensor(x):
 @wrong("is a method that was not called: are its parentheses missing?")
 def without_its_parentheses(x):
     return x.untyped_storage().nbytes
+
+
+@wrong("a detached slice still has the whole storage behind it")
+def by_base_or_offset(x):
+    if x._base is not None or x.storage_offset():
+        return x.untyped_storage().nbytes()
+    return x.nbytes

@@ -201,3 +201,12 @@ def remembers_by_the_name(dtype, device):
     if (dtype, device) not in known:
         known[dtype, device] = tries_an_empty_tensor(dtype, device)
     return known[dtype, device]
+
+
+@wrong("the CPU has torch.float8_e5m2, the answer is torch.float32")
+def whatever_can_be_doubled(dtype, device):
+    try:
+        torch.ones(1, dtype=dtype, device=device) * 2
+    except Exception:
+        return torch.float32
+    return dtype

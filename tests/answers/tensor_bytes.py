@@ -135,3 +135,10 @@ def by_a_short_table(x):
 @right
 def of_one_row_at_a_time(x):
     return sum(row.nbytes for row in x) if x.dim() else x.element_size()
+
+
+@wrong("your code raised KeyError")
+def by_a_table_without_complex128(x):
+    sizes = {torch.bool: 1, torch.uint8: 1, torch.int8: 1, torch.int16: 2, torch.float16: 2}
+    sizes |= {torch.bfloat16: 2, torch.int32: 4, torch.float32: 4, torch.int64: 8, torch.float64: 8}
+    return x.numel() * {**sizes, torch.complex64: 8}[x.dtype]

@@ -281,3 +281,41 @@ def the_first_error_only(op, x):
             return op(x.cpu()).to(x.device)
         except Exception:
             raise first from None
+
+
+@wrong("an OutOfMemoryError of the operation was caught, and op was tried again")
+def also_where_memory_is_out(op, x):
+    try:
+        return op(x)
+    except (NotImplementedError, torch.OutOfMemoryError):
+        return op(x.cpu()).to(x.device)
+
+
+@wrong("a RuntimeError of the operation became another error")
+def made_anew(op, x):
+    try:
+        return op(x)
+    except NotImplementedError:
+        return op(x.cpu()).to(x.device)
+    except Exception as error:
+        raise type(error)(str(error)) from None
+
+
+@wrong("a NotImplementedError of the CPU became another error")
+def the_first_error_of_two(op, x):
+    try:
+        return op(x)
+    except NotImplementedError as first:
+        try:
+            return op(x.cpu()).to(x.device)
+        except NotImplementedError:
+            raise first from None
+
+
+@wrong("1 transfer, by print")
+def prints_its_input(op, x):
+    print(x)
+    try:
+        return op(x)
+    except NotImplementedError:
+        return op(x.cpu()).to(x.device)

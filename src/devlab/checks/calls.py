@@ -153,24 +153,29 @@ class Snapshot:
         self.flat = not any(map(_holds_others, inputs))
         found = [("", leaf) for leaf in inputs] if self.flat else leaves(inputs)
         self.before = [(path, leaf, _state(leaf)) for path, leaf in found]
+        self.kinds = [] if self.flat else kinds(inputs)
 
     def require_untouched(self, inputs: tuple) -> None:
         """Raise Mismatch where a value in the inputs was changed, replaced, added or removed."""
         if not self.flat:
-            self._require_in_place(leaves(inputs))
+            self._require_in_place(leaves(inputs), kinds(inputs))
         for place, (path, leaf, state) in enumerate(self.before):
             if state is not None and not _unchanged(leaf, state):
                 where = self._where(path or f"[{place}]")
                 got = describe(leaf) + _marked(leaf, state)
                 raise Mismatch(f"{where} was changed in place", "the input as it came", got)
 
-    def _require_in_place(self, after: list[tuple[str, object]]) -> None:
+    def _require_in_place(self, after: list[tuple[str, object]], kinds: list[tuple[str, type]]) -> None:
         """Raise Mismatch where another value stands in a container than before, or none, or one more."""
         paths = [path for path, *_ in self.before], [path for path, _ in after]
         # Of two places that differ the earlier argument is the one that grew or shrank.
         if differ := next((set(pair) for pair in zip_longest(*paths) if len(set(pair)) > 1), None):
             where = self._where(f"[{min(map(_argument, differ - {None}))}]")
             raise Mismatch(f"{where} was changed", "the input as it came", "items added or removed")
+        for (path, before), (_, now) in zip(self.kinds, kinds, strict=True):
+            if now is not before:
+                got = f"a {now.__name__} in its place"
+                raise Mismatch(f"{self._where(path)} was replaced", f"the {before.__name__} as it came", got)
         for (path, leaf, _), (_, now) in zip(self.before, after, strict=True):
             if now is not leaf and not _alike(leaf, now):
                 got = _another(leaf, now)
@@ -218,6 +223,18 @@ def _another(before: object, now: object) -> str:
         return describe(now)
     cut = before.requires_grad and not now.requires_grad
     return f"another tensor{', without its graph' if cut else ''}: {describe(now)}"
+
+
+def kinds(value: object, path: str = "") -> list[tuple[str, type]]:
+    """Return the type of every container in nested dicts, lists and tuples, each with the path to it.
+
+    >>> kinds([{"x": ()}])
+    [('', <class 'list'>), ('[0]', <class 'dict'>), ("[0]['x']", <class 'tuple'>)]
+    """
+    if not _holds_others(value):
+        return []
+    items = value.items() if isinstance(value, Mapping) else enumerate(value)
+    return [(path, type(value)), *(found for key, item in items for found in kinds(item, f"{path}[{key!r}]"))]
 
 
 def _state(leaf: object) -> tuple | None:

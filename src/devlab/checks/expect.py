@@ -154,6 +154,20 @@ def tensor(
     values(got, wanted, what, within)
 
 
+def readable(got: torch.Tensor) -> None:
+    """Expect a tensor whose numbers lie in memory one by one, as those of all tasks do.
+
+    >>> readable(torch.ones(2))
+    """
+    if got.layout is not torch.strided:
+        fail(f"the result is a tensor of another layout, {got.layout}", "an ordinary (strided) tensor", got)
+    # To read what is no longer there would end the process.
+    if got.is_cpu and got.numel() and not got.untyped_storage().nbytes():
+        fail(
+            "the result's memory was given back: its storage has 0 bytes", "a tensor with its numbers", "none"
+        )
+
+
 def array(got: object, wanted: numpy.ndarray, what: str = "the result") -> None:
     """Expect a NumPy array that equals `wanted`: type, shape, dtype and values, in that order.
 

@@ -14,6 +14,9 @@ from devlab.checks.result import Outcome, Result, RowResult
 from devlab.checks.trace import where_raised
 from devlab.checks.trial import Skip, Trial
 
+# Of the message of an exception; whoever wants it whole calls the function.
+MOST_LINES, LONGEST = 8, 1000
+
 
 @dataclass
 class Finding:
@@ -78,17 +81,24 @@ def _judge_row(
         return Finding(Outcome.FAILED, mismatch.headline, _details(trial, found))
     except AnswerRaised as raised:
         error = raised.error
-        found = [("raised", f"{type(error).__name__}: {error}"), ("at", where_raised(error))]
+        found = [("raised", _said(error)), ("at", where_raised(error))]
         found += [("note", BEYOND)] if "NVIDIA GPU" in trial.situation and is_beyond(error) else []
         headline = f"your code raised {type(error).__name__} {trial.situation or f'on {device}'}"
         return Finding(Outcome.ERROR, headline, _details(trial, found))
     except Exception as ours:
         # The row itself broke, most likely over a result that nobody thought of. No traceback of
         # ours reaches a learner; the report says what a maintainer needs.
-        found = [("raised", f"{type(ours).__name__}: {ours}"), ("in", f"the row {row.label!r} of devlab")]
+        found = [("raised", _said(ours)), ("in", f"the row {row.label!r} of devlab")]
         headline = "devlab could not judge this answer; please report it"
         return Finding(Outcome.ERROR, headline, _details(trial, found))
     return Finding(Outcome.PASSED)
+
+
+def _said(error: BaseException) -> str:
+    """Return an exception's type and message; PyTorch's own may go on for pages."""
+    lines = f"{type(error).__name__}: {error}".splitlines()
+    text = "\n".join(lines[:MOST_LINES])
+    return f"{text[:LONGEST]} …" if len(lines) > MOST_LINES or len(text) > LONGEST else text
 
 
 def _details(trial: Trial, found: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -45,7 +45,8 @@ class Machine(Placed):
     def words(self) -> str:
         """Say which machine it is, as in "on a pretended machine with 3 NVIDIA GPUs"."""
         count = len(self.names)
-        has = f"{count} NVIDIA GPU{'' if count == 1 else 's'}" if count else self.other or "no accelerator"
+        gpus = [f"{count} NVIDIA GPU{'' if count == 1 else 's'}"] if count else []
+        has = " and ".join([*gpus, *filter(None, [self.other])]) or "no accelerator"
         idle = "cuda" if self.built and not count else self.idle
         return f"on a pretended machine with {has}" + (f" and a PyTorch built for {idle}" if idle else "")
 
@@ -152,6 +153,10 @@ class Machine(Placed):
         """Answer `torch.accelerator.device_count()`."""
         return len(self.names) or int(bool(self.other))
 
+    def accelerator_memory(self, device=None) -> tuple[int, int]:
+        """Answer `torch.accelerator.get_memory_info(device)`: nothing is in use."""
+        return (16 << 30, 16 << 30) if self._is_other() else self.mem_get_info(device)
+
     def current_accelerator(self, check_available: bool = False) -> torch.device | None:
         """Answer `torch.accelerator.current_accelerator()`: what the build is for, unless asked to check."""
         kind = "cuda" if self.names else self.other or self.idle or ("cuda" if self.built else None)
@@ -178,6 +183,12 @@ class Machine(Placed):
     def has(self, kind: str) -> bool:
         """Answer `torch.backends.mps.is_available()`, and the like for other kinds than CUDA."""
         return self.other == kind
+
+    def answer_if_there(self, kind: str, answer: object, *args: object, **named: object) -> object:
+        """Answer any question that only a machine with that kind of accelerator answers."""
+        if not self.has(kind):
+            raise RuntimeError(f"PyTorch is not linked with support for {kind} devices (pretended)")
+        return answer
 
     def is_built_for(self, kind: str) -> bool:
         """Answer `torch.backends.mps.is_built()`."""

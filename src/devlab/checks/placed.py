@@ -11,12 +11,14 @@ MAKES_NO_TENSOR = (torch.device, torch.get_device_module)
 # What makes a tensor on the default device, where nobody names another.
 FACTORIES = frozenset({"empty", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange"})
 FACTORIES |= {"linspace", "eye", "tensor", "as_tensor", "asarray"}
+MOVES = ("cuda", "xpu")  # methods of a tensor that move it
 # How a tensor is asked where it is.
 ADDRESS = {
     torch.Tensor.device.__get__: lambda place: place,
     torch.Tensor.get_device: lambda place: place.index,
     torch.Tensor.is_cuda.__get__: lambda place: place.type == "cuda",
     torch.Tensor.is_mps.__get__: lambda place: place.type == "mps",
+    torch.Tensor.is_xpu.__get__: lambda place: place.type == "xpu",
     torch.Tensor.is_cpu.__get__: lambda place: place.type == "cpu",
 }
 PRETENDED = ("cuda", "mps", "xpu")
@@ -55,15 +57,15 @@ class Placed(TorchFunctionMode):
             return ADDRESS[func](place)
         args = self._named(func, args, kwargs)
         wanted = next(filter(_is_accelerator, (*args, *kwargs.values())), None)
-        if wanted is None and _name(func) == "cuda":
-            wanted = "cuda"
+        if wanted is None and _name(func) in MOVES:
+            wanted = _name(func)
         if wanted is None and self._is_unplaced(func, args, kwargs):
             wanted = kwargs["device"] = self._default()
         if wanted is None:
             return self._result(func, args, kwargs)
         place = self._place(torch.device(wanted))
         self._require(place)
-        if _name(func) == "cuda":
+        if _name(func) in MOVES:
             return self._placed_there(args[0].clone(), place)
         made = func(*map(_here, args), **{name: _here(one) for name, one in kwargs.items()})
         if not isinstance(made, torch.Tensor):  # as where a module's `to` has its arguments read
@@ -73,10 +75,10 @@ class Placed(TorchFunctionMode):
 
     def _named(self, func: Callable, args: tuple, kwargs: dict) -> list:
         """Return what a call is given, with a device's name where PyTorch takes a bare number for one."""
-        kind = "cuda" if _name(func) == "cuda" else self._kind()
+        kind = _name(func) if _name(func) in MOVES else self._kind()
         if type(kwargs.get("device")) is int:
             kwargs["device"] = torch.device(kind, kwargs["device"])
-        moves = _name(func) in ("cuda", "to") and type((*args, None, None)[1]) is int
+        moves = _name(func) in (*MOVES, "to") and type((*args, None, None)[1]) is int
         return [*args[:1], torch.device(kind, args[1]), *args[2:]] if moves else list(args)
 
     def _result(self, func: Callable, args: tuple, kwargs: dict) -> object:
@@ -110,8 +112,9 @@ class Placed(TorchFunctionMode):
         """Return the default device where it is an accelerator, as it was given."""
         try:
             chosen = torch.get_default_device()
-        except (AssertionError, RuntimeError):  # PyTorch made a tensor to learn the index, of a kind not here
-            chosen = torch.device(self._kind())
+        except (AssertionError, RuntimeError) as refused:  # it made a tensor to learn the index
+            named = (kind for kind in PRETENDED if kind in str(refused).lower())
+            chosen = torch.device(next(named, self._kind()))
         return chosen if _is_accelerator(chosen) else None
 
 

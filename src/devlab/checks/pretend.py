@@ -5,7 +5,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, SimpleNamespace
 from unittest import mock
 
 import torch
@@ -58,7 +58,8 @@ def machine(trial: Trial, names: Sequence[str], **options) -> Iterator[Machine]:
         (torch.accelerator, "device_index", pretended.accelerator_index),
         (torch.accelerator, "current_stream", pretended.accelerator_stream),
         (torch.accelerator, "synchronize", pretended.accelerator_synchronize),
-        (torch.accelerator, "get_memory_info", pretended.mem_get_info),
+        (torch.accelerator, "get_memory_info", pretended.accelerator_memory),
+        *_of_other_kinds(pretended),
     ]
     theirs = getattr(inspect.unwrap(trial.answer), "__globals__", {})
     with contextlib.ExitStack() as stack:
@@ -81,6 +82,43 @@ def machine(trial: Trial, names: Sequence[str], **options) -> Iterator[Machine]:
         finally:
             if pretended.has_default():
                 torch.set_default_device(None)
+
+
+def _of_other_kinds(pretended: Machine) -> list[tuple]:
+    """Return what is asked of Intel's and Apple's accelerators alone: each is one device, and unused."""
+    memory, name = 16 << 30, "Intel Graphics"
+    answers = {
+        "xpu": {
+            torch.xpu: {
+                "current_device": 0,
+                "get_device_name": name,
+                "get_device_properties": SimpleNamespace(name=name, total_memory=memory),
+                "get_device_capability": {"max_compute_units": 128},
+                "mem_get_info": (memory, memory),
+                **dict.fromkeys(("init", "set_device", "synchronize", "empty_cache")),
+            }
+        },
+        "mps": {
+            torch.mps: {
+                "recommended_max_memory": memory,
+                "current_allocated_memory": 0,
+                "driver_allocated_memory": 0,
+                **dict.fromkeys(("synchronize", "empty_cache")),
+            },
+            torch.backends.mps: {
+                "is_macos_or_newer": True,
+                "is_macos13_or_newer": True,
+                "get_name": "Apple M2",
+                "get_core_count": 10,
+            },
+        },
+    }
+    return [
+        (module, question, partial(pretended.answer_if_there, kind, answer))
+        for kind, modules in answers.items()
+        for module, questions in modules.items()
+        for question, answer in questions.items()
+    ]
 
 
 _answers: dict[int, Callable] = {}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from devlab.checks.calls import Call, Snapshot, named, names_of, require_parameters, run
+from devlab.checks.expect import readable
 from devlab.checks.isolation import plain_defaults
 
 if TYPE_CHECKING:
@@ -104,4 +105,6 @@ class Trial:
             plain_defaults()  # what the answer set must not reach the row's own tensors
         if before:
             before.require_untouched(args)
+        if isinstance(result, torch.Tensor):
+            readable(result)
         return result

@@ -20,11 +20,18 @@ device_of = lesson.exercise(
 )
 
 
+DTYPES = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)
+
+
 def _all_kinds(trial) -> dict[str, torch.Tensor]:
     x = trial.randn(5, 3)
     return {
         "a matrix": x,
         "integers": x.long(),
+        **{f"a tensor of {dtype}": x.to(dtype) for dtype in DTYPES},
+        "an expanded tensor": x[:1].expand(7, 3),
+        "a tensor of many dimensions": x[None, None, :, None],
+        "a result in a graph": x.clone().requires_grad_() * 2,
         "a single number": x.sum(),
         "an empty tensor": x[:0],
         "a tensor of nothing": torch.empty(0, device=trial.device),
@@ -111,6 +118,8 @@ def bare_names(trial):
 @same_place.row("the CPU is one place, with index or without")
 def one_cpu(trial):
     x = trial.randn(2, on=torch.device("cpu"))
-    for name in ("cpu:0", torch.device("cpu", 0)):
-        _expect_answer(trial, name, x, True, '"cpu" and "cpu:0" are one place')
-        _expect_answer(trial, "cpu", name, True, '"cpu" and "cpu:0" are one place')
+    for current in (trial.device, *trial.others):  # the CPU has one memory, whichever accelerator is current
+        with settings.current(current):
+            for name in ("cpu:0", torch.device("cpu", 0)):
+                _expect_answer(trial, name, x, True, '"cpu" and "cpu:0" are one place')
+                _expect_answer(trial, "cpu", name, True, '"cpu" and "cpu:0" are one place')

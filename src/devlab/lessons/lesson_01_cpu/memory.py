@@ -46,8 +46,9 @@ SIZES = {
 
 def _each_dtype(trial) -> list[tuple[torch.Tensor, int]]:
     """Return tensors of odd shapes, each with the size of one element."""
-    sizes = {**SIZES, torch.float64: 8} if has_float64(trial.device) else SIZES
-    numbers = trial.randn(7, 5, seed=trial.seeds[0])
+    wide = {torch.float64: 8, torch.complex128: 16} if has_float64(trial.device) else {}
+    sizes = SIZES | wide
+    numbers = trial.randn(len(sizes) + 1, 5, seed=trial.seeds[0])
     return [(numbers[: 2 + row].to(dtype), size) for row, (dtype, size) in enumerate(sizes.items())]
 
 
@@ -136,7 +137,7 @@ def storage_of_an_expanded_view(trial):
 def storage_without_a_base(trial):
     # `_base` is autograd's note, not the memory's: a detached slice has none and keeps it all alive.
     x = trial.randn(9, 4, seed=trial.seeds[2])
-    for view in (x[2:5].detach(), torch.nn.Parameter(x[2:5])):
+    for view in (x[2:5].detach(), x[:3].detach(), torch.nn.Parameter(x[2:5])):
         headline = "a detached slice still has the whole storage behind it"
         _expect_bytes(trial.call(view), 9 * 4 * 4, "the storage", {headline: view.nbytes})
 

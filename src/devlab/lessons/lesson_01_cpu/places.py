@@ -1,6 +1,7 @@
 """On which devices the tensors of a batch are."""
 
 import collections
+import types
 
 import numpy
 import torch
@@ -83,6 +84,7 @@ def looks_inside(trial):
 def passes_over_the_rest(trial):
     others = [3, 2.5, "sim:1", None, True, b"ab", {"meta"}, range(3)]
     others += [numpy.ones((2, 2)), trial.device, torch.float32]
+    others += [types.SimpleNamespace(x=_here(trial)), torch.nn.Linear(2, 1).to(trial.device)]
     got = trial.call([numpy.ones(2)])
     if isinstance(got, set | frozenset) and any(isinstance(one, str) for one in got):
         said = "a NumPy array has a `.device` too, a text, and it was counted"

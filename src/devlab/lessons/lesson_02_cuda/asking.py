@@ -38,7 +38,9 @@ def _expect_pick(trial, gpus: tuple[str, ...], situation: str, **options) -> Non
         return
     asked = f"{wanted}, as torch.cuda.is_available() says when the function is called"
     if got.type != wanted and situation in (WITH, WITHOUT):
+        seen = trial.last_call, trial.situation
         opposite = _pick(trial, (), built=False) if gpus else _pick(trial, ONE)
+        trial.last_call, trial.situation = seen  # the verdict is about the call that was wrong
         if opposite.type == got.type:
             expect.fail(f"the answer is {got}, with a GPU and without one", asked, got)
     expect.fail(f"{situation} (pretended), the answer is {got}", asked, got)
@@ -68,7 +70,8 @@ def asks_at_every_call(trial):
 @pick_cuda_or_cpu.row("a build for CUDA is no GPU, nor is a Mac's")
 def nothing_but_cuda_counts(trial):
     _expect_pick(trial, (), "where PyTorch is built for CUDA, and no GPU is here")
-    _expect_pick(trial, (), "where the accelerator is mps and not CUDA", built=False, other="mps")
+    for kind in ("mps", "xpu"):
+        _expect_pick(trial, (), f"where the accelerator is {kind} and not CUDA", built=False, other=kind)
 
 
 @pick_cuda_or_cpu.row("right for this machine as it is")

@@ -75,6 +75,19 @@ def pretended_gpus(trial):
             expect.fail(f'{said}, and "cuda" became {got}', f'device("{wanted}")', got)
 
 
+@resolve.row('"mps" and "xpu", on machines pretended')
+def pretended_others(trial):
+    for kind in ("mps", "xpu"):
+        with pretend.machine(trial, (), built=False, other=kind):
+            got = _call(trial, kind)
+        expect.kind(got, torch.device, "a torch.device", "the answer")
+        wanted = torch.device(kind, 0)
+        if got != wanted:
+            without = ", still without an index" if got == torch.device(kind) else ""
+            said = f'the accelerator is {kind} (pretended), and "{kind}" became {str(got)!r}{without}'
+            expect.fail(said, f'device("{wanted}")', got)
+
+
 @resolve.row("the CPU is the CPU")
 def the_cpu(trial):
     for current in _alike(trial):

@@ -45,7 +45,7 @@ def _make(trial, shape: tuple, dtype: torch.dtype) -> object:
 
 def _expect_zeros(trial, got: object, shape: tuple, dtype: torch.dtype) -> None:
     wanted = torch.zeros(tuple(shape), dtype=dtype)
-    if isinstance(got, torch.Tensor) and got.dtype == dtype and got.numel():
+    if isinstance(got, torch.Tensor) and got.dtype == dtype and got.device == trial.device and got.numel():
         mark = torch.iinfo(dtype).max if dtype is torch.int64 else True if dtype is torch.bool else None
         flat = got.detach().cpu().flatten()
         if bool((flat.isnan() if mark is None else flat == mark).all()):
@@ -83,7 +83,7 @@ def new_every_time(trial):
     _expect_zeros(trial, first, (4, 3), torch.float32)
     if first.untyped_storage().nbytes() < 4 * 3 * 4:
         expect.fail("its elements share one place in memory", "memory for each element", "an expanded view")
-    with torch.no_grad():
+    with torch.inference_mode():  # which may write into a tensor that was made in it, too
         first.fill_(7)
     second = _make(trial, (4, 3), torch.float32)
     if isinstance(second, torch.Tensor) and second.numel() and bool((second == 7).all()):
@@ -190,6 +190,9 @@ def single_numbers(trial):
         _expect_sum(trial, many.half(), one.to(other))  # which stays float16: a single number widens nothing
         # A single float16 number makes integers float16; a Python number would make them float32.
         _expect_sum(trial, torch.arange(3).to(trial.device), one.half().to(other))
+        for few in (torch.arange(3), torch.arange(3.0).half()):
+            if has_float64(trial.device):  # a single float64 number widens integers, and no float
+                _expect_sum(trial, one.double(), few.to(other))
 
 
 @add_anywhere.row("y keeps its dtype")
@@ -227,11 +230,13 @@ def _expect_one_journey(trial, x: torch.Tensor, shape: tuple[int, ...]) -> None:
         for copy in log.events.transfers:
             went = f"{copy.source} to {copy.target}"
             if x.device == y.device:
-                expect.fail(f"both are on {x.device}, and a copy went from {went}", where, f"by {copy.cause}")
+                said = f"both are on {x.device}, and a copy went from {went}"
+                expect.fail(said, where, f"a transfer, by {copy.cause}")
             if (copy.source, copy.target) == allowed:
                 continue
             if copy.source == str(x.device):
                 expect.fail(f"x was moved, from {went}", where, f"{_times(log.transfers)}")
             expect.fail(f"y took a detour, from {went}", where, f"{_times(log.transfers)}")
         if log.transfers > 1:
-            expect.fail("y was moved more than once", where, f"{_times(log.transfers)}")
+            causes = " and ".join(dict.fromkeys(copy.cause for copy in log.events.transfers))
+            expect.fail("y was moved more than once", where, f"{_times(log.transfers)}, by {causes}")

@@ -52,6 +52,9 @@ def float64_falls(trial):
 def others_stay(trial):
     for dtype in OTHERS:
         _expect_dtype(trial, dtype, trial.device, dtype, f"{trial.device} has {dtype}")
+    cpu = torch.device("cpu")
+    for dtype in (torch.float8_e5m2, torch.int16, torch.complex64, torch.complex128):
+        _expect_dtype(trial, dtype, cpu, dtype, f"the CPU has {dtype}")
 
 
 @supported_dtype.row("also under Apple's rules", only="first accelerator")
@@ -121,7 +124,8 @@ def runs_there(trial):
     op, _ = _recorded()
     _, log = trial.watched(op, trial.randn(4, 3))
     if log.transfers:
-        trips = f"{log.transfers} transfer{'' if log.transfers == 1 else 's'}"
+        causes = " and ".join(dict.fromkeys(copy.cause for copy in log.events.transfers))
+        trips = f"{log.transfers} transfer{'' if log.transfers == 1 else 's'}, by {causes}"
         expect.fail("something was moved, although nothing was missing", "no transfer", trips)
 
 
@@ -184,10 +188,11 @@ def _expect_raised(trial, error: Exception, anywhere: bool, what: str, op: Calla
     try:
         got = trial.call(op, trial.randn(4, 3))
     except AnswerRaised as raised:
-        same = type(raised.error) is type(error) and str(error) in str(raised.error)
-        if not same:
+        if raised.error is not error:
             found = f"{type(raised.error).__name__}: {raised.error}"
-            expect.fail(f"{what} became another error", f"{type(error).__name__}: {error}", found)
+            alike = type(raised.error) is type(error) and str(raised.error) == str(error)
+            got = f"another exception that reads like it: {found}" if alike else found
+            expect.fail(f"{what} became another error", f"{type(error).__name__}: {error}", got)
     else:
         expect.fail(f"{what} was swallowed", f"{type(error).__name__}: {error}", got)
     if len(places) > 1 and not isinstance(error, NotImplementedError):
@@ -203,6 +208,11 @@ def other_errors_pass(trial):
         TypeError("Cannot convert to float64"),
         KeyError("weights"),
         AttributeError("no such layer"),
+        torch.OutOfMemoryError("CUDA out of memory"),
+        MemoryError("no memory left"),
+        OSError("no such file"),
+        ZeroDivisionError("division by zero"),
+        StopIteration("nothing left"),
     ):
         kind = type(error).__name__
         article = "an" if kind[0] in "AEIOU" else "a"
@@ -218,3 +228,13 @@ def other_errors_pass(trial):
 @with_fallback.row("what the CPU lacks too stays an error")
 def missing_everywhere(trial):
     _expect_raised(trial, _missing(), True, "a NotImplementedError of the CPU")
+    of_the_cpu, calls = NotImplementedError("The CPU has no such operator"), []
+
+    def lacking(x: torch.Tensor) -> torch.Tensor:
+        calls.append(x.device)
+        raise of_the_cpu if x.is_cpu else _missing()
+
+    _expect_raised(trial, of_the_cpu, False, "a NotImplementedError of the CPU", lacking)
+    if len(calls) > 2:
+        said = "what the CPU lacks was tried again there"
+        expect.fail(said, "at most one call on each device", f"{len(calls)} calls of op")

@@ -73,7 +73,7 @@ def same_everywhere(trial):
 @portable_randn.row("another seed, other numbers")
 def others_for_another_seed(trial):
     first = _draw(trial, (5, 3), trial.seeds[0])
-    for seed in trial.seeds[1:]:
+    for seed in (*trial.seeds[1:], *(trial.seeds[0] + further for further in (100, 1000, 1 << 16))):
         if torch.equal(first, numbers := _draw(trial, (5, 3), seed)):
             said = f"seeds {trial.seeds[0]} and {seed} give the same numbers"
             expect.fail(said, "other numbers", _some(numbers))
