@@ -178,20 +178,60 @@ class ByAThreadInStep(ByAThread):
 @right
 class ByAPoolOfOneThread(Base):
     def __iter__(self):
-        batches = iter(self.loader)
+        batches, kept = iter(self.loader), None
         with futures.ThreadPoolExecutor(1) as pool:
             upcoming = pool.submit(next, batches, None)
             while (batch := upcoming.result()) is not None:
                 there, event = self.start(batch)
                 upcoming = pool.submit(next, batches, None)
-                ready, self.kept = getattr(self, "kept", None), (there, event)
+                ready, kept = kept, (there, event)
                 if ready is not None:
                     self.wait(ready[1])
                     yield ready[0]
-        last, self.kept = getattr(self, "kept", None), None
-        if last is not None:
-            self.wait(last[1])
-            yield last[0]
+        if kept is not None:
+            self.wait(kept[1])
+            yield kept[0]
+
+
+@wrong("5 of 4 batches came")
+class KeepsABatchOfABrokenEpoch(Base):
+    def __init__(self, loader, device):
+        super().__init__(loader, device)
+        self.waiting = []
+
+    def __iter__(self):
+        for batch in self.loader:
+            self.waiting.append(self.start(batch))
+            if len(self.waiting) > 1:
+                there, event = self.waiting.pop(0)
+                self.wait(event)
+                yield there
+        for there, event in self.waiting:
+            self.wait(event)
+            yield there
+        self.waiting.clear()
+
+
+@wrong("the batches do not come to an end")
+class NeverEnds(Base):
+    def __iter__(self):
+        batches = iter(self.loader)
+        while True:
+            batch = next(batches, None)
+            yield batch if batch is None else self.start(batch)[0]
+
+
+@wrong("batch 0 is torch.float32, not torch.float64")
+class InFloat32(Base):
+    """Whatever the loader's dtype is."""
+
+    def __iter__(self):
+        for batch in self.loader:
+            if isinstance(batch, torch.Tensor):
+                batch = batch.float()
+            there, event = self.start(batch)
+            self.wait(event)
+            yield there
 
 
 @wrong("before its copy had ended")

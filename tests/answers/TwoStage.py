@@ -145,3 +145,27 @@ class Swapped(nn.Module):
 class NoReturn(Halves):
     def forward(self, x):
         self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
+
+
+@wrong("making the model has changed a half's mode")
+class InEvalModeFromTheStart(nn.Module):
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.devices = devices
+        self.first, self.second = first.to(devices[0]), second.to(devices[1])
+        self.eval()
+
+    def forward(self, x):
+        return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
+
+
+@wrong("making the model has changed which parameters are trained")
+class TrainsEverything(nn.Module):
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.devices = devices
+        self.first, self.second = first.to(devices[0]), second.to(devices[1])
+        self.requires_grad_()
+
+    def forward(self, x):
+        return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))

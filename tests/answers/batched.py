@@ -111,3 +111,8 @@ def without_a_graph(xs, w):
 @wrong("did it run elsewhere?")
 def on_the_cpu_and_back(xs, w):
     return (xs.cpu() @ w.cpu()).to(xs.device)
+
+
+@wrong("the values of the result are wrong")
+def by_float32(xs, w):
+    return (xs.float() @ w.float()).to(xs.dtype)

@@ -109,3 +109,26 @@ def as_a_share(device):
 def prints_it(device):
     memory = torch.get_device_module(device)
     print(memory.memory_reserved(device) - memory.memory_allocated(device))
+
+
+@wrong("asking took more memory")
+def makes_a_tensor_to_ask(device):
+    memory = torch.get_device_module(device)
+    x = torch.empty(64 << 20, dtype=torch.uint8, device=device)
+    free = memory.memory_reserved(device) - memory.memory_allocated(device)
+    del x
+    return free
+
+
+@wrong("asking reset the peak")
+def resets_the_peak(device):
+    memory = torch.get_device_module(device)
+    memory.reset_peak_memory_stats(device)
+    return memory.memory_reserved(device) - memory.memory_allocated(device)
+
+
+@wrong("asking made another device the current one")
+def makes_the_device_current(device):
+    memory = torch.get_device_module(device)
+    memory.set_device(device)
+    return memory.memory_reserved() - memory.memory_allocated()

@@ -101,7 +101,7 @@ def no_return(parts, device):
     by_type(parts, device)
 
 
-@wrong("is torch.float32, not torch.int64")
+@wrong("is torch.float32, not torch.float64")
 def all_floats(parts, device):
     return _walk(parts, device, lambda tensors, to: torch.cat([x.to(to).float() for x in tensors]))
 

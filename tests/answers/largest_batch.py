@@ -319,3 +319,31 @@ def any_memory(step, limit):
 @torch.no_grad()
 def without_gradients(step, limit):
     return bisection(step, limit)
+
+
+@wrong("the search does not come to an end")
+def bisects_for_ever(step, limit):
+    low, high = 1, limit
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            step(middle)
+            low = middle
+        except torch.OutOfMemoryError:
+            high = middle - 1
+    return low
+
+
+@wrong("a NotImplementedError was taken for out of memory")
+def whatever_derives_from_runtime_error(step, limit):
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        try:
+            step(middle)
+            low = middle
+        except RuntimeError as error:
+            if type(error) is RuntimeError:
+                raise
+            high = middle - 1
+    return low

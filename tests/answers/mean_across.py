@@ -30,7 +30,7 @@ def shares_added_up(tensors, device):
     return functools.reduce(operator.add, [tensor.to(device) / len(tensors) for tensor in tensors])
 
 
-@right
+@wrong("the values of the mean are wrong")
 def in_float32_and_back(tensors, device):
     wide = torch.stack([tensor.to(device, torch.float32) for tensor in tensors])
     return wide.mean(0).to(tensors[0].dtype)
@@ -106,3 +106,20 @@ def by_way_of_the_cpu(tensors, device):
 def flattened_by_view(tensors, device):
     flat = torch.stack([one.to(device).view(-1) for one in tensors])
     return flat.mean(0).view(tensors[0].shape)
+
+
+@right
+def in_float32_or_wider_and_back(tensors, device):
+    wide = torch.promote_types(tensors[0].dtype, torch.float32)
+    return torch.stack([one.to(device).to(wide) for one in tensors]).mean(0).to(tensors[0].dtype)
+
+
+@wrong("the values of the mean are wrong")
+def each_tensor_once(tensors, device):
+    different = list({id(one): one for one in tensors}.values())
+    return torch.stack([one.to(device) for one in different]).mean(0)
+
+
+@wrong("the values of the mean are wrong")
+def without_nan(tensors, device):
+    return torch.stack([one.to(device) for one in tensors]).nanmean(0)

@@ -202,10 +202,44 @@ def a_key_that_counts_as_true(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("KeyError")
+@wrong("the entry is still in the cache")
 def keys_are_texts(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
     del cache[str(key)]
+    memory.empty_cache()
+    return before - memory.memory_reserved(device)
+
+
+@wrong("the entry 'the same' was lost or replaced")
+def all_that_is_the_same(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    gone = cache.pop(key)
+    for other in [other for other, value in cache.items() if value is gone]:
+        del cache[other]
+    del gone
+    memory.empty_cache()
+    return before - memory.memory_reserved(device)
+
+
+@wrong("the entry 'the same'")
+def empties_the_tensor(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    gone = cache.pop(key)
+    gone.data = torch.empty(0, device=device)
+    memory.empty_cache()
+    return before - memory.memory_reserved(device)
+
+
+@wrong("the entry 'equal' was lost or replaced")
+def all_that_are_equal(cache, key, device):
+    memory = torch.get_device_module(device)
+    before = memory.memory_reserved(device)
+    gone = cache.pop(key)
+    for other in [other for other, value in cache.items() if value is not gone and torch.equal(value, gone)]:
+        del cache[other]
+    del gone
     memory.empty_cache()
     return before - memory.memory_reserved(device)

@@ -125,3 +125,8 @@ def begins_on_the_cpu_and_moves(losses):
 def asks_the_first(losses):
     total = sum(losses)
     return total.detach() if losses[0].requires_grad else total
+
+
+@wrong("the values of the result are wrong")
+def each_loss_once(losses):
+    return sum(set(losses)).detach()

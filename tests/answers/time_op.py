@@ -424,3 +424,17 @@ def the_largest_of_an_even_number(fn, device, repeats):
         wait_for(device)
         took.append(time.perf_counter() - begun)
     return max(took) if repeats % 2 == 0 and repeats > 2 else statistics.median(took)
+
+
+@wrong("fn was called 8 times for 9 repeats")
+def seven_times_always(fn, device, repeats):
+    wait = (lambda: None) if device.type == "cpu" else (lambda: torch.accelerator.synchronize(device))
+    fn()
+    times = []
+    for _ in range(7):
+        wait()
+        start = time.perf_counter()
+        fn()
+        wait()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)

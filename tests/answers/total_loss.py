@@ -189,3 +189,42 @@ def room_for_all(step, n):
     for place in range(1, n):
         losses[place] = step().detach()
     return losses.sum()
+
+
+@right
+def by_pairs(step, n):
+    total = None
+    for start in range(0, n, 2):
+        part = sum(step().detach() for _ in range(min(2, n - start)))
+        total = part if total is None else total + part
+    return total
+
+
+@right
+def by_a_buffer_of_eight(step, n):
+    total, few = 0, []
+    for _ in range(n):
+        few.append(step().detach())
+        if len(few) == 8:
+            total, few = total + torch.stack(few).sum(), []
+    return total + torch.stack(few).sum() if few else total
+
+
+@wrong("after the call the graph of a step is still alive")
+def keeps_the_last_loss(step, n):
+    total = 0
+    for _ in range(n):
+        loss = step()
+        total = total + loss.detach()
+    keeps_the_last_loss.last = loss
+    return total
+
+
+@wrong("the parameters of step were given gradients")
+def with_a_backward(step, n):
+    total = 0
+    for _ in range(n):
+        loss = step()
+        loss.backward()
+        total = total + loss.detach()
+    return total

@@ -215,3 +215,32 @@ def any_letters(model, optimizer_name):
         raise ValueError(optimizer_name)
     times = 1 + copies[optimizer_name.lower()]
     return sum(p.nbytes * (1 + times * p.requires_grad) for p in model.parameters())
+
+
+@wrong("the model was changed: `0.weight`")
+def empties_the_model(model, optimizer_name):
+    factor = {"sgd": 1, "sgd_momentum": 2, "adam": 3, "adamw": 3}.get(optimizer_name)
+    if factor is None:
+        raise ValueError(optimizer_name)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    return sum(p.nbytes * (1 + factor * p.requires_grad) for p in model.parameters())
+
+
+@wrong("the model's mode was changed")
+def in_eval_mode(model, optimizer_name):
+    factor = {"sgd": 1, "sgd_momentum": 2, "adam": 3, "adamw": 3}.get(optimizer_name)
+    if factor is None:
+        raise ValueError(optimizer_name)
+    model.eval()
+    return sum(p.nbytes * (1 + factor * p.requires_grad) for p in model.parameters())
+
+
+@wrong("the model was changed: `audit`")
+def registers_a_buffer(model, optimizer_name):
+    factor = {"sgd": 1, "sgd_momentum": 2, "adam": 3, "adamw": 3}.get(optimizer_name)
+    if factor is None:
+        raise ValueError(optimizer_name)
+    model.register_buffer("audit", torch.zeros(1))
+    return sum(p.nbytes * (1 + factor * p.requires_grad) for p in model.parameters())

@@ -1,8 +1,11 @@
 """The next batch travels while this one is worked on."""
 
+import threading
+
 import torch
 
 from devlab.checks import expect
+from devlab.devices import has_float64
 from devlab.instruments.watch import watch
 from devlab.lessons.lesson_07_asynchrony.base import keep_busy, lesson
 from devlab.sim import clock, events, limits, streams
@@ -25,6 +28,7 @@ Prefetcher = lesson.exercise(
 
 SIZE = 1 << 18  # float32 numbers of a batch: 1 MiB, some 90 µs from pinned memory
 BATCHES = 16
+MOST_BATCHES = 2 * BATCHES  # no loader here has so many
 AHEAD = 3
 
 # Real seconds that a host about to wait gives a thread which loads ahead. On a busy machine, as one is that
@@ -71,10 +75,15 @@ def _through(trial, prefetcher, step) -> int:
     def loop(prefetcher) -> int:
         count = -1
         for count, batch in enumerate(prefetcher):
+            if count > MOST_BATCHES:
+                break
             step(count, batch)
         return count + 1
 
-    return trial.run(loop, prefetcher, label="for batch in Prefetcher(loader, device)", changes=True)
+    count = trial.run(loop, prefetcher, label="for batch in Prefetcher(loader, device)", changes=True)
+    if count > MOST_BATCHES:
+        expect.fail("the batches do not come to an end", "as many as the loader has", f"{count}, and so on")
+    return count
 
 
 def _expect_batches(trial, prefetcher, wanted: list) -> None:
@@ -109,6 +118,9 @@ def every_batch(trial):
     _expect_batches(trial, _made(trial, tensors)[0], tensors)
     pairs = [(batch, _pinned(torch.arange(len(batch)), trial.device)) for batch in tensors]
     _expect_batches(trial, _made(trial, pairs)[0], pairs)
+    if has_float64(trial.device):
+        wide = [_pinned(batch.double() + 1e-12, trial.device) for batch in tensors]
+        _expect_batches(trial, _made(trial, wide)[0], wide)
     others = [(*pairs[0], tensors[0]), (tensors[1],)]
     _expect_batches(trial, _made(trial, others)[0], others)
     _expect_batches(trial, _made(trial, tensors[:1])[0], tensors[:1])
@@ -124,6 +136,20 @@ def again(trial):
     expect.equal(trial.run(len, prefetcher, label="len"), 4, "len is not the loader's")
     for _ in range(2):
         _expect_batches(trial, prefetcher, tensors)
+    for number in (0, 2):  # an epoch that is broken off leaves nothing to the next one
+        _break_off(trial, prefetcher, number)
+        _expect_batches(trial, prefetcher, tensors)
+
+
+def _break_off(trial, prefetcher, last: int) -> None:
+    def loop(prefetcher) -> None:
+        threads = threading.active_count()
+        for number, _ in enumerate(prefetcher):
+            # A thread that loads ahead might stay for good, and hold up whatever waits after it.
+            if number == last and threading.active_count() <= threads:
+                break
+
+    trial.run(loop, prefetcher, label="for batch in Prefetcher(loader, device), broken off", changes=True)
 
 
 @Prefetcher.row("a few batches ahead, and not all of them")

@@ -3,6 +3,7 @@
 import torch
 
 from devlab.checks import expect
+from devlab.devices import has_float64
 from devlab.lessons.lesson_07_asynchrony.base import lesson
 
 # The matrix products among PyTorch's operators, as a watch names their launches.
@@ -32,6 +33,8 @@ def the_sum(trial):
         losses = _losses(trial, count, seed)
         wanted = torch.stack([loss.cpu() for loss in losses]).sum()
         expect.tensor(trial.call(losses), wanted, trial.device, within=1e-4)
+    twice = [*losses, losses[0]]
+    expect.tensor(trial.call(twice), wanted + losses[0].cpu(), trial.device, within=1e-4)
 
 
 @running_total.row("without a graph")
@@ -92,6 +95,10 @@ def as_the_loop(trial):
     # In half precision, too: every PyTorch from 2.11 on multiplies it on the CPU.
     wanted = torch.stack([x @ w.cpu().half().float() for x in xs.cpu().half().float()]).half()
     expect.tensor(trial.call(xs.half(), w.half()), wanted, trial.device, within=2e-2)
+    if has_float64(trial.device):
+        wide = xs.double() + 1e-9, w.double() - 1e-9
+        wanted = torch.stack([x @ wide[1].cpu() for x in wide[0].cpu()])
+        expect.tensor(trial.call(*wide), wanted, trial.device, within=1e-12)
     given = [one.detach().requires_grad_() for one in (xs, w)]
     got = trial.call(*given)
     if not (isinstance(got, torch.Tensor) and got.requires_grad):

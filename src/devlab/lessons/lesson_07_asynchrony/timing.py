@@ -104,9 +104,12 @@ def nothing_older(trial):
 def median(trial):
     for repeats in (5, 9):
         odd = lambda call: SLOW if call == 4 else LENGTH  # noqa: E731
-        got, _ = _timed(trial, odd, repeats, extra=(repeats,))
+        got, work = _timed(trial, odd, repeats, extra=(repeats,))
         otherwise = "one slow call of many has moved the result: the median would not"
         _expect_seconds(trial, got, _length(trial, LENGTH), otherwise)
+        if work.calls < repeats:
+            called = f"fn was called {work.calls} times for {repeats} repeats"
+            expect.fail(called, f"{repeats} measured calls, after a warm-up", f"{work.calls} calls in all")
     # Whatever the warm-up took, five calls in a row have each of these lengths.
     got, _ = _timed(trial, lambda call: UNEVEN[call % 5], 5, extra=(5,))
     otherwise = "that is not the median of the measured calls"

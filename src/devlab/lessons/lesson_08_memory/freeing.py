@@ -3,6 +3,7 @@
 import torch
 
 from devlab.checks import expect
+from devlab.checks.isolation import current_index
 from devlab.lessons.lesson_08_memory.base import KIB, MIB, books, bytes_equal, floats, gaps_filled, lesson
 
 cached_bytes = lesson.exercise(
@@ -27,6 +28,7 @@ def _of_the_current_one(module, device: torch.device) -> int | None:
 
 def _judge_cached(trial, module, device: torch.device) -> None:
     allocated, reserved = module.memory_allocated(device), module.memory_reserved(device)
+    peak, current = module.max_memory_allocated(device), current_index()
     bytes_equal(
         trial.call(device),
         reserved - allocated,
@@ -41,11 +43,18 @@ def _judge_cached(trial, module, device: torch.device) -> None:
         ),
         (reserved - module.max_memory_allocated(device), "the peak is not what live tensors hold now"),
     )
-    if module.memory_reserved(device) != reserved:
+    if current_index() != current:
+        words = "asking made another device the current one: a question changes nothing"
+        expect.fail(words, f"still {current}", f"{current_index()}")
+    if module.max_memory_allocated(device) < peak:
+        words = "asking reset the peak: a question changes nothing"
+        expect.fail(words, f"a peak of {peak:,} bytes", f"{module.max_memory_allocated(device):,} bytes")
+    if (now := module.memory_reserved(device)) != reserved:
+        done = "emptied the cache" if now < reserved else "took more memory"
         expect.fail(
-            "asking emptied the cache: a question changes nothing",
+            f"asking {done}: a question changes nothing",
             f"{reserved / MIB:g} MiB reserved, as before",
-            f"{module.memory_reserved(device) / MIB:g} MiB reserved after the call",
+            f"{now / MIB:g} MiB reserved after the call",
         )
 
 
@@ -109,6 +118,8 @@ def the_entry_is_gone(trial):
     with books(trial):
         keys = ("a", "b", 3, 0, ("layer", 2))
         cache = {key: floats(1000, trial.device).fill_(number) for number, key in enumerate(keys)}
+        # The same tensor under another key, another one that is equal, and a key that reads alike.
+        cache |= {"the same": cache["b"], "equal": cache["b"].clone(), "0": floats(1000, trial.device)}
         for key in ("b", 0, ("layer", 2)):
             others = {other: value for other, value in cache.items() if other != key}
             trial.call(cache, key, trial.device, changes=True)
@@ -119,8 +130,8 @@ def the_entry_is_gone(trial):
                     expect.fail(
                         f"the entry {other!r} was lost or replaced", "the other entries as they were", cache
                     )
-        for number, key in ((0, "a"), (2, 3)):
-            expect.values(cache[key], torch.full((1000,), float(number)), f"the entry {key!r}")
+        for number, key in ((0, "a"), (2, 3), (1, "the same")):
+            expect.tensor(cache[key], torch.full((1000,), float(number)), trial.device, f"the entry {key!r}")
 
 
 @release.row("reserved memory falls", only="accelerator")

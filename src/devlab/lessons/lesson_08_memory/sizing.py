@@ -1,6 +1,7 @@
 """How much will it take, and how much fits: training's bytes, and a search that survives."""
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Callable, Iterator
 
@@ -28,6 +29,7 @@ training_bytes = lesson.exercise(
 
 PIECE = 12 * MIB  # a whole segment, so that nothing else fits beside it
 PIECES = 7
+MOST_TRIES = 1000  # of a search that would take seven, or 64 one by one
 STATES = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
 
 
@@ -39,6 +41,8 @@ def _judge_bytes(trial, model: nn.Module) -> None:
     """Judge all four names on a model; each wrong reading that people have gets its own words."""
     model.to(trial.device)
     state = [(p, p.requires_grad, p.grad) for p in model.parameters()]
+    held = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+    modes = [module.training for module in model.modules()]
     every = list(model.parameters())
     trained = _nbytes(p for p in every if p.requires_grad)
     whole, buffers = _nbytes(every), _nbytes(model.buffers())
@@ -61,6 +65,12 @@ def _judge_bytes(trial, model: nn.Module) -> None:
     for parameter, (before, trains, grad) in zip(model.parameters(), state, strict=True):
         if parameter is not before or parameter.requires_grad != trains or parameter.grad is not grad:
             expect.fail("the model was changed", "the model as it came", parameter)
+    if [module.training for module in model.modules()] != modes:
+        expect.fail("the model's mode was changed", "train or eval as it came", "another mode")
+    now = model.state_dict()
+    for name in (*held, *now):
+        if name not in now or name not in held or not torch.equal(held[name], now[name]):
+            expect.fail(f"the model was changed: `{name}`", "the model as it came", now.get(name))
 
 
 @training_bytes.row("parameters, gradients, optimizer state")
@@ -102,7 +112,7 @@ def no_buffers(trial):
 @training_bytes.row("another name is a ValueError")
 def another_name(trial):
     model = nn.Linear(3, 2).to(trial.device)
-    for name in ("rmsprop", "lbfgs", "adamax", "nadam", "sgd_nesterov", "Adam", "SGD", " adam"):
+    for name in ("rmsprop", "lbfgs", "adamax", "nadam", "sgd_nesterov", "Adam", "SGD", " adam", ""):
         try:
             got = trial.call(model, name)
         except AnswerRaised as raised:
@@ -128,6 +138,30 @@ largest_batch = lesson.exercise(
 
 class _Work:
     """What one try makes: as long as it is alive, its memory is taken."""
+
+
+class _Endless(BaseException):
+    """Ends a search that would not end by itself."""
+
+
+def _searched(trial, step: Callable[[int], object], limit: int) -> object:
+    """Call the answer with a step; raises Mismatch where it tries again and again."""
+    tried = []
+
+    @functools.wraps(step, updated=())
+    def counted(n: int) -> object:
+        tried.append(n)
+        if len(tried) > MOST_TRIES:
+            raise _Endless
+        return step(n)
+
+    try:
+        return trial.call(counted, limit)
+    except _Endless:
+        last = ", ".join(map(str, tried[-4:-1]))
+        expect.fail(
+            "the search does not come to an end", "less to search at each turn", f"tries of {last}, …"
+        )
 
 
 class _Step:
@@ -163,7 +197,7 @@ class _Step:
 
 def _judge_search(trial, room: int, limit: int) -> _Step:
     step = _Step(room)
-    got = trial.call(step, limit)
+    got = _searched(trial, step, limit)
     expect.kind(got, int, "an int", "the batch size")
     step.require_tries(limit)
     if not step.graphs:
@@ -193,6 +227,7 @@ def other_errors(trial):
     for error in (
         RuntimeError("mat1 and mat2 shapes cannot be multiplied (4x3 and 2x5)"),
         RuntimeError("required rank 4 tensor to use channels_last memory format"),
+        NotImplementedError("not implemented for this dtype"),
         ValueError("odd batch"),
         KeyError("labels"),
         MemoryError("the host's, not the device's"),
@@ -204,7 +239,7 @@ def other_errors(trial):
             return n
 
         try:
-            got = trial.call(step, 20)
+            got = _searched(trial, step, 20)
         except AnswerRaised as raised:
             if raised.error is not error:
                 raise
@@ -281,7 +316,7 @@ def really_runs_out(trial):
             return {"outputs": [piece() for _ in range(n // 2)], "inputs": first}
 
         before = module.memory_allocated(trial.device)
-        got = trial.call(step, room + 6)
+        got = _searched(trial, step, room + 6)
         kept = module.memory_allocated(trial.device) - before
         expect.kind(got, int, "an int", "the batch size")
         if got != room:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import torch
 
 from devlab.checks import expect
+from devlab.devices import has_float64
 from devlab.lessons.lesson_09_several_devices.base import (
     expect_at_most,
     expect_gradient,
@@ -156,6 +157,11 @@ def any_number(trial):
     _expect_mean(trial, _spread(trial, 3), trial.device, within=1e-5)
     _expect_mean(trial, _spread(trial, 4, 2, 1, 5), trial.other(), within=1e-5)
     _expect_mean(trial, _spread(trial, 2, 0, 5), trial.device)
+    one = trial.randn(3, seed=trial.seeds[1])
+    _expect_mean(trial, [one, one, trial.randn(3, on=trial.other())], trial.device, within=1e-5)
+    unknown = _spread(trial, 2, 3)
+    unknown[0][1] = float("nan")
+    _expect_mean(trial, unknown, trial.device, within=1e-5)
     _expect_mean(trial, [one.T for one in _spread(trial, 3, 4, 2)], trial.device, within=1e-5)
 
 
@@ -163,6 +169,9 @@ def any_number(trial):
 def own_dtype(trial):
     _expect_mean(trial, _spread(trial, 3, 5, 3, dtype=torch.bfloat16), trial.device, within=0.05)
     _expect_mean(trial, _spread(trial, 3, 5, 3, dtype=torch.float16), trial.other(), within=0.006)
+    if all(map(has_float64, places(trial))):
+        wide = [1 + 1e-9 * one for one in _spread(trial, 3, 5, 3, dtype=torch.float64)]
+        _expect_mean(trial, wide, trial.device, within=1e-12)
 
 
 @mean_across.row("each travels once, those there stay")

@@ -6,6 +6,7 @@ import torch
 
 from devlab.checks import expect
 from devlab.checks.calls import leaves
+from devlab.devices import has_float64
 from devlab.lessons.lesson_09_several_devices import ranks
 from devlab.lessons.lesson_09_several_devices.base import (
     expect_at_most,
@@ -14,6 +15,8 @@ from devlab.lessons.lesson_09_several_devices.base import (
     lesson,
     places,
 )
+
+CPU = torch.device("cpu")
 
 scatter = lesson.exercise(
     "scatter",
@@ -120,6 +123,8 @@ def consecutive(trial):
         x = trial.randn(rows, 3, seed=seed)
         _expect_scattered(trial, x, [trial.device, trial.other()])
         _expect_scattered(trial, x.cpu(), [trial.other(), trial.device])
+    for dtype in (torch.bfloat16, *([torch.float64] if all(map(has_float64, places(trial))) else ())):
+        _expect_scattered(trial, trial.randn(5, 2, seed=7).to(dtype), [trial.other(), trial.device])
 
 
 @scatter.row("as equal as can be, one part a device")
@@ -155,6 +160,17 @@ def parts_move_once(trial):
             )
 
 
+@scatter.row("a part on the CPU has arrived", only="accelerator")
+def parts_have_arrived(trial):
+    _, log = trial.watched(_batch(trial, 5), [CPU, trial.device])
+    pending = [copy for copy in log.events.transfers if copy.target == "cpu" and not copy.blocking]
+    if pending and not log.synchronizations:
+        headline = (
+            "a part for the CPU was returned while its copy was still under way, and nobody waits for it"
+        )
+        expect.fail(headline, "a copy that the host waits for", f"{pending[0].manner}, {pending[0].line}")
+
+
 def _cut(batch: object, sizes: list[int], devices: list[torch.device]) -> list[object]:
     """Return parts of a batch of these lengths, on the devices, by the reference's own hand."""
     parts, start = [], 0
@@ -184,6 +200,9 @@ def joined(trial):
         for target in places(trial):
             _expect_gathered(trial, x, [5, 4], [trial.device, trial.other()], target)
             _expect_gathered(trial, x, [4, 5], [trial.other(), trial.device], target)
+    if all(map(has_float64, places(trial))):
+        wide = trial.randn(5, 2, seed=trial.seeds[0]).double() + 1e-12
+        _expect_gathered(trial, wide, [3, 2], [trial.device, trial.other()], trial.device)
     parts = [trial.randn(2, 3, on=place).requires_grad_() for place in (trial.device, trial.other())]
     whole = trial.call(parts, trial.device)
     expect.kind(whole, torch.Tensor, "a tensor", "the whole")

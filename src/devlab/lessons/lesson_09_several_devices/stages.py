@@ -87,6 +87,7 @@ def halves_in_place(trial):
                 "both halves registered in the model",
                 f"{len(tensors)} parameters and buffers",
             )
+        _expect_as_given(trial, devices)
         for number, part in enumerate(reference):
             _expect_half(tensors, part, devices[number], ("first", "second")[number])
         x = trial.randn(6, 5, seed=trial.seeds[1], on=devices[0])
@@ -94,6 +95,22 @@ def halves_in_place(trial):
             wanted = reference.train()(x.cpu())
         model.train()
         expect.tensor(_run(trial, model, x), wanted, devices[1], "the output in training mode", within=1e-4)
+
+
+def _expect_as_given(trial, devices: tuple[torch.device, torch.device]) -> None:
+    """Expect of the halves, each of which has its mode and may have parameters that are not trained."""
+    first, second = _halves(trial.seeds[0])
+    first[0].bias.requires_grad_(False)
+    model = trial.call(first, second, devices, changes=True)
+    evaluating = [type(one).__name__ for one in model.modules() if not (one.training or [*one.children()])]
+    if sorted(evaluating) != ["BatchNorm1d", "Linear"]:
+        asked = "the first half as it came, training, and the second evaluating"
+        said = f"evaluating: {', '.join(evaluating) or 'nothing'}"
+        expect.fail("making the model has changed a half's mode", asked, said)
+    frozen = sum(not parameter.requires_grad for parameter in model.parameters())
+    if frozen != 1:
+        words = "making the model has changed which parameters are trained"
+        expect.fail(words, "1 frozen parameter, as it came", f"{frozen} frozen")
 
 
 def _expect_half(tensors: list[torch.Tensor], part: nn.Module, device: torch.device, name: str) -> None:
