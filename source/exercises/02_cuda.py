@@ -5,8 +5,9 @@
 # anywhere, and say why there is no CUDA. The lesson is [02 CUDA](../notebooks/02_cuda.ipynb).
 #
 # **You do not need a GPU.** Where a check needs another machine than yours, one without a GPU or one with three,
-# it *pretends*: for the length of the call, `torch.cuda` and `torch.accelerator` answer as they would there.
-# Ask them in any way you like. The verdict says *pretended* where it did so.
+# it *pretends*: for the length of the call, `torch.cuda` and `torch.accelerator` answer as they would there, and
+# tensors can be made there. Ask in any way you like; only streams, events and generators of that GPU there are
+# none. The verdict says *pretended* where it did so.
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
 # check below it. Stuck? `devlab.hint(pick_cuda_or_cpu)`.

@@ -312,3 +312,37 @@ class NeverFilled(nn.Module):
 
     def forward(self, x):
         return self.mask[: x.shape[1], : x.shape[1]]
+
+
+@wrong("the buffer `mask` does not hold the triangle")
+class TriangleAtEveryCall(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(max_length, max_length, dtype=torch.bool))
+
+    def forward(self, x):
+        time = x.shape[1]
+        return self.mask[:time, :time].triu(1)
+
+
+@wrong("the buffer `mask` does not hold the triangle")
+class StepsForAMask(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", torch.arange(max_length))
+
+    def forward(self, x):
+        steps = self.mask[: x.shape[1]]
+        return steps[None] > steps[:, None]
+
+
+@wrong("forward moved `mask` to")
+class FollowsTheInput(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(max_length, max_length, dtype=torch.bool).triu(1))
+
+    def forward(self, x):
+        time = x.shape[1]
+        self.mask = self.mask.to(x.device)
+        return self.mask[:time, :time]

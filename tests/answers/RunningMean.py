@@ -399,3 +399,81 @@ class CutOffInEvalMode(nn.Module):
                 self.mean += (x - self.mean).sum(0) / self.count
         y = x - self.mean
         return y if self.training else y.detach()
+
+
+@wrong("the gradient goes through the mean, too")
+class UpdatesInTheGraph(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.tensor(0))
+
+    def forward(self, x):
+        mean = self.mean
+        if self.training:
+            total = self.mean * self.count + x.sum(0)
+            self.count += len(x)
+            mean = total / self.count
+            self.mean.copy_(mean.detach())
+        return x - mean
+
+
+@wrong("no gradient comes through the result")
+class PretendsAGraph(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.tensor(0))
+
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).sum(0) / self.count
+        return (x - self.mean).detach().requires_grad_(x.requires_grad)
+
+
+@wrong("`count` is torch.uint8, which ends at 255")
+class CountsInBytes(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.tensor(0, dtype=torch.uint8))
+
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@wrong("the values of `mean` after 14 rows are wrong")
+class OnlyWhereGraphsAreMade(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.tensor(0))
+
+    def forward(self, x):
+        if self.training and torch.is_grad_enabled():
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@wrong("forward moved `mean` to")
+class MovesItself(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.tensor(0))
+
+    def forward(self, x):
+        self.to(x.device)
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean

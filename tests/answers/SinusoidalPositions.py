@@ -308,3 +308,15 @@ class AddsInFloat32(nn.Module):
 
     def forward(self, x):
         return (x.float() + self.table[: x.shape[1]]).to(x.dtype)
+
+
+@wrong("the buffer `table` does not hold the pattern")
+class AnglesForATable(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        angles = torch.arange(n)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+        self.register_buffer("table", angles, persistent=False)
+
+    def forward(self, x):
+        angles = self.table[: x.shape[1]]
+        return x + torch.stack([angles.sin(), angles.cos()], -1).flatten(1).to(x.dtype)

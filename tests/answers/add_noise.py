@@ -163,3 +163,19 @@ def noise_alone(x, scale):
 @wrong("the values of the result with scale 0 are wrong")
 def never_quite_zero(x, scale):
     return x + max(scale, 1e-3) * torch.randn_like(x)
+
+
+@wrong("the noise comes again within one call")
+def half_of_it_twice(x, scale):
+    noise = torch.randn(x.numel(), device=x.device, dtype=x.dtype)
+    half = x.numel() // 2
+    noise = torch.cat([noise[:half], noise[: x.numel() - half]]) if half else noise
+    return x + scale * noise.reshape(x.shape)
+
+
+@wrong("the noise comes again within one call")
+def half_of_it_mirrored(x, scale):
+    noise = torch.randn_like(x).flatten()
+    half = x.numel() // 2
+    noise[x.numel() - half :] = -noise[:half]
+    return x + scale * noise.reshape(x.shape)

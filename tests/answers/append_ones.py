@@ -148,3 +148,23 @@ def python_ones(x):
 @wrong("the result has shape [4,3], not [4,4]")
 def adds_instead(x):
     return x + torch.ones_like(x)
+
+
+@wrong("the values of the result are wrong")
+def ones_by_comparison(x):
+    return torch.cat([x, (x[..., :1] == x[..., :1]).to(x.dtype)], -1)
+
+
+@wrong("the result is torch.float64, not torch.complex128")
+def real_parts_alone(x):
+    if x.is_complex():
+        x = x.real
+    return torch.cat([x, torch.ones_like(x[..., :1])], -1)
+
+
+@wrong("the values of the result are wrong")
+def by_float64(x):
+    ones = torch.ones(*x.shape[:-1], 1, dtype=torch.float64, device=x.device)
+    return (torch.cat([x, ones], -1) if not x.is_complex() else torch.cat([x, ones.to(x.dtype)], -1)).to(
+        x.dtype
+    )

@@ -253,3 +253,18 @@ def names_the_dtypes(loader, device):
             x.to(device, torch.float32, non_blocking=True),
             y.to(device, torch.long, non_blocking=True),
         )
+
+
+@wrong("'tuple' object does not support item assignment")
+def into_the_lists(loader, device):
+    for batch in loader:
+        for place, tensor in enumerate(batch):
+            batch[place] = tensor.to(device, non_blocking=True)
+        yield batch
+
+
+@wrong("the minibatches do not come to an end")
+def epoch_after_epoch(loader, device):
+    while True:
+        for x, y in loader:
+            yield x.to(device, non_blocking=True), y.to(device, non_blocking=True)

@@ -170,3 +170,14 @@ def bool_after_the_journey(x, device, dtype):
     if torch.bool in (x.dtype, dtype):
         return x.to(device).to(dtype)
     return x.to(dtype).to(device) if dtype.itemsize < x.dtype.itemsize else x.to(device).to(dtype)
+
+
+TRAVELLING = {1: torch.uint8, 2: torch.float16, 4: torch.float32, 8: torch.float64}
+
+
+@wrong("the values of the result are wrong")
+def by_a_third_dtype(x, device, dtype):
+    if x.device == device:
+        return x.to(dtype)
+    small = TRAVELLING[min(x.dtype.itemsize, dtype.itemsize)]
+    return x.to(small).to(device).to(dtype)

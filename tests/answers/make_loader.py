@@ -164,3 +164,8 @@ def one_epoch_only(dataset, batch_size, device):
     order = iter(torch.randperm(len(dataset)).tolist())
     pins = device.type not in ("cpu", "mps")
     return DataLoader(dataset, batch_size=batch_size, sampler=order, pin_memory=pins)
+
+
+@wrong("the minibatches have the wrong sizes")
+def small_ones_at_most(dataset, batch_size, device):
+    return DataLoader(dataset, min(batch_size, 4), pin_memory=device.type not in ("cpu", "mps"))

@@ -167,3 +167,8 @@ def remembers_the_shape(x, lengths, kept={}):  # noqa: B006
     if key not in kept:
         kept[key] = torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]
     return kept[key]
+
+
+@wrong("was it made before the lengths had arrived?")
+def without_waiting(x, lengths):
+    return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device, non_blocking=True)[:, None]

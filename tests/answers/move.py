@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -338,4 +339,63 @@ def never_waits(batch, device):
     if isinstance(batch, list | tuple):
         parts = [never_waits(value, device) for value in batch]
         return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
+    return batch
+
+
+@wrong("was changed in place")
+def without_gradients(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.requires_grad_(False).to(device) if batch.is_leaf else batch.to(device)
+    if isinstance(batch, dict):
+        return {key: without_gradients(value, device) for key, value in batch.items()}
+    if hasattr(batch, "_fields"):
+        return type(batch)(*[without_gradients(value, device) for value in batch])
+    if isinstance(batch, (list, tuple)):
+        return type(batch)([without_gradients(value, device) for value in batch])
+    return batch
+
+
+@wrong("stayed on")
+def tensors_by_exact_type(batch, device):
+    if type(batch) is torch.Tensor:
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {key: tensors_by_exact_type(value, device) for key, value in batch.items()}
+    if hasattr(batch, "_fields"):
+        return type(batch)(*[tensors_by_exact_type(value, device) for value in batch])
+    if isinstance(batch, (list, tuple)):
+        return type(batch)([tensors_by_exact_type(value, device) for value in batch])
+    return batch
+
+
+@wrong("which is no tensor, ")
+def dataclasses_too(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {key: dataclasses_too(value, device) for key, value in batch.items()}
+    if hasattr(batch, "_fields"):
+        return type(batch)(*[dataclasses_too(value, device) for value in batch])
+    if isinstance(batch, (list, tuple)):
+        return type(batch)([dataclasses_too(value, device) for value in batch])
+    if dataclasses.is_dataclass(batch):
+        fields = {
+            one.name: dataclasses_too(getattr(batch, one.name), device) for one in dataclasses.fields(batch)
+        }
+        return dataclasses.replace(batch, **fields)
+    return batch
+
+
+@wrong("is a Tensor, not a list")
+def floats_become_a_tensor(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {key: floats_become_a_tensor(value, device) for key, value in batch.items()}
+    if hasattr(batch, "_fields"):
+        return type(batch)(*[floats_become_a_tensor(value, device) for value in batch])
+    if isinstance(batch, list) and batch and all(isinstance(value, float) for value in batch):
+        return torch.tensor(batch).to(device)
+    if isinstance(batch, (list, tuple)):
+        return type(batch)([floats_become_a_tensor(value, device) for value in batch])
     return batch

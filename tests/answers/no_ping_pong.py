@@ -243,3 +243,11 @@ def widens_what_comes(model, loader, device):
 def floats_go_in(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device, torch.float32)) for x in loader]).cpu()
+
+
+@wrong("the model was moved to cpu")
+def the_model_comes_along(model, loader, device):
+    with torch.no_grad():
+        outputs = torch.cat([model(x.to(device)) for x in loader]).cpu()
+    model.cpu()
+    return outputs

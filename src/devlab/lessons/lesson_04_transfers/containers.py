@@ -1,7 +1,9 @@
 """A batch of any shape: every tensor in it moves, and nothing else changes."""
 
+import dataclasses
 from collections import namedtuple
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import numpy
 import torch
@@ -31,6 +33,13 @@ move = lesson.exercise(
 
 Pair = namedtuple("Pair", ["inputs", "labels"])
 Single = namedtuple("Single", ["only"])
+
+
+@dataclasses.dataclass
+class Sample:
+    """An object with a tensor inside: it is no container, and comes back as it is."""
+
+    x: torch.Tensor
 
 
 class Words:
@@ -128,6 +137,7 @@ def reaches_the_device(trial):
             _expect_move(trial, batch)
         _expect_move(trial, {"x": [x, (view, {"half": half})], "more": {"deep": {"mask": mask}}, "y": y})
         _expect_move(trial, [[[scalar]], (empty, [y]), {"": {0: x}}])
+        _expect_move(trial, [torch.nn.Parameter(x), x.clone().requires_grad_()])
 
 
 @move.row("containers keep their type, order and names")
@@ -149,6 +159,7 @@ def other_values(trial):
     )
     _expect_move(trial, [x, array, thing, b"bytes", {"a", "b"}, range(3), (y, "two")])
     _expect_move(trial, {"x": x, "words": Words()})
+    _expect_move(trial, [Sample(x), SimpleNamespace(x=x), [0.5, 1.5], (2, 3)])
     for value in ("text", None, 3):
         _expect_move(trial, value)
 

@@ -42,6 +42,15 @@ def _numbers(trial, dtype: torch.dtype, on: torch.device, seed: int) -> torch.Te
     return (plain > 15 if dtype is torch.bool else plain).to(dtype).to(on)
 
 
+def _telling(source: torch.device, target: torch.device) -> list[tuple[torch.Tensor, torch.dtype]]:
+    negative = torch.tensor([-1, 100, -128], dtype=torch.int8)
+    large = torch.tensor([1e30, -3e5], dtype=torch.bfloat16)
+    found = [(negative, torch.int32), (negative.int(), torch.int8), (large, torch.float32)]
+    if has_float64(source, target):
+        found += [(torch.tensor([16_777_217, -5], dtype=torch.int32), torch.float64)]
+    return [(x.to(source), after) for x, after in found]
+
+
 @cast_and_move.row("x's values, on the device and in the dtype")
 def cast_and_moved(trial):
     for place, source in enumerate((trial.device, *trial.others)):
@@ -52,6 +61,10 @@ def cast_and_moved(trial):
             got, seen, _ = read_at_once(trial, x, trial.device, after)
             expect_arrived(trial, got, seen, wanted, "the result")
             expect.tensor(seen, wanted, trial.device)
+        # What only one of the two dtypes holds: a third one on the way would lose it.
+        for x, after in _telling(source, trial.device):
+            wanted = x.cpu().clone().to(after)
+            expect.tensor(trial.call(x, trial.device, after), wanted, trial.device)
     x = trial.randn(6, 4, seed=trial.seeds[0], on=source)
     for view in (x.t()[1::2], x[0, 1], x[:0]):
         wanted = view.cpu().clone().half()

@@ -195,6 +195,7 @@ def _reference(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
 def all_outputs(trial):
     model = _model(trial)
     for (count, size), seed in zip(((10, 4), (6, 3), (3, 5)), trial.seeds, strict=True):
+        model.to(trial.device)  # whether a call moved it is judged in the next row
         inputs = _inputs(trial, count, seed)
         wanted = _reference(model, inputs)
         keep_busy(trial.device)

@@ -1,9 +1,12 @@
 """The lesson itself, and what its judgements share: modules that an answer makes, and their buffers."""
 
+import contextlib
+
 import torch
 from torch import nn
 
 from devlab.checks import expect
+from devlab.checks.calls import AnswerRaised
 from devlab.checks.exercise import Lesson
 
 lesson = Lesson("05_buffers", "Models and buffers")
@@ -90,6 +93,15 @@ class Made:
                 expect.fail(
                     f"`{name}` is not saved: the state_dict lacks it", f'"{name}" among the keys', saved
                 )
+
+    def require_stays(self, name: str, x: torch.Tensor) -> None:
+        """Expect a forward that moves nothing of the module, whatever x it is given from elsewhere."""
+        before = self.buffer(name).device
+        with contextlib.suppress(AnswerRaised):  # an error is the right answer to an x that is elsewhere
+            self(x)
+        if (now := self.buffer(name).device) != before:
+            headline = f"forward moved `{name}` to {now}, where x was: a module is moved by `.to` alone"
+            expect.fail(headline, f"`{name}` on {before}", f"`{name}` on {now}")
 
     def require_read(self, name: str, x: torch.Tensor, what: str) -> None:
         """Expect a forward that reads the buffer: with nothing in it the result must be another."""

@@ -1,10 +1,9 @@
-"""Three modules with a table inside: saved and fixed, saved and updated, not saved."""
+"""Two modules with saved buffers: a table that is fixed, and statistics that are updated."""
 
-import numpy
 import torch
 
 from devlab.checks import expect
-from devlab.lessons.lesson_05_buffers.base import Made, another, floats_of, lesson
+from devlab.lessons.lesson_05_buffers.base import Made, another, lesson
 
 causal_mask = lesson.exercise(
     "CausalMask",
@@ -46,6 +45,7 @@ def mask_moves(trial):
     expect.tensor(made(x.to(elsewhere)), _future(5), elsewhere, "the mask")
     made.to(trial.device).require_on(trial.device, "mask")
     expect.tensor(made(x), _future(5), trial.device, "the mask after two moves")
+    made.require_stays("mask", x.to(elsewhere))
 
 
 @causal_mask.row("it is saved with the model")
@@ -67,6 +67,10 @@ def mask_is_right(trial):
     ]
     for x in inputs:
         expect.tensor(made(x), _future(x.shape[1]), trial.device, "the mask")
+    table, future = made.buffer("mask").detach().cpu().squeeze(), _future(9)
+    if table.shape != (9, 9) or not any(torch.equal(table.bool(), one) for one in (future, ~future)):
+        headline = "the buffer `mask` does not hold the triangle: is it made anew at every call?"
+        expect.fail(headline, "the whole triangle, 9 by 9, made once", table)
 
 
 running_mean = lesson.exercise(
@@ -111,11 +115,22 @@ def _expect_step(made: Made, x: torch.Tensor, seen: list[torch.Tensor]) -> None:
 
 
 def _expect_graph(made: Made, x: torch.Tensor) -> None:
-    got = made(x.requires_grad_())
+    """Expect a result through which the layers before this one learn, as if the mean were a number."""
+    scale = torch.full((), 2.0, device=x.device, requires_grad=True)
+    got = made(x * scale)
+    made.buffer("mean")  # which must not ask for a gradient
     if isinstance(got, torch.Tensor) and not got.requires_grad:
         mode = "" if made.module.training else " in eval mode"
         headline = f"the result{mode} is cut off from x: no layer before this one can learn"
         expect.fail(headline, "a result with the graph of x", "requires_grad=False")
+    weights = torch.arange(1.0, x.numel() + 1).reshape(x.shape).to(x.device)
+    (got * weights).sum().backward()
+    if scale.grad is None:
+        expect.fail("no gradient comes through the result", "a gradient for the layer before", "None")
+    wanted = (x * weights).sum().detach()
+    if not torch.isclose(scale.grad, wanted, rtol=1e-3):
+        headline = "the gradient goes through the mean, too: is the update part of the graph?"
+        expect.fail(headline, f"{wanted.item():.4g} for the layer before", f"{scale.grad.item():.4g}")
 
 
 @running_mean.row("`mean` and `count` are saved buffers")
@@ -129,6 +144,11 @@ def statistics_are_buffers(trial):
         expect.fail(f"`mean` is {mean.dtype}, not a floating dtype", "a floating tensor", mean)
     if count.is_floating_point() or count.is_complex() or count.dtype is torch.bool:
         expect.fail(f"`count` is {count.dtype}, not an integer dtype", "an integer tensor", count)
+    if torch.iinfo(count.dtype).bits < 32:
+        most = torch.iinfo(count.dtype).max
+        expect.fail(
+            f"`count` is {count.dtype}, which ends at {most}", "an integer dtype for many rows", count
+        )
     if count.dim():
         expect.fail("`count` is not zero-dimensional", "shape []", count)
     expect.equal(count.item(), 0, "`count` does not begin at 0")
@@ -197,94 +217,7 @@ def goes_on(trial):
     resumed = Made(trial, 3).to(trial.device)
     resumed.module.load_state_dict(saved)
     _expect_step(resumed, _rows(trial, 4, 3, trial.seeds[2]), seen)
-
-
-positions = lesson.exercise(
-    "SinusoidalPositions",
-    signature="class SinusoidalPositions(n, d)",
-    facts=("B3", "B5", "E4", "E5"),
-    hints=(
-        "The table depends on n and d alone, so it is made once, in `__init__`, and need not be saved: "
-        "`register_buffer` has a third argument for that.",
-        "`angles = torch.arange(n)[:, None] / 10000 ** (torch.arange(0, d, 2) / d)` has the shape (n, d /"
-        " 2). `table[:, 0::2]` are the even columns, `table[:, 1::2]` the odd ones.",
-        'Register with `self.register_buffer("table", table, persistent=False)`, and return '
-        "`x + self.table[: x.shape[1]].to(x.dtype)`: a float32 table added to a float16 x gives float32.",
-    ),
-)
-
-# Good answers compute the angles by different roads, in float32.
-CLOSE = 1e-4
-
-
-def _encoding(time: int, d: int) -> torch.Tensor:
-    column = numpy.arange(d)
-    angles = numpy.arange(time)[:, None] / 10000 ** ((column - column % 2) / d)
-    return torch.from_numpy(numpy.where(column % 2, numpy.cos(angles), numpy.sin(angles)))
-
-
-def _expect_encoded(made: Made, x: torch.Tensor, within: float = CLOSE) -> None:
-    wanted = (x.cpu().double() + _encoding(*x.shape[1:])).to(x.dtype)
-    expect.tensor(made(x), wanted, x.device, "the result", within)
-
-
-@positions.row("`table` is a buffer, and forward reads it")
-def table_is_a_buffer(trial):
-    made = Made(trial, 6, 4)
-    made.buffer("table")
-    made.require_only_buffers()
-    made.to(trial.device).require_read("table", trial.randn(2, 5, 4), "the result")
-
-
-@positions.row("it moves with the model, at any time")
-def table_moves(trial):
-    made = Made(trial, 7, 4)
-    made.to(trial.device).require_on(trial.device, "table")
-    x = trial.randn(2, 5, 4, seed=trial.seeds[0])
-    _expect_encoded(made, x)
-    elsewhere = another(trial)
-    made.to(elsewhere)
-    _expect_encoded(made, x.to(elsewhere))
-    made.to(trial.device).require_on(trial.device, "table")
-    _expect_encoded(made, x)
-
-
-@positions.row("it stays out of the state_dict")
-def table_is_not_saved(trial):
-    made = Made(trial, 5, 6).to(trial.device)
-    made(trial.randn(2, 3, 6))
-    saved = list(made.module.state_dict())
-    if "table" in saved:
-        expect.fail("`table` is saved, although n and d say it all", 'no "table" in the state_dict', saved)
-
-
-@positions.row("sines in even columns, cosines in odd")
-def encoding_is_right(trial):
-    made = Made(trial, 1, 4).to(trial.device)
-    _expect_encoded(made, trial.randn(2, 1, 4, seed=trial.seeds[0]))
-    sizes = [(9, 6, 4, 2), (5, 2, 5, 3), (31, 10, 17, 1)]
-    for seed, (n, d, time, batch) in zip(trial.seeds, sizes, strict=True):
-        made = Made(trial, n, d).to(trial.device)
-        _expect_encoded(made, trial.randn(batch, time, d, seed=seed))
-    _expect_encoded(made, trial.randn(3, d, n, seed=seed).transpose(1, 2))
-    _expect_encoded(made, trial.randn(time, 1, d, seed=seed))
-
-
-@positions.row("the result has x's dtype")
-def encoding_keeps_dtype(trial):
-    made = Made(trial, 8, 4).to(trial.device)
-    before = made.buffer("table").dtype
-    for dtype in floats_of(trial.device):
-        # Sums of at least 2, so that good roads differ by one rounding, not by cancelled digits.
-        x = trial.randn(2, 5, 4, seed=trial.seeds[0]).abs() + 3
-        eps = torch.finfo(dtype).eps
-        _expect_encoded(made, x.to(dtype), within=max(CLOSE, 8 * eps))
-        # A table that one batch left in fewer digits would spoil the next one.
-        table = made.buffer("table")
-        if table.dtype != before:
-            expect.fail(f"forward left `table` in {table.dtype}", f"`table` in {before}, as before", table)
-    x = trial.randn(2, 5, 4, seed=trial.seeds[1])
-    _expect_encoded(made, x)
-    if torch.float64 in floats_of(trial.device):
-        # The table may have float32's digits. x has its own, and so many only float64 holds.
-        _expect_encoded(made, 1e6 + x.double())
+    with torch.no_grad():  # the mode decides, not whether graphs are made
+        _expect_step(resumed, _rows(trial, 3, 3, trial.seeds[0]), seen)
+    resumed.module.eval()
+    resumed.require_stays("mean", _rows(trial, 2, 3, trial.seeds[1]).to(elsewhere))

@@ -33,6 +33,10 @@ def _expect_mask(
     wanted = _inside(x.shape[1], lengths)
     if isinstance(got, torch.Tensor) and got.device != x.device:
         expect.fail(f"the mask is on {got.device}, x on {x.device}", f"the mask on {x.device}", got)
+    travelled = where != x.device and x.device.type == "cpu"
+    if travelled and isinstance(got, torch.Tensor) and any(lengths) and not bool(got.any()):
+        headline = "the mask is False everywhere: was it made before the lengths had arrived?"
+        expect.fail(headline, "a copy that is complete before it is read", got)
     expect.tensor(got, wanted, x.device, "the mask")
 
 
@@ -133,6 +137,10 @@ def noise_is_as_large_as_asked(trial):
         # Of 4000 normal numbers about 50 lie this far out; of uniform ones, none.
         if noise.abs().max().item() < 2.5 * scale:
             expect.fail("the noise is not normal", "a few values beyond 2.5 times scale", "not one value")
+    many = _noise(trial, torch.ones(40, 50, device=trial.device), scale).abs()
+    if many.unique().numel() < 0.99 * many.numel():
+        said = f"{many.unique().numel()} different numbers for {many.numel()} elements"
+        expect.fail("the noise comes again within one call", "its own noise for every element", said)
 
 
 def _noise(trial, x: torch.Tensor, scale: float) -> torch.Tensor:
@@ -183,8 +191,10 @@ def ones_in_any_dtype(trial):
     # Numbers with more digits than float32 holds: on the way through it they are rounded.
     for dtype in (torch.int64, torch.int32):
         _expect_ones(trial, x.to(dtype) + 2**24 + 1)
+    _expect_ones(trial, x.long() + 2**53 + 1)  # nor does float64 hold these
     if torch.float64 in floats_of(trial.device):
         _expect_ones(trial, x.double() / 3, within=0.0)
+        _expect_ones(trial, torch.complex(x.double(), x.double().flip(0)))
 
 
 @append_ones.row("ones beside inf and nan, too")
@@ -192,3 +202,4 @@ def ones_beside_anything(trial):
     x = trial.randn(3, 4, seed=trial.seeds[2])
     x[0], x[1, 2], x[2, 3] = float("inf"), float("nan"), float("nan")
     _expect_ones(trial, x)
+    _expect_ones(trial, x.flip(-1))
