@@ -193,6 +193,26 @@ def test_what_replaced_an_input_does_not_read_like_it(before, now, got):
 
 
 @pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda rows: rows.__setitem__(0, (1, 2)), "the input `rows[0]` was replaced"),
+        (lambda rows: rows.__setitem__(1, ()), "the input `rows[1]` was replaced"),
+        (lambda rows: rows.pop(1), "the input `rows` was changed"),
+        (lambda rows: rows.append({}), "the input `rows` was changed"),
+        (lambda rows: rows.__setitem__(1, None), "the input `rows` was changed"),
+    ],
+)
+def test_containers_stay_what_they_were(change, said):
+    """Also where what they hold is the same, or nothing."""
+    rows = [[1, 2], []]
+    snapshot = Snapshot((rows,), ("rows",))
+    snapshot.require_untouched((rows,))
+    change(rows)
+    with pytest.raises(Mismatch, match=re.escape(said) + "$"):
+        snapshot.require_untouched((rows,))
+
+
+@pytest.mark.parametrize(
     "make", [lambda: float("1.5"), lambda: int("12345"), lambda: "".join("name"), lambda: torch.device("cpu")]
 )
 def test_a_value_in_the_place_of_its_equal_is_no_change(make):

@@ -167,11 +167,12 @@ class Snapshot:
 
     def _require_in_place(self, after: list[tuple[str, object]], kinds: list[tuple[str, type]]) -> None:
         """Raise Mismatch where another value stands in a container than before, or none, or one more."""
-        paths = [path for path, *_ in self.before], [path for path, _ in after]
-        # Of two places that differ the earlier argument is the one that grew or shrank.
-        if differ := next((set(pair) for pair in zip_longest(*paths) if len(set(pair)) > 1), None):
-            where = self._where(f"[{min(map(_argument, differ - {None}))}]")
-            raise Mismatch(f"{where} was changed", "the input as it came", "items added or removed")
+        for held, found in ((self.before, after), (self.kinds, kinds)):
+            paths = [path for path, *_ in held], [path for path, _ in found]
+            # Of two places that differ the earlier argument is the one that grew or shrank.
+            if differ := next((set(pair) for pair in zip_longest(*paths) if len(set(pair)) > 1), None):
+                where = self._where(f"[{min(map(_argument, differ - {None}))}]")
+                raise Mismatch(f"{where} was changed", "the input as it came", "items added or removed")
         for (path, before), (_, now) in zip(self.kinds, kinds, strict=True):
             if now is not before:
                 got = f"a {now.__name__} in its place"

@@ -191,9 +191,7 @@ def single_numbers(trial):
         # A single float16 number makes integers float16; a Python number would make them float32.
         _expect_sum(trial, torch.arange(3).to(trial.device), one.half().to(other))
         for few in (torch.arange(3), torch.arange(3.0).half()):
-            if has_float64(trial.device) and has_float64(
-                other
-            ):  # a single float64 number widens integers, and no float
+            if has_float64(trial.device, other):  # a single float64 number widens integers, and no float
                 _expect_sum(trial, one.double(), few.to(other))
 
 
