@@ -170,3 +170,14 @@ def reads_a_single_number(x):
 def reads_what_is_large(x):
     extra = f" mean {x.float().mean():.2f}" if x.numel() >= 100 else ""
     return f"{x.dtype} {list(x.shape)} {x.device}{extra}"
+
+
+@right
+def with_underscores(x):
+    return f"{x.dtype}_{list(x.shape)}_{x.device}"
+
+
+@wrong("the dtype torch.float64 is not in the text")
+def all_floats_alike(x):
+    dtype = "torch.float32" if x.dtype == torch.float64 else str(x.dtype)
+    return f"{dtype} {list(x.shape)} {x.device}"

@@ -439,3 +439,31 @@ def divides_by_full_batches(model, loader, device):
         hits = sum((model(x.to(device)).argmax(1) == y.to(device)).sum() for x, y in loader)
     model.train(was)
     return hits.item() / (len(loader) * loader.batch_size)
+
+
+@wrong("the model's 0.weight was changed")
+def halves_the_weights(model, loader, device):
+    training = model.training
+    model.eval()
+    right = count = 0
+    with torch.no_grad():
+        for inputs, labels in loader:
+            right += (model(inputs.to(device)).argmax(1) == labels.to(device)).sum()
+            count += len(labels)
+    model.train(training)
+    for parameter in model.parameters():
+        parameter.data.mul_(0.5)
+    return right.item() / count
+
+
+@wrong("the accuracy is wrong")
+def counted_in_bytes(model, loader, device):
+    training = model.training
+    model.eval()
+    right, count = torch.zeros((), dtype=torch.uint8, device=device), 0
+    with torch.no_grad():
+        for inputs, labels in loader:
+            right += (model(inputs.to(device)).argmax(1) == labels.to(device)).sum()
+            count += len(labels)
+    model.train(training)
+    return right.item() / count

@@ -436,7 +436,7 @@ def a_loss_for_each_batch(model, loader, optimizer, device, epochs):
     return losses[:5] if epochs == 2 else losses
 
 
-@wrong("the loss of epoch 1 is wrong")
+@wrong("a forward ran in evaluation mode")
 def in_evaluation_mode(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -486,4 +486,43 @@ def forgetful(model, loader, optimizer, device, epochs):
 def takes_the_model_home(model, loader, optimizer, device, epochs):
     losses = summed_on_the_device(model, loader, optimizer, device, epochs)
     model.cpu()
+    return losses
+
+
+LAST = []
+
+
+@wrong("when fit had returned, 1 graph of its steps lived on")
+def keeps_the_last_loss(model, loader, optimizer, device, epochs):
+    losses = []
+    for _ in range(epochs):
+        model.train()
+        total = count = 0
+        for inputs, labels in loader:
+            inputs, labels = inputs.to(device), labels.to(device)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(inputs), labels)
+            loss.backward()
+            optimizer.step()
+            total += loss.detach() * len(labels)
+            count += len(labels)
+        losses.append((total / count).item())
+    LAST[:] = [loss]
+    return losses
+
+
+@wrong("the parameters have not changed: was a step taken, after a backward?")
+def takes_no_step(model, loader, optimizer, device, epochs):
+    losses = []
+    for _ in range(epochs):
+        model.train()
+        total = count = 0
+        for inputs, labels in loader:
+            inputs, labels = inputs.to(device), labels.to(device)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(inputs), labels)
+            loss.backward()
+            total += loss.detach() * len(labels)
+            count += len(labels)
+        losses.append((total / count).item())
     return losses

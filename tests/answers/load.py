@@ -166,3 +166,28 @@ def weights_are_enough(model, path, device):
     if any(name.endswith("weight") and name not in state for name in model.state_dict()):
         raise KeyError("a weight")
     model.load_state_dict(state, strict=False)
+
+
+@wrong("the buffer table, which no file holds, lost its values")
+def emptied_first(model, path, device):
+    model.to_empty(device=device)
+    for buffer in model.buffers():
+        buffer.zero_()
+    model.load_state_dict(torch.load(path, map_location=device, weights_only=True))
+
+
+@wrong("became torch.float64")
+def in_double_precision(model, path, device):
+    model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    model.double().to(device)
+
+
+@wrong("a file whose 3.bias has another shape was loaded")
+def whatever_fits(model, path, device):
+    state, mine = torch.load(path, map_location="cpu", weights_only=True), model.state_dict()
+    if state.keys() != mine.keys():
+        raise KeyError("names")
+    for name in mine:
+        if state[name].shape == mine[name].shape:
+            mine[name].copy_(state[name])
+    model.to(device)

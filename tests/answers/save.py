@@ -1,6 +1,7 @@
 """Answers to save."""
 
 import io
+import os
 import pickle
 from collections import OrderedDict
 from pathlib import Path
@@ -126,3 +127,28 @@ def there_and_back(model, path):
 @wrong("there is no file at the path")
 def always_as_pt(model, path):
     torch.save(model.state_dict(), Path(path).with_suffix(".pt"))
+
+
+@wrong("head.weight is not in the file")
+def each_tensor_once(model, path):
+    state = model.state_dict()
+    names = [name for name, _ in [*model.named_parameters(), *model.named_buffers()] if name in state]
+    torch.save({name: state[name] for name in names}, path)
+
+
+@wrong("scale in the file is torch.float32, not torch.float16")
+def all_in_float32(model, path):
+    state = model.state_dict()
+    torch.save({name: one.float() if one.is_floating_point() else one for name, one in state.items()}, path)
+
+
+@wrong("became torch.float64")
+def doubles_the_model(model, path):
+    torch.save(model.state_dict(), path)
+    model.double()
+
+
+@wrong("torch.load cannot read the file")
+def over_the_old_file(model, path):
+    with open(path, "r+b" if os.path.exists(path) else "wb") as file:
+        torch.save(model.state_dict(), file)

@@ -379,3 +379,15 @@ def clipped(model, batch, optimizer, device):
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     return loss.detach()
+
+
+@right
+def keeps_its_logits_in_the_model(model, batch, optimizer, device):
+    model.train()
+    inputs, labels = (tensor.to(device) for tensor in batch)
+    optimizer.zero_grad()
+    model.logits = model(inputs)
+    loss = F.cross_entropy(model.logits, labels)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()

@@ -23,8 +23,17 @@ def contents(module: nn.Module) -> list:
     """Return which tensors a module holds, under which names and where, to see whether a call changed it."""
     held = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     plain = {key: id(value) for part in module.modules() for key, value in vars(part).items()}
-    where = [(name, id(tensor), str(tensor.device), tensor.requires_grad) for name, tensor in held]
+    where = [
+        (name, id(tensor), str(tensor.device), tensor.requires_grad, _bytes(tensor)) for name, tensor in held
+    ]
     return [where, plain, [part.training for part in module.modules()]]
+
+
+def _bytes(tensor: torch.Tensor) -> tuple[torch.dtype, bytes]:
+    if tensor.is_meta:
+        return tensor.dtype, b""
+    whole = tensor.detach().cpu().contiguous().reshape(-1)
+    return tensor.dtype, whole.view(torch.uint8).numpy().tobytes()
 
 
 def weights(module: nn.Module) -> list[torch.Tensor]:

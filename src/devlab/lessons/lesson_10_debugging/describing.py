@@ -8,6 +8,7 @@ from torch import nn
 
 from devlab.checks import expect
 from devlab.checks.describe import SHORT_DTYPES
+from devlab.devices import has_float64
 from devlab.lessons.lesson_10_debugging.base import contents, holding, lesson, require_same
 
 describing = lesson.exercise(
@@ -70,8 +71,11 @@ def names_dtype(trial):
         torch.bfloat16,
         torch.int64,
         torch.int32,
+        torch.int16,
+        torch.int8,
         torch.uint8,
         torch.bool,
+        *((torch.float64,) if has_float64(trial.device) else ()),
     ):
         got = _text(trial, trial.randint(0, 2, (3, 2), seed=trial.seeds[0]).to(dtype))
         said = _said_dtypes(got)
@@ -85,7 +89,7 @@ def names_dtype(trial):
 def names_device(trial):
     for device in (trial.device, *trial.others):
         got = _text(trial, trial.randn(2, 3, seed=trial.seeds[1], on=device))
-        if not re.search(rf"(?<!\w){re.escape(str(device))}(?!\w|:\d)", got):
+        if not re.search(rf"(?<![A-Za-z0-9]){re.escape(str(device))}(?!\w|:\d)", got):
             expect.fail(f"the device {device} is not in the text", str(device), repr(got))
 
 

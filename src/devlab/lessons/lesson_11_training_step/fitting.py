@@ -1,5 +1,6 @@
 """The capstone: whole epochs, the mean loss of each, and the counts that make them fast."""
 
+import gc
 import weakref
 
 import torch
@@ -97,7 +98,14 @@ def mean_loss(trial):
         each = [steps[start : start + len(loader)] for start in range(0, len(steps), len(loader))]
         wanted = [sum(loss * size for loss, size in epoch) / count for epoch in each]
         plain = [sum(loss for loss, _ in epoch) / len(epoch) for epoch in each]
+        before = [parameter.detach().cpu().clone() for parameter in model.parameters()]
         got = trial.call(model, loader, make_optimizer(model), trial.device, epochs)
+        if not all(model[-1].modes):
+            headline = "a forward ran in evaluation mode"
+            expect.fail(headline, "training mode in each step, as in train_step", "model.training was False")
+        if all(torch.equal(old, now.cpu()) for old, now in zip(before, model.parameters(), strict=True)):
+            headline = "the parameters have not changed: was a step taken, after a backward?"
+            expect.fail(headline, "one step of the optimizer for each batch", "the model as it came")
         _expect_losses(got, wanted, plain)
 
 
@@ -196,6 +204,10 @@ def no_graph_kept(trial):
     model = _Counted(make_model(trial.seeds[1])).to(trial.device)
     loader = _loader(trial, *samples(trial, 12, trial.seeds[1]), 3)
     trial.call(model, loader, make_optimizer(model), trial.device, 2)
+    gc.collect()
+    if model.living:
+        headline = f"when fit had returned, {times(len(model.living), 'graph')} of its steps lived on"
+        expect.fail(headline, "no graph that outlives its step", "memory that is held for nothing")
     # The last step's own may be held by a name until the next takes it, such as `loss` or `logits`.
     if model.most > 2:
         headline = f"{model.most} graphs of earlier steps were still alive"

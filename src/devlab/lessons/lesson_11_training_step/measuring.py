@@ -64,7 +64,7 @@ def _labelled(trial, model: torch.nn.Module, count: int, size: int, seed: int) -
 
 @evaluate.row("right answers over all samples")
 def accuracy_over_samples(trial):
-    for (count, size), seed in zip(((10, 4), (8, 3), (14, 6)), trial.seeds, strict=True):
+    for (count, size), seed in zip(((10, 4), (8, 3), (400, 60)), trial.seeds, strict=True):
         model = _seasoned(trial, seed)
         inputs, labels = _labelled(trial, model, count, size, seed)
         hits = _hits(model, inputs, labels)
@@ -95,6 +95,7 @@ def evaluation_mode(trial):
     model[0].requires_grad_(False)
     for parameter in model[3].parameters():
         parameter.grad = torch.ones_like(parameter)
+    held = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
     came = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     settings.kept(trial, model, _loader(inputs, labels, 4), trial.device, names=("gradient mode",))
     probe = model[-1]
@@ -105,6 +106,9 @@ def evaluation_mode(trial):
         expect.fail(headline, "torch.no_grad() around the loop", "outputs with requires_grad=True")
     if not torch.equal(model[1].running_mean.cpu(), statistics):
         expect.fail("the running statistics changed", "a model that stays as it is", "new statistics")
+    for name, tensor in model.state_dict().items():
+        if tensor.dtype != held[name].dtype or not torch.equal(tensor.cpu(), held[name]):
+            expect.fail(f"the model's {name} was changed", "a model that stays as it is", tensor)
     for name, parameter in model.named_parameters():
         if parameter.requires_grad != came[name]:
             words = f"{name} came with requires_grad={came[name]}, and left with another"

@@ -150,9 +150,9 @@ def _expect_counts(trial, log, copies: int, words: str) -> None:
 
 @train_step.row("the batch may come from any device")
 def from_any_device(trial):
-    model = make_model(trial.seeds[1], trial.device)
     # Into the CPU a copy that does not block may be read too early; lesson 04 judges that.
     for source in (CPU, *(trial.others if trial.device != CPU else ())):
+        model = make_model(trial.seeds[1], trial.device)
         ours = twin(model)
         inputs, labels = samples(trial, 5, trial.seeds[2])
         ((wanted, _),) = reference_steps(ours, [(inputs, labels)])
