@@ -1,7 +1,6 @@
 """How much fits: a search that survives what it is looking for."""
 
 import contextlib
-import functools
 import weakref
 from collections.abc import Callable, Iterator
 
@@ -42,7 +41,6 @@ def _searched(trial, step: Callable[[int], object], limit: int) -> object:
     """Call the answer with a step; raises Mismatch where it tries again and again."""
     tried = []
 
-    @functools.wraps(step, updated=())
     def counted(n: int) -> object:
         tried.append(n)
         if len(tried) > MOST_TRIES:
