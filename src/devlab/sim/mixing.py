@@ -36,12 +36,29 @@ _NO_HOST_SCALARS = frozenset({"lerp", "lerp_", "binary_cross_entropy", "binary_c
 
 
 class Declaration(NamedTuple):
-    """What PyTorch's list of native functions says about an operator."""
+    """What PyTorch's list of native functions says about an operator; read when it is asked, few ever are."""
 
-    elementwise: bool
-    structured: bool
-    on_cuda: bool
-    on_mps: bool
+    entry: str
+
+    @property
+    def elementwise(self) -> bool:
+        """Tell whether a zero-dimensional CPU tensor may meet an accelerator's."""
+        return "device_check: NoCheck" in self.entry
+
+    @property
+    def structured(self) -> bool:
+        """Tell whether its kernels share a check of the operands."""
+        return "structured: True" in self.entry or "structured_delegate:" in self.entry
+
+    @property
+    def on_cuda(self) -> bool:
+        """Tell whether CUDA has a kernel of its own for it."""
+        return bool(re.search(r"\bCUDA\b.*:|structured_delegate:", self.entry))
+
+    @property
+    def on_mps(self) -> bool:
+        """Tell whether MPS has one, or runs the parts that it is made of."""
+        return bool(re.search(r"\b(MPS|Composite\w+)\b.*:|structured_delegate:", self.entry))
 
 
 @cache
@@ -53,15 +70,8 @@ def declarations() -> dict[str, Declaration]:
     listing = Path(spec.origin).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"
     if not listing.exists():
         return {}
-    table = {}
-    for entry in re.split(r"^- func: ", listing.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
-        table[f"aten::{entry[: entry.index('(')]}"] = Declaration(
-            elementwise="device_check: NoCheck" in entry,
-            structured="structured: True" in entry or "structured_delegate:" in entry,
-            on_cuda=bool(re.search(r"\bCUDA\b.*:|structured_delegate:", entry)),
-            on_mps=bool(re.search(r"\b(MPS|Composite\w+)\b.*:|structured_delegate:", entry)),
-        )
-    return table
+    entries = f"\n{listing.read_text(encoding='utf-8')}".split("\n- func: ")[1:]
+    return {f"aten::{entry.partition('(')[0]}": Declaration(entry) for entry in entries}
 
 
 def missing_on_mps(name: str) -> bool:
