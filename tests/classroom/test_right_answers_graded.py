@@ -1,7 +1,8 @@
 """Every right answer of the banks earns its points from `devlab grade`, whatever rows do to judge it.
 
 Walls, the seal and the recorder must not come between, and nobody may be suspected. The seed is a fresh one
-each time: verdicts are about the answers, not about the numbers that they are asked for.
+each time: verdicts are about the answers, not about the numbers that they are asked for. The machine has one
+GPU, as most people's have; two are what checks/test_banks.py judges on.
 """
 
 import json
@@ -34,11 +35,12 @@ def students(lesson) -> dict[str, dict[str, tuple[str, str]]]:
 
 
 @pytest.mark.parametrize("half", [0, 1], ids=["even lessons", "odd lessons"])
-def test_right_answers_earn_every_point(tmp_path, half):
+def test_right_answers_earn_every_point(tmp_path, half, monkeypatch):
     """The course's own solutions, and those of the banks, which go about it by other roads.
 
     Many lessons in one run: each run begins with seconds of importing PyTorch.
     """
+    monkeypatch.setenv("DEVLAB_DEVICE", "sim:0")
     everyone = {}
     for lesson in lessons()[half::2]:
         assignment, handout, solutions = handed_out(tmp_path / "course", lesson.id)
