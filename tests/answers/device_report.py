@@ -174,3 +174,15 @@ def zeroes_the_buffers(model):
     for buffer in model.buffers():
         buffer.zero_()
     return found
+
+
+@wrong("the model was changed: looking must change nothing")
+def leaves_a_hook(model):
+    model.register_forward_hook(lambda *_: None)
+    return both_walks(model)
+
+
+@wrong("the model was changed: looking must change nothing")
+def keeps_its_report_in_the_model(model):
+    model.report = both_walks(model)
+    return model.report

@@ -294,3 +294,19 @@ def not_inside_lists(model, batch):
     walk(model, "model")
     walk(batch, "batch")
     return list(found.values())
+
+
+@wrong("the model was changed: looking must change nothing")
+def brings_home_what_is_not_registered(model, batch):
+    names, home = generators(model, batch), next(model.parameters()).device
+    registered = {id(tensor) for tensor in [*model.parameters(), *model.buffers()]}
+    for _, tensor in pairs(model, "model", set()):
+        if id(tensor) not in registered:
+            tensor.data = tensor.data.to(home)
+    return names
+
+
+@wrong("the model was changed: looking must change nothing")
+def leaves_a_gradient(model, batch):
+    next(model.parameters()).grad = torch.zeros_like(next(model.parameters()))
+    return generators(model, batch)

@@ -63,7 +63,7 @@ def the_model_comes_to_the_batch(model, batch, device):
     return model.cpu()(batch[0])
 
 
-@wrong("the model was changed")
+@wrong("something went away from the device")
 def the_model_comes_and_its_result_goes(model, batch, device):
     return model.cpu()(batch[0]).to(device)
 

@@ -356,3 +356,51 @@ def by_address(module):
 
     walk(module, "")
     return names
+
+
+@wrong("`state.low` is missing: an OrderedDict is a dict")
+def of_exact_types(module):
+    seen, names = {id(tensor) for tensor in [*module.parameters(), *module.buffers()]}, []
+
+    def look(name, value):
+        if isinstance(value, torch.Tensor):
+            if id(value) not in seen:
+                seen.add(id(value))
+                names.append(name)
+        elif isinstance(value, nn.Module):
+            for key, item in vars(value).items():
+                look(name if key in OWN else f"{name}.{key}", item)
+        elif type(value) is dict:
+            for key, item in value.items():
+                look(f"{name}.{key}" if name else key, item)
+        elif type(value) in (list, tuple):
+            for place, item in enumerate(value):
+                look(f"{name}.{place}", item)
+
+    look("", {key: value for key, value in vars(module).items() if key not in OWN})
+    for table in OWN:
+        look("", dict(vars(module)[table]))
+    return names
+
+
+@wrong("the module was changed: asking must not move anything")
+def moved_where_they_stand(module):
+    names = plain(module)
+    for name in names:
+        tensor = held(module, name)
+        tensor.data = tensor.data + 1
+    return names
+
+
+@wrong("the module was changed: asking must not move anything")
+def leaves_it_in_evaluation_mode(module):
+    return plain(module.eval())
+
+
+@wrong("the module was changed: asking must not move anything")
+def puts_lists_in_the_place_of_tuples(module):
+    names = plain(module)
+    for key, value in vars(module).items():
+        if isinstance(value, tuple):
+            setattr(module, key, list(value))
+    return names

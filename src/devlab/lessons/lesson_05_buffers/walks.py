@@ -1,13 +1,15 @@
 """Walks over a module: what `.to` will not find, and where the rest lives."""
 
 import re
-from operator import is_
+from collections import OrderedDict
+from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
+from devlab.checks.holding import changed, holdings
 from devlab.lessons.lesson_05_buffers.base import lesson
 
 left_behind = lesson.exercise(
@@ -28,6 +30,13 @@ left_behind = lesson.exercise(
 )
 
 
+class Box(NamedTuple):
+    """A tuple with names."""
+
+    width: object
+    height: object
+
+
 def holding(**attributes: object) -> nn.Module:
     """Return a bare module with the attributes, set as `self.name = value` sets them."""
     module = nn.Module()
@@ -46,12 +55,11 @@ def _norm() -> nn.Module:
 
 def _expect_left(trial, module: nn.Module, wanted: dict[str | tuple, str]) -> None:
     """Expect exactly the wanted names, in any order; of a tuple of names, which are one tensor, one."""
-    held, objects = _contents(module)
+    before = holdings(module)
     got = trial.call(module)
-    holds, now = _contents(module)
-    if holds != held or not all(map(is_, now, objects)):
+    if path := changed(before, module):
         headline = "the module was changed: asking must not move anything"
-        expect.fail(headline, "the module as it came", "other tensors, or the same elsewhere")
+        expect.fail(headline, "the module as it came", f"another `{path}`, or the same elsewhere")
 
     def unwanted(name: str) -> str:
         why = "`.to` moves it" if _leads_to_a_tensor(module, name) else "the module holds no such tensor"
@@ -69,14 +77,6 @@ def _leads_to_a_tensor(value: object, path: str) -> bool:
             items = value.items() if isinstance(value, dict) else enumerate(value)
             value = {str(place): item for place, item in items}.get(key, ())
     return isinstance(value, torch.Tensor)
-
-
-def _contents(module: nn.Module) -> tuple[list, list]:
-    """Return what a module holds: the names, and where tensors are; and the very objects, in that order."""
-    tensors = [*module.named_parameters(), *module.named_buffers()]
-    plain = [item for part in module.modules() for item in vars(part).items()]
-    held = [(name, tensor.device) for name, tensor in tensors] + [name for name, _ in plain]
-    return held, [one for _, one in tensors + plain]
 
 
 @left_behind.row("plain tensor attributes, by name")
@@ -119,6 +119,9 @@ def containers(trial):
         cache={"key": torch.ones(2), "deep": [{"low": (7, torch.ones(4))}], 7: torch.full((3,), 7.0)},
         weights=[nn.Parameter(torch.ones(3))],
         empty=[],
+        state=OrderedDict(low=torch.ones(2)),
+        sizes=torch.Size([2]),
+        box=Box(torch.ones(1), 2),
     )
     wanted = {
         "tables.0": "an element of a list",
@@ -128,6 +131,8 @@ def containers(trial):
         "cache.key": "a value of a dict",
         "cache.7": "a value of a dict whose key is a number",
         "cache.deep.0.low.1": "a tensor in a tuple in a dict in a list in a dict",
+        "state.low": "an OrderedDict is a dict",
+        ("box.0", "box.width"): "a named tuple is a tuple",
     }
     _expect_left(trial, module.to(trial.device), wanted)
 

@@ -7,6 +7,7 @@ from torch import nn
 
 from devlab.checks import expect
 from devlab.checks.exercise import Lesson
+from devlab.checks.holding import changed
 
 lesson = Lesson("10_debugging", "Debugging")
 
@@ -19,35 +20,18 @@ def holding(**attributes: object) -> nn.Module:
     return module
 
 
-def contents(module: nn.Module) -> list:
-    """Return which tensors a module holds, under which names and where, to see whether a call changed it."""
-    held = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
-    plain = {key: id(value) for part in module.modules() for key, value in vars(part).items()}
-    where = [
-        (name, id(tensor), str(tensor.device), tensor.requires_grad, _bytes(tensor)) for name, tensor in held
-    ]
-    return [where, plain, [part.training for part in module.modules()]]
-
-
-def _bytes(tensor: torch.Tensor) -> tuple[torch.dtype, bytes]:
-    if tensor.is_meta:
-        return tensor.dtype, b""
-    whole = tensor.detach().cpu().contiguous().reshape(-1)
-    return tensor.dtype, whole.view(torch.uint8).numpy().tobytes()
-
-
 def weights(module: nn.Module) -> list[torch.Tensor]:
     """Return a copy on the CPU of everything that a module's results depend on."""
     return [tensor.detach().cpu().clone() for tensor in [*module.parameters(), *module.buffers()]]
 
 
-def require_same(module: nn.Module, before: list, what: str = "the model") -> None:
-    """Expect a module as `contents` saw it before a call."""
-    if contents(module) != before:
+def require_same(module: nn.Module, before: dict, what: str = "the model") -> None:
+    """Expect a module as `holdings` saw it before a call."""
+    if path := changed(before, module):
         expect.fail(
             f"{what} was changed: looking must change nothing",
             f"{what} as it came",
-            "other tensors or attributes, the same elsewhere, or another mode",
+            f"another `{path}`, or the same elsewhere",
         )
 
 

@@ -7,9 +7,9 @@ from torch import nn
 from torch.nn import functional
 
 from devlab.checks import expect
+from devlab.checks.holding import changed, holdings
 from devlab.checks.isolation import seed_generators
 from devlab.lessons.lesson_10_debugging.base import (
-    contents,
     gradient,
     lesson,
     pull,
@@ -61,14 +61,12 @@ def batch_leaves_the_model(trial):
         model = _model(trial, trial.seeds[0]).train(training)
         for parameter in model.parameters():  # left over from another batch, and none of the answer's
             parameter.grad = torch.ones_like(parameter)
-        before, values = contents(model), weights(model)
+        before, values = holdings(model), weights(model)
         inputs = trial.randn(4, 3, seed=trial.seeds[1], on=torch.device("cpu"))
         _, log = trial.watched(model, (inputs, torch.arange(4)), trial.device)
         if model.training != training:
             headline = "the model's mode was changed"
             expect.fail(headline, f"training is {training}", f"training is {model.training}")
-        if contents(model) != before:
-            expect.fail("the model was changed", f"the model as it came, on {trial.device}", "another")
         for now, then in zip(weights(model), values, strict=True):
             expect.values(now, then, "the model's parameters")
         for parameter in model.parameters():
@@ -79,6 +77,9 @@ def batch_leaves_the_model(trial):
             if torch.device(transfer.source) == trial.device:
                 headline, words = "something went away from the device", "only the batch moves, to the device"
                 expect.fail(headline, words, f"{transfer.source} → {transfer.target}")
+        if path := changed(before, model):
+            wanted = f"the model as it came, on {trial.device}"
+            expect.fail("the model was changed", wanted, f"another `{path}`, or the same elsewhere")
 
 
 @batch.row("gradients reach the model")

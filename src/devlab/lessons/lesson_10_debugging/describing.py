@@ -8,8 +8,9 @@ from torch import nn
 
 from devlab.checks import expect
 from devlab.checks.describe import SHORT_DTYPES
+from devlab.checks.holding import holdings
 from devlab.devices import has_float64
-from devlab.lessons.lesson_10_debugging.base import contents, holding, lesson, require_same
+from devlab.lessons.lesson_10_debugging.base import holding, lesson, require_same
 
 describing = lesson.exercise(
     "describe",
@@ -123,7 +124,7 @@ report = lesson.exercise(
 
 def _expect_report(trial, model: nn.Module, wanted: dict[str | tuple, torch.device], why: str = "") -> None:
     """Expect exactly these names and devices; of a tuple of names, which are one tensor, one or more."""
-    before = contents(model)
+    before = holdings(model)
     got = trial.call(model)
     require_same(model, before)
     expect.kind(got, dict, "a dict", "the report")

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from devlab.checks import expect
+from devlab.checks.holding import changed, holdings
 from devlab.checks.isolation import seed_generators
 from devlab.lessons.lesson_10_debugging.base import gradient, lesson, require_graph, sources
 
@@ -212,10 +213,12 @@ def _expect_step(trial, seed: int, rows: int, state: torch.Tensor | None) -> Non
     cell, same = _cell(trial, seed)
     x = trial.randn(rows, 3, seed=seed)
     wanted = same(x.cpu(), torch.zeros(rows, 5) if state is None else state.detach().cpu()).detach()
+    before = holdings(dict(cell.named_parameters()))
     got = trial.call(cell, x, state)
     expect.tensor(got, wanted, trial.device, "the new state", within=1e-4)
-    for parameter in cell.parameters():
-        expect.device(parameter, trial.device, "the cell")
+    if path := changed(before, dict(cell.named_parameters())):
+        words = f"another `{path}`, or the same elsewhere"
+        expect.fail("the cell's parameters were changed", "the cell as it came", words)
 
 
 @hidden.row("a first step, without a state")

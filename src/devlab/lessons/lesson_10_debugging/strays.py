@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from devlab.checks import expect
-from devlab.lessons.lesson_10_debugging.base import contents, holding, lesson, require_same
+from devlab.checks.holding import holdings
+from devlab.lessons.lesson_10_debugging.base import holding, lesson, require_same
 
 strays = lesson.exercise(
     "find_strays",
@@ -29,7 +30,7 @@ strays = lesson.exercise(
 
 def _expect(trial, model: nn.Module, batch: dict, wanted: dict[str | tuple, str]) -> None:
     """Expect exactly the wanted names, in any order; of a tuple of names, which are one tensor, one."""
-    before = contents(model)
+    before = holdings(model)
     got = trial.call(model, batch)
     require_same(model, before)
     home = next(model.parameters()).device

@@ -97,9 +97,12 @@ def evaluation_mode(trial):
         parameter.grad = torch.ones_like(parameter)
     held = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
     came = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
+    whole = []  # the mode of the model itself, which its own forward may ask about
+    hook = model.register_forward_pre_hook(lambda module, _: whole.append(module.training))
     settings.kept(trial, model, _loader(inputs, labels, 4), trial.device, names=("gradient mode",))
+    hook.remove()
     probe = model[-1]
-    if any(probe.modes):
+    if any(probe.modes) or any(whole):
         expect.fail("the forward ran in training mode", "model.eval() before the loop", "training is True")
     if any(probe.graphs):
         headline = "the forward built a graph that nobody needs"
