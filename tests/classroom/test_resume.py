@@ -12,12 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from classroom.students import CLASS, LESSON, RIGHT, deserved, hand_in
+from classroom.students import CLASS, LESSON, RIGHT, deserved, fill, hand_in, handed_out
 from classroom.test_hostile import processes
 
 from devlab import cli
 from devlab.classroom import course
+from devlab.classroom.collect import collect
 from devlab.classroom.engine import family, watch
+from devlab.classroom.engine import grade as grading
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.sandbox import isolation_available
 from devlab.classroom.record import read
@@ -138,6 +140,32 @@ def test_a_part_that_is_none(tmp_path, capsys):
     for shard in ("0/3", "4/3", "one", "1/0", "-1/3"):
         assert cli.main([*command, "--out", str(tmp_path / "r.jsonl"), f"--shard={shard}"]) == 1
         assert "write 2/5 for the second of five" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("taken", [2, 1], ids=["all of them", "the first alone"])
+def test_the_next_assignment_is_made_ready_while_one_is_graded(tmp_path, monkeypatch, taken):
+    """PyTorch is imported meanwhile, once for each; what nobody comes to need is ended."""
+    made, folder = [], tmp_path / "course"
+
+    def counted(jobs: int) -> family.Family:
+        made.append(family.Family(jobs))
+        return made[-1]
+
+    monkeypatch.setattr(grading, "Family", counted)
+    for lesson in ("0", "10"):
+        assignment, handout, solutions = handed_out(folder, lesson)
+        file = tmp_path / "downloads" / "Anna" / f"{assignment}.ipynb"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(fill(handout, solutions)), encoding="utf-8")
+    found = collect([tmp_path / "downloads"], course.cells_of(folder))
+    records = grading.grade(found, folder, family.Settings(isolation_available()))
+    for number in range(1, taken + 1):
+        record = next(records)
+        assert record.points == record.possible > 0
+        assert len(made) == 2, f"after {number}"
+    records.close()
+    assert [one.process.poll() is None for one in made] == [False, False]
+    assert not any(Path(one.folder.name).exists() for one in made)
 
 
 def begun(limits, jobs=1):

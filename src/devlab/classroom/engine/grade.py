@@ -4,9 +4,11 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -20,6 +22,7 @@ from devlab.classroom.unpack import Unreadable, kept_open
 OUTCOMES = frozenset(
     {"passed", "failed", "not attempted", "skipped", "error", "timeout", "killed", "memory", "grader error"}
 )
+AHEAD = 4  # submissions a job: about as long as PyTorch takes to be imported
 # What the walls of a level keep even right answers from, by exercise.
 WALLED_OFF = {
     2: {"ddp_gradients": "its processes meet over the network, which level 2 closes: grade it at level 3"}
@@ -39,15 +42,25 @@ def grade(
     a family that has not begun yet, which whoever gives it closes.
     """
     spare = [first] if first else []
-    with kept_open():
-        for one in found.problems:
-            yield Record(one.student, one.assignment, one.path, problem=one.problem, remarks=one.remarks)
-        for assignment in sorted({one.assignment for one in found.gradable}):
-            source = course.read(Path(folder) / "source" / assignment / f"{assignment}.ipynb")
-            waiting = [one for one in found.gradable if one.assignment == assignment]
-            waiting = [one for one in waiting if key(one) not in done]
-            if waiting:
-                yield from _assignment(waiting, source, settings, spare)
+    try:
+        with kept_open():
+            for one in found.problems:
+                yield Record(one.student, one.assignment, one.path, problem=one.problem, remarks=one.remarks)
+            todo = _by_assignment(one for one in found.gradable if key(one) not in done)
+            for number, (assignment, waiting) in enumerate(todo.items(), start=1):
+                source = course.read(Path(folder) / "source" / assignment / f"{assignment}.ipynb")
+                yield from _assignment(waiting, source, settings, spare, first, last=number == len(todo))
+    finally:
+        for family in spare:  # nobody came to need it
+            if family is not first:
+                family.close()
+
+
+def _by_assignment(submissions: Iterable[Submission]) -> dict[str, list[Submission]]:
+    found: dict[str, list[Submission]] = {}
+    for one in sorted(submissions, key=attrgetter("assignment")):
+        found.setdefault(one.assignment, []).append(one)
+    return found
 
 
 def key(one: Submission) -> tuple[str, str, str]:
@@ -61,12 +74,17 @@ def digest(one: Submission) -> str:
 
 
 def _assignment(
-    waiting: Sequence[Submission], source: dict, settings: Settings, spare: list[Family]
+    waiting: Sequence[Submission],
+    source: dict,
+    settings: Settings,
+    spare: list[Family],
+    lent: Family | None,
+    last: bool,
 ) -> Iterator[Record]:
     idle: SimpleQueue[Handle] = SimpleQueue()
     jobs = max(1, min(settings.jobs, len(waiting)))
     steps = _plain(merge.merged(source, None))
-    families, lent = [], list(spare)
+    families = []
     starting, stopping = threading.Lock(), threading.Event()
 
     def start(count: int) -> None:
@@ -94,13 +112,16 @@ def _assignment(
                 idle.put(handle)
 
     with ThreadPoolExecutor(jobs) as pool:
-        pending, rest = set(), iter(waiting)
+        pending, rest = set(), deque(waiting)
         try:
             start(jobs)
             while True:
                 # Few at a time, so that a large class is not read into memory at once.
-                while len(pending) < jobs and (submission := next(rest, None)) is not None:
-                    pending.add(pool.submit(one, submission))
+                while len(pending) < jobs and rest:
+                    pending.add(pool.submit(one, rest.popleft()))
+                # The next assignment's processes import PyTorch while this one comes to its end.
+                if not last and not spare and len(rest) <= AHEAD * jobs:
+                    spare.append(Family(settings.jobs))
                 if not pending:
                     break
                 finished, pending = wait(pending, return_when=FIRST_COMPLETED)
@@ -114,7 +135,7 @@ def _assignment(
         finally:
             wait(pending)
             for family in families:  # of one that is lent the processes end while reports are written
-                family.dismiss() if family in lent else family.close()
+                family.dismiss() if family is lent else family.close()
 
 
 def record(submission: Submission, source: dict, settings: Settings, ask: Callable[[dict], dict]) -> Record:
