@@ -1,13 +1,21 @@
 """All that a module holds, however deep, to see whether a call that was to look alone changed any of it."""
 
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 import torch
 from torch import nn
 
+from devlab.checks.expect import IN_NUMPY
+from devlab.checks.reading import on_cpu
+
 # In a module's own dict these hold what is registered; `module.weight` stands in the first of them.
 REGISTERED = ("_parameters", "_buffers", "_modules")
+# What holds nothing, or nothing yet, is not walked: a module has twenty such attributes.
+SIMPLE = frozenset({bool, int, float, str, type(None)})
+CONTAINERS = frozenset({list, tuple, set, dict, OrderedDict})
 
 
 class Held(NamedTuple):
@@ -24,7 +32,9 @@ def holdings(value: object) -> dict[str, Held]:
     >>> sorted(path for path in holdings(nn.Linear(2, 1)) if not path.startswith("_"))
     ['bias', 'in_features', 'out_features', 'training', 'weight']
     """
-    return dict(_walk(value, ""))
+    found: dict[str, Held] = {}
+    _gather(value, "", found, {id(value)})
+    return found
 
 
 def changed(before: Mapping[str, Held], value: object) -> str:
@@ -47,29 +57,35 @@ def _same(one: Held, other: Held) -> bool:
     return one.value is other.value and one.grad is other.grad and one.facts == other.facts
 
 
-def _walk(value: object, path: str) -> Iterator[tuple[str, Held]]:
+def _gather(value: object, path: str, found: dict[str, Held], walked: set[int]) -> None:
     for key, item in _items(value):
-        place = f"{path}.{key}" if path else str(key)
+        place = f"{path}{key}"
         if isinstance(item, torch.Tensor):
             grad = item.grad if item.is_leaf else None
-            yield place, Held(item, grad, (item.device, item.requires_grad, item.dtype, _bytes(item)))
-        else:
-            yield place, Held(item)
-            yield from _walk(item, place)
+            found[place] = Held(item, grad, (item.device, item.requires_grad, item.dtype, _bytes(item)))
+            continue
+        found[place] = Held(item)
+        kind = type(item)
+        if kind in SIMPLE or (kind in CONTAINERS and not item) or id(item) in walked:
+            continue
+        walked.add(id(item))  # what is held twice, or holds itself, is walked once
+        _gather(item, f"{place}.", found, walked)
 
 
-def _items(value: object) -> Iterator[tuple[object, object]]:
+def _items(value: object) -> Iterable[tuple[object, object]]:
     if isinstance(value, nn.Module):
-        for key, item in vars(value).items():
-            yield from item.items() if key in REGISTERED else [(key, item)]
-    elif isinstance(value, Mapping):
-        yield from value.items()
-    elif isinstance(value, list | tuple):
-        yield from enumerate(value)
+        own = vars(value)
+        registered = (item for key in REGISTERED for item in own.get(key, {}).items())
+        return chain(registered, (item for item in own.items() if item[0] not in REGISTERED))
+    if isinstance(value, (list, tuple)):
+        return enumerate(value)
+    return value.items() if isinstance(value, (dict, Mapping)) else ()
 
 
 def _bytes(tensor: torch.Tensor) -> bytes:
     if tensor.is_meta:
         return b""
-    whole = tensor.detach().cpu().contiguous().reshape(-1)
-    return whole.view(torch.uint8).numpy().tobytes()
+    whole = on_cpu(tensor)
+    if whole.dtype in IN_NUMPY and not whole.is_neg():
+        return whole.numpy().tobytes()
+    return whole.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
