@@ -329,7 +329,7 @@ class CountsBesideTheBuffer(Mean):
         return x - self.mean
 
 
-@wrong("the values of `mean` after 5 rows are wrong")
+@wrong("the values of `mean` after 8 rows are wrong")
 class CountsRowsOnce(Mean):
     """Rows that come again are taken for rows already counted."""
 

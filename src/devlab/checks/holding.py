@@ -3,7 +3,6 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -17,13 +16,8 @@ REGISTERED = ("_parameters", "_buffers", "_modules")
 SIMPLE = frozenset({bool, int, float, str, type(None)})
 CONTAINERS = frozenset({list, tuple, set, dict, OrderedDict})
 
-
-class Held(NamedTuple):
-    """One thing that is held: itself, a tensor's gradient, and what can change of a tensor in its place."""
-
-    value: object
-    grad: object = None
-    facts: tuple = ()
+# One thing that is held: itself, a tensor's gradient, and what can change of a tensor in its place.
+Held = tuple[object, object, tuple]
 
 
 def holdings(value: object) -> dict[str, Held]:
@@ -47,14 +41,11 @@ def changed(before: Mapping[str, Held], value: object) -> str:
     'training'
     """
     now = holdings(value)
-    for path, held in before.items():
-        if path not in now or not _same(held, now[path]):
+    for path, (item, grad, facts) in before.items():
+        held = now.get(path)
+        if held is None or held[0] is not item or held[1] is not grad or held[2] != facts:
             return path
     return next((path for path in now if path not in before), "")
-
-
-def _same(one: Held, other: Held) -> bool:
-    return one.value is other.value and one.grad is other.grad and one.facts == other.facts
 
 
 def _gather(value: object, path: str, found: dict[str, Held], walked: set[int]) -> None:
@@ -62,9 +53,9 @@ def _gather(value: object, path: str, found: dict[str, Held], walked: set[int]) 
         place = f"{path}{key}"
         if isinstance(item, torch.Tensor):
             grad = item.grad if item.is_leaf else None
-            found[place] = Held(item, grad, (item.device, item.requires_grad, item.dtype, _bytes(item)))
+            found[place] = item, grad, (item.device, item.requires_grad, item.dtype, _bytes(item))
             continue
-        found[place] = Held(item)
+        found[place] = item, None, ()
         kind = type(item)
         if kind in SIMPLE or (kind in CONTAINERS and not item) or id(item) in walked:
             continue

@@ -51,7 +51,7 @@ class Made:
 
     def buffer(self, name: str) -> torch.Tensor:
         """Return the registered buffer of that name; raise Mismatch that says what it is instead."""
-        found = dict(self.module.named_buffers(remove_duplicate=False)).get(name)
+        found = dict(self.module.named_buffers(recurse=False, remove_duplicate=False)).get(name)
         wanted = f'a buffer named "{name}"'
         if found is None:
             self._explain_missing(name, wanted)

@@ -68,9 +68,7 @@ def table_is_not_saved(trial):
 
 @positions.row("sines in even columns, cosines in odd")
 def encoding_is_right(trial):
-    made = Made(trial, 1, 4).to(trial.device)
-    _expect_encoded(made, trial.randn(2, 1, 4, seed=trial.seeds[0]))
-    sizes = [(9, 6, 4, 2), (5, 2, 5, 3), (31, 10, 17, 1)]
+    sizes = [(1, 2, 1, 2), (9, 6, 4, 2), (31, 10, 17, 1)]
     for seed, (n, d, time, batch) in zip(trial.seeds, sizes, strict=True):
         made = Made(trial, n, d).to(trial.device)
         _expect_encoded(made, trial.randn(batch, time, d, seed=seed))
@@ -79,14 +77,14 @@ def encoding_is_right(trial):
         headline = "the buffer `table` does not hold the pattern: is it worked out at every call?"
         expect.fail(headline, f"the whole pattern, {n} by {d}, made once", table)
     _expect_encoded(made, trial.randn(3, d, n, seed=seed).transpose(1, 2))
-    _expect_encoded(made, trial.randn(time, 1, d, seed=seed))
 
 
 @positions.row("the result has x's dtype")
 def encoding_keeps_dtype(trial):
     made = Made(trial, 8, 4).to(trial.device)
     before = made.buffer("table").dtype
-    for dtype in floats_of(trial.device):
+    floats = floats_of(trial.device)
+    for dtype in floats:
         # Sums of at least 2, so that good roads differ by one rounding, not by cancelled digits.
         x = trial.randn(2, 5, 4, seed=trial.seeds[0]).abs() + 3
         eps = torch.finfo(dtype).eps
@@ -97,6 +95,6 @@ def encoding_keeps_dtype(trial):
             expect.fail(f"forward left `table` in {table.dtype}", f"`table` in {before}, as before", table)
     x = trial.randn(2, 5, 4, seed=trial.seeds[1])
     _expect_encoded(made, x)
-    if torch.float64 in floats_of(trial.device):
+    if torch.float64 in floats:
         # The table may have float32's digits. x has its own, and so many only float64 holds.
         _expect_encoded(made, 1e6 + x.double())

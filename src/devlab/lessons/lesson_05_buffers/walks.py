@@ -100,13 +100,13 @@ def plain_attributes(trial):
 @left_behind.row("what `.to` moves is not listed")
 def moved_is_not_listed(trial):
     trained = nn.Linear(3, 2)
-    module = holding(norm=_norm(), trained=trained, more=nn.ModuleList([nn.Linear(2, 2)]))
-    module.own = nn.Parameter(torch.ones(2))
-    module.several = nn.ParameterList([torch.ones(2)])
+    module = holding(norm=_norm(), own=nn.Parameter(torch.ones(2)))
     _expect_left(trial, module.to(trial.device), {})
+    module.trained, module.more = trained.to(trial.device), nn.ModuleList([nn.Linear(2, 2)])
+    module.several = nn.ParameterList([torch.ones(2)])
     # Listed a second time, in a plain list, a registered tensor still moves: nn.GRU itself does so.
     module.layers, module.first = [trained], {"weight": trained.weight}
-    module.memory = nn.GRU(2, 3)
+    module.memory = nn.GRU(1, 1)
     module.scale = torch.ones(3)
     _expect_left(trial, module, {"scale": "a plain attribute beside registered ones"})
 
@@ -237,9 +237,9 @@ def mixed_model(trial):
     for other in trial.others:
         model = nn.Sequential()
         for name, device in (("encoder", here), ("middle", here), ("head", other)):
-            model.add_module(name, nn.Linear(2, 2).to(device))
+            model.add_module(name, nn.PReLU().to(device))
         _expect_refusal(trial, model)
-        model.add_module("encoder", nn.Linear(2, 2).to(other))
+        model.add_module("encoder", nn.PReLU().to(other))
         _expect_refusal(trial, model)
     mixed = _parts(left_table=torch.ones(2).to(here), right_table=torch.ones(2).to(there))
     _expect_refusal(trial, mixed)
