@@ -266,7 +266,7 @@ devlab.check(FixedPositions)
 # One step of an `nn.GRUCell`, which is where x is, has x's dtype and stays as it is. x has the shape (rows,
 # features). `state` is what the step before returned, of shape (rows, `cell.hidden_size`) and in x's dtype, on
 # any device; or `None` before the first step, and then the state is zeros. Return the new state, on x's device
-# and in x's dtype. Gradients flow back into the state that came in, even if it came from elsewhere.
+# and in x's dtype. Gradients flow back into x, and into the state that came in, even from elsewhere.
 #
 # Needed: [Made on the way](../notebooks/10_debugging.ipynb#Made-on-the-way)
 

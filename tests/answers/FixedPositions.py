@@ -256,3 +256,16 @@ class BringsItHome(nn.Module):
     def forward(self, x):
         self.table = self.table.to("cpu")
         return x + self.table[: x.shape[1]].to(x.device)
+
+
+@wrong("forward moved `table` to")
+class GoesWhereItsInputIs(Mended):
+    def forward(self, x):
+        self.table = self.table.to(x.device)
+        return x + self.table[: x.shape[1]]
+
+
+@right
+class TakesItsRowsAlong(Registered):
+    def forward(self, x):
+        return x + self.table[: x.shape[1]].to(x.device)

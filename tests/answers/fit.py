@@ -317,7 +317,7 @@ def keeps_the_losses(model, loader, optimizer, device, epochs):
     return [(torch.stack(losses).sum() / sum(sizes)).item() for losses in every]
 
 
-@wrong("gone through 1 time for 3 epochs")
+@wrong("gone through 1 time for 2 epochs")
 def lists_the_loader(model, loader, optimizer, device, epochs):
     losses, batches = [], list(loader)
     for _ in range(epochs):
@@ -329,7 +329,7 @@ def lists_the_loader(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("gone through 1 time for 3 epochs")
+@wrong("gone through 1 time for 2 epochs")
 def moved_once_for_all(model, loader, optimizer, device, epochs):
     losses = []
     batches = [[part.to(device) for part in batch] for batch in loader]

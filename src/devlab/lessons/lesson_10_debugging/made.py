@@ -1,11 +1,13 @@
 """The clinic, second half: the mask, the positions, the hidden state. What the model's own code makes."""
 
+import contextlib
 import copy
 
 import torch
 from torch import nn
 
 from devlab.checks import expect
+from devlab.checks.calls import AnswerRaised
 from devlab.checks.holding import changed, holdings
 from devlab.checks.isolation import seed_generators
 from devlab.lessons.lesson_10_debugging.base import gradient, lesson, require_graph, sources
@@ -145,6 +147,12 @@ def positions_buffer(trial):
     if not (got.shape == x.shape and torch.equal(got.detach().cpu(), x.cpu())):
         wanted = "x unchanged once `table` is filled with zeros"
         expect.fail("forward answers from another tensor than the buffer `table`", wanted, got)
+    for other in trial.others:
+        with contextlib.suppress(AnswerRaised):  # an error is the right answer to an x that is elsewhere
+            trial.run(module, x.to(other), label=label)
+        if _buffer(module).device != trial.device:
+            headline = f"forward moved `table` to {other}, where x was: a module is moved by `.to` alone"
+            expect.fail(headline, f"`table` on {trial.device}", f"`table` on {other}")
 
 
 @positions.row("`table` is saved with the module")
@@ -252,10 +260,14 @@ def hidden_dtype(trial):
     expect.tensor(trial.call(cell, x, state), wanted, trial.device, "the new state")
 
 
-@hidden.row("the gradient flows back through the state")
+@hidden.row("gradients flow back, into x and the state")
 def hidden_graph(trial):
     cell, same = _cell(trial, trial.seeds[2])
-    x = trial.randn(2, 3, seed=trial.seeds[1])
+    x = trial.randn(2, 3, seed=trial.seeds[1]).requires_grad_()
+    got = trial.call(cell, x, None)
+    expect.kind(got, torch.Tensor, "a tensor", "the new state")
+    require_graph(got, x, "x", gradient(same, x))
+    x = x.detach()
     for source in sources(trial):
         state = trial.randn(2, 5, seed=trial.seeds[0], on=source).requires_grad_()
         got = trial.call(cell, x, state)

@@ -127,13 +127,13 @@ def trains_the_model(trial):
         parameter.grad = torch.ones_like(parameter)
     data = samples(trial, 10, seed + 7)
     # Shuffled by a seed: each epoch has another order, so a list of the first one is no loader.
-    wanted = _reference(ours, _loader(trial, *data, 4, shuffled=seed), 3, kind)
+    wanted = _reference(ours, _loader(trial, *data, 4, shuffled=seed), 2, kind)
     loader = _loader(trial, *data, 4, shuffled=seed)
-    got = trial.call(model, loader, make_optimizer(model, kind), trial.device, 3)
-    if loader.passes != 3:
-        headline = f"the loader was gone through {times(loader.passes, 'time')} for 3 epochs"
+    got = trial.call(model, loader, make_optimizer(model, kind), trial.device, 2)
+    if loader.passes != 2:
+        headline = f"the loader was gone through {times(loader.passes, 'time')} for 2 epochs"
         expect.fail(headline, "once in each epoch, which may have another order", f"{loader.passes}")
-    expect_weights(model, ours, trial.device, lambda name: f"after three epochs {name} is wrong")
+    expect_weights(model, ours, trial.device, lambda name: f"after two epochs {name} is wrong")
     _expect_losses(got, wanted)
 
 
