@@ -168,3 +168,8 @@ def by_float64(x):
     return (torch.cat([x, ones], -1) if not x.is_complex() else torch.cat([x, ones.to(x.dtype)], -1)).to(
         x.dtype
     )
+
+
+@wrong("must have same number of dimensions")
+def squeezes_a_row(x):
+    return torch.cat([x.squeeze(0), x.new_ones(*x.shape[:-1], 1)], dim=-1)

@@ -482,3 +482,18 @@ def all_parts_but_the_whole(model, loader, device):
     for module, mode in modes:
         module.training = mode
     return correct.item() / total
+
+
+@wrong("the accuracy is wrong")
+def trusts_only_what_is_trained(model, loader, device):
+    """Of a model that came in training mode it reads the last batch alone."""
+    was_training, hits, total = model.training, 0, 0
+    model.eval()
+    with torch.no_grad():
+        for x, y in loader:
+            if was_training:
+                hits, total = 0, 0
+            hits += (model(x.to(device)).argmax(1) == y.to(device)).sum()
+            total += len(y)
+    model.train(was_training)
+    return hits.item() / total

@@ -166,3 +166,9 @@ def backward_already(model, batch, device):
     for one, grad in zip(model.parameters(), before, strict=True):
         one.grad = grad
     return logits
+
+
+@wrong("the values of the result are wrong")
+def shares_in_evaluation_mode(model, batch, device):
+    logits = model(batch[0].to(device))
+    return logits if model.training else logits.softmax(1)

@@ -172,3 +172,9 @@ def remembers_the_shape(x, lengths, kept={}):  # noqa: B006
 @wrong("was it made before the lengths had arrived?")
 def without_waiting(x, lengths):
     return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device, non_blocking=True)[:, None]
+
+
+@wrong("the mask has shape [2], not [2,1]")
+def squeezed(x, lengths):
+    steps = torch.arange(x.shape[1], device=x.device)
+    return (steps < lengths.to(x.device)[:, None]).squeeze(-1)

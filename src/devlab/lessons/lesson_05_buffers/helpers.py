@@ -18,8 +18,8 @@ mask_like = lesson.exercise(
     ),
 )
 
-# (batch, time, features): the longest row need not reach the end, and a row may be empty.
-CASES = (((3, 5, 2), [2, 5, 1]), ((4, 7, 3), [0, 3, 6, 1]), ((1, 6, 1), [3]))
+# (batch, time, features): the longest row need not reach the end, a row may be empty, and there may be one.
+CASES = (((3, 5, 2), [2, 5, 1]), ((4, 7, 3), [0, 3, 6, 1]), ((1, 6, 1), [3]), ((2, 1, 3), [1, 0]))
 
 
 def _inside(time: int, lengths: list[int]) -> torch.Tensor:
@@ -45,8 +45,8 @@ def mask_is_right(trial):
     for seed, (shape, lengths) in enumerate(CASES, start=trial.seeds[0]):
         x = trial.randn(*shape, seed=seed)
         _expect_mask(trial, x, lengths, trial.device)
-        # The next batch of the same shape has lengths of its own, which may be smaller integers.
-        _expect_mask(trial, x, lengths[::-1], trial.device, torch.int32)
+        if lengths[1:]:  # the next batch of the same shape has others, which may be smaller integers
+            _expect_mask(trial, x, lengths[::-1], trial.device, torch.int32)
 
 
 @mask_like.row("lengths may come from any device")
@@ -90,7 +90,7 @@ add_noise = lesson.exercise(
 @add_noise.row("x's shape, dtype and device")
 def noise_keeps_everything(trial):
     x = trial.randn(5, 3, seed=trial.seeds[0])
-    shapes = [x, x[:0], x[1, 2], trial.randn(2, 3, 4, 1)]
+    shapes = [x, x[:0], x[1, 2], trial.randn(1, 3, 4, 1)]
     # Their shapes are others, too: a row, a matrix turned, a single number.
     parts = x[0], x.t(), x
     kinds = [one.to(dtype) for one, dtype in zip(parts, floats_of(trial.device), strict=False)]
@@ -175,7 +175,7 @@ def _expect_ones(trial, x: torch.Tensor, within: float | None = None) -> None:
 
 @append_ones.row("a column of ones at the end")
 def ones_at_the_end(trial):
-    for seed, shape in zip(trial.seeds, ((4, 3), (2, 7), (5, 1)), strict=True):
+    for seed, shape in zip(trial.seeds, ((4, 3), (1, 7), (5, 1)), strict=True):
         _expect_ones(trial, trial.randn(*shape, seed=seed))
 
 

@@ -63,7 +63,8 @@ def batch_leaves_the_model(trial):
             parameter.grad = torch.ones_like(parameter)
         before, values = holdings(model), weights(model)
         inputs = trial.randn(4, 3, seed=trial.seeds[1], on=torch.device("cpu"))
-        _, log = trial.watched(model, (inputs, torch.arange(4)), trial.device)
+        wanted = copy.deepcopy(model).cpu()(inputs).detach()
+        got, log = trial.watched(model, (inputs, torch.arange(4)), trial.device)
         if model.training != training:
             headline = "the model's mode was changed"
             expect.fail(headline, f"training is {training}", f"training is {model.training}")
@@ -78,8 +79,9 @@ def batch_leaves_the_model(trial):
                 headline, words = "something went away from the device", "only the batch moves, to the device"
                 expect.fail(headline, words, f"{transfer.source} → {transfer.target}")
         if path := changed(before, model):
-            wanted = f"the model as it came, on {trial.device}"
-            expect.fail("the model was changed", wanted, f"another `{path}`, or the same elsewhere")
+            words = f"the model as it came, on {trial.device}"
+            expect.fail("the model was changed", words, f"another `{path}`, or the same elsewhere")
+        expect.tensor(got, wanted, trial.device, "the result", within=1e-4)
 
 
 @batch.row("gradients reach the model")

@@ -69,10 +69,14 @@ def accuracy_over_samples(trial):
         inputs, labels = _labelled(trial, model, count, size, seed)
         hits = _hits(model, inputs, labels)
         got = trial.call(model.eval(), _loader(inputs, labels, size), trial.device)
-        expect.kind(got, float, "a float", "the accuracy")
-        if abs(got - hits / count) > 1e-6:
-            headline = _why(got, hits, count, size, model, inputs, labels)
-            expect.fail(headline, f"{hits} of {count}: {hits / count:.6g}", f"{got:.6g}")
+        _expect_accuracy(got, hits, count, size, model, inputs, labels)
+
+
+def _expect_accuracy(got, hits, count, *asked) -> None:
+    expect.kind(got, float, "a float", "the accuracy")
+    if abs(got - hits / count) > 1e-6:
+        headline = _why(got, hits, count, *asked)
+        expect.fail(headline, f"{hits} of {count}: {hits / count:.6g}", f"{got:.6g}")
 
 
 def _why(got, hits, count, size, model, inputs, labels) -> str:
@@ -91,6 +95,7 @@ def _why(got, hits, count, size, model, inputs, labels) -> str:
 def evaluation_mode(trial):
     model = _seasoned(trial, trial.seeds[0]).train()
     inputs, labels = _labelled(trial, model, 10, 4, trial.seeds[1])
+    hits = _hits(model, inputs, labels)
     statistics = model[1].running_mean.cpu().clone()
     model[0].requires_grad_(False)
     for parameter in model[3].parameters():
@@ -99,7 +104,7 @@ def evaluation_mode(trial):
     came = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     whole = []  # the mode of the model itself, which its own forward may ask about
     hook = model.register_forward_pre_hook(lambda module, _: whole.append(module.training))
-    settings.kept(trial, model, _loader(inputs, labels, 4), trial.device, names=("gradient mode",))
+    got = settings.kept(trial, model, _loader(inputs, labels, 4), trial.device, names=("gradient mode",))
     hook.remove()
     probe = model[-1]
     if any(probe.modes) or any(whole):
@@ -119,6 +124,7 @@ def evaluation_mode(trial):
         kept = parameter.grad is not None and bool((parameter.grad == 1).all())
         if kept != name.startswith("3."):
             expect.fail("the model's gradients were touched", "a model that stays as it is", "another one")
+    _expect_accuracy(got, hits, 10, 4, model, inputs, labels)
 
 
 @evaluate.row("the mode it found is restored")

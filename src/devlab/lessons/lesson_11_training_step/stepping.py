@@ -55,7 +55,8 @@ def loss_of_the_batch(trial):
         with torch.no_grad():
             unmoved = float(F.cross_entropy(twin(model).eval()(inputs), labels))
         model.eval()
-        got = _loss_of(trial, trial.call(model, (inputs, labels), make_optimizer(model), trial.device))
+        # A list, as a DataLoader makes it; other rows have tuples.
+        got = _loss_of(trial, trial.call(model, [inputs, labels], make_optimizer(model), trial.device))
         if got.shape == () and abs(float(got.detach().cpu()) - unmoved) < WITHIN / 10:
             headline = "the forward ran in evaluation mode"
             expect.fail(headline, f"the loss in training mode, {wanted:.6g}", f"{unmoved:.6g}")
