@@ -161,7 +161,7 @@ devlab.check(batches)
 #
 # - The copy is one for which the host need not wait: non-blocking, and into pinned memory.
 # - Yet the result is safe to read the moment you return it, whatever else x's device was busy with. x's
-#   device need not be the current one.
+#   device need not be the current one, and the current one stays what it is.
 # - If x is on the CPU already, you may return x.
 #
 # (A blocking copy would be safe, too. The point of this one is the gap between start and wait, where a

@@ -7,7 +7,7 @@
 #
 # PyTorch keeps its account for accelerators, so what is about the account is judged there and not on the
 # CPU. All names that the lesson uses work on the simulated device as on CUDA; `device` is always a
-# `torch.device`, and not always the current one.
+# `torch.device`, and not always the current one. Which is, is a setting of the whole program: leave it as it is.
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
 # check below it. Stuck? `devlab.hint(bytes_kept)`.

@@ -6,7 +6,8 @@
 # [09 Several devices](../notebooks/09_several_devices.ipynb).
 #
 # A device is always given as a `torch.device`, and may be the CPU: it is a place like the others. Without a
-# GPU you have `sim:0` and `sim:1`; with one GPU the second place is the CPU.
+# GPU you have `sim:0` and `sim:1`; with one GPU the second place is the CPU. Which device is the current one
+# is a setting of the whole program: leave it as it is.
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
 # check below it. Stuck? `devlab.hint(add_across)`.

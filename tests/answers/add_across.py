@@ -115,3 +115,15 @@ def read_before_it_arrives(x, y, out_device):
 @wrong("the sum holds y alone: x was left out, or had not arrived")
 def the_second_alone(x, y, out_device):
     return y.to(out_device).clone()
+
+
+@wrong("the values of the sum are wrong")
+def by_way_of_float32(x, y, out_device):
+    return (x.float().to(out_device) + y.float().to(out_device)).to(torch.result_type(x, y))
+
+
+@wrong("your code changed the current device of the whole program")
+def goes_there_for_good(x, y, out_device):
+    if out_device.type != "cpu":
+        torch.accelerator.set_device_index(out_device.index)
+    return both_moved(x, y, out_device)

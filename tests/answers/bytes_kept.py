@@ -183,3 +183,9 @@ def zero_at_least(fn, device):
     before = memory.memory_allocated(device)
     result = fn()  # noqa: F841
     return max(0, memory.memory_allocated(device) - before)
+
+
+@wrong("your code changed the current device of the whole program")
+def goes_there_for_good(fn, device):
+    torch.accelerator.set_device_index(device.index)
+    return by_the_accelerator_interface(fn, torch.accelerator.current_accelerator())

@@ -181,3 +181,10 @@ def by_a_third_dtype(x, device, dtype):
         return x.to(dtype)
     small = TRAVELLING[min(x.dtype.itemsize, dtype.itemsize)]
     return x.to(small).to(device).to(dtype)
+
+
+@wrong("the result holds nan or inf")
+def float32_travels_for_double(x, device, dtype):
+    if x.dtype == dtype == torch.float64 and x.device != device:
+        return x.float().to(device).to(dtype)
+    return smaller_first(x, device, dtype)

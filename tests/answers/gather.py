@@ -133,3 +133,18 @@ def cut_off_where_it_nests(parts, device):
     if isinstance(parts[0], torch.Tensor):
         return torch.cat([part.to(device) for part in parts])
     return joined(parts)
+
+
+@wrong("the values of the whole are wrong")
+def by_way_of_float32(parts, device):
+    if not torch.is_tensor(parts[0]):
+        return by_type(parts, device)
+    dtype = parts[0].dtype
+    return torch.cat([part.float().to(device) for part in parts]).to(dtype)
+
+
+@wrong("your code changed the current device of the whole program")
+def goes_there_for_good(parts, device):
+    if device.type != "cpu":
+        torch.accelerator.set_device_index(device.index)
+    return by_type(parts, device)

@@ -123,3 +123,10 @@ def each_tensor_once(tensors, device):
 @wrong("the values of the mean are wrong")
 def without_nan(tensors, device):
     return torch.stack([one.to(device) for one in tensors]).nanmean(0)
+
+
+@wrong("your code changed the current device of the whole program")
+def goes_there_for_good(tensors, device):
+    if device.type != "cpu":
+        torch.accelerator.set_device_index(device.index)
+    return stacked(tensors, device)

@@ -237,3 +237,15 @@ def into_memory_like_its_own(x):
     host.copy_(x, non_blocking=True)
     torch.accelerator.synchronize(x.device)
     return host
+
+
+@wrong("the values of the result are wrong")
+def by_way_of_float32(x):
+    return copy_then_synchronize(x.float()).to(x.dtype)
+
+
+@wrong("your code changed the current device of the whole program")
+def goes_there_for_good(x):
+    if not x.is_cpu:
+        torch.accelerator.set_device_index(x.device.index)
+    return copy_then_synchronize(x)

@@ -192,3 +192,17 @@ def floats_in_float32(batch, devices):
         return [{key: cut[key][i] for key in cut} for i in range(len(devices))]
     cut = [floats_in_float32(value, devices) for value in batch]
     return [type(batch)(one) for one in zip(*cut, strict=True)]
+
+
+@wrong("the values of part 0 are wrong")
+def by_way_of_float32(batch, devices):
+    if not torch.is_tensor(batch):
+        return items_first(batch, devices)
+    return [part.to(batch.dtype) for part in items_first(batch.float(), devices)]
+
+
+@wrong("your code changed the current device of the whole program")
+def goes_there_for_good(batch, devices):
+    if devices[-1].type != "cpu":
+        torch.accelerator.set_device_index(devices[-1].index)
+    return items_first(batch, devices)

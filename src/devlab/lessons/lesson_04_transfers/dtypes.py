@@ -48,6 +48,7 @@ def _telling(source: torch.device, target: torch.device) -> list[tuple[torch.Ten
     found = [(negative, torch.int32), (negative.int(), torch.int8), (large, torch.float32)]
     if has_float64(source, target):
         found += [(torch.tensor([16_777_217, -5], dtype=torch.int32), torch.float64)]
+        found += [(torch.tensor([1e300, -1e-300], dtype=torch.float64), torch.float64)]
     return [(x.to(source), after) for x, after in found]
 
 

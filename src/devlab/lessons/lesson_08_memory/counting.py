@@ -2,6 +2,7 @@
 
 import torch
 
+from devlab.checks import settings
 from devlab.lessons.lesson_08_memory.base import MIB, Once, books, bytes_equal, floats, lesson, observe
 
 FREED = "fn freed more than it kept, so the growth is negative"
@@ -39,7 +40,7 @@ def _judge_kept(trial, *makers) -> None:
         for make in makers:
             seen = observe(module, trial.device, make())
             fn = Once(make())
-            got = trial.call(fn, trial.device)
+            got = settings.kept(trial, fn, trial.device)
             fn.require_one_call()
             bytes_equal(
                 got,
@@ -147,7 +148,7 @@ def _judge_peak(trial, *makers, mountain: int = 0) -> None:
             floats(mountain, trial.device)  # an earlier peak, gone again
             earlier = module.max_memory_allocated(trial.device)
             fn = Once(make())
-            got = trial.call(fn, trial.device)
+            got = settings.kept(trial, fn, trial.device)
             fn.require_one_call()
             before = seen.top - seen.peak
             bytes_equal(
