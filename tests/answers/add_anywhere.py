@@ -276,3 +276,9 @@ def prints_y(x, y):
 @wrong("the result is a tensor of another layout, torch.sparse_coo")
 def a_sparse_sum(x, y):
     return (x + y.to(x.device)).to_sparse()
+
+
+@wrong("the values of the sum are wrong")
+def by_way_of_float32(x, y):
+    there = y.to(x.device)
+    return x + (there.float().to(there.dtype) if there.dtype.itemsize == 8 else there)

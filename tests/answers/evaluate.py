@@ -497,3 +497,16 @@ def trusts_only_what_is_trained(model, loader, device):
             total += len(y)
     model.train(was_training)
     return hits.item() / total
+
+
+@wrong("the accuracy is wrong")
+def counts_in_half(model, loader, device):
+    was = model.training
+    model.eval()
+    correct, total = torch.zeros((), dtype=torch.float16, device=device), 0
+    with torch.no_grad():
+        for x, y in loader:
+            correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()
+            total += len(y)
+    model.train(was)
+    return correct.item() / total

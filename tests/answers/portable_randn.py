@@ -200,3 +200,9 @@ def kept(shape, device, seed):
 @wrong("give the same numbers")
 def the_seed_without_its_hundreds(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed % 100)).to(device)
+
+
+@wrong("the numbers are not normally distributed")
+def uniform_where_there_is_one_size(shape, device, seed):
+    draw = torch.rand if len(shape) == 1 else torch.randn
+    return draw(shape, generator=torch.Generator().manual_seed(seed)).to(device)

@@ -228,3 +228,19 @@ def with_a_backward(step, n):
         loss.backward()
         total = total + loss.detach()
     return total
+
+
+@wrong("the values of the sum are wrong")
+def added_up_in_half(step, n):
+    total = 0
+    for _ in range(n):
+        total = total + step().detach().half()
+    return total.float()
+
+
+@wrong("the sum is torch.float16, the losses are torch.float32")
+def in_half(step, n):
+    total = 0
+    for _ in range(n):
+        total = total + step().detach()
+    return total.half()

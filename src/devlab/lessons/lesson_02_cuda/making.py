@@ -154,7 +154,8 @@ def _expect_sum(trial, x: torch.Tensor, y: torch.Tensor) -> None:
         if not torch.equal(mine, wanted) and torch.equal(mine, x.cpu() + torch.zeros_like(y, device="cpu")):
             said = "the sum was taken before y had arrived"
             expect.fail(said, "a copy that is complete before it is read", "x plus zeros")
-    expect.tensor(got, wanted, x.device, "the sum")
+    # In float64 a sum is rounded once, alike on every device.
+    expect.tensor(got, wanted, x.device, "the sum", within=0.0 if wanted.dtype is torch.float64 else None)
 
 
 def _others(trial) -> tuple[torch.device, ...]:
@@ -208,6 +209,8 @@ def dtypes_stay(trial):
     for one, other in pairs:
         x = (3 * trial.randn(4, 3, seed=trial.seeds[0])).to(one)
         y = (3 * trial.randn(4, 3, seed=trial.seeds[1], on=torch.device("cpu"))).to(other)
+        if other.itemsize == 8:  # digits that a third dtype on the way would lose
+            y = y + 2**53 if other is torch.int64 else y / 3
         places = [place for place in trial.others if torch.float64 not in (one, other) or has_float64(place)]
         _expect_sum(trial, x, y.to(places[-1] if places else trial.device))
     _expect_sum(trial, y.to(trial.device), x)

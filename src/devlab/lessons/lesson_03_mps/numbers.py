@@ -19,7 +19,8 @@ portable_randn = lesson.exercise(
 )
 
 SHAPES = ((3, 4), (7,), (2, 3, 5), (0, 3), (1,), (1, 1))
-MANY = (50, 81)  # so many that a share of them tells how they are distributed
+# So many that a share of them tells how they are distributed.
+MANY = ((50, 81), (4050,), (5, 9, 90))
 
 
 def _draw(trial, shape: tuple[int, ...], seed: int, device: torch.device | None = None) -> torch.Tensor:
@@ -81,8 +82,8 @@ def others_for_another_seed(trial):
 
 @portable_randn.row("normal: mean 0, standard deviation 1")
 def normal(trial):
-    for seed in trial.seeds:
-        _expect_normal(_draw(trial, MANY, seed))
+    for seed, shape in zip(trial.seeds, MANY, strict=True):
+        _expect_normal(_draw(trial, shape, seed))
 
 
 def _expect_normal(numbers: torch.Tensor) -> None:

@@ -32,6 +32,10 @@ evaluate = lesson.exercise(
     ),
 )
 
+# Samples and the size of a batch. Of the last 3,003 are right, which float16 cannot hold.
+SIZES = ((10, 4), (8, 3), (4009, 364))
+MARGIN = 0.01
+
 
 def _loader(inputs: torch.Tensor, labels: torch.Tensor, size: int) -> DataLoader:
     return DataLoader(TensorDataset(inputs, labels), batch_size=size)
@@ -55,6 +59,9 @@ def _labelled(trial, model: torch.nn.Module, count: int, size: int, seed: int) -
     """Return samples of which the last, smaller batch is all wrong: then batches do not weigh the same."""
     inputs, _ = samples(trial, count, seed)
     with torch.no_grad():
+        first, second = twin(model).eval()(inputs).topk(2).values.unbind(1)
+        # Two classes nearly alike may change places on a device that rounds in another way.
+        inputs[first - second < MARGIN] = inputs[(first - second).argmax()].clone()
         labels = twin(model).eval()(inputs).argmax(1)
     wrong = torch.zeros(count, dtype=torch.bool)
     wrong[1::4] = True
@@ -64,7 +71,7 @@ def _labelled(trial, model: torch.nn.Module, count: int, size: int, seed: int) -
 
 @evaluate.row("right answers over all samples")
 def accuracy_over_samples(trial):
-    for (count, size), seed in zip(((10, 4), (8, 3), (400, 60)), trial.seeds, strict=True):
+    for (count, size), seed in zip(SIZES, trial.seeds, strict=True):
         model = _seasoned(trial, seed)
         inputs, labels = _labelled(trial, model, count, size, seed)
         hits = _hits(model, inputs, labels)
