@@ -55,6 +55,8 @@ clean: ## remove what was built and cached; .venv stays (rm -r .venv to start an
 	@$(BIN)/python -m pip install -c constraints.txt -e ".[test]" $(QUIETLY)
 	@touch $@ .venv/lab
 
+# Python 3.11 brings an old pip, which takes half a minute more to choose among all releases. Where the pinned
+# one cannot be had, it will do.
 $(BIN)/pip:
 	@command -v $(PYTHON) >/dev/null || { echo "No $(PYTHON) found. Install Python 3.11 or later, or name yours: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -62,6 +64,7 @@ $(BIN)/pip:
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	{ echo "$(PYTHON) cannot make environments. On Debian: apt install python3-venv"; exit 1; }
 	$(PYTHON) -m venv .venv
+	@-$(BIN)/python -m pip install -c constraints.txt pip $(QUIETLY)
 
 # Without a display JupyterLab prints its address and keeps serving; root must say that it means it.
 HEADLESS := $(or $(CI),$(SSH_CONNECTION),$(if $(filter Linux,$(shell uname -s)),$(if $(DISPLAY)$(WAYLAND_DISPLAY),,yes)))
