@@ -10,7 +10,6 @@ import torch
 from devlab.sim import clock, events, generators, placement
 from devlab.sim.memory import (
     empty_cache,
-    empty_host_cache,
     max_memory_allocated,
     max_memory_reserved,
     mem_get_info,

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import torch
 
-from devlab.sim import backend, generators, hooks, limits, pinned, placement, private, saving
+from devlab.sim import backend, generators, hooks, limits, memory, pinned, placement, private, saving
 from devlab.sim.storage import on_device, on_host
 
 _accelerator_names = {
@@ -27,7 +27,7 @@ _accelerator_names = {
 # `torch.accelerator` takes these over from its module `memory`, so both hold them.
 _memory_names = {
     "get_memory_info": backend.mem_get_info,
-    "empty_host_cache": backend.empty_host_cache,
+    "empty_host_cache": memory.empty_host_cache,
     **{
         name: getattr(backend, name)
         for name in (
