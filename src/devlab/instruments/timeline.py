@@ -8,6 +8,7 @@ from devlab.instruments.lanes import (
     COMPUTING,
     COPYING,
     HOST,
+    STAGING,
     STARTING,
     WAITING,
     Span,
@@ -18,17 +19,18 @@ from devlab.instruments.sizes import duration
 from devlab.panel import Panel, escape
 
 COLUMNS = 72
-SIGNS = {STARTING: "▪", WAITING: "░", COMPUTING: "█", COPYING: "▒", "": "·"}
+SIGNS = {STARTING: "▪", STAGING: "▓", WAITING: "░", COMPUTING: "█", COPYING: "▒", "": "·"}
 MOST_WAITS = 5
 
 # As in every picture; what a device computes is in the device's own colour. Heights differ, too.
 _COLOURS = {
     STARTING: palette.HOST,
+    STAGING: palette.COPY,
     WAITING: palette.WAIT,
     COPYING: palette.COPY,
     COMPUTING: palette.DEVICES[0],
 }
-_HEIGHTS = {STARTING: 14, WAITING: 5, COMPUTING: 14, COPYING: 9}
+_HEIGHTS = {STARTING: 14, STAGING: 14, WAITING: 5, COMPUTING: 14, COPYING: 9}
 _WIDTH, _LANE, _LEFT = 720, 24, 130
 # A notebook that is not trusted loses its drawings and keeps the words in them: those in here are to be read
 # then and not otherwise, all others not then.
