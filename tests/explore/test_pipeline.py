@@ -55,14 +55,17 @@ def test_pinned_copies_are_faster_and_wait_all_the_same():
     assert lanes.total < run(Way(5), "sim:0").total
 
 
-def test_non_blocking_does_nothing_for_pageable_memory():
-    """And the words say so."""
-    assert run(Way(5, non_blocking=True), "sim:0") == run(Way(5), "sim:0")
+def test_from_pageable_memory_the_host_is_kept_while_the_bytes_are_staged():
+    """With non_blocking=True it waits neither for the copy nor for the product before it."""
+    lanes, plain = run(Way(5, non_blocking=True), "sim:0"), run(Way(5), "sim:0")
+    assert lasting(lanes.waits) == pytest.approx([LAUNCH + BYTES / CUDA_LIKE.staging] * 5, abs=2e-9)
+    assert lanes.total < plain.total
+    assert run(Way(5, pinned=True, non_blocking=True), "sim:0").total < lanes.total
     explorer = pipeline.explorer()
     explorer.set(non_blocking=True)
-    assert "in vain: only pinned memory" in explorer.words
+    assert "the host is kept while the bytes are staged" in explorer.words
     explorer.set(pinned=True)
-    assert "in vain" not in explorer.words
+    assert "staged" not in explorer.words
 
 
 def test_pinned_and_non_blocking_the_host_never_waits():

@@ -97,7 +97,7 @@ def busy(index=0):
 
 @pytest.mark.parametrize("loaded", [False, True])
 def test_a_blocking_copy_waits_for_its_stream(loaded):
-    """CUDA's documentation, and PyTorch's `memcpy_and_sync`: from any memory, earlier work in the stream included."""
+    """From any memory, and for earlier work, too: PyTorch's `memcpy_and_sync` synchronizes the stream."""
     for source, rate in ((torch.ones(MIB), SPEC.pageable), (torch.ones(MIB).pin_memory(), SPEC.pinned)):
         clock.reset()
         done = busy() if loaded else 0.0

@@ -35,9 +35,9 @@ class Kind:
 
     `role` is "copy", "read" (one value, to Python), "arrive" (a tensor just made from Python's values),
     "index", or "" for any other. `only_looks` tells whether it only looks at memory differently, `works`
-    whether it starts work, `allocates` whether what it returns is new memory, `waits` (from its arguments)
-    whether the host needs its outcome, None where it never does, `is_plain` whether it works and nothing else, and `is_composite` whether it is made of other
-    operators (None until it has been tried).
+    whether it starts work, `allocates` whether what it returns is new memory, `is_plain` whether it works and
+    nothing else, and `is_composite` whether it is made of other operators (None until it has been tried).
+    `waits` tells from its arguments whether the host needs its outcome; it is None where the host never does.
 
     >>> Kind(torch.ops.aten.mm.default).works, Kind(torch.ops.aten.t.default).works
     (True, False)

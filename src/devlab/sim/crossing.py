@@ -1,11 +1,11 @@
-"""How PyTorch copies a tensor between devices: which dtype travels, from what memory, and whether the host waits.
+"""How PyTorch copies between devices: which dtype travels, from what memory, and whether the host waits.
 
-The dtype and the temporary tensors are those of `copy_kernel_cuda` and `copy_requires_temporaries` in PyTorch's
-`aten/src/ATen/native/cuda/Copy.cu`, and of `mps/operations/Copy.mm` for MPS. There a blocking copy is
-`cudaMemcpyAsync` followed by a wait for the stream; a non-blocking copy is `cudaMemcpyAsync` alone. What that
-call does with pageable memory is in NVIDIA's CUDA documentation, "API synchronization behavior": towards the
-device it returns once the bytes are in the driver's staging memory, towards the host once they have arrived.
-(The documentation lets the driver wait for the stream as well before it stages; the course's model does not.)
+The dtype and the temporary tensors are those of `copy_kernel_cuda` and `copy_requires_temporaries` in
+PyTorch's `aten/src/ATen/native/cuda/Copy.cu`, and of `mps/operations/Copy.mm` for MPS. There a blocking copy
+is `cudaMemcpyAsync` followed by a wait for the stream; a non-blocking copy is `cudaMemcpyAsync` alone. What
+that call does with pageable memory is in NVIDIA's CUDA documentation, "API synchronization behavior": towards
+the device it returns once the bytes are in the driver's staging memory, towards the host once they have
+arrived. (The documentation lets the driver wait for the stream before it stages; the model does not.)
 """
 
 from typing import NamedTuple
@@ -16,8 +16,9 @@ import torch
 class Crossing(NamedTuple):
     """One copy between two devices.
 
-    `bytes` travel; `pinned` tells whether the host's end of the copy is pinned memory, `blocking` whether the
-    host waits until the stream has done the copy, `converts_there` whether an accelerator changes the dtype.
+    `bytes` is what travels; `pinned` tells whether the host's end of the copy is pinned memory, `blocking`
+    whether the host waits until the stream has done the copy, `converts_there` whether an accelerator changes
+    the dtype.
     """
 
     bytes: int
@@ -31,8 +32,8 @@ def crossing(
 ) -> Crossing:
     """Return how PyTorch copies `source` into `target`, which is on another device.
 
-    `pinned` tells whether the tensor on the CPU is in pinned memory, `mps` whether the accelerator is Apple's,
-    or follows its rules.
+    `pinned` tells whether the tensor on the CPU is in pinned memory, `mps` whether the accelerator is
+    Apple's or follows Apple's rules.
 
     >>> wide = torch.ones(3, dtype=torch.float64, device="meta")
     >>> [crossing(torch.ones(3), wide, non_blocking, False).bytes for non_blocking in (False, True)]

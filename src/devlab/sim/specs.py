@@ -1,4 +1,4 @@
-"""The reference machine: the one table of every modelled rate and size, for the simulator, lessons and explorers.
+"""The reference machine: the one table of every rate and size that simulator, lessons and explorers use.
 
 Rates and bandwidths are the makers' published peaks, rounded; copies and launches are what such machines
 usually show. The capacity is far below the real chip's, so that running out of memory is cheap to practise.
@@ -82,8 +82,8 @@ MPS_LIKE = Spec(
 
 # Four cores at 3 GHz, each with two units for 8 fused multiply-adds (AVX2): 4 × 3e9 × 2 × 8 × 2 operations;
 # two channels of DDR4-3200: 2 × 8 × 3.2e9 bytes. Peaks, as for the accelerators. The other two figures were
-# measured with torch 2.13 on two cores of an AMD EPYC, which has no instructions for 16-bit floats: a call took
-# 1 µs, and products in float16 ran at 0.5 to 4 GFLOP/s where products in float32 reached 60.
+# measured with torch 2.13 on two cores of an AMD EPYC, which has no instructions for 16-bit floats: a call
+# took 1 µs, and products in float16 ran at 0.5 to 4 GFLOP/s where products in float32 reached 60.
 HOST = HostSpec(
     resembles="a desktop CPU with four cores", call=1e-6, rate=384e9, half_rate=4e9, bandwidth=51.2e9
 )

@@ -54,7 +54,7 @@ def _unless_size_is_given(args, kwargs) -> bool:
 
 
 def _by_index(args, kwargs) -> bool:
-    """Masks are counted, and what is in the host's memory is copied: indices, and one number that is written."""
+    """Masks are counted; indices in the host's memory are copied, and so is one number that is written."""
     if len(args) > 2:
         if fills_mask(args):
             return False
