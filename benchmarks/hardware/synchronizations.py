@@ -2,8 +2,8 @@
 
 `watch` is what `devlab.watch` says of the same operation, so that the instrument is held to the hardware too:
 a copy that waits is a transfer there, and `blocking`. PyTorch's source (`aten/src/ATen/native/cuda/Copy.cu`)
-and CUDA's documentation ("API synchronization behavior") say what to expect of copies: a blocking one waits for
-its stream; a non-blocking one to the device does not, not even from pageable memory, once its bytes are staged.
+and CUDA's documentation ("API synchronization behavior") say what to expect of copies: a blocking one waits
+for its stream; a non-blocking one to the device does not, even from pageable memory: its bytes are staged.
 """
 
 import torch

@@ -125,6 +125,7 @@ def test_a_copy_from_pageable_memory_keeps_the_host_while_the_bytes_are_staged()
 def test_a_copy_from_pinned_memory_need_not_keep_the_host():
     """With non_blocking=True only the launch is the host's, whatever was queued before."""
     source = torch.ones(MIB).pin_memory()
+    clock.reset()
     done = busy()
     source.to("sim", non_blocking=True)
     assert clock.now() == pytest.approx(2 * SPEC.launch)
@@ -145,9 +146,9 @@ def test_a_copy_into_pageable_memory_keeps_the_host_until_it_is_there():
 
 def test_a_blocking_copy_changes_the_dtype_on_the_cpu_and_a_non_blocking_one_on_the_device():
     """PyTorch's `copy_kernel_cuda`: so the one or the other of the two dtypes travels, in both directions."""
+    source = torch.ones(MIB).pin_memory()
     for non_blocking, moved in ((False, 2 * MIB), (True, 4 * MIB)):
         clock.reset()
-        source = torch.ones(MIB).pin_memory()
         source.to("sim", torch.float16, non_blocking=non_blocking)
         # Converted on the CPU, the elements are in another tensor, which is not pinned.
         took = SPEC.launch + SPEC.shortest + moved / (SPEC.pinned if non_blocking else SPEC.pageable)
@@ -225,8 +226,8 @@ def test_the_read_back_is_of_the_moment_it_was_asked_for():
 
 def run_batches(side):
     """Copy and compute eight batches; with `side`, copy them on a stream of their own."""
-    clock.reset()
     batches = [torch.ones(MIB).pin_memory() for _ in range(8)]
+    clock.reset()
     main = torch.sim.current_stream()
     copying = torch.sim.Stream() if side else main
     for batch in batches:
@@ -467,6 +468,20 @@ def test_pinned_memory_is_known_while_it_lives():
     assert len(pinned._pinned) == noted - 1
     with pytest.raises(RuntimeError, match="only dense CPU tensors can be pinned"):
         torch.ones(2, device="sim").pin_memory()
+
+
+def test_pinning_keeps_the_host_and_a_thread_beside_it_keeps_nobody():
+    """A loader without workers pins in the main thread (`_next_data`), one with workers in another thread."""
+    x = torch.ones(MIB)
+    torch.sim.synchronize()
+    before = clock.now()
+    y = x.pin_memory()
+    assert clock.now() - before == pytest.approx(x.nbytes / SPEC.staging)
+    y.pin_memory()
+    thread = threading.Thread(target=x.pin_memory)
+    thread.start()
+    thread.join()
+    assert clock.now() - before == pytest.approx(x.nbytes / SPEC.staging)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

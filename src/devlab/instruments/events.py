@@ -95,6 +95,14 @@ class Launch(NamedTuple):
     when: When
 
 
+class Pinning(NamedTuple):
+    """One copy of `bytes` bytes by the host, from ordinary memory into pinned memory."""
+
+    bytes: int
+    line: Line
+    when: When
+
+
 class Events(list):
     """Everything that was recorded, in the order in which it happened.
 

@@ -1,13 +1,14 @@
 """A log laid out in time: what the host did, and what each device did meanwhile."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from devlab.instruments.events import Events, Launch, Transfer, When
+from devlab.instruments.events import Events, Launch, Pinning, Transfer, When
 from devlab.instruments.marks import Mark
 
-STARTING, STAGING, WAITING = "starting work", "staging bytes", "waiting"
+# Staging is the host's own copy into pinned memory: the driver's, of a copy's bytes, and that of `pin_memory()`.
+STARTING, STAGING, WAITING = "starting work", "staging", "waiting"
 COMPUTING, COPYING = "computing", "copying"
 HOST = "host"
 
@@ -27,7 +28,7 @@ class Span(NamedTuple):
         return self.end - self.start
 
 
-def lay_out(events: Events) -> dict[str, list[Span]]:
+def lay_out(events: Events, pinnings: Sequence[Pinning] = ()) -> dict[str, list[Span]]:
     """Return the lanes of a log: `host`, and for each accelerator where it computes and where it copies.
 
     Times are the simulator's where it took part, else the host's; a device that keeps no marks has no lane.
@@ -49,6 +50,8 @@ def lay_out(events: Events) -> dict[str, list[Span]]:
                 state = COPYING if type(event) is Transfer else COMPUTING
                 name = event.operator if type(event) is Launch else event.cause
                 lanes.setdefault(f"{device} {state}", []).append(Span(*times, state, name, event.line))
+    lanes[HOST] += [Span(*one.when[:2], STAGING, "pin_memory()", one.line) for one in pinnings]
+    lanes[HOST].sort(key=lambda span: span.start)
     first = min((span.start for lane in lanes.values() for span in lane), default=0.0)
     return {
         name: [span._replace(start=span.start - first, end=span.end - first) for span in lane]

@@ -1,9 +1,10 @@
 """`log.timeline()`: the host and its devices side by side in time, as text and as a drawing."""
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from devlab import palette
-from devlab.instruments.events import Events
+from devlab.instruments.events import Events, Pinning
 from devlab.instruments.lanes import (
     COMPUTING,
     COPYING,
@@ -47,8 +48,8 @@ class Timeline(Panel):
     `line`, in seconds; `total` is how long it all took, `waited` how long the host stood still.
     """
 
-    def __init__(self, events: Events):
-        self.lanes = lay_out(events)
+    def __init__(self, events: Events, pinnings: Sequence[Pinning] = ()):
+        self.lanes = lay_out(events, pinnings)
         self.simulated = any(name.startswith("sim") for name in self.lanes)
         self.total = max((span.end for lane in self.lanes.values() for span in lane), default=0.0)
 
@@ -83,8 +84,12 @@ class Timeline(Panel):
 
     def _title(self) -> str:
         if self.simulated:
-            return f"{duration(self.total)} of simulated time, in which the host only starts work and waits"
+            host = "starts work, stages bytes and waits" if self._stages() else "starts work and waits"
+            return f"{duration(self.total)} of simulated time, in which the host only {host}"
         return f"{duration(self.total)}, measured"
+
+    def _stages(self) -> bool:
+        return any(span.state == STAGING for span in self.lanes[HOST])
 
     def _states(self) -> list[str]:
         shown = {span.state for lane in self.lanes.values() for span in lane}

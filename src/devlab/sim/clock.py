@@ -135,6 +135,15 @@ def spend(seconds: float) -> None:
     wait_until(now() + seconds)
 
 
+def spend_pinning(size: int) -> None:
+    """Let the host be busy for as long as it copies some bytes into pinned memory.
+
+    Beside the main thread, in the thread in which a loader with workers pins, this costs the program nothing.
+    """
+    if threading.current_thread() is threading.main_thread():
+        spend(size / _pace(devices[placement.current()]).staging)
+
+
 def wait_until(moment: float) -> None:
     """Bring the host's time up to `moment`, and deliver the copies that have arrived by then."""
     global _now

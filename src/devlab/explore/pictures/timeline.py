@@ -114,7 +114,7 @@ def _name_the_looks(figure, lanes: dict[str, list[Span]]) -> None:
     for (host, what), look in states.items():
         look.pop("yrange")
         handles.append(Patch(label=f"{'host' if host else 'device'} {what}", **look))
-    look = {"loc": "upper center", "frameon": False, "columnspacing": 1.2, "handlelength": 1.5}
+    look = {"loc": "upper center", "frameon": False, "columnspacing": 1.0, "handlelength": 1.2}
     figure.legend(handles=handles, ncols=len(handles), **look)
 
 

@@ -130,8 +130,8 @@ batches = lesson.exercise(
     hints=(
         "A function with `yield` in it is a generator: it runs on only when the next value is wanted. So one "
         "minibatch is moved at a time, if the `yield` stands inside the loop.",
-        "`x.to(device, non_blocking=True)` does not wait for the copy. From pinned memory the host goes on at "
-        "once, from ordinary memory as soon as the bytes are staged, so the same line is right for both.",
+        "`x.to(device, non_blocking=True)` does not wait for the copy. From pinned memory the host goes on "
+        "at once, from ordinary memory when the bytes are staged, so the same line is right for both.",
         "`for x, y in loader:` and, inside it, `yield x.to(device, non_blocking=True), y.to(device, "
         "non_blocking=True)`",
     ),
