@@ -7,7 +7,7 @@ from typing import NamedTuple
 from devlab.instruments.events import Events, Launch, Pinning, Transfer, When
 from devlab.instruments.marks import Mark
 
-# Staging is the host's own copy into pinned memory: the driver's, of a copy's bytes, and that of `pin_memory()`.
+# Staging is the host's own copy of bytes into pinned memory, by the driver or by `pin_memory()`.
 STARTING, STAGING, WAITING = "starting work", "staging", "waiting"
 COMPUTING, COPYING = "computing", "copying"
 HOST = "host"

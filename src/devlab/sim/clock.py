@@ -5,8 +5,8 @@ device has three engines, one that computes and one that copies in either direct
 whose work runs in order. Starting work costs the host a launch. Only a wait brings the host's clock up to the
 device's.
 
-The clock is virtual: it counts launches and waits and nothing else, so the same program always takes the same
-time. `real_waits(True)` ties it to `time.perf_counter` and makes every wait a real one. The device then runs
+The clock is virtual: it counts launches, staging and waits and nothing else, so the same program always takes
+the same time. `real_waits(True)` ties it to `time.perf_counter` and makes every wait a real one. The device then runs
 in slow motion (`specs.SLOW_MOTION`): else the CPU, which has to compute everything, is all that one sees.
 """
 
