@@ -586,10 +586,10 @@ for n in (512, 1024, 2048):
     locked = here.pin_memory()
     times = []
     for action in (
-        lambda: here.to(device),
-        lambda: locked.to(device),
-        lambda: there + 1,
-        lambda: there @ there,
+        lambda x=here: x.to(device),
+        lambda x=locked: x.to(device),
+        lambda x=there: x + 1,
+        lambda x=there: x @ x,
     ):
         torch.accelerator.synchronize(device)
         with devlab.watch() as log:

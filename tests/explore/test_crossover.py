@@ -93,7 +93,7 @@ def test_the_first_picture_says_where_and_that_nothing_was_measured(explorer):
     assert explorer.words.startswith("Simulated: for x @ x in float32, where x is there already, sim:0 is")
     assert "faster from about n = 110 on" in explorer.words
     assert explorer.words.endswith(
-        "The CPU is modelled, too: four cores, 384 Gflop/s in float32, 51 GB/s, 1 µs a call."
+        "The CPU is modelled, too: four cores, 384 GFLOP/s in float32, 51 GB/s, 1 µs a call."
     )
 
 

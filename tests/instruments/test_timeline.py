@@ -53,7 +53,7 @@ def test_lanes_hold_what_happened_in_order(log):
 
 
 def test_the_host_fills_pinned_memory_itself():
-    """By staging a copy, by `pin_memory()`, and in a loader without workers; with workers a thread does it."""
+    """In a copy that is staged, and in `pin_memory()`: the host is busy, and waits for nothing."""
     x, w = torch.ones(256, 256), torch.ones(256, 256, device=SIM)
     filling = x.nbytes / CUDA_LIKE.staging
     torch.sim.synchronize()

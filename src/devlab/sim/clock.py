@@ -6,8 +6,9 @@ whose work runs in order. Starting work costs the host a launch. Only a wait bri
 device's.
 
 The clock is virtual: it counts launches, staging and waits and nothing else, so the same program always takes
-the same time. `real_waits(True)` ties it to `time.perf_counter` and makes every wait a real one. The device then runs
-in slow motion (`specs.SLOW_MOTION`): else the CPU, which has to compute everything, is all that one sees.
+the same time. `real_waits(True)` ties it to `time.perf_counter` and makes every wait a real one. The device
+then runs in slow motion (`specs.SLOW_MOTION`): else the CPU, which has to compute everything, is all that one
+sees.
 """
 
 import contextlib
