@@ -1,7 +1,9 @@
 """Which operations make the host wait: each is started behind long work, which is then asked if it is done.
 
 `watch` is what `devlab.watch` says of the same operation, so that the instrument is held to the hardware too:
-a copy that waits is a transfer there, and `blocking`.
+a copy that waits is a transfer there, and `blocking`. PyTorch's source (`aten/src/ATen/native/cuda/Copy.cu`)
+and CUDA's documentation ("API synchronization behavior") say what to expect of copies: a blocking one waits
+for its stream; a non-blocking one to the device does not, even from pageable memory: its bytes are staged.
 """
 
 import torch
@@ -43,7 +45,13 @@ def operations(device: torch.device) -> dict[str, object]:
         "pageable.to(device, non_blocking=True)": lambda: here.to(device, non_blocking=True),
         "pinned.to(device)": lambda: pinned.to(device),
         "pinned.to(device, non_blocking=True)": lambda: pinned.to(device, non_blocking=True),
+        "pageable.to(device, float16, non_blocking=True)": lambda: here.to(
+            device, torch.float16, non_blocking=True
+        ),
         "x.copy_(pageable)": lambda: x.clone().copy_(here),
+        "x.copy_(pageable, non_blocking=True)": lambda: x.clone().copy_(here, non_blocking=True),
+        "pageable.copy_(x, non_blocking=True)": lambda: here.clone().copy_(x, non_blocking=True),
+        "pinned.copy_(x, non_blocking=True)": lambda: pinned.copy_(x, non_blocking=True),
         "x.nonzero()": lambda: x.nonzero(),
         "torch.where(mask)": lambda: torch.where(mask),
         "torch.where(mask, x, 0)": lambda: torch.where(mask, x, 0),
@@ -62,6 +70,9 @@ def operations(device: torch.device) -> dict[str, object]:
         "x.unique()": lambda: x.unique(),
         "x.sort()": lambda: x.sort(),
         "x.topk(2)": lambda: x.topk(2),
+        "x.repeat_interleave(rows, output_size=2)": lambda: x[:2].repeat_interleave(
+            rows, dim=0, output_size=2
+        ),
         "x.repeat_interleave(rows)": lambda: x[:2].repeat_interleave(rows, dim=0),
         "labels.bincount()": lambda: labels.bincount(),
         "F.one_hot(labels)": lambda: F.one_hot(labels),

@@ -64,9 +64,11 @@ devlab.check(move)
 # back to the CPU, and between two accelerators. Where x is on `device` already there is no transfer, and
 # where nothing has to change no copy at all.
 #
-# `dtype.itemsize` is the bytes that one element takes.
+# `dtype.itemsize` is the bytes that one element takes. Where PyTorch changes the dtype if one call is to change both,
+# depends on whether the copy blocks.
 #
-# Needed: [Which dtype travels](../notebooks/04_transfers.ipynb#Which-dtype-travels)
+# Needed: [Which dtype travels](../notebooks/04_transfers.ipynb#Which-dtype-travels) and [Where the dtype is
+# changed](../notebooks/04_transfers.ipynb#Where-the-dtype-is-changed)
 
 
 # %% exercise="cast_and_move"

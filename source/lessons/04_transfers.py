@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 04 Transfers
 #
-# Data begins on the CPU, and the work is done somewhere else. Between the two lies a cable. This lesson is
-# about what crosses it: when, how often, in what form, and who has to wait.
+# Data begins on the CPU, and the work is done somewhere else. Between the two lies a cable. A copy across it is
+# a *transfer*. This lesson is about transfers: when they happen, how often, in what form, and who has to wait.
 #
-# After it you can move any batch, choose what travels, load data so that copying costs almost nothing, and
+# After it you can move any batch, choose what travels, load data so that the host hardly waits for copies, and
 # see the lines of a program that make it slow although no line looks slow.
 #
 # **Takes** about 50 minutes. **Needs** [00 Start here](00_start_here.ipynb); a `DataLoader` is explained
@@ -22,7 +22,9 @@ device = devlab.start()
 # %% [markdown]
 # **What is measured here, and what is modelled.** `devlab.watch()` counts transfers, bytes and waits. Those
 # counts come from what PyTorch really does, and a real GPU gives the same. *Times* on the simulated device
-# come from a model of a GPU behind a PCIe cable, and each place that shows one says so.
+# come from a model of a GPU behind a PCIe cable, the course's reference machine, and each place that shows one
+# says so. A wait of the host for a result is counted as a *synchronization*. A copy to the device for which the
+# host waits is not: it is listed as a *blocking* transfer.
 #
 # ## Moving
 #
@@ -100,10 +102,10 @@ print("cast on arrival:", log.bytes_moved, "bytes")
 # %% [markdown] facts=["M5", "R1"]
 # PyTorch cast first, on the CPU, and sent the larger form: four times as much as necessary. With `float64`
 # to `float16` the same order would have been the right one. In two steps you decide:
-# `x.to(dtype).to(device)` casts before the journey, `x.to(device).to(dtype)` after it. **The smaller form
+# `x.to(dtype).to(device)` casts before the transfer, `x.to(device).to(dtype)` after it. **The smaller form
 # should travel.**
 #
-# On the way back the one call casts on the CPU as well, so *after* the journey. Before you run the cell:
+# On the way back the one call casts on the CPU as well, so *after* the transfer. Before you run the cell:
 # which of these two sends fewer bytes?
 
 # %% facts=["M2", "M5"]
@@ -116,6 +118,11 @@ print("one call: ", log.bytes_moved, "bytes")
 with devlab.watch() as log:
     scores.to(torch.float16).to("cpu")
 print("two steps:", log.bytes_moved, "bytes")
+
+# %% [markdown] facts=["M5"]
+# The one call casts on the CPU because these are copies for which the host waits. A copy with `non_blocking=True`,
+# which you meet [further down](#Without-waiting), casts on the accelerator instead. Two steps say what travels,
+# whatever the kind of copy.
 
 # %% [markdown]
 # ## A batch is a tree
@@ -214,8 +221,8 @@ for x, y in DataLoader(dataset, batch_size=4):
 # ## Pinned memory
 #
 # Your operating system may move the memory of a program around, or put it on the disk for a while. A GPU
-# that copies on its own cannot cope with that, so the driver first copies the data into a region that is
-# *pinned*, locked in its place, and lets the GPU copy from there: two copies, and your program waits.
+# that copies on its own cannot cope with that. So the driver keeps a region that is *pinned*, locked in its place,
+# and the CPU first copies the bytes into it, which is called *staging*. From there the GPU takes them: two copies.
 #
 # If the tensor is in pinned memory from the start, the first copy is not needed. That is what
 # `pin_memory=True` asks of a loader:
@@ -230,10 +237,13 @@ for name, loader in (("plain", plain), ("pinned", pinned)):
 
 # %% [markdown] facts=["P3"]
 # Still on the CPU: pinned memory is ordinary memory with a promise. It **can speed up copies to CUDA**. By
-# how much depends on the machine: on the bus, the size, and what else is going on. The simulated device
-# models 12 GB/s from pinned memory and 4 GB/s from ordinary memory, which is what a server with PCIe 3.0
-# may show. On a Mac, `mps` shares its memory with the CPU, and pinning is neither needed nor supported. For
-# the CPU itself there is nothing to copy, so pinning is time lost.
+# how much depends on the machine: on the bus, the size, and what else is going on. On the course's reference
+# machine the GPU takes 12 GB/s from pinned memory. From ordinary memory the bytes are staged at 6 GB/s before that,
+# so that the whole copy runs at 4 GB/s. On a Mac, `mps` shares its memory with the CPU, and a `DataLoader` does not
+# pin for it. For the CPU itself there is nothing to copy, so pinning is time lost.
+#
+# Something has to bring the minibatch into pinned memory, of course. What does it, and when, decides whether anything
+# is gained.
 
 # %% [markdown]
 # ## Worker processes
@@ -258,33 +268,79 @@ for workers, pin in ((0, False), (2, False), (2, True)):
 # %% [markdown] facts=["P1", "P3"]
 # A worker puts its minibatch into **shared memory**, which both processes see, so that nothing is sent byte by
 # byte. With `pin_memory=True` a thread of *your* process copies it on into pinned memory, while you work on the
-# minibatch before. The workers themselves stay on the CPU: leave the accelerator to the process that trains.
+# minibatch before. **Without workers there is no such thread**: the loader pins in your loop, between two
+# minibatches, and the loop stands still meanwhile. The workers themselves stay on the CPU: leave the accelerator to
+# the process that trains.
 
 # %% [markdown]
 # ## Without waiting
 #
-# Faster copies are the smaller half. From pinned memory the GPU needs no help, so the CPU need not stand by
-# while it copies. `non_blocking=True` says: start the copy, and let me go on. There are four combinations.
-# Before you run the cell: in which of them does the host wait?
+# Faster copies are the smaller half. The larger half is what the host can do meanwhile. `non_blocking=True` says:
+# start the copy, and let me go on. Below, the device already has some work, a matrix product that takes longer than
+# the copy queued behind it. There are four combinations. Before you run the cell: in which of them is the host kept
+# until the product is done?
 
 # %% facts=["P4"]
-ordinary = torch.ones(1000, 1000)
+ordinary = torch.ones(100, 1000)
 locked = ordinary.pin_memory()
+square = torch.ones(1024, 1024, device=device)
+how = "modelled" if device.type == "sim" else "measured"
 
 for name, x in (("ordinary", ordinary), ("pinned", locked)):
     for non_blocking in (False, True):
+        torch.accelerator.synchronize(device)
         with devlab.watch() as log:
+            square @ square
             x.to(device, non_blocking=non_blocking)
         (copy,) = log.events.transfers
-        print(f"{name:<9} non_blocking={non_blocking!s:<6} the host waits: {copy.blocking}")
+        kept = copy.when.ended - copy.when.began
+        print(f"{name:<9}non_blocking={non_blocking!s:<6} keeps the host for {kept * 1e6:4.0f} µs ({how})")
 
 # %% [markdown] facts=["P4"]
-# **Both are needed.** From ordinary memory the request is quietly ignored, because the driver has to make
-# its own pinned copy first. That makes the line `x.to(device, non_blocking=True)` safe to write always: it
-# returns early where it can.
+# The flag decides whether the host waits for the device, and the memory decides how soon the host is free:
+#
+# - **A blocking copy waits for its stream**: for all the work that was queued before, and then for the copy. The first
+#   and the third line are about the product more than about the copy.
+# - **From ordinary memory, `non_blocking=True` keeps the host while the bytes are staged**, and no longer. The copy
+#   joins the queue, and the host waits neither for it nor for the product.
+# - **From pinned memory, `non_blocking=True` does not keep the host at all**: what remains is the launch.
+#
+# So `x.to(device, non_blocking=True)` is worth writing whatever the memory. (This is how PyTorch's source and NVIDIA's
+# CUDA documentation, under *API synchronization behavior*, describe it. The documentation allows the driver to wait for
+# the stream before it stages, so a real GPU may keep the host longer in the second line. Pinned memory makes sure.)
 #
 # Is it safe to *use* the result? Yes. The device works through its queue in order, so an operation that
 # you start after the copy runs after the copy. The host is early, the device is not.
+#
+# What you must not do is write into a *pinned* tensor while its copy may still be under way, because the GPU reads that
+# very memory. Bytes that were staged are safe.
+
+# %% [markdown]
+# ### Where the dtype is changed
+#
+# The flag decides one more thing. The image from above goes to the device as `float32`, the scores come home as
+# `float16`, each in one call. Each pair of dtypes has a smaller one. In which of the four calls does it travel?
+
+# %% facts=["P8"]
+for non_blocking in (False, True):
+    with devlab.watch() as log:
+        image.to(device, torch.float32, non_blocking=non_blocking)
+        scores.to("cpu", torch.float16, non_blocking=non_blocking)
+    there, home = log.events.transfers
+    print(f"non_blocking={non_blocking!s:<6}there {there.bytes:>4} bytes   home {home.bytes:>4} bytes")
+
+torch.accelerator.synchronize(device)  # the last copy home was not waited for
+
+# %% [markdown] facts=["P8"]
+# The image takes 48 bytes in `uint8`, and the scores take 2000 in `float16`: in the second line both smaller forms
+# travel. **A blocking copy changes the dtype on the CPU, a non-blocking one on the accelerator**, in both directions.
+# On the CPU the change takes none of the GPU's memory, which is why PyTorch prefers it; but a host that does not
+# wait cannot do it. (This is so for CUDA and for `sim`. For `mps` the CPU changes what goes there, and the GPU
+# what comes back.) With `float64` to `float16` the first line would have been the better one on the way there. You need
+# not remember the table: in two steps the smaller form travels whatever the flag says.
+
+# %% [markdown]
+# ### A loop in time
 #
 # What is gained shows best in time. Here is a loop of four batches, in the simulator's model of time, first
 # the plain way:
@@ -292,57 +348,81 @@ for name, x in (("ordinary", ordinary), ("pinned", locked)):
 # %% facts=["P5"]
 work = TensorDataset(torch.ones(64, 1024), torch.arange(64))
 weight = torch.ones(1024, 2048, device=device)
-torch.accelerator.synchronize(device)  # so that nothing older is still running
 
-with devlab.watch() as log:
-    for x, _ in DataLoader(work, batch_size=16):
-        out = x.to(device) @ weight
 
-log.timeline()
+def loop(loader, non_blocking):
+    """Go through a loader, with one product for each batch, and return the log."""
+    torch.accelerator.synchronize(device)  # so that nothing older is still running
+    with devlab.watch() as log:
+        for x, _ in loader:
+            x.to(device, non_blocking=non_blocking) @ weight
+    return log
+
+
+plain = loop(DataLoader(work, batch_size=16), non_blocking=False)
+plain.timeline()
 
 # %% [markdown] facts=["P4", "P5"]
 # Read the lanes from the top. The host waits (the low grey bars) for each copy. A copy joins the device's queue behind the
 # product before it, so the host waits for that product as well, and all the while it cannot load the next
 # batch. Now pinned and non-blocking. What will the host's lane look like?
 
-# %% facts=["P5"]
-torch.accelerator.synchronize(device)
+# %% facts=["P5", "P7"]
+alone = loop(DataLoader(work, batch_size=16, pin_memory=True), non_blocking=True)
+alone.timeline()
 
-with devlab.watch() as log:
-    for x, _ in DataLoader(work, batch_size=16, pin_memory=True):
-        out = x.to(device, non_blocking=True) @ weight
+# %% [markdown] facts=["P5", "P7"]
+# The host never waits. It has started everything early: **the host's work and the device's overlap.** But it was not
+# free. *Staging* is the host's own copy into pinned memory: this loader has no workers, so it pins in the loop. From
+# ordinary memory, with `non_blocking=True`, the driver would have staged the same bytes in the same time. (Try it: in
+# the model both loops take equally long.)
+#
+# So let another thread pin. A loader with workers has one:
 
-log.timeline()
+# %% facts=["P3", "P5", "P7"]
+helped = loop(DataLoader(work, batch_size=16, pin_memory=True, num_workers=2), non_blocking=True)
+helped.timeline()
 
-# %% [markdown] facts=["P5"]
-# The host never waits. It has started everything early and is free to load, decode and collate the next
-# batch: **the host's work and the device's overlap.** In a real loop that is most of the gain.
+# %% [markdown] facts=["P5", "P7"]
+# Now the host does nothing but start work, and all the rest of the time is its own. **Workers, pinned memory and
+# `non_blocking=True` belong together.** (The model leaves out what it takes to stack a minibatch and to hand it over from
+# a worker. Workers are worth their price where loading takes long.)
 #
 # Copying and computing still take turns, though, because work on one *stream* runs in order. A second
-# stream lets them overlap, too; you build that in [07 Asynchrony](07_asynchrony.ipynb). (The model leaves
-# out the time that the loader itself takes to stack and pin.)
+# stream lets them overlap, too; you build that in [07 Asynchrony](07_asynchrony.ipynb).
 #
-# One more temptation. If pinning is good, why not pin by hand, just before the copy?
+# One more temptation. If pinning is good, why not pin by hand, just before the copy? Here a larger tensor goes to the
+# device in three ways. Which will be the fastest?
 
 # %% facts=["P7"]
-with devlab.watch() as log:
-    locked = ordinary.pin_memory()
-    there = locked.to(device, non_blocking=True)
+large = torch.ones(1000, 1000)
 
-print("new memory on the CPU:", log.allocated["cpu"], "bytes")
-print("moved to the device:  ", log.bytes_moved, "bytes")
+for name, send in (
+    ("blocking", lambda: large.to(device)),
+    ("not blocking", lambda: large.to(device, non_blocking=True)),
+    ("pinned by hand", lambda: large.pin_memory().to(device, non_blocking=True)),
+):
+    torch.accelerator.synchronize(device)
+    with devlab.watch() as log:
+        send()
+        torch.accelerator.synchronize(device)
+    made = log.allocated.get("cpu", 0)
+    print(f"{name:<16}{log.timeline(show=False).total * 1e6:5.0f} µs ({how}), new on the CPU: {made} bytes")
 
 # %% [markdown] facts=["P7"]
-# `pin_memory()` is itself a copy of every byte, made by the host while it waits, into memory that has to be
-# locked first, which is slow. **It usually costs more than it saves.** A loader does better: it pins in the
-# background, and its pinned memory is used again. Pin early or not at all.
+# In the model nothing is gained. `pin_memory()` copies every byte, just as the driver does when it stages, and the host
+# is busy for as long. On real machines something is lost, because memory that is pinned for the first time has to be
+# locked, which is slow: PyTorch's own guide to `pin_memory` and `non_blocking` warns of up to twice the time of a plain
+# `.to`. **Pinning by hand just before the copy usually costs more than it saves, and a loader without workers does
+# just that.** Pin early, or let another thread pin.
 
 # %% [markdown] facts=["P3", "P4"]
 # ### Look and touch
 #
 # What a copy costs, over its size. The picture is made to be played with: run the cell, and change what stands below it.
 # (On a GPU it is measured, on the simulated device it comes from the model; it says which.) **Find out:** how much does
-# pinned memory save for a single number, and how much for 32 images? And for which copies does the host go on early?
+# pinned memory save for a single number, and how much for 32 images? And for which copies does the host go on before
+# they have ended?
 
 # %% facts=["P3", "P4"]
 devlab.explore.transfers()
@@ -350,7 +430,8 @@ devlab.explore.transfers()
 # %% [markdown] facts=["P3", "P4"]
 # In the model: nothing for the number, and two thirds of the time for the images. A small copy costs what it takes to
 # start one, from wherever it comes; only in large ones do the bytes count. That is one more reason to send a batch as
-# one tensor and not as sixteen. And the host goes on early in one case alone: pinned memory and `non_blocking=True`.
+# one tensor and not as sixteen. With `non_blocking=True` the host goes on early: at once with pinned memory, and from
+# ordinary memory after two thirds of the time, when the bytes are staged. Into ordinary memory it always waits.
 
 # %% [markdown]
 # ## The other direction
@@ -494,27 +575,34 @@ with devlab.watch() as log:
 print(log.transfers, "transfers,", log.synchronizations, "wait")
 
 # %% [markdown] facts=["R1", "R3"]
-# One in, one out, however many steps lie between. How far does it matter? Here are the simulator's modelled
-# times for one matrix of 1024 × 1024, one transfer against two operations. Which of the three takes
-# longest?
+# One in, one out, however many steps lie between. How far does it matter? Here is a square matrix in three sizes: the
+# time of its transfer from ordinary and from pinned memory, and the time of two operations on it. Which of the four
+# columns grows fastest?
 
 # %% facts=["R1"]
-big = torch.ones(1024, 1024)
-there = big.to(device)
-
-for words, action in (
-    ("the transfer", lambda: big.to(device)),
-    ("adding 1", lambda: there + 1),
-    ("a matrix product", lambda: there @ there),
-):
-    with devlab.watch() as log:
-        action()
+print(f"   n   ordinary   pinned   adding 1   product   µs ({how})")
+for n in (512, 1024, 2048):
+    here, there = torch.ones(n, n), torch.ones(n, n, device=device)
+    locked = here.pin_memory()
+    times = []
+    for action in (
+        lambda x=here: x.to(device),
+        lambda x=locked: x.to(device),
+        lambda x=there: x + 1,
+        lambda x=there: x @ x,
+    ):
         torch.accelerator.synchronize(device)
-    print(f"{words:<17}{log.timeline(show=False).total * 1e6:6.0f} µs (modelled)")
+        with devlab.watch() as log:
+            action()
+            torch.accelerator.synchronize(device)
+        times.append(log.timeline(show=False).total * 1e6)
+    print("{:>4}{:>11.0f}{:>9.0f}{:>11.0f}{:>10.0f}".format(n, *times))
 
 # %% [markdown] facts=["R1"]
-# The transfer takes longer than the product with its two thousand million operations, and many times as
-# long as the addition. Real machines differ in the figures and agree in the order: **transfers are
+# The addition does one operation for each number, and either transfer takes many times as long, whatever the size. Most
+# operations are of this kind: activations, normalisation, dropout. The product does about 2n operations for each number,
+# so its time grows faster than the bytes do: at n = 512 either transfer takes longer, at n = 2048 the product takes
+# longer than the pinned one. Where the two meet depends on the machine. The rule holds on all of them: **transfers are
 # expensive next to most operations, so keep them out of inner loops.**
 #
 # When is it right to go to the CPU? There are four good reasons, and they lie at the edge of a program:
@@ -536,8 +624,11 @@ for words, action in (
 # - `x.to(device)` returns a new tensor and leaves x; where nothing has to change it returns x. Keep the
 #   result. With a dtype, one call makes both changes; in two steps you choose which form travels.
 # - A loader yields CPU tensors. Move every tensor of each minibatch as it comes.
-# - `pin_memory=True` in the loader and `non_blocking=True` at the copy belong together. Do not pin by hand
-#   just before a copy.
+# - A blocking copy waits for its stream. With `non_blocking=True` the host goes on: at once from pinned memory, from
+#   ordinary memory when the bytes are staged.
+# - A blocking copy changes the dtype on the CPU, a non-blocking one on the accelerator.
+# - `num_workers`, `pin_memory=True` and `non_blocking=True` belong together. Without workers the loader pins in your
+#   loop, as you would by hand just before the copy, and nothing is gained.
 # - A non-blocking copy *to* the CPU: synchronize its device before you read it.
 # - `.item()`, `.cpu()`, `.tolist()`, `if`, `print`, `nonzero` and boolean masks wait. Collect on the device,
 #   fetch once.

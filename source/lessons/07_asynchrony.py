@@ -28,11 +28,10 @@ device = devlab.start()
 # %% [markdown] facts=["Y1", "Y2"]
 # ## The host runs ahead
 #
-# Some work: five matrix products. The first line of the loop below looks at the clock before them, the second
-# after them, the third when the device says that all is done. Before you run it: at which of the two readings
-# will most of the time have passed?
+# Some work: five matrix products. The function below times them twice at once: one clock stops after the last line
+# that starts a product, the other when the device says that all is done. Before you run it: will the two clocks agree?
 
-# %%
+# %% tags=["nbval-ignore-output"] facts=["Y2", "Y3"]
 side = 512 if device.type == "sim" else 4096
 x = torch.ones(side, side, device=device)
 
@@ -44,7 +43,7 @@ def work():
     return y
 
 
-def readings():
+def two_clocks():
     """Return the seconds until the work was started, and until it was done."""
     torch.accelerator.synchronize()
     start = time.perf_counter()
@@ -55,23 +54,18 @@ def readings():
     return started - start, done - start
 
 
-readings()
-started, done = min(readings() for _ in range(3))  # the calmest of three
-print("half of the time had passed when the last line was started:", started > done / 2)
+two_clocks()
+started, done = min(two_clocks() for _ in range(3))  # the calmest of three
+print(f"measured without a wait: five products in {1000 * started:5.1f} ms")
+print(f"measured with a wait:    five products in {1000 * done:5.1f} ms")
 
 # %% [markdown] facts=["Y1", "Y2"]
-# It had not. **Operations on an accelerator are asynchronous**: the call, which is named a **launch**, returns as
-# soon as the order is in the device's queue, and the device works it off in its own time. In figures, measured
-# here:
-
-# %% tags=["nbval-ignore-output"] facts=["Y2"]
-started, done = readings()
-print(f"measured: started after {1000 * started:.0f} ms, done after {1000 * done:.0f} ms")
-
-# %% [markdown]
-# Python needed the first of the two figures to write five orders. In the rest of the time it was free. (On the
-# simulated device your CPU computes the results while it starts them, so the first figure is far larger than on a
-# GPU, where a launch takes some millionths of a second.)
+# Two clocks, one piece of work, and two answers. **Operations on an accelerator are asynchronous**: the call, which is
+# named a **launch**, returns as soon as the order is in the device's queue, and the device works it off in its own
+# time. The first clock timed how long it takes to give five orders, the second how long it takes to carry them out.
+#
+# Between the two, Python was free. (On the simulated device your CPU computes the results while it starts them, so the
+# first figure is far larger than on a GPU, where a launch takes some millionths of a second.)
 #
 # Is there any danger that you see y before it is ready? Predict what the cell prints:
 
@@ -80,9 +74,14 @@ y = work()
 print("a number of y:", y[0, 0].item() == side)
 
 # %% [markdown]
-# `item()` needs the number, so it waits: for everything in the queue, up to this product. What you see is always
-# right. Asynchrony never changes results; it changes **when you pay**. A line that only starts work is cheap, and the
-# first line that needs a value pays for all of them. That is why people blame the wrong line for being slow.
+# `item()` needs the number, so it waits: for everything in the queue, up to this product. Within one queue nothing is
+# read before it is ready, so results are what they would be without asynchrony; what changes is **when you pay**. A
+# line that only starts work is cheap, and the first line that needs a value pays for all of them. That is why people
+# blame the wrong line for being slow.
+#
+# There are two ways around the queue, and on both you can read too early: the *host* that looks into memory to which a
+# non-blocking copy is still on its way (lesson 04), and a *second queue* that does not wait for the first. You meet
+# both again below.
 #
 # Here is a training loop's habit, twice. Each version adds up ten losses. Which one keeps the host waiting, and
 # how often?
@@ -120,9 +119,10 @@ print("sum on the device: waits", log.synchronizations, " total", total.item())
 devlab.explore.timeline()
 
 # %% [markdown] facts=["Y1", "Y2"]
-# Those that ask for a value wait: `item`, `tolist`, a blocking `cpu()`. The loop that prints waits three times, and the
-# device idles after each. *Bring it home, read it early* waits for nothing, and prints what happened to be in the
-# memory before: lesson 04's trap, now with its picture.
+# Those that ask for a value wait: `item`, `tolist`, a blocking `cpu()`. So does a blocking copy to the device, which waits
+# for its stream; a non-blocking one from ordinary memory keeps the host for the staging alone. The loop that prints
+# waits three times, and the device idles after each. *Bring it home, read it early* waits for nothing, and prints
+# what happened to be in the memory before: lesson 04's trap, now with its picture.
 
 # %% [markdown] facts=["Y3"]
 # ## A clock that can be trusted
@@ -132,7 +132,7 @@ devlab.explore.timeline()
 # with this measurement of one product?
 
 
-# %% facts=["Y3", "Y4"]
+# %% tags=["nbval-ignore-output"] facts=["Y3", "Y4"]
 def seconds_of_one(wait_first):
     """Time one product, while five others may still be running."""
     work()
@@ -146,7 +146,8 @@ def seconds_of_one(wait_first):
 
 careless = min(seconds_of_one(wait_first=False) for _ in range(3))
 careful = min(seconds_of_one(wait_first=True) for _ in range(3))
-print("the careless clock shows more than twice the time:", careless > 2 * careful)
+print(f"measured without the first wait: one product in {1000 * careless:5.1f} ms")
+print(f"measured with the first wait:    one product in {1000 * careful:5.1f} ms")
 
 # %% [markdown] facts=["Y4", "Y5"]
 # The queue works in order. Without the first wait, the clock also counts what was queued before. So there are **two
@@ -239,8 +240,10 @@ in_turn = log.timeline()
 # there may be several. What is in one stream runs in order; two streams know nothing of each other. So give the
 # copies a stream of their own, and let each batch be copied while the one before it is worked on.
 #
-# One thing must not be lost: a product may not begin before *its* batch has arrived. In one stream the order took
-# care of that. Between two you have to say it, and you say it with an event. Before you run the cell: how long
+# Two things must not be lost. A product may not begin before *its* batch has arrived: in one stream the order took
+# care of that, and between two you have to say it, with an event. And a batch's memory may not be used again before its
+# product is done. The allocator hands memory out in the order of the stream in which it was made, here the side
+# stream; it has to be told that the main stream uses it as well, by `record_stream`. Before you run the cell: how long
 # will it take, compared with the picture above?
 
 # %% facts=["Y1"]
@@ -263,6 +266,7 @@ def two_queues():
         if waiting is not None:
             there, arrived = waiting
             main.wait_event(arrived)  # the stream waits; the host does not
+            there.record_stream(main)  # the memory is not handed out again before main is done with it
             there @ weight
         waiting = started
 
@@ -275,17 +279,16 @@ overlapped = log.timeline()
 print(f"it takes {overlapped.total / in_turn.total:.0%} of the time (modelled)")
 
 # %% [markdown]
-# Only the first copy is still alone; all others hide behind the work. Look at the host's lane as well: it has written
-# all its orders at the very beginning. `main.wait_event(arrived)` does not wait. It is an order, too: *let this stream
+# The copies now follow each other without a gap, and every product but the last runs beside one. (A copy takes longer
+# than a product here. Were it the other way round, the copies would hide behind the work.) Look at the host's lane as
+# well: it has written all its orders at the very beginning. `main.wait_event(arrived)` does not wait. It is an order, too: *let this stream
 # wait there*.
 #
 # If you leave that line out, nothing fails and the picture gets even better. On a real GPU the product would then
 # now and then read memory into which nothing has been copied yet. No error, only wrong numbers, on some days. Such a
-# mistake is called a **race**. The simulated device computes at once and cannot show the wrong numbers; the check
-# of the exercise looks at the clock instead.
-#
-# (On a GPU there is one more line, `there.record_stream(main)`: it tells the allocator that the memory is in use in a
-# second stream, so that it is not handed to the next copy too early.)
+# mistake is called a **race**. Without `record_stream` there is another: Python drops `there` while its product is
+# still queued, and the next copy may get the same memory and overwrite the batch. The simulated device computes at
+# once and cannot show wrong numbers of either kind; the check of the exercise looks at the clock instead.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb):** `Prefetcher`.
 
@@ -293,14 +296,16 @@ print(f"it takes {overlapped.total / in_turn.total:.0%} of the time (modelled)")
 # ### Look and touch
 #
 # Loading, copying and computing, batch by batch. The percentages say how busy each is, and the longest of the three
-# decides how long the epoch takes. **Find out:** start with everything off. Which switch changes nothing on its own,
-# and what does it need? How short can you make the epoch?
+# decides how long the epoch takes. **Find out:** start with everything off. Which two switches change nothing on their
+# own, and what do they need? How short can you make the epoch?
 
 # %% facts=["Y1"]
 devlab.explore.pipeline()
 
 # %% [markdown] facts=["Y1"]
-# `non_blocking=True` alone changes nothing, and neither does a stream for copies: both need pinned memory. All three
+# Pinned memory alone changes nothing, because without workers the host pins each batch itself, which takes as long as the
+# copy gains. A stream for copies changes nothing either, because the host waits for each copy before it goes on to
+# the next batch. `non_blocking=True` alone helps a little: the host is kept only while the bytes are staged. All three
 # together, with two workers, bring the model to about half of the plainest loop's time. After that the device itself
 # is the longest of the three, and nothing on the host makes it shorter. That is the goal.
 
@@ -343,8 +348,9 @@ except IndexError as error:
 # ## Which is faster
 #
 # An accelerator is not a fast computer. It is a slow one with thousands of hands, a long way off. Each launch costs a
-# few microseconds whatever it starts, and each transfer costs the way. Here is what the model says of adding 1
-# to tensors of different sizes. Before you run it: from which size on does the time begin to grow?
+# few microseconds whatever it starts (5 µs on the reference machine), and each transfer costs its bytes besides. Here is
+# what the model says of adding 1 to tensors of different sizes. Before you run it: from which size on does the time
+# begin to grow?
 
 # %% facts=["V4"]
 for count in (10, 1000, 100_000, 10_000_000):
@@ -374,7 +380,7 @@ for words, compute in (
     print(words, f"{log.launches:>4} launches, {1e6 * log.timeline(show=False).total:6.0f} µs (modelled)")
 
 # %% [markdown] facts=["V1", "V3"]
-# The same numbers, in a hundredth of the time. So the accelerator wins where there is much to do at once:
+# The same numbers, in about a hundredth of the time. So the accelerator wins where there is much to do at once:
 #
 # 1. **Big batches**, so that all hands have work.
 # 2. **Data that stays there**, so that the way is paid once.
@@ -427,10 +433,12 @@ devlab.explore.crossover()
 # %% [markdown]
 # ## What to keep
 #
-# - A launch returns before the work is done. Results are always right; the line that waits pays for all before it.
+# - A launch returns before the work is done. Within one stream results are right; the line that waits pays for all
+#   before it.
 # - Timing: warm up; wait, start the clock, run, wait, stop the clock; repeat; the median. Name the device you wait for.
 # - Events are marks in the queue, in milliseconds, and need no stop.
-# - One stream runs in order, copies included. A second one lets them overlap, if work waits for its copy by an event.
+# - One stream runs in order, copies included. A second one lets them overlap, if work waits for its copy by an event, and
+#   `record_stream` keeps the memory until the work is done.
 # - Errors about values come late on a GPU: `CUDA_LAUNCH_BLOCKING=1`, or the CPU.
 # - Big, dense, few launches, data that stays: the accelerator. Small or branching: perhaps the CPU. Measure.
 #

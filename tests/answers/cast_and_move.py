@@ -68,6 +68,27 @@ def the_wrong_way_round(x, device, dtype):
     return x.to(device).to(dtype)
 
 
+@right
+def in_one_call_that_blocks_or_not(x, device, dtype):
+    smaller = dtype.itemsize < x.dtype.itemsize
+    home = device.type == "cpu"
+    if x.device.type != "cpu" and not home:
+        return x.to(dtype).to(device) if smaller else x.to(device).to(dtype)
+    y = x.to(device, dtype, non_blocking=smaller == home)
+    if x.device.type != "cpu":
+        torch.accelerator.synchronize(x.device)
+    return y
+
+
+@wrong("it travelled as torch.float32")
+def always_changed_on_the_accelerator(x, device, dtype):
+    y = x.to(device, dtype, non_blocking=True)
+    for place in (x.device, device):
+        if place.type != "cpu":
+            torch.accelerator.synchronize(place)
+    return y
+
+
 @wrong("returned before the copy had arrived")
 def in_one_call_without_blocking(x, device, dtype):
     return x.to(device, dtype, non_blocking=True)

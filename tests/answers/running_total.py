@@ -10,6 +10,14 @@ def stacked(losses):
 
 
 @right
+def from_a_start_that_is_staged(losses):
+    total = torch.zeros(()).to(losses[0].device, non_blocking=True)
+    for loss in losses:
+        total = total + loss.detach()
+    return total
+
+
+@right
 def without_grad(losses):
     with torch.no_grad():
         return torch.stack(losses).sum()
@@ -130,3 +138,11 @@ def asks_the_first(losses):
 @wrong("the values of the result are wrong")
 def each_loss_once(losses):
     return sum(set(losses)).detach()
+
+
+@wrong("the host waited for a copy from ordinary memory")
+def from_a_start_that_the_host_waits_for(losses):
+    total = torch.zeros(()).to(losses[0].device)
+    for loss in losses:
+        total = total + loss.detach()
+    return total

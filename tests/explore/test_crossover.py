@@ -9,12 +9,11 @@ from explore.fitting import faults
 from devlab import sim
 from devlab.explore import race
 from devlab.explore.controls import Refused
-from devlab.explore.modelled_cpu import FOUR_CORES
 from devlab.explore.pictures import crossover
 from devlab.explore.pictures.crossover import Found, State, describe, draw, times
 from devlab.explore.race import COMES, RETURNS, STAYS
 from devlab.sim import clock
-from devlab.sim.specs import CUDA_LIKE, MPS_LIKE
+from devlab.sim.specs import CUDA_LIKE, HOST, MPS_LIKE
 
 FEE = CUDA_LIKE.launch + CUDA_LIKE.shortest
 
@@ -51,7 +50,7 @@ def test_the_crossing_is_where_the_models_are_equal(data):
     low, high = 8.0, 512.0
     while high / low > 1.001:
         middle = (low * high) ** 0.5
-        cpu = FOUR_CORES.call + max(2 * middle**3 / FOUR_CORES.rate, 12 * middle**2 / FOUR_CORES.bandwidth)
+        cpu = HOST.call + max(2 * middle**3 / HOST.rate, 12 * middle**2 / HOST.bandwidth)
         low, high = (low, middle) if product(middle, data) < cpu else (middle, high)
     state = State("sim:0", data=data)
     found = race.crossing(times(state, "cpu"), times(state, "sim:0"))
@@ -94,7 +93,7 @@ def test_the_first_picture_says_where_and_that_nothing_was_measured(explorer):
     assert explorer.words.startswith("Simulated: for x @ x in float32, where x is there already, sim:0 is")
     assert "faster from about n = 110 on" in explorer.words
     assert explorer.words.endswith(
-        "The CPU is modelled, too: four cores, 384 Gflop/s in float32, 51 GB/s, 1 µs a call."
+        "The CPU is modelled, too: four cores, 384 GFLOP/s in float32, 51 GB/s, 1 µs a call."
     )
 
 

@@ -47,26 +47,41 @@ def test_the_plainest_loop_is_the_sum_of_its_steps():
     assert lanes.total == pytest.approx(5 * (SECONDS + 2 * LAUNCH + PAGEABLE) + PRODUCT, rel=0.02)
 
 
+def test_without_workers_the_host_pins_each_batch_while_it_loads():
+    """As a loader does, so nothing is gained; workers' batches are pinned beside the loop."""
+    filling = BYTES / CUDA_LIKE.staging
+    alone, helped = (run(Way(5, pinned=True, workers=count), "sim:0") for count in (0, 2))
+    assert lasting(alone.loads) == pytest.approx([SECONDS + filling] * 5, abs=2e-9)
+    assert lasting(helped.loads) == pytest.approx([SECONDS] * 5, abs=2e-9)
+    for non_blocking in (False, True):
+        pinned, staged = (
+            run(Way(5, pinned=pin, non_blocking=non_blocking), "sim:0") for pin in (True, False)
+        )
+        assert pinned.total == pytest.approx(staged.total, abs=1e-8)
+
+
 def test_pinned_copies_are_faster_and_wait_all_the_same():
     """Three times as fast in the model; without non_blocking the host stands by."""
-    lanes = run(Way(5, pinned=True), "sim:0")
+    lanes = run(Way(5, pinned=True, workers=1), "sim:0")
     assert lasting(lanes.copies)[0] == pytest.approx(LAUNCH + PINNED, abs=2e-9)
-    assert len(lanes.waits) == 5
-    assert lanes.total < run(Way(5), "sim:0").total
+    assert len(lanes.waits) > 5  # for the worker and for the copies
+    assert lanes.total < run(Way(5, workers=1), "sim:0").total
 
 
-def test_non_blocking_does_nothing_for_pageable_memory():
-    """And the words say so."""
-    assert run(Way(5, non_blocking=True), "sim:0") == run(Way(5), "sim:0")
+def test_from_pageable_memory_the_host_is_kept_while_the_bytes_are_staged():
+    """With non_blocking=True it waits neither for the copy nor for the product before it."""
+    lanes, plain = run(Way(5, non_blocking=True), "sim:0"), run(Way(5), "sim:0")
+    assert lasting(lanes.waits) == pytest.approx([LAUNCH + BYTES / CUDA_LIKE.staging] * 5, abs=2e-9)
+    assert lanes.total < plain.total
     explorer = pipeline.explorer()
     explorer.set(non_blocking=True)
-    assert "in vain: only pinned memory" in explorer.words
+    assert "the host is kept while the bytes are staged" in explorer.words
     explorer.set(pinned=True)
-    assert "in vain" not in explorer.words
+    assert "staged" not in explorer.words
 
 
 def test_pinned_and_non_blocking_the_host_never_waits():
-    """It loads the next batch while the device works."""
+    """It loads and pins the next batch while the device works."""
     lanes = run(Way(5, pinned=True, non_blocking=True), "sim:0")
     assert lanes.waits == ()
     assert lanes.loads[1][0] == pytest.approx(lanes.loads[0][1] + 2 * LAUNCH, abs=2e-9)

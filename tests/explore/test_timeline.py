@@ -14,7 +14,7 @@ from devlab.explore.pictures import timeline
 from devlab.explore.pictures.timeline import ALWAYS, AT_THE_END, NEVER
 from devlab.explore.places import source
 from devlab.explore.programs import EARLY, PROGRAMS, offered, run
-from devlab.instruments.lanes import COMPUTING, COPYING, HOST, WAITING
+from devlab.instruments.lanes import COMPUTING, COPYING, HOST, STAGING, WAITING
 
 devlab.sim.enable()
 SIM = "sim:0"
@@ -106,6 +106,16 @@ def test_only_a_second_stream_copies_while_the_device_computes():
         assert (copy.start < first.end - 1e-9) == together
         assert lanes[f"{SIM} {COMPUTING}"][1].start >= copy.end - 1e-9
     assert done(TWO_STREAMS).end < 0.8 * done(ONE_STREAM).end
+
+
+def test_from_ordinary_memory_the_host_stages_and_only_the_blocking_copy_waits():
+    """The first copy is queued while the product runs; the second waits for product and copies."""
+    lanes = done("a batch from ordinary memory").lanes
+    _, staging, waiting, _ = lanes[HOST]
+    assert (staging.state, waiting.state) == (STAGING, WAITING)
+    product, (first, second) = lanes[f"{SIM} {COMPUTING}"][0], lanes[f"{SIM} {COPYING}"]
+    assert staging.end < product.end == pytest.approx(first.start)
+    assert waiting.end == pytest.approx(second.end)
 
 
 def test_the_words_say_who_is_done_first_and_how_long_the_host_waits(picture):

@@ -77,6 +77,38 @@ def test_the_long_recordings_are_right_in_small(name, tmp_path, monkeypatch):
         assert all(figure > 0 for figure in case.values())
 
 
+# What PyTorch's source and CUDA's documentation lead one to expect of a GPU, until one has been asked.
+DOCUMENTED = {
+    "pageable.to(device)": True,
+    "pageable.to(device, non_blocking=True)": False,
+    "pageable.to(device, float16, non_blocking=True)": False,
+    "pinned.to(device)": True,
+    "pinned.to(device, non_blocking=True)": False,
+    "x.copy_(pageable)": True,
+    "x.copy_(pageable, non_blocking=True)": False,
+    "pageable.copy_(x, non_blocking=True)": True,
+    "pinned.copy_(x, non_blocking=True)": False,
+    "x.to('cpu', non_blocking=True)": False,
+    "x.repeat_interleave(rows)": True,
+    "x.repeat_interleave(rows, output_size=2)": False,
+}
+
+
+def test_the_rehearsal_waits_where_the_documentation_says():
+    """The simulator and the watch, for each kind of copy; `sim/crossing.py` names the documentation."""
+    import torch
+    from hardware import synchronizations
+
+    from devlab import sim
+
+    sim.enable()
+    table = synchronizations.record(torch.device("sim", 0))
+    assert {name: table[name] for name in DOCUMENTED} == {
+        name: {"waits": waits, "watch": waits} for name, waits in DOCUMENTED.items()
+    }
+    assert all(said["waits"] == said["watch"] for said in table.values())
+
+
 def test_an_answer_that_is_misjudged_is_found():
     """The judge of the judging: right must pass, wrong must get its message."""
     from bank import load

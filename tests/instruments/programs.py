@@ -1,5 +1,6 @@
 """Programs to be watched, each with what any accelerator must count for it; 'dev' stands for the device."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -117,6 +118,13 @@ def inference(device):
     return run
 
 
+def old_cholesky(x):
+    """The decomposition that PyTorch is going to remove."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.cholesky(x)
+
+
 def hidden_index(device):
     """An index that is still on the CPU is copied to the device, silently."""
     x, index = vector(device), torch.tensor([0, 3])
@@ -152,6 +160,18 @@ PROGRAMS = {
     "to where it is": Program(on(lambda x: x.to(x.device)), [], [], []),
     "narrowed before it leaves": Program(from_cpu(lambda x, d: x.to(d, torch.float16)), [(*IN, 12)], [], []),
     "widened before it leaves": Program(from_cpu(lambda x, d: x.to(d, torch.float64)), [(*IN, 48)], [], []),
+    "narrowed there": Program(
+        from_cpu(lambda x, d: x.to(d, torch.float16, non_blocking=True)), [(*IN, 24)], [], []
+    ),
+    "widened there": Program(
+        from_cpu(lambda x, d: x.to(d, torch.float64, non_blocking=True)), [(*IN, 24)], [], []
+    ),
+    "staged": Program(from_cpu(lambda x, d: x.to(d, non_blocking=True)), [(*IN, 24)], [], []),
+    "narrowed at home": Program(on(lambda x: x.to("cpu", torch.float16)), [(*OUT, 24)], [".to()"], []),
+    "narrowed before it comes home": Program(
+        on(lambda x: x.to("cpu", torch.float16, non_blocking=True)), [(*OUT, 12)], [], []
+    ),
+    "expanded on the way": Program(on(lambda x: x.copy_(torch.ones(1))), [(*IN, 24)], [], []),
     "made on the device": Program(from_cpu(lambda x, d: torch.zeros(3, device=d)), [], [], ["zeros"]),
     "from Python's values": Program(
         from_cpu(lambda x, d: torch.tensor([1.0, 2.0], device=d)), [(*IN, 8)], [], []
@@ -195,6 +215,15 @@ PROGRAMS = {
         on(lambda x: torch.linalg.inv(x.view(2, 3)[:, :2] + 3 * torch.eye(2, device=x.device))),
         [],
         ["linalg_check_errors()"],
+        None,
+    ),
+    "cholesky": Program(on(lambda x: old_cholesky(torch.eye(2, device=x.device))), [], ["cholesky()"], None),
+    "repeated, of known size": Program(
+        on(
+            lambda x: x[:2].repeat_interleave(torch.ones(2, dtype=torch.long, device=x.device), output_size=2)
+        ),
+        [],
+        [],
         None,
     ),
     "index of integers": Program(

@@ -47,12 +47,12 @@ def test_a_transfer_tells_everything():
     ("pinned", "non_blocking", "blocking", "words"),
     [
         (False, False, True, "pageable, blocking"),
-        (False, True, True, "pageable, blocking although non_blocking was asked"),
+        (False, True, False, "pageable, not blocking once staged"),
         (True, False, True, "pinned, blocking"),
         (True, True, False, "pinned, not blocking"),
     ],
 )
-def test_only_pinned_memory_lets_the_host_go_on(pinned, non_blocking, blocking, words):
+def test_who_waits_for_a_copy_to_the_device(pinned, non_blocking, blocking, words):
     """The four ways to bring a batch to the device."""
     x = torch.ones(3)
     x = x.pin_memory() if pinned else x

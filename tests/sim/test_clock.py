@@ -90,21 +90,102 @@ def test_what_does_not_wait():
     assert clock.now() < pending
 
 
-def test_pageable_copies_block_and_pinned_ones_need_not():
-    """Only a pinned, non-blocking copy returns at once."""
-    pageable = torch.ones(MIB)
-    fast = torch.ones(MIB).pin_memory()
-    for source, non_blocking, blocks, rate in (
-        (pageable, False, True, SPEC.pageable),
-        (pageable, True, True, SPEC.pageable),
-        (fast, False, True, SPEC.pinned),
-        (fast, True, False, SPEC.pinned),
-    ):
+def busy(index=0):
+    """Give the device a millisecond of work, and return when it will be done."""
+    return clock.launch(index, 1e-3 * SPEC.bandwidth)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_a_blocking_copy_waits_for_its_stream(loaded):
+    """From any memory, and for earlier work, too: PyTorch's `memcpy_and_sync` synchronizes the stream."""
+    for source, rate in ((torch.ones(MIB), SPEC.pageable), (torch.ones(MIB).pin_memory(), SPEC.pinned)):
         clock.reset()
-        source.to("sim", non_blocking=non_blocking)
-        took = SPEC.launch + SPEC.shortest + source.nbytes / rate
+        done = busy() if loaded else 0.0
+        source.to("sim")
+        assert clock.now() == device_time() >= done
+        if not loaded:
+            assert clock.now() == pytest.approx(SPEC.launch + SPEC.shortest + source.nbytes / rate)
+
+
+def test_a_copy_from_pageable_memory_keeps_the_host_while_the_bytes_are_staged():
+    """With non_blocking=True, and whatever was queued before; the copy joins the queue then."""
+    source = torch.ones(MIB)
+    staging = source.nbytes / SPEC.staging
+    source.to("sim", non_blocking=True)
+    assert clock.now() == pytest.approx(SPEC.launch + staging)
+    assert device_time() == pytest.approx(clock.now() + SPEC.shortest + source.nbytes / SPEC.pinned)
+    clock.reset()
+    done = busy()
+    source.to("sim", non_blocking=True)
+    assert clock.now() == pytest.approx(2 * SPEC.launch + staging)
+    assert clock.now() < done
+    assert device_time() == pytest.approx(done + SPEC.shortest + source.nbytes / SPEC.pinned)
+
+
+def test_a_copy_from_pinned_memory_need_not_keep_the_host():
+    """With non_blocking=True only the launch is the host's, whatever was queued before."""
+    source = torch.ones(MIB).pin_memory()
+    clock.reset()
+    done = busy()
+    source.to("sim", non_blocking=True)
+    assert clock.now() == pytest.approx(2 * SPEC.launch)
+    assert device_time() == pytest.approx(done + SPEC.shortest + source.nbytes / SPEC.pinned)
+
+
+def test_a_copy_into_pageable_memory_keeps_the_host_until_it_is_there():
+    """Whatever non_blocking says: CUDA's documentation, of a device and pageable memory."""
+    there, here = torch.ones(MIB, device="sim"), torch.empty(MIB)
+    for non_blocking in (False, True):
+        clock.reset()
+        done = busy()
+        here.copy_(there, non_blocking=non_blocking)
+        copied = done + SPEC.shortest + here.nbytes / SPEC.pinned
+        assert device_time() == pytest.approx(copied)
+        assert clock.now() == pytest.approx(copied + here.nbytes / SPEC.staging)
+
+
+def test_a_blocking_copy_changes_the_dtype_on_the_cpu_and_a_non_blocking_one_on_the_device():
+    """PyTorch's `copy_kernel_cuda`: so the one or the other of the two dtypes travels, in both directions."""
+    source = torch.ones(MIB).pin_memory()
+    for non_blocking, moved in ((False, 2 * MIB), (True, 4 * MIB)):
+        clock.reset()
+        source.to("sim", torch.float16, non_blocking=non_blocking)
+        # Converted on the CPU, the elements are in another tensor, which is not pinned.
+        took = SPEC.launch + SPEC.shortest + moved / (SPEC.pinned if non_blocking else SPEC.pageable)
+        convert = SPEC.launch + SPEC.shortest + 6 * MIB / SPEC.bandwidth
+        if non_blocking:
+            assert clock.now() == pytest.approx(2 * SPEC.launch)
+            took += convert - SPEC.launch
         assert device_time() == pytest.approx(took)
-        assert clock.now() == pytest.approx(took if blocks else SPEC.launch)
+    there = torch.ones(MIB, device="sim")
+    for non_blocking, moved in ((False, 4 * MIB), (True, 2 * MIB)):
+        clock.reset()
+        there.to("cpu", torch.float16, non_blocking=non_blocking)
+        took = SPEC.launch + SPEC.shortest + moved / SPEC.pinned
+        took += SPEC.shortest + 6 * MIB / SPEC.bandwidth if non_blocking else 0.0
+        assert device_time() == pytest.approx(took)
+
+
+def test_the_device_needs_room_to_change_a_dtype():
+    """PyTorch lets a blocking copy convert on the CPU because that takes no memory of the GPU."""
+    peaks = []
+    for non_blocking in (False, True):
+        torch.sim.synchronize()
+        torch.sim.reset_peak_memory_stats()
+        before = torch.sim.memory_allocated()
+        x = torch.ones(MIB).to("sim", torch.float16, non_blocking=non_blocking)
+        peaks.append(torch.sim.max_memory_allocated() - before)
+        del x
+    assert peaks == [2 * MIB, 6 * MIB]
+
+
+def test_part_of_a_pinned_tensor_is_not_copied_from_pinned_memory():
+    """PyTorch gathers what is not one run of memory in a temporary tensor, which is pageable."""
+    source = torch.ones(2, MIB).pin_memory()
+    for view, pageable in ((source[:1], False), (source.t(), False), (source[:, ::2], True)):
+        clock.reset()
+        view.to("sim", non_blocking=True)
+        assert (clock.now() > 2 * SPEC.launch) == pageable
 
 
 def test_a_read_back_seen_too_early_shows_old_contents():
@@ -145,8 +226,8 @@ def test_the_read_back_is_of_the_moment_it_was_asked_for():
 
 def run_batches(side):
     """Copy and compute eight batches; with `side`, copy them on a stream of their own."""
-    clock.reset()
     batches = [torch.ones(MIB).pin_memory() for _ in range(8)]
+    clock.reset()
     main = torch.sim.current_stream()
     copying = torch.sim.Stream() if side else main
     for batch in batches:
@@ -387,6 +468,20 @@ def test_pinned_memory_is_known_while_it_lives():
     assert len(pinned._pinned) == noted - 1
     with pytest.raises(RuntimeError, match="only dense CPU tensors can be pinned"):
         torch.ones(2, device="sim").pin_memory()
+
+
+def test_pinning_keeps_the_host_and_a_thread_beside_it_keeps_nobody():
+    """A loader without workers pins in the main thread (`_next_data`), one with workers in another thread."""
+    x = torch.ones(MIB)
+    torch.sim.synchronize()
+    before = clock.now()
+    y = x.pin_memory()
+    assert clock.now() - before == pytest.approx(x.nbytes / SPEC.staging)
+    y.pin_memory()
+    thread = threading.Thread(target=x.pin_memory)
+    thread.start()
+    thread.join()
+    assert clock.now() - before == pytest.approx(x.nbytes / SPEC.staging)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -2,7 +2,8 @@
 
 The loop is an ordinary one, for any device with streams and events. On the simulated device its clock is the
 modelled one. Loading is played by waiting, and workers by when their batches would be ready: what they do
-meanwhile does not matter here, and what it costs them to hand a batch over is left out.
+meanwhile does not matter here, and what it costs them to hand a batch over is left out. Without workers the
+host pins each batch itself, as `DataLoader` does, which is part of the loading.
 """
 
 import contextlib
@@ -63,7 +64,7 @@ def run(way: Way, device: str) -> Lanes:
         batch = torch.ones(rows, inputs)
         weight = torch.ones(inputs, outputs, device=device)
         products = max(1, round(seconds * way.computing / time_of_one(device, rows, inputs, outputs)))
-        belt = Belt(device, way, batch.pin_memory() if way.pinned else batch, weight)
+        belt = Belt(device, way, batch, weight)
         if not simulated:
             belt.epoch(0.0, 1)  # memory is taken, and everything has run once
         return belt.epoch(seconds * way.loading, products)
@@ -87,6 +88,7 @@ class Belt:
 
     def __init__(self, device: str, way: Way, batch: torch.Tensor, weight: torch.Tensor):
         self.device, self.way, self.batch, self.weight = device, way, batch, weight
+        self.pinned = batch.pin_memory() if way.pinned else batch
         self.module = torch.get_device_module(torch.device(device))
         self.now = host_clock(torch.device(device).type)
         self.main = self.module.current_stream(device)
@@ -101,12 +103,16 @@ class Belt:
             loads.append(self._load(loading, loads, taken, begun))
             asked = self.now()
             self._wait_until(loads[-1][1])
+            batch = self.pinned
+            if self.way.pinned and not self.way.workers:
+                batch = self.batch.pin_memory()
+                loads[-1] = loads[-1][0], self.now()
             taken.append(self.now())
             if self.way.workers:
                 waits.append((asked, taken[-1]))
             before = self._mark(self.side)
             with self.module.stream(self.side):
-                there.append(self.batch.to(self.device, non_blocking=self.way.non_blocking))
+                there.append(batch.to(self.device, non_blocking=self.way.non_blocking))
             arrived = self._mark(self.side)
             if not (self.way.pinned and self.way.non_blocking):
                 waits.append((taken[-1], self.now()))

@@ -16,9 +16,10 @@ PREPARATION = "x = torch.ones(n, n, device=device); w = x / n"
 # Prepared only for the programs that use the name: not every device has it.
 NEEDED = {
     "batch": "batch = torch.ones(n // 4, n).pin_memory()",
+    "plain": "plain = torch.ones(n // 8, n)",
     "side": "main = torch.accelerator.current_stream(device); side = torch.Stream(device)",
 }
-MISSING = {"cpu": ("batch", "side"), "mps": ("side",)}
+MISSING = {"cpu": ("batch", "plain", "side"), "mps": ("side",)}
 EARLY = "bring it home, read it early"
 PROGRAMS = {
     "three matrix products": ("a = x @ w", "b = a @ w", "c = b @ w"),
@@ -31,6 +32,12 @@ PROGRAMS = {
     ),
     "bring the result home": ("y = x @ w", "y = y.relu()", "home = y.cpu()", "z = x @ w"),
     EARLY: ("y = x @ w", 'home = y.to("cpu", non_blocking=True)', "print(home[0, 0].item())"),
+    "a batch from ordinary memory": (
+        "y = x @ w",
+        "b = plain.to(device, non_blocking=True)",
+        "c = plain.to(device)",
+        "z = c @ w",
+    ),
     "a batch in the same stream": (
         "y = x @ w",
         "b = batch.to(device, non_blocking=True)",
@@ -62,7 +69,7 @@ def offered(device: str) -> list[str]:
     """Return the names of the programs that can run there.
 
     >>> len(offered("cuda:0")), len(offered("mps:0")), len(offered("cpu"))
-    (7, 6, 5)
+    (8, 7, 5)
     """
     missing = MISSING.get(device.partition(":")[0], ())
     return [name for name, lines in PROGRAMS.items() if not any(word in "".join(lines) for word in missing)]
@@ -87,7 +94,7 @@ def run(statements: tuple[str, ...], device: str) -> Run:
             for number, statement in enumerate(statements, start=1):
                 _execute(statement, number, names)
         torch.accelerator.synchronize(device)
-    return Run(lay_out(log.events), names["printed"], _home(names))
+    return Run(lay_out(log.events, log.pinnings), names["printed"], _home(names))
 
 
 def _run_here(statements: tuple[str, ...]) -> Run:

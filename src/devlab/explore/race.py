@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from devlab import sim
-from devlab.explore.modelled_cpu import FOUR_CORES, Work
+from devlab.explore import modelled_cpu
+from devlab.explore.modelled_cpu import Work
 from devlab.explore.stopwatch import lap
 
 
@@ -88,7 +89,7 @@ def modelled(operation: str, dtype: str) -> dict[int, float]:
     """
     work, kind = OPERATIONS[operation].work, DTYPES[dtype]
     return {
-        n: FOUR_CORES.seconds(work(n, kind.itemsize), kind) for n in sides(operation, dtype, simulated=True)
+        n: modelled_cpu.seconds(work(n, kind.itemsize), kind) for n in sides(operation, dtype, simulated=True)
     }
 
 

@@ -9,9 +9,9 @@ import torch
 from devlab import sim
 from devlab.devices import has_float64, name_of
 from devlab.explore import roads
-from devlab.explore.modelled_cpu import FOUR_CORES
 from devlab.explore.stopwatch import can_pin
 from devlab.instruments.sizes import size
+from devlab.sim.specs import HOST
 
 
 def following(rules: str | None) -> contextlib.AbstractContextManager:
@@ -53,7 +53,7 @@ def roads_of(device: str, other: str | None, rules: str | None) -> Roads:
 
 def modelled_host() -> Roads:
     """Return the roads of the modelled CPU, which stands beside a simulated accelerator."""
-    return Roads(FOUR_CORES.bandwidth)
+    return Roads(HOST.bandwidth)
 
 
 @functools.lru_cache(maxsize=32)

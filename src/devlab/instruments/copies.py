@@ -5,7 +5,10 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.instruments.operators import MASKS, Kind, fills_mask, new_bytes
+from devlab import sim
+from devlab.instruments.operators import Kind, new_bytes
+from devlab.sim.crossing import crossing
+from devlab.sim.waits import MASKS, fills_mask
 
 _CPU = torch.device("cpu")
 
@@ -33,7 +36,7 @@ def copies(kind: Kind, args: tuple, kwargs: dict, result) -> Iterator[Copy]:
         source, target = (args[1], args[0]) if kind.name == "copy_" else (args[0], result)
         if source.device != target.device:
             asked = bool(kwargs.get("non_blocking") or (kind.name == "copy_" and len(args) > 2 and args[2]))
-            yield crossing(source, target, asked, "copy_()" if kind.name == "copy_" else ".to()")
+            yield _between(source, target, asked, "copy_()" if kind.name == "copy_" else ".to()")
     elif kind.role == "read":
         yield Copy(args[0].device, _CPU, args[0].itemsize, False, True, False, ".item()")
     elif kind.role == "arrive":
@@ -42,7 +45,7 @@ def copies(kind: Kind, args: tuple, kwargs: dict, result) -> Iterator[Copy]:
         for index in args[1]:
             if index is not None and index.is_cpu:
                 yield _arriving(args[0].device, _index_bytes(index), "index from the CPU")
-        if kind.name != "index" and args[2].is_cpu and not fills_mask(args):
+        if len(args) > 2 and args[2].is_cpu and not fills_mask(args):
             yield _arriving(args[0].device, new_bytes(args[2]), "number from the CPU")
 
 
@@ -50,22 +53,14 @@ def _arriving(target: torch.device, size: int, cause: str) -> Copy:
     return Copy(_CPU, target, size, False, True, False, cause)
 
 
-def crossing(source: torch.Tensor, target: torch.Tensor, non_blocking: bool, cause: str) -> Copy:
-    """Return the copy that brings `source` to the device of `target`, in the dtype of `target`.
-
-    PyTorch changes the dtype on the CPU when the copy blocks, on the accelerator when it does not, and
-    between accelerators on the first: this decides which of the two dtypes travels.
-
-    >>> wide = torch.ones(3, dtype=torch.float64, device="meta")
-    >>> [crossing(torch.ones(3), wide, non_blocking, ".to()").bytes for non_blocking in (False, True)]
-    [24, 12]
-    """
-    between = not source.is_cpu and not target.is_cpu
-    converted_first = between or source.is_cpu != non_blocking
-    size = target.numel() * (target if converted_first else source).itemsize
-    pinned = not between and (source if source.is_cpu else target).is_pinned()
-    blocking = not between and not (non_blocking and pinned)
-    return Copy(source.device, target.device, size, pinned, blocking, non_blocking, cause)
+def _between(source: torch.Tensor, target: torch.Tensor, non_blocking: bool, cause: str) -> Copy:
+    """Return the copy that brings `source` into `target`."""
+    here = source if source.is_cpu else target
+    pinned = here.is_cpu and here.is_pinned()
+    kinds = (source.device.type, target.device.type)
+    mps = "mps" in kinds or ("sim" in kinds and sim.following() == "mps")
+    way = crossing(source, target, non_blocking, pinned, mps)
+    return Copy(source.device, target.device, way.bytes, way.pinned, way.blocking, non_blocking, cause)
 
 
 def _index_bytes(index: torch.Tensor) -> int:

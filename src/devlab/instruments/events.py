@@ -42,8 +42,8 @@ class When(NamedTuple):
 class Transfer(NamedTuple):
     """One copy of `bytes` bytes from one device to another.
 
-    `pinned` tells whether the host's side was page-locked memory, `blocking` whether the host waited for
-    the copy, and `non_blocking` whether the program asked it not to.
+    `pinned` tells whether the host's side was page-locked memory, `blocking` whether the host waited until
+    the accelerator's stream had done the copy, and `non_blocking` whether the program asked it not to.
     """
 
     source: str
@@ -57,6 +57,14 @@ class Transfer(NamedTuple):
     when: When
 
     @property
+    def staged(self) -> bool:
+        """Tell whether the host copied the bytes into the driver's buffer before the accelerator took them.
+
+        Apple's chips need no such buffer: the GPU reads the program's own memory.
+        """
+        return self.source == "cpu" and not self.pinned and not self.target.startswith("mps")
+
+    @property
     def manner(self) -> str:
         """Return in words how it was copied."""
         if "cpu" not in (self.source, self.target):
@@ -65,7 +73,7 @@ class Transfer(NamedTuple):
             return "one value, blocking"
         memory = "pinned" if self.pinned else "pageable"
         if not self.blocking:
-            return f"{memory}, not blocking"
+            return f"{memory}, not blocking" + (" once staged" if self.staged else "")
         return f"{memory}, blocking" + (" although non_blocking was asked" if self.non_blocking else "")
 
 
@@ -83,6 +91,14 @@ class Launch(NamedTuple):
 
     device: str
     operator: str
+    line: Line
+    when: When
+
+
+class Pinning(NamedTuple):
+    """One copy of `bytes` bytes by the host, from ordinary memory into pinned memory."""
+
+    bytes: int
     line: Line
     when: When
 

@@ -1,11 +1,15 @@
 """A log laid out in time: what the host did, and what each device did meanwhile."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from devlab.instruments.events import Events, Launch, Transfer, When
+from devlab.instruments.events import Events, Launch, Pinning, Transfer, When
+from devlab.instruments.marks import Mark
 
-STARTING, WAITING, COMPUTING, COPYING = "starting work", "waiting", "computing", "copying"
+# Staging is the host's own copy of bytes into pinned memory, by the driver or by `pin_memory()`.
+STARTING, STAGING, WAITING = "starting work", "staging", "waiting"
+COMPUTING, COPYING = "computing", "copying"
 HOST = "host"
 
 
@@ -24,7 +28,7 @@ class Span(NamedTuple):
         return self.end - self.start
 
 
-def lay_out(events: Events) -> dict[str, list[Span]]:
+def lay_out(events: Events, pinnings: Sequence[Pinning] = ()) -> dict[str, list[Span]]:
     """Return the lanes of a log: `host`, and for each accelerator where it computes and where it copies.
 
     Times are the simulator's where it took part, else the host's; a device that keeps no marks has no lane.
@@ -33,6 +37,7 @@ def lay_out(events: Events) -> dict[str, list[Span]]:
     events = simulated or list(events)
     origins: dict[str, tuple] = {}
     lanes: dict[str, list[Span]] = {HOST: []}
+    works = Counter(id(event.when) for event in events if _devices(event))
     seen = set()
     for event in events:
         if id(event.when) in seen:
@@ -40,11 +45,13 @@ def lay_out(events: Events) -> dict[str, list[Span]]:
         seen.add(id(event.when))
         lanes[HOST].append(_on_host(event))
         for device in _devices(event):
-            times = _on_device(event.when, device, origins)
+            times = _on_device(event.when, device, origins, works[id(event.when)] == 1)
             if times is not None:
                 state = COPYING if type(event) is Transfer else COMPUTING
                 name = event.operator if type(event) is Launch else event.cause
                 lanes.setdefault(f"{device} {state}", []).append(Span(*times, state, name, event.line))
+    lanes[HOST] += [Span(*one.when[:2], STAGING, "pin_memory()", one.line) for one in pinnings]
+    lanes[HOST].sort(key=lambda span: span.start)
     first = min((span.start for lane in lanes.values() for span in lane), default=0.0)
     return {
         name: [span._replace(start=span.start - first, end=span.end - first) for span in lane]
@@ -65,22 +72,30 @@ def _is_simulated(event) -> bool:
 
 
 def _on_host(event) -> Span:
+    name = event.operator if type(event) is Launch else event.cause
+    return Span(event.when.began, event.when.ended, _state(event), name, event.line)
+
+
+def _state(event) -> str:
+    """Return what an event kept the host busy with."""
     if type(event) is Launch:
-        state, name = STARTING, event.operator
-    else:
-        state = STARTING if type(event) is Transfer and not event.blocking else WAITING
-        name = event.cause
-    return Span(event.when.began, event.when.ended, state, name, event.line)
+        return STARTING
+    if type(event) is Transfer and not event.blocking:
+        return STAGING if event.staged else STARTING
+    return WAITING
 
 
-def _on_device(when: When, device: str, origins: dict[str, tuple]) -> tuple[float, float] | None:
-    """Return when a device was busy with something, on the host's clock."""
+def _on_device(when: When, device: str, origins: dict[str, tuple], alone: bool) -> tuple[float, float] | None:
+    """Return when a device was busy with something, on the host's clock; `alone` where it was one thing."""
     if when.marks is None or None in when.marks:
         return None
     before, after = when.marks
-    if isinstance(before, float):
+    if isinstance(before, Mark):
+        free, done = before.free_at, after.free_at
+        if alone and after.began_at >= free:
+            return after.began_at, done
         # The stream was free before the host had started the work: it began when that was done.
-        return (when.ended if before < when.ended < after else before), after
+        return (when.ended if free < when.ended < done else free), done
     after.synchronize()
     start, origin = origins.setdefault(device, (when.began, before))
     return tuple(start + origin.elapsed_time(mark) / 1e3 for mark in (before, after))

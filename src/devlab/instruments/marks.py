@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -18,14 +18,22 @@ def host_clock(kind: str) -> Callable[[], float]:
     return clock.now if kind == "sim" else time.perf_counter
 
 
+class Mark(NamedTuple):
+    """A mark in a simulated stream: when it is free, and when the work before the mark began, in seconds."""
+
+    free_at: float
+    began_at: float
+
+
 def mark(device: torch.device) -> Any:
     """Return a mark at the end of what the device's current stream has to do.
 
-    On the simulator it is the modelled time at which the stream will be done; elsewhere an event in the
+    On the simulator it holds modelled times; elsewhere an event in the
     stream, or None where the device has none, or while a CUDA graph is captured, which must stay as it is.
     """
     if device.type == "sim":
-        return max(clock.now(), clock.current.queues[device.index].free_at)
+        queue = clock.current.queues[device.index]
+        return Mark(max(clock.now(), queue.free_at), queue.began_at)
     module = torch.get_device_module(device)
     if not hasattr(module, "Event") or not hasattr(module, "current_stream"):
         return None

@@ -4,14 +4,10 @@ from collections.abc import Iterator
 
 import torch
 
-MASKS = (torch.bool, torch.uint8)
+from devlab.sim import waits
 
-_WAITS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
-# These look whether they succeeded before they return.
-_CHECK_THEMSELVES = frozenset({"_linalg_check_errors", "_linalg_eigh", "_linalg_svd", "linalg_eig"})
 _SEQUENCES = (list, tuple)
 _COPIES = frozenset({"_to_copy", "copy_"})
-_INDEXING = frozenset({"index", "index_put", "index_put_"})
 _MAKES_MEMORY = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 )
@@ -39,9 +35,9 @@ class Kind:
 
     `role` is "copy", "read" (one value, to Python), "arrive" (a tensor just made from Python's values),
     "index", or "" for any other. `only_looks` tells whether it only looks at memory differently, `works`
-    whether it starts work, `allocates` whether what it returns is new memory, `waits` whether the host needs
-    its outcome, `is_plain` whether it works and nothing else, and `is_composite` whether it is made of other
-    operators (None until it has been tried).
+    whether it starts work, `allocates` whether what it returns is new memory, `is_plain` whether it works and
+    nothing else, and `is_composite` whether it is made of other operators (None until it has been tried).
+    `waits` tells from its arguments whether the host needs its outcome; it is None where the host never does.
 
     >>> Kind(torch.ops.aten.mm.default).works, Kind(torch.ops.aten.t.default).works
     (True, False)
@@ -51,7 +47,7 @@ class Kind:
 
     def __init__(self, operator):
         full = getattr(operator, "name", str)()
-        self.name = full.rpartition("::")[2].partition(".")[0]
+        self.name = waits.short(full)
         self.is_composite = None if hasattr(operator, "decompose") else False
         self.role = _role(self.name)
         in_place = self.name.endswith("_") or full.endswith(("out", "_out"))
@@ -59,15 +55,14 @@ class Kind:
         self.only_looks = looks and self.role == ""
         self.works = not looks and self.name not in _MAKES_MEMORY and self.role != "read"
         self.allocates = not looks and not in_place and self.role != "read"
-        tagged = bool(_WAITS & set(getattr(operator, "tags", ())))
-        self.waits = self.role == "" and (tagged or self.name in _CHECK_THEMSELVES)
+        self.waits = None if self.role else waits.rule(full, getattr(operator, "tags", ()))
         self.is_plain = self.works and not self.waits and self.role == ""
 
 
 def _role(name: str) -> str:
     if name in _COPIES:
         return "copy"
-    if name in _INDEXING:
+    if name in waits.INDEXING:
         return "index"
     return {"_local_scalar_dense": "read", "lift_fresh": "arrive"}.get(name, "")
 
@@ -139,13 +134,3 @@ def new_bytes(result) -> int:
     if isinstance(result, torch.Tensor):
         return result.numel() * result.itemsize
     return sum(tensor.numel() * tensor.itemsize for tensor in tensors(result))
-
-
-def fills_mask(args: tuple) -> bool:
-    """Tell whether `index_put_` writes one number from the CPU where one mask is True, which needs no count.
-
-    >>> fills_mask((torch.ones(2), [torch.tensor([True, False])], torch.tensor(0.0)))
-    True
-    """
-    given = [index for index in args[1] if index is not None]
-    return len(given) == 1 and given[0].dtype in MASKS and args[2].is_cpu and args[2].numel() == 1

@@ -6,7 +6,7 @@ import torch
 
 from devlab.instruments import tally
 from devlab.instruments.copies import Copy
-from devlab.instruments.events import Events, Launch, Synchronization, Transfer, When
+from devlab.instruments.events import Events, Launch, Pinning, Synchronization, Transfer, When
 from devlab.instruments.state import state
 from devlab.instruments.where import learners_line
 
@@ -19,6 +19,7 @@ class Record:
 
     def __init__(self):
         self.events = Events()
+        self.pinnings: list[Pinning] = []  # those of the thread that opened the record, which they keep busy
         self.open = False
         self.error: BaseException | None = None
         self._sheets: list[tally.Tally] = []
@@ -93,6 +94,11 @@ class Record:
         self.sheet.operators[name] += 1
         if self._keeps():
             self.events.append(Launch(name, operator, learners_line(self._owner), when))
+
+    def pinning(self, size: int, when: When) -> None:
+        """Keep one copy into pinned memory, where the record's own thread made the copy."""
+        if threading.get_ident() == self._owner and len(self.pinnings) < MOST_EVENTS:
+            self.pinnings.append(Pinning(size, learners_line(self._owner), when))
 
     def allocation(self, device: torch.device, size: int) -> None:
         """Count the bytes of new tensors."""

@@ -8,6 +8,8 @@ import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 
+import torch
+
 from devlab.instruments import assignment
 from devlab.instruments.copies import copies
 from devlab.instruments.events import When
@@ -43,9 +45,7 @@ class Recorder(OperatorMode):
             return func(*args, **kwargs)
         device = accelerator(args, kwargs)
         if device is None:
-            result = func(*args, **kwargs)
-            self._count_on_cpu(kind, result)
-            return result
+            return self._on_cpu(func, kind, args, kwargs)
         if device.type == "meta":
             return func(*args, **kwargs)
         if kind.name == assignment.NUMBER and device.type == "sim":
@@ -59,6 +59,17 @@ class Recorder(OperatorMode):
             self._number_made = False
             kind, args = assignment.as_on_cuda(kind, args)
         self._write_down(kind, device, args, kwargs, result, when)
+        return result
+
+    def _on_cpu(self, func, kind, args, kwargs):
+        if kind.name != "_pin_memory":
+            result = func(*args, **kwargs)
+        else:
+            clock = host_clock(getattr(torch.accelerator.current_accelerator(), "type", "cpu"))
+            began = clock()
+            result = func(*args, **kwargs)
+            self.record.pinning(new_bytes(result), When(began, clock()))
+        self._count_on_cpu(kind, result)
         return result
 
     def _count_on_cpu(self, kind, result) -> None:

@@ -1,13 +1,15 @@
 """`log.timeline()`: the host and its devices side by side in time, as text and as a drawing."""
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from devlab import palette
-from devlab.instruments.events import Events
+from devlab.instruments.events import Events, Pinning
 from devlab.instruments.lanes import (
     COMPUTING,
     COPYING,
     HOST,
+    STAGING,
     STARTING,
     WAITING,
     Span,
@@ -18,17 +20,18 @@ from devlab.instruments.sizes import duration
 from devlab.panel import Panel, escape
 
 COLUMNS = 72
-SIGNS = {STARTING: "▪", WAITING: "░", COMPUTING: "█", COPYING: "▒", "": "·"}
+SIGNS = {STARTING: "▪", STAGING: "▓", WAITING: "░", COMPUTING: "█", COPYING: "▒", "": "·"}
 MOST_WAITS = 5
 
 # As in every picture; what a device computes is in the device's own colour. Heights differ, too.
 _COLOURS = {
     STARTING: palette.HOST,
+    STAGING: palette.COPY,
     WAITING: palette.WAIT,
     COPYING: palette.COPY,
     COMPUTING: palette.DEVICES[0],
 }
-_HEIGHTS = {STARTING: 14, WAITING: 5, COMPUTING: 14, COPYING: 9}
+_HEIGHTS = {STARTING: 14, STAGING: 14, WAITING: 5, COMPUTING: 14, COPYING: 9}
 _WIDTH, _LANE, _LEFT = 720, 24, 130
 # A notebook that is not trusted loses its drawings and keeps the words in them: those in here are to be read
 # then and not otherwise, all others not then.
@@ -45,8 +48,8 @@ class Timeline(Panel):
     `line`, in seconds; `total` is how long it all took, `waited` how long the host stood still.
     """
 
-    def __init__(self, events: Events):
-        self.lanes = lay_out(events)
+    def __init__(self, events: Events, pinnings: Sequence[Pinning] = ()):
+        self.lanes = lay_out(events, pinnings)
         self.simulated = any(name.startswith("sim") for name in self.lanes)
         self.total = max((span.end for lane in self.lanes.values() for span in lane), default=0.0)
 
@@ -81,8 +84,12 @@ class Timeline(Panel):
 
     def _title(self) -> str:
         if self.simulated:
-            return f"{duration(self.total)} of simulated time, in which the host only starts work and waits"
+            host = "starts work, stages bytes and waits" if self._stages() else "starts work and waits"
+            return f"{duration(self.total)} of simulated time, in which the host only {host}"
         return f"{duration(self.total)}, measured"
+
+    def _stages(self) -> bool:
+        return any(span.state == STAGING for span in self.lanes[HOST])
 
     def _states(self) -> list[str]:
         shown = {span.state for lane in self.lanes.values() for span in lane}

@@ -5,9 +5,10 @@ device has three engines, one that computes and one that copies in either direct
 whose work runs in order. Starting work costs the host a launch. Only a wait brings the host's clock up to the
 device's.
 
-The clock is virtual: it counts launches and waits and nothing else, so the same program always takes the same
-time. `real_waits(True)` ties it to `time.perf_counter` and makes every wait a real one. The device then runs
-in slow motion (`specs.SLOW_MOTION`): else the CPU, which has to compute everything, is all that one sees.
+The clock is virtual: it counts launches, staging and waits and nothing else, so the same program always takes
+the same time. `real_waits(True)` ties it to `time.perf_counter` and makes every wait a real one. The device
+then runs in slow motion (`specs.SLOW_MOTION`): else the CPU, which has to compute everything, is all that one
+sees.
 """
 
 import contextlib
@@ -20,14 +21,14 @@ from devlab.sim import placement, specs
 
 
 class Queue:
-    """A stream as the clock sees it: the time until which it is busy."""
+    """A stream as the clock sees it: the time until which it is busy, and when its last work began."""
 
-    __slots__ = ("free_at", "stream_id")
+    __slots__ = ("began_at", "free_at", "stream_id")
 
     def __init__(self, stream_id: int):
         """Start idle."""
         self.stream_id = stream_id
-        self.free_at = 0.0
+        self.free_at = self.began_at = 0.0
 
 
 class Engines:
@@ -126,13 +127,22 @@ def reset() -> None:
     for engines in devices:
         engines.compute = engines.copy_in = engines.copy_out = 0.0
         for queue in engines.queues:
-            queue.free_at = 0.0
+            queue.free_at = queue.began_at = 0.0
     _now, _origin = 0.0, time.perf_counter()
 
 
 def spend(seconds: float) -> None:
     """Let the host be busy for some seconds, as a loader is."""
     wait_until(now() + seconds)
+
+
+def spend_pinning(size: int) -> None:
+    """Let the host be busy for as long as it copies some bytes into pinned memory.
+
+    Beside the main thread, in the thread in which a loader with workers pins, this costs the program nothing.
+    """
+    if threading.current_thread() is threading.main_thread():
+        spend(size / _pace(devices[placement.current()]).staging)
 
 
 def wait_until(moment: float) -> None:
@@ -194,6 +204,7 @@ def launch(index: int, moved: int, operations: float = 0.0) -> float:
         start = queue.free_at
     if engines.compute > start:
         start = engines.compute
+    queue.began_at = start
     engines.compute = queue.free_at = end = start + spec.shortest + seconds
     if _arrivals:
         deliver()
@@ -207,18 +218,25 @@ def in_float32(index: int, operations: float, dtype) -> float:
 
 
 def copy(index: int, size: int, into: bool, pinned: bool) -> float:
-    """Put a copy between host and device on the current stream and return when it will have finished."""
+    """Put a copy between host and device on the current stream and return when the bytes will be there.
+
+    To and from ordinary memory the host copies the bytes, too: into the driver's pinned buffer before the
+    device takes them from there, which does not wait for the stream, or out of that buffer afterwards.
+    """
     engines = devices[index]
     spec = _pace(engines)
-    seconds = spec.shortest + size / (spec.pinned if pinned else spec.pageable)
+    staging = 0.0 if pinned else size / spec.staging
+    launched = _launched(engines)
+    if into and staging:
+        wait_until(launched + staging)
     queue = current.queues[index]
-    start = max(_launched(engines), queue.free_at, engines.copy_in if into else engines.copy_out)
-    end = queue.free_at = start + seconds
+    start = queue.began_at = max(now(), queue.free_at, engines.copy_in if into else engines.copy_out)
+    end = queue.free_at = start + spec.shortest + size / spec.pinned
     if into:
         engines.copy_in = end
-    else:
-        engines.copy_out = end
-    return end
+        return end
+    engines.copy_out = end
+    return end + staging
 
 
 def copy_between(source: int, target: int, size: int) -> float:
@@ -228,6 +246,7 @@ def copy_between(source: int, target: int, size: int) -> float:
     spec = _pace(sender)
     seconds = spec.shortest + size / spec.peer
     start = max(_launched(sender), from_queue.free_at, to_queue.free_at, sender.copy_out, receiver.copy_in)
+    from_queue.began_at = to_queue.began_at = start
     end = start + seconds
     sender.copy_out = receiver.copy_in = from_queue.free_at = to_queue.free_at = end
     return end

@@ -205,7 +205,7 @@ def _general(operator: Operator):
                 memory.check(index, work.broadcast_bytes(host))
         out = call(*host, **named) if named else call(*host)
         if index >= 0:
-            _charge(operator, index, moved, host, out, args)
+            _charge(operator, index, moved, host, out, args, kwargs)
         if itself is not None:
             return args[itself]
         if not several:
@@ -220,7 +220,7 @@ def _general(operator: Operator):
     return run
 
 
-def _charge(operator: Operator, index: int, moved: int, host, out, args) -> None:
+def _charge(operator: Operator, index: int, moved: int, host, out, args, kwargs) -> None:
     """Let the clock run for an operator, and tell who listens."""
     operations = 0.0
     if type(out) is torch.Tensor:
@@ -232,7 +232,7 @@ def _charge(operator: Operator, index: int, moved: int, host, out, args) -> None
     end = clock.launch(index, moved, operations)
     if events.observers:
         events.tell(events.Launch(index, operator.name, end))
-    if operator.waits is not None and operator.waits(args):
+    if operator.waits is not None and operator.waits(args, kwargs):
         clock.wait_for_stream(index)
         if events.observers:
             events.tell(events.Synchronization(index, operator.name))

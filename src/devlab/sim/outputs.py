@@ -26,7 +26,7 @@ def writing_out(operator: Operator, charge):
         operator.call(*host, **named, **aside)
         for key in outputs:
             _fill(kwargs[key], aside[key])
-        charge(operator, index, work.traffic(host), host, list(aside.values()), args)
+        charge(operator, index, work.traffic(host), host, list(aside.values()), args, kwargs)
         return kwargs[outputs[0]] if len(outputs) == 1 else tuple(kwargs[key] for key in outputs)
 
     return run

@@ -2,7 +2,8 @@
 
 import torch
 
-from devlab.sim import clock, events, pinned, placement
+from devlab.sim import clock, events, limits, pinned, placement
+from devlab.sim.crossing import Crossing, crossing
 from devlab.sim.storage import on_device, on_host
 
 _form = torch.preserve_format
@@ -32,27 +33,29 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
 def _arrives(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
     """Let the clock run for a copy into a device, from the host or from another device."""
     into, out_of = target.get_device(), source.get_device()
-    moved = source.numel() * target.element_size()
+    way = crossing(source, target, non_blocking, pinned.is_pinned(source), bool(limits.active))
     if out_of >= 0:
-        end = clock.copy_between(out_of, into, moved)
-        _tell(source, target, moved, False, False, end)
-        return
-    fast = pinned.is_pinned(source)
-    end = clock.copy(into, moved, True, fast)
-    blocks = not (fast and non_blocking)
-    _tell(source, target, moved, fast, blocks, end)
-    if blocks:
+        if way.converts_there:
+            _convert(out_of, source, target)
+        end = clock.copy_between(out_of, into, way.bytes)
+    else:
+        end = clock.copy(into, way.bytes, True, way.pinned)
+        if way.converts_there:
+            _convert(into, source, target)
+    _tell(source, target, way, end)
+    if way.blocking:
         clock.wait_until(end)
 
 
 def _to_host(target: torch.Tensor, source: torch.Tensor, start: torch.Tensor, non_blocking: bool):
     """Copy `source`, on a device, whose elements are in `start`, into `target` in the host's memory."""
-    out_of, moved = source.get_device(), source.numel() * target.element_size()
-    fast = pinned.is_pinned(target)
-    end = clock.copy(out_of, moved, False, fast)
-    blocks = not (fast and non_blocking)
-    _tell(source, target, moved, fast, blocks, end)
-    if blocks:
+    out_of = source.get_device()
+    way = crossing(source, target, non_blocking, pinned.is_pinned(target), bool(limits.active))
+    if way.converts_there:
+        _convert(out_of, source, target)
+    end = clock.copy(out_of, way.bytes, False, way.pinned)
+    _tell(source, target, way, end)
+    if way.blocking:
         clock.wait_until(end)
         target.copy_(start)
         if events.observers:
@@ -60,6 +63,13 @@ def _to_host(target: torch.Tensor, source: torch.Tensor, start: torch.Tensor, no
     else:
         clock.arrive(end, _landing(target, start.clone()))
     return target
+
+
+def _convert(index: int, source: torch.Tensor, target: torch.Tensor) -> None:
+    """Let a device change the dtype, for which it needs room for the elements in both."""
+    here = target if source.get_device() == index else source  # the dtype that the device holds for a moment
+    on_device(torch.empty(target.shape, dtype=here.dtype, device="cpu"), index)
+    clock.launch(index, target.numel() * (source.element_size() + target.element_size()))
 
 
 def _landing(goal: torch.Tensor, snapshot: torch.Tensor):
@@ -72,9 +82,10 @@ def _landing(goal: torch.Tensor, snapshot: torch.Tensor):
     return land
 
 
-def _tell(source, target, moved: int, fast: bool, blocks: bool, end: float) -> None:
+def _tell(source: torch.Tensor, target: torch.Tensor, way: Crossing, end: float) -> None:
     if events.observers:
-        events.tell(events.Transfer(str(source.device), str(target.device), moved, fast, blocks, end))
+        places = str(source.device), str(target.device)
+        events.tell(events.Transfer(*places, way.bytes, way.pinned, way.blocking, end))
 
 
 def to_copy(

@@ -14,6 +14,7 @@ from devlab.explore.paper import margins, sheet
 from devlab.explore.places import first_accelerator, source
 from devlab.explore.race import COMES, RETURNS, STAYS
 from devlab.instruments.sizes import duration
+from devlab.sim.specs import HOST
 
 COARSE = [16, 64, 256, 1024]  # sides that are measured for the first picture on a real device
 TICKS = [8, 16, 32, 64, 128, 256, 512, 1024]
@@ -183,7 +184,10 @@ def _about_the_cpu(state: State) -> str:
         return "Both are measured on this machine."
     if state.measured("cpu"):
         return f"The CPU is measured on this machine, {state.device} is not: it is simulated."
-    return "The CPU is modelled, too: four cores, 384 Gflop/s in float32, 51 GB/s, 1 µs a call."
+    return (
+        f"The CPU is modelled, too: four cores, {HOST.rate / 1e9:.0f} GFLOP/s in float32, "
+        f"{HOST.bandwidth / 1e9:.0f} GB/s, {duration(HOST.call)} a call."
+    )
 
 
 def measure(state: State) -> Iterator[tuple[float, State]]:

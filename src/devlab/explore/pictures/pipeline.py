@@ -138,8 +138,8 @@ def describe(state: State) -> str:
     busiest = max((share, lane) for share, lane in zip(shares, LANES, strict=True) if lane != "host waits")
     memory = "pinned" if state.pinned else "pageable"
     manner = "non_blocking=True" if state.non_blocking else "blocking"
-    vain = (
-        " (in vain: only pinned memory can be copied so)" if state.non_blocking and not state.pinned else ""
+    staged = (
+        " (the host is kept while the bytes are staged)" if state.non_blocking and not state.pinned else ""
     )
     loader = {0: "The host loads", 1: "One worker loads"}.get(state.workers, f"{state.workers} workers load")
     streams = "a stream of its own" if state.side_stream else "the stream of the computation"
@@ -147,7 +147,7 @@ def describe(state: State) -> str:
         f"{source(state.device)}: {state.batches} batches take {duration(lanes.total)}, "
         f"{lanes.total / state.plain.total:.0%} of the plainest loop's time; the device computes for "
         f"{shares[3]:.0%} of it, the host waits for {shares[1]:.0%}; the busiest lane is “{busiest[1]}” with "
-        f"{busiest[0]:.0%}. {loader}; copies are from {memory} memory, {manner}{vain}, in {streams}; "
+        f"{busiest[0]:.0%}. {loader}; copies are from {memory} memory, {manner}{staged}, in {streams}; "
         f"longest step: {state.longest}."
     )
 

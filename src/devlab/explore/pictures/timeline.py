@@ -8,7 +8,7 @@ from devlab.explore.explorer import Explorer
 from devlab.explore.paper import WAITING_HATCH, WIDTH, margins, sheet
 from devlab.explore.places import first_accelerator, source
 from devlab.explore.programs import PROGRAMS, WAIT, Run, offered, run
-from devlab.instruments.lanes import COPYING, HOST, WAITING, Span
+from devlab.instruments.lanes import COPYING, HOST, STAGING, WAITING, Span
 from devlab.instruments.sizes import duration
 
 LETTER = 0.068  # inches: what a letter of the statements takes, and more than one of what they print
@@ -98,7 +98,7 @@ def _look(lane: str, span: Span, row: int) -> dict:
         above = {"yrange": (row - 0.38, 0.34)}
         if span.state == WAITING:
             return {**above, "facecolor": "none", "edgecolor": palette.WAIT, "hatch": WAITING_HATCH}
-        return {**above, "facecolor": palette.HOST}
+        return {**above, "facecolor": palette.COPY if span.state == STAGING else palette.HOST}
     if span.state == COPYING:
         return {"yrange": (row + 0.12, 0.18), "facecolor": palette.COPY}
     return {"yrange": (row + 0.04, 0.34), "facecolor": palette.of(lane.split()[0])}
@@ -114,7 +114,8 @@ def _name_the_looks(figure, lanes: dict[str, list[Span]]) -> None:
     for (host, what), look in states.items():
         look.pop("yrange")
         handles.append(Patch(label=f"{'host' if host else 'device'} {what}", **look))
-    figure.legend(handles=handles, loc="upper center", ncols=len(handles), frameon=False)
+    look = {"loc": "upper center", "frameon": False, "columnspacing": 1.0, "handlelength": 1.2}
+    figure.legend(handles=handles, ncols=len(handles), **look)
 
 
 def describe(state: State) -> str:

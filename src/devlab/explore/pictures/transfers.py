@@ -127,8 +127,8 @@ def _show_the_host(times, curve: dict[int, Lap]) -> None:
 
 
 def goes_on_early(one: Lap) -> bool:
-    """Tell whether the host was free in less than a third of the time that the copy took."""
-    return one.returned < one.done / 3
+    """Tell whether the host was free clearly before the copy had ended."""
+    return one.returned < 0.9 * one.done
 
 
 def _show_the_size(times, speeds, count: int, one: Lap | None) -> None:
@@ -172,9 +172,10 @@ def _host(state: State, one: Lap) -> str:
     said = f"The host goes on after {duration(one.returned)}"
     if goes_on_early(one):
         stale = ", and the CPU may read old contents until it is done" if state.direction == OUT_OF else ""
-        return f"{said}, while the copy is under way{stale}."
-    if state.non_blocking and state.memory == ORDINARY:
-        return f"{said}: non_blocking=True changes little where memory is not pinned."
+        staged = ", when the bytes are in the driver's staging memory" if state.memory == ORDINARY else ""
+        return f"{said}{staged}, while the copy is under way{stale}."
+    if state.non_blocking and state.memory == ORDINARY and state.direction == OUT_OF:
+        return f"{said}: a copy into ordinary memory returns when it has ended, whatever non_blocking says."
     return f"{said}."
 
 

@@ -15,7 +15,7 @@ from devlab.lessons.lesson_04_transfers.base import (
 cast_and_move = lesson.exercise(
     "cast_and_move",
     signature="cast_and_move(x, device, dtype)",
-    facts=("M1", "M4", "M5", "R1"),
+    facts=("M1", "M4", "M5", "P8", "R1"),
     hints=(
         "`x.to(device, dtype)` gives the right result. Which of the two dtypes travels, though? Watch it for "
         "float64 to float16 and for uint8 to float32, in both directions.",
