@@ -1,19 +1,40 @@
-"""What a machine has, as far as PyTorch and notebooks are concerned."""
+"""What a machine has, as far as PyTorch and notebooks are concerned.
+
+PyTorch is imported inside functions: the doctor has to report a PyTorch that is missing or broken.
+"""
 
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
-NVIDIA = "0x10de"
+MAKERS = {"0x10de": "NVIDIA", "0x1002": "AMD", "0x8086": "Intel"}
 DISPLAY = "0x03"
+BUS = Path("/sys/bus/pci/devices")
+WSL_GPU = Path("/dev/dxg")
+WSL_PROGRAMS = "/usr/lib/wsl/lib"  # where WSL puts nvidia-smi, which is often missing on the PATH
 PATIENCE = 10
+
+# A child tries this, so that the doctor survives an import that ends the process.
+TRY_IMPORT = """
+import importlib.util, sys
+try:
+    import numpy, torch
+    torch.Tensor
+except BaseException as error:
+    print(getattr(importlib.util.find_spec("torch"), "origin", None) or "")
+    print(f"{type(error).__name__}: {error}")
+    sys.exit(1)
+"""
 
 
 @dataclass
@@ -37,13 +58,21 @@ class Facts:
     prefix: str
     active: str
     torch: str
+    torch_error: str = ""  # what importing NumPy and PyTorch said, where that fails
+    torch_file: str = ""  # the file that `import torch` finds, where importing it fails
     cuda_build: str = ""
     hip_build: str = ""
     mps_built: bool = False
     apple_silicon: bool = False
+    rosetta: bool = False
     macos: str = ""
+    wsl: bool = False
+    wsl_gpu: bool = False
+    bus_read: bool = False  # whether the machine's list of PCI devices could be read
     gpus: list[str] = field(default_factory=list)
+    other_gpus: list[str] = field(default_factory=list)
     driver: str = ""
+    driver_error: str = ""  # what nvidia-smi said in place of a list
     visible_devices: str | None = None
     cuda_error: str = ""
     devices: list[Device] = field(default_factory=list)
@@ -69,12 +98,12 @@ class Facts:
             ("devlab", self.devlab),
             ("Python", f"{self.python}, {self.executable}"),
             ("system", self.system),
-            ("torch", f"{self.torch}, built {build}"),
-            ("driver", self.driver or "none found"),
-            ("GPUs", ", ".join(self.gpus) or "none found"),
+            ("torch", "cannot be imported" if self.torch_error else f"{self.torch}, built {build}"),
+            ("NVIDIA driver", self.driver or self.driver_error or "none found"),
+            ("GPUs", ", ".join([*self.gpus, *self.other_gpus]) or "none found"),
             *((device.kind, _in_words(device)) for device in self.devices),
         ]
-        if not self.devices:
+        if not self.devices and not self.torch_error:
             rows.append(("simulated", self.simulator_error or "sim:0 and sim:1, on request"))
         if self.visible_devices is not None:
             rows.append(("CUDA_VISIBLE_DEVICES", f'"{self.visible_devices}"'))
@@ -104,22 +133,56 @@ def gather() -> Facts:
         executable=sys.executable,
         prefix=sys.prefix,
         active=_active_environment(),
-        torch=torch.__version__,
-        cuda_build=torch.version.cuda or "",
-        hip_build=torch.version.hip or "",
-        mps_built=torch.backends.mps.is_built(),
-        apple_silicon=sys.platform == "darwin" and "arm" in platform.processor(),
+        torch="",
+        rosetta=_sysctl("sysctl.proc_translated") == "1",
         macos=platform.mac_ver()[0],
+        wsl="microsoft" in platform.release().lower(),
+        wsl_gpu=WSL_GPU.exists(),
+        bus_read=BUS.is_dir() and not WSL_GPU.exists(),
         visible_devices=os.environ.get("CUDA_VISIBLE_DEVICES"),
         choice=os.environ.get("DEVLAB_DEVICE", ""),
         kernels=_kernels(),
     )
-    facts.driver, facts.gpus = _nvidia()
+    # Under Rosetta the processor calls itself i386.
+    facts.apple_silicon = sys.platform == "darwin" and (facts.rosetta or platform.machine() == "arm64")
+    facts.driver, facts.gpus, facts.driver_error = _nvidia()
+    facts.other_gpus = [f"an {maker} GPU" for maker in _on_the_bus() if maker != "NVIDIA"]
+    facts.torch_error, facts.torch_file = _import_error()
+    if not facts.torch_error:
+        _ask_torch(facts)
+    return facts
+
+
+def _ask_torch(facts: Facts) -> None:
+    import torch
+
+    facts.torch = torch.__version__
+    facts.cuda_build, facts.hip_build = torch.version.cuda or "", torch.version.hip or ""
+    facts.mps_built = torch.backends.mps.is_built()
     facts.devices, facts.cuda_error = _devices()
     facts.architectures = torch.cuda.get_arch_list() if facts.cuda_build else []
     facts.simulator_error = "" if facts.devices else _simulator_error()
     facts.choice_error = _choice_error()
-    return facts
+
+
+def _import_error() -> tuple[str, str]:
+    """Return what importing NumPy and PyTorch says in a child, "" if it works, and the file that it found."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", TRY_IMPORT], capture_output=True, text=True, timeout=120, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "importing it takes longer than two minutes", ""
+    if done.returncode == 0:
+        return "", ""
+    if done.returncode < 0 or not done.stdout.strip():
+        return f"importing it ends Python, with status {done.returncode}", ""
+    found, _, said = done.stdout.partition("\n")
+    return " ".join(said.split()), found
+
+
+def _sysctl(name: str) -> str:
+    return _ask(["sysctl", "-n", name])[0].strip() if sys.platform == "darwin" else ""
 
 
 def _active_environment() -> str:
@@ -128,33 +191,45 @@ def _active_environment() -> str:
     return os.environ.get("VIRTUAL_ENV") or conda
 
 
-def _nvidia() -> tuple[str, list[str]]:
-    """Return NVIDIA's driver and GPUs, as nvidia-smi tells them, or as the bus does without a driver."""
-    said = _said(["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"])
-    listed = [line.split(", ", 1) for line in said.splitlines() if ", " in line]
+def _nvidia() -> tuple[str, list[str], str]:
+    """Return NVIDIA's driver and GPUs as nvidia-smi lists them, and what nvidia-smi said in place of that.
+
+    Where it lists nothing, the GPUs are those on the bus, without their names.
+    """
+    program = shutil.which("nvidia-smi") or shutil.which("nvidia-smi", path=WSL_PROGRAMS)
+    if not program:
+        return "", ["an NVIDIA GPU"] * _on_the_bus().count("NVIDIA"), ""
+    said, trouble = _ask([program, "--query-gpu=driver_version,name", "--format=csv,noheader"])
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    listed = [line.split(", ", 1) for line in lines if line[0].isdigit() and ", " in line]
+    error = " ".join([line for line in lines if ", " not in line or not line[0].isdigit()] + trouble.split())
     if listed:
-        return listed[0][0], [name for _, name in listed]
-    return "", ["an NVIDIA GPU"] * _on_the_bus()
+        return listed[0][0], [name for _, name in listed], error
+    return "", ["an NVIDIA GPU"] * _on_the_bus().count("NVIDIA"), error or "nvidia-smi listed nothing"
 
 
-def _on_the_bus() -> int:
-    found = 0
-    for device in Path("/sys/bus/pci/devices").glob("*"):
+def _on_the_bus() -> list[str]:
+    """Return the maker of each GPU on the PCI bus, which Linux alone shows, and which is empty in WSL."""
+    found = []
+    for device in BUS.glob("*"):
         try:
             vendor, kind = ((device / name).read_text().strip() for name in ("vendor", "class"))
         except OSError:
             continue
-        found += vendor == NVIDIA and kind.startswith(DISPLAY)
+        if vendor in MAKERS and kind.startswith(DISPLAY):
+            found.append(MAKERS[vendor])
     return found
 
 
-def _said(command: list[str]) -> str:
-    """Return what a program prints, "" where it is missing, fails or hangs."""
+def _ask(command: list[str]) -> tuple[str, str]:
+    """Return what a program prints, and what went wrong where it is missing, fails or hangs."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        return "", f"{os.path.basename(command[0])} did not answer within {PATIENCE} seconds"
+    except OSError as error:
+        return "", f"{os.path.basename(command[0])} could not be run: {error.strerror}"
+    return done.stdout, done.stderr.strip()
 
 
 def _devices() -> tuple[list[Device], str]:
@@ -168,7 +243,9 @@ def _devices() -> tuple[list[Device], str]:
     return [_describe(device) for device in found], error
 
 
-def _describe(device: torch.device) -> Device:
+def _describe(device: "torch.device") -> Device:
+    import torch
+
     if device.type == "mps":
         return Device("Apple GPU", "mps")
     properties = torch.get_device_module(device).get_device_properties(device)
@@ -200,7 +277,7 @@ def _choice_error() -> str:
 
 def _kernels() -> dict[str, str]:
     """Return the Python that each notebook kernel runs, as Jupyter lists them; {} without Jupyter."""
-    said = _said([sys.executable, "-m", "jupyter", "kernelspec", "list", "--json"])
+    said, _ = _ask([sys.executable, "-m", "jupyter", "kernelspec", "list", "--json"])
     try:
         specs = json.loads(said)["kernelspecs"]
     except (ValueError, KeyError):

@@ -215,6 +215,17 @@ def test_peaks(device):
     assert torch.accelerator.get_memory_info(device) == (free, total)
 
 
+def test_both_public_modules_of_pytorch_answer_alike(device):
+    """`torch.accelerator.memory.f` is asked by some libraries where others ask `torch.accelerator.f`."""
+    x = torch.ones(1000, device=device)
+    modules = (torch.accelerator, torch.accelerator.memory)
+    for name in torch.accelerator.memory.__all__:
+        arguments = () if name.startswith("empty") else (str(device),)
+        first, second = (getattr(module, name)(*arguments) for module in modules)
+        assert first == second, name
+    assert torch.accelerator.memory.memory_allocated(device) >= x.nbytes
+
+
 @pytest.mark.usefixtures("empty_memory")
 def test_statistics_and_snapshot(device):
     """PyTorch's keys, and sums that agree with the totals."""

@@ -55,6 +55,10 @@ def empty_cache() -> None:
         allocator.empty_cache()
 
 
+def empty_host_cache() -> None:
+    """Do nothing: a simulated device keeps no cache of pinned memory on the host."""
+
+
 def reset_peak_memory_stats(device=None) -> None:
     """Let the peaks start again from the present values."""
     allocator = of(device)

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import torch
 
-from devlab.sim import backend, generators, hooks, limits, pinned, placement, private, saving
+from devlab.sim import backend, generators, hooks, limits, memory, pinned, placement, private, saving
 from devlab.sim.storage import on_device, on_host
 
 _accelerator_names = {
@@ -23,7 +23,11 @@ _accelerator_names = {
     "current_stream": backend.current_stream,
     "set_stream": backend.set_stream,
     "get_device_capability": backend.get_device_capability,
+}
+# `torch.accelerator` takes these over from its module `memory`, so both hold them.
+_memory_names = {
     "get_memory_info": backend.mem_get_info,
+    "empty_host_cache": memory.empty_host_cache,
     **{
         name: getattr(backend, name)
         for name in (
@@ -42,8 +46,11 @@ _accelerator_names = {
 
 def install() -> None:
     """Put every replacement in its place."""
-    for name, function in _accelerator_names.items():
+    for name, function in (_accelerator_names | _memory_names).items():
         setattr(torch.accelerator, name, function)
+    for name, function in _memory_names.items():
+        if hasattr(torch.accelerator.memory, name):  # torch 2.11 has fewer names
+            setattr(torch.accelerator.memory, name, function)
     _route_backward()
     _route_data()
     _route_storage()
