@@ -53,6 +53,19 @@ def resize_(tensor, size, memory_format=None):
     return resize(tensor, like.size(), like.stride())
 
 
+def resize_as_(tensor, template, memory_format=None):
+    """Give a tensor the size of another, in place."""
+    if memory_format is torch.preserve_format:
+        like = torch.empty_like(template, device="meta")
+        return resize(tensor, like.size(), like.stride())
+    return resize_(tensor, template.size(), memory_format)
+
+
+def resize_output_(tensor, size, device):
+    """Give a result the size that is needed, as decompositions of PyTorch's do."""
+    return resize_(tensor, size)
+
+
 def set_(tensor):
     """Leave a tensor without elements."""
     fresh = on_device(torch.empty(0, dtype=tensor.dtype, device="cpu"), tensor.get_device())
@@ -121,6 +134,8 @@ SPECIAL = {
     "_efficientzerotensor": zero_tensor,
     "scalar_tensor": scalar_tensor,
     "resize_": resize_,
+    "resize_as_": resize_as_,
+    "_resize_output_": resize_output_,
     "set_": set_,
     "set_.source_Storage": set_to_storage,
     "set_.source_Storage_storage_offset": set_to_part,

@@ -15,6 +15,8 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
     A copy to the host from a device is seen there at once, unless it is non-blocking and into pinned memory:
     then it is seen when it would have arrived.
     """
+    if not isinstance(source, torch.Tensor):
+        source = torch.tensor(source, device="cpu")  # `x.copy_(2.0)`
     into, out_of = target.get_device(), source.get_device()
     goal = on_host(target) if into >= 0 else target
     start = on_host(source) if out_of >= 0 else source
