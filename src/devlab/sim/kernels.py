@@ -100,6 +100,19 @@ def refuse_to_pin(tensor, device=None):
     raise RuntimeError(f"cannot pin '{tensor.type()}' only dense CPU tensors can be pinned")
 
 
+def is_left_aligned(tensor, mask):
+    """Answer that a padded batch does not fit a nested tensor, so that PyTorch computes with the padding."""
+    return False
+
+
+def refuse_nested(*args, **kwargs):
+    """Raise, as PyTorch does for a layout that a backend lacks."""
+    raise NotImplementedError(
+        "Could not make a nested tensor on a simulated device: nested tensors are not simulated. "
+        "Keep the batch padded, with a mask, or make it on the CPU."
+    )
+
+
 def refuse_sparse(tensor, *args, **kwargs):
     """Raise, as PyTorch does for an operator that a backend lacks."""
     raise NotImplementedError(
@@ -127,6 +140,10 @@ SPECIAL = {
     "_to_sparse_csc": refuse_sparse,
     "_to_sparse_bsr": refuse_sparse,
     "_to_sparse_bsc": refuse_sparse,
+    "_nested_tensor_from_mask": refuse_nested,
+    "_nested_tensor_from_mask_left_aligned": is_left_aligned,
+    "_nested_from_padded": refuse_nested,
+    "_nested_tensor_from_tensor_list": refuse_nested,
     "_pin_memory": refuse_to_pin,
     "is_pinned": pinned.is_pinned,
     "empty.memory_format": empty,

@@ -1,11 +1,15 @@
 """Operators that write into `out=`: compute aside, then copy in, resizing where PyTorch would."""
 
+import contextlib
+
 import torch
 
 from devlab.sim import generators, limits, mixing, work
 from devlab.sim.operands import meet, unlabel
 from devlab.sim.schema import Operator
 from devlab.sim.storage import on_host, resize
+
+_AS_IT_IS = contextlib.nullcontext()
 
 
 def writing_out(operator: Operator, charge):
@@ -23,7 +27,8 @@ def writing_out(operator: Operator, charge):
         aside = {key: _like_on_host(kwargs[key]) for key in outputs}
         if index >= 0 and operator.generator is not None:
             named = generators.lend(operator.generator, host, named, index)
-        operator.call(*host, **named, **aside)
+        with generators.drawing_from(index) if operator.draws and index >= 0 else _AS_IT_IS:
+            operator.call(*host, **named, **aside)
         if index >= 0 and _read_and_written([*host, *named.values()], kwargs, aside):
             # What the CPU refuses, or does to an operand on the way, is then the same here.
             operator.call(*host, **named, **{key: unlabel(kwargs[key]) for key in outputs})

@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.sim import clock, events, limits, pinned, placement
+from devlab.sim import clock, events, limits, pinned, placement, private
 from devlab.sim.crossing import Crossing, crossing
 from devlab.sim.storage import on_device, on_host
 
@@ -101,6 +101,8 @@ def to_copy(
     memory_format=None,
 ):
     """Return a copy of a tensor from or to `sim`, on another device or in another dtype."""
+    if isinstance(source, private.uninitialized):
+        source = source.data  # a lazy module's parameter forbids most questions
     dtype = dtype or source.dtype
     own = source.get_device()
     home = own if device is None else _index(device)
