@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import torch
 
-from devlab.sim import clock, events, generators, placement
+from devlab.sim import clock, events, generators, memory, placement, substitutes
 from devlab.sim.memory import (
     empty_cache,
     max_memory_allocated,
@@ -25,11 +25,13 @@ from devlab.sim.placement import device_count
 from devlab.sim.streams import Event, Stream, current_stream, default_stream, set_stream, stream
 
 OutOfMemoryError = torch.OutOfMemoryError
+amp = substitutes.amp
 
 __all__ = [
     "Event",
     "OutOfMemoryError",
     "Stream",
+    "amp",
     "current_device",
     "current_stream",
     "default_generators",
@@ -53,6 +55,7 @@ __all__ = [
     "max_memory_allocated",
     "max_memory_reserved",
     "mem_get_info",
+    "memory",
     "memory_allocated",
     "memory_reserved",
     "memory_snapshot",

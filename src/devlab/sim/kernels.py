@@ -53,6 +53,19 @@ def resize_(tensor, size, memory_format=None):
     return resize(tensor, like.size(), like.stride())
 
 
+def resize_as_(tensor, template, memory_format=None):
+    """Give a tensor the size of another, in place."""
+    if memory_format is torch.preserve_format:
+        like = torch.empty_like(template, device="meta")
+        return resize(tensor, like.size(), like.stride())
+    return resize_(tensor, template.size(), memory_format)
+
+
+def resize_output_(tensor, size, device):
+    """Give a result the size that is needed, as decompositions of PyTorch's do."""
+    return resize_(tensor, size)
+
+
 def set_(tensor):
     """Leave a tensor without elements."""
     fresh = on_device(torch.empty(0, dtype=tensor.dtype, device="cpu"), tensor.get_device())
@@ -87,6 +100,19 @@ def refuse_to_pin(tensor, device=None):
     raise RuntimeError(f"cannot pin '{tensor.type()}' only dense CPU tensors can be pinned")
 
 
+def is_left_aligned(tensor, mask):
+    """Answer that a padded batch does not fit a nested tensor, so that PyTorch computes with the padding."""
+    return False
+
+
+def refuse_nested(*args, **kwargs):
+    """Raise, as PyTorch does for a layout that a backend lacks."""
+    raise NotImplementedError(
+        "Could not make a nested tensor on a simulated device: nested tensors are not simulated. "
+        "Keep the batch padded, with a mask, or make it on the CPU."
+    )
+
+
 def refuse_sparse(tensor, *args, **kwargs):
     """Raise, as PyTorch does for an operator that a backend lacks."""
     raise NotImplementedError(
@@ -114,6 +140,10 @@ SPECIAL = {
     "_to_sparse_csc": refuse_sparse,
     "_to_sparse_bsr": refuse_sparse,
     "_to_sparse_bsc": refuse_sparse,
+    "_nested_tensor_from_mask": refuse_nested,
+    "_nested_tensor_from_mask_left_aligned": is_left_aligned,
+    "_nested_from_padded": refuse_nested,
+    "_nested_tensor_from_tensor_list": refuse_nested,
     "_pin_memory": refuse_to_pin,
     "is_pinned": pinned.is_pinned,
     "empty.memory_format": empty,
@@ -121,6 +151,8 @@ SPECIAL = {
     "_efficientzerotensor": zero_tensor,
     "scalar_tensor": scalar_tensor,
     "resize_": resize_,
+    "resize_as_": resize_as_,
+    "_resize_output_": resize_output_,
     "set_": set_,
     "set_.source_Storage": set_to_storage,
     "set_.source_Storage_storage_offset": set_to_part,

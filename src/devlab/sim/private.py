@@ -55,6 +55,8 @@ TensorBase = _find("_C.TensorBase")
 measure_for_printing = _find("_tensor_str.tensor_totype")
 EXTENSION_IN_DLPACK = _find("utils.dlpack.DLDeviceType.kDLExtDev")
 functions = _find("_C._VariableFunctions")
+InductorBackend = _find("_TorchCompileInductorWrapper")
+uninitialized = _find("nn.parameter.UninitializedTensorMixin")
 
 # A DLPack capsule as the 64-bit words of the struct that it points to.
 capsule_words = ctypes.PYFUNCTYPE(ctypes.POINTER(ctypes.c_int64), ctypes.py_object, ctypes.c_char_p)(
@@ -143,6 +145,11 @@ def replace_print_dtype(make) -> None:
 def replace_compatible(has_compatible_contents) -> None:
     """Replace the function that lets `module.to` exchange a tensor's contents."""
     torch._has_compatible_shallow_copy_type = has_compatible_contents
+
+
+def allow_on_uninitialized(*functions) -> None:
+    """Let the parameters of lazy modules, which hold no data, take what replaces PyTorch's own functions."""
+    uninitialized._allowed_methods.extend(functions)
 
 
 def require() -> None:

@@ -44,6 +44,10 @@ def enable() -> None:
     private.setup_backend(placement.NAME, backend_module=backend, device_guard=_Guard())
     # `import torch.sim` and pickled references find the module as they find torch.cuda.
     sys.modules["torch.sim"] = backend
+    sys.modules["torch.sim.memory"] = backend.memory
+    torch.utils.generate_methods_for_privateuse1_backend(
+        for_tensor=False, for_module=False, for_packed_sequence=False, for_storage=True
+    )
     _register_kernels()
     generators.make_defaults()
     routing.install()

@@ -9,7 +9,18 @@ from types import ModuleType
 
 import torch
 
-from devlab.sim import backend, generators, hooks, limits, memory, pinned, placement, private, saving
+from devlab.sim import (
+    backend,
+    generators,
+    hooks,
+    limits,
+    memory,
+    pinned,
+    placement,
+    private,
+    saving,
+    substitutes,
+)
 from devlab.sim.storage import on_device, on_host
 
 _accelerator_names = {
@@ -62,6 +73,7 @@ def install() -> None:
     private.replace_print_dtype(_print_dtype)
     pinned.route_factories()
     saving.install()
+    substitutes.install()
 
 
 def _is_sim(device) -> bool:
@@ -84,9 +96,12 @@ def _route_backward() -> None:
         except BaseException as error:
             failure = error
         failure = hooks.taken() or failure
-        if failure is not None:
-            raise failure
-        return result
+        try:
+            if failure is not None:
+                raise failure
+            return result
+        finally:
+            del failure  # the error holds this frame, and must not be held by it: the graph would outlive it
 
     private.replace_backward(run_backward)
 
@@ -141,6 +156,13 @@ def _route_storage() -> None:
         return torch.empty(count, dtype=torch.uint8, device=kwargs["device"]).untyped_storage()
 
     torch.UntypedStorage.__new__ = make
+    fresh = torch.UntypedStorage.new
+
+    @functools.wraps(fresh)
+    def new_beside(self):
+        return torch.UntypedStorage(0, device=self.device) if _is_sim(self.device) else fresh(self)
+
+    torch.UntypedStorage.new = new_beside
 
 
 def _stand_in(name: str, base: type, ours: type) -> type:
@@ -149,7 +171,8 @@ def _stand_in(name: str, base: type, ours: type) -> type:
     class StandIn(type):
         def __call__(cls, *args, **kwargs):
             device = kwargs["device"] if "device" in kwargs else next(iter(args), None)
-            if _is_sim(device) or (device is None and base is not private.GeneratorBase):
+            of_current = device is None or type(device) is int  # a bare index is one of the accelerator's
+            if _is_sim(device) or (of_current and base is not private.GeneratorBase):
                 return ours(*args, **kwargs)
             return base(*args, **kwargs)
 

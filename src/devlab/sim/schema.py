@@ -4,8 +4,17 @@ import torch
 
 from devlab.sim import private, recurrent, waits, work
 
-# Operators that the CPU lacks, and the functions of CPU tensors that stand in for them.
+
+def _histogram(values: torch.Tensor, bins=100, min=0, max=0) -> torch.Tensor:
+    """Count integers too, as CUDA does; the CPU counts floats alone."""
+    if values.is_floating_point():
+        return torch.histc(values, bins, min, max)
+    return torch.histc(values.to(torch.float64), bins, min, max).to(values.dtype)
+
+
+# Operators that the CPU lacks, or lacks for a dtype, and the functions of CPU tensors that stand in for them.
 _STAND_INS = {f"aten::{name}": function for name, function in recurrent.FUSED.items()}
+_STAND_INS["aten::histc"] = _histogram
 # The commonest operators of one or two tensors. PyTorch's public function of the same name means the same for
 # them, and is called with less ceremony than the operator.
 QUICK = frozenset(

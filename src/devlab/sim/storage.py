@@ -27,6 +27,7 @@ _current = clock.current
 _limited = limits.active
 _observers = events.observers
 _neg_view = private.neg_view
+_strided_on_host = private.caller_under(torch.ops.aten.as_strided.default, private.CPU_KEY)
 
 
 class _Memory(ref):
@@ -138,15 +139,47 @@ def _found(tensor: torch.Tensor, kept: _Memory | None) -> torch.Tensor:
         kept.shape, kept.stride, kept.dtype = form = host.shape, host.stride(), host.dtype
         if (tensor.shape, tensor.stride(), tensor.dtype) == form and not tensor.is_neg():
             return host
+    host = _part_of_a_whole(tensor)
+    if host is None:
+        host = _relabelled(tensor)
+    if tensor.is_conj():
+        host = host.conj()
+    return _neg_view(host) if tensor.is_neg() else host
+
+
+def _part_of_a_whole(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return a view of the CPU tensor behind the storage of `tensor`; None where that is unknown.
+
+    Views of one storage are views of one storage on the CPU too, so that the CPU's operators notice an
+    overlap of what is read and what is written.
+    """
+    kept = _memory_at(tensor.untyped_storage().data_ptr())
+    host = kept() if kept is not None else None
+    if host is None:
+        return None
+    size, stride, offset = tensor.size(), tensor.stride(), tensor.storage_offset()
+    if host.dtype is tensor.dtype:
+        return _strided_on_host(host, size, stride, host.storage_offset() + offset)
+    start, rest = divmod(host.storage_offset() * host.itemsize, tensor.itemsize)
+    if rest:
+        return None
+    return torch.empty(0, dtype=tensor.dtype, device="cpu").set_(
+        host.untyped_storage(), start + offset, size, stride
+    )
+
+
+def _relabelled(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a CPU tensor on the memory of `tensor`, with a storage of its own.
+
+    Raises:
+        RuntimeError: when `tensor` is on some other accelerator, whose memory the CPU cannot reach.
+    """
     capsule = _to_dlpack(tensor)
     words = _words(capsule)
     if words[_DEVICE] & 0xFF != _EXTENSION:
         raise RuntimeError(f"expected a tensor on a simulated device, but it is on {tensor.device}")
     words[_DEVICE] = _HOST
-    host = _from_dlpack(capsule)
-    if tensor.is_conj():
-        host = host.conj()
-    return _neg_view(host) if tensor.is_neg() else host
+    return _from_dlpack(capsule)
 
 
 def resize(tensor: torch.Tensor, size, stride, offset: int | None = None) -> torch.Tensor:

@@ -4,7 +4,7 @@ import itertools
 
 import torch
 
-from devlab.sim import clock, events, placement
+from devlab.sim import clock, events, placement, private
 
 # Seconds of the host that one question about a stream or an event takes. Without it a program that asks
 # until the answer is yes would ask forever: the clock is virtual.
@@ -37,6 +37,11 @@ class Stream:
     def device(self) -> torch.device:
         """The device whose work it orders."""
         return placement.device_of(self.device_index)
+
+    @property
+    def device_type(self) -> int:
+        """The number by which PyTorch's C++ knows devices of this kind."""
+        return int(private.DeviceType.PrivateUse1)
 
     @property
     def stream_id(self) -> int:
@@ -124,6 +129,11 @@ class Event:
         self.device_index: int | None = None
         self.enable_timing = enable_timing
         self._moment: float | None = None
+
+    @property
+    def event_id(self) -> int:
+        """The number of the event; 0 before it was recorded."""
+        return 0 if self._moment is None else id(self)
 
     @property
     def device(self) -> torch.device:

@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.sim import clock, events, limits, pinned, placement
+from devlab.sim import clock, events, limits, pinned, placement, private
 from devlab.sim.crossing import Crossing, crossing
 from devlab.sim.storage import on_device, on_host
 
@@ -15,6 +15,8 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
     A copy to the host from a device is seen there at once, unless it is non-blocking and into pinned memory:
     then it is seen when it would have arrived.
     """
+    if not isinstance(source, torch.Tensor):
+        source = torch.tensor(source, device="cpu")  # `x.copy_(2.0)`
     into, out_of = target.get_device(), source.get_device()
     goal = on_host(target) if into >= 0 else target
     start = on_host(source) if out_of >= 0 else source
@@ -99,6 +101,8 @@ def to_copy(
     memory_format=None,
 ):
     """Return a copy of a tensor from or to `sim`, on another device or in another dtype."""
+    if isinstance(source, private.uninitialized):
+        source = source.data  # a lazy module's parameter forbids most questions
     dtype = dtype or source.dtype
     own = source.get_device()
     home = own if device is None else _index(device)
