@@ -27,7 +27,8 @@ device = devlab.start()
 # %% [markdown]
 # These pages were made on a machine without a GPU, so the line above ends in *a simulated accelerator*. If
 # yours has a GPU, you see its name instead, and wherever this text prints `sim:0` you see `cuda:0` or `mps:0`.
-# The code is the same. That is the first promise of the course: **one program, any device.**
+# The code is the same. That is the first promise of the course: **one program, any device.** (Lessons 03, 08 and 09
+# use the simulated accelerator on every machine, and say why.)
 
 # %% [markdown]
 # ## A tensor has an address
