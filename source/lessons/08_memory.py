@@ -604,6 +604,34 @@ for version in (again_inside, again_outside):
 #   `torch.mps.driver_allocated_memory()`, with no peak beside them. (By its source, PyTorch 2.13 also answers there to
 #   `torch.accelerator.max_memory_allocated()`; we had no Mac to try it.) The memory is the computer's own.
 # - For the CPU PyTorch keeps no such account. `devlab.watch()` counts the bytes of new tensors there.
+#
+# If you have an NVIDIA GPU, or an AMD GPU with a ROCm build, this cell asks it what the lesson asked the simulated device:
+
+# %% facts=["H1"] tags=["nbval-ignore-output"]
+if torch.cuda.is_available():
+    x = torch.ones(1000, device="cuda")
+    free, total = torch.cuda.mem_get_info()
+    print(
+        torch.cuda.get_device_name(),
+        "has",
+        total >> 20,
+        "MiB, of which",
+        (total - free) >> 20,
+        "MiB are in use",
+    )
+    print(
+        "allocated:",
+        torch.cuda.memory_allocated(),
+        "bytes, reserved:",
+        torch.cuda.memory_reserved() >> 20,
+        "MiB",
+    )
+    del x
+else:
+    print("no GPU here that PyTorch calls cuda")
+
+# %% [markdown]
+# And for the CPU, where only new tensors can be counted:
 
 # %% facts=["H1"]
 with devlab.watch() as log:

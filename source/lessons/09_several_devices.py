@@ -75,8 +75,15 @@ print("y.cpu().to(first):", log.transfers, "transfers,", f"{log.bytes_moved:,} b
 # The way by the CPU moves twice as many bytes, and the host waits for it. On real machines the direct transfer can be
 # faster still. Two GPUs may have *peer access*: one reads the other's memory without the host, over a connection of
 # their own (NVIDIA's is called NVLink) or over PCIe. `torch.cuda.can_device_access_peer(0, 1)` tells whether they do.
-# Where they have none, CUDA goes by way of the host's memory by itself, and your line stays the same.
-#
+# Where they have none, CUDA goes by way of the host's memory by itself, and your line stays the same. On your machine:
+
+# %% tags=["nbval-ignore-output"]
+if torch.cuda.device_count() > 1:
+    print("peer access from cuda:0 to cuda:1:", torch.cuda.can_device_access_peer(0, 1))
+else:
+    print("there are no two GPUs here that PyTorch calls cuda")
+
+# %% [markdown]
 # Where to put a sum of two? Where the next step needs it. If both are elsewhere, there is a choice. Say for
 # each line how many transfers it will make:
 
