@@ -118,3 +118,15 @@ def test_the_timeout_of_gloo_is_half_an_hour():
 
     assert default_pg_timeout == datetime.timedelta(minutes=30)
     assert "30 minutes for gloo and 10 for NCCL" in LESSONS["09_several_devices"].replace("\n# ", " ")
+
+
+@pytest.mark.parametrize("visible", ["1", "2,0", " 2, 0", "", "-1", "0,-1,1", "1,7,0", "7"])
+def test_the_model_of_visible_devices_is_pytorchs(monkeypatch, visible):
+    """Lesson 02's function shows the GPUs that PyTorch's own reading of the variable shows, of three."""
+    made = {}
+    exec(cell("02_cuda", "def visible_gpus").partition("gpus = [")[0], made)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    read = torch.cuda._parse_visible_devices()
+    there = [index < 3 for index in read]
+    shown = read[: there.index(False)] if False in there else read
+    assert made["visible_gpus"]([0, 1, 2], visible) == shown

@@ -43,8 +43,8 @@ print(*devices)
 # %% [markdown] facts=["U1"]
 # ## A tensor has one address
 #
-# A tensor is on **one device at a time**. An ordinary tensor never lies across two GPUs, and no operator of PyTorch
-# fetches its inputs from another GPU by itself. (`torch.distributed` has a `DTensor`, which stands for one large
+# A tensor is on **one device at a time**. An ordinary tensor never lies across two GPUs, and apart from those that
+# copy, no operator of PyTorch fetches its inputs from another GPU. (`torch.distributed` has a `DTensor`, which stands for one large
 # tensor in many processes. What each process holds of it is again an ordinary tensor, on one device.) Both tensors
 # below are "on the accelerator". Will their sum work?
 
@@ -316,7 +316,7 @@ print("as in one place:", torch.allclose(replicas[1].weight.grad.cpu(), model.we
 # ## Many processes
 #
 # Serious training on several GPUs uses `DistributedDataParallel`, **DDP**. Its idea is another one: as many
-# *processes* as devices, each a whole Python program that runs the same lines and sees one device. They find each
+# *processes* as devices, each a whole Python program that runs the same lines and works with one device. They find each
 # other when they start, and form a *group*. Each has a number, its **rank**; the size of the group is the
 # **world size**.
 #
