@@ -153,7 +153,7 @@ devlab.devices()
 #
 # And `sim` is **not fast**. Your CPU does all its work, and in a notebook the device runs in slow motion on top, so
 # that you can see it wait. Wherever the course talks about time or memory of the
-# simulated device, the figures come from a model, and the text says *simulated*. Figures that somebody
+# simulated device, the figures come from a model, and the text says *simulated* or *modelled*. Figures that somebody
 # measured on hardware are called *measured*. The two are never mixed.
 
 # %% [markdown] facts=["D2", "D4"]
