@@ -1,5 +1,10 @@
 """Which devices the course uses: real ones first, a simulated one on a machine without, and what is said."""
 
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+
+import jupytext
 import pytest
 import torch
 
@@ -102,6 +107,50 @@ def test_start_names_a_real_gpu(two_gpus, capsys):
     """A real device is called by its name."""
     assert devlab.start() == torch.device("cuda:0")
     assert "cuda:0, GPU number 0" in capsys.readouterr().out
+
+
+def test_start_says_that_an_amd_gpu_is_reached_by_rocm(two_gpus, monkeypatch, capsys):
+    """A build for ROCm calls AMD's GPUs cuda, and the line names both."""
+    monkeypatch.setattr(torch.version, "hip", "7.0.2")
+    assert devlab.start() == torch.device("cuda:0")
+    assert "cuda:0, GPU number 0 by ROCm" in capsys.readouterr().out
+
+
+def test_start_uses_a_macs_gpu(no_gpu, monkeypatch, capsys):
+    """On a Mac whose GPU can be used nothing is simulated."""
+    monkeypatch.setattr(torch.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.mps, "device_count", lambda: 1)
+    assert devlab.start() == torch.device("mps:0")
+    assert "mps:0, Apple GPU" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("integrated", "memory"), [(0, "its own memory"), (1, "shared with the CPU")])
+def test_an_integrated_gpu_shares_the_cpus_memory(two_gpus, monkeypatch, integrated, memory):
+    """The table asks the chip, and does not take every GPU for a card with memory of its own."""
+    properties = SimpleNamespace(is_integrated=integrated)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    monkeypatch.setattr(import_module("devlab.devices"), "has_float64", lambda device: True)
+    assert describe_device(torch.device("cuda:1")).memory == memory
+
+
+@pytest.mark.parametrize(
+    ("cuda", "hip", "mps", "said"),
+    [
+        (None, None, False, "the CPU"),
+        ("13.0", None, False, "the CPU, CUDA (NVIDIA)"),
+        (None, "7.0.2", False, "the CPU, ROCm (AMD)"),
+        (None, None, True, "the CPU, MPS (Apple)"),
+    ],
+)
+def test_lesson_00_names_what_pytorch_was_built_for(monkeypatch, capsys, cuda, hip, mps, said):
+    """No owner of an AMD GPU or of a Mac is told that the build is for the CPU only."""
+    lesson = jupytext.read(Path(__file__).resolve().parents[1] / "source" / "lessons" / "00_start_here.py")
+    (cell,) = [cell.source for cell in lesson.cells if cell.source.startswith("builds = {")]
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setattr(torch.backends.mps, "is_built", lambda: mps)
+    exec(cell, {"torch": torch})
+    assert capsys.readouterr().out.splitlines()[0] == f"built for: {said}"
 
 
 def test_devices_tell_real_from_simulated(no_gpu, capsys):

@@ -168,7 +168,7 @@ devlab.check(total_loss)
 # %% [markdown]
 # ## `training_bytes(model, optimizer_name)`
 #
-# What will training this model take, before the first activation? Return a number of bytes, an `int`:
+# What will training this model take, apart from activations? Return a number of bytes, an `int`:
 #
 # - all **parameters**, trained or not, each counted once even if it has two names;
 # - a **gradient** for each parameter that is trained (`requires_grad`), in the parameter's own dtype;

@@ -7,7 +7,8 @@
 #
 # In all five `device` is a `torch.device`, and not always the current one. A model is on the device already
 # where the task does not say otherwise, and it is a classifier: `model(inputs)` returns logits of shape
-# (batch, classes), and labels are whole numbers of shape (batch).
+# (batch, classes), and labels are whole numbers of shape (batch). Waits are counted as `devlab.watch()` counts
+# synchronizations: a transfer to the device is none, although without `non_blocking=True` it keeps the host as well.
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
 # check below it. Stuck? `devlab.hint(train_step)`.
@@ -183,6 +184,6 @@ def fit(model: nn.Module, loader: DataLoader, optimizer, device: torch.device, e
 devlab.check(fit)
 
 # %% [markdown]
-# All five? Then you have a program that runs unchanged on a laptop and on a machine with eight GPUs, and
+# All five? Then you have a program that runs unchanged on a laptop and on any of a server's GPUs, and
 # you know what each line of it moves and waits for. The [summary](../notebooks/11_training_step.ipynb#Summary)
 # fits on one sheet of paper. `devlab.progress()` shows the whole course at a glance.

@@ -27,7 +27,8 @@ device = devlab.start()
 # %% [markdown]
 # These pages were made on a machine without a GPU, so the line above ends in *a simulated accelerator*. If
 # yours has a GPU, you see its name instead, and wherever this text prints `sim:0` you see `cuda:0` or `mps:0`.
-# The code is the same. That is the first promise of the course: **one program, any device.**
+# The code is the same. That is the first promise of the course: **one program, any device.** (Lessons 03, 08 and 09
+# use the simulated accelerator on every machine, and say why.)
 
 # %% [markdown]
 # ## A tensor has an address
@@ -127,27 +128,32 @@ print("a bare name, the address:", torch.device(device.type) == device)
 # The last line surprises most people. `torch.device("cuda")` and `torch.device("cuda:0")` compare as
 # *different*, although a tensor made on `"cuda"` may well land on `cuda:0`. A bare name means *whichever one
 # is current*, and PyTorch fills the index in only when it makes a tensor. So compare the devices of
-# tensors, never a tensor's device with a name you typed. You will need this in a moment.
+# tensors, never a tensor's device with a bare name. You will need this in a moment.
 
 # %% [markdown] facts=["D2"]
 # ## What is here
 #
 # Which devices exist depends on the machine and on what is installed. The CPU is always there. The most
-# common accelerator is an NVIDIA GPU, which PyTorch calls `cuda`. Apple's chips have `mps`. There are more,
-# and your program should not care. Ask:
+# common accelerator is an NVIDIA GPU, which PyTorch calls `cuda`. AMD's GPUs go by the same name, with a PyTorch
+# that is built for ROCm. Apple's chips have `mps`. There are more, and your program should not care. Ask:
 
 # %% facts=["D2"]
 devlab.devices()
 
 # %% [markdown] facts=["D2"]
-# Two of the rows say *simulated*. On a machine without a GPU this course brings its own accelerator, `sim`, with
-# two devices. It is not a picture of one. It holds real data, obeys PyTorch's own rule about mixing
-# devices, gives PyTorch's own error messages, trains real networks and carries real gradients. A program that
-# is right on `sim` is right on a GPU, and one that forgets a `.to(device)` fails here as it would there.
+# On these pages two of the rows say *simulated*. On a machine without a GPU this course brings its own accelerator, `sim`,
+# with two devices. It is not a picture of one. It holds real data, obeys PyTorch's own rule about mixing
+# devices, gives PyTorch's own error messages, trains real networks and carries real gradients. A program that forgets a
+# `.to(device)` fails here as it would on an NVIDIA GPU.
 #
-# What it is **not** is fast. Your CPU does all its work, and in a notebook the device runs in slow motion on top, so
+# A program that runs on `sim` may still have a fault that only a GPU shows. `sim` raises each error at once, where a GPU
+# may report it later. Two streams of work that should wait for each other, and do not, never spoil each other's numbers
+# here, and neither does a missing `record_stream`. And a GPU rounds in its own way, above all where it may use the short
+# format TF32 in place of float32. Lesson 07 and `docs/simulator.md` say more.
+#
+# And `sim` is **not fast**. Your CPU does all its work, and in a notebook the device runs in slow motion on top, so
 # that you can see it wait. Wherever the course talks about time or memory of the
-# simulated device, the figures come from a model, and the text says *simulated*. Figures that somebody
+# simulated device, the figures come from a model, and the text says *simulated* or *modelled*. Figures that somebody
 # measured on hardware are called *measured*. The two are never mixed.
 
 # %% [markdown] facts=["D2", "D4"]
@@ -169,7 +175,7 @@ devlab.explore.devices()
 # %% [markdown] facts=["A4"]
 # ## Why is my GPU not in the list
 #
-# Four things must be true before PyTorch can use an NVIDIA GPU. One missing is enough:
+# Four things must be true before PyTorch can use an NVIDIA GPU. If one is missing, it cannot:
 #
 # | what must be there | how it goes missing |
 # |---|---|
@@ -181,37 +187,56 @@ devlab.explore.devices()
 # Owning a GPU is only one of the four. The build says what it was made for:
 
 # %% facts=["A4"] tags=["nbval-ignore-output"]
-built_for = "CUDA" if torch.version.cuda else "the CPU only"
-print("this PyTorch was built for", built_for)
-print("CUDA can be used:", torch.cuda.is_available())
+builds = {
+    "CUDA (NVIDIA)": torch.version.cuda,
+    "ROCm (AMD)": torch.version.hip,
+    "MPS (Apple)": torch.backends.mps.is_built(),
+    "XPU (Intel)": torch.version.xpu,
+}
+print("built for:", ", ".join(["the CPU", *(name for name, built in builds.items() if built)]))
+print("torch.cuda can be used:", torch.cuda.is_available())
+print("MPS can be used:       ", torch.backends.mps.is_available())
 
 # %% [markdown] facts=["A4"]
-# Both must say yes. A build for CUDA on a laptop without a GPU answers `False` to the second question; a
+# The first line is about the package, the others are about the machine. For an NVIDIA GPU the first must name CUDA and the
+# second must say `True`. A build for CUDA on a laptop without a GPU answers `False` to the second question; a
 # CPU-only build answers `False` in the most expensive workstation. Lesson 02 turns this table into a function.
+#
+# For an AMD GPU the first line must name ROCm, and it is `torch.cuda` again that says whether it can be used. On a Mac the
+# first line names MPS, `torch.cuda` is never available, and nothing is wrong with that: the third line counts, and
+# lesson 03 is about it.
 
 # %% [markdown] facts=["D4"]
 # ## Place is also pace
 #
-# Why have several memories at all? Because the fast processor needs a fast memory next to it. These are round
-# figures from makers' data sheets, not measurements of your machine:
+# Why have several memories at all? Because the fast processor needs a fast memory next to it. The table is that of the
+# **reference machine**: a desktop with a four-core CPU and an accelerator like an NVIDIA T4. It is the machine on the map
+# above, and wherever this course calculates with figures, they are its figures. They are round values of such hardware,
+# not measurements of your machine:
 #
 # | the road | gigabytes a second |
 # |---|---|
-# | inside a data-centre GPU, its memory to its processor (NVIDIA H100 SXM) | 3350 |
-# | inside a desktop, memory to CPU (two channels of DDR5-5600) | 90 |
-# | between the two, the PCIe slot (generation 4, 16 lanes) | 32 |
+# | inside the accelerator, its memory to its processor | 300 |
+# | inside the computer, system memory to CPU | 51 |
+# | between the two, from *pinned* memory (lesson 04) | 12 |
+# | between the two, from ordinary memory | 4 |
 #
-# The road *between* the memories is the narrowest. A GPU that reads its own memory can go over a tensor about a
-# hundred times in the time that it takes to bring the tensor in once.
+# The road *between* the memories is the narrowest. While a tensor comes over once from ordinary memory, how often could
+# the accelerator have read it in its own memory?
 
 # %% facts=["D4"]
-inside, between = 3350, 32
-print(f"one trip across costs about as much as {inside / between:.0f} readings on the GPU")
+from devlab.sim.specs import CUDA_LIKE
+
+readings = CUDA_LIKE.bandwidth / CUDA_LIKE.pageable
+print(f"one transfer takes as long as {readings:.0f} readings on the accelerator (modelled)")
 
 # %% [markdown] facts=["D4"]
+# (Newer hardware has wider roads everywhere, and the same gap: NVIDIA's data sheet for the H100 SXM names 3350 GB/s for its
+# memory, and 128 GB/s, both directions together, for its PCIe slot.)
+#
 # So speed is not a property of the GPU alone. It depends on moving the right data to the right place at the
 # right time: once, early, and not back and forth. Here are two ways to do ten steps of work on each of four
-# batches, and both give the same numbers. `devlab.watch()` counts what happens in its block. Count the trips
+# batches, and both give the same numbers. `devlab.watch()` counts what happens in its block. Count the transfers
 # yourself before you run the cell.
 
 # %% facts=["D4"]
@@ -228,8 +253,8 @@ with devlab.watch() as once:
         for _ in range(10):
             x = x + 1
 
-print("moving at every step:", back_and_forth.transfers, "trips,", back_and_forth.bytes_moved, "bytes")
-print("moving once:         ", once.transfers, "trips,", once.bytes_moved, "bytes")
+print("moving at every step:", back_and_forth.transfers, "transfers,", back_and_forth.bytes_moved, "bytes")
+print("moving once:         ", once.transfers, "transfers,", once.bytes_moved, "bytes")
 
 # %% [markdown] facts=["D4"]
 # Twenty times the traffic for the same forty additions. The first loop is not a strawman: put a `.cpu()` into
@@ -252,11 +277,20 @@ devlab.check(device_of)
 
 # %% [markdown]
 # Read a verdict from the top. The headline says what was found. The table has a row for each thing that was
-# judged and a column for each device: `✓` passed, `✗` failed, `!` your code raised an error, `–` could not be judged
-# here, `○` not attempted. Below it stand the call that went wrong, what was expected and what came.
+# judged and a column for each device. Below it stand the call that went wrong, what was expected and what came. The
+# cells of the table mean:
 #
-# This answer passes on the CPU, where most people try their code first. On the other columns it fails. That is what
-# the bench is for.
+# | sign | means |
+# |---|---|
+# | `✓` | passed |
+# | `✗` | failed |
+# | `!` | your code raised an error, or did not come to an end |
+# | `–` | was not judged: this machine cannot, or something else went wrong first |
+# | blank | this row is not asked on this device |
+# | `○` | not attempted: nothing is written yet |
+#
+# This answer is right for every tensor on the CPU, where most people try their code first. For a tensor from anywhere
+# else it is wrong. That is what the bench is for.
 #
 # The last line says what to do next. Hints come in steps, the gentlest first:
 

@@ -84,7 +84,7 @@ print(torch.from_numpy(np.array([[1.5, 2.0]])).dtype)
 
 # %% [markdown] facts=["C1"]
 # Whole numbers become `int64`, one fraction among them makes all `float32` (the default dtype, also a
-# setting), and NumPy computes in `float64` unless told otherwise. A data file in which a column happens to
+# setting), and NumPy's floats are `float64` unless told otherwise. A data file in which a column happens to
 # hold only whole numbers today gives you another dtype tomorrow. When it matters, state it:
 # `dtype=torch.float32`.
 #
@@ -146,7 +146,8 @@ for dtype in [*floats, torch.int64, torch.uint8, torch.bool]:
 # byte to say yes or no. The pictures came from a file as `uint8`. Turning them into `float32` made them
 # four times as big, which is worth knowing before you send them anywhere.
 #
-# A Python list is far bigger. In it each number is an object of its own, with a pointer to it:
+# A Python list is far bigger. In it each number is an object of its own, with a pointer to it, of 8 bytes on a
+# 64-bit machine:
 
 # %% facts=["C2"]
 import sys
@@ -262,7 +263,7 @@ with devlab.watch() as log:
 print(log.transfers, "copies,", log.bytes_moved, "bytes")
 
 # %% [markdown] facts=["C4"]
-# Four rows of three features and a price, 4 bytes each: every number of the file travelled, once. (Counts
+# Four rows of three features and a price, 4 bytes each: every number of the file was transferred, once. (Counts
 # like these are the same on a simulated device and on a real one. The time that they take is not.)
 
 # %% [markdown]
@@ -325,7 +326,7 @@ print((table - mean) / deviation)
 # %% [markdown] facts=["C3"]
 # `mean(0)` runs down the rows and leaves one number for each column. The `floor` column has deviation 0,
 # and 0 / 0 is `nan`, *not a number*. One `nan` in a batch is enough to turn the weights of a network into
-# `nan` at the next training step, and no error is raised on the way.
+# `nan` at the next training step, and as a rule no error is raised on the way.
 #
 # A constant column tells the network nothing, so it may as well be zeros. Divide it by 1:
 
@@ -408,7 +409,7 @@ except IndexError as error:
 # %% [markdown] facts=["C3"]
 # A plain message, at the right line, and the notebook goes on. On an NVIDIA GPU the same mistake says
 # *device-side assert triggered*, often at some later and innocent line, and after it no CUDA call works in
-# that process until you restart it. So a good first step with a puzzling GPU error is to run the failing
+# that process, which has to be restarted. So a good first step with a puzzling GPU error is to run the failing
 # batch once on the CPU. (Neither the later line nor the dead process is simulated here: that is real
 # hardware's habit, and lesson 07 explains it.)
 
@@ -417,33 +418,36 @@ except IndexError as error:
 #
 # An accelerator does each piece of work in two moves: the CPU *launches* it, and the accelerator carries it
 # out. The launch costs about the same for ten numbers and for ten million. So the question is how much work
-# one launch buys. Multiplying two n × n matrices takes 2 n³ operations. Let us do some arithmetic with
-# **round figures, assumed, not measured**:
+# one launch buys. Multiplying two n × n matrices takes 2 n³ operations. Let us do some arithmetic for the
+# **reference machine** of lesson 00. Its figures are a model of such hardware and not measured on yours:
 #
 # | | CPU | accelerator |
 # |---|---|---|
-# | operations a second | 10¹¹ | 10¹³, a hundred times as many |
-# | before it starts | 1 µs in PyTorch | 10 µs, PyTorch and the launch |
-# | two matrices there, one back | nothing | 10 µs for each, and 32 GB/s |
+# | float32 operations a second | 384 · 10⁹ | 8.1 · 10¹², 21 times as many |
+# | before it can compute | 1 µs for the call | 5 µs for the launch, and 2 µs until the device is at work |
+# | two matrices there, one back | nothing | 7 µs for each, and 4 GB/s |
 #
 # At which n would you send the work away?
 
 # %% facts=["V2"]
-print("                     µs on the    µs on the     µs there,")
-print("   n     operations        CPU  accelerator  with the trip   first")
+from devlab.sim.specs import CUDA_LIKE, HOST
+
+print("                    µs on the    µs on the  µs there, with")
+print("   n     operations       CPU  accelerator   the transfers  first")
 for n in (8, 32, 128, 512, 2048):
-    operations = 2 * n**3
-    cpu = 1 + operations / 1e11 * 1e6
-    accelerator = 10 + operations / 1e13 * 1e6
-    trip = accelerator + 3 * (10 + n * n * 4 / 32e9 * 1e6)
-    first = "CPU" if cpu < accelerator else "accelerator" if trip < cpu else "depends on where the data is"
-    print(f"{n:4} {operations:14,} {cpu:10.0f} {accelerator:12.0f} {trip:14.0f}   {first}")
+    operations, size = 2 * n**3, 4 * n**2
+    to_start = CUDA_LIKE.launch + CUDA_LIKE.shortest
+    cpu = HOST.call + operations / HOST.rate
+    accelerator = to_start + operations / CUDA_LIKE.rate
+    moved = accelerator + 3 * (to_start + size / CUDA_LIKE.pageable)
+    first = "CPU" if cpu < accelerator else "accelerator" if moved < cpu else "depends on where the data is"
+    print(f"{n:4} {operations:14,} {cpu * 1e6:9.0f} {accelerator * 1e6:12.0f} {moved * 1e6:15.0f}  {first}")
 
 # %% [markdown] facts=["V2"]
-# With 8 × 8 matrices, a processor a hundred times as strong comes in ten times as late: it spends its time
-# being told what to do. With 2048 × 2048 it wins by far. **Small work belongs to the CPU.** In between it
-# depends on where the data is already. Where exactly the lines run depends on the machine, and in lesson 07
-# you measure it rather than believe this table.
+# With 8 × 8 matrices, a processor 21 times as strong comes in seven times as late: it spends its time
+# being told what to do. With 2048 × 2048 it wins by far, and by a factor of three with the transfers. **Small work
+# belongs to the CPU.** In between it depends on where the data is already. Where exactly the lines run depends on the
+# machine, and in lesson 07 you measure it rather than believe this table.
 
 # %% [markdown] facts=["V2"]
 # ### Branching work
@@ -451,7 +455,7 @@ for n in (8, 32, 128, 512, 2048):
 # The second kind of work is worse. Take a number; if it is even, halve it, otherwise take three times the
 # number and one; go on until it is 1. Each step must *know* the last result before it can choose the next
 # operation, and it is the CPU that runs your `if`. With the number on the accelerator, every `if` is a
-# question across the slow road. How many questions does it take to bring the number 27 to 1?
+# transfer, and a wait for it. How many questions does it take to bring the number 27 to 1?
 
 # %% facts=["V2"]
 x = torch.tensor(27, device=device)
@@ -465,7 +469,7 @@ print("questions:", questions)
 # %% [markdown] facts=["V2"]
 # More than two hundred times the accelerator computes one number and the CPU stands waiting for a yes or
 # no. No size of accelerator helps: there is never more than one small thing to do. A Python integer on the
-# CPU needs none of those journeys. Parsing text, walking trees, anything that decides at every step is like
+# CPU needs none of those transfers. Parsing text, walking trees, anything that decides at every step is like
 # this. **Branching work belongs to the CPU**, unless you can turn it into one operation over many numbers:
 
 # %% facts=["V2"]
@@ -488,7 +492,7 @@ print("a step for", x.numel(), "numbers, questions: 0")
 #   storage is what is kept alive.
 # - Data loads on the CPU, is prepared there, and moves batch by batch. Look into every container.
 # - Make helpers from the data, or use a Python number. `torch.ones(n)` is on the CPU and `float32`.
-# - Small, branching or unsupported work is faster at home.
+# - Small, branching or unsupported work is faster on the CPU, or possible there alone.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/01_cpu.ipynb), five functions.
 # **Then:** [02 CUDA](02_cuda.ipynb), the accelerator most people mean.

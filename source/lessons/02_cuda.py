@@ -1,9 +1,10 @@
 # %% [markdown]
 # # 02 CUDA
 #
-# CUDA is NVIDIA's way to run general work on a GPU, and `cuda` is PyTorch's name for such a GPU. The
-# name is easy to type, and much is hidden in it: which of several GPUs it means, whether there is one at
-# all, and what happens to the tensors that are somewhere else.
+# CUDA is NVIDIA's way to run general work on a GPU, and `cuda` is PyTorch's name for such a GPU. AMD's GPUs
+# answer to the same name: a PyTorch that is built for ROCm, AMD's counterpart of CUDA, calls them `cuda` too, so
+# that programs run on both. The name is easy to type, and much is hidden in it: which of several GPUs it
+# means, whether there is one at all, and what happens to the tensors that are somewhere else.
 #
 # After this lesson you can choose a device that exists, name one GPU among several, find out why there is
 # none, make tensors where you need them, and read the error that everyone who uses a GPU gets to see.
@@ -49,7 +50,8 @@ except (AssertionError, RuntimeError) as error:
     print(f"{type(error).__name__}: {error}")
 
 # %% [markdown] facts=["G1"]
-# These pages were made with a PyTorch that is built for the CPU only, and it says so. With a GPU you see
+# These pages were made with a PyTorch that is built for the CPU only, and it says so. With an NVIDIA GPU, or with an
+# AMD GPU and a ROCm build, you see
 # `cuda:0`. Read that closely: we asked for `cuda`, and the tensor is on `cuda:0`. The accelerator of
 # this bench does the same with its own name. Before you run it: what will the second line say?
 
@@ -60,8 +62,8 @@ print("asked for ", bare)
 print("reads back", x.device)
 
 # %% [markdown] facts=["G1", "G3"]
-# A tensor is always at a full address: `device="cuda"` **creates on an NVIDIA GPU and reads back as
-# `cuda:0`**. The number is an **index**, it counts from 0, and it selects one GPU of several. This
+# A tensor on an accelerator is always at a full address: `device="cuda"` **creates on an NVIDIA GPU and reads back
+# as `cuda:0`**. The number is an **index**, it counts from 0, and it selects one GPU of several. This
 # bench has as many as the next cell prints lines:
 
 # %% facts=["G3"]
@@ -93,9 +95,10 @@ print("after ", after.device)
 
 # %% [markdown] facts=["G2"]
 # The same line of code, two places. (With one GPU in your machine you see one place: there is no other.) So a
-# bare `"cuda"` is not short for `cuda:0`. It means **the current CUDA device, which need not be 0**. Older
-# code says `with torch.cuda.device(1):` for a block, and `torch.cuda.set_device(1)` for the rest of the program;
-# launchers of training on many GPUs do so in each process, and you may never see that line.
+# bare `"cuda"` is not short for `cuda:0`. It means **the current CUDA device, which need not be 0**. For CUDA alone
+# the same is said with `with torch.cuda.device(1):` for a block, and `torch.cuda.set_device(1)` for the rest of the
+# program. PyTorch's documentation prefers the block. Programs that train on many GPUs set the device once in each
+# of their processes, often inside a library, so you may never see that line.
 #
 # Two tensors can be made with the same word and still not meet. Will this sum work?
 
@@ -134,7 +137,8 @@ for index in range(torch.cuda.device_count()):
 
 # %% [markdown] facts=["A1", "A2"]
 # On the machine that made these pages: `False`, `0`, and nothing to name. Note what did not happen: no
-# error. `is_available` and `device_count` are safe to ask anywhere, also with a PyTorch that knows no CUDA.
+# error. `is_available` and `device_count` are safe to ask anywhere, also with a PyTorch that knows no CUDA. (With a
+# ROCm build and an AMD GPU they say `True` and count AMD's GPUs.)
 # (`get_device_name` is not: it raises where there is no such GPU.) The simulated accelerator is not CUDA and does
 # not pretend to be, so it changes none of the three answers.
 #
@@ -170,8 +174,9 @@ with pretend_gpus(three):
 # address. Say the index when you ask for a name; `get_device_name()` without one names the current device,
 # however often you ask.
 #
-# The order may surprise you: CUDA puts the fastest GPU first, while the tool `nvidia-smi` goes by the slot on the
-# board. With `CUDA_DEVICE_ORDER=PCI_BUS_ID` in the environment both count alike.
+# The order may surprise you: unless told otherwise, CUDA guesses which GPU is the fastest and makes that number 0,
+# while the tool `nvidia-smi` goes by the slot on the board. With `CUDA_DEVICE_ORDER=PCI_BUS_ID` in the environment
+# both count alike.
 #
 # **[Exercise](../exercises/02_cuda.ipynb):** `list_gpus`.
 
@@ -232,7 +237,7 @@ with pretend_gpus(three):
 #
 # | ask | how to find out | if not |
 # |---|---|---|
-# | Is this **build** of PyTorch made for CUDA? | `torch.version.cuda` is not `None` | install another build; nothing else will help |
+# | Is this **build** of PyTorch made for CUDA? | `torch.version.cuda` is not `None` | if there is an NVIDIA GPU, install a build for CUDA; nothing else will help |
 # | Is there an **NVIDIA GPU**? | the list of the system's devices | use the CPU, or another accelerator |
 # | Does its **driver** work? | `nvidia-smi` in a terminal prints a table | install it, or a newer one |
 # | Is the GPU **visible** to this process? | `CUDA_VISIBLE_DEVICES` | change it and start anew |
@@ -241,12 +246,18 @@ with pretend_gpus(three):
 
 # %% facts=["A4"] tags=["nbval-ignore-output"]
 print("built for CUDA:      ", torch.version.cuda)
+print("built for ROCm:      ", torch.version.hip)
 print("CUDA_VISIBLE_DEVICES:", repr(os.environ.get("CUDA_VISIBLE_DEVICES")))
 
 # %% [markdown] facts=["A4"]
 # (These pages were built with the variable set to an empty text, on purpose: so no GPU can change them. The CUDA
 # runtime is not in the table, because it usually comes inside the PyTorch package. When something is wrong there,
-# it is a driver too old for it. In a terminal, `devlab doctor` asks all of these questions for you.)
+# it is most often a driver too old for it. In a terminal, `devlab doctor` asks all of these questions for you.)
+#
+# **With an AMD GPU** the table reads a little differently: the build is one for ROCm, `torch.version.hip` names it, and
+# `torch.version.cuda` is `None` although all is well. Do not change such a build. The driver's own tools are
+# `rocm-smi` and `amd-smi`, and the variable that hides GPUs is `HIP_VISIBLE_DEVICES`. Whether the GPU can be used is
+# still what `torch.cuda.is_available()` says.
 #
 # The first row fools people most often. `torch.version.cuda` and `torch.backends.cuda.is_built()` speak of the
 # *package*: they say the same on a laptop without a GPU as on the largest server. Only `is_available` looks at the
@@ -254,8 +265,9 @@ print("CUDA_VISIBLE_DEVICES:", repr(os.environ.get("CUDA_VISIBLE_DEVICES")))
 #
 # The last row fools the rest. `CUDA_VISIBLE_DEVICES` is an environment variable, often set by somebody else: a job
 # scheduler, a colleague's script. It decides which GPUs a process can see, and it **renumbers** them. The function
-# below is a model of that rule in plain Python, and not the driver itself. Our three GPUs again: which one will be
-# `cuda:0` for the text `"2,0"`?
+# below is a model of that rule in plain Python, and not the driver itself. (It leaves out that an entry may also be a
+# GPU's long identifier, such as `GPU-8932f937-…`, and that no GPU may be named twice.) Our three GPUs again: which one
+# will be `cuda:0` for the text `"2,0"`?
 
 
 # %% facts=["A4", "G3"]
@@ -264,7 +276,7 @@ def visible_gpus(names, visible):
     if visible is None:  # not set
         return names
     seen = []
-    for entry in visible.split(","):
+    for entry in map(str.strip, visible.split(",")):
         if not entry.isdigit() or int(entry) >= len(names):
             break  # an entry that is no GPU ends the list
         seen.append(names[int(entry)])
@@ -360,9 +372,9 @@ attempt("here[rows]", lambda: here[rows])
 #
 # | the form | where it comes from | what it tells you |
 # |---|---|---|
-# | found **at least two devices**, A and B! | operations that work element by element: `+`, `*`, `where` | two addresses, and no names |
-# | got **mat2** is on A, different from other tensors on B (… **wrapper_CUDA_mm**) | all that need a kernel of their own: `@`, `Linear`, `cat`, losses | the argument, and the operation, in PyTorch's names |
-# | **indices** should be either on cpu or on the same device as the indexed tensor | `x[i]` | i is on an accelerator, and x is elsewhere |
+# | found **at least two devices**, A and B! | operations that work element by element, such as `+` and `*` | two addresses, and no names |
+# | got **mat2** is on A, different from other tensors on B (… **wrapper_CUDA_mm**) | most others: `@`, `Linear`, `cat`, losses | the argument, and the operation, in PyTorch's names |
+# | **indices** should be either on cpu or on the same device as the indexed tensor | `x[i]` | i is on an accelerator, and x is on another device |
 #
 # PyTorch's names are not yours, and it pays to know the common ones:
 #

@@ -13,12 +13,13 @@
 # %%
 import os
 from contextlib import ExitStack
+from functools import partial
 from unittest.mock import patch
 
 import numpy
 import torch
 
-os.environ["DEVLAB_DEVICE"] = "sim"  # this lesson uses the simulated accelerator, whatever else is here
+os.environ["DEVLAB_DEVICE"] = "sim"  # `device` is the simulated accelerator, whatever else is here
 
 import devlab
 
@@ -29,7 +30,8 @@ device = devlab.start()
 # *Apple's rules* for the length of a block, `with devlab.sim.rules("mps"):`. Then it is one device, it has no float64, and
 # it refuses the operators that PyTorch lists for CUDA and not for MPS. That is true to PyTorch's list. It is
 # not a Mac: no speed, no rounding and no bug of MPS shows here. Where a Mac's *answers* are pretended, the text
-# says so.
+# says so. If you have a Mac, `device` is still the simulated one, so that all readers see the same; your own GPU
+# answers in the cells that are said to depend on your machine.
 
 # %% [markdown] facts=["I1"]
 # ## A GPU beside the CPU
@@ -69,7 +71,7 @@ with devlab.sim.rules("mps"):
         print(error)
 
 # %% [markdown] facts=["I1"]
-# It matters as much as ever. The chips share the memory, and PyTorch still keeps two separate parts of it, one for each
+# It matters as much as ever. CPU and GPU share the memory, and PyTorch still keeps two separate parts of it, one for each
 # device. `.to("mps")` copies from one part to the other. All that you learned about placement holds on a Mac. (The words of
 # the message are those of CUDA; a Mac's may differ.)
 
@@ -106,10 +108,12 @@ for built, available in ((True, True), (True, False), (False, False)):
 # | built | available | what it means |
 # |---|---|---|
 # | yes | yes | use it |
-# | yes | no | a PyTorch for Macs, where it cannot work: an older macOS, or a virtual machine without a GPU |
-# | no | no | a PyTorch for other machines; or, on a Mac, a Python made for Intel chips that runs in translation |
+# | yes | no | a PyTorch for Macs, where MPS cannot work: a macOS before 14, or a virtual machine without a GPU |
+# | no | no | a PyTorch for other machines |
 #
-# The last case is easy to overlook: `platform.machine()` then says `x86_64` on a Mac that is `arm64`. To **choose a
+# (macOS 14 is what PyTorch 2.13 asks for; later versions ask for more. One case is easy to overlook: a Python made for
+# Intel chips runs on a Mac with Apple silicon too, in translation, and `platform.machine()` then says `x86_64`. For such
+# a Python there is no PyTorch after 2.2.) To **choose a
 # device, ask `is_available` alone**. `is_built` is for finding out why the answer was no.
 #
 # And if you do not ask? What this prints depends on your machine. Here it is a PyTorch without MPS:
@@ -120,12 +124,34 @@ try:
 except Exception as error:
     print(f"{type(error).__name__}: {str(error).partition('. ')[0]}.")
 
+# %% [markdown] facts=["I1", "I3"]
+# If that was your Mac's answer, ask your GPU a little more. On a Mac the next cell shows what the rest of this lesson
+# simulates: a sum with a tensor of the CPU, an operator that may be missing, and four dtypes.
+
+# %% facts=["I1", "I3"] tags=["nbval-ignore-output"]
+if torch.backends.mps.is_available():
+    there = torch.ones(3, 3, device="mps")
+    questions = {
+        "there + a CPU tensor": lambda: there + torch.ones(3, 3),
+        "linalg.matrix_exp": lambda: torch.linalg.matrix_exp(there),
+    }
+    for dtype in (torch.float16, torch.bfloat16, torch.int64, torch.float64):
+        questions[f"there.to({dtype})"] = partial(there.to, dtype)
+    for words, question in questions.items():
+        try:
+            print(f"{words}: {question().dtype}, on {there.device}")
+        except (RuntimeError, TypeError) as error:
+            print(f"{words}: {type(error).__name__}: {str(error).splitlines()[0]}")
+else:
+    print("MPS is not available here; this cell has something to say on a Mac")
+
 # %% [markdown] facts=["I5"]
 # ## The ladder
 #
 # In lesson 02 you chose between CUDA and the CPU. One more step, and the choice is right on nearly all machines that
-# people have: **CUDA, else MPS, else the CPU**. Both questions are pretended here, in all four combinations. (The
-# fourth does not exist: no machine has both.)
+# people have: **CUDA, else MPS, else the CPU**. (An AMD GPU with a ROCm build stands on the first rung, under the name
+# `cuda`.) Both questions are pretended here, in all four combinations. (The fourth does not exist: no build of PyTorch
+# has both.)
 
 
 # %% facts=["I5", "I2"]
@@ -190,7 +216,7 @@ print("found by the ladder:", ladder().type == torch.accelerator.current_acceler
 # %% [markdown] facts=["I6"]
 # `False` in the last line: the ladder has no rung for `sim`, and it has none for Intel's `xpu`. The door found it.
 #
-# There is one trap in it. `current_accelerator()` says what this PyTorch was **built** for. Here the machine's answer is pretended:
+# There is one trap in it. Unless told otherwise, `current_accelerator()` says what this PyTorch was **built** for. Here the machine's answer is pretended:
 # a PyTorch that knows an accelerator, and none is plugged in. What will the two lines print?
 
 # %% facts=["I6"]
@@ -291,7 +317,8 @@ with devlab.sim.rules("mps"):
 
 # %% [markdown] facts=["I3"]
 # The first wants to carry 64 bits over, and shorten them there. In one `.to` with device and dtype they are shortened
-# before they leave, and half as many bytes travel, on every device.
+# before they leave, and half as many bytes travel. (With `non_blocking=True` CUDA converts after the transfer instead;
+# lesson 04 shows it.)
 #
 # What do you lose? float32 keeps about 7 decimal digits. That is plenty for weights and activations. It is too little for
 # some other things:
@@ -303,8 +330,8 @@ print("a second apart, float32:", seconds.float().diff().item())
 
 # %% [markdown] facts=["I3", "C3"]
 # Both moments became the same number: at that size, neighbours in float32 are 128 apart. Times, money and long sums belong on the CPU,
-# which has float64; subtract the start there and send the small rest. Whole numbers are no problem:
-# int64 exists on MPS too.
+# which has float64; subtract the start there and send the small rest. The other dtypes of this course are no problem:
+# int64 exists on MPS, and so do both kinds of 16-bit floats, `float16` and `bfloat16`.
 #
 # MPS is not alone: some of Intel's GPUs have no float64 either. So do not look at the name, **ask the device**. An empty
 # tensor costs nothing:
@@ -341,9 +368,13 @@ with devlab.sim.rules("mps"):
             print(f"{name:<18} is missing")
 
 # %% [markdown] facts=["I3"]
-# What a neural network does every day is there. What is missing is rare, and the list gets shorter with each
-# release. (This one is the list of the PyTorch in use.) An operator may also exist and be **slower** than on the CPU;
-# that no list tells, only measuring does, which is lesson 07. This is the message, nearly as a Mac prints it:
+# What a neural network does every day is there. What is missing is rare, and the list has become shorter from release
+# to release. (This one is the list of the PyTorch in use.) An operator may also exist and be **slower** than on the CPU;
+# that no list tells, only measuring does, which is lesson 07. And now and then one has existed and **given other
+# numbers than the CPU, without an error**: PyTorch's issue tracker has the label *correctness (silent)* for such
+# cases, and several of them are about MPS. The end of this lesson shows how to check a result.
+#
+# This is the message for a missing operator, nearly as a Mac prints it:
 
 # %% facts=["I3"]
 with devlab.sim.rules("mps"):
@@ -379,7 +410,8 @@ print(result.device, "transfers", log.transfers)
 # %% [markdown] facts=["C3", "I3"]
 # Two, one each way, and on the way out the CPU has to wait for the accelerator's work. The variable that the
 # message names, `PYTORCH_ENABLE_MPS_FALLBACK=1`, lets PyTorch make the same trip by itself, on a Mac, if it is set before
-# torch is imported. You need not change the code; and you do not see where your time goes.
+# torch is imported. You need not change the code; and you do not see where your time goes. It helps with **missing
+# operators only**: float64 stays refused, because there the tensor itself cannot be made.
 #
 # In your own code you can do better. Here are three steps, and the one in the middle is missing. Once each
 # missing step travels alone, four times over; once the loop stays on the CPU. What will the two counts be?
@@ -453,7 +485,7 @@ print(torch.equal(on_cpu, on_device.cpu()))
 
 # %% [markdown] facts=["I4"]
 # Each kind of device draws by a method of its own, and a seed means something else to each. Numbers that must agree have to be drawn
-# in **one** place that every machine has. There is only one such place:
+# in **one** place that every machine has, and the CPU is the only one:
 
 # %% facts=["I4", "C3"]
 generator = torch.Generator().manual_seed(0)
@@ -466,7 +498,9 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["I4", "C3"]
-# Drawn on the CPU and moved, the numbers are the same bits anywhere. A generator belongs to a device, so drawing *there* with
+# Drawn on the CPU and moved, the numbers are the same bits on every device of the machine. (From one machine to
+# another that is usual and not promised: PyTorch's documentation guarantees the same numbers neither across its releases nor
+# across platforms. A file with the numbers is surer.) A generator belongs to a device, so drawing *there* with
 # the CPU's is refused. (A `Generator` of your own also leaves everybody else's random numbers alone, which
 # `torch.manual_seed` does not.) The price is a transfer: fine for initial weights and tests, too much for dropout in each
 # step.
@@ -476,8 +510,8 @@ except RuntimeError as error:
 # %% [markdown] facts=["C3"]
 # ## What the CPU is for
 #
-# You have seen the CPU do four things in this lesson that an accelerator could not: keep float64, run a missing operator,
-# draw numbers that all machines share, and be there. The fifth is the most useful. When you do not trust a result, **compute it
+# You have seen the CPU do four things in this lesson that not every accelerator can: keep float64, run a missing operator,
+# draw numbers that do not depend on the accelerator, and be there. The fifth is the most useful. When you do not trust a result, **compute it
 # once more on the CPU, in float64**, and compare:
 
 # %% facts=["C3"]
@@ -489,17 +523,18 @@ print("largest difference below 0.00001:", bool((quick - reference).abs().max() 
 
 # %% [markdown] facts=["C3"]
 # The same function, two places, two precisions: that is what code without names buys. A small difference is rounding. A large one
-# is a mistake, and on the CPU you can look at it in peace: errors come at once, at the line that made them.
+# is a mistake, yours or now and then PyTorch's, and on the CPU you can look at it in peace: errors come at once, at the line that made them.
 
 # %% [markdown]
 # ## What to keep
 #
-# - `"mps"` is the GPU of an Apple silicon Mac. One device, number 0, and a place of its own although the memory is shared.
+# - `"mps"` is the GPU of an Apple silicon Mac with macOS 14 or later. One device, number 0, and a place of its own although the memory is shared.
 # - `torch.backends.mps.is_available()` to choose; `is_built()` to find out why not.
 # - The ladder: CUDA, else MPS, else the CPU. Or one door: `torch.accelerator`, checked with `is_available()`.
 # - Below that line, no names: `x.new_zeros`, `device=x.device`, `.to(device)`.
 # - No float64 on MPS, and NumPy brings it in. `.to(device, torch.float32)`; where 64 bits matter, the CPU.
 # - A missing operator is a `NotImplementedError`. Catch that alone, go to the CPU in one piece, and come back.
+# - When in doubt, compute once more on the CPU, in float64, and compare.
 # - Random numbers that must agree are drawn on the CPU and moved.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/03_mps.ipynb), five functions. **Then:**

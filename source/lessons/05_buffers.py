@@ -70,8 +70,11 @@ print("the same parameter:", held is layer.weight, "and it is on", held.device)
 
 # %% [markdown] facts=["L2"]
 # Even the parameter is the same object. Only the memory behind it is new. That is why an optimizer that was
-# made before the move still holds the right parameters. (Make it after the move all the same. What an
-# optimizer has already gathered, such as momentum, does not move with the model.)
+# made before the move still holds the right parameters. It is what PyTorch does today between the CPU and the
+# usual accelerators, and it is not promised: `torch.__future__.set_overwrite_module_params_on_conversion(True)`
+# makes `.to` put new parameters in place of the old ones, and on some kinds of device, such as XLA, they
+# always are new. So make the optimizer after the move all the same. Besides, what an optimizer has already
+# gathered, such as momentum, does not move with the model.
 #
 # And the model's own address? Ask for it as you would ask a tensor:
 
@@ -306,8 +309,8 @@ frozen.requires_grad_(True)  # as one does to fine-tune a whole model
 print("trainable numbers, fine-tuning:", trainable(frozen))
 
 # %% [markdown] facts=["B1"]
-# One line that unfreezes *all parameters*, as fine-tuning does, and the optimizer starts to train the mean
-# of your data. A buffer says what it is: part of the state, not of what is learned.
+# One line that unfreezes *all parameters*, as fine-tuning does, and an optimizer made from them would train the
+# mean of your data. A buffer says what it is: part of the state, not of what is learned.
 #
 # One thing about buffers can still surprise. Here `held` is a second name for one, taken before a move. For
 # a parameter both names led to the new place. Here?

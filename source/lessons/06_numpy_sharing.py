@@ -2,7 +2,7 @@
 # # 06 Sharing memory with NumPy
 #
 # Plots, tables, pictures, older libraries: sooner or later your numbers go from PyTorch to NumPy, or come
-# from there. On the CPU the crossing costs nothing, because nothing moves: both libraries look at the same
+# from there. On the CPU the step costs next to nothing, because no number moves: both libraries look at the same
 # memory. That is a gift and a trap.
 #
 # After this lesson you can bring any tensor to NumPy, say of any line whether it shared or copied, choose
@@ -274,10 +274,10 @@ for convert in (torch.Tensor.numpy, np.asarray):
 
 # %% [markdown] facts=["N1"]
 # NumPy knows one memory. **A tensor on an accelerator has no NumPy view**, and neither library copies it
-# behind your back: a trip is slow, so PyTorch wants you to write it down. The message says how. (*Host
+# behind your back: a transfer is slow, so PyTorch wants you to write it down. The message says how. (*Host
 # memory* is the computer's own. The wording is PyTorch's for CUDA, which the simulated device repeats.)
 #
-# After the trip, do the two still share? Say what the last line prints:
+# After the transfer, do the two still share? Say what the last line prints:
 
 # %% facts=["N1", "N2"]
 home = x.cpu().numpy()
@@ -295,10 +295,10 @@ print("tensor", x)
 # (On Apple's chips the accelerator uses the same memory chips as the CPU. PyTorch still keeps the two
 # apart, and `.cpu()` copies there, too.)
 #
-# `.cpu()` waits until the numbers are here. A copy with `non_blocking=True`, as in lesson 04, does not, and
-# NumPy knows nothing of copies under way: it would read what was in that memory before. So wait first.
+# `.cpu()` waits until the numbers are here. A transfer with `non_blocking=True`, as in lesson 04, does not, and
+# NumPy knows nothing of transfers under way: it may read what was in that memory before. So wait first.
 #
-# The trip can be counted:
+# The transfer can be counted:
 
 # %% facts=["N2"]
 with devlab.watch() as log:
@@ -355,7 +355,7 @@ for how in ("by PyTorch", "by NumPy"):
 # array made from a tensor that is still in use is for *reading*. To write, copy first.
 #
 # Together, the road home for any tensor is **`x.detach().cpu().numpy()`**: leave the graph, leave the
-# device, then NumPy. Detach first, so that autograd need not note the trip. The steps cost nothing where
+# device, then NumPy. Detach first, so that autograd need not note the transfer. The steps cost next to nothing where
 # they are not needed:
 
 # %% facts=["N2", "N3"]
@@ -444,7 +444,7 @@ print("shares with a:", np.shares_memory(t.numpy(), a))
 # %% [markdown]
 # ## Many losses, one array
 #
-# The most frequent trip of all: a training loop that collects its losses to plot them. First look at what
+# The most frequent transfer of all: a training loop that collects its losses to plot them. First look at what
 # *one* collected loss holds on to. Everything that `backward` will need is saved in its graph, and PyTorch
 # lets us watch it being saved:
 
@@ -469,8 +469,7 @@ print("its graph keeps:", sum(saved), "bytes")
 # epoch keeps all of their graphs, until the memory is full. What should be kept is the number without the
 # graph.
 #
-# Here is a list of eight losses, on the accelerator. NumPy cannot take it as it is. (If you tell it
-# `dtype=object` it will, and the array then holds the tensors with everything behind them.)
+# Here is a list of eight losses, on the accelerator. NumPy cannot take it as it is:
 
 # %% facts=["N1", "N3"]
 weights = torch.ones(3, device=device, requires_grad=True)

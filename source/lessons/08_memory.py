@@ -197,9 +197,9 @@ for size in (1, 512 * KIB, 1 * MIB, 1 * MIB + 1, 9 * MIB, 10 * MIB, 11 * MIB):
 
 # %% [markdown] facts=["H5"]
 # Up to 1 MiB: a segment of **2 MiB**, which many small tensors share. Above that and below 10 MiB: one of
-# **20 MiB**. From 10 MiB on: a segment for this tensor alone, rounded up to 2 MiB. These are the constants
-# of PyTorch's allocator for CUDA, and the reason why the first small tensor makes a tool of the system show
-# 2 MiB more.
+# **20 MiB**. From 10 MiB on: a segment made to measure, in steps of 2 MiB. These are the constants
+# of PyTorch's allocator for CUDA, as it comes. They are the reason why the first small tensor makes a tool of the
+# system show 2 MiB more (on a GPU, besides what CUDA takes for itself).
 #
 # Such a tool, `nvidia-smi` for one, cannot see tensors. It sees what has been taken:
 
@@ -263,8 +263,8 @@ for _ in range(10):
 print("segments taken:", memory.memory_stats(device)["segment.all.allocated"])
 
 # %% [markdown] facts=["K3", "K4"]
-# Ten for one. On a GPU each of them means a call to the driver and a wait for all work under way. **Keep it
-# out of training loops.** It is good for:
+# Ten for one. On a GPU each of them means two calls to the driver, and giving a segment back waits for all work under
+# way. **Keep it out of training loops.** It is good for:
 #
 # - **debugging**: after it, *reserved* tells what is really held;
 # - **notebooks** and several programs on one GPU: another process can have what you give back;
@@ -328,7 +328,7 @@ del loss
 report("all of them gone:", before)
 
 # %% [markdown] facts=["K5"]
-# Only the first. The list, the view and the graph of the loss each held 10 MiB. **First drop every
+# Only the first was gone at once. The list, the view and the graph of the loss each held 10 MiB. **First drop every
 # reference, then empty the cache**: `del` for names, `clear` for containers, `detach` for losses. In a
 # notebook there is one more holder. If the last line of a cell is an expression, its value is shown, and
 # Jupyter keeps it as `_` and `Out[...]`. Do not end a cell with a large tensor.
@@ -410,11 +410,53 @@ for name, make in (
 # | state: SGD with momentum | 1 |
 # | state: Adam, AdamW | 2 |
 #
-# Training with Adam takes **four times** the model, and the last two appear in the first `step`, so the
-# error may come there. A parameter that is not trained takes its own place and nothing else: one reason why
+# In the optimizer's step, training with Adam takes **four times** the model. Two of the four appear in the first `step`,
+# so an error may come as late as there. A parameter that is not trained takes its own place and nothing else: one reason why
 # fine-tuning a part of a model fits where training all of it does not.
 #
-# To this come the **activations**, what the graph keeps until `backward`. They grow with the batch:
+# Then there are the **activations**, what the graph keeps until `backward`. They cannot simply be added to the rest,
+# because not everything is there at the same time. The forward piles activations up, layer by layer. The backward
+# takes them down again, and makes the gradients meanwhile. The next cell looks at the memory after each `Tanh` of the
+# forward, and again when the backward comes to that layer. The model and its input were there before and are not
+# counted. When will the memory be highest?
+
+
+# %% facts=["H2", "H6"]
+def height():
+    return (memory.memory_allocated(device) - before) / MIB
+
+
+def look(layer, inputs, output):
+    forward.append(f"{height():.1f}")
+    output.register_hook(lambda gradient: backward.append(f"{height():.1f}"))
+
+
+layers = [layer for _ in range(4) for layer in (nn.Linear(256, 256), nn.Tanh())]
+model = nn.Sequential(*layers).to(device)
+for layer in layers[1::2]:
+    layer.register_forward_hook(look)
+x = torch.ones(2048, 256, device=device)  # 2 MiB, and so is the output of each layer
+
+forward, backward = [], []
+memory.reset_peak_memory_stats(device)
+before = memory.memory_allocated(device)
+model(x).mean().backward()
+print("forward  (MiB):", *forward)
+print("backward (MiB):", *backward)
+print(f"left {height():.1f}, peak {(memory.max_memory_allocated(device) - before) / MIB:.1f}")
+del model, layers, layer, x
+
+# %% [markdown] facts=["H2", "H6"]
+# At the turn, when the forward is done and the backward begins. There all activations are alive, and hardly a gradient
+# is. At the end it is the other way round: what is left are the gradients. And the optimizer's first step, which makes
+# its state, comes when the activations are gone. So **the peak of a step is a maximum over time and not a sum**. It is
+# the larger of two moments:
+#
+# - **at the turn**: parameters, the optimizer's state, all activations, and the first results of the backward. (The old
+#   gradients too, if `zero_grad` is called after the forward and not before it.)
+# - **in the optimizer's step**: parameters, gradients, the state, and what the step itself needs for a moment.
+#
+# With a large batch it is the first, for activations grow with the batch:
 
 # %% facts=["H6"]
 model = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 1)).to(
@@ -431,8 +473,8 @@ for batch in (256, 512, 1024, 2048):
 del model, x
 
 # %% [markdown] facts=["H6"]
-# Twice the batch, twice the peak. Parameters, gradients and state you can compute beforehand. The activations are best measured, with a small batch and a large
-# one.
+# Twice the batch, twice the peak, counted above the parameters, which were there before. Parameters, gradients and
+# state you can compute beforehand. The activations are best measured, with a small batch and a large one.
 #
 # **[Exercise](../exercises/08_memory.ipynb):** `training_bytes`.
 
@@ -459,7 +501,27 @@ except torch.OutOfMemoryError as error:
 # | **allocated by PyTorch** | This is what live tensors hold: a smaller batch, or fewer holders |
 # | **reserved but unallocated** | The cache. It was emptied before the error, so what is left here is free in pieces too small: fragmentation |
 #
-# (On CUDA the message ends with advice for that last case: a setting of `PYTORCH_CUDA_ALLOC_CONF`.)
+# On an NVIDIA GPU the message is longer. This one is an **example**: the words are those of PyTorch 2.13, and the figures
+# were made up for a T4, so that they fit together.
+#
+# ```
+# torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 256.00 MiB. GPU 0 has a total capacity of 14.56 GiB
+# of which 98.75 MiB is free. Including non-PyTorch memory, this process has 14.46 GiB memory in use. Of the allocated
+# memory 13.91 GiB is allocated by PyTorch, and 427.20 MiB is reserved by PyTorch but unallocated. If reserved but
+# unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.
+# See documentation for Memory Management
+# (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)
+# ```
+#
+# Do the account. 98.75 MiB free and 14.46 GiB in this process make up the whole capacity, so nobody else is using the
+# GPU. (Otherwise there would be a sentence such as *Process 4711 has 5.20 GiB memory in use*.) PyTorch has 13.91 GiB and
+# 427 MiB, which is 14.33 GiB; the other 0.13 GiB of the process are CUDA's own. And 427 MiB are free, more than the 256
+# that were wanted: so they are in pieces.
+#
+# For that case the message names a setting, **`expandable_segments:True`**. With it PyTorch takes memory in segments
+# that can grow, so fewer free pieces are left between them (on Linux). The variable is read when the process first uses
+# CUDA, so set it before the program starts. PyTorch's documentation now calls it `PYTORCH_ALLOC_CONF`, one name for every
+# kind of accelerator; the one in the message is the older name, which works too.
 #
 # The error is an ordinary exception, and nothing is broken by it. Tensors that were there are still there.
 # Make room, and try again:
@@ -516,30 +578,60 @@ for version in (again_inside, again_outside):
 # failed, and the frame has its variables: `inputs` is still alive, with 600 MiB. When the `except` block
 # ends, all of it goes. So inside `except` only note *that* it failed, and try again after it. For the same
 # reason do not keep the exception in a variable of your own. And in a notebook: an error that nobody caught
-# stays as `sys.last_exc`, with all its tensors, until the next one.
+# stays as `sys.last_value`, with its traceback and all its tensors, until the next one. (From Python 3.12 on,
+# `sys.last_exc` holds it too.)
 #
 # `empty_cache` has its place here, between two tries. Without it the next try finds a cached segment of
 # 600 MiB and cuts its 400 from that. 200 are left over, too little for the second part, and they cannot go
-# back to the device while the segment is in use. A try should begin with nothing but whole memory.
+# back to the device while the segment is in use. So each new try should begin with an empty cache.
 #
 # Other cures, from small to large: a smaller batch, with gradients gathered over several; `torch.no_grad()`
 # where no backward follows; half precision; giving up activations and computing them again
-# (`torch.utils.checkpoint`). `empty_cache` alone is none: PyTorch did that before it raised the error.
+# (`torch.utils.checkpoint`). `empty_cache` alone is no cure: PyTorch did that before it raised the error.
 #
 # **[Exercise](../exercises/08_memory.ipynb):** `largest_batch`.
 
 # %% [markdown]
 # ## Where real hardware differs
 #
-# - Sizes are gigabytes, and some of them are taken before your first tensor: CUDA itself needs a few hundred
-#   MB for each process, which no figure of PyTorch shows.
+# - Sizes are gigabytes, and a part is taken before your first tensor: CUDA itself needs some hundred MB for each
+#   process. They are neither in *allocated* nor in *reserved*; `mem_get_info` and `nvidia-smi` show them.
 # - Libraries take workspaces. A first matrix product may leave several MiB allocated that you did not ask
 #   for. The simulated device counts results only.
 # - A GPU works asynchronously ([lesson 07](07_asynchrony.ipynb)), but the books are kept by the host, when
 #   an operation is started. So these numbers need no `synchronize`.
-# - On Apple's `mps` the account is smaller and has other names: `torch.mps.current_allocated_memory()` and
-#   `torch.mps.driver_allocated_memory()`, and no peak. The memory is the computer's own.
+# - On Apple's `mps` the account has other names: `torch.mps.current_allocated_memory()` and
+#   `torch.mps.driver_allocated_memory()`, with no peak beside them. (By its source, PyTorch 2.13 also answers there to
+#   `torch.accelerator.max_memory_allocated()`; we had no Mac to try it.) The memory is the computer's own.
 # - For the CPU PyTorch keeps no such account. `devlab.watch()` counts the bytes of new tensors there.
+#
+# If you have an NVIDIA GPU, or an AMD GPU with a ROCm build, this cell asks it what the lesson asked the simulated device:
+
+# %% facts=["H1"] tags=["nbval-ignore-output"]
+if torch.cuda.is_available():
+    x = torch.ones(1000, device="cuda")
+    free, total = torch.cuda.mem_get_info()
+    print(
+        torch.cuda.get_device_name(),
+        "has",
+        total >> 20,
+        "MiB, of which",
+        (total - free) >> 20,
+        "MiB are in use",
+    )
+    print(
+        "allocated:",
+        torch.cuda.memory_allocated(),
+        "bytes, reserved:",
+        torch.cuda.memory_reserved() >> 20,
+        "MiB",
+    )
+    del x
+else:
+    print("no GPU here that PyTorch calls cuda")
+
+# %% [markdown]
+# And for the CPU, where only new tensors can be counted:
 
 # %% facts=["H1"]
 with devlab.watch() as log:
@@ -557,7 +649,8 @@ print("new tensors, in bytes:", log.allocated)
 # - Peak: reset, remember, run, read, subtract.
 # - `empty_cache` gives unused segments back, never live memory. Drop references first. Not in a loop.
 # - Keep losses detached, or their sum. Never the losses themselves.
-# - Training takes parameters, gradients, and with Adam twice as much again, and the activations of a batch.
+# - Training takes parameters, gradients, and with Adam twice as much again; and the activations of a batch, which are
+#   most at the end of the forward. The peak is a maximum over time, not the sum.
 # - `torch.OutOfMemoryError`: read it as an account, leave the `except` block, then try something smaller.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/08_memory.ipynb), seven functions. **Then:**

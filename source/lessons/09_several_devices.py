@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 09 Several devices
 #
-# Two GPUs in one machine are two separate memories with a cable between them. Nothing crosses that cable unless
+# Two GPUs in one machine are two separate memories with a connection between them. PyTorch moves nothing over it unless
 # you say so, and nobody tells you when you say it too often.
 #
 # After this lesson you can compute with tensors from several devices, put the halves of a model on two of
@@ -30,7 +30,7 @@ device = devlab.start()
 
 # %% [markdown]
 # **What is real here.** Few people have two GPUs, so this lesson uses the two simulated ones, `sim:0` and `sim:1`,
-# whatever else is in your machine. Their tensors, results, gradients and copies are real and counted. The *times*
+# whatever else is in your machine. Their tensors, results, gradients and transfers are real and counted. The *times*
 # in one picture come from the simulator's model, and the picture says so. The two processes at the end are real
 # processes that really talk to each other.
 
@@ -43,8 +43,10 @@ print(*devices)
 # %% [markdown] facts=["U1"]
 # ## A tensor has one address
 #
-# A tensor is on **one device at a time**. There is no tensor that lies across two GPUs, and no GPU that looks into
-# the other's memory on its own. Both tensors below are "on the accelerator". Will their sum work?
+# A tensor is on **one device at a time**. An ordinary tensor never lies across two GPUs, and apart from those that
+# copy, no operator of PyTorch fetches its inputs from another GPU. (`torch.distributed` has a `DTensor`, which stands for one large
+# tensor in many processes. What each process holds of it is again an ordinary tensor, on one device.) Both tensors
+# below are "on the accelerator". Will their sum work?
 
 # %% facts=["U1", "U2"]
 x = torch.ones(1000, 1000, device=first)
@@ -70,10 +72,18 @@ with devlab.watch() as log:
 print("y.cpu().to(first):", log.transfers, "transfers,", f"{log.bytes_moved:,} bytes")
 
 # %% [markdown]
-# The way by the CPU costs twice as much, and the host waits for it. On real machines the direct copy is often much
-# faster still: GPUs may have a cable of their own between them (NVIDIA calls it NVLink). Where they have none,
-# PyTorch and the driver go by way of the host's memory by themselves, and your line stays the same.
-#
+# The way by the CPU moves twice as many bytes, and the host waits for it. On real machines the direct transfer can be
+# faster still. Two GPUs may have *peer access*: one reads the other's memory without the host, over a connection of
+# their own (NVIDIA's is called NVLink) or over PCIe. `torch.cuda.can_device_access_peer(0, 1)` tells whether they do.
+# Where they have none, CUDA goes by way of the host's memory by itself, and your line stays the same. On your machine:
+
+# %% tags=["nbval-ignore-output"]
+if torch.cuda.device_count() > 1:
+    print("peer access from cuda:0 to cuda:1:", torch.cuda.can_device_access_peer(0, 1))
+else:
+    print("there are no two GPUs here that PyTorch calls cuda")
+
+# %% [markdown]
 # Where to put a sum of two? Where the next step needs it. If both are elsewhere, there is a choice. Say for
 # each line how many transfers it will make:
 
@@ -90,10 +100,10 @@ for words, way in {
 
 # %% [markdown]
 # Two each. (In the last line the second `.to` has nothing to do, and returns its tensor.) When two tensors meet in a
-# third place, two journeys are needed, whichever way you write it. What you should not write is a third one.
+# third place, two transfers are needed, whichever way you write it. What you should not write is a third one.
 #
 # And gradients? x is on one device, the loss on the other. Before you run the cell: on which device will
-# `x.grad` be, and how many copies will `backward` make?
+# `x.grad` be, and how many transfers will `backward` make?
 
 # %% facts=["U3"]
 x = torch.ones(3, device=first, requires_grad=True)
@@ -105,11 +115,11 @@ with devlab.watch() as log:
 
 print("loss on", loss.device)
 print("x.grad ", x.grad)
-print("copies in backward:", log.transfers)
+print("transfers in backward:", log.transfers)
 
 # %% [markdown]
-# `.to` is an operation like any other, and autograd knows its derivative: a copy **back**. Each crossing that you
-# write in forward is made once more in backward, in the other direction.
+# `.to` is an operation like any other, and autograd knows its derivative: a transfer **back**. Each transfer that you
+# write in forward is made once more in backward, in the other direction, where a gradient has to come back.
 #
 # **[Exercise](../exercises/09_several_devices.ipynb):** `add_across`.
 
@@ -153,8 +163,8 @@ print(mean, "and part 0 is", parts[0].tolist())
 # %% [markdown]
 # ## A model in two places
 #
-# A model that does not fit on one device can live on two. The first half here, the second half there, and what
-# flows between them crosses the cable. Here is a first try. Which line fails, and in which module?
+# A model that does not fit on one device can live on two: the first half here, the second half there, and a transfer
+# between them at each call. Here is a first try. Which line fails, and in which module?
 
 # %% facts=["U1", "U2"]
 start, end = nn.Linear(64, 64).to(first), nn.Linear(64, 10).to(second)
@@ -226,7 +236,7 @@ print(f"in four pieces it takes {cut.total / whole.total:.0%} of the time (model
 
 # %% [markdown]
 # That is **pipelining**. At its beginning and its end one device still has nothing to do, so many small pieces
-# are better than few large ones, until the pieces get so small that launches and copies cost more than they
+# are better than few large ones, until the pieces get so small that launches and transfers cost more than they
 # save. Libraries do this for you (`torch.distributed.pipelining` is PyTorch's own). A model in two places is
 # for models that do not fit. If yours fits on one device, there is a better use for two.
 #
@@ -266,8 +276,8 @@ print("moved, then cut:", log.bytes_moved, "bytes")
 
 # %% [markdown]
 # Now a whole training step on two devices, by hand. Each device has a copy of the model and half of the
-# batch. Afterwards the gradients are averaged, and both copies take the same step, or they would drift
-# apart. Count the copies before you run it: the model has two parameters.
+# batch. Afterwards the gradients are averaged, and both replicas take the same step, or they would drift
+# apart. Count the transfers before you run it: the model has two parameters.
 
 # %% facts=["U5"]
 torch.manual_seed(0)
@@ -293,12 +303,12 @@ print("as in one place:", torch.allclose(replicas[1].weight.grad.cpu(), model.we
 
 # %% [markdown] facts=["U5"]
 # Right, and six transfers: two for the batch, two gradients one way, two the other. With a thousand
-# parameters it would be two thousand small copies, one after the other, all by way of the first device. With
-# eight devices that one would be busy with nothing else. And one Python program has to feed them all.
+# parameters it would be two thousand small transfers, one after the other, all by way of the first device. With
+# eight devices there would be seven times as many. And one Python program has to feed them all.
 #
 # So: **do not scatter tensors by hand, unless you can say exactly what travels, when, and who waits for it.** It
 # is a good exercise and a bad habit. (`nn.DataParallel` does about this, with one line, and copies the whole
-# model to every device in every step. PyTorch itself advises against it.)
+# model to every device in every step. PyTorch's documentation recommends DDP, the next section, in its place.)
 #
 # **[Exercises](../exercises/09_several_devices.ipynb):** `scatter` and `gather`.
 
@@ -306,7 +316,7 @@ print("as in one place:", torch.allclose(replicas[1].weight.grad.cpu(), model.we
 # ## Many processes
 #
 # Serious training on several GPUs uses `DistributedDataParallel`, **DDP**. Its idea is another one: as many
-# *processes* as devices, each a whole Python program that runs the same lines and sees one device. They find each
+# *processes* as devices, each a whole Python program that runs the same lines and works with one device. They find each
 # other when they start, and form a *group*. Each has a number, its **rank**; the size of the group is the
 # **world size**.
 #
@@ -314,7 +324,7 @@ print("as in one place:", torch.allclose(replicas[1].weight.grad.cpu(), model.we
 # |---|---|---|
 # | who feeds the devices | one Python program, one after the other | a program for each |
 # | the data | cut and sent from one place | each process loads its own rows |
-# | the gradients | collected in one place, then sent back | each with its neighbours, all at the same time |
+# | the gradients | collected in one place, then sent back | averaged by an *all-reduce*, in which all take part at once |
 # | when | after backward | **during** backward, as soon as some are ready |
 #
 # No second GPU is needed to see it. DDP also works between processes on the CPU, by a backend called `gloo`. Here
@@ -373,10 +383,11 @@ def run_processes(program, world_size):
 run_processes(PROGRAM, 2)
 
 # %% [markdown] facts=["U4", "U2"]
-# Different rows, different losses, and **the same gradient**, although nobody sent one. DDP did, during `backward`,
-# and it averaged them. It had also copied the parameters of rank 0 to all others when the model was wrapped; so the
-# two seeds did no harm. Both models are equal before the step and equal after it, and nothing but gradients
-# has travelled.
+# Different rows, different losses, and **the same gradient**, although no line of the program sends one. DDP did, during
+# `backward`, and it averaged them. It had also copied the parameters of rank 0 to all others when the model was wrapped; so
+# the two seeds did no harm. Both models are equal before a step and equal after it, and in the step nothing but
+# gradients is sent. (A model with buffers, such as a batch norm's running statistics, also gets those of rank 0 before each
+# forward.)
 #
 # Is it the right gradient? One process with all the rows should get the same:
 
@@ -393,43 +404,58 @@ print(f"one process, all rows: gradient {model.weight.grad.item():.3f}")
 # Three things go wrong again and again, and none of them gives an error at once:
 #
 # - **The model inside.** `model.module(x)` computes the same and tells DDP nothing. Each process keeps its own
-#   gradients, and the copies drift apart. Call the wrapped model.
+#   gradients, and the replicas drift apart. Call the wrapped model.
 # - **The same rows everywhere.** Without `rank::world_size` (or a `DistributedSampler` in the loader) all
 #   processes do the same work, and the result looks fine.
 # - **Only rank 0 does something.** Whatever all have to take part in, a step, a mean, a barrier, must be reached by all.
-#   If one stays away, the others wait, usually for half an hour.
+#   If one stays away, the others wait until the backend's timeout, which is 30 minutes for gloo and 10 for NCCL unless
+#   you set another; then they fail.
 
 # %% [markdown]
 # ## On real GPUs
 #
-# The program above changes in four lines:
+# The program above changes in these lines:
 #
 # ```python
 # local_rank = int(os.environ["LOCAL_RANK"])       # which GPU of this machine
 # torch.accelerator.set_device_index(local_rank)   # from now on a bare "cuda" means that one
+# device = torch.device("cuda", local_rank)
 # dist.init_process_group("nccl")                  # NVIDIA's backend; the addresses come from the environment
-# model = DistributedDataParallel(model.to(local_rank), device_ids=[local_rank])
+# model = DistributedDataParallel(nn.Linear(1, 1).to(device), device_ids=[local_rank])
+# inputs, labels = x[rows].to(device), y[rows].to(device)
+# loss = nn.functional.mse_loss(model(inputs), labels)
 # ```
 #
-# The rest of the lines stays: move the model once, each batch once. And `torchrun` starts the processes, sets
-# `RANK`, `LOCAL_RANK` and `WORLD_SIZE` in each, and ends all if one fails:
+# The labels are easily forgotten here. With `device_ids` DDP moves what you give to `model(...)` to its device by itself, so
+# the forward works with inputs from the CPU. The labels never pass through the model. They stay where they were, and the
+# loss raises the error that you know. So move the model once, and each batch once, all of it.
+#
+# `torchrun` starts the processes, sets `RANK`, `LOCAL_RANK` and `WORLD_SIZE` in each, and ends all if one fails:
 #
 # ```
 # torchrun --standalone --nproc-per-node=4 train.py
 # ```
 #
+# It starts programs that use gloo just as well: with `dist.init_process_group("gloo")` and no more arguments the
+# program above runs under it, on a machine without any GPU.
+#
 # That `set_device_index` is where lesson 02's warning comes true: in seven of eight processes a bare `"cuda"` is not
 # `cuda:0`. A program that says `"cuda:0"` somewhere puts a tensor of every process on the first GPU.
+#
+# DDP keeps the whole model, its gradients and the optimizer's state in each process. Where that does not fit,
+# `torch.distributed.fsdp.fully_shard` (**FSDP**) keeps only a part of each parameter, gradient and state in each process, as
+# `DTensor`s, and collects the parameters of a layer when it is that layer's turn.
 
 # %% [markdown]
 # ## What to keep
 #
 # - A tensor is on one device. Two accelerators mix as little as an accelerator and the CPU.
-# - `.to` goes straight from device to device. Each crossing in forward comes once more in backward.
+# - `.to` goes straight from device to device. Each transfer in forward comes once more in backward.
 # - A model in two places: modules move once, the input and the middle at each call. It gives room; speed comes
 #   only with pieces in a pipeline.
 # - `tensor_split` for parts; cut first, then move. By hand only if you can say what travels and when.
-# - In earnest: one process a device, `DistributedDataParallel`, other rows for each rank, the wrapped model called.
+# - In earnest: one process a device, `DistributedDataParallel`, other rows for each rank, the wrapped model called,
+#   the labels moved.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/09_several_devices.ipynb), six tasks. **Then:**
 # [10 Debugging](10_debugging.ipynb), when two devices meet and nobody meant them to.

@@ -9,7 +9,7 @@
 # line that made it instead of the line that failed.
 #
 # **Takes** about 50 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb) and the habit of
-# [04 Moving](04_transfers.ipynb).
+# [04 Transfers](04_transfers.ipynb).
 
 # %%
 import numpy
@@ -323,7 +323,7 @@ print(strays_at_the_top(model, batch))
 # lists, and what is nested in the batch. `left_behind`, your tool from lesson 05, knows how to look there.
 # Both together are the exercise `find_strays`.
 #
-# Where you know what must hold, say so in the code. A check costs nothing: a tensor knows its device, and
+# Where you know what must hold, say so in the code. A check costs next to nothing: a tensor knows its device, and
 # asking does not wait for the accelerator. Compare with the error it replaces:
 
 
@@ -421,8 +421,9 @@ torch.set_default_device(None)
 # %% [markdown] facts=["X5"]
 # What existed stays where it is, `from_numpy` shares memory with an array and so must stay, and `new_*`
 # follows its tensor. The rest of the program, libraries included, now makes its tensors on the accelerator:
-# lengths, indices and small tables that belong on the CPU. Worker processes of a `DataLoader` are new processes
-# and may not know of your default. The setting hides the bug in your script and brings it back in somebody
+# lengths, indices and small tables that belong on the CPU. Worker processes of a `DataLoader` are new processes,
+# and where they are started afresh (*spawn*, on Windows and macOS) they do not know of your default. The setting
+# hides the bug in your script and brings it back in somebody
 # else's. Where you want it, keep it short, around the lines that make a model:
 
 # %% facts=["X5"]
@@ -435,8 +436,8 @@ print("afterwards:  ", torch.ones(3).device)
 # %% [markdown]
 # ## An optimizer that remembers
 #
-# Parameters move in place, so an optimizer made before the move still holds the right ones. What it has
-# gathered does not move. Training starts on the CPU, for a test, and goes on elsewhere. Which of the two
+# Today's PyTorch moves parameters in place, so an optimizer made before the move still holds the right ones. What
+# it has gathered does not move. Training starts on the CPU, for a test, and goes on elsewhere. Which of the two
 # steps fails?
 
 # %% facts=["X5"]
@@ -461,7 +462,7 @@ except RuntimeError as error:
 # %% [markdown] facts=["X5"]
 # The second, and in `optimizer.step()`, far from any tensor of yours: the momentum is on the CPU. The same
 # happens on resume, when a checkpoint is loaded into the optimizer first and the model moves afterwards.
-# Averaged copies of the weights are caught in the same way. The order that works:
+# Averaged copies of the weights stay behind in the same way. The order that works:
 # **make the model, move it, make the optimizer, load the checkpoint into both.** `load_state_dict` of an
 # optimizer brings its state to the parameters, and that mends this one too:
 
@@ -507,7 +508,7 @@ except IndexError as error:
 # %% [markdown] facts=["E4"]
 # On a real NVIDIA GPU the same line gives *CUDA error: device-side assert triggered*, names no value, and
 # often comes from a later, innocent line: the GPU works behind the host's back and reports when the host
-# next waits (lesson 07). After it the process's GPU is unusable, and only a restart of the kernel helps. The
+# next waits (lesson 07). After it the process cannot use the GPU any more, and only a restart of the kernel helps. The
 # simulated device does not imitate this, it gives the CPU's message. Two things help on real hardware:
 #
 # - **Move the model and one batch to the CPU** and run the step once. Errors in indices, shapes and dtypes then
@@ -516,8 +517,8 @@ except IndexError as error:
 #   PyTorch touches the GPU. Each operation then waits for its end, so the traceback points at the true line.
 #   Everything gets slower, so unset it afterwards.
 #
-# Device errors are the opposite case: on the CPU they do not exist, because there everything is in one place.
-# That is why a test on two devices, simulated or not, finds what no CPU test can.
+# Errors of placement are the opposite case: on the CPU they do not exist, because there everything is in one place.
+# That is why a test on two devices, simulated or not, finds what no test on the CPU alone can.
 
 # %% [markdown]
 # ## What to keep

@@ -25,8 +25,8 @@ import devlab
 device = devlab.start()
 
 # %% [markdown]
-# No figure of time stands in this lesson. Copies and waits are counted by `devlab.watch()`, and the simulated
-# device counts as a real one would. The losses and accuracies are real: the simulated device computes with
+# No figure of time stands in this lesson. Transfers and waits are counted by `devlab.watch()`, and they are the same on
+# the simulated device as on a GPU. The losses and accuracies are real: the simulated device computes with
 # real numbers.
 #
 # ## Real digits
@@ -44,8 +44,8 @@ for row in images[3]:
 print("labelled", labels[3].item())
 
 # %% [markdown]
-# On the CPU, as any data set that comes from a file. It stays there; what travels is one batch at a time. We
-# keep the last 297 digits for the test, and make a model and a batch.
+# On the CPU, as any data set that comes from a file. It stays there; what moves to the device is one batch at a time.
+# We keep the last 297 digits for the test, and make a model and a batch.
 
 # %%
 inputs = images.flatten(1)
@@ -126,21 +126,27 @@ for event in log.events.transfers[:3]:
 print(log.transfers, "transfers,", log.synchronizations, "synchronizations in 3 steps")
 
 # %% [markdown] facts=["T2"]
-# The batch goes in, two copies. Forward, loss, `zero_grad`, `backward` and `step` move nothing: parameters,
+# The batch goes in, two transfers. Forward, loss, `zero_grad`, `backward` and `step` move nothing: parameters,
 # gradients and the optimizer's state all live on the device. (The optimizer makes its state from the
-# parameters when it first steps. It is a helper made from an existing tensor.)
+# parameters when it first steps. It is a helper made from an existing tensor. Adam also counts its steps, and by
+# default keeps that one number on the CPU on purpose, where reading it costs no wait.)
 #
 # The order matters in one point. `backward` **adds** to what is in `.grad`, so the gradients are zeroed
 # somewhere before it, and not between `backward` and `step`.
 #
-# The third copy of each step is `item()`: four bytes, and the host waits until the device has done everything.
-# It could have prepared the next batch instead. What does one return then?
+# The third transfer of each step is `item()`: four bytes, and the host waits until the device has done everything that
+# was started before. It could have prepared the next batch instead. What should the step return, then?
+#
+# The same wait hides in the line that moves the batch. A plain `.to(device)` comes back only when the device has the
+# batch, and the device takes it after all the work that was started before, the last step included. `devlab.watch()`
+# lists it as a blocking transfer and not as a synchronization, because nothing comes back. With
+# `non_blocking=True`, as in lesson 04, the host goes on.
 
 
 # %% facts=["T3"]
 def step(model, batch, optimizer, device):
     model.train()
-    inputs, labels = (tensor.to(device) for tensor in batch)
+    inputs, labels = (tensor.to(device, non_blocking=True) for tensor in batch)
     loss = F.cross_entropy(model(inputs), labels)
     optimizer.zero_grad()
     loss.backward()
@@ -173,12 +179,13 @@ for place in (torch.device("cpu"), device):
     print(f"{place.type:<4}", [f"{loss:.3f}" for loss in torch.stack(losses).tolist()])
 
 # %% [markdown] facts=["T4"]
-# The same to three digits. The last digits may differ, since each device adds up in its own order. **It works
+# The same to three decimals. The last digits may differ, since each device adds up in its own order. **It works
 # wherever model and data are moved together**; the line `make_model().to(place)` and the line in the step that
 # moves the batch are the only two that move anything.
 #
-# One habit protects from a puzzling error: move the model **before** you make the optimizer. PyTorch keeps
-# the parameters' identity in most moves, though it does not promise to.
+# One habit protects from a puzzling error: move the model **before** you make the optimizer. In most moves the
+# parameters stay the same objects, as lesson 05 showed, and an optimizer made before would still hold them. But
+# PyTorch does not promise it, and what the optimizer has gathered would stay behind.
 #
 # **[Exercise](../exercises/11_training_step.ipynb):** `train_step`.
 
@@ -192,19 +199,22 @@ for place in (torch.device("cpu"), device):
 # %% facts=["T3"]
 def accuracy_by_item(model, loader, device):
     correct = 0
-    for inputs, labels in loader:
-        correct += (model(inputs.to(device)).argmax(1) == labels.to(device)).sum().item()
+    for batch in loader:
+        inputs, labels = (tensor.to(device, non_blocking=True) for tensor in batch)
+        correct += (model(inputs).argmax(1) == labels).sum().item()
     return correct / len(loader.dataset)
 
 
 def accuracy(model, loader, device):
-    was_training = model.training
+    modes = [(part, part.training) for part in model.modules()]
     model.eval()
     correct = 0
     with torch.no_grad():
-        for inputs, labels in loader:
-            correct += (model(inputs.to(device)).argmax(1) == labels.to(device)).sum()
-    model.train(was_training)
+        for batch in loader:
+            inputs, labels = (tensor.to(device, non_blocking=True) for tensor in batch)
+            correct += (model(inputs).argmax(1) == labels).sum()
+    for part, was_training in modes:
+        part.training = was_training
     return correct.item() / len(loader.dataset)
 
 
@@ -218,9 +228,11 @@ for measure in (accuracy_by_item, accuracy):
 # Six against one. In the second function `correct` begins as a Python 0 and becomes a tensor on the device
 # with the first addition; it is read when the loop is over.
 #
-# The second function has three more manners. Evaluation mode switches off dropout and takes the running
-# statistics of a batch norm. `no_grad` builds no graph. And the model comes back in the mode in which it came,
-# so that nobody trains on in evaluation mode by accident.
+# The second function does three more things. It switches the model to evaluation mode, in which dropout is off and a
+# batch norm uses its running statistics. It builds no graph, because of `no_grad`. And it gives **each part** of the
+# model back in the mode in which it came, so that nobody trains on in evaluation mode by accident. One
+# `model.train(was_training)` at the end would not do: it sets all parts alike, and a batch norm that somebody froze with
+# `.eval()` inside a training model would be training again.
 #
 # **[Exercise](../exercises/11_training_step.ipynb):** `evaluate`.
 
@@ -265,8 +277,8 @@ print("the model ", fresh[0].weight.device)
 # Where it was. `map_location` places the file's tensors and never moves a model. So the model's device is
 # a matter of `model.to(device)`, as always, before or after.
 #
-# `weights_only=True`, the default since PyTorch 2.6, admits tensors and plain containers. A file that holds
-# more could run code when it is read:
+# `weights_only=True`, the default since PyTorch 2.6, admits tensors, plain containers and little else. A file that
+# holds more could run code when it is read:
 
 # %%
 whole = Path(folder.name) / "whole.pt"
@@ -308,8 +320,8 @@ folder.cleanup()
 # ## Whole epochs
 #
 # A program wants the mean loss of an epoch. Batches may differ in size, so each loss counts as many times as
-# its batch has samples. The sum stays on the device, the count is Python's. How many copies do you expect
-# for two epochs of 30 batches, and how many waits?
+# its batch has samples. The sum stays on the device, the count is Python's. How many transfers do you expect
+# for two epochs of 30 batches, and how many synchronizations?
 
 
 # %% facts=["Z1", "T2", "T3"]
@@ -336,11 +348,11 @@ def train(place, epochs):
 
 _, _, log = train(device, 2)
 into = sum(copy.target == str(device) for copy in log.events.transfers)
-print(into, "copies into the device,", log.transfers - into, "out of it")
+print(into, "transfers into the device,", log.transfers - into, "out of it")
 print(log.synchronizations, "synchronizations")
 
 # %% [markdown] facts=["Z1"]
-# Two tensors, 30 batches, two epochs: 120 copies in. Two numbers out, one wait for each. Nothing else crosses,
+# Two tensors, 30 batches, two epochs: 120 transfers in. Two numbers out, one wait for each. Nothing else is moved,
 # though the model ran 60 times. That is the whole course in one line:
 #
 # > **Move the model once, each batch once, and make helpers from existing tensors.**
@@ -355,12 +367,12 @@ for place in (torch.device("cpu"), device):
     print(f"     right on new digits: {share:.0%}")
 
 # %% [markdown] facts=["T4"]
-# On every device the same. Shuffling is the loader's work, and its generator stays on the CPU; so the order
-# of the samples does not depend on the device either.
+# The same on both, as far as they are printed. Shuffling is the loader's work, and its generator stays on the CPU; so
+# the order of the samples does not depend on the device either.
 #
 # On a real GPU this model may well train more slowly than on the CPU: its layers are tiny, and small work
-# loses to launches and copies ([07](07_asynchrony.ipynb)); measure it. Larger programs add what lesson 04 taught: a
-# loader with `pin_memory=True` and worker processes, and `non_blocking=True` in the step.
+# loses to launches and transfers ([07](07_asynchrony.ipynb)); measure it. Larger programs add what lesson 04 taught: a
+# loader with worker processes and `pin_memory=True`, so that the host need not even wait until the bytes are staged.
 #
 # **[Exercise](../exercises/11_training_step.ipynb):** `fit`.
 
@@ -388,8 +400,12 @@ for place in (torch.device("cpu"), device):
 # **Timing.** Warm up. Synchronize, start the clock, run, synchronize, stop the clock. Repeat, and take the
 # median. Without the second wait you have timed the launch.
 #
-# **These wait for the device:** `.item()`, `.cpu()`, `.tolist()`, `print`, `if tensor:`, `nonzero`, a boolean
-# mask as an index.
+# **These wait for the device:** `.item()`, `.cpu()`, `.tolist()`, `print`, `if tensor:`, `nonzero`, reading by a
+# boolean mask; and every transfer without `non_blocking=True`.
+#
+# **Transfers.** With `non_blocking=True` the host goes on: at once where its memory is pinned, and from ordinary memory as
+# soon as the bytes are staged. What comes to the CPU without blocking may be read only after a synchronization. With a
+# change of dtype, a blocking transfer to or from a GPU converts on the CPU, a non-blocking one on the GPU.
 #
 # **Memory.**
 #
@@ -406,7 +422,8 @@ for place in (torch.device("cpu"), device):
 # ## What to keep
 #
 # - No device is named in a model's logic; the inputs say where the work is.
-# - The step: training mode, move the batch, forward, loss, zero, backward, step, return the detached loss.
+# - The step: training mode, move the batch without waiting, forward, loss, zero, backward, step, return the detached
+#   loss.
 # - Sums of losses and of right answers stay on the device until the epoch is over.
 # - Save a `state_dict`; load it with `map_location` and `weights_only=True`; move the model; then the optimizer.
 #

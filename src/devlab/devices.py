@@ -125,9 +125,16 @@ def introduce(device: "torch.device") -> str:
     """
     if device.type == "cpu":
         return "cpu only, no accelerator"
-    if device.type != "sim":
-        return f"{device}, {name_of(device)}"
-    return f"{device}, a simulated accelerator (no GPU in use)"
+    if device.type == "sim":
+        return f"{device}, a simulated accelerator (no GPU in use)"
+    return f"{device}, {name_of(device)}" + (" by ROCm" if _by_rocm(device) else "")
+
+
+def _by_rocm(device: "torch.device") -> bool:
+    """Tell whether a device is AMD's: a PyTorch that is built for ROCm calls AMD's GPUs `cuda`."""
+    import torch
+
+    return device.type == "cuda" and bool(torch.version.hip)
 
 
 def has_float64(*devices: "torch.device") -> bool:
@@ -179,14 +186,18 @@ def describe_device(device: "torch.device") -> Here:
     >>> describe_device(torch.device("cpu")).memory
     'system memory'
     """
-    memory = {"cpu": "system memory", "mps": "shared with the CPU", "sim": "its own memory, modelled"}
-    return Here(
-        device,
-        name_of(device),
-        memory.get(device.type, "its own memory"),
-        has_float64(device),
-        real=device.type != "sim",
-    )
+    return Here(device, name_of(device), _memory_of(device), has_float64(device), real=device.type != "sim")
+
+
+def _memory_of(device: "torch.device") -> str:
+    """Return in words where a device's memory is; an integrated GPU uses the CPU's."""
+    import torch
+
+    known = {"cpu": "system memory", "mps": "shared with the CPU", "sim": "its own memory, modelled"}
+    if device.type in known:
+        return known[device.type]
+    properties = torch.get_device_module(device).get_device_properties(device)
+    return known["mps"] if getattr(properties, "is_integrated", False) else "its own memory"
 
 
 class Devices(Panel):

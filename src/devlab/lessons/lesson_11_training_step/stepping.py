@@ -29,7 +29,7 @@ train_step = lesson.exercise(
     hints=(
         "Seven lines: training mode, two moves, forward with the loss, then three calls around the "
         "gradients, and the return. Which of the three must come before `backward`?",
-        "`inputs, labels = batch`, each `.to(device)`; the loss is "
+        "`inputs, labels = batch`, each `.to(device, non_blocking=True)`; the loss is "
         "`torch.nn.functional.cross_entropy(model(inputs), labels)`; then `optimizer.zero_grad()`, "
         "`loss.backward()`, `optimizer.step()`. What does `loss.item()` cost, what else could you return?",
         "Begin with `model.train()` and end with `return loss.detach()`: a tensor on the device, without a "
