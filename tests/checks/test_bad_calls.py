@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import devlab
-from devlab.checks.answer import is_blank
-from devlab.checks.calls import STUB
+from devlab.checks.placeholder import is_blank
+from devlab.checks.placeholder import STUB
 from devlab.checks.result import Outcome
 
 
