@@ -4,6 +4,7 @@ import re
 
 import torch
 
+from devlab.checks import waiting
 from devlab.checks.calls import AnswerRaised
 from devlab.checks.expect import Mismatch
 from devlab.checks.findings import Finding, same_words
@@ -13,7 +14,6 @@ from devlab.checks.placeholder import holder, is_placeholder
 from devlab.checks.result import Outcome
 from devlab.checks.trace import loops_around, where_raised
 from devlab.checks.trial import Skip, Trial
-from devlab.checks.waiting import SECONDS, TooLong
 
 # Of the message of an exception; whoever wants it whole calls the function.
 MOST_LINES, LONGEST = 8, 1000
@@ -29,7 +29,7 @@ def reason(stopped: BaseException, trial: Trial, label: str) -> Finding:
         found = [("expected", stopped.expected), ("got", stopped.got)]
         cause = ("found", same_words(stopped.headline))
         return Finding(Outcome.FAILED, stopped.headline, details(trial, found), cause, stopped.assumed)
-    if isinstance(stopped, TooLong):
+    if isinstance(stopped, waiting.TooLong):
         return _endless(stopped, trial)
     if isinstance(stopped, AnswerRaised):
         return _raised(stopped, trial)
@@ -63,10 +63,10 @@ def _unwritten(raised: AnswerRaised, trial: Trial, at: str) -> Finding:
     return Finding(Outcome.ERROR, headline, details(trial, [("at", at)]), cause, raised.assumed, step)
 
 
-def _endless(stopped: TooLong, trial: Trial) -> Finding:
+def _endless(stopped: waiting.TooLong, trial: Trial) -> Finding:
     at = loops_around(stopped) or where_raised(stopped)
-    headline = f"your code was still running after {SECONDS:g} seconds"
-    found = details(trial, [("waited", f"{SECONDS:g} seconds, then devlab stopped it"), ("at", at)])
+    headline = f"your code was still running after {waiting.SECONDS:g} seconds"
+    found = details(trial, [("waited", f"{waiting.SECONDS:g} seconds, then devlab stopped it"), ("at", at)])
     step = "see what ends this loop, and whether that can come about" if at else ""
     return Finding(Outcome.ERROR, headline, found, ("endless",), step=step, endless=True)
 
