@@ -127,7 +127,7 @@ def resets_the_peak(device):
     return memory.memory_reserved(device) - memory.memory_allocated(device)
 
 
-@wrong("asking made another device the current one")
+@wrong("your code changed the current device of the whole program")
 def makes_the_device_current(device):
     memory = torch.get_device_module(device)
     memory.set_device(device)

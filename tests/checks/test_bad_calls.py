@@ -8,8 +8,7 @@ import pytest
 import torch
 
 import devlab
-from devlab.checks.answer import is_blank
-from devlab.checks.calls import STUB
+from devlab.checks.placeholder import STUB, is_blank
 from devlab.checks.result import Outcome
 
 
@@ -33,14 +32,14 @@ class device_of:
         (None, "this is None"),
         ("device_of", "this is the name in quotes"),
         ("devise_of", "did you mean device_of"),
-        (lambda x: x.device, "a lambda has no name"),
+        (lambda x: x.device, "a lambda has no name that says which exercise it answers"),
         (device_off, "did you mean device_of"),
         (device_of, "the task asks for a function, and this is a class"),
         (torch.device("cpu"), "takes the function itself"),
         (torch, "takes the function itself"),
-        (torch.nn.Linear(1, 1), "takes the function itself"),
+        (torch.nn.Linear(1, 1), "a Linear has no name that says which exercise it answers"),
         (print, "there is no exercise of this name"),
-        (functools.partial(device_off, 3), "takes the function itself"),
+        (functools.partial(device_off, 3), "a partial has no name that says which exercise it answers"),
         (functools.partial(places), "devlab.check(places)"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,

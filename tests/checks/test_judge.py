@@ -51,7 +51,7 @@ def test_a_pass():
 def test_a_failure_reads_as_the_readme_shows_it():
     """Headline, points, table, and the labelled lines."""
     assert verdict(lambda x: 3 * x) == (
-        "✗ double: the values of the result are wrong      1 of 2\n"
+        "✗ double: the values of the result are wrong  1 of 2 points\n"
         "                              cpu\n"
         "  twice the value              ✗\n"
         "  an empty tensor is fine      ✓\n"
@@ -178,7 +178,7 @@ def test_the_notebooks_state_is_kept():
         torch.set_grad_enabled(False)
         return x + x
 
-    assert judge(doubling(), double, CPU).passed
+    assert "your code changed the default device of the whole program" in verdict(double)
     assert torch.get_default_dtype() is torch.float32
     assert torch.get_default_device().type == "cpu"
     assert torch.is_grad_enabled()

@@ -28,7 +28,7 @@ def left_behind() -> Result:
 def test_text_is_aligned():
     """Signs stand under their device's name, points at the right edge."""
     assert str(left_behind()).splitlines() == [
-        "✗ move: the label stayed behind                    1 of 2",
+        "✗ move: the label stayed behind             1 of 2 points",
         "                                      cpu   sim:0   sim:1",
         "  every tensor reaches the device      ✓      ✗       ✗",
         "  nothing is copied twice              ✓      ✓",
@@ -65,7 +65,7 @@ def test_html_says_what_the_text_says():
     said = " ".join(reader.words)
     for words in (
         "the label stayed behind",
-        "1 of 2",
+        "1 of 2 points",
         "sim:1",
         "nothing is copied twice",
         '{"x": f32[4,3] cpu}',
@@ -91,13 +91,37 @@ def test_code_in_a_headline_is_set_as_code():
     assert "the input <code>batch[&#x27;&lt;x&gt;&#x27;]</code> was replaced" in result.html()
 
 
+def test_code_in_a_rows_label_is_set_as_code():
+    """A label such as "`table` is saved" reads in HTML as a headline does; the text keeps its backticks."""
+    result = Result("f", FAILED, "wrong", (RowResult("`<table>` is saved", {"cpu": FAILED}),), possible=1)
+    assert "`<table>` is saved" in str(result)
+    assert "<code>&lt;table&gt;</code> is saved" in result.html()
+
+
+def test_points_have_a_noun():
+    """A bare "0 of 1" tells nobody of what."""
+    assert (
+        Result("f", FAILED, "wrong", (RowResult("a", {"cpu": FAILED}),), possible=1).score == "0 of 1 point"
+    )
+    assert left_behind().score == "1 of 2 points"
+
+
+def test_a_device_counts_by_what_was_found_there():
+    """A row that was not reached says less of a device than one that failed, wherever the two stand."""
+    rows = [RowResult(str(one), {"cpu": one}) for one in (PASSED, Outcome.NOT_REACHED, FAILED)]
+    assert Result("f", FAILED, "wrong", tuple(rows)).on("cpu") is FAILED
+    assert Result("f", FAILED, "wrong", tuple(rows[:2])).on("cpu") is Outcome.NOT_REACHED
+    assert Result("f", PASSED, "passed", tuple(rows[:1])).on("cpu") is PASSED
+    assert not rows[1].passed
+
+
 def test_properties():
     """What graders and tests read."""
     result = left_behind()
     assert (result.points, result.possible, result.passed) == (1, 2, False)
     assert result.outcome == "failed"
     assert [row.passed for row in result.rows] == [False, True]
-    assert repr(result) == "<Result move: failed, 1 of 2>"
+    assert repr(result) == "<Result move: failed, 1 of 2 points>"
 
 
 def test_strict_mode_raises_for_all_but_a_pass(monkeypatch, capsys):

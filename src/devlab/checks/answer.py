@@ -1,10 +1,9 @@
 """Which exercise a value answers; a kind word where it answers none."""
 
-import dis
-import inspect
+import sys
 import types
+from collections.abc import Iterable
 
-from devlab.checks.calls import STUB
 from devlab.checks.describe import a_type
 from devlab.checks.exercise import Exercise
 from devlab.checks.registry import exercises, find, nearest
@@ -20,17 +19,31 @@ class BadCall(Exception):
         self.step = step
 
 
-def exercise_of(answer: object) -> Exercise:
-    """Return the exercise whose name the function or class carries; raises BadCall where none fits."""
+def names_of_caller(answer: object) -> list[str]:
+    """Return the names that the code which called devlab has for a value, its own before global ones.
+
+    For a function of this package that a learner calls: what counts is the frame that called that function.
+    """
+    frame = sys._getframe(2)
+    held = [*frame.f_locals.items(), *frame.f_globals.items()]
+    return list(dict.fromkeys(name for name, value in held if value is answer))
+
+
+def exercise_of(answer: object, names: Iterable[str] = ()) -> Exercise:
+    """Return the exercise that a value answers; raises BadCall where none fits.
+
+    A function or class says it by its own name. Whatever else can be called, such as a functools.partial or
+    a lambda, is known by one of the `names` that it has where it was passed.
+    """
     if isinstance(answer, str):
         return _by_name(answer)
-    name = getattr(answer, "__name__", None)
-    if name == "<lambda>":
-        raise BadCall(
-            "check", "a lambda has no name, and the name says which exercise it answers", "write it with def"
-        )
-    if isinstance(answer, types.ModuleType) or not callable(answer) or not isinstance(name, str):
+    if isinstance(answer, types.ModuleType) or not callable(answer) or find(type(answer).__name__):
         raise _no_function(answer)
+    name = getattr(answer, "__name__", None)
+    if not (isinstance(name, str) and find(name)):
+        name = next(filter(find, names), name)
+    if not isinstance(name, str) or name == "<lambda>":
+        raise _no_name(answer)
     exercise = _by_name(name)
     if exercise.wants_class != isinstance(answer, type):
         wanted, came = ("class", "function") if exercise.wants_class else ("function", "class")
@@ -58,35 +71,17 @@ def _no_function(answer: object) -> BadCall:
             kind, "this is an object made by the class; the class itself is judged", f"devlab.check({kind})"
         )
     headline = f"check takes the function itself, and this is {'None' if answer is None else a_type(answer)}"
-    within = getattr(getattr(answer, "func", None), "__name__", "")  # as a functools.partial has it
-    example = within if find(within) else exercises()[0].name
-    step = f"pass the name without parentheses or quotes: devlab.check({example})"
+    step = f"pass the name without parentheses or quotes: devlab.check({exercises()[0].name})"
     return BadCall("check", headline, step)
 
 
-def _handed_out():
-    """As a function of the notebooks is before anything is written into it."""
-    raise NotImplementedError("your code here")
-
-
-def is_blank(answer: object) -> bool:
-    """Tell whether a function's body is still empty: the stub, or no more than a docstring, `pass` or `...`.
-
-    >>> def later(x):
-    ...     '''Do it tomorrow.'''
-    >>> is_blank(later)
-    True
-    """
-    if not inspect.isfunction(answer):
-        return False
-    code, stub = answer.__code__, _handed_out.__code__
-    if code.co_code == stub.co_code and code.co_names == stub.co_names and code.co_consts[1:] == (STUB,):
-        return True  # to call it would tell the same, in `ddp_gradients` after seconds
-    idle = {"RESUME", "NOP", "COPY_FREE_VARS", "MAKE_CELL", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"}
-    returned = []
-    for step in dis.get_instructions(answer):
-        if step.opname not in idle:
-            return False  # mostly after a few: to read all that an answer does takes long
-        if step.opname in ("LOAD_CONST", "RETURN_CONST"):
-            returned.append(step.argval)
-    return returned == [None]
+def _no_name(answer: object) -> BadCall:
+    """Say that what can be called does not tell which exercise it answers."""
+    within = getattr(getattr(answer, "func", None), "__name__", "")  # as a functools.partial has it
+    example = within if find(within) else exercises()[0].name
+    is_lambda = getattr(answer, "__name__", "") == "<lambda>"
+    headline = (
+        f"{'a lambda' if is_lambda else a_type(answer)} has no name that says which exercise it answers"
+    )
+    step = f"give it the exercise's name first: {example} = …, then devlab.check({example})"
+    return BadCall("check", headline, step)

@@ -14,18 +14,16 @@ import torch
 from devlab.checks.describe import UNCHANGING, describe, describe_later
 from devlab.checks.expect import Mismatch
 from devlab.checks.reading import copied, on_cpu
+from devlab.checks.waiting import limited
 
-STUB = "your code here"
 # By these a decorator says that a function's parameters are others than its code's.
 SIGNED = frozenset({"__wrapped__", "__signature__", "_partialmethod", "__partialmethod__"})
 
 
-class NotAttempted(Exception):
-    """The answer is still the stub."""
-
-
 class AnswerRaised(Exception):
-    """The learner's code raised; `error` is its own exception."""
+    """The learner's code raised; `error` is its own exception, `assumed` as a Mismatch has it."""
+
+    assumed = False
 
     def __init__(self, error: BaseException):
         super().__init__(str(error))
@@ -39,19 +37,21 @@ class Call:
         self._label = label
         self._arguments = [(name, describe_later(value)) for name, value in arguments.items()]
         self.printed = ""
+        self.after = ""  # what was set before it, as a learner would write it
 
     @property
     def reads(self) -> str:
         """Return the call as it was made, whatever became of its arguments since."""
         said = [later() if name.startswith("*") else f"{name}={later()}" for name, later in self._arguments]
-        return f"{self._label}({', '.join(said)})"
+        after = f"after {self.after}: " if self.after else ""
+        return f"{after}{self._label}({', '.join(said)})"
 
 
 def run(function: Callable, call: Call, args: tuple, kwargs: dict) -> object:
     """Run the learner's code and return what it returns.
 
-    Raises NotAttempted for the stub, AnswerRaised for any other exception, which SystemExit counts
-    among; an interrupt passes through. What the code prints or warns is kept in `call`, not shown.
+    Raises AnswerRaised for any exception, which SystemExit counts among; an interrupt passes through, and so
+    does TooLong where the code does not end. What the code prints or warns is kept in `call`, not shown.
     """
     heard = io.StringIO()
     shown = sys.stdout, sys.stderr
@@ -60,11 +60,8 @@ def run(function: Callable, call: Call, args: tuple, kwargs: dict) -> object:
             warnings.resetwarnings()  # an empty list: to look for the same filter in a long one takes longer
             warnings.simplefilter("ignore")
             sys.stdout = sys.stderr = heard
-            return function(*args, **kwargs)
-    except NotImplementedError as error:
-        if error.args in ((), (STUB,)):
-            raise NotAttempted from None
-        raise AnswerRaised(error) from error
+            with limited():
+                return function(*args, **kwargs)
     except (Exception, SystemExit) as error:
         raise AnswerRaised(error) from error
     finally:

@@ -26,8 +26,11 @@ IN_NUMPY = frozenset({torch.float32, torch.float64})
 class Mismatch(AssertionError):
     """An answer did something other than the task asks.
 
-    `headline` is the finding in a few words; `expected` and `got` are the two sides, in words.
+    `headline` is the finding in a few words; `expected` and `got` are the two sides, in words. `assumed` says
+    that the row took for granted what failed (`Trial.assumed`).
     """
+
+    assumed = False
 
     def __init__(self, headline: str, expected: str = "", got: str = ""):
         super().__init__(headline)

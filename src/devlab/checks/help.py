@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 from devlab import carried
 from devlab.checks import progress
-from devlab.checks.answer import BadCall, exercise_of
+from devlab.checks.answer import BadCall, exercise_of, names_of_caller
 from devlab.checks.exercise import Exercise
+from devlab.checks.placeholder import is_printed
 from devlab.panel import Note, Panel, escape, prose
 
 MARKERS = ("### BEGIN SOLUTION", "### END SOLUTION")
@@ -16,19 +17,20 @@ BROKEN = re.compile(r"^ *### BEGIN BROKEN\n.*?### END BROKEN\n", re.M | re.S)
 def hint(answer: Callable | str) -> Panel:
     """Show the next hint of an exercise, given as its function or its name; they go from gentle to plain."""
     try:
-        exercise = exercise_of(answer)
+        exercise = exercise_of(answer, names_of_caller(answer))
     except BadCall as bad:
         return _shown(Note(f"{bad.headline}\nnext: {bad.step}"))
     total = len(exercise.hints)
     number = min(progress.hints_seen(exercise.name) + 1, total)
-    progress.record_hint(exercise.name, number)
+    if not is_printed(exercise.name, answer):
+        progress.record_hint(exercise.name, number)
     return _shown(Hint(exercise, number))
 
 
 def solution(answer: Callable | str, give_up: bool = False) -> Panel:
     """Show a solution of an exercise: after a pass, when its hints are used up, or with `give_up=True`."""
     try:
-        exercise = exercise_of(answer)
+        exercise = exercise_of(answer, names_of_caller(answer))
     except BadCall as bad:
         return _shown(Note(f"{bad.headline}\nnext: {bad.step}"))
     left = len(exercise.hints) - progress.hints_seen(exercise.name)

@@ -10,8 +10,11 @@ import torch
 
 
 @contextlib.contextmanager
-def preserved_state() -> Iterator[None]:
+def preserved_state() -> Iterator[bool]:
     """Run a block under PyTorch's defaults, and put back afterwards whatever was set before.
+
+    Gives whether a default device may be set: inside of two blocks `with torch.device(...)` that breaks
+    PyTorch's own order of them.
 
     >>> before = torch.get_rng_state()
     >>> with preserved_state():
@@ -28,9 +31,9 @@ def preserved_state() -> Iterator[None]:
     try:
         # Inputs are tiny: a second thread only waits, and on a busy machine it waits for milliseconds.
         torch.set_num_threads(1)
-        with _outside(), clock.virtual():
+        with _outside() as free, clock.virtual():
             fresh_defaults()
-            yield
+            yield free
     finally:
         random.setstate(python)
         numpy.random.set_state(array)
@@ -69,10 +72,11 @@ def _unset_device() -> torch.device | None:
 
 
 @contextlib.contextmanager
-def _outside() -> Iterator[None]:
+def _outside() -> Iterator[bool]:
     """Run a block as if none of these were around it: inference mode, autocast, `with torch.device(...)`.
 
-    Nor the search for anomalies, which waits for the device at every step of a backward pass.
+    Nor the search for anomalies, which waits for the device at every step of a backward pass. Gives whether
+    there was no `with torch.device(...)`.
     """
     with contextlib.ExitStack() as stack:
         if torch.is_inference_mode_enabled():
@@ -83,9 +87,10 @@ def _outside() -> Iterator[None]:
         for kind in ("cpu", accelerator.type) if accelerator else ("cpu",):
             if torch.is_autocast_enabled(kind):
                 stack.enter_context(torch.autocast(kind, enabled=False))
-        if torch.get_default_device().type != "cpu":
+        free = torch.get_default_device().type == "cpu"
+        if not free:
             stack.enter_context(torch.device("cpu"))
-        yield
+        yield free
 
 
 @contextlib.contextmanager

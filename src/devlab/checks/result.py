@@ -14,6 +14,7 @@ class Outcome(enum.StrEnum):
     NOT_ATTEMPTED = "not attempted"
     SKIPPED = "skipped"
     ERROR = "error"
+    NOT_REACHED = "not reached"  # of a row alone: something else stopped it before its own question
 
     @property
     def sign(self) -> str:
@@ -36,6 +37,7 @@ SIGNS = {
     Outcome.NOT_ATTEMPTED: "○",
     Outcome.SKIPPED: "–",
     Outcome.ERROR: "!",
+    Outcome.NOT_REACHED: "–",
 }
 # White text on each, and each against white and JupyterLab's dark grey, reaches what WCAG 2.2 asks
 # (4.5 to 1 for text, 3 to 1 for shapes). The signs say the same without colour.
@@ -45,6 +47,7 @@ ACCENTS = {
     Outcome.NOT_ATTEMPTED: "#6b6b6b",
     Outcome.SKIPPED: "#6b6b6b",
     Outcome.ERROR: "#9a5b00",
+    Outcome.NOT_REACHED: "#6b6b6b",
 }
 INDENT = 2
 LABEL_WIDTH = 12
@@ -99,14 +102,16 @@ class Result(Panel):
         return list(self.rows[0].outcomes) if self.rows else []
 
     def on(self, device: str) -> Outcome:
-        """Return what came of the answer on one device: the first outcome there that is no pass."""
+        """Return what came of the answer on one device: the first finding there, or else what is no pass."""
         found = [row.outcomes[device] for row in self.rows if row.outcomes[device]]
-        return next((outcome for outcome in found if outcome is not Outcome.PASSED), Outcome.PASSED)
+        last = (Outcome.NOT_REACHED, Outcome.PASSED)
+        return min(found, key=lambda one: last.index(one) + 1 if one in last else 0, default=Outcome.PASSED)
 
     @property
     def score(self) -> str:
         """Return the points in words, "" where there was nothing to judge."""
-        return f"{self.points} of {self.possible}" if self.possible else ""
+        noun = "point" if self.possible == 1 else "points"
+        return f"{self.points} of {self.possible} {noun}" if self.possible else ""
 
     @property
     def _table(self) -> tuple[RowResult, ...]:
@@ -157,7 +162,7 @@ class Result(Panel):
         body = "".join(
             '<tr style="background:none">'
             '<th scope="row" style="text-align:left;font-weight:normal;padding:0 0.8em 0 0">'
-            f"{escape(row.label)}</th>"
+            f"{prose(row.label)}</th>"
             + "".join(
                 f'<td style="text-align:center">{outcome.html_sign if outcome else ""}</td>'
                 for outcome in row.outcomes.values()

@@ -1,56 +1,39 @@
-"""PyTorch's settings of the whole program, which an answer leaves as they are."""
+"""An answer called with settings that its task speaks of: a default device or dtype, a current device."""
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 
-from devlab.checks import expect
-from devlab.checks.isolation import current_index
+from devlab.checks import defaults
 from devlab.checks.trial import Trial
-
-SETTINGS: dict[str, Callable[[], object]] = {
-    "default device": torch.get_default_device,
-    "default dtype": torch.get_default_dtype,
-    "current device": current_index,
-    "gradient mode": lambda: "on" if torch.is_grad_enabled() else "off",
-}
-PLACES = ("default device", "default dtype", "current device")
 
 
 def kept(
-    trial: Trial,
-    *args: object,
-    names: tuple[str, ...] = PLACES,
-    device: torch.device | None = None,
-    dtype: torch.dtype | None = None,
+    trial: Trial, *args: object, device: torch.device | None = None, dtype: torch.dtype | None = None
 ) -> object:
-    """Call the answer as `trial.call` does; raises Mismatch where it leaves one of the settings changed.
+    """Call the answer as `trial.call` does, with these defaults in force; a verdict names them.
 
-    `device` and `dtype` are the defaults while it runs: an answer that sets what a new process has, in place
-    of what was there, changes them.
+    For tasks that promise a result whatever the defaults are. That the settings stay as they are is part of
+    every call.
     """
-    states = []  # before and after; a replay calls no answer, and has nothing to say of settings
+    asked, left = defaults.Unusual(device, dtype), []
 
     @functools.wraps(trial.answer)
-    def noted(*args: object) -> object:
-        with _defaults(device, dtype):
-            states.append({name: SETTINGS[name]() for name in names})
-            try:
-                return trial.answer(*args)
-            finally:
-                states.append({name: SETTINGS[name]() for name in names})
+    def called(*args: object) -> object:
+        with asked.in_force():
+            before = defaults.now()
+            result = trial.answer(*args)
+            left.extend(defaults.changes(before))
+            return result
 
     trial.require_parameters(args)
-    told = [f"torch.set_default_device({str(device)!r})"] if device else []
-    told += [f"torch.set_default_dtype({dtype})"] if dtype else []
-    got = trial.run(noted, *args, label=f"after {' and '.join(told)}: {trial.name}" if told else trial.name)
-    before, after = states or ({}, {})
-    for name in before:
-        if before[name] != after[name]:
-            headline = f"your code changed the {name} of the whole program"
-            expect.fail(headline, f"still {before[name]}", f"{after[name]}")
+    values = {"default device": device, "default dtype": dtype}
+    told = " and ".join(defaults.WORDS[name](value) for name, value in values.items() if value)
+    got = trial.run(called, *args, label=f"after {told}: {trial.name}" if told else trial.name)
+    if left:  # raised here, because in there it would be an exception of the learner's
+        raise left[0]
     return got
 
 
@@ -66,19 +49,3 @@ def current(device: torch.device) -> Iterator[None]:
         yield
     finally:
         torch.accelerator.set_device_index(before)
-
-
-@contextlib.contextmanager
-def _defaults(device: torch.device | None, dtype: torch.dtype | None) -> Iterator[None]:
-    """Let new tensors go to a device and have a dtype, in a block, unless they are told otherwise."""
-    if device is not None:
-        torch.set_default_device(device)
-    if dtype is not None:
-        torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        if device is not None:
-            torch.set_default_device(None)
-        if dtype is not None:
-            torch.set_default_dtype(torch.float32)

@@ -1,14 +1,14 @@
 """A trial: one answer on one device, with fresh inputs and a record of the last call."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import torch
 
-from devlab.checks.calls import Call, Snapshot, named, names_of, require_parameters, run
-from devlab.checks.expect import readable
-from devlab.checks.isolation import plain_defaults
+from devlab.checks import defaults
+from devlab.checks.calls import AnswerRaised, Call, Snapshot, named, names_of, require_parameters, run
+from devlab.checks.expect import Mismatch, readable
 
 if TYPE_CHECKING:
     from devlab.instruments.watch import Log
@@ -42,6 +42,7 @@ class Trial:
         self.seeds = tuple(range(seed, seed + 3))
         self.situation = ""  # where the last call believed to be, if that is not the trial's device
         self.last_call: Call | None = None
+        self.unusual: defaults.Unusual | None = None  # settings that are in force while the answer is called
 
     @property
     def name(self) -> str:
@@ -65,6 +66,18 @@ class Trial:
         if not self.others:
             raise Skip("it needs a second device, and only the CPU is in use here")
         return self.others[-1]
+
+    @contextlib.contextmanager
+    def assumed(self) -> Iterator[None]:
+        """Run a block whose failure is no finding of this row: it takes for granted what another one asks.
+
+        Whatever stops the block leaves the row not reached, and no row marked that is about something else.
+        """
+        try:
+            yield
+        except (Mismatch, AnswerRaised) as stopped:
+            stopped.assumed = True
+            raise
 
     def call(self, *args: object, changes: bool = False) -> object:
         """Call the answer and return its result; the inputs must come back untouched unless `changes`."""
@@ -98,11 +111,17 @@ class Trial:
         if names is None and function is self.answer:
             self.require_parameters(args)
         before = None if changes else Snapshot(args, arguments)
+        outside = defaults.now()
         try:
-            with log or NOTHING:
-                result = run(function, call, args, {})
+            with self.unusual.in_force() if self.unusual else NOTHING:
+                inside = defaults.now() if self.unusual else outside
+                with log or NOTHING:
+                    result = run(function, call, args, {})
+                left = defaults.changes(inside)
         finally:
-            plain_defaults()  # what the answer set must not reach the row's own tensors
+            defaults.restore(outside)  # what the answer set must not reach the row's own tensors
+        if left:
+            raise left[0]
         if before:
             before.require_untouched(args)
         if isinstance(result, torch.Tensor):

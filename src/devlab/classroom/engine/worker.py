@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy
 import torch
 
-from devlab.checks import answer, registry
+from devlab.checks import answer, placeholder, registry
 from devlab.checks.isolation import seed_generators
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Result
@@ -140,12 +140,12 @@ def _judged(exercise, given, written: bool, problem: str | None, devices: Sequen
             return {"outcome": _kind(problem), "headline": problem}
         return _facts(not_attempted(exercise))
     try:
-        found = answer.exercise_of(given)
+        found = answer.exercise_of(given, [exercise.name])
     except answer.BadCall as bad:
         return {"outcome": "error", "headline": bad.headline}
     if found is not exercise:
         return {"outcome": "error", "headline": f"{exercise.name} is the answer to another exercise"}
-    blank = answer.is_blank(given)
+    blank = placeholder.is_blank(given)
     return _facts(not_attempted(exercise) if blank else judge(exercise, given, devices, seed))
 
 

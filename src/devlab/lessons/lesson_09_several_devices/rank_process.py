@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from devlab.checks.calls import STUB
+from devlab.checks.placeholder import STUB
 from devlab.checks.trace import is_learners
 from devlab.lessons.lesson_09_several_devices.ranks import TIMEOUT
 

@@ -6,8 +6,9 @@ import torch
 from torch import nn
 
 from devlab.checks import expect
-from devlab.checks.calls import NotAttempted
+from devlab.checks.calls import AnswerRaised
 from devlab.checks.isolation import seed_generators
+from devlab.checks.placeholder import STUB
 from devlab.checks.trace import place
 from devlab.checks.trial import Skip
 from devlab.lessons.lesson_09_several_devices import ranks, shipping
@@ -60,7 +61,7 @@ def _run(trial, data: list[tuple[torch.Tensor, torch.Tensor]]) -> list[ranks.Rep
     except ranks.Apart as problem:
         raise Skip(f"its processes did not find each other ({problem}): run the check once more") from None
     if all(report.stub for report in reports):
-        raise NotAttempted
+        raise AnswerRaised(NotImplementedError(STUB))
     # Who waits for a process that has failed fails too: the one that did not wait knows why.
     broken = [(rank, one) for rank, one in enumerate(reports) if one.kind in ("error", "gone")]
     for rank, report in sorted(broken, key=lambda pair: _is_echo(pair[1])):

@@ -3,7 +3,7 @@
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from devlab.checks import expect, settings
+from devlab.checks import expect
 from devlab.lessons.lesson_11_training_step.base import (
     at,
     counts_of_batches,
@@ -113,7 +113,7 @@ def evaluation_mode(trial):
     came = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     whole = []  # the mode of the model itself, which its own forward may ask about
     hook = model.register_forward_pre_hook(lambda module, _: whole.append(module.training))
-    got = settings.kept(trial, model, _loader(inputs, labels, 4), trial.device, names=("gradient mode",))
+    got = trial.call(model, _loader(inputs, labels, 4), trial.device)
     hook.remove()
     probe = model[-1]
     if any(probe.modes) or any(whole):

@@ -1,0 +1,133 @@
+"""The placeholder of an answer: whether nothing else was written, and where it still stands."""
+
+import dis
+import functools
+import inspect
+import json
+import types
+from collections.abc import Iterator
+
+from torch import nn
+
+from devlab import carried
+from devlab.checks.registry import find
+from devlab.checks.trace import is_learners
+
+STUB = "your code here"
+# What a function does that gives nothing back but None.
+IDLE = frozenset(
+    {"RESUME", "NOP", "COPY_FREE_VARS", "MAKE_CELL", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"}
+)
+
+
+def _empty():
+    """As a function of the notebooks is before anything is written into it."""
+    raise NotImplementedError("your code here")
+
+
+class _Empty(nn.Module):
+    def __init__(self):
+        """As the first method of a module is handed out."""
+        super().__init__()
+        raise NotImplementedError("your code here")
+
+
+def is_blank(answer: object) -> bool:
+    """Tell whether nothing was written: the placeholder alone, or no more than a docstring, `pass` or `...`.
+
+    A class is blank where each of its methods is, as it is handed out.
+
+    >>> def later(x):
+    ...     '''Do it tomorrow.'''
+    >>> is_blank(later)
+    True
+    """
+    if isinstance(answer, type):
+        own = [one for name, one in vars(answer).items() if not _is_pythons(name, one)]
+        return bool(own) and all(map(is_blank, own))
+    function = inspect.unwrap(answer) if callable(answer) else answer
+    if not inspect.isfunction(function):
+        return False
+    code = function.__code__
+    if any(_same(code, one.__code__) for one in (_empty, _Empty.__init__)):
+        return True  # to call it would tell the same, in `ddp_gradients` after seconds
+    returned = []
+    for step in dis.get_instructions(code):
+        if step.opname not in IDLE:
+            return False  # mostly after a few: to read all that an answer does takes long
+        if step.opname in ("LOAD_CONST", "RETURN_CONST"):
+            returned.append(step.argval)
+    return returned == [None]
+
+
+def _is_pythons(name: str, value: object) -> bool:
+    """Tell whether Python, not the learner, put an attribute into a class."""
+    return name.startswith("__") and not inspect.isfunction(value)
+
+
+def _same(code: types.CodeType, empty: types.CodeType) -> bool:
+    alike = code.co_code == empty.co_code and code.co_names == empty.co_names
+    return alike and code.co_consts[1:] == empty.co_consts[1:]
+
+
+def is_placeholder(error: BaseException) -> bool:
+    """Tell whether an exception is the placeholder's, with its words or without any.
+
+    >>> is_placeholder(NotImplementedError("your code here")), is_placeholder(NotImplementedError("sparse"))
+    (True, False)
+    """
+    return type(error) is NotImplementedError and error.args in ((), (STUB,))
+
+
+def holder(error: BaseException) -> str:
+    """Return the name of the learner's function whose placeholder raised; "" where there is none."""
+    trace, found = error.__traceback__, ""
+    while trace:
+        code = trace.tb_frame.f_code
+        found = code.co_qualname.rpartition("<locals>.")[2] if is_learners(code.co_filename) else found
+        trace = trace.tb_next
+    return found
+
+
+def is_printed(name: str, answer: object) -> bool:
+    """Tell whether an answer is what a notebook of the course prints: a program to mend, a demonstration.
+
+    Whoever runs that cell has tried nothing yet. False where the installation carries no notebooks.
+    """
+    code = getattr(inspect.unwrap(answer) if callable(answer) else answer, "__code__", None)
+    return code is not None and any(_equal(code, printed) for printed in _printed(name))
+
+
+@functools.cache
+def _printed(name: str) -> list[types.CodeType]:
+    """Return the code of each function of an exercise's name that the notebooks of its lesson define."""
+    found, exercise = [], find(name)
+    files = [one for kind in ("lessons", "exercises") for one in carried.files(kind)]
+    for path in (one for one in files if exercise and one.name.startswith(exercise.lesson)):
+        for cell in json.loads(path.read_text("utf-8"))["cells"]:
+            source = "".join(cell["source"])
+            if cell["cell_type"] == "code" and f"def {name}(" in source:
+                found += [one for one in _functions(source) if one.co_name == name]
+    return found
+
+
+def _functions(source: str) -> Iterator[types.CodeType]:
+    try:
+        cell = compile(source, "<cell>", "exec", dont_inherit=True)
+    except SyntaxError:  # a line for IPython alone
+        return
+    yield from (one for one in cell.co_consts if isinstance(one, types.CodeType))
+
+
+def _equal(one: types.CodeType, other: types.CodeType) -> bool:
+    """Tell whether two functions do the same by the same code, wherever each was written."""
+    facts = ("co_code", "co_names", "co_varnames", "co_freevars", "co_argcount")
+    if any(getattr(one, fact) != getattr(other, fact) for fact in facts):
+        return False
+    same_count = len(one.co_consts) == len(other.co_consts)
+    return same_count and all(map(_equal_constants, one.co_consts, other.co_consts))
+
+
+def _equal_constants(one: object, other: object) -> bool:
+    both = isinstance(one, types.CodeType) and isinstance(other, types.CodeType)
+    return _equal(one, other) if both else (type(one), one) == (type(other), other)

@@ -1,0 +1,162 @@
+"""Each endless loop of a learner's ends in a verdict that says where it was, and nothing is left behind."""
+
+import itertools
+import queue
+import signal
+import sys
+import threading
+import time
+
+import pytest
+import torch
+
+from devlab.checks import waiting
+from devlab.checks.exercise import Exercise
+from devlab.checks.judge import judge
+from devlab.checks.result import Outcome
+from devlab.devices import bench
+
+CPU = (torch.device("cpu"),)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """Wait for a tenth of a second, and interrupt what waits inside of C as soon."""
+    monkeypatch.setattr(waiting, "SECONDS", 0.1)
+    monkeypatch.setattr(waiting, "INTERRUPT", 0.2)
+
+
+def looping() -> Exercise:
+    """Return an exercise with two rows, each of which calls the answer with a list."""
+    exercise = Exercise("total", "00_test", "total(losses)", ("D1",), ("first hint", "second hint"))
+    exercise.row("the sum")(lambda trial: trial.call([1, 2, 3]))
+    exercise.row("of nothing")(lambda trial: trial.call([]))
+    return exercise
+
+
+def forever(losses):
+    """Do nothing for ever."""
+    while True:
+        pass
+
+
+def counting(losses):
+    """Count for ever."""
+    x = 0
+    while True:
+        x = x + 1
+
+
+def cycling(losses):
+    """Begin anew for ever."""
+    x = 0
+    for loss in itertools.cycle(losses):
+        x = loss - x
+
+
+def catching(losses):
+    """Keep every exception for itself."""
+    while True:
+        try:
+            losses[4]
+        except Exception:
+            pass
+
+
+def catching_all(losses):
+    """Keep even what is no Exception for itself."""
+    while True:
+        try:
+            step(losses)
+        except:  # noqa: E722
+            pass
+
+
+def step(losses):
+    """Do a little."""
+    return sum(losses)
+
+
+def computing(losses):
+    """Never leave PyTorch for long."""
+    x = torch.zeros(3)
+    while x.sum() < 1:
+        x = x * 2
+
+
+@pytest.mark.parametrize("answer", [forever, counting, cycling, catching, catching_all, computing])
+def test_an_endless_loop_ends_in_a_verdict(answer):
+    """It says how long devlab waited, and at which line the loop begins; other rows were not reached."""
+    result = judge(looping(), answer, bench())
+    assert result.outcome is Outcome.ERROR
+    assert result.headline == "your code was still running after 0.1 seconds"
+    details = dict(result.details)
+    line = next(line for line in open(__file__) if answer.__name__ in line and line.startswith("def "))
+    first = 1 + next(n for n, one in enumerate(open(__file__)) if one == line)
+    number = int(details["at"].splitlines()[-1].removeprefix("test_waiting.py, line ").partition(":")[0])
+    assert first < number < first + 6
+    assert "while" in details["at"] or "for loss in" in details["at"]
+    outcomes = [one for row in result.rows for one in row.outcomes.values()]
+    assert outcomes == [Outcome.ERROR] + [Outcome.NOT_REACHED] * (len(outcomes) - 1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no way to interrupt one thread")
+def test_an_empty_queue_ends_in_a_verdict():
+    """What waits inside of C sees no exception from outside; an interrupt of the judge's own ends it."""
+
+    def total(losses):
+        return queue.Queue().get()
+
+    result = judge(looping(), total, CPU)
+    assert result.headline == "your code was still running after 0.1 seconds"
+    assert dict(result.details)["at"].endswith("return queue.Queue().get()")
+
+
+def test_a_quick_call_is_left_alone():
+    """No thread stays behind, and no exception comes later."""
+    before = threading.active_count()
+    result = judge(looping(), sum, CPU)
+    assert result.passed, str(result)
+    for _ in range(100):
+        time.sleep(0.002)
+    assert threading.active_count() <= before
+
+
+def test_the_limit_is_for_a_call_not_for_a_judgement():
+    """Many calls may take longer together."""
+    exercise = looping()
+    exercise.rows *= 4
+    assert judge(exercise, lambda losses: time.sleep(0.02), CPU).passed
+
+
+def test_nothing_is_raised_after_a_late_call():
+    """A call that ends just when its time is over leaves no exception for the code after it."""
+    for pause in (0.09, 0.1, 0.11, 0.14, 0.15, 0.16):
+        result = judge(looping(), lambda losses, pause=pause: time.sleep(pause), CPU)
+        assert result.passed or "still running" in result.headline
+        time.sleep(0.06)
+
+
+def test_a_learners_own_interrupt_passes_through():
+    """Ctrl-C is no end of the limit's."""
+
+    def total(losses):
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        judge(looping(), total, CPU)
+
+
+def test_nobody_watches_outside_of_a_judgement():
+    """A row of a test, or of a replay, has no limit."""
+    with waiting.limited():
+        time.sleep(0.2)
+
+
+def test_another_thread_can_be_judged_in():
+    """A notebook may check in a thread: its loops end as well."""
+    results = []
+    thread = threading.Thread(target=lambda: results.append(judge(looping(), forever, CPU)))
+    thread.start()
+    thread.join(20)
+    assert results[0].headline == "your code was still running after 0.1 seconds"
