@@ -183,7 +183,7 @@ class AsFloats(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("the values of the mask are wrong")
+@wrong("the diagonal is True as well, as if each step lay in its own future")
 class DiagonalHidden(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -193,25 +193,25 @@ class DiagonalHidden(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("the values of the mask are wrong")
+@wrong("the past and the present are True and the future False: it is the other way round")
 class ThePastInstead(Mask):
     def forward(self, x):
         return ~super().forward(x)
 
 
-@wrong("the mask has shape [7,7], not [5,5]")
+@wrong("the whole buffer came back: it was not cut to the time of x")
 class NotCut(Mask):
     def forward(self, x):
         return self.mask
 
 
-@wrong("the mask has shape")
+@wrong("the mask is for 2 steps, the batch size of x, and not for its time, 3")
 class TimeFromTheBatch(Mask):
     def forward(self, x):
         return self.mask[: len(x), : len(x)]
 
 
-@wrong("the mask has shape [4,4], not [7,7]")
+@wrong("the mask is for 4 steps, the batch size of x, and not for its time, 7")
 class TimeFromTheEnd(Mask):
     def forward(self, x):
         return self.mask[: x.shape[-2], : x.shape[-2]]
@@ -288,7 +288,7 @@ class WithoutSuper(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("the mask has shape [3,3], not [9,9]")
+@wrong("forward cut the buffer `mask` itself, and a longer x no longer fits")
 class CutsTheBufferItself(Mask):
     def forward(self, x):
         self.mask = self.mask[: x.shape[1], : x.shape[1]]

@@ -140,7 +140,7 @@ class AsAFrozenParameter(nn.Module):
     forward = Positions.forward
 
 
-@wrong("`table` is saved, although n and d say it all")
+@wrong("`table` is saved with the model, and it can be made anew from n and d")
 class Saved(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -171,13 +171,13 @@ class AnotherName(nn.Module):
         return x + self.pe[: x.shape[1]].to(x.dtype)
 
 
-@wrong("the result is torch.float32, not torch.float16")
+@wrong("the result is torch.float32 for an x of torch.float16")
 class DtypeOfTheTable(Positions):
     def forward(self, x):
         return x + self.table[: x.shape[1]]
 
 
-@wrong("the result is torch.float16, not torch.float64")
+@wrong("the result is torch.float16 for an x of torch.float64")
 class HalfOrNothing(Positions):
     def forward(self, x):
         dtype = x.dtype if x.dtype in (torch.bfloat16, torch.float32) else torch.float16
@@ -191,7 +191,7 @@ class TableLeftInHalf(Positions):
         return x + self.table[: x.shape[1]]
 
 
-@wrong("the values of the result are wrong")
+@wrong("the sines fill the first half of the columns and the cosines the second: they must alternate")
 class HalvesSideBySide(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -201,7 +201,7 @@ class HalvesSideBySide(nn.Module):
     forward = Positions.forward
 
 
-@wrong("the values of the result are wrong")
+@wrong("sine and cosine have changed places")
 class CosinesFirst(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -211,7 +211,7 @@ class CosinesFirst(nn.Module):
     forward = Positions.forward
 
 
-@wrong("the values of the result are wrong")
+@wrong("the exponent of column c is c / d: the cosine in column 2i + 1 must have the angle of column")
 class ExponentOfTheColumn(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -222,7 +222,7 @@ class ExponentOfTheColumn(nn.Module):
     forward = Positions.forward
 
 
-@wrong("the values of the result are wrong")
+@wrong("the base is 1000, and not 10000")
 class AnotherBase(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -232,7 +232,7 @@ class AnotherBase(nn.Module):
     forward = Positions.forward
 
 
-@wrong("the values of the result are wrong")
+@wrong("the steps are counted from 1, and the first one is step 0")
 class CountsFromOne(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -253,13 +253,13 @@ class TimeFromTheBatch(Positions):
         return x + self.table[: x.size(0)].to(x.dtype)
 
 
-@wrong("the values of the result are wrong")
+@wrong("the steps were counted along the batch, and not along the time")
 class PositionOfTheBatch(Positions):
     def forward(self, x):
         return x + self.table[: x.size(0), None].to(x.dtype)
 
 
-@wrong("the result has shape [5,4], not [2,5,4]")
+@wrong("the encoding came back alone: x was not added")
 class TheEncodingAlone(Positions):
     def forward(self, x):
         return self.table[: x.shape[1]].to(x.dtype)
@@ -298,7 +298,7 @@ class Forgetful(Positions):
         x + self.table[: x.shape[1]]
 
 
-@wrong("the values of the result are wrong")
+@wrong("the digits of a float64 x were lost: the sum was rounded to float32")
 class AddsInFloat32(nn.Module):
     def __init__(self, n, d):
         super().__init__()

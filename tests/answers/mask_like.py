@@ -74,42 +74,42 @@ def zeros_and_ones(x, lengths):
     return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]).long()
 
 
-@wrong("the values of the mask are wrong")
+@wrong("each row has one True too many: the steps count from 0, so step lengths[i] lies beyond")
 def one_too_many(x, lengths):
     return torch.arange(x.shape[1], device=x.device) <= lengths.to(x.device)[:, None]
 
 
-@wrong("the values of the mask are wrong")
+@wrong("True marks the padding: it is the other way round")
 def true_for_padding(x, lengths):
     return torch.arange(x.shape[1], device=x.device) >= lengths.to(x.device)[:, None]
 
 
-@wrong("the mask has shape [4,6], not [4,7]")
+@wrong("the mask is only as long as the longest row, and not 7 as x is")
 def as_long_as_the_longest(x, lengths):
     return torch.arange(int(lengths.max()), device=x.device) < lengths.to(x.device)[:, None]
 
 
-@wrong("the mask has shape [5,3], not [3,5]")
+@wrong("rows and columns have changed places")
 def the_other_way_round(x, lengths):
     return torch.arange(x.shape[1], device=x.device)[:, None] < lengths.to(x.device)
 
 
-@wrong("the mask has shape [3,5,1], not [3,5]")
+@wrong("the mask has a third dimension: its shape is to be (batch, time)")
 def ready_to_multiply(x, lengths):
     return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None])[..., None]
 
 
-@wrong("the values of the mask are wrong")
+@wrong("the mask depends on the contents of x, and the lengths alone decide")
 def from_the_contents(x, lengths):
     return (x != 0).any(-1)
 
 
-@wrong("the mask has shape [3,2], not [3,5]")
+@wrong("the mask counts along x's features, x.shape[2], and not along its time, x.shape[1]")
 def along_the_features(x, lengths):
     return torch.arange(x.shape[-1], device=x.device) < lengths.to(x.device)[:, None]
 
 
-@wrong("the values of the mask are wrong")
+@wrong("the step numbers were counted in x's dtype, torch.bfloat16, which does not hold them all")
 def steps_in_the_dtype_of_x(x, lengths):
     return torch.arange(x.shape[1]).to(x) < lengths.to(x)[:, None]
 
@@ -150,18 +150,18 @@ def scattered(x, lengths):
     return (ends.scatter_(1, lengths.to(x.device)[:, None], 1).cumsum(1) == 0)[:, :-1]
 
 
-@wrong("the values of the mask are wrong")
+@wrong("the step numbers were counted in the dtype of lengths, torch.uint8, and overflow")
 def steps_in_the_dtype_of_lengths(x, lengths):
     return torch.arange(x.shape[1], device=x.device).to(lengths.dtype) < lengths.to(x.device)[:, None]
 
 
-@wrong("the values of the mask are wrong")
+@wrong("the mask depends on the contents of x, and the lengths alone decide")
 def without_nan(x, lengths):
     inside = torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]
     return inside & ~x.isnan().all(-1)
 
 
-@wrong("the values of the mask are wrong")
+@wrong("the mask is that of the call before, whose lengths were [2, 5, 1]")
 def remembers_the_shape(x, lengths, kept={}):  # noqa: B006
     key = (x.shape, x.device)
     if key not in kept:
@@ -174,7 +174,7 @@ def without_waiting(x, lengths):
     return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device, non_blocking=True)[:, None]
 
 
-@wrong("the mask has shape [2], not [2,1]")
+@wrong("a dimension of size 1 was squeezed away")
 def squeezed(x, lengths):
     steps = torch.arange(x.shape[1], device=x.device)
     return (steps < lengths.to(x.device)[:, None]).squeeze(-1)

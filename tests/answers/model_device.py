@@ -183,7 +183,7 @@ def as_a_type(model):
     return compares_with_the_first(model).type
 
 
-@wrong("the model has moved to sim:0")
+@wrong("the answer is sim, without its index")
 def without_the_index(model):
     return torch.device(compares_with_the_first(model).type)
 
@@ -240,7 +240,7 @@ def the_accelerator_for_nothing(model):
     return torch.device("sim:0")
 
 
-@wrong("the model is on")
+@wrong("the model's parameters are on cpu and sim:0, and nothing was raised")
 def moves_it_home(model):
     device = next((tensor.device for tensor in [*model.parameters(), *model.buffers()]), "cpu")
     model.to(device)
