@@ -211,7 +211,7 @@ class CosinesFirst(nn.Module):
     forward = Positions.forward
 
 
-@wrong("the exponent of column c is c / d: the cosine in column 2i + 1 must have the angle of column")
+@wrong("the exponent is c / d in column c: columns 2i and 2i + 1 are to share 2i / d")
 class ExponentOfTheColumn(nn.Module):
     def __init__(self, n, d):
         super().__init__()

@@ -186,7 +186,7 @@ def without_tuples(module):
     return plain(module, tuples=False)
 
 
-@wrong("`tables.0` is missing: `.to` gives the buffer a new tensor, and the old one, which is held")
+@wrong("`tables.0` is missing: an element of a list")
 def without_lists(module):
     return plain(module, lists=False)
 
@@ -196,7 +196,7 @@ def without_dicts(module):
     return plain(module, dicts=False)
 
 
-@wrong("`tables.0` is missing: `.to` gives the buffer a new tensor, and the old one, which is held")
+@wrong("`tables.0` is missing: an element of a list")
 def attributes_only(module):
     return plain(module, lists=False, dicts=False, tuples=False)
 
@@ -211,7 +211,7 @@ def each_name(module):
     return plain(module, once=False)
 
 
-@wrong("`tables.0` is missing: `.to` gives the buffer a new tensor, and the old one, which is held")
+@wrong("`encoder.1.positions` is missing: a plain attribute of a registered submodule")
 def top_level_only(module):
     seen = {id(tensor) for tensor in [*module.parameters(), *module.buffers()]}
     names = {}
@@ -267,7 +267,7 @@ def by_moving_to_meta(module):
     return names
 
 
-@wrong("`tables.0` is named `0`: `.to` gives the buffer a new tensor, and the old one, which is held")
+@wrong("`tables.0` is named `0`: an element of a list")
 def last_names(module):
     return [name.rpartition(".")[2] for name in plain(module)]
 
@@ -372,7 +372,7 @@ def by_address(module):
     return names
 
 
-@wrong("`tables.0` is missing: `.to` gives the buffer a new tensor, and the old one, which is held")
+@wrong("`state.low` is missing: an OrderedDict is a dict")
 def of_exact_types(module):
     seen, names = {id(tensor) for tensor in [*module.parameters(), *module.buffers()]}, []
 

@@ -47,8 +47,7 @@ def _slips(batch: int, time: int, d: int) -> dict[str, slips.Slip]:
     swapped, side = 1 - column % 2, column >= half
     beside = (column % half) * 2 / d
     exponents = {
-        "the exponent of column c is c / d: the cosine in column 2i + 1 must have the angle of column 2i": column
-        / d,
+        "the exponent is c / d in column c: columns 2i and 2i + 1 are to share 2i / d": column / d,
         "the exponent is i / d, and not 2i / d": (column // 2) / d,
         "the exponent is 4i / d, and not 2i / d": (column - column % 2) * 2 / d,
         "the step was multiplied by 10000^(2i / d), and not divided by it": -(column - column % 2) / d,
