@@ -222,7 +222,7 @@ class UpdatesAlways(Mean):
         return x - self.mean
 
 
-@wrong("the buffer `mean` was not updated in training mode")
+@wrong("`count` was not updated in training mode")
 class UpdatesInEvalOnly(Mean):
     def forward(self, x):
         if not self.training:
@@ -477,3 +477,203 @@ class MovesItself(nn.Module):
                 self.count += len(x)
                 self.mean += (x - self.mean).sum(0) / self.count
         return x - self.mean
+
+
+class Statistics(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.tensor(0))
+
+
+@right
+class Lerp(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count.add_(len(x))
+                self.mean.lerp_(x.mean(0), len(x) / self.count)
+        return x - self.mean
+
+
+@right
+class Detached(Statistics):
+    def forward(self, x):
+        if self.training:
+            y = x.detach()
+            total = self.mean * self.count + y.sum(0)
+            self.count += y.shape[0]
+            self.mean.copy_(total / self.count)
+        return x - self.mean
+
+
+@right
+class ByData(Statistics):
+    def forward(self, x):
+        if self.training:
+            n = x.shape[0]
+            self.count[...] = self.count + n
+            self.mean.data.add_((x.detach().mean(0) - self.mean) * (n / self.count))
+        return x - self.mean
+
+
+@right
+class DecoratedUpdate(Statistics):
+    @torch.no_grad()
+    def update(self, x):
+        for row in x:
+            self.count += 1
+            self.mean += (row - self.mean) / self.count
+
+    def forward(self, x):
+        if self.training:
+            self.update(x)
+        return x - self.mean
+
+
+@right
+class Int32(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.mean = nn.Buffer(torch.zeros(n))
+        self.count = nn.Buffer(torch.zeros((), dtype=torch.int32))
+
+    def forward(self, x):
+        if self.training:
+            x0 = x.detach()
+            self.mean.mul_(self.count).add_(x0.sum(0))
+            self.count.add_(x0.size(0))
+            self.mean.div_(self.count)
+        return x - self.mean
+
+
+@wrong("the sum was divided by `count` before `count` was brought up to date")
+class OldCountDivision(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.mean += (x - self.mean).sum(0) / self.count
+                self.count += len(x)
+        return x - self.mean
+
+
+@wrong("the differences were averaged over the batch first, and then divided by `count` as well")
+class MeanThenDivide(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).mean(0) / self.count
+        return x - self.mean
+
+
+@wrong("`mean` is the sum of all rows: it was not divided by `count`")
+class SumOnly(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += x.sum(0)
+        return x - self.mean
+
+
+@wrong("`mean` is the mean of the last batch alone")
+class LastBatch(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean.copy_(x.mean(0))
+        return x - self.mean
+
+
+@wrong("`mean` is one mean of all elements, and not one for each column")
+class ScalarMean(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x.mean() - self.mean) * len(x) / self.count
+        return x - self.mean
+
+
+@wrong("`count` counts the elements of x, and not its rows")
+class CountElements(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += x.numel()
+                self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@wrong("`count` holds the rows of the last batch alone")
+class CountSetNotAdded(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count.fill_(len(x))
+                self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@wrong("the result is x plus the mean")
+class ReturnsPlus(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).sum(0) / self.count
+        return x + self.mean
+
+
+@wrong("the mean came back, and not x minus the mean")
+class ReturnsMean(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).sum(0) / self.count
+        return self.mean
+
+
+@wrong("the differences were summed over all elements, and not over the rows of each column")
+class NotDim(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).sum() / self.count
+        return x - self.mean
+
+
+@wrong("`count` counts the columns of x, and not its rows")
+class CountFirstDim1(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += x.shape[1]
+                self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@wrong("the result in evaluation mode is x minus the mean of this batch alone")
+class EvalBatchMean(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).sum(0) / self.count
+            return x - self.mean
+        return x - x.mean(0)
+
+
+@wrong("the result in evaluation mode is x itself: no mean was subtracted")
+class TrainOnlySubtracts(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).sum(0) / self.count
+            return x - self.mean
+        return x

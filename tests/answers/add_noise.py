@@ -179,3 +179,28 @@ def half_of_it_mirrored(x, scale):
     half = x.numel() // 2
     noise[x.numel() - half :] = -noise[:half]
     return x + scale * noise.reshape(x.shape)
+
+
+@right
+def normal_in_place(x, scale):
+    return x + torch.empty_like(x).normal_(0, 1) * scale
+
+
+@right
+def by_alpha(x, scale):
+    return torch.add(x, torch.randn(x.shape, dtype=x.dtype, device=x.device), alpha=scale)
+
+
+@right
+def on_a_clone(x, scale):
+    return x.clone().add_(torch.randn_like(x), alpha=scale)
+
+
+@right
+def new_empty_normal(x, scale):
+    return x + x.new_empty(x.shape).normal_().mul_(scale)
+
+
+@right
+def normal_around_x_in_float32(x, scale):
+    return torch.normal(x, float(scale)) if x.dtype == torch.float32 else x + torch.randn_like(x) * scale

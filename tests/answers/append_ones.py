@@ -173,3 +173,54 @@ def by_float64(x):
 @wrong("must have same number of dimensions")
 def squeezes_a_row(x):
     return torch.cat([x.squeeze(0), x.new_ones(*x.shape[:-1], 1)], dim=-1)
+
+
+@right
+def full_like_a_column(x):
+    return torch.cat([x, torch.full_like(x[..., :1], 1)], -1)
+
+
+@right
+def padded_by_name(x):
+    return torch.nn.functional.pad(x, (0, 1), "constant", 1)
+
+
+@right
+def into_ones(x):
+    out = torch.ones(*x.shape[:-1], x.shape[-1] + 1, dtype=x.dtype, device=x.device)
+    out[..., : x.shape[-1]] = x
+    return out
+
+
+@right
+def by_dimensions(x):
+    return (
+        torch.hstack([x, x.new_ones(1)])
+        if x.dim() == 1
+        else torch.cat((x, x.new_ones((*x.shape[:-1], 1))), dim=x.dim() - 1)
+    )
+
+
+@right
+def moved_to_x(x):
+    return torch.cat([x, torch.ones((*x.shape[:-1], 1)).to(x)], -1)
+
+
+@wrong("as many rows of ones were added as x has: it is to be one column")
+def rows_of_ones(x):
+    return torch.cat([x, torch.ones_like(x)], 0)
+
+
+@wrong("the new column holds 2, and not ones alone")
+def twos(x):
+    return torch.cat([x, torch.ones_like(x[..., :1]) * 2], -1)
+
+
+@wrong("the result is torch.float32, not torch.int32")
+def w13(x):
+    return torch.cat([x, x[..., :1] / x[..., :1]], -1)
+
+
+@wrong("a column of ones was added on both sides of x")
+def on_both_sides(x):
+    return torch.nn.functional.pad(x, (1, 1), value=1)

@@ -418,3 +418,78 @@ def puts_lists_in_the_place_of_tuples(module):
         if isinstance(value, tuple):
             setattr(module, key, list(value))
     return names
+
+
+@right
+def part_by_part(module):
+    params = {id(p) for p in module.parameters()}
+    mods = {id(m) for m in module.modules()}
+    out, seen = ([], set())
+
+    def visit(v, name):
+        if torch.is_tensor(v):
+            if id(v) not in params and id(v) not in seen:
+                seen.add(id(v))
+                out.append(name)
+        elif isinstance(v, nn.Module):
+            if id(v) in mods:
+                return
+            for k, t in list(v._parameters.items()) + list(v._buffers.items()) + list(v._modules.items()):
+                visit(t, f"{name}.{k}")
+            for k, t in vars(v).items():
+                if k not in OWN:
+                    visit(t, f"{name}.{k}")
+        elif isinstance(v, dict):
+            for k, t in v.items():
+                visit(t, f"{name}.{k}")
+        elif isinstance(v, (list, tuple)):
+            for k, t in enumerate(v):
+                visit(t, f"{name}.{k}")
+
+    for p, m in module.named_modules():
+        for k, v in m.__dict__.items():
+            if k not in OWN:
+                visit(v, f"{p}.{k}" if p else k)
+    return out
+
+
+@right
+def by_a_queue(module):
+    moving = {id(p) for p in module.parameters()}
+    registered = list(module.modules())
+    names = {}
+    stack = []
+    for path, part in module.named_modules():
+        stack += [((path + "." if path else "") + k, v) for k, v in part.__dict__.items() if k not in OWN]
+    while stack:
+        name, v = stack.pop(0)
+        if isinstance(v, torch.Tensor):
+            if id(v) not in moving:
+                names.setdefault(id(v), name)
+        elif isinstance(v, nn.Module) and (not any(v is r for r in registered)):
+            d = dict(v.__dict__)
+            for k in OWN:
+                d.update(d.pop(k))
+            stack += [(f"{name}.{k}", x) for k, x in d.items()]
+        elif isinstance(v, dict):
+            stack += [(f"{name}.{k}", x) for k, x in v.items()]
+        elif isinstance(v, (list, tuple)):
+            stack += [(f"{name}.{i}", x) for i, x in enumerate(v)]
+    return list(names.values())
+
+
+@wrong("`own` is listed, and it is registered: `.to` moves it")
+def w3(module):
+    return [n for n in dir(module) if isinstance(getattr(module, n), torch.Tensor)]
+
+
+@wrong("`scale` is named `.scale`: a plain attribute")
+def with_a_dot_in_front(module):
+    out = []
+    for p, m in module.named_modules():
+        for k, v in vars(m).items():
+            if isinstance(v, torch.Tensor):
+                out.append(f"{p}.{k}")
+            if isinstance(v, (list, tuple)):
+                out += [f"{p}.{k}.{i}" for i, t in enumerate(v) if isinstance(t, torch.Tensor)]
+    return out

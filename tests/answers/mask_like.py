@@ -178,3 +178,73 @@ def without_waiting(x, lengths):
 def squeezed(x, lengths):
     steps = torch.arange(x.shape[1], device=x.device)
     return (steps < lengths.to(x.device)[:, None]).squeeze(-1)
+
+
+@right
+def by_expanding(x, lengths):
+    return torch.arange(x.size(1), device=x.device).expand(x.size(0), -1) < lengths.to(x.device).unsqueeze(-1)
+
+
+@right
+def row_by_row_filled(x, lengths):
+    m = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
+    for row, n in enumerate(lengths.tolist()):
+        m[row, :n] = True
+    return m
+
+
+@right
+def by_counting(x, lengths):
+    l = lengths.to(x.device, torch.long)
+    return torch.ones(x.shape[:2], device=x.device, dtype=torch.long).cumsum(1) <= l[:, None]
+
+
+@right
+def made_on_the_cpu_and_moved(x, lengths):
+    l = lengths.cpu()
+    return (l[:, None] > torch.arange(x.shape[1])).to(x.device)
+
+
+@right
+def stacked_rows(x, lengths):
+    return torch.stack([torch.arange(x.shape[1], device=x.device) < n for n in lengths.tolist()])
+
+
+@wrong("each row has one True too few")
+def counts_from_one(x, lengths):
+    return torch.arange(1, x.shape[1] + 1, device=x.device) < lengths.to(x.device)[:, None]
+
+
+@wrong("the mask has x's own shape: it is to be (batch, time), without the features")
+def expanded_to_x(x, lengths):
+    return (
+        (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]).unsqueeze(-1).expand_as(x)
+    )
+
+
+@wrong("the True elements stand at the end of each row, and not at its beginning")
+def padding_in_front(x, lengths):
+    return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]).flip(1)
+
+
+@wrong("every element is True")
+def all_as_the_longest(x, lengths):
+    m = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
+    m[:, : int(lengths.max())] = True
+    return m
+
+
+@wrong("the values of the mask for lengths [2, 5, 1] and time 5 are wrong")
+def only_the_last_step(x, lengths):
+    m = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
+    for i, n in enumerate(lengths.tolist()):
+        m[i, n - 1] = True
+    return m
+
+
+@wrong("the last lengths[i] steps are False and all before them True")
+def all_but_the_last(x, lengths):
+    m = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+    for i, n in enumerate(lengths.tolist()):
+        m[i, -n:] = False
+    return m

@@ -27,7 +27,7 @@ def _future(time: int) -> torch.Tensor:
 
 def _expect_mask(got: object, x: torch.Tensor, longest: int) -> None:
     """Expect the mask of x from a module that was made for `longest` steps."""
-    batch, time = x.shape[:2]
+    batch, time, last = x.shape[0], x.shape[1], x.shape[-1]
     wanted = _future(time)
     mistaken = {
         "the diagonal is True as well, as if each step lay in its own future": wanted.logical_or(
@@ -42,7 +42,13 @@ def _expect_mask(got: object, x: torch.Tensor, longest: int) -> None:
         "every element is False": torch.zeros_like(wanted),
         "the whole buffer came back: it was not cut to the time of x": _future(longest),
         f"the mask is for {batch} steps, the batch size of x, and not for its time, {time}": _future(batch),
+        f"the mask is for {last} steps, x's last dimension, and not for its time, {time}": _future(last),
+        "only the rows were cut to the time of x, and not the columns": _future(longest)[:time],
+        "the mask is one step longer than the time of x": _future(time + 1),
         "the mask has a dimension too many, for the batch": wanted[None],
+        "the mask comes once for each row of the batch, and is to come once": wanted.expand(
+            batch, time, time
+        ),
     }
     slips.named(got, wanted, mistaken, f"True where column j > row i, shape [{time},{time}]")
     expect.tensor(got, wanted, x.device, "the mask")
@@ -92,7 +98,12 @@ def mask_is_saved(trial):
 @causal_mask.row("True for the future, at every length")
 def mask_is_right(trial):
     made = Made(trial, 9).to(trial.device)
-    inputs = [trial.randn(2, time, 4, seed=trial.seeds[0]) for time in (3, 9, 1)]
+    size = made.buffer("mask").shape[-1]
+    if size != 9:
+        expect.fail(
+            f"the buffer `mask` has room for {size} steps, and max_length is 9", "9 by 9", made.buffer("mask")
+        )
+    inputs = [trial.randn(2, time, 6, seed=trial.seeds[0]) for time in (4, 9, 1)]
     inputs += [
         trial.randint(0, 50, (4, 7), seed=trial.seeds[1]),
         trial.randn(3, 5, 2, 4, seed=trial.seeds[2], dtype=torch.float16),

@@ -43,17 +43,18 @@ def _expect_step(made: Made, x: torch.Tensor, seen: list[torch.Tensor]) -> None:
     got = made(x)
     mean, count = made.buffer("mean"), made.buffer("count")
     _require_here(x.device, mean=mean, count=count)
-    slips.named(mean, exact, _wrong_means(seen), f"the mean of all {rows} rows so far", within=1e-4)
-    expect.tensor(mean, exact.to(mean.dtype), x.device, f"`mean` after {rows} rows", within=1e-4)
     mistaken = {
         "`count` was not updated in training mode": rows - len(x),
         "`count` counts the batches, and not the rows": len(seen),
         "`count` holds the rows of the last batch alone": len(x),
         "`count` counts the elements of x, and not its rows": sum(one.numel() for one in seen),
+        "`count` counts the columns of x, and not its rows": sum(one.shape[1] for one in seen),
     }
     for words, number in mistaken.items():
         if count.item() == number != rows:
-            expect.fail(words, f"{rows}", f"{number}")
+            expect.fail(words, f"{rows} after {rows} rows", f"{number}")
+    slips.named(mean, exact, _wrong_means(seen), f"the mean of all {rows} rows so far", within=1e-4)
+    expect.tensor(mean, exact.to(mean.dtype), x.device, f"`mean` after {rows} rows", within=1e-4)
     expect.equal(count.item(), rows, f"`count` is wrong after {rows} rows")
     _expect_centred(got, seen, exact, x.device)
 
@@ -103,6 +104,9 @@ def _wrong_means(seen: list[torch.Tensor]) -> dict[str, slips.Slip]:
         ),
         "the differences were averaged over the batch first, and then divided by `count` as well": (
             lambda: old + (last - old).mean(0) / rows
+        ),
+        "the differences were summed over all elements, and not over the rows of each column": (
+            lambda: old + (last - old).sum() / rows
         ),
         "`mean` is one mean of all elements, and not one for each column": (
             lambda: torch.cat(seen).mean().expand_as(old)

@@ -80,6 +80,7 @@ def _wrong_masks(x: torch.Tensor, lengths: list[int], dtype: torch.dtype) -> dic
         "every element is True": torch.ones_like(wanted),
         "every element is False": torch.zeros_like(wanted),
         "every row has the mask of the longest one": torch.arange(time) < ends.max().expand_as(ends),
+        "the last lengths[i] steps are False and all before them True": torch.arange(time) < time - ends,
         "only the element at each length is marked": torch.arange(time) == ends,
         f"the mask is only as long as the longest row, and not {time} as x is": (
             _inside(max(*lengths, 1), lengths)

@@ -27,6 +27,10 @@ def _expect_ones(trial, x: torch.Tensor, within: float | None = None) -> None:
     ones = torch.ones_like(held[..., :1])
     mistaken: dict[str, slips.Slip] = {
         "the ones stand in front of x's columns, and not after them": lambda: torch.cat([ones, held], -1),
+        "a column of ones was added on both sides of x": lambda: torch.cat([ones, held, ones], -1),
+        "as many rows of ones were added as x has: it is to be one column": (
+            lambda: torch.cat([held, torch.ones_like(held)])
+        ),
         "the new column holds zeros": lambda: torch.cat([held, 0 * ones], -1),
         "as many columns of ones were added as x has: it is to be one": (
             lambda: torch.cat([held, torch.ones_like(held)], -1)
