@@ -4,7 +4,7 @@
 # Eight short functions that a training script needs at its edges: where data comes in, and where results go
 # out. The lesson is [04 Transfers](../notebooks/04_transfers.ipynb).
 #
-# `device` is always a `torch.device`, index and all. Several rows of these checks count transfers and
+# `device` is always a `torch.device`, and where the task does not say otherwise it has its index. Several rows of these checks count transfers and
 # synchronizations, as `devlab.watch()` does: use it while you try things out.
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
@@ -62,7 +62,8 @@ devlab.check(move)
 # Return x's values on `device` and in `dtype`, with as few bytes on the way as possible: one transfer, in
 # the dtype of the two that takes fewer bytes an element. That holds in every direction: to an accelerator,
 # back to the CPU, and between two accelerators. Where x is on `device` already there is no transfer, and
-# where nothing has to change no copy at all.
+# where nothing has to change x is not copied at all. The values come straight from x's dtype to the new one: a third
+# dtype on the way could lose digits.
 #
 # `dtype.itemsize` is the bytes that one element takes. Where PyTorch changes the dtype if one call is to change both,
 # depends on whether the copy blocks.
@@ -87,8 +88,11 @@ devlab.check(cast_and_move)
 # %% [markdown]
 # ## `returns_itself(x, device, dtype)`
 #
-# Predict: would `x.to(device, dtype)` return x itself? Return `True` or `False`, a `bool`, and find out
-# without moving anything and without making a tensor.
+# Predict: would `x.to(device, dtype)` return x itself? Return `True` or `False`, a `bool`.
+#
+# - Find out without moving anything and without making a tensor, not even an empty one.
+# - `device` may be bare here, as `torch.device("cuda")` is. It means the current device of its kind, so `.to`
+#   returns a tensor itself that is there already. `torch.accelerator.current_device_index()` gives the index.
 #
 # Needed: [Moving](../notebooks/04_transfers.ipynb#Moving)
 
@@ -97,6 +101,8 @@ devlab.check(cast_and_move)
 def returns_itself(x: torch.Tensor, device: torch.device, dtype: torch.dtype) -> bool:
     """Tell whether x.to(device, dtype) is x."""
     ### BEGIN SOLUTION
+    if device.index is None and device.type != "cpu":
+        device = torch.device(device.type, torch.accelerator.current_device_index())
     return x.device == device and x.dtype == dtype
     ### END SOLUTION
 

@@ -113,7 +113,8 @@ devlab.check(RunningMean)
 #   say all that is in it.
 # - `forward(x)` takes x of shape (batch, time, d), where time is at most n. It returns x plus the first
 #   rows of the table, on x's device **and in x's dtype**: a float16 x gives a float16 result, a float64 x a
-#   float64 one. x itself stays as it is, and so does the table.
+#   float64 one. x itself stays as it is, and so does the table. The result keeps the graph of x, so that layers
+#   before this one can learn.
 #
 # Needed: [Saved or not saved](../notebooks/05_buffers.ipynb#Saved-or-not-saved) and [The dtype is half of
 # it](../notebooks/05_buffers.ipynb#The-dtype-is-half-of-it)
@@ -193,8 +194,9 @@ devlab.check(add_noise)
 # ## `append_ones(x)`
 #
 # Return x with one more column, filled with ones, at the end of its last dimension: shape (…, k) becomes
-# (…, k + 1), where k is at least 1. x has one dimension or more, any dtype of numbers (integers too), and may hold
-# inf or nan; the column is ones all the same. The result is on x's device and has x's dtype.
+# (…, k + 1), where k is at least 1. x has one dimension or more, any dtype of numbers (integers and complex numbers
+# too), and may hold inf or nan; the column is ones all the same. Any other dimension may be 0, as in an empty batch
+# of shape (0, k). The result is on x's device and has x's dtype, and x's numbers keep all their digits.
 #
 # Needed: [Like the input](../notebooks/05_buffers.ipynb#Like-the-input)
 
@@ -223,8 +225,11 @@ devlab.check(append_ones)
 # - Lists, tuples and dicts are looked into, however deep: `tables.0`, `cache.key`, `cache.deep.0`.
 # - A module kept in a plain list, tuple or dict is not registered, so everything it holds stays behind: its
 #   parameters, its buffers, its plain attributes: `blocks.0.weight`.
-# - What moves is not listed: parameters and buffers of registered modules, saved or not. A registered
-#   parameter that a list holds *as well* moves too (`nn.GRU` keeps such a list).
+# - What moves is not listed: parameters and buffers of registered modules, saved or not.
+# - A registered **parameter** that a list or an attribute holds *as well* moves too, and is not listed: `.to` gives
+#   the same object other memory (`nn.GRU` keeps such a list). A registered **buffer** does not: `.to` puts a new
+#   tensor in its place, and the list still holds the old one. That one stays behind, and is listed under the
+#   list's name.
 # - A tensor with two names is listed once, under either.
 # - The module stays as it is. Nothing may move.
 #
@@ -238,35 +243,28 @@ devlab.check(append_ones)
 def left_behind(module: nn.Module) -> list[str]:
     """Return the dotted names of the tensors that `.to` will not move."""
     ### BEGIN SOLUTION
-    seen = {id(tensor) for tensor in [*module.parameters(), *module.buffers()]}
-    names = []
+    registered = {"_parameters", "_buffers", "_modules"}
+    parts = set(module.modules())
+    moving = {id(parameter) for parameter in module.parameters()}
+    found = {}
 
     def walk(name, value):
-        if isinstance(value, torch.Tensor):
-            if id(value) not in seen:
-                seen.add(id(value))
-                names.append(name)
-            return
-        if isinstance(value, nn.Module):
-            items = attributes(value)
-        elif isinstance(value, dict):
-            items = value.items()
+        if isinstance(value, torch.Tensor) and id(value) not in moving:
+            found.setdefault(id(value), name)
+        elif isinstance(value, nn.Module) and value not in parts:
+            walk(name, attributes(value) | value._parameters | value._buffers | value._modules)
         elif isinstance(value, (list, tuple)):
-            items = enumerate(value)
-        else:
-            return
-        for key, item in items:
-            walk(f"{name}.{key}" if name else str(key), item)
+            walk(name, dict(enumerate(value)))
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                walk(f"{name}.{key}" if name else str(key), item)
 
     def attributes(part):
-        for key, value in vars(part).items():
-            if key in ("_parameters", "_buffers", "_modules"):
-                yield from value.items()
-            else:
-                yield key, value
+        return {key: value for key, value in vars(part).items() if key not in registered}
 
-    walk("", module)
-    return names
+    for path, part in module.named_modules():
+        walk(path, attributes(part))
+    return list(found.values())
     ### END SOLUTION
 
 

@@ -183,7 +183,7 @@ class AsFloats(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("the values of the mask are wrong")
+@wrong("the diagonal is True as well, as if each step lay in its own future")
 class DiagonalHidden(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -193,25 +193,25 @@ class DiagonalHidden(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("the values of the mask are wrong")
+@wrong("the past and the present are True and the future False: it is the other way round")
 class ThePastInstead(Mask):
     def forward(self, x):
         return ~super().forward(x)
 
 
-@wrong("the mask has shape [7,7], not [5,5]")
+@wrong("the whole buffer came back: it was not cut to the time of x")
 class NotCut(Mask):
     def forward(self, x):
         return self.mask
 
 
-@wrong("the mask has shape")
+@wrong("the mask is for 2 steps, the batch size of x, and not for its time, 4")
 class TimeFromTheBatch(Mask):
     def forward(self, x):
         return self.mask[: len(x), : len(x)]
 
 
-@wrong("the mask has shape [4,4], not [7,7]")
+@wrong("the mask is for 4 steps, the batch size of x, and not for its time, 7")
 class TimeFromTheEnd(Mask):
     def forward(self, x):
         return self.mask[: x.shape[-2], : x.shape[-2]]
@@ -288,7 +288,7 @@ class WithoutSuper(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("the mask has shape [3,3], not [9,9]")
+@wrong("forward cut the buffer `mask` itself, and a longer x no longer fits")
 class CutsTheBufferItself(Mask):
     def forward(self, x):
         self.mask = self.mask[: x.shape[1], : x.shape[1]]
@@ -346,3 +346,155 @@ class FollowsTheInput(nn.Module):
         time = x.shape[1]
         self.mask = self.mask.to(x.device)
         return self.mask[:time, :time]
+
+
+@right
+class FromTril(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", ~torch.tril(torch.ones(max_length, max_length)).bool())
+
+    def forward(self, x):
+        t = x.size(1)
+        return self.mask.narrow(0, 0, t).narrow(1, 0, t)
+
+
+@right
+class FromRange(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        i = torch.arange(max_length)
+        self.register_buffer("mask", i.unsqueeze(0) > i.unsqueeze(1), persistent=True)
+
+    def forward(self, x):
+        _, t, *_ = x.shape
+        return self.mask[:t, :t].clone()
+
+
+@right
+class FromFloats(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", torch.triu(torch.full((max_length, max_length), 1.0), 1))
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]] == 1
+
+
+@right
+class AsBufferClass(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.mask = nn.Buffer(torch.ones(max_length, max_length, dtype=torch.bool).triu(1))
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]]
+
+
+@right
+class FourDims(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(1, 1, max_length, max_length, dtype=torch.bool).triu(1))
+
+    def forward(self, x):
+        return self.mask[0, 0, : x.shape[1], : x.shape[1]]
+
+
+@right
+class NegInf(nn.Module):
+    def __init__(self, max_length):
+        super().__init__()
+        self.register_buffer("mask", torch.full((max_length, max_length), float("-inf")).triu(1))
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]].isinf()
+
+
+class B(nn.Module):
+    def __init__(self, n, t=None):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(n, n, dtype=torch.bool).triu(1))
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]]
+
+
+@wrong("the past is True, and not the future: rows and columns have changed places")
+class RowsForColumns(B):
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]].T
+
+
+@wrong("the first step of the future is still False: the True half begins one column too late")
+class Diag2(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(n, n, dtype=torch.bool).triu(2))
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]]
+
+
+@wrong("the mask is for 6 steps, x's last dimension, and not for its time, 4")
+class LastAxis(B):
+    def forward(self, x):
+        return self.mask[: x.shape[-1], : x.shape[-1]]
+
+
+@wrong("only the rows were cut to the time of x, and not the columns")
+class OnlyRows(B):
+    def forward(self, x):
+        return self.mask[: x.shape[1]]
+
+
+@wrong("the mask comes once for each row of the batch, and is to come once")
+class Batched(B):
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]].expand(x.shape[0], -1, -1)
+
+
+@wrong("the mask is one step longer than the time of x")
+class OneTooLong(B):
+    def forward(self, x):
+        return self.mask[: x.shape[1] + 1, : x.shape[1] + 1]
+
+
+@wrong("the buffer `mask` has room for 8 steps, and max_length is 9")
+class SizeHardcoded(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(8, 8, dtype=torch.bool).triu(1))
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]]
+
+
+@wrong("`mask` is a list, not a buffer")
+class ListOfTensor(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.mask = [torch.ones(n, n, dtype=torch.bool).triu(1)]
+
+    def forward(self, x):
+        return self.mask[0][: x.shape[1], : x.shape[1]]
+
+
+@wrong("the mask is torch.int64, not torch.bool")
+class Ints(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(n, n, dtype=torch.long).triu(1))
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]]
+
+
+@wrong("every element is True")
+class EverywhereTrue(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(n, n, dtype=torch.bool))
+
+    def forward(self, x):
+        return self.mask[: x.shape[1], : x.shape[1]]

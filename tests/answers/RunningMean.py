@@ -135,7 +135,7 @@ class ReplacesTheMean(Mean):
         return x - self.mean
 
 
-@wrong("`count` after forward is on cpu")
+@wrong("forward left `count` on cpu, and it was on sim:0 before")
 class CountFromTheCpu(Mean):
     def forward(self, x):
         if self.training:
@@ -144,7 +144,7 @@ class CountFromTheCpu(Mean):
         return x - self.mean
 
 
-@wrong("`mean` after 4 rows is on cpu")
+@wrong("forward left `mean` on cpu, and it was on sim:0 before")
 class MeanFromTheCpu(Mean):
     def forward(self, x):
         if self.training:
@@ -213,7 +213,7 @@ class CountNotSaved(nn.Module):
     forward = PullsTheMean.forward
 
 
-@wrong("eval mode changed the statistics")
+@wrong("forward changed `count` in evaluation mode")
 class UpdatesAlways(Mean):
     def forward(self, x):
         with torch.no_grad():
@@ -222,7 +222,7 @@ class UpdatesAlways(Mean):
         return x - self.mean
 
 
-@wrong("the values of `mean` after 4 rows are wrong")
+@wrong("`count` was not updated in training mode")
 class UpdatesInEvalOnly(Mean):
     def forward(self, x):
         if not self.training:
@@ -231,7 +231,7 @@ class UpdatesInEvalOnly(Mean):
         return x - self.mean
 
 
-@wrong("the values of `mean` after 5 rows are wrong")
+@wrong("`mean` is the mean of the batches' means: the rows of a small batch count for more there")
 class MeanOfBatchMeans(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -247,7 +247,7 @@ class MeanOfBatchMeans(nn.Module):
         return x - self.mean
 
 
-@wrong("the values of `mean` after 4 rows are wrong")
+@wrong("`mean` is a moving average, in which each new batch has the weight 0.1")
 class MovingAverage(Mean):
     def forward(self, x):
         if self.training:
@@ -256,7 +256,7 @@ class MovingAverage(Mean):
         return x - self.mean
 
 
-@wrong("`count` is wrong after 4 rows")
+@wrong("`count` counts the batches, and not the rows")
 class CountsBatches(Mean):
     def forward(self, x):
         if self.training:
@@ -267,7 +267,7 @@ class CountsBatches(Mean):
         return x - self.mean
 
 
-@wrong("the values of `mean` after 5 rows are wrong")
+@wrong("the old mean counts once, and not for all the rows it stands for")
 class WeighsTheWrongWay(Mean):
     def forward(self, x):
         if self.training:
@@ -276,7 +276,7 @@ class WeighsTheWrongWay(Mean):
         return x - self.mean
 
 
-@wrong("the values of the result are wrong")
+@wrong("the result is x minus the mean from before the update")
 class SubtractsTheOldMean(Mean):
     def forward(self, x):
         centred = x - self.mean
@@ -286,7 +286,7 @@ class SubtractsTheOldMean(Mean):
         return centred
 
 
-@wrong("the values of the result are wrong")
+@wrong("the result is x minus the mean of this batch alone")
 class SubtractsTheBatchMean(Mean):
     def forward(self, x):
         if self.training:
@@ -313,7 +313,7 @@ class ChangesItsInput(Mean):
         return x
 
 
-@wrong("the values of `mean` after 11 rows are wrong")
+@wrong("after a reload `mean` covers only the rows that came since: the loaded `count` was not used")
 class CountsBesideTheBuffer(Mean):
     """The true count is an attribute, which no reload brings back."""
 
@@ -329,7 +329,7 @@ class CountsBesideTheBuffer(Mean):
         return x - self.mean
 
 
-@wrong("the values of `mean` after 8 rows are wrong")
+@wrong("rows that had come before were left out: every row counts, also when it comes again")
 class CountsRowsOnce(Mean):
     """Rows that come again are taken for rows already counted."""
 
@@ -353,7 +353,7 @@ class OneMeanForAll(nn.Module):
     forward = PullsTheMean.forward
 
 
-@wrong("the values of `mean` after 4 rows are wrong")
+@wrong("the buffer `mean` was not updated in training mode")
 class HeldUnderASecondName(Mean):
     def __init__(self, n):
         super().__init__(n)
@@ -401,7 +401,7 @@ class CutOffInEvalMode(nn.Module):
         return y if self.training else y.detach()
 
 
-@wrong("the gradient goes through the mean, too")
+@wrong("the gradient also passes through the mean: the update is part of the graph")
 class UpdatesInTheGraph(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -418,7 +418,7 @@ class UpdatesInTheGraph(nn.Module):
         return x - mean
 
 
-@wrong("no gradient comes through the result")
+@wrong("no gradient of the result reaches x")
 class PretendsAGraph(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -448,7 +448,7 @@ class CountsInBytes(nn.Module):
         return x - self.mean
 
 
-@wrong("the values of `mean` after 14 rows are wrong")
+@wrong("in training mode, but under torch.no_grad(), `mean` was not updated")
 class OnlyWhereGraphsAreMade(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -477,3 +477,203 @@ class MovesItself(nn.Module):
                 self.count += len(x)
                 self.mean += (x - self.mean).sum(0) / self.count
         return x - self.mean
+
+
+class Statistics(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("count", torch.tensor(0))
+
+
+@right
+class Lerp(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count.add_(len(x))
+                self.mean.lerp_(x.mean(0), len(x) / self.count)
+        return x - self.mean
+
+
+@right
+class Detached(Statistics):
+    def forward(self, x):
+        if self.training:
+            y = x.detach()
+            total = self.mean * self.count + y.sum(0)
+            self.count += y.shape[0]
+            self.mean.copy_(total / self.count)
+        return x - self.mean
+
+
+@right
+class ByData(Statistics):
+    def forward(self, x):
+        if self.training:
+            n = x.shape[0]
+            self.count[...] = self.count + n
+            self.mean.data.add_((x.detach().mean(0) - self.mean) * (n / self.count))
+        return x - self.mean
+
+
+@right
+class DecoratedUpdate(Statistics):
+    @torch.no_grad()
+    def update(self, x):
+        for row in x:
+            self.count += 1
+            self.mean += (row - self.mean) / self.count
+
+    def forward(self, x):
+        if self.training:
+            self.update(x)
+        return x - self.mean
+
+
+@right
+class Int32(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.mean = nn.Buffer(torch.zeros(n))
+        self.count = nn.Buffer(torch.zeros((), dtype=torch.int32))
+
+    def forward(self, x):
+        if self.training:
+            x0 = x.detach()
+            self.mean.mul_(self.count).add_(x0.sum(0))
+            self.count.add_(x0.size(0))
+            self.mean.div_(self.count)
+        return x - self.mean
+
+
+@wrong("the sum was divided by `count` before `count` was brought up to date")
+class OldCountDivision(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.mean += (x - self.mean).sum(0) / self.count
+                self.count += len(x)
+        return x - self.mean
+
+
+@wrong("the differences were averaged over the batch first, and then divided by `count` as well")
+class MeanThenDivide(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).mean(0) / self.count
+        return x - self.mean
+
+
+@wrong("`mean` is the sum of all rows: it was not divided by `count`")
+class SumOnly(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += x.sum(0)
+        return x - self.mean
+
+
+@wrong("`mean` is the mean of the last batch alone")
+class LastBatch(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean.copy_(x.mean(0))
+        return x - self.mean
+
+
+@wrong("`mean` is one mean of all elements, and not one for each column")
+class ScalarMean(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x.mean() - self.mean) * len(x) / self.count
+        return x - self.mean
+
+
+@wrong("`count` counts the elements of x, and not its rows")
+class CountElements(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += x.numel()
+                self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@wrong("`count` holds the rows of the last batch alone")
+class CountSetNotAdded(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count.fill_(len(x))
+                self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@wrong("the result is x plus the mean")
+class ReturnsPlus(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).sum(0) / self.count
+        return x + self.mean
+
+
+@wrong("the mean came back, and not x minus the mean")
+class ReturnsMean(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).sum(0) / self.count
+        return self.mean
+
+
+@wrong("the differences were summed over all elements, and not over the rows of each column")
+class NotDim(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).sum() / self.count
+        return x - self.mean
+
+
+@wrong("`count` counts the columns of x, and not its rows")
+class CountFirstDim1(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += x.shape[1]
+                self.mean += (x - self.mean).sum(0) / self.count
+        return x - self.mean
+
+
+@wrong("the result in evaluation mode is x minus the mean of this batch alone")
+class EvalBatchMean(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).sum(0) / self.count
+            return x - self.mean
+        return x - x.mean(0)
+
+
+@wrong("the result in evaluation mode is x itself: no mean was subtracted")
+class TrainOnlySubtracts(Statistics):
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                self.mean += (x - self.mean).sum(0) / self.count
+            return x - self.mean
+        return x

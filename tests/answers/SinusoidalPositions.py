@@ -140,7 +140,7 @@ class AsAFrozenParameter(nn.Module):
     forward = Positions.forward
 
 
-@wrong("`table` is saved, although n and d say it all")
+@wrong("`table` is saved with the model, and it can be made anew from n and d")
 class Saved(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -171,13 +171,13 @@ class AnotherName(nn.Module):
         return x + self.pe[: x.shape[1]].to(x.dtype)
 
 
-@wrong("the result is torch.float32, not torch.float16")
+@wrong("the result is torch.float32 for an x of torch.float16")
 class DtypeOfTheTable(Positions):
     def forward(self, x):
         return x + self.table[: x.shape[1]]
 
 
-@wrong("the result is torch.float16, not torch.float64")
+@wrong("the result is torch.float16 for an x of torch.float64")
 class HalfOrNothing(Positions):
     def forward(self, x):
         dtype = x.dtype if x.dtype in (torch.bfloat16, torch.float32) else torch.float16
@@ -191,7 +191,7 @@ class TableLeftInHalf(Positions):
         return x + self.table[: x.shape[1]]
 
 
-@wrong("the values of the result are wrong")
+@wrong("the sines fill the first half of the columns and the cosines the second: they must alternate")
 class HalvesSideBySide(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -201,7 +201,7 @@ class HalvesSideBySide(nn.Module):
     forward = Positions.forward
 
 
-@wrong("the values of the result are wrong")
+@wrong("sine and cosine have changed places")
 class CosinesFirst(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -211,7 +211,7 @@ class CosinesFirst(nn.Module):
     forward = Positions.forward
 
 
-@wrong("the values of the result are wrong")
+@wrong("the exponent is c / d in column c: columns 2i and 2i + 1 are to share 2i / d")
 class ExponentOfTheColumn(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -222,7 +222,7 @@ class ExponentOfTheColumn(nn.Module):
     forward = Positions.forward
 
 
-@wrong("the values of the result are wrong")
+@wrong("the base is 1000, and not 10000")
 class AnotherBase(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -232,7 +232,7 @@ class AnotherBase(nn.Module):
     forward = Positions.forward
 
 
-@wrong("the values of the result are wrong")
+@wrong("the steps are counted from 1, and the first one is step 0")
 class CountsFromOne(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -253,13 +253,13 @@ class TimeFromTheBatch(Positions):
         return x + self.table[: x.size(0)].to(x.dtype)
 
 
-@wrong("the values of the result are wrong")
+@wrong("the steps were counted along the batch, and not along the time")
 class PositionOfTheBatch(Positions):
     def forward(self, x):
         return x + self.table[: x.size(0), None].to(x.dtype)
 
 
-@wrong("the result has shape [5,4], not [2,5,4]")
+@wrong("the encoding came back alone: x was not added")
 class TheEncodingAlone(Positions):
     def forward(self, x):
         return self.table[: x.shape[1]].to(x.dtype)
@@ -298,7 +298,7 @@ class Forgetful(Positions):
         x + self.table[: x.shape[1]]
 
 
-@wrong("the values of the result are wrong")
+@wrong("the digits of a float64 x were lost: the sum was rounded to float32")
 class AddsInFloat32(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -320,3 +320,141 @@ class AnglesForATable(nn.Module):
     def forward(self, x):
         angles = self.table[: x.shape[1]]
         return x + torch.stack([angles.sin(), angles.cos()], -1).flatten(1).to(x.dtype)
+
+
+class Table(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.register_buffer("table", self.make(n, d), persistent=False)
+
+    def make(self, n, d):
+        t = torch.zeros(n, d)
+        pos = torch.arange(n).float()[:, None]
+        div = torch.exp(torch.arange(0, d, 2).float() * (-math.log(10000.0) / d))
+        t[:, 0::2] = torch.sin(pos * div)
+        t[:, 1::2] = torch.cos(pos * div)
+        return t
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]].to(x.dtype)
+
+
+@right
+class Log(Table):
+    pass
+
+
+@right
+class Loops(Table):
+    def make(self, n, d):
+        return torch.tensor(
+            [
+                [
+                    math.sin(t / 10000 ** (c / d)) if c % 2 == 0 else math.cos(t / 10000 ** ((c - 1) / d))
+                    for c in range(d)
+                ]
+                for t in range(n)
+            ]
+        )
+
+
+@right
+class Batched(Table):
+    def make(self, n, d):
+        return super().make(n, d)[None]
+
+    def forward(self, x):
+        return x + self.table[:, : x.size(1)].type_as(x)
+
+
+@right
+class Phase(Table):
+    def make(self, n, d):
+        c = torch.arange(d)
+        ang = torch.arange(n)[:, None] / 10000 ** ((c - c % 2) / d)
+        return torch.sin(ang + c % 2 * math.pi / 2)
+
+
+@right
+class MadeUnderNoGrad(Table):
+    def make(self, n, d):
+        with torch.no_grad():
+            return super().make(n, d)
+
+
+@wrong("the result is cut off from x: no layer before this one can learn")
+class NoGrad(Table):
+    @torch.no_grad()
+    def forward(self, x):
+        return super().forward(x)
+
+
+@wrong("the exponent is i / d, and not 2i / d")
+class IOverD(Table):
+    def make(self, n, d):
+        t = torch.zeros(n, d)
+        a = torch.arange(n)[:, None] / 10000 ** (torch.arange(d // 2) / d)
+        t[:, 0::2] = a.sin()
+        t[:, 1::2] = a.cos()
+        return t
+
+
+@wrong("the exponent is 4i / d, and not 2i / d")
+class TwiceTheExponent(Table):
+    def make(self, n, d):
+        t = torch.zeros(n, d)
+        a = torch.arange(n)[:, None] / 10000 ** (2 * torch.arange(0, d, 2) / d)
+        t[:, 0::2] = a.sin()
+        t[:, 1::2] = a.cos()
+        return t
+
+
+@wrong("the step was multiplied by 10000^(2i / d), and not divided by it")
+class Multiplied(Table):
+    def make(self, n, d):
+        t = torch.zeros(n, d)
+        a = torch.arange(n)[:, None] * 10000 ** (torch.arange(0, d, 2) / d)
+        t[:, 0::2] = a.sin()
+        t[:, 1::2] = a.cos()
+        return t
+
+
+@wrong("log10 was taken where the natural logarithm belongs: the base is e^4, and not 10000")
+class LogBase10(Table):
+    def make(self, n, d):
+        t = torch.zeros(n, d)
+        a = torch.arange(n)[:, None] * torch.exp(torch.arange(0, d, 2) * (-math.log10(10000.0) / d))
+        t[:, 0::2] = a.sin()
+        t[:, 1::2] = a.cos()
+        return t
+
+
+@wrong("every column holds a sine")
+class OnlySin(Table):
+    def make(self, n, d):
+        c = torch.arange(d)
+        return torch.sin(torch.arange(n)[:, None] / 10000 ** ((c - c % 2) / d))
+
+
+@wrong("x was multiplied by the encoding")
+class XTimes(Table):
+    def forward(self, x):
+        return x * self.table[: x.shape[1]].to(x.dtype)
+
+
+@wrong("x was multiplied by the square root of d first")
+class SqrtD(Table):
+    def forward(self, x):
+        return x * math.sqrt(x.shape[-1]) + self.table[: x.shape[1]].to(x.dtype)
+
+
+@wrong("the last rows of the table were added, and not the first")
+class LastRows(Table):
+    def forward(self, x):
+        return x + self.table[-x.shape[1] :].to(x.dtype)
+
+
+@wrong("the buffer `table` is torch.int64, which holds no sines")
+class IntTable(Table):
+    def make(self, n, d):
+        return super().make(n, d).long()

@@ -38,7 +38,7 @@ def scale_as_a_tensor(x, scale):
     return torch.randn_like(x).mul(torch.tensor(scale, device=x.device, dtype=x.dtype)) + x
 
 
-@wrong("the values of the result with scale 0 are wrong")
+@wrong("digits were lost: the numbers were torch.float32 on the way")
 def in_float32_then_cast(x, scale):
     return (x.float() + scale * torch.randn(x.shape, device=x.device)).to(x.dtype)
 
@@ -74,12 +74,12 @@ def changes_its_input(x, scale):
     return x.add_(scale * torch.randn_like(x))
 
 
-@wrong("the noise has mean")
+@wrong("the noise is not normal: all of it lies between 2e-05 and 0.25")
 def uniform_from_zero(x, scale):
     return x + scale * torch.rand_like(x)
 
 
-@wrong("the noise has standard deviation")
+@wrong("the noise is not normal: all of it lies between -0.25 and 0.25")
 def uniform_around_zero(x, scale):
     return x + scale * (2 * torch.rand_like(x) - 1)
 
@@ -94,7 +94,7 @@ def scale_as_the_variance(x, scale):
     return x + scale**0.5 * torch.randn_like(x)
 
 
-@wrong("the values of the result with scale 0 are wrong")
+@wrong("with scale 0 noise was added all the same, up to 2.2")
 def forgets_the_scale(x, scale):
     return x + torch.randn_like(x)
 
@@ -155,17 +155,17 @@ def forgetful(x, scale):
     x + scale * torch.randn_like(x)
 
 
-@wrong("the values of the result with scale 0 are wrong")
+@wrong("with scale 0 the noise came back alone, and not x")
 def noise_alone(x, scale):
     return scale * torch.randn_like(x)
 
 
-@wrong("the values of the result with scale 0 are wrong")
+@wrong("with scale 0 noise was added all the same, up to 0.0022")
 def never_quite_zero(x, scale):
     return x + max(scale, 1e-3) * torch.randn_like(x)
 
 
-@wrong("the noise comes again within one call")
+@wrong("some of the noise comes twice within one call")
 def half_of_it_twice(x, scale):
     noise = torch.randn(x.numel(), device=x.device, dtype=x.dtype)
     half = x.numel() // 2
@@ -173,9 +173,34 @@ def half_of_it_twice(x, scale):
     return x + scale * noise.reshape(x.shape)
 
 
-@wrong("the noise comes again within one call")
+@wrong("some of the noise comes twice within one call")
 def half_of_it_mirrored(x, scale):
     noise = torch.randn_like(x).flatten()
     half = x.numel() // 2
     noise[x.numel() - half :] = -noise[:half]
     return x + scale * noise.reshape(x.shape)
+
+
+@right
+def normal_in_place(x, scale):
+    return x + torch.empty_like(x).normal_(0, 1) * scale
+
+
+@right
+def by_alpha(x, scale):
+    return torch.add(x, torch.randn(x.shape, dtype=x.dtype, device=x.device), alpha=scale)
+
+
+@right
+def on_a_clone(x, scale):
+    return x.clone().add_(torch.randn_like(x), alpha=scale)
+
+
+@right
+def new_empty_normal(x, scale):
+    return x + x.new_empty(x.shape).normal_().mul_(scale)
+
+
+@right
+def normal_around_x_in_float32(x, scale):
+    return torch.normal(x, float(scale)) if x.dtype == torch.float32 else x + torch.randn_like(x) * scale

@@ -65,34 +65,34 @@ def always_float32(x):
     return torch.cat([x, torch.ones_like(x[..., :1])], dim=-1)
 
 
-@wrong("the values of the result are wrong")
+@wrong("digits were lost: the numbers were torch.float32 on the way")
 def through_float32_and_back(x):
     ones = torch.ones(*x.shape[:-1], 1, device=x.device)
     return torch.cat([x.float(), ones], dim=-1).to(x.dtype)
 
 
-@wrong("the values of the result are wrong")
+@wrong("digits were lost: the numbers were torch.float32 on the way")
 def promoted_and_back(x):
     return torch.cat([x, torch.ones(*x.shape[:-1], 1, device=x.device)], dim=-1).to(x.dtype)
 
 
-@wrong("the values of the result are wrong")
+@wrong("digits were lost: the numbers were torch.float32 on the way")
 def doubles_through_float32(x):
     y = x.float() if x.dtype is torch.float64 else x
     return torch.cat([y, torch.ones_like(y[..., :1])], dim=-1).to(x.dtype)
 
 
-@wrong("the result has shape [5,3], not [4,4]")
+@wrong("the ones were added along dimension 0, and not along the last")
 def one_more_row(x):
     return torch.cat([x, torch.ones_like(x[:1])])
 
 
-@wrong("the values of the result are wrong")
+@wrong("the ones stand in front of x's columns, and not after them")
 def at_the_front(x):
     return torch.cat([torch.ones_like(x[..., :1]), x], dim=-1)
 
 
-@wrong("the values of the result are wrong")
+@wrong("the new column holds zeros")
 def zeros(x):
     return torch.cat([x, x.new_zeros(*x.shape[:-1], 1)], dim=-1)
 
@@ -102,24 +102,24 @@ def two_dimensions_only(x):
     return torch.cat([x, x.new_ones(x.shape[0], 1)], dim=1)
 
 
-@wrong("the result has shape")
+@wrong("the ones were added along dimension 1, and not along the last")
 def second_dimension(x):
     if x.dim() == 1:
         return torch.cat([x, x.new_ones(1)])
     return torch.cat([x, x.new_ones(x.shape[0], 1, *x.shape[2:])], dim=1)
 
 
-@wrong("holds nan or inf")
+@wrong("the new column holds nan, and not ones alone")
 def computed_from_a_column(x):
     return torch.cat([x, x[..., :1] * 0 + 1], dim=-1)
 
 
-@wrong("the values of the result are wrong")
+@wrong("the new column holds 0, and not ones alone")
 def computed_by_division(x):
     return torch.cat([x, (x[..., :1] / x[..., :1]).to(x.dtype)], dim=-1)
 
 
-@wrong("the result has shape [4,6], not [4,4]")
+@wrong("as many columns of ones were added as x has: it is to be one")
 def as_many_ones_as_columns(x):
     return torch.cat([x, torch.ones_like(x)], dim=-1)
 
@@ -130,7 +130,7 @@ def overwrites_the_last_column(x):
     return torch.cat([x, x[..., -1:]], dim=-1)
 
 
-@wrong("the values of the result are wrong")
+@wrong("the new column holds 0.526479, and not ones alone")
 def a_column_of_any_numbers(x):
     return torch.cat([x, x[..., -1:]], dim=-1)
 
@@ -145,12 +145,12 @@ def python_ones(x):
     return torch.cat([x, [[1.0]] * len(x)], dim=-1)
 
 
-@wrong("the result has shape [4,3], not [4,4]")
+@wrong("one was added to each element: no column was added")
 def adds_instead(x):
     return x + torch.ones_like(x)
 
 
-@wrong("the values of the result are wrong")
+@wrong("the new column holds 0, and not ones alone")
 def ones_by_comparison(x):
     return torch.cat([x, (x[..., :1] == x[..., :1]).to(x.dtype)], -1)
 
@@ -162,7 +162,7 @@ def real_parts_alone(x):
     return torch.cat([x, torch.ones_like(x[..., :1])], -1)
 
 
-@wrong("the values of the result are wrong")
+@wrong("digits were lost: the numbers were torch.float64 on the way")
 def by_float64(x):
     ones = torch.ones(*x.shape[:-1], 1, dtype=torch.float64, device=x.device)
     return (torch.cat([x, ones], -1) if not x.is_complex() else torch.cat([x, ones.to(x.dtype)], -1)).to(
@@ -173,3 +173,54 @@ def by_float64(x):
 @wrong("must have same number of dimensions")
 def squeezes_a_row(x):
     return torch.cat([x.squeeze(0), x.new_ones(*x.shape[:-1], 1)], dim=-1)
+
+
+@right
+def full_like_a_column(x):
+    return torch.cat([x, torch.full_like(x[..., :1], 1)], -1)
+
+
+@right
+def padded_by_name(x):
+    return torch.nn.functional.pad(x, (0, 1), "constant", 1)
+
+
+@right
+def into_ones(x):
+    out = torch.ones(*x.shape[:-1], x.shape[-1] + 1, dtype=x.dtype, device=x.device)
+    out[..., : x.shape[-1]] = x
+    return out
+
+
+@right
+def by_dimensions(x):
+    return (
+        torch.hstack([x, x.new_ones(1)])
+        if x.dim() == 1
+        else torch.cat((x, x.new_ones((*x.shape[:-1], 1))), dim=x.dim() - 1)
+    )
+
+
+@right
+def moved_to_x(x):
+    return torch.cat([x, torch.ones((*x.shape[:-1], 1)).to(x)], -1)
+
+
+@wrong("as many rows of ones were added as x has: it is to be one column")
+def rows_of_ones(x):
+    return torch.cat([x, torch.ones_like(x)], 0)
+
+
+@wrong("the new column holds 2, and not ones alone")
+def twos(x):
+    return torch.cat([x, torch.ones_like(x[..., :1]) * 2], -1)
+
+
+@wrong("the result is torch.float32, not torch.int32")
+def w13(x):
+    return torch.cat([x, x[..., :1] / x[..., :1]], -1)
+
+
+@wrong("a column of ones was added on both sides of x")
+def on_both_sides(x):
+    return torch.nn.functional.pad(x, (1, 1), value=1)

@@ -135,13 +135,13 @@ def synchronizes(loader, device):
         yield batch
 
 
-@wrong("1 of 3 minibatches came")
+@wrong("only 1 of the loader's 3 minibatches came")
 def only_the_first(loader, device):
     x, y = next(iter(loader))
     return [(x.to(device, non_blocking=True), y.to(device, non_blocking=True))]
 
 
-@wrong("0 of 3 minibatches came")
+@wrong("no minibatch came")
 def yields_nothing(loader, device):
     for x, y in loader:
         x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
@@ -149,7 +149,7 @@ def yields_nothing(loader, device):
     yield
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("the result is None: the function needs a `yield` for each minibatch")
 def forgets_to_yield(loader, device):
     for x, y in loader:
         x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
@@ -171,13 +171,13 @@ def the_loader_itself(loader, device):
     return loader
 
 
-@wrong("minibatch 0 is no pair")
+@wrong("minibatch 0 is not a pair of inputs and labels")
 def the_inputs_alone(loader, device):
     for x, _ in loader:
         yield x.to(device, non_blocking=True)
 
 
-@wrong("minibatch 0 is no pair")
+@wrong("minibatch 0 is not a pair of inputs and labels")
 def one_tensor_at_a_time(loader, device):
     for batch in loader:
         for part in batch:
@@ -239,7 +239,7 @@ def clones_after_the_copy(loader, device):
             yield x.to(device, non_blocking=True).clone(), y.to(device, non_blocking=True).clone()
 
 
-@wrong("is it `return` where `yield` belongs?")
+@wrong("one minibatch was returned, and the loop ended there: each is to be yielded")
 def returns_in_the_loop(loader, device):
     for x, y in loader:
         return x.to(device, non_blocking=True), y.to(device, non_blocking=True)

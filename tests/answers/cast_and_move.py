@@ -128,14 +128,14 @@ def always_casts_on_the_cpu(x, device, dtype):
     return x.cpu().to(dtype).to(device)
 
 
-@wrong("the values of the result are wrong")
+@wrong("digits were lost: the numbers were torch.bfloat16 on the way")
 def always_through_half(x, device, dtype):
     if dtype.itemsize >= 2 and x.dtype.itemsize > 2:
         x = x.to(torch.bfloat16)
     return x.to(device).to(dtype)
 
 
-@wrong("the values of the result are wrong")
+@wrong("the bytes were read anew as another dtype (`view`), and the numbers were not converted")
 def reads_the_bits(x, device, dtype):
     if dtype.itemsize == x.dtype.itemsize:
         return x.to(device).view(dtype)
@@ -204,7 +204,7 @@ def by_a_third_dtype(x, device, dtype):
     return x.to(small).to(device).to(dtype)
 
 
-@wrong("the result holds nan or inf")
+@wrong("digits were lost: the numbers were torch.float32 on the way")
 def float32_travels_for_double(x, device, dtype):
     if x.dtype == dtype == torch.float64 and x.device != device:
         return x.float().to(device).to(dtype)

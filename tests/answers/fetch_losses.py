@@ -139,7 +139,7 @@ def forgets_detach(losses):
     return torch.stack(losses).cpu().numpy().tolist()
 
 
-@wrong("the host waited 10 times for 9 losses: bool() each time")
+@wrong("the host waited 10 times for 9 losses: bool() and .tolist() each time")
 def asks_each_whether_it_is_finite(losses):
     good = [loss for loss in losses if bool(loss.isfinite())]
     return torch.stack(good).tolist()
@@ -167,7 +167,7 @@ def backwards(losses):
     return torch.stack(losses[::-1]).tolist()
 
 
-@wrong("the values of the list are wrong")
+@wrong("the losses were rounded to 2 digits")
 def rounded(losses):
     return [round(value, 2) for value in torch.stack(losses).tolist()]
 

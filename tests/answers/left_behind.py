@@ -9,7 +9,8 @@ OWN = ("_parameters", "_buffers", "_modules")
 
 @right
 def walks_by_itself(module):
-    seen = {id(tensor) for tensor in [*module.parameters(), *module.buffers()]}
+    seen = {id(tensor) for tensor in module.parameters()}
+    registered = set(module.modules())
     names = []
 
     def walk(name, value):
@@ -17,7 +18,7 @@ def walks_by_itself(module):
             if id(value) not in seen:
                 seen.add(id(value))
                 names.append(name)
-        elif isinstance(value, nn.Module):
+        elif isinstance(value, nn.Module) and value not in registered:
             for path, tensor in [*value.named_parameters(), *value.named_buffers()]:
                 walk(f"{name}.{path}", tensor)
             attributes(value, f"{name}.")
@@ -40,14 +41,16 @@ def walks_by_itself(module):
 
 @right
 def as_a_generator_inside(module):
-    moving = {id(t) for t in module.parameters()} | {id(t) for t in module.buffers()}
+    moving = {id(t) for t in module.parameters()}
+    registered = set(module.modules())
 
     def tensors(value, path):
         if isinstance(value, torch.Tensor):
             yield path, value
         elif isinstance(value, nn.Module):
             for table in OWN:
-                yield from tensors(vars(value)[table], path)
+                if table != "_buffers" or value not in registered:
+                    yield from tensors(vars(value)[table], path)
             rest = {key: item for key, item in vars(value).items() if key not in OWN}
             yield from tensors(rest, path)
         elif isinstance(value, dict):
@@ -65,7 +68,7 @@ def as_a_generator_inside(module):
 
 @right
 def with_a_stack(module):
-    moves = [*module.parameters(), *module.buffers()]
+    moves, parts = [*module.parameters()], {*module.modules()}
     todo, found = [("", module)], []
     while todo:
         name, value = todo.pop()
@@ -76,7 +79,8 @@ def with_a_stack(module):
         elif isinstance(value, nn.Module):
             inside = value.__dict__.copy()
             for own in OWN:
-                inside.update(inside.pop(own))
+                table = inside.pop(own)
+                inside.update({} if own == "_buffers" and value in parts else table)
             todo += [(dot + key, item) for key, item in inside.items()]
         elif isinstance(value, dict):
             todo += [(f"{dot}{key}", item) for key, item in value.items()]
@@ -87,7 +91,8 @@ def with_a_stack(module):
 
 class Finder:
     def __init__(self, module):
-        self.skip = set(map(id, module.parameters())) | set(map(id, module.buffers()))
+        self.skip = set(map(id, module.parameters()))
+        self.registered = set(map(id, module.modules()))
         self.names = {}
         self.visit(module, [])
 
@@ -103,7 +108,8 @@ class Finder:
     def children(self, value):
         if isinstance(value, nn.Module):
             for key, item in vars(value).items():
-                yield from item.items() if key in OWN else [(key, item)]
+                if key != "_buffers" or id(value) not in self.registered:
+                    yield from item.items() if key in OWN else [(key, item)]
         elif isinstance(value, dict):
             yield from value.items()
         elif isinstance(value, list | tuple):
@@ -115,16 +121,16 @@ def with_a_class(module):
     return list(Finder(module).names)
 
 
-def walk(name, value, tensors=True, lists=True, dicts=True, tuples=True, modules=True):
+def walk(name, value, tensors=True, lists=True, dicts=True, tuples=True, modules=True, parts=()):
     """Return what is in a plain attribute; wrong answers leave one kind out."""
     if isinstance(value, torch.Tensor):
         return [(name, value)] if tensors else []
-    kinds = {"lists": lists, "dicts": dicts, "tuples": tuples, "modules": modules}
+    kinds = {"lists": lists, "dicts": dicts, "tuples": tuples, "modules": modules, "parts": parts}
     if isinstance(value, dict) and dicts:
         items = value.items()
     elif (isinstance(value, list) and lists) or (isinstance(value, tuple) and tuples):
         items = enumerate(value)
-    elif isinstance(value, nn.Module) and modules:
+    elif isinstance(value, nn.Module) and modules and value not in parts:
         items = [*value.named_parameters(), *value.named_buffers()]
         items += [
             (f"{path}.{key}" if path else key, item)
@@ -137,14 +143,17 @@ def walk(name, value, tensors=True, lists=True, dicts=True, tuples=True, modules
     return [found for key, item in items for found in walk(f"{name}.{key}", item, **kinds)]
 
 
-def plain(module, once=True, **kinds):
-    seen = {id(tensor) for tensor in [*module.parameters(), *module.buffers()]}
+def plain(module, once=True, buffers=True, **kinds):
+    seen = {id(tensor) for tensor in module.parameters()}
+    if not buffers:
+        seen |= {id(tensor) for tensor in module.buffers()}
     names = []
     for path, part in module.named_modules():
         for key, value in vars(part).items():
             if key in OWN:
                 continue
-            for name, tensor in walk(f"{path}.{key}" if path else key, value, **kinds):
+            place = f"{path}.{key}" if path else key
+            for name, tensor in walk(place, value, parts=set(module.modules()), **kinds):
                 if id(tensor) not in seen:
                     names.append(name)
                 if once:
@@ -160,6 +169,11 @@ def from_the_shared_walk(module):
 @right
 def in_reverse(module):
     return plain(module)[::-1]
+
+
+@wrong("the old one, which is held here, stays behind")
+def not_what_a_buffer_was(module):
+    return plain(module, buffers=False)
 
 
 @wrong("`scale` is missing: a plain attribute")
@@ -208,23 +222,23 @@ def top_level_only(module):
     return list(names.values())
 
 
-@wrong("`trained.weight` is listed, but `.to` moves it")
+@wrong("`trained.weight` is listed, and it is registered")
 def parameters_too(module):
     return [*plain(module), *(name for name, _ in module.named_parameters())]
 
 
-@wrong("`norm.mean` is listed, but `.to` moves it")
+@wrong("`norm.mean` is listed, and it is registered")
 def buffers_too(module):
     return [*plain(module), *(name for name, _ in module.named_buffers())]
 
 
-@wrong("`norm.steps` is listed, but `.to` moves it")
+@wrong("`norm.steps` is listed, and it is registered")
 def what_is_not_saved(module):
     saved = module.state_dict()
     return [*plain(module), *(name for name, _ in module.named_buffers() if name not in saved)]
 
 
-@wrong("is listed, but `.to` moves it")
+@wrong("it is a registered parameter under another name")
 def registered_ones_in_a_list(module):
     names = {}
     for path, part in module.named_modules():
@@ -246,7 +260,7 @@ def by_comparing_devices(module):
     return [name for name, tensor in held.items() if tensor.device != home]
 
 
-@wrong("the module was changed: asking must not move anything")
+@wrong("of the module was changed: left_behind is to look at the module alone")
 def by_moving_to_meta(module):
     names = plain(module)
     module.to("meta")
@@ -292,7 +306,7 @@ def once_by_content(module):
     return names
 
 
-@wrong("`_forward_hooks` is listed, but the module holds no such tensor")
+@wrong("`_forward_hooks` is listed, and the module holds no tensor")
 def whatever_else_it_holds(module):
     return [*plain(module), "_forward_hooks"]
 
@@ -383,7 +397,7 @@ def of_exact_types(module):
     return names
 
 
-@wrong("the module was changed: asking must not move anything")
+@wrong("of the module was changed: left_behind is to look at the module alone")
 def moved_where_they_stand(module):
     names = plain(module)
     for name in names:
@@ -392,15 +406,90 @@ def moved_where_they_stand(module):
     return names
 
 
-@wrong("the module was changed: asking must not move anything")
+@wrong("of the module was changed: left_behind is to look at the module alone")
 def leaves_it_in_evaluation_mode(module):
     return plain(module.eval())
 
 
-@wrong("the module was changed: asking must not move anything")
+@wrong("of the module was changed: left_behind is to look at the module alone")
 def puts_lists_in_the_place_of_tuples(module):
     names = plain(module)
     for key, value in vars(module).items():
         if isinstance(value, tuple):
             setattr(module, key, list(value))
     return names
+
+
+@right
+def part_by_part(module):
+    params = {id(p) for p in module.parameters()}
+    mods = {id(m) for m in module.modules()}
+    out, seen = ([], set())
+
+    def visit(v, name):
+        if torch.is_tensor(v):
+            if id(v) not in params and id(v) not in seen:
+                seen.add(id(v))
+                out.append(name)
+        elif isinstance(v, nn.Module):
+            if id(v) in mods:
+                return
+            for k, t in list(v._parameters.items()) + list(v._buffers.items()) + list(v._modules.items()):
+                visit(t, f"{name}.{k}")
+            for k, t in vars(v).items():
+                if k not in OWN:
+                    visit(t, f"{name}.{k}")
+        elif isinstance(v, dict):
+            for k, t in v.items():
+                visit(t, f"{name}.{k}")
+        elif isinstance(v, (list, tuple)):
+            for k, t in enumerate(v):
+                visit(t, f"{name}.{k}")
+
+    for p, m in module.named_modules():
+        for k, v in m.__dict__.items():
+            if k not in OWN:
+                visit(v, f"{p}.{k}" if p else k)
+    return out
+
+
+@right
+def by_a_queue(module):
+    moving = {id(p) for p in module.parameters()}
+    registered = list(module.modules())
+    names = {}
+    stack = []
+    for path, part in module.named_modules():
+        stack += [((path + "." if path else "") + k, v) for k, v in part.__dict__.items() if k not in OWN]
+    while stack:
+        name, v = stack.pop(0)
+        if isinstance(v, torch.Tensor):
+            if id(v) not in moving:
+                names.setdefault(id(v), name)
+        elif isinstance(v, nn.Module) and (not any(v is r for r in registered)):
+            d = dict(v.__dict__)
+            for k in OWN:
+                d.update(d.pop(k))
+            stack += [(f"{name}.{k}", x) for k, x in d.items()]
+        elif isinstance(v, dict):
+            stack += [(f"{name}.{k}", x) for k, x in v.items()]
+        elif isinstance(v, (list, tuple)):
+            stack += [(f"{name}.{i}", x) for i, x in enumerate(v)]
+    return list(names.values())
+
+
+@wrong("`own` is listed, and it is registered: `.to` moves it")
+def w3(module):
+    return [n for n in dir(module) if isinstance(getattr(module, n), torch.Tensor)]
+
+
+@wrong("`scale` is named `.scale`: a plain attribute")
+def with_a_dot_in_front(module):
+    out = []
+    for p, m in module.named_modules():
+        for k, v in vars(m).items():
+            if isinstance(v, torch.Tensor):
+                out.append(f"{p}.{k}")
+            if isinstance(v, (list, tuple)):
+                out += [f"{p}.{k}.{i}" for i, t in enumerate(v) if isinstance(t, torch.Tensor)]
+    return out

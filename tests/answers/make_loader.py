@@ -102,23 +102,23 @@ def moves_in_the_collate(dataset, batch_size, device):
     return DataLoader(dataset, batch_size=batch_size, collate_fn=together)
 
 
-@wrong("the last, smaller one must not be dropped")
+@wrong("the last minibatch, which is smaller, was dropped")
 def drops_the_last(dataset, batch_size, device):
     pin = device.type not in ("cpu", "mps")
     return DataLoader(dataset, batch_size=batch_size, pin_memory=pin, drop_last=True)
 
 
-@wrong("the minibatches have the wrong sizes")
+@wrong("every minibatch holds one sample, although batch_size is 3")
 def forgets_the_batch_size(dataset, batch_size, device):
     return DataLoader(dataset, pin_memory=device.type not in ("cpu", "mps"))
 
 
-@wrong("the minibatches have the wrong sizes")
+@wrong("all 7 samples came in one minibatch, although batch_size is 3")
 def a_size_by_habit(dataset, batch_size, device):
     return DataLoader(dataset, batch_size=32, pin_memory=device.type not in ("cpu", "mps"))
 
 
-@wrong("not every sample comes once")
+@wrong("not every sample came once: some came twice, and others were left out")
 def drawn_with_replacement(dataset, batch_size, device):
     sampler = torch.utils.data.RandomSampler(dataset, replacement=True)
     pin = device.type not in ("cpu", "mps")
@@ -153,7 +153,7 @@ def moves_the_loader(dataset, batch_size, device):
     return loader
 
 
-@wrong("a minibatch is no pair")
+@wrong("a minibatch is not a pair of inputs and labels")
 def only_the_inputs(dataset, batch_size, device):
     inputs = [x for x, _ in dataset]
     return DataLoader(inputs, batch_size=batch_size, pin_memory=device.type not in ("cpu", "mps"))
@@ -166,6 +166,6 @@ def one_epoch_only(dataset, batch_size, device):
     return DataLoader(dataset, batch_size=batch_size, sampler=order, pin_memory=pins)
 
 
-@wrong("the minibatches have the wrong sizes")
+@wrong("with batch_size 9 the minibatches of 19 samples have other sizes")
 def small_ones_at_most(dataset, batch_size, device):
     return DataLoader(dataset, min(batch_size, 4), pin_memory=device.type not in ("cpu", "mps"))

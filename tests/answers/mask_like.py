@@ -74,42 +74,42 @@ def zeros_and_ones(x, lengths):
     return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]).long()
 
 
-@wrong("the values of the mask are wrong")
+@wrong("each row has one True too many: the steps count from 0, so step lengths[i] lies beyond")
 def one_too_many(x, lengths):
     return torch.arange(x.shape[1], device=x.device) <= lengths.to(x.device)[:, None]
 
 
-@wrong("the values of the mask are wrong")
+@wrong("True marks the padding: it is the other way round")
 def true_for_padding(x, lengths):
     return torch.arange(x.shape[1], device=x.device) >= lengths.to(x.device)[:, None]
 
 
-@wrong("the mask has shape [4,6], not [4,7]")
+@wrong("the mask is only as long as the longest row, and not 7 as x is")
 def as_long_as_the_longest(x, lengths):
     return torch.arange(int(lengths.max()), device=x.device) < lengths.to(x.device)[:, None]
 
 
-@wrong("the mask has shape [5,3], not [3,5]")
+@wrong("rows and columns have changed places")
 def the_other_way_round(x, lengths):
     return torch.arange(x.shape[1], device=x.device)[:, None] < lengths.to(x.device)
 
 
-@wrong("the mask has shape [3,5,1], not [3,5]")
+@wrong("the mask has a third dimension: its shape is to be (batch, time)")
 def ready_to_multiply(x, lengths):
     return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None])[..., None]
 
 
-@wrong("the values of the mask are wrong")
+@wrong("the mask depends on the contents of x, and the lengths alone decide")
 def from_the_contents(x, lengths):
     return (x != 0).any(-1)
 
 
-@wrong("the mask has shape [3,2], not [3,5]")
+@wrong("the mask counts along x's features, x.shape[2], and not along its time, x.shape[1]")
 def along_the_features(x, lengths):
     return torch.arange(x.shape[-1], device=x.device) < lengths.to(x.device)[:, None]
 
 
-@wrong("the values of the mask are wrong")
+@wrong("the step numbers were counted in x's dtype, torch.bfloat16, which does not hold them all")
 def steps_in_the_dtype_of_x(x, lengths):
     return torch.arange(x.shape[1]).to(x) < lengths.to(x)[:, None]
 
@@ -150,18 +150,18 @@ def scattered(x, lengths):
     return (ends.scatter_(1, lengths.to(x.device)[:, None], 1).cumsum(1) == 0)[:, :-1]
 
 
-@wrong("the values of the mask are wrong")
+@wrong("the step numbers were counted in the dtype of lengths, torch.uint8, and overflow")
 def steps_in_the_dtype_of_lengths(x, lengths):
     return torch.arange(x.shape[1], device=x.device).to(lengths.dtype) < lengths.to(x.device)[:, None]
 
 
-@wrong("the values of the mask are wrong")
+@wrong("the mask depends on the contents of x, and the lengths alone decide")
 def without_nan(x, lengths):
     inside = torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]
     return inside & ~x.isnan().all(-1)
 
 
-@wrong("the values of the mask are wrong")
+@wrong("the mask is that of the call before, whose lengths were [2, 5, 1]")
 def remembers_the_shape(x, lengths, kept={}):  # noqa: B006
     key = (x.shape, x.device)
     if key not in kept:
@@ -174,7 +174,77 @@ def without_waiting(x, lengths):
     return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device, non_blocking=True)[:, None]
 
 
-@wrong("the mask has shape [2], not [2,1]")
+@wrong("a dimension of size 1 was squeezed away")
 def squeezed(x, lengths):
     steps = torch.arange(x.shape[1], device=x.device)
     return (steps < lengths.to(x.device)[:, None]).squeeze(-1)
+
+
+@right
+def by_expanding(x, lengths):
+    return torch.arange(x.size(1), device=x.device).expand(x.size(0), -1) < lengths.to(x.device).unsqueeze(-1)
+
+
+@right
+def row_by_row_filled(x, lengths):
+    m = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
+    for row, n in enumerate(lengths.tolist()):
+        m[row, :n] = True
+    return m
+
+
+@right
+def by_counting(x, lengths):
+    l = lengths.to(x.device, torch.long)
+    return torch.ones(x.shape[:2], device=x.device, dtype=torch.long).cumsum(1) <= l[:, None]
+
+
+@right
+def made_on_the_cpu_and_moved(x, lengths):
+    l = lengths.cpu()
+    return (l[:, None] > torch.arange(x.shape[1])).to(x.device)
+
+
+@right
+def stacked_rows(x, lengths):
+    return torch.stack([torch.arange(x.shape[1], device=x.device) < n for n in lengths.tolist()])
+
+
+@wrong("each row has one True too few")
+def counts_from_one(x, lengths):
+    return torch.arange(1, x.shape[1] + 1, device=x.device) < lengths.to(x.device)[:, None]
+
+
+@wrong("the mask has x's own shape: it is to be (batch, time), without the features")
+def expanded_to_x(x, lengths):
+    return (
+        (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]).unsqueeze(-1).expand_as(x)
+    )
+
+
+@wrong("the True elements stand at the end of each row, and not at its beginning")
+def padding_in_front(x, lengths):
+    return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]).flip(1)
+
+
+@wrong("every element is True")
+def all_as_the_longest(x, lengths):
+    m = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
+    m[:, : int(lengths.max())] = True
+    return m
+
+
+@wrong("the values of the mask for lengths [2, 5, 1] and time 5 are wrong")
+def only_the_last_step(x, lengths):
+    m = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
+    for i, n in enumerate(lengths.tolist()):
+        m[i, n - 1] = True
+    return m
+
+
+@wrong("the last lengths[i] steps are False and all before them True")
+def all_but_the_last(x, lengths):
+    m = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+    for i, n in enumerate(lengths.tolist()):
+        m[i, -n:] = False
+    return m

@@ -183,7 +183,7 @@ def as_a_type(model):
     return compares_with_the_first(model).type
 
 
-@wrong("the model has moved to sim:0")
+@wrong("the answer is sim, without its index")
 def without_the_index(model):
     return torch.device(compares_with_the_first(model).type)
 
@@ -240,7 +240,7 @@ def the_accelerator_for_nothing(model):
     return torch.device("sim:0")
 
 
-@wrong("the model is on")
+@wrong("the model's parameters are on cpu and sim:0, and nothing was raised")
 def moves_it_home(model):
     device = next((tensor.device for tensor in [*model.parameters(), *model.buffers()]), "cpu")
     model.to(device)
@@ -256,3 +256,72 @@ def from_the_state_dict(model):
     if len(homes) > 1:
         raise ValueError(", ".join(f"{name} is on {device}" for device, name in homes.items()))
     return next(iter(homes), torch.device("cpu"))
+
+
+@right
+def one_name_for_each_device(model):
+    named = dict(model.named_parameters()) or dict(model.named_buffers())
+    seen = {}
+    for name, t in named.items():
+        seen.setdefault(t.device, name)
+    if len(seen) > 1:
+        raise ValueError(", ".join((f"{n} is on {d}" for d, n in seen.items())))
+    return next(iter(seen), torch.device("cpu"))
+
+
+@right
+def one_after_another(model):
+    items = [(n, p.device) for n, p in model.named_parameters()]
+    if not items:
+        items = [(n, b.device) for n, b in model.named_buffers()]
+    if not items:
+        return torch.device("cpu")
+    n0, d0 = items[0]
+    for n, d in items[1:]:
+        if d != d0:
+            raise ValueError(f"parameter {n} lives on {d} but {n0} lives on {d0}")
+    return d0
+
+
+@right
+def an_error_of_its_own_kind(model):
+
+    class Mixed(ValueError):
+        pass
+
+    for source in (model.named_parameters, model.named_buffers):
+        found = {str(t.device): n for n, t in source()}
+        if len(found) == 1:
+            return torch.device(next(iter(found)))
+        if found:
+            raise Mixed(str(found))
+    return torch.device("cpu")
+
+
+@right
+def all_lines(model):
+    ps = list(model.named_parameters()) or list(model.named_buffers())
+    if not ps:
+        return torch.device("cpu")
+    devices = list(dict.fromkeys((t.device for _, t in ps)))
+    if len(devices) == 1:
+        return devices[0]
+    lines = "\n".join((f"{n}: {t.device}" for n, t in ps))
+    raise ValueError(f"mixed:\n{lines}")
+
+
+@wrong("all parameters are on sim:0, the answer is cpu")
+def direct_ones_only(model):
+    named = list(model.named_parameters(recurse=False)) or list(model.named_buffers(recurse=False))
+    return named[0][1].device if named else torch.device("cpu")
+
+
+@wrong("all parameters, frozen ones too, are on sim:0, the answer is cpu")
+def w10(model):
+    named = [(n, p) for n, p in model.named_parameters() if p.requires_grad] or list(model.named_buffers())
+    if not named:
+        return torch.device("cpu")
+    for n, t in named:
+        if t.device != named[0][1].device:
+            raise ValueError(f"{named[0][0]} is on {named[0][1].device}, {n} is on {t.device}")
+    return named[0][1].device

@@ -71,7 +71,7 @@ def in_place_on_a_copy(batch, device):
     return moved
 
 
-@wrong("batch['words'] is no tensor, and its own `.to` was called")
+@wrong("batch['words'] is no tensor, and yet its own `.to` was called")
 def whatever_has_to(batch, device):
     if hasattr(batch, "to"):
         return batch.to(device)
@@ -178,7 +178,7 @@ def clones(batch, device):
     return pytree.tree_map(lambda x: x.clone().to(device) if torch.is_tensor(x) else x, batch)
 
 
-@wrong("tensors that had to move")
+@wrong("a tensor went to cpu, and it was to go to sim:0 alone")
 def by_way_of_the_cpu(batch, device):
     def leaf(x):
         return x if not torch.is_tensor(x) or x.device == device else x.cpu().to(device)

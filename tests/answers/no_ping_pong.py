@@ -59,7 +59,7 @@ def graph_cut_at_the_end(model, loader, device):
     return torch.cat([model(x.to(device)) for x in loader]).detach().cpu()
 
 
-@wrong("5 transfers out of sim:0: the outputs wait there until the end")
+@wrong("5 transfers out of sim:0, where the outputs are to wait until the end")
 def back_and_forth(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)).cpu() for x in loader])
@@ -73,13 +73,13 @@ def a_list_of_numbers(model, loader, device):
     return torch.tensor(rows)
 
 
-@wrong("1 transfer into sim:0: each batch goes in by itself")
+@wrong("1 transfer into sim:0: each batch is to come by itself")
 def everything_at_once(model, loader, device):
     with torch.no_grad():
         return model(torch.cat(list(loader)).to(device)).cpu()
 
 
-@wrong("10 transfers into sim:0: more than each batch once")
+@wrong("10 transfers into sim:0: some batches came more than once")
 def moves_twice(model, loader, device):
     outputs = []
     with torch.no_grad():
@@ -96,7 +96,7 @@ def takes_the_model_home(model, loader, device):
         return torch.cat([model(x) for x in loader])
 
 
-@wrong("5 transfers out of sim:0")
+@wrong("something was copied away from sim:0 before the first batch came: it is no output")
 def with_a_copy_of_the_model(model, loader, device):
     mine = copy.deepcopy(model).cpu()
     with torch.no_grad():
@@ -142,7 +142,7 @@ def stacked(model, loader, device):
         return torch.stack([model(x.to(device)) for x in loader]).cpu()
 
 
-@wrong("the result has shape [2,2], not [10,2]")
+@wrong("only the last batch's outputs came back")
 def only_the_last(model, loader, device):
     with torch.no_grad():
         for x in loader:
@@ -150,7 +150,7 @@ def only_the_last(model, loader, device):
     return y.cpu()
 
 
-@wrong("the result has shape [4,2], not [10,2]")
+@wrong("only the first batch's outputs came back")
 def returns_in_the_loop(model, loader, device):
     for x in loader:
         with torch.no_grad():
@@ -158,7 +158,7 @@ def returns_in_the_loop(model, loader, device):
     return None
 
 
-@wrong("the values of the result are wrong")
+@wrong("the outputs came back in another order")
 def in_another_order(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)) for x in loader][::-1]).cpu()

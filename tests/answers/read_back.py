@@ -161,7 +161,7 @@ def an_event_that_nobody_waits_for(x):
     return y
 
 
-@wrong("the values of the result are wrong")
+@wrong("the result is all zeros, as memory is before a copy arrives: it was read too early")
 def clones_too_early(x):
     y = x.to("cpu", non_blocking=True).clone()
     if x.device.type != "cpu":
@@ -190,7 +190,7 @@ def forgetful(x):
     del y
 
 
-@wrong("2 transfers instead of one")
+@wrong("2 transfers, where one is enough")
 def twice(x):
     x.to("cpu", non_blocking=True)
     y = x.to("cpu", non_blocking=True)
@@ -239,7 +239,7 @@ def into_memory_like_its_own(x):
     return host
 
 
-@wrong("the values of the result are wrong")
+@wrong("digits were lost: the numbers were torch.float32 on the way")
 def by_way_of_float32(x):
     return copy_then_synchronize(x.float()).to(x.dtype)
 

@@ -4,19 +4,26 @@ import torch
 from bank import right, wrong
 
 
+def resolved(device):
+    """Return the device with its index."""
+    if device.index is None and device.type != "cpu":
+        return torch.device(device.type, torch.accelerator.current_device_index())
+    return device
+
+
 @right
 def two_questions(x, device, dtype):
-    return x.device == device and x.dtype == dtype
+    return x.device == resolved(device) and x.dtype == dtype
 
 
 @right
 def as_pairs(x, device, dtype):
-    return (x.device, x.dtype) == (torch.device(device), dtype)
+    return (x.device, x.dtype) == (resolved(torch.device(device)), dtype)
 
 
 @right
 def changes_counted(x, device, dtype):
-    changes = [x.device != device, x.dtype is not dtype]
+    changes = [x.device != resolved(device), x.dtype is not dtype]
     return not any(changes)
 
 
@@ -24,13 +31,63 @@ def changes_counted(x, device, dtype):
 def one_by_one(x, device, dtype):
     if x.dtype != dtype:
         return False
-    return x.device.type == device.type and x.device.index == device.index
+    return x.device.type == device.type and x.device.index in (resolved(device).index, device.index)
 
 
 @right
+def by_the_module_of_the_device(x, device, dtype):
+    if device.type != x.device.type or dtype != x.dtype:
+        return False
+    if device.index is None and device.type != "cpu":
+        return torch.get_device_module(device).current_device() == x.device.index
+    return device.index == x.device.index
+
+
+@right
+def by_texts_with_an_index(x, device, dtype):
+    there = str(device)
+    if there != "cpu" and ":" not in there:
+        there += f":{torch.accelerator.current_device_index()}"
+    return [there, dtype] == [str(x.device), x.dtype]
+
+
+@right
+def in_a_dictionary(x, device, dtype):
+    asked = {"device": resolved(device), "dtype": dtype}
+    return all(getattr(x, name) == value for name, value in asked.items())
+
+
+@wrong("a tensor was made to find out")
 def by_an_empty_tensor(x, device, dtype):
     like = torch.empty(0, device=device, dtype=dtype)
     return like.device == x.device and like.dtype == x.dtype
+
+
+@wrong("a tensor was made to find out")
+def only_the_device_by_an_empty_tensor(x, device, dtype):
+    return x.dtype == dtype and x.device == torch.empty(0, device=device).device
+
+
+@wrong("a tensor was made to find out")
+def on_no_device(x, device, dtype):
+    return x.device == resolved(device) and torch.empty(0, dtype=dtype, device="meta").dtype == x.dtype
+
+
+@wrong('and "sim" means sim:0, the current device')
+def a_bare_device_is_another(x, device, dtype):
+    return x.device == device and x.dtype == dtype
+
+
+@wrong('and "sim" means sim:1, the current device')
+def a_bare_device_is_any_of_its_kind(x, device, dtype):
+    there = x.device.type == device.type and device.index in (None, x.device.index)
+    return there and x.dtype == dtype
+
+
+@wrong('and "sim" means sim:1, the current device')
+def a_bare_device_is_the_first(x, device, dtype):
+    bare = device.index is None and device.type != "cpu"
+    return x.device == (torch.device(device.type, 0) if bare else device) and x.dtype == dtype
 
 
 @wrong("a tensor was made to find out")
@@ -45,7 +102,7 @@ def tries_the_device(x, device, dtype):
 
 @wrong("a tensor was made to find out")
 def tries_the_dtype(x, device, dtype):
-    return x.device == device and x.to(dtype) is x
+    return x.device == resolved(device) and x.to(dtype) is x
 
 
 @wrong("a tensor was made to find out")
@@ -66,7 +123,7 @@ def compares_types(x, device, dtype):
 
 @wrong("was asked for")
 def forgets_the_dtype(x, device, dtype):
-    return x.device == device
+    return x.device == resolved(device)
 
 
 @wrong("was asked for")
@@ -79,12 +136,12 @@ def one_of_the_two(x, device, dtype):
     return x.device == device or x.dtype == dtype
 
 
-@wrong("come back themselves, too")
+@wrong("a transposed view with that device and dtype comes back itself, too")
 def only_contiguous(x, device, dtype):
     return x.device == device and x.dtype == dtype and x.is_contiguous()
 
 
-@wrong("come back themselves, too")
+@wrong("a parameter with that device and dtype comes back itself, too")
 def not_parameters(x, device, dtype):
     return type(x) is torch.Tensor and x.device == device and x.dtype == dtype
 
@@ -132,9 +189,9 @@ def always(x, device, dtype):
 
 @wrong("was asked for")
 def dtype_by_size(x, device, dtype):
-    return x.device == device and x.itemsize == dtype.itemsize
+    return x.device == resolved(device) and x.itemsize == dtype.itemsize
 
 
 @wrong("was asked for")
 def floating_or_not(x, device, dtype):
-    return x.device == device and x.is_floating_point() == dtype.is_floating_point
+    return x.device == resolved(device) and x.is_floating_point() == dtype.is_floating_point

@@ -51,17 +51,17 @@ def expect_arrived(trial, got: object, seen: object, wanted: torch.Tensor, what:
     late = _alike(got.detach().cpu(), wanted.cpu()) and not _alike(seen.cpu(), wanted.cpu())
     if late:
         headline = f"{what} was returned before the copy had arrived"
-        expect.fail(headline, "its values, at once", "old contents, and the values only later")
+        expect.fail(headline, "x's values at once", "what that memory held before: the values came later")
 
 
 def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.allclose(one.double(), other.double(), rtol=1e-2, atol=1e-3)
 
 
-def times(count: int, word: str) -> str:
+def times(count: int, word: str, plural: str = "s") -> str:
     """Return a number with its noun.
 
     >>> times(1, "transfer"), times(3, "transfer")
     ('1 transfer', '3 transfers')
     """
-    return f"{count} {word}" + ("" if count == 1 else "s")
+    return f"{count} {word}" + ("" if count == 1 else plural)

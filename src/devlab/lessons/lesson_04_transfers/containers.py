@@ -63,7 +63,7 @@ def _expect_moved(got: object, given: object, wanted: object, device: torch.devi
     elif isinstance(given, Mapping | list | tuple):
         _expect_container(got, given, wanted, device, path)
     elif isinstance(given, Words) and got is not given:
-        headline = f"{path} is no tensor, and its own `.to` was called"
+        headline = f"{path} is no tensor, and yet its own `.to` was called"
         expect.fail(headline, "any other object as it is, the same object", got)
     elif got is not given:
         if describe(got) == describe(given):
@@ -119,7 +119,7 @@ def _expect_move(trial, batch: object) -> None:
     for path, now, then in seen:
         if not torch.equal(now, then):
             words = f"batch{path} was returned before the copy had arrived"
-            expect.fail(words, "the values at once", "old contents, and the values only later")
+            expect.fail(words, "the values at once", "what that memory held before: the values came later")
 
 
 def _tensors(trial, source: torch.device, seed: int) -> list[torch.Tensor]:
@@ -174,6 +174,11 @@ def not_copied(trial):
     got, log = trial.watched(batch, trial.device)
     _expect_moved(got, batch, wanted, trial.device, "batch")
     needed = 2 * len(elsewhere)
+    for one in log.events.transfers:
+        if one.target != str(trial.device):
+            way = f"{one.source} → {one.target}"
+            headline = f"a tensor went to {one.target}, and it was to go to {trial.device} alone"
+            expect.fail(headline, f"one transfer each, straight to {trial.device}", way)
     if log.transfers != needed:
         expect.fail(
             f"{times(log.transfers, 'transfer')} for {times(needed, 'tensor')} that had to move",

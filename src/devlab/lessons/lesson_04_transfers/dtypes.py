@@ -2,8 +2,9 @@
 
 import torch
 
-from devlab.checks import expect
+from devlab.checks import expect, settings, slips
 from devlab.devices import has_float64
+from devlab.instruments.watch import watch
 from devlab.lessons.lesson_04_transfers.base import (
     CPU,
     expect_arrived,
@@ -11,6 +12,7 @@ from devlab.lessons.lesson_04_transfers.base import (
     read_at_once,
     times,
 )
+from devlab.sim.operator_mode import OperatorMode
 
 cast_and_move = lesson.exercise(
     "cast_and_move",
@@ -42,6 +44,16 @@ def _numbers(trial, dtype: torch.dtype, on: torch.device, seed: int) -> torch.Te
     return (plain > 15 if dtype is torch.bool else plain).to(dtype).to(on)
 
 
+def _expect_cast(got: object, x: torch.Tensor, wanted: torch.Tensor, on: torch.device) -> None:
+    """Expect x's values in another dtype; digits that went lost are told from other mistakes."""
+    slips.lost_digits(got, wanted, x)
+    held = x.detach().cpu().contiguous()
+    if held.element_size() == wanted.element_size() and held.dim():
+        words = "the bytes were read anew as another dtype (`view`), and the numbers were not converted"
+        slips.named(got, wanted, {words: lambda: held.view(wanted.dtype)}, "the same numbers", within=0.0)
+    expect.tensor(got, wanted, on)
+
+
 def _telling(source: torch.device, target: torch.device) -> list[tuple[torch.Tensor, torch.dtype]]:
     negative = torch.tensor([-1, 100, -128], dtype=torch.int8)
     large = torch.tensor([1e30, -3e5], dtype=torch.bfloat16)
@@ -61,11 +73,11 @@ def cast_and_moved(trial):
             wanted = x.cpu().clone().to(after)
             got, seen, _ = read_at_once(trial, x, trial.device, after)
             expect_arrived(trial, got, seen, wanted, "the result")
-            expect.tensor(seen, wanted, trial.device)
+            _expect_cast(seen, x, wanted, trial.device)
         # What only one of the two dtypes holds: a third one on the way would lose it.
         for x, after in _telling(source, trial.device):
             wanted = x.cpu().clone().to(after)
-            expect.tensor(trial.call(x, trial.device, after), wanted, trial.device)
+            _expect_cast(trial.call(x, trial.device, after), x, wanted, trial.device)
     x = trial.randn(6, 4, seed=trial.seeds[0], on=source)
     for view in (x.t()[1::2], x[0, 1], x[:0]):
         wanted = view.cpu().clone().half()
@@ -110,13 +122,18 @@ def already_there(trial):
     for before, after in (NARROWING[1], WIDENING[0], LEVEL[0], LEVEL[-1]):
         whole = _numbers(trial, before, trial.device, trial.seeds[2])
         for x in (whole, whole.t()):
-            _, log = trial.watched(x, trial.device, after)
+            got, log = trial.watched(x, trial.device, after)
             for copy in log.events.transfers[:1]:
                 went = f"{copy.source} → {copy.target}"
                 expect.fail(f"x was on {trial.device} already, and something moved", "no transfer", went)
-            if before == after and log.bytes_allocated:
-                made = f"{log.bytes_allocated} bytes new"
-                expect.fail("nothing had to change, and x was copied", "x itself", made)
+            if before != after:
+                continue
+            # A small tensor that only answers a question is no copy of x; one of x's size is.
+            if isinstance(got, torch.Tensor) and got.untyped_storage() != x.untyped_storage():
+                expect.fail("nothing had to change, and x was copied", "x itself", "a copy of it")
+            if log.bytes_allocated >= x.nbytes:
+                made = f"{log.bytes_allocated} bytes of new tensors"
+                expect.fail("nothing had to change, and x was copied on the way", "no new tensor", made)
 
 
 returns_itself = lesson.exercise(
@@ -126,10 +143,28 @@ returns_itself = lesson.exercise(
     hints=(
         "`x.to(device, dtype)` makes a new tensor as soon as anything has to change. What could have to "
         "change? Ask x about it.",
-        "`x.device` is a whole address, index and all, and compares with `==`. So does `x.dtype`.",
-        "`return x.device == device and x.dtype == dtype`",
+        "`x.device` is a whole address, index and all, and compares with one that has its index by `==`. So "
+        "do dtypes. A bare `device` has `device.index is None`, and means the current device of its kind: "
+        "`torch.accelerator.current_device_index()`.",
+        'Where `device.index is None` and `device.type != "cpu"`, put '
+        "`torch.device(device.type, torch.accelerator.current_device_index())` in its place. Then "
+        "`return x.device == device and x.dtype == dtype`.",
     ),
 )
+
+
+class _Results(OperatorMode):
+    """Notes the first operator that makes a tensor, of any size: `watch` counts bytes, and some have none."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = ""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) and not self.first:
+            self.first = f"a tensor of {result.numel()} elements on {result.device}, by torch.ops.{func}"
+        return result
 
 
 def _expect_prediction(trial, x, device, dtype, wanted: bool, why: str) -> None:
@@ -150,10 +185,27 @@ def nothing_changes(trial):
             x = _numbers(trial, dtype, device, trial.seeds[0])
             _expect_prediction(trial, x, device, dtype, True, f"x is {dtype} on {device} already")
     x = trial.randn(4, 6, seed=trial.seeds[1])
-    kinds = (x.t(), x[:, ::2], x[0, 0], x[:0], x[:1].expand(3, 6), torch.nn.Parameter(x.clone()))
-    for one in kinds:
-        why = "views, empty tensors and parameters come back themselves, too"
+    kinds = {
+        "a transposed view": x.t(),
+        "a view with steps": x[:, ::2],
+        "a single number": x[0, 0],
+        "an empty tensor": x[:0],
+        "an expanded view": x[:1].expand(3, 6),
+        "a parameter": torch.nn.Parameter(x.clone()),
+    }
+    for words, one in kinds.items():
+        why = f"{words} with that device and dtype comes back itself, too"
         _expect_prediction(trial, one, trial.device, torch.float32, True, why)
+    if trial.device.type != "cpu":
+        _expect_of_bare(trial, trial.device)
+
+
+def _expect_of_bare(trial, current: torch.device) -> None:
+    """Expect the prediction for a device without an index while `current` is the current device."""
+    bare, x = torch.device(trial.device.type), trial.randn(4, 3, seed=trial.seeds[1])
+    with settings.current(current):
+        why = f'x is on {trial.device}, and "{bare}" means {current}, the current device'
+        _expect_prediction(trial, x, bare, x.dtype, current == trial.device, why)
 
 
 @returns_itself.row("False where the device differs, or its index")
@@ -169,6 +221,8 @@ def device_differs(trial):
                 _expect_prediction(trial, x, device, dtype, False, why)
         why = "the device differs and the dtype, too"
         _expect_prediction(trial, trial.randn(3, on=other), trial.device, torch.float16, False, why)
+        if other.type == trial.device.type:
+            _expect_of_bare(trial, other)
 
 
 @returns_itself.row("False where the dtype differs")
@@ -186,10 +240,15 @@ def nothing_moves(trial):
     x = trial.randn(40, 30, seed=trial.seeds[0])
     for device in (trial.device, *trial.others):
         for dtype in (torch.float32, torch.float16):
-            _, log = trial.watched(x, device, dtype)
+            made, log = _Results(), watch()
+
+            def noted(x, device, dtype, made=made):
+                with made:
+                    return trial.answer(x, device, dtype)
+
+            trial.run(noted, x, device, dtype, label=trial.name, log=log)
             if log.transfers or log.synchronizations:
                 said = f"{times(log.transfers, 'transfer')}, {log.bytes_moved} bytes"
                 expect.fail("x was moved to find out", "no transfer", said)
-            if log.bytes_allocated:
-                made = f"{log.bytes_allocated} bytes of new tensors"
-                expect.fail("a tensor was made to find out", "no new tensor", made)
+            if made.first:
+                expect.fail("a tensor was made to find out", "no new tensor", made.first)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from devlab.checks import expect, settings
+from devlab.checks import expect, settings, slips
 from devlab.checks.isolation import seed_generators
 from devlab.devices import has_float64
 from devlab.instruments.watch import watch
@@ -44,7 +44,13 @@ def values_on_the_cpu(trial):
         x = (3 * trial.randn(5, 3, seed=trial.seeds[place % 3])).to(dtype)
         if dtype.itemsize == 8:  # digits that a third dtype on the way would lose
             x = x + 2**53 if dtype is torch.int64 else x / 3
-        expect.tensor(settings.kept(trial, x), x.cpu().clone(), CPU, within=0.0)
+        got, wanted = settings.kept(trial, x), x.cpu().clone()
+        early = {
+            "the result is all zeros, as memory is before a copy arrives: it was read too early": 0 * wanted
+        }
+        slips.named(got, wanted, early, "x's values")
+        slips.lost_digits(got, wanted, wanted)
+        expect.tensor(got, wanted, CPU, within=0.0)
     first, second = (trial.randn(5, 3, seed=seed) for seed in trial.seeds[:2])
     got = trial.call(first)
     trial.call(second)  # what one call has returned is not the next one's to write into
@@ -87,7 +93,8 @@ def copy_does_not_block(trial):
             headline = "the copy blocks: it goes into memory that is not pinned"
             expect.fail(headline, asked, transfer.manner)
     if log.transfers != 1:
-        expect.fail(f"{times(log.transfers, 'transfer')} instead of one", "1", str(log.transfers))
+        headline = f"{times(log.transfers, 'transfer')}, where one is enough"
+        expect.fail(headline, "one copy to cpu", str(log.transfers))
 
 
 fetch_losses = lesson.exercise(
@@ -117,6 +124,9 @@ def _expect_floats(trial, losses: list[torch.Tensor], wanted: list[float]) -> No
         expect.fail(f"{len(got)} numbers for {len(wanted)} losses", f"{len(wanted)} floats", got)
     if got != wanted and sorted(got) == sorted(wanted):
         expect.fail("the losses came in another order", str(wanted[:3]), str(got[:3]))
+    digits = next((n for n in range(5) if got == [round(value, n) for value in wanted] != wanted), None)
+    if digits is not None:
+        expect.fail(f"the losses were rounded to {times(digits, 'digit')}", str(wanted[:3]), str(got[:3]))
     if any(value == 0 for value in got):
         expect.fail("a loss was read before its copy had arrived", str(wanted[:3]), str(got[:3]))
     expect.tensor(torch.tensor(got), torch.tensor(wanted), CPU, "the list")
@@ -136,10 +146,11 @@ def one_synchronization(trial):
     for count in (9, 2, 70):  # of two losses nobody can say whether a second wait comes with each
         _, log = trial.watched(_losses(trial, count, trial.seeds[1]))
         if log.synchronizations != 1:
-            first = log.events.synchronizations[:1]
-            why = f": {first[0].cause} each time" if log.synchronizations >= count else ""
-            headline = f"the host waited {times(log.synchronizations, 'time')} for {count} losses{why}"
-            expect.fail(headline, "1 synchronization", "".join(str(wait.line) for wait in first))
+            waits = log.events.synchronizations
+            causes = " and ".join(dict.fromkeys(wait.cause for wait in waits))
+            why = f": {causes} each time" if len(waits) >= count else f", by {causes}" if waits else ""
+            headline = f"the host waited {times(len(waits), 'time')} for {count} losses{why}"
+            expect.fail(headline, "1 synchronization", "".join(str(wait.line) for wait in waits[:1]))
 
 
 @fetch_losses.row("losses with a graph, or in half precision")
@@ -151,9 +162,9 @@ def graphs_and_halves(trial):
     try:
         losses[0].backward()
     except RuntimeError as error:  # the answer has gone that way, and used up the graph
-        expect.fail("the losses lost their graph", "backward() works afterwards", str(error))
+        expect.fail("backward() of a loss fails after the call", "the losses as they came", str(error))
     if weight.grad is None or not bool(weight.grad.any()):
-        expect.fail("the losses lost their graph", "backward() works afterwards", "no gradient")
+        expect.fail("a loss has lost its graph", "backward() gives a gradient afterwards", "no gradient")
     halves = _losses(trial, 5, trial.seeds[2], torch.float16)
     _expect_floats(trial, halves, [loss.item() for loss in halves])
     if has_float64(trial.device):
@@ -206,6 +217,16 @@ def all_outputs(trial):
         if got.device != CPU:
             expect.fail(f"the outputs stayed on {got.device}", "one tensor on cpu", got)
         expect_arrived(trial, got, seen, wanted, "the result")
+        parts = wanted.split(size)
+        mistaken = {
+            "only the last batch's outputs came back": parts[-1],
+            "only the first batch's outputs came back": parts[0],
+        }
+        slips.named(seen, wanted, mistaken, f"the outputs of all {len(parts)} batches, in order", within=1e-4)
+        if seen.shape == wanted.shape and not slips.is_alike(seen, wanted, 1e-4):
+            mine, right = (rows.detach()[rows.detach()[:, 0].argsort()] for rows in (seen, wanted))
+            if slips.is_alike(mine, right, 1e-4):
+                expect.fail("the outputs came back in another order", "the loader's order", seen)
         expect.tensor(seen, wanted, CPU, within=1e-4)
     inputs = _inputs(trial, 7, trial.seeds[0])
     model = nn.Sequential(nn.Linear(3, 1)).to(trial.device)  # one output for each input has a dimension, too
@@ -257,18 +278,24 @@ def few_transfers(trial):
     out = [transfer for transfer in log.events.transfers if transfer.source == here]
     asked = "5 transfers in for 5 batches, 1 out"
     got = f"{len(into)} in, {len(out)} out"
+    order = log.events.transfers
+    if out and into and order.index(out[0]) < order.index(into[0]):
+        headline = f"something was copied away from {here} before the first batch came: it is no output"
+        expect.fail(headline, asked, f"{got}; {out[0].line}")
     if len(out) > 1:
-        headline = f"{len(out)} transfers out of {here}: the outputs wait there until the end"
+        headline = f"{len(out)} transfers out of {here}, where the outputs are to wait until the end"
         expect.fail(headline, asked, f"{got}; {out[0].line}")
     if len(into) != 5:
-        more = "more than each batch once" if len(into) > 5 else "each batch goes in by itself, as it comes"
+        more = "some batches came more than once" if len(into) > 5 else "each batch is to come by itself"
         where = f"; {into[0].line}" if into else ""
         expect.fail(f"{times(len(into), 'transfer')} into {here}: {more}", asked, got + where)
     if max(ahead, default=0) > 3:  # one in use, and some fetched ahead
         headline = f"{max(ahead)} batches were on {here} at once, before the model had seen them"
-        expect.fail(headline, "each batch goes in as it comes: all of them need not fit", got)
+        expect.fail(headline, "each batch moved when its turn comes, since all together may not fit", got)
     if len(out) != 1 or log.transfers != 6:
-        expect.fail("the outputs do not come from the device in one transfer", asked, got)
+        expect.fail(f"the outputs did not come from {here} in one transfer", asked, got)
     if log.synchronizations > 1:
         waits = [f"{wait.cause}, {wait.line}" for wait in log.events.synchronizations]
-        expect.fail(f"the host waited {len(waits)} times", "once, for the outputs", waits[0])
+        causes = " and ".join(dict.fromkeys(wait.cause for wait in log.events.synchronizations))
+        headline = f"the host waited {len(waits)} times, by {causes}"
+        expect.fail(headline, "once, for the outputs", waits[0])

@@ -123,3 +123,19 @@ class Made:
 def another(trial) -> torch.device:
     """Return a device to come from or to pass through: another one, or the same where there is but one."""
     return trial.others[-1] if trial.others else trial.device
+
+
+def holding(**attributes: object) -> nn.Module:
+    """Return a bare module with the attributes, set as `self.name = value` sets them."""
+    module = nn.Module()
+    for name, value in attributes.items():
+        setattr(module, name, value)
+    return module
+
+
+def norm() -> nn.Module:
+    """Return a module with one parameter and two kinds of buffers, on the CPU."""
+    module = holding(weight=nn.Parameter(torch.ones(3)))
+    module.register_buffer("mean", torch.zeros(3))
+    module.register_buffer("steps", torch.arange(4), persistent=False)
+    return module

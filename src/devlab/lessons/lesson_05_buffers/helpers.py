@@ -1,8 +1,8 @@
-"""Small tensors made from the input: they take its device and its dtype."""
+"""A mask made from the input: it takes its device, wherever the lengths are."""
 
 import torch
 
-from devlab.checks import expect
+from devlab.checks import expect, slips
 from devlab.lessons.lesson_05_buffers.base import floats_of, lesson
 
 mask_like = lesson.exercise(
@@ -27,17 +27,80 @@ def _inside(time: int, lengths: list[int]) -> torch.Tensor:
 
 
 def _expect_mask(
-    trial, x: torch.Tensor, lengths: list[int], where: torch.device, dtype: torch.dtype = torch.int64
+    trial,
+    x: torch.Tensor,
+    lengths: list[int],
+    where: torch.device,
+    dtype: torch.dtype = torch.int64,
+    before: tuple[int, ...] = (),
 ) -> None:
-    got = trial.call(x, torch.tensor(lengths, dtype=dtype).to(where))
+    """Expect the mask; `before` are the lengths of the call before, if x was the same."""
+    asked_for = torch.tensor(lengths, dtype=dtype).to(where)
+    got = trial.call(x, asked_for)
     wanted = _inside(x.shape[1], lengths)
+    asked, time = f"lengths {lengths} and time {x.shape[1]}", x.shape[1]
     if isinstance(got, torch.Tensor) and got.device != x.device:
         expect.fail(f"the mask is on {got.device}, x on {x.device}", f"the mask on {x.device}", got)
     travelled = where != x.device and x.device.type == "cpu"
     if travelled and isinstance(got, torch.Tensor) and any(lengths) and not bool(got.any()):
         headline = "the mask is False everywhere: was it made before the lengths had arrived?"
         expect.fail(headline, "a copy that is complete before it is read", got)
-    expect.tensor(got, wanted, x.device, "the mask")
+    if isinstance(got, torch.Tensor) and got.shape == wanted.shape and not slips.is_alike(got, wanted):
+        if before and slips.is_alike(got, _inside(time, list(before))):
+            headline = f"the mask is that of the call before, whose lengths were {list(before)}"
+            expect.fail(headline, f"a mask for {asked}", got)
+        kept = got.detach().cpu().clone()
+        again = trial.call(torch.zeros_like(x), asked_for)
+        if isinstance(again, torch.Tensor) and not slips.is_alike(again, kept):
+            headline = "the mask depends on the contents of x, and the lengths alone decide"
+            expect.fail(
+                headline, f"one mask for {asked}, whatever x holds", "another where x holds only zeros"
+            )
+    slips.named(got, wanted, _wrong_masks(x, lengths, dtype), f"for {asked}: True in the first steps")
+    plain = not isinstance(got, torch.Tensor) or got.shape != wanted.shape or got.dtype != torch.bool
+    expect.tensor(got, wanted, x.device, "the mask" if plain else f"the mask for {asked}")
+
+
+def _wrong_masks(x: torch.Tensor, lengths: list[int], dtype: torch.dtype) -> dict[str, slips.Slip]:
+    """Return what the usual slips make of the mask, by the words for each."""
+    time, features = x.shape[1:]
+    wanted = _inside(time, lengths)
+    ends = torch.tensor(lengths)[:, None]
+
+    def counted(dtype: torch.dtype) -> torch.Tensor:
+        return torch.arange(time).to(dtype) < ends.to(dtype)
+
+    return {
+        "each row has one True too many: the steps count from 0, so step lengths[i] lies beyond": (
+            torch.arange(time) <= ends
+        ),
+        "each row has one True too few": torch.arange(time) < ends - 1,
+        "True marks the padding: it is the other way round": ~wanted,
+        "the True elements stand at the end of each row, and not at its beginning": wanted.flip(1),
+        "every element is True": torch.ones_like(wanted),
+        "every element is False": torch.zeros_like(wanted),
+        "every row has the mask of the longest one": torch.arange(time) < ends.max().expand_as(ends),
+        "the last lengths[i] steps are False and all before them True": torch.arange(time) < time - ends,
+        "only the element at each length is marked": torch.arange(time) == ends,
+        f"the mask is only as long as the longest row, and not {time} as x is": (
+            _inside(max(*lengths, 1), lengths)
+        ),
+        "rows and columns have changed places": wanted.T,
+        "the mask has a third dimension: its shape is to be (batch, time)": wanted[..., None],
+        "the mask has x's own shape: it is to be (batch, time), without the features": (
+            wanted[..., None].expand(x.shape)
+        ),
+        "the mask counts along x's features, x.shape[2], and not along its time, x.shape[1]": (
+            lambda: _inside(features, lengths)
+        ),
+        f"the step numbers were counted in x's dtype, {x.dtype}, which does not hold them all": (
+            lambda: counted(x.dtype)
+        ),
+        f"the step numbers were counted in the dtype of lengths, {dtype}, and overflow": (
+            lambda: counted(dtype)
+        ),
+        "a dimension of size 1 was squeezed away": lambda: wanted.squeeze(),
+    }
 
 
 @mask_like.row("True inside each row's length")
@@ -46,7 +109,7 @@ def mask_is_right(trial):
         x = trial.randn(*shape, seed=seed)
         _expect_mask(trial, x, lengths, trial.device)
         if lengths[1:]:  # the next batch of the same shape has others, which may be smaller integers
-            _expect_mask(trial, x, lengths[::-1], trial.device, torch.int32)
+            _expect_mask(trial, x, lengths[::-1], trial.device, torch.int32, tuple(lengths))
 
 
 @mask_like.row("lengths may come from any device")
@@ -71,139 +134,3 @@ def mask_for_any_dtype(trial):
     _expect_mask(trial, long, [257, 299], trial.device)
     # And in the dtype of lengths, where those are small: uint8 goes no further than 255.
     _expect_mask(trial, long, [200, 3], trial.device, torch.uint8)
-
-
-add_noise = lesson.exercise(
-    "add_noise",
-    signature="add_noise(x, scale)",
-    facts=("W1", "W3", "W5"),
-    hints=(
-        "`torch.randn(x.shape)` makes float32 on the CPU, whatever x is. Which function makes random "
-        "numbers *like* another tensor?",
-        "`torch.randn_like(x)` takes x's shape, dtype and device. `scale` is a Python number and goes "
-        "along with any tensor as it is.",
-        "`return x + scale * torch.randn_like(x)`",
-    ),
-)
-
-
-@add_noise.row("x's shape, dtype and device")
-def noise_keeps_everything(trial):
-    x = trial.randn(5, 3, seed=trial.seeds[0])
-    shapes = [x, x[:0], x[1, 2], trial.randn(1, 3, 4, 1)]
-    # Their shapes are others, too: a row, a matrix turned, a single number.
-    parts = x[0], x.t(), x
-    kinds = [one.to(dtype) for one, dtype in zip(parts, floats_of(trial.device), strict=False)]
-    for given in [*shapes, *kinds, x.half()[0, 0]]:
-        got = trial.call(given, 0.5)
-        expect.kind(got, torch.Tensor, "a tensor")
-        # Of the right kind: shape, dtype and device are compared, and that the numbers are finite.
-        expect.tensor(got, given, trial.device, within=float("inf"))
-        if given.numel() > 1 and torch.equal(got, given):
-            expect.fail("no noise was added", "values that differ from those of x", "the values of x")
-
-
-@add_noise.row("with scale 0 the values of x")
-def no_noise(trial):
-    for seed in trial.seeds:
-        x = trial.randn(4, 3, seed=seed)
-        expect.tensor(trial.call(x, 0.0), x.clone(), trial.device, "the result with scale 0")
-    if torch.float64 in floats_of(trial.device):
-        fine = x.double() / 3  # more digits than float32 holds
-        expect.tensor(trial.call(fine, 0.0), fine.clone(), trial.device, "the result with scale 0", 0.0)
-
-
-@add_noise.row("new noise in every element and call")
-def noise_is_always_new(trial):
-    scale = 0.7
-    x = trial.randn(6, 11, 7, seed=trial.seeds[0])
-    first, second = _noise(trial, x, scale), _noise(trial, x, scale)
-    if (first - second).abs().max() < 0.01 * scale:
-        expect.fail("two calls drew the same noise", "new noise at every call", "the same numbers twice")
-    for dim, size in enumerate(x.shape):
-        if first.std(dim).max() < 0.01 * scale:
-            words = f"the noise repeats along dimension {dim}"
-            expect.fail(words, "its own noise for every element", f"one number for all {size}")
-
-
-@add_noise.row("mean 0, standard deviation `scale`")
-def noise_is_as_large_as_asked(trial):
-    for seed, scale in zip(trial.seeds, (0.25, 3.0, 1), strict=True):
-        # Of another size than the noise: noise in proportion to x would show.
-        noise = _noise(trial, 2 + 3 * trial.randn(40, 5, 20, seed=seed), scale)
-        mean, deviation = noise.mean().item(), noise.std().item()
-        if abs(mean) > 0.15 * scale:
-            expect.fail(f"the noise has mean {mean:.3g}, not 0", "a mean near 0", f"{mean:.3g}")
-        if abs(deviation - scale) > 0.2 * scale:
-            words = f"the noise has standard deviation {deviation:.3g}, not {scale}"
-            expect.fail(words, f"near {scale}", f"{deviation:.3g}")
-        # Of 4000 normal numbers about 50 lie this far out; of uniform ones, none.
-        if noise.abs().max().item() < 2.5 * scale:
-            expect.fail("the noise is not normal", "a few values beyond 2.5 times scale", "not one value")
-    many = _noise(trial, torch.ones(40, 50, device=trial.device), scale).abs()
-    if many.unique().numel() < 0.99 * many.numel():
-        said = f"{many.unique().numel()} different numbers for {many.numel()} elements"
-        expect.fail("the noise comes again within one call", "its own noise for every element", said)
-
-
-def _noise(trial, x: torch.Tensor, scale: float) -> torch.Tensor:
-    got = trial.call(x, scale)
-    expect.tensor(got, x, trial.device, within=float("inf"))
-    return got.detach().cpu().double() - x.cpu().double()
-
-
-append_ones = lesson.exercise(
-    "append_ones",
-    signature="append_ones(x)",
-    facts=("W1", "W2", "W4"),
-    hints=(
-        "The column has x's shape with a last dimension of 1, and x's device and dtype. `torch.ones(...)`"
-        " knows neither of the two.",
-        "`x.new_ones(shape)` makes ones like x in every respect but the shape. `x.shape[:-1]` is all of "
-        "the shape but its last number.",
-        "`return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], dim=-1)`",
-    ),
-)
-
-
-def _expect_ones(trial, x: torch.Tensor, within: float | None = None) -> None:
-    # Put together from lists' worth of one column each, on the CPU.
-    columns = [*x.cpu().unbind(-1), torch.tensor(1, dtype=x.dtype).expand(x.shape[:-1])]
-    wanted = torch.stack(columns, -1)
-    expect.tensor(trial.call(x), wanted, trial.device, within=within)
-
-
-@append_ones.row("a column of ones at the end")
-def ones_at_the_end(trial):
-    for seed, shape in zip(trial.seeds, ((4, 3), (1, 7), (5, 1)), strict=True):
-        _expect_ones(trial, trial.randn(*shape, seed=seed))
-
-
-@append_ones.row("any number of dimensions, and views")
-def ones_in_any_shape(trial):
-    x = trial.randn(2, 3, 5, seed=trial.seeds[0])
-    for given in (x, x[0, 0], x[0].t(), x[:, ::2, 1:4], x[:0], trial.randn(2, 1, 3, 4)):
-        _expect_ones(trial, given)
-
-
-@append_ones.row("x's own dtype, integers too")
-def ones_in_any_dtype(trial):
-    x = 5 * trial.randn(4, 3, seed=trial.seeds[1])
-    floats = floats_of(trial.device)
-    for dtype in floats:
-        # Of float64 all digits: on the way through float32 they are rounded.
-        _expect_ones(trial, x.to(dtype) / 3, within=0.0)
-    # So are integers that float32, or even float64, does not hold.
-    _expect_ones(trial, x.int() + 2**24 + 1)
-    _expect_ones(trial, x.long() + 2**53 + 1)
-    _expect_ones(trial, x.abs().to(torch.uint8))
-    if torch.float64 in floats:
-        _expect_ones(trial, torch.complex(x.double(), x.double().flip(0)))
-
-
-@append_ones.row("ones beside inf and nan, too")
-def ones_beside_anything(trial):
-    x = trial.randn(3, 4, seed=trial.seeds[2])
-    x[0], x[1, 2], x[2, 3] = float("inf"), float("nan"), float("nan")
-    _expect_ones(trial, x)
-    _expect_ones(trial, x.flip(-1))

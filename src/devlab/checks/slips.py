@@ -1,0 +1,103 @@
+"""Known slips: a wrong result that equals what a usual mistake gives is called by that mistake's name."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+
+from devlab.checks import expect
+from devlab.checks.reading import on_cpu
+
+# A slip's result, or what makes it: most are never asked for.
+Slip = torch.Tensor | Callable[[], torch.Tensor]
+
+# The widest first: of several that lose the same digits, the one that loses the least is named.
+DTYPES = (
+    torch.float64,
+    torch.int64,
+    torch.float32,
+    torch.int32,
+    torch.bfloat16,
+    torch.float16,
+    torch.uint8,
+)
+
+
+def named(
+    got: object,
+    wanted: torch.Tensor,
+    slips: Mapping[str, Slip],
+    expected: str = "",
+    within: float | None = None,
+) -> None:
+    """Fail with the words of the slip whose result `got` is; do nothing where `got` is right or unknown.
+
+    Shape and numbers decide, dtype and device do not. `within` is the tolerance, as in `expect.tensor`. A
+    slip that gives what is wanted says nothing.
+
+    >>> named(torch.tensor([1]), torch.tensor([2]), {"one was subtracted": torch.tensor([3])})
+    >>> named(torch.tensor([1]), torch.tensor([2]), {"one was subtracted": torch.tensor([1])})
+    Traceback (most recent call last):
+    ...
+    devlab.checks.expect.Mismatch: one was subtracted
+    """
+    if not isinstance(got, torch.Tensor) or got.is_meta or got.layout is not torch.strided:
+        return
+    if is_alike(got, wanted, within):
+        return
+    for words, slip in slips.items():
+        wrong = slip() if callable(slip) else slip
+        if is_alike(got, wrong, within) and not is_alike(wrong, wanted, within):
+            expect.fail(words, expected, got)
+
+
+def lost_digits(
+    got: object,
+    wanted: torch.Tensor,
+    x: torch.Tensor,
+    made: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> None:
+    """Fail where `got` is what `made` makes of x after x went through a third dtype; do nothing otherwise.
+
+    By default what is made is x itself, in the dtype of `wanted`.
+
+    >>> x = torch.tensor([0.1], dtype=torch.float64)
+    >>> lost_digits(x, x, x)
+    >>> lost_digits(x.float().double(), x, x)
+    Traceback (most recent call last):
+    ...
+    devlab.checks.expect.Mismatch: digits were lost: the numbers were torch.float32 on the way
+    """
+    if not isinstance(got, torch.Tensor) or got.dtype != wanted.dtype or x.is_complex():
+        return
+    held = on_cpu(x)
+    thirds = {
+        third: held.to(third).to(held.dtype) for third in DTYPES if third not in (x.dtype, wanted.dtype)
+    }
+    mistaken = {
+        f"digits were lost: the numbers were {third} on the way": (
+            lambda rounded=rounded: made(rounded) if made else rounded.to(wanted.dtype)
+        )
+        for third, rounded in thirds.items()
+    }
+    ways = (
+        f"straight from {x.dtype} to {wanted.dtype}" if wanted.dtype != x.dtype else f"{x.dtype} throughout"
+    )
+    named(got, wanted, mistaken, f"every digit kept: {ways}", within=0.0)
+
+
+def is_alike(one: torch.Tensor, other: torch.Tensor, within: float | None = None) -> bool:
+    """Tell whether two tensors have one shape and the same numbers, as far as the dtype of the first goes.
+
+    >>> is_alike(torch.ones(2), torch.ones(2, dtype=torch.float64))
+    True
+    """
+    if one.shape != other.shape:
+        return False
+    mine, theirs = on_cpu(one), on_cpu(other)
+    if not (mine.is_floating_point() or mine.is_complex()):
+        return torch.equal(mine, theirs.to(mine.dtype)) and torch.equal(theirs, mine.to(theirs.dtype))
+    relative, absolute = expect.ROUNDING.get(mine.dtype, expect.ROUNDING[torch.float32])
+    if within is not None:
+        relative, absolute = 0.0, within
+    wide = torch.complex128 if mine.is_complex() or theirs.is_complex() else torch.float64
+    return torch.allclose(mine.to(wide), theirs.to(wide), rtol=relative, atol=absolute, equal_nan=True)
