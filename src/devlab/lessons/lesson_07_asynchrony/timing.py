@@ -37,7 +37,6 @@ def _other_than_the_median(work: Work, repeats: int) -> dict[str, float]:
         f"that is the slowest of the measured calls, {asked}": max(times),
         f"that is the fastest of the measured calls, {asked}": min(times),
         "that is the time below the middle one, which is the median": below,
-        f"that is the last of the measured calls alone, {asked}": times[-1],
         "that is the middle of the times in the order in which they came: sort them first": times[
             repeats // 2
         ],
