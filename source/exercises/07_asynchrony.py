@@ -32,7 +32,8 @@ device = devlab.start()
 # - fn takes no arguments and starts its work on `device`, which may be the CPU, or not the current device.
 # - Call fn **at least once before** the calls that are measured: the first one may be slow.
 # - When the clock starts, nothing from before is still running on `device`. When it stops, fn's work is done.
-# - On the CPU there is nothing to wait for, and `torch.accelerator.synchronize` may not be of any use there.
+# - On the CPU there is nothing to wait for, and `torch.accelerator.synchronize` raises an error there.
+# - Measure with PyTorch and a clock of Python's. `devlab.time_op` does much of this, and is not to be called here.
 #
 # Needed: [A clock that can be trusted](../notebooks/07_asynchrony.ipynb#A-clock-that-can-be-trusted)
 
@@ -67,7 +68,8 @@ devlab.check(time_op)
 # The same question, asked of the device itself. Return the **seconds** (a `float`) that lie between two marks in
 # the device's queue, one before and one after **one** call of fn. Call fn once before that, as a warm-up.
 #
-# - `device` is an accelerator, and not always the current one. This exercise is not judged on the CPU.
+# - `device` is an accelerator, and not always the current one. The current device stays what it is. This exercise
+#   is not judged on the CPU.
 # - What was queued before does not count.
 #
 # Needed: [Marks in the queue](../notebooks/07_asynchrony.ipynb#Marks-in-the-queue)
@@ -96,7 +98,11 @@ devlab.check(event_time)
 # ## `running_total(losses)`
 #
 # `losses` is a list of at least one zero-dimensional tensor, all on one device; some may have a graph. Return
-# their sum as a zero-dimensional tensor **on that device, without a graph**. The host **never waits**.
+# their sum as a zero-dimensional tensor **on that device, without a graph**, in the losses' own dtype.
+#
+# - The host **never waits** for the device.
+# - The losses stay as they are: their numbers, and their graphs. `loss.detach()` is a second name for the same
+#   memory, so nothing may be added to it in place.
 #
 # Needed: [The host runs ahead](../notebooks/07_asynchrony.ipynb#The-host-runs-ahead)
 
@@ -116,8 +122,12 @@ devlab.check(running_total)
 # ## `batched(xs, w)`
 #
 # `xs` has the shape (n, a, b) and `w` the shape (b, c), both on one device. Return what the loop
-# `[x @ w for x in xs]` gives, stacked to (n, a, c), by **one** matrix product. A few other launches are
-# allowed, as long as they do not grow with n.
+# `[x @ w for x in xs]` gives, stacked to (n, a, c), by **one** matrix product on that device. A few other
+# launches are allowed, as long as they do not grow with n.
+#
+# - The result has the dtype of xs and w, which may be half precision or float64.
+# - Gradients flow back to xs and to w.
+# - xs may be a view and w transposed, so neither needs to be contiguous.
 #
 # Needed: [Which is faster](../notebooks/07_asynchrony.ipynb#Which-is-faster)
 
@@ -142,8 +152,9 @@ devlab.check(batched)
 # - A batch is a tensor or a tuple of tensors, and stays one. The loader's tensors are **pinned** where that helps.
 # - `len(prefetcher)` is the loader's. It can be **iterated again**, which iterates the loader again.
 # - Work that is started on a batch, in the stream that is current then, begins **after the batch has arrived**.
-# - Copies and work overlap. All in all it takes less than 1.2 times the larger of the two (judged on the
-#   simulated clock, with sixteen batches).
+# - Copies and work overlap. All in all they take at most 1.2 times as long as the longer of the two alone, judged
+#   on the simulated clock with sixteen batches. Where each step waits for the device, as one does that reads its
+#   loss, it is at most 1.5 times as long: there the next copy must have been started before the batch is given out.
 # - No more than **three** batches are taken from the loader before they are wanted.
 # - On the CPU there are no streams: give out the batches as they are.
 #
@@ -232,5 +243,5 @@ def crossover(
 devlab.check(crossover)
 
 # %% [markdown]
-# All six? `time_op` is also the course's own tool, `devlab.time_op`, which does the same and says how sure it
-# is. On to [08 Memory](../notebooks/08_memory.ipynb). `devlab.progress()` shows where you stand.
+# All six? `devlab.time_op` is the course's own tool for the first task: it warms up, repeats as often as a short
+# function needs, and says how far the samples lie apart. On to [08 Memory](../notebooks/08_memory.ipynb). `devlab.progress()` shows where you stand.

@@ -25,7 +25,7 @@ device = devlab.start()
 # %% [markdown]
 # ## `bytes_kept(fn, device)`
 #
-# How much device memory does a function's result hold? Call `fn()`, once, and return by how many bytes the
+# How much device memory does a function's result hold? Call `fn()` once, as it is, and return by how many bytes the
 # **allocated** memory of `device` has grown **while the result is still held**. An `int`.
 #
 # - The result may be anything: a tensor, a list of them, a loss with a graph, an object that hides a
@@ -57,7 +57,7 @@ devlab.check(bytes_kept)
 # %% [markdown]
 # ## `peak_bytes(fn, device)`
 #
-# How much room does a function need while it runs? Call `fn()`, once, and return the most that was
+# How much room does a function need while it runs? Call `fn()` once, as it is, and return the most that was
 # allocated on `device` at any moment of it, **above what was allocated before**. An `int`, never negative.
 #
 # - What was allocated before fn does not count, and a higher peak of earlier work does not either.
@@ -173,7 +173,9 @@ devlab.check(total_loss)
 # - all **parameters**, trained or not, each counted once even if it has two names;
 # - a **gradient** for each parameter that is trained (`requires_grad`), in the parameter's own dtype;
 # - the optimizer's **state** for each parameter that is trained: nothing for `"sgd"`, as much as the
-#   parameter once for `"sgd_momentum"`, twice for `"adam"` and `"adamw"`. Any other name is a `ValueError`.
+#   parameter once for `"sgd_momentum"`, twice for `"adam"` and `"adamw"`.
+#
+# Any other name is a `ValueError`, for every model, even one of which nothing is trained.
 #
 # Count elements and their size; the allocator's rounding, buffers and step counters do not count. The
 # model stays as it is.

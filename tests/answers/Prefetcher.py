@@ -11,10 +11,10 @@ import torch
 from bank import right, wrong
 
 
-def moved(batch, device):
+def moved(batch, device, non_blocking=True):
     if isinstance(batch, torch.Tensor):
-        return batch.to(device, non_blocking=True)
-    return tuple(part.to(device, non_blocking=True) for part in batch)
+        return batch.to(device, non_blocking=non_blocking)
+    return tuple(part.to(device, non_blocking=non_blocking) for part in batch)
 
 
 class Base:
@@ -193,7 +193,7 @@ class ByAPoolOfOneThread(Base):
             yield kept[0]
 
 
-@wrong("5 of 4 batches came")
+@wrong("gave 5 batches, and the loader has 4, after an epoch that was broken off")
 class KeepsABatchOfABrokenEpoch(Base):
     def __init__(self, loader, device):
         super().__init__(loader, device)
@@ -269,14 +269,14 @@ class CopiesOnTheCPU(OneAheadByEvents):
         return super().start(batch)
 
 
-@wrong("copies and work took turns")
+@wrong("queued in the stream that computes, behind its work")
 class PlainLoop(Base):
     def __iter__(self):
         for batch in self.loader:
             yield moved(batch, self.device)
 
 
-@wrong("copies and work took turns")
+@wrong("queued in the stream that computes")
 class OneAheadOnOneStream(Base):
     def __iter__(self):
         waiting = None
@@ -302,7 +302,7 @@ class NobodyWaits(Base):
             yield waiting
 
 
-@wrong("copies and work took turns")
+@wrong("the host waits for the device (event.synchronize())")
 class SideStreamButNotAhead(Base):
     def __iter__(self):
         for batch in self.loader:
@@ -333,7 +333,7 @@ class WithoutLen(OneAheadByEvents):
         return super().__getattribute__(name)
 
 
-@wrong("4 of 5 batches came")
+@wrong("gave 4 batches, and the loader has 5")
 class LastOneForgotten(Base):
     def __iter__(self):
         waiting = None
@@ -345,7 +345,7 @@ class LastOneForgotten(Base):
             waiting = started
 
 
-@wrong("0 of 4 batches came")
+@wrong("and the loader has 4, in the second epoch")
 class OnlyOnce(Base):
     def __init__(self, loader, device):
         super().__init__(loader, device)
@@ -420,3 +420,151 @@ class TuplesAlone(OneAheadByEvents):
         with self.stream:
             there = tuple(part.to(self.device, non_blocking=True) for part in batch)
         return there, self.stream.record_event()
+
+
+@wrong("made without")
+class Blocks(Base):
+    def __iter__(self):
+        if self.stream is None:
+            yield from self.loader
+            return
+        w = None
+        for b in self.loader:
+            with self.stream:
+                t = moved(b, self.device, False)
+            ev = self.stream.record_event()
+            if w is not None:
+                torch.accelerator.current_stream(self.device).wait_event(w[1])
+                yield w[0]
+            w = (t, ev)
+        if w is not None:
+            torch.accelerator.current_stream(self.device).wait_event(w[1])
+            yield w[0]
+
+
+@wrong("the host waits for the device (stream.synchronize())")
+class HostWaits(Base):
+    def __iter__(self):
+        if self.stream is None:
+            yield from self.loader
+            return
+        w = None
+        for b in self.loader:
+            with self.stream:
+                t = moved(b, self.device)
+            self.stream.synchronize()
+            if w is not None:
+                yield w
+            w = t
+        if w is not None:
+            yield w
+
+
+@wrong("a copy from ordinary memory")
+class CopiesItFirst(Base):
+    def __iter__(self):
+        if self.stream is None:
+            yield from self.loader
+            return
+        w = None
+        for b in self.loader:
+            b = b.clone() if isinstance(b, torch.Tensor) else tuple(p.clone() for p in b)
+            with self.stream:
+                t = moved(b, self.device)
+            ev = self.stream.record_event()
+            if w is not None:
+                torch.accelerator.current_stream(self.device).wait_event(w[1])
+                yield w[0]
+            w = (t, ev)
+        if w is not None:
+            torch.accelerator.current_stream(self.device).wait_event(w[1])
+            yield w[0]
+
+
+@wrong("waits for the copy of the next batch as well")
+class WaitsForTheNextAsWell(Base):
+    """waits for the whole stream, the next copy included"""
+
+    def __iter__(self):
+        if self.stream is None:
+            yield from self.loader
+            return
+        w = None
+        for b in self.loader:
+            with self.stream:
+                t = moved(b, self.device)
+            if w is not None:
+                torch.accelerator.current_stream(self.device).wait_stream(self.stream)
+                yield w
+            w = t
+        if w is not None:
+            torch.accelerator.current_stream(self.device).wait_stream(self.stream)
+            yield w
+
+
+@wrong("batch 0 came in the place of batch 1")
+class FirstTwice(Base):
+    def __iter__(self):
+        if self.stream is None:
+            yield from self.loader
+            return
+        w = None
+        for b in self.loader:
+            with self.stream:
+                t = moved(b, self.device)
+            ev = self.stream.record_event()
+            if w is None:
+                w = (t, ev)
+            torch.accelerator.current_stream(self.device).wait_event(w[1])
+            yield w[0]
+            w = (t, ev)
+
+
+@wrong("5 batches were fetched")
+class FiveAhead(Base):
+    def __iter__(self):
+        q = collections.deque()
+        it = iter(self.loader)
+
+        def fill():
+            b = next(it, None)
+            if b is None:
+                return
+            if self.stream is None:
+                q.append((b, None))
+                return
+            with self.stream:
+                t = moved(b, self.device)
+            q.append((t, self.stream.record_event()))
+
+        for _ in range(5):
+            fill()
+        while q:
+            t, ev = q.popleft()
+            fill()
+            if ev is not None:
+                torch.accelerator.current_stream(self.device).wait_event(ev)
+            yield t
+
+
+@right
+class NextStartedLast(Base):
+    def __iter__(self):
+        if self.stream is None:
+            yield from iter(self.loader)
+            return
+        it = iter(self.loader)
+
+        def pre():
+            try:
+                b = next(it)
+            except StopIteration:
+                return None
+            with self.stream:
+                return moved(b, self.device)
+
+        nxt = pre()
+        while nxt is not None:
+            torch.accelerator.current_stream(self.device).wait_stream(self.stream)
+            cur, nxt = (nxt, pre())
+            yield cur

@@ -108,7 +108,7 @@ def without_a_graph(xs, w):
     return xs.detach() @ w.detach()
 
 
-@wrong("did it run elsewhere?")
+@wrong("the product was computed on the CPU: a tensor left sim:0")
 def on_the_cpu_and_back(xs, w):
     return (xs.cpu() @ w.cpu()).to(xs.device)
 
@@ -116,3 +116,23 @@ def on_the_cpu_and_back(xs, w):
 @wrong("the values of the result are wrong")
 def by_float32(xs, w):
     return (xs.float() @ w.float()).to(xs.dtype)
+
+
+@wrong("has shape [5,2,3], not [5,3,2]")
+def rows_and_columns_swapped(xs, w):
+    return (xs.flatten(0, 1) @ w).reshape(xs.shape[0], w.shape[1], xs.shape[1])
+
+
+@wrong("no gradient reaches w")
+def weights_detached(xs, w):
+    return xs @ w.detach()
+
+
+@right
+def vmap(xs, w):
+    return torch.vmap(lambda x: x @ w)(xs)
+
+
+@right
+def transposed_twice(xs, w):
+    return (w.mT @ xs.mT).mT

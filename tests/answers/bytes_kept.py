@@ -56,7 +56,7 @@ def on_the_current_device(fn, device):
         return memory.memory_allocated() - before if result is not before else 0
 
 
-@wrong("the result was gone by then")
+@wrong("the result was gone when the account was read again")
 def nobody_holds_the_result(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -64,7 +64,7 @@ def nobody_holds_the_result(fn, device):
     return memory.memory_allocated(device) - before
 
 
-@wrong("the result was gone by then")
+@wrong("the result was gone when the account was read again")
 def deleted_too_early(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -74,7 +74,7 @@ def deleted_too_early(fn, device):
     return memory.memory_allocated(device) - before
 
 
-@wrong("or another account was asked")
+@wrong("that is the growth of reserved memory")
 def reserved(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -97,7 +97,7 @@ def all_there_is(fn, device):
     return torch.get_device_module(device).memory_allocated(device)
 
 
-@wrong("not what the result holds in the device's account")
+@wrong("the account rounds each tensor up")
 def adds_up_the_elements(fn, device):
     def nbytes(value):
         if isinstance(value, torch.Tensor):
@@ -109,7 +109,7 @@ def adds_up_the_elements(fn, device):
     return nbytes(fn())
 
 
-@wrong("not what the result holds in the device's account")
+@wrong("not what they keep alive")
 def rounds_the_result_itself(fn, device):
     def nbytes(value):
         if isinstance(value, torch.Tensor):
@@ -121,7 +121,7 @@ def rounds_the_result_itself(fn, device):
     return nbytes(fn())
 
 
-@wrong("or another account was asked")
+@wrong("the account of sim:0 was read, and sim:1 was asked about")
 def the_current_device(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated()
@@ -170,7 +170,7 @@ def prints_it(fn, device):
     print(memory.memory_allocated(device) - before)
 
 
-@wrong("fn was called never")
+@wrong("fn was never called")
 def asks_the_function_itself(fn, device):
     before = torch.get_device_module(device).memory_allocated(device)
     result = fn  # noqa: F841
@@ -189,3 +189,59 @@ def zero_at_least(fn, device):
 def goes_there_for_good(fn, device):
     torch.accelerator.set_device_index(device.index)
     return by_the_accelerator_interface(fn, torch.accelerator.current_accelerator())
+
+
+@wrong("memory on sim:1 is counted as well")
+def both_devices(fn, device):
+    import torch as t
+
+    tot = lambda: sum(  # noqa: E731
+        torch.get_device_module(device).memory_allocated(i) for i in range(t.accelerator.device_count())
+    )
+    b = tot()
+    r = fn()  # noqa: F841
+    return tot() - b
+
+
+@wrong("that is a number of kibibytes")
+def in_kibibytes(fn, device):
+    m = torch.get_device_module(device)
+    b = m.memory_allocated(device)
+    r = fn()  # noqa: F841
+    return (m.memory_allocated(device) - b) // 1024
+
+
+@wrong("both looks at the account saw the same")
+def looks_too_late(fn, device):
+    m = torch.get_device_module(device)
+    r = fn()  # noqa: F841
+    b = m.memory_allocated(device)
+    return m.memory_allocated(device) - b
+
+
+@wrong("fn was called without gradients")
+def without_a_graph(fn, device):
+    m = torch.get_device_module(device)
+    b = m.memory_allocated(device)
+    with torch.no_grad():
+        r = fn()  # noqa: F841
+    return m.memory_allocated(device) - b
+
+
+@wrong("growth of reserved memory")
+def emptied_and_reserved(fn, device):
+    m = torch.get_device_module(device)
+    m.empty_cache()
+    b = m.memory_reserved(device)
+    r = fn()  # noqa: F841
+    m.empty_cache()
+    return m.memory_reserved(device) - b
+
+
+@right
+def in_a_list(fn, device):
+    m = torch.get_device_module(device)
+    held = []
+    b = m.memory_allocated(device)
+    held.append(fn())
+    return m.memory_allocated(device) - b

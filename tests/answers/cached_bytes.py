@@ -67,7 +67,7 @@ def by_emptying(device):
     return cached
 
 
-@wrong("that is not what the cache of this device holds")
+@wrong("asking emptied the cache")
 def what_emptying_gives_back(device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -75,19 +75,19 @@ def what_emptying_gives_back(device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("that is the cache of the current device")
+@wrong("that is the cache of sim:0, the current device")
 def of_the_current_device(device):
     memory = torch.get_device_module(device)
     return memory.memory_reserved() - memory.memory_allocated()
 
 
-@wrong("the peak of reserved memory")
+@wrong("one of the figures is a peak")
 def peak_of_reserved(device):
     memory = torch.get_device_module(device)
     return memory.max_memory_reserved(device) - memory.memory_allocated(device)
 
 
-@wrong("the peak is not what live tensors hold now")
+@wrong("one of the figures is a peak")
 def less_the_peak(device):
     memory = torch.get_device_module(device)
     return memory.memory_reserved(device) - memory.max_memory_allocated(device)
@@ -132,3 +132,40 @@ def makes_the_device_current(device):
     memory = torch.get_device_module(device)
     memory.set_device(device)
     return memory.memory_reserved() - memory.memory_allocated()
+
+
+@wrong("asking emptied the cache")
+def emptied_then_formula(device):
+    m = torch.get_device_module(device)
+    m.empty_cache()
+    return m.memory_reserved(device) - m.memory_allocated(device)
+
+
+@wrong("those are the holes")
+def holes_alone(device):
+    return torch.get_device_module(device).memory_stats(device)["inactive_split_bytes.all.current"]
+
+
+@wrong("that is a number of mebibytes")
+def in_mebibytes(device):
+    m = torch.get_device_module(device)
+    return (m.memory_reserved(device) - m.memory_allocated(device)) // 2**20
+
+
+@wrong("the two were added")
+def added(device):
+    m = torch.get_device_module(device)
+    return m.memory_reserved(device) + m.memory_allocated(device)
+
+
+@wrong("a tensor was made to ask")
+def makes_one_number(device):
+    m = torch.get_device_module(device)
+    x = torch.empty(1, device=device)  # noqa: F841
+    return m.memory_reserved(device) - m.memory_allocated(device)
+
+
+@right
+def by_the_accelerators_statistics(device):
+    s = torch.accelerator.memory_stats(device)
+    return s["reserved_bytes.all.current"] - s["allocated_bytes.all.current"]

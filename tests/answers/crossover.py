@@ -42,7 +42,7 @@ def or_equal(sizes, cpu_times, device_times, transfer_times):
     return next((s for s, c, d, t in rows if d + t <= c), None)
 
 
-@wrong("not the first size")
+@wrong("that is the last size at which the device wins")
 def last(sizes, cpu_times, device_times, transfer_times):
     rows = zip(sizes, cpu_times, device_times, transfer_times, strict=True)
     wins = [s for s, c, d, t in rows if d + t < c]
@@ -54,7 +54,7 @@ def nothing(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("not the first size")
+@wrong("that is the place in the list")
 def index(sizes, cpu_times, device_times, transfer_times):
     rows = enumerate(zip(cpu_times, device_times, transfer_times, strict=True))
     return next((i for i, (c, d, t) in rows if d + t < c), None)
@@ -94,3 +94,75 @@ def rounded_times(sizes, cpu_times, device_times, transfer_times):
         if round(there + transfer, 1) < round(cpu, 1):
             return size
     return None
+
+
+@wrong("on the CPU's side of the comparison")
+def transfer_to_the_cpu(sizes, cpu_times, device_times, transfer_times):
+    for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False):
+        if d < c + t:
+            return s
+    return None
+
+
+@wrong("only the first size was looked at")
+def gives_up_at_once(sizes, cpu_times, device_times, transfer_times):
+    for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False):
+        if d + t < c:
+            return s
+        return None
+    return None
+
+
+@wrong("the comparison is the wrong way round")
+def cpu_wins(sizes, cpu_times, device_times, transfer_times):
+    for i in range(len(sizes)):
+        if cpu_times[i] < device_times[i] + transfer_times[i]:
+            return sizes[i]
+    return None
+
+
+@wrong("the device gains most")
+def the_largest_gain(sizes, cpu_times, device_times, transfer_times):
+    best = [
+        (c - d - t, s) for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False)
+    ]
+    return max(best)[1] if best and max(best)[0] > 0 else None
+
+
+@wrong("their sum counts")
+def each_by_itself(sizes, cpu_times, device_times, transfer_times):
+    for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False):
+        if d < c and t < c:
+            return s
+    return None
+
+
+@wrong("your code raised StopIteration")
+def raises(sizes, cpu_times, device_times, transfer_times):
+    return next(
+        s for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False) if d + t < c
+    )
+
+
+@wrong("the device never wins here")
+def minus_one(sizes, cpu_times, device_times, transfer_times):
+    for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False):
+        if d + t < c:
+            return s
+    return -1
+
+
+@right
+def by_numpy(sizes, cpu_times, device_times, transfer_times):
+    import numpy as np
+
+    w = np.nonzero(np.array(device_times) + np.array(transfer_times) < np.array(cpu_times))[0]
+    return sizes[int(w[0])] if len(w) else None
+
+
+@right
+def the_smallest_that_wins(sizes, cpu_times, device_times, transfer_times):
+    return min(
+        (s for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False) if d + t < c),
+        default=None,
+    )

@@ -87,7 +87,7 @@ def events_that_cannot_time(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("that is no time in seconds")
+@wrong("the time is in milliseconds, and seconds are asked")
 def in_milliseconds(fn, device):
     return 1000 * by_generic_events(fn, device)
 
@@ -102,7 +102,7 @@ def without_a_warm_up(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("is not the time of one call")
+@wrong("2 calls of fn lie between the two events")
 def the_warm_up_between_the_marks(fn, device):
     stream, start, end = marks(device)
     start.record(stream)
@@ -113,7 +113,7 @@ def the_warm_up_between_the_marks(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("the first call, which is slow, was measured")
+@wrong("2 calls of fn lie between the two events")
 def half_of_two(fn, device):
     stream, start, end = marks(device)
     start.record(stream)
@@ -124,7 +124,7 @@ def half_of_two(fn, device):
     return start.elapsed_time(end) / 2000
 
 
-@wrong("hardly any time")
+@wrong("measured by the host's clock, not by events")
 def by_the_hosts_clock(fn, device):
     fn()
     start = time.perf_counter()
@@ -151,7 +151,7 @@ def by_the_hosts_clock_with_every_wait(fn, device):
     return time.perf_counter() - start
 
 
-@wrong("was it another device's queue")
+@wrong("recorded in a queue of sim:0, and fn works on sim:1")
 def in_whatever_stream_is_current(fn, device):
     fn()
     start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
@@ -173,7 +173,7 @@ def marked_on_two_devices(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("was it another device's queue")
+@wrong("recorded in a queue of sim:0, and fn works on sim:1")
 def on_the_current_device(fn, device):
     fn()
     torch.accelerator.synchronize(device)
@@ -203,7 +203,7 @@ def the_mean_of_two(fn, device):
     return start.elapsed_time(end) / 2000
 
 
-@wrong("or another stream")
+@wrong("recorded in another stream than the one that fn works in")
 def in_a_stream_of_its_own(fn, device):
     fn()
     stream, (_, start, end) = torch.Stream(device), marks(device)
@@ -212,3 +212,68 @@ def in_a_stream_of_its_own(fn, device):
     end.record(stream)
     end.synchronize()
     return start.elapsed_time(end) / 1000
+
+
+@wrong("the two events were asked the wrong way round")
+def reversed(fn, device):
+    fn()
+    st = torch.accelerator.current_stream(device)
+    a = torch.Event(device=device, enable_timing=True)
+    b = torch.Event(device=device, enable_timing=True)
+    a.record(st)
+    fn()
+    b.record(st)
+    b.synchronize()
+    return b.elapsed_time(a) / 1000
+
+
+@wrong("no call of fn lies between the two events")
+def both_marks_before(fn, device):
+    fn()
+    st = torch.accelerator.current_stream(device)
+    a = torch.Event(device=device, enable_timing=True)
+    b = torch.Event(device=device, enable_timing=True)
+    a.record(st)
+    b.record(st)
+    fn()
+    b.synchronize()
+    return a.elapsed_time(b) / 1000
+
+
+@wrong("the events lie 1 ms apart")
+def rounded_to_milliseconds(fn, device):
+    fn()
+    st = torch.accelerator.current_stream(device)
+    a = torch.Event(device=device, enable_timing=True)
+    b = torch.Event(device=device, enable_timing=True)
+    a.record(st)
+    fn()
+    b.record(st)
+    b.synchronize()
+    return int(a.elapsed_time(b)) / 1000
+
+
+@wrong("changed the current device of the whole program")
+def goes_there_for_good(fn, device):
+    torch.accelerator.set_device_index(device.index)
+    fn()
+    a = torch.Event(device=device, enable_timing=True)
+    b = torch.Event(device=device, enable_timing=True)
+    a.record()
+    fn()
+    b.record()
+    b.synchronize()
+    return a.elapsed_time(b) / 1000
+
+
+@right
+def with_the_device_made_current(fn, device):
+    with torch.accelerator.device_index(device.index or 0):
+        fn()
+        a = torch.Event(device=device, enable_timing=True)
+        b = torch.Event(device=device, enable_timing=True)
+        a.record()
+        fn()
+        b.record()
+        torch.accelerator.synchronize()
+    return a.elapsed_time(b) * 0.001

@@ -223,7 +223,7 @@ def doubles_only(step, limit):
     return best
 
 
-@wrong("14 is not the answer")
+@wrong("14 does not fit")
 def first_that_fails(step, limit):
     for n in range(1, limit + 1):
         try:
@@ -270,7 +270,7 @@ def never_the_limit(step, limit):
     return low
 
 
-@wrong("1 is not the answer")
+@wrong("1 does not fit")
 def at_least_one(step, limit):
     for n in range(limit, 1, -1):
         try:
@@ -281,8 +281,8 @@ def at_least_one(step, limit):
     return 1
 
 
-@wrong("is None: is a `return` missing?")
-def none_if_nothing_fits(step, limit):
+@wrong("None, where not even one sample fits")
+def none_if_nothingfits(step, limit):
     for n in range(limit, 0, -1):
         try:
             step(n)
@@ -347,3 +347,57 @@ def whatever_derives_from_runtime_error(step, limit):
                 raise
             high = middle - 1
     return low
+
+
+@wrong("does not fit")
+def one_too_many(step, limit):
+    lo, hi = (0, limit)
+    while lo < hi:
+        mid = (lo + hi) // 2
+        try:
+            step(mid)
+            lo = mid + 1
+        except torch.OutOfMemoryError:
+            hi = mid
+    return lo
+
+
+@wrong("something of an earlier one was still alive")
+def recursion_in_except(step, limit):
+    if limit == 0:
+        return 0
+    try:
+        step(limit)
+        return limit
+    except torch.OutOfMemoryError:
+        return recursion_in_except(step, limit - 1)
+
+
+@wrong("step was called with 65")
+def beyond_every_limit(step, limit):
+    n = 1
+    while True:
+        try:
+            step(n)
+        except torch.OutOfMemoryError:
+            return n - 1
+        n += 1
+
+
+@right
+def bit_by_bit(step, limit):
+    def fits(n):
+        try:
+            step(n)
+        except torch.OutOfMemoryError:
+            return False
+        return True
+
+    n, size = (0, 1)
+    while size * 2 <= limit:
+        size *= 2
+    while size:
+        if n + size <= limit and fits(n + size):
+            n += size
+        size //= 2
+    return n

@@ -53,7 +53,7 @@ def never_reset(fn, device):
     return memory.max_memory_allocated(device) - before
 
 
-@wrong("the peak was reset too late")
+@wrong("the peak was reset after fn had run")
 def reset_after(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -71,7 +71,7 @@ def nothing_subtracted(fn, device):
     return memory.max_memory_allocated(device)
 
 
-@wrong("what fn's result holds, not the peak")
+@wrong("that is what fn leaves behind, not the peak")
 def what_remains(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -79,7 +79,7 @@ def what_remains(fn, device):
     return memory.memory_allocated(device) - before
 
 
-@wrong("or another account was asked")
+@wrong("the peak was reset after fn had run, or read before")
 def after_it_is_over(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -88,7 +88,7 @@ def after_it_is_over(fn, device):
     return memory.memory_allocated(device) - before
 
 
-@wrong("that is not the most that fn held at once")
+@wrong("what is there after fn was taken off")
 def less_what_remains(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -96,7 +96,7 @@ def less_what_remains(fn, device):
     return memory.max_memory_allocated(device) - memory.memory_allocated(device)
 
 
-@wrong("0 bytes: the peak was reset too late, or another")
+@wrong("that is the peak of reserved memory")
 def reserved(fn, device):
     memory = torch.get_device_module(device)
     memory.empty_cache()
@@ -106,7 +106,7 @@ def reserved(fn, device):
     return memory.max_memory_reserved(device) - before
 
 
-@wrong("another account was asked")
+@wrong("the account of sim:0 was read, and sim:1 was asked about")
 def the_current_device(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats()
@@ -169,7 +169,7 @@ def in_kibibytes(fn, device):
     return (memory.max_memory_allocated(device) - before) / 1024
 
 
-@wrong("that is not the most that fn held at once")
+@wrong("fn was called without gradients")
 def without_a_graph(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -177,3 +177,46 @@ def without_a_graph(fn, device):
     with torch.no_grad():
         fn()
     return memory.max_memory_allocated(device) - before
+
+
+@wrong("the peak of reserved memory")
+def reserved_peak(fn, device):
+    m = torch.get_device_module(device)
+    m.reset_peak_memory_stats(device)
+    b = m.memory_reserved(device)
+    fn()
+    return m.max_memory_reserved(device) - b
+
+
+@wrong("what is there after fn was taken off")
+def minus_after(fn, device):
+    m = torch.get_device_module(device)
+    m.reset_peak_memory_stats(device)
+    fn()
+    return m.max_memory_allocated(device) - m.memory_allocated(device)
+
+
+@wrong("the peak before fn was taken off")
+def less_an_earlier_peak(fn, device):
+    m = torch.get_device_module(device)
+    b = m.max_memory_allocated(device)
+    m.reset_peak_memory_stats(device)
+    fn()
+    return m.max_memory_allocated(device) - b
+
+
+@wrong("fn was never called")
+def never_calls(fn, device):
+    m = torch.get_device_module(device)
+    m.reset_peak_memory_stats(device)
+    b = m.memory_allocated(device)
+    return m.max_memory_allocated(device) - b
+
+
+@right
+def after_a_reset_the_peak_is_now(fn, device):
+    m = torch.get_device_module(device)
+    m.reset_peak_memory_stats(device)
+    b = m.max_memory_allocated(device)
+    r = fn()  # noqa: F841
+    return m.max_memory_allocated(device) - b

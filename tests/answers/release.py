@@ -60,7 +60,7 @@ def by_the_statistics(cache, key, device):
     return before - reserved()
 
 
-@wrong("was the cache emptied once nothing held the tensor")
+@wrong("a name of yours still held the tensor")
 def popped_and_held(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -69,7 +69,7 @@ def popped_and_held(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("was the cache emptied once nothing held the tensor")
+@wrong("the cache was not emptied")
 def only_dropped(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -77,7 +77,7 @@ def only_dropped(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("was the cache emptied once nothing held the tensor")
+@wrong("while the entry still held the tensor")
 def emptied_first(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -148,7 +148,7 @@ def after_less_before(cache, key, device):
     return memory.memory_reserved(device) - before
 
 
-@wrong("what is still reserved, not the fall")
+@wrong("that is what is still reserved")
 def what_is_left(cache, key, device):
     memory = torch.get_device_module(device)
     del cache[key]
@@ -156,7 +156,7 @@ def what_is_left(cache, key, device):
     return memory.memory_reserved(device)
 
 
-@wrong("the second look came too early, or was at another device")
+@wrong("both looks saw the same")
 def of_the_current_device(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved()
@@ -165,7 +165,7 @@ def of_the_current_device(cache, key, device):
     return before - memory.memory_reserved()
 
 
-@wrong("the second look came too early")
+@wrong("both looks saw the same")
 def looks_before_emptying(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -243,3 +243,85 @@ def all_that_are_equal(cache, key, device):
     del gone
     memory.empty_cache()
     return before - memory.memory_reserved(device)
+
+
+@wrong("a name of yours still held the tensor")
+def own_name(cache, key, device):
+    m = torch.get_device_module(device)
+    t = cache[key]  # noqa: F841
+    b = m.memory_reserved(device)
+    del cache[key]
+    m.empty_cache()
+    return b - m.memory_reserved(device)
+
+
+@wrong("both looks saw the same")
+def looks_too_late(cache, key, device):
+    m = torch.get_device_module(device)
+    del cache[key]
+    m.empty_cache()
+    b = m.memory_reserved(device)
+    return b - m.memory_reserved(device)
+
+
+@wrong("emptied before the first look")
+def emptied_before_looking(cache, key, device):
+    m = torch.get_device_module(device)
+    m.empty_cache()
+    b = m.memory_reserved(device)
+    del cache[key]
+    m.empty_cache()
+    return b - m.memory_reserved(device)
+
+
+@wrong("a name of yours still held")
+def loops_with_a_name(cache, key, device):
+    m = torch.get_device_module(device)
+    b = m.memory_reserved(device)
+    for k, v in list(cache.items()):  # noqa: B007
+        if k == key:
+            del cache[k]
+    m.empty_cache()
+    return b - m.memory_reserved(device)
+
+
+@wrong("the entry is still in the cache")
+def a_new_dict(cache, key, device):
+    m = torch.get_device_module(device)
+    b = m.memory_reserved(device)
+    cache = {k: v for k, v in cache.items() if k != key}
+    m.empty_cache()
+    return b - m.memory_reserved(device)
+
+
+@right
+def collects_too(cache, key, device):
+    m = torch.get_device_module(device)
+    b = m.memory_reserved(device)
+    cache.pop(key)
+    gc.collect()
+    m.empty_cache()
+    return b - m.memory_reserved(device)
+
+
+@right
+def name_set_to_none(cache, key, device):
+    m = torch.get_device_module(device)
+    b = m.memory_reserved(device)
+    t = cache.pop(key)
+    t = None  # noqa: F841
+    m.synchronize(device)
+    m.empty_cache()
+    return b - m.memory_reserved(device)
+
+
+@right
+def rebuilt_in_place(cache, key, device):
+    m = torch.get_device_module(device)
+    b = m.memory_reserved(device)
+    rest = {k: v for k, v in cache.items() if k != key}
+    cache.clear()
+    cache.update(rest)
+    del rest
+    m.empty_cache()
+    return b - m.memory_reserved(device)

@@ -58,7 +58,7 @@ def new_zeros(losses):
     return total
 
 
-@wrong("the result is a float")
+@wrong("the sum is a float")
 def items(losses):
     return sum(loss.item() for loss in losses)
 
@@ -73,12 +73,12 @@ def over_the_cpu(losses):
     return sum(loss.detach().cpu() for loss in losses).to(losses[0].device)
 
 
-@wrong("the total still holds its graph")
+@wrong("the total still holds a graph")
 def keeps_graph(losses):
     return torch.stack(losses).sum()
 
 
-@wrong("the result is on cpu")
+@wrong("the sum is on cpu")
 def on_the_cpu(losses):
     return sum(loss.detach() for loss in losses).cpu()
 
@@ -90,7 +90,7 @@ def synchronizes(losses):
     return torch.stack(losses).detach().sum()
 
 
-@wrong("the values of the result are wrong")
+@wrong("that is the mean of the losses")
 def mean(losses):
     return torch.stack(losses).detach().mean()
 
@@ -129,13 +129,13 @@ def begins_on_the_cpu_and_moves(losses):
     return total
 
 
-@wrong("the total of losses with a graph and without still holds one")
+@wrong("of losses with a graph and without still holds a graph")
 def asks_the_first(losses):
     total = sum(losses)
     return total.detach() if losses[0].requires_grad else total
 
 
-@wrong("the values of the result are wrong")
+@wrong("a loss that stands twice in the list was counted once")
 def each_loss_once(losses):
     return sum(set(losses)).detach()
 
@@ -146,3 +146,47 @@ def from_a_start_that_the_host_waits_for(losses):
     for loss in losses:
         total = total + loss.detach()
     return total
+
+
+@wrong("the sum is torch.float64")
+def in_double_precision(losses):
+    return torch.stack([l.detach().double() for l in losses]).sum()
+
+
+@wrong("the first loss was left out")
+def start_without_first(losses):
+    t = torch.zeros_like(losses[0])
+    for l in losses[1:]:
+        t = t + l.detach()
+    return t
+
+
+@wrong("the sum is on cpu")
+def tensor_of_list(losses):
+    return torch.tensor(losses).sum()
+
+
+@wrong("was changed in place")
+def detach_(losses):
+    t = 0
+    for l in losses:
+        t = t + l.detach_()
+    return t
+
+
+@wrong("the host waited for the device once: print")
+def printing(losses):
+    t = torch.stack([l.detach() for l in losses]).sum()
+    print(t)
+    return t
+
+
+@right
+def in_inference_mode(losses):
+    with torch.inference_mode():
+        return torch.stack(losses).sum()
+
+
+@right
+def joined(losses):
+    return torch.cat([l.detach().reshape(1) for l in losses]).sum()

@@ -1,6 +1,7 @@
 """Answers to time_op."""
 
 import datetime
+import functools
 import statistics
 import time
 import timeit
@@ -9,6 +10,8 @@ from time import perf_counter as tick
 
 import torch
 from bank import right, wrong
+
+import devlab
 
 
 def wait_for(device):
@@ -177,7 +180,7 @@ def waits_at_the_start_alone(fn, device, repeats):
     return statistics.median(times)
 
 
-@wrong("the first call, which is slow, was counted")
+@wrong("the first call was still running when the clock started")
 def waits_at_the_end_alone(fn, device, repeats):
     fn()
     times = []
@@ -213,7 +216,7 @@ def the_first_counts(fn, device, repeats):
     return times[0] if repeats == 1 else statistics.median(times)
 
 
-@wrong("the median would not")
+@wrong("that is the mean of the measured calls")
 def the_mean(fn, device, repeats):
     fn()
     wait_for(device)
@@ -224,13 +227,13 @@ def the_mean(fn, device, repeats):
     return (time.perf_counter() - start) / repeats
 
 
-@wrong("that is not the median of the measured calls")
+@wrong("that is the fastest of the measured calls")
 def the_fastest(fn, device, repeats):
     fn()
     return min(seconds_of(fn, device) for _ in range(repeats))
 
 
-@wrong("that is not the median of the measured calls")
+@wrong("the time below the middle one")
 def the_one_below_the_middle(fn, device, repeats):
     fn()
     return sorted(seconds_of(fn, device) for _ in range(repeats))[max(repeats // 2 - 1, 0)]
@@ -243,7 +246,7 @@ def the_mean_without_the_slowest(fn, device, repeats):
     return statistics.mean(times[:-1] or times)
 
 
-@wrong("or was still running when the clock started")
+@wrong("wait for the device before you start it")
 def without_a_wait_before_the_clock(fn, device, repeats):
     fn()
     times = []
@@ -255,7 +258,7 @@ def without_a_wait_before_the_clock(fn, device, repeats):
     return statistics.median(times)
 
 
-@wrong("the median would not")
+@wrong("that is the slowest of the measured calls")
 def the_slowest(fn, device, repeats):
     fn()
     times = []
@@ -268,7 +271,7 @@ def the_slowest(fn, device, repeats):
     return max(times)
 
 
-@wrong("that is no time in seconds")
+@wrong("the time is in milliseconds")
 def in_milliseconds(fn, device, repeats):
     return 1000 * plainly(fn, device, repeats)
 
@@ -286,7 +289,7 @@ def waits_for_the_current_device(fn, device, repeats):
     return statistics.median(times)
 
 
-@wrong("that is not the time of one call")
+@wrong("that is the time of all")
 def the_sum(fn, device, repeats):
     return repeats * plainly(fn, device, repeats)
 
@@ -413,7 +416,7 @@ def by_a_named_clock(fn, device, repeats):
     return float(torch.tensor(took).median())
 
 
-@wrong("that is not the median of the measured calls")
+@wrong("that is the slowest of the measured calls")
 def the_largest_of_an_even_number(fn, device, repeats):
     fn()
     took = []
@@ -438,3 +441,88 @@ def seven_times_always(fn, device, repeats):
         wait()
         times.append(time.perf_counter() - start)
     return statistics.median(times)
+
+
+@wrong("devlab.time_op did the work")
+def by_the_courses_own_tool(fn, device, repeats):
+    return devlab.time_op(fn, device, repeats=repeats, show=False).median
+
+
+@wrong("that is the middle of the times")
+def unsorted_middle(fn, device, repeats):
+    fn()
+    ts = []
+    for _ in range(repeats):
+        wait_for(device)
+        s = time.perf_counter()
+        fn()
+        wait_for(device)
+        ts.append(time.perf_counter() - s)
+    return ts[len(ts) // 2]
+
+
+@wrong("fn was called 2 times for 5 repeats")
+def ignores_repeats(fn, device, repeats):
+    fn()
+    wait_for(device)
+    s = time.perf_counter()
+    fn()
+    wait_for(device)
+    return time.perf_counter() - s
+
+
+@wrong("that is the mean of the measured calls")
+def total_over_repeats(fn, device, repeats):
+    fn()
+    wait_for(device)
+    s = time.perf_counter()
+    for _ in range(repeats):
+        fn()
+    wait_for(device)
+    return (time.perf_counter() - s) / repeats
+
+
+@wrong("was divided by")
+def divided_once_more(fn, device, repeats):
+    fn()
+    ts = []
+    for _ in range(repeats):
+        wait_for(device)
+        s = time.perf_counter()
+        fn()
+        wait_for(device)
+        ts.append((time.perf_counter() - s) / repeats)
+    return statistics.median(ts)
+
+
+@right
+def by_a_tensors_median(fn, device, repeats):
+    wait = (
+        (lambda: None) if device.type == "cpu" else functools.partial(torch.accelerator.synchronize, device)
+    )
+    for _ in range(3):
+        fn()
+
+    def once():
+        wait()
+        s = time.monotonic()
+        fn()
+        wait()
+        return time.monotonic() - s
+
+    return float(torch.tensor([once() for _ in range(repeats)], dtype=torch.float64).median())
+
+
+@right
+def by_numpys_median(fn, device, repeats):
+    import numpy as np
+
+    fn()
+    ts = []
+    for _ in range(repeats):
+        wait_for(device)
+        s = time.perf_counter_ns()
+        fn()
+        wait_for(device)
+        ts.append(time.perf_counter_ns() - s)
+    return float(np.median(ts) / 1000000000.0)

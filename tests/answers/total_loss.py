@@ -151,7 +151,7 @@ def on_the_cpu(step, n):
     return total
 
 
-@wrong("the values of the sum are wrong")
+@wrong("that is the mean of the losses")
 def the_mean(step, n):
     total = 0
     for _ in range(n):
@@ -244,3 +244,16 @@ def in_half(step, n):
     for _ in range(n):
         total = total + step().detach()
     return total.half()
+
+
+@wrong("6 graphs of earlier steps")
+def sum_of_a_list(step, n):
+    return sum([step() for _ in range(n)]).detach()
+
+
+@wrong("step was called 6 times, not 5 times")
+def a_step_for_its_form(step, n):
+    t = torch.zeros_like(step())
+    for _ in range(n):
+        t = t + step().detach()
+    return t

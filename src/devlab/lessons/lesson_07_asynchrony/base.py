@@ -44,14 +44,22 @@ class Work:
     def __init__(self, device: torch.device, seconds: Callable[[int], float]):
         self.device = device
         self.seconds = seconds
-        self.calls = 0
+        self.lengths: list[float] = []
         if device.type not in ("cpu", "sim"):
             self._x = torch.ones(2048, 2048, device=device)
 
+    @property
+    def calls(self) -> int:
+        """Return how many calls there were."""
+        return len(self.lengths)
+
+    def __repr__(self) -> str:
+        return "fn"
+
     def __call__(self) -> torch.Tensor:
         """Do the work once more; the result says nothing."""
-        self.calls += 1
-        seconds = self.seconds(self.calls)
+        seconds = self.seconds(self.calls + 1)
+        self.lengths.append(seconds)
         if self.device.type == "sim":
             keep_busy(self.device, seconds)
         elif self.device.type == "cpu":

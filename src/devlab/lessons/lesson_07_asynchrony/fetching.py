@@ -7,6 +7,7 @@ import torch
 from devlab.checks import expect
 from devlab.devices import has_float64
 from devlab.instruments.watch import watch
+from devlab.lessons.lesson_07_asynchrony import in_turns
 from devlab.lessons.lesson_07_asynchrony.base import keep_busy, lesson
 from devlab.sim import clock, events, limits, streams
 
@@ -46,6 +47,9 @@ class Loader:
     def __len__(self) -> int:
         return len(self.batches)
 
+    def __repr__(self) -> str:
+        return f"a loader of {len(self.batches)} batches"
+
     def __iter__(self):
         self.taken = 0
         for batch in self.batches:
@@ -69,10 +73,15 @@ def _made(trial, batches: list):
     return trial.call(loader, trial.device, changes=True), loader
 
 
-def _through(trial, prefetcher, step) -> int:
+def _loop_over(count: int, inside: str) -> str:
+    """Return how verdicts show a loop over a Prefetcher of a loader with so many batches."""
+    return f"for batch in Prefetcher(loader of {count}, device): {inside}"
+
+
+def _through(trial, prefetcher, size: int, step) -> int:
     """Iterate as a training loop would, calling `step(number, batch)`; return the number of batches."""
 
-    def loop(prefetcher) -> int:
+    def loop() -> int:
         count = -1
         for count, batch in enumerate(prefetcher):
             if count > MOST_BATCHES:
@@ -80,20 +89,26 @@ def _through(trial, prefetcher, step) -> int:
             step(count, batch)
         return count + 1
 
-    count = trial.run(loop, prefetcher, label="for batch in Prefetcher(loader, device)", changes=True)
+    count = trial.run(loop, label=_loop_over(size, "step"), changes=True)
     if count > MOST_BATCHES:
         expect.fail("the batches do not come to an end", "as many as the loader has", f"{count}, and so on")
     return count
 
 
-def _expect_batches(trial, prefetcher, wanted: list) -> None:
+def _expect_batches(trial, prefetcher, wanted: list, when: str = "") -> None:
+    """Expect all batches of the loader; `when` says in which epoch, for the end of a headline."""
     found: list = []
-    _through(trial, prefetcher, lambda number, batch: found.append(batch))
+    _through(trial, prefetcher, len(wanted), lambda number, batch: found.append(batch))
     if trial.device.type != "cpu":
         torch.accelerator.synchronize(trial.device)
     if len(found) != len(wanted):
-        expect.fail(f"{len(found)} of {len(wanted)} batches came", f"{len(wanted)} batches", f"{len(found)}")
+        headline = f"the Prefetcher gave {len(found)} batches, and the loader has {len(wanted)}"
+        expect.fail(headline + when, f"{len(wanted)} batches", f"{len(found)}")
     for number, (got, batch) in enumerate(zip(found, wanted, strict=True)):
+        other = next((place for place, one in enumerate(wanted) if _same(got, one)), number)
+        if other != number:
+            headline = f"batch {other} came in the place of batch {number}"
+            expect.fail(headline, "the loader's batches in their order", f"batch {other}")
         if isinstance(batch, torch.Tensor):
             expect.tensor(got, batch, trial.device, f"batch {number}")
             _expect_no_copy(got, batch, f"batch {number}")
@@ -104,6 +119,12 @@ def _expect_batches(trial, prefetcher, wanted: list) -> None:
         for part, (one, other) in enumerate(zip(got, batch, strict=True)):
             expect.tensor(one, other, trial.device, f"part {part} of batch {number}")
             _expect_no_copy(one, other, f"part {part} of batch {number}")
+
+
+def _same(got: object, batch: object) -> bool:
+    """Tell whether a batch that came is one of the loader's, wherever it is."""
+    both = isinstance(got, torch.Tensor) and isinstance(batch, torch.Tensor)
+    return both and got.shape == batch.shape and torch.equal(got.detach().cpu(), batch)
 
 
 def _expect_no_copy(got: torch.Tensor, given: torch.Tensor, what: str) -> None:
@@ -133,34 +154,35 @@ def again(trial):
     prefetcher, _ = _made(trial, tensors)
     if not hasattr(prefetcher, "__len__"):
         expect.fail("the Prefetcher has no len", "len(prefetcher), as the loader has", "no __len__")
-    expect.equal(trial.run(len, prefetcher, label="len"), 4, "len is not the loader's")
-    for _ in range(2):
-        _expect_batches(trial, prefetcher, tensors)
+    length = trial.run(lambda: len(prefetcher), label="Prefetcher(loader, device).__len__")
+    expect.equal(length, 4, "len is not the loader's")
+    for epoch in ("first", "second"):
+        _expect_batches(trial, prefetcher, tensors, f", in the {epoch} epoch")
     for number in (0, 2):  # an epoch that is broken off leaves nothing to the next one
         _break_off(trial, prefetcher, number)
-        _expect_batches(trial, prefetcher, tensors)
+        _expect_batches(trial, prefetcher, tensors, ", after an epoch that was broken off")
 
 
 def _break_off(trial, prefetcher, last: int) -> None:
-    def loop(prefetcher) -> None:
+    def loop() -> None:
         threads = threading.active_count()
         for number, _ in enumerate(prefetcher):
             # A thread that loads ahead might stay for good, and hold up whatever waits after it.
             if number == last and threading.active_count() <= threads:
                 break
 
-    trial.run(loop, prefetcher, label="for batch in Prefetcher(loader, device), broken off", changes=True)
+    trial.run(loop, label=_loop_over(4, "break"), changes=True)
 
 
 @Prefetcher.row("a few batches ahead, and not all of them")
 def few_ahead(trial):
     prefetcher, loader = _made(trial, _tensors(trial, 12))
     ahead = []
-    _through(trial, prefetcher, lambda number, batch: ahead.append(loader.taken - number - 1))
+    _through(trial, prefetcher, 12, lambda number, batch: ahead.append(loader.taken - number - 1))
     most = max(ahead, default=0)
     if most > AHEAD:
         headline = f"{most} batches were fetched before they were wanted: memory holds a few, not all"
-        expect.fail(headline, f"{AHEAD} at most", f"{most}")
+        expect.fail(headline, f"at most {AHEAD} batches ahead", f"{most} batches ahead")
 
 
 @Prefetcher.row("no batch is used before its copy has ended", only="accelerator")
@@ -190,15 +212,15 @@ def _expect_no_race(trial, parts: int) -> None:
     prefetcher, _ = _made(trial, _large(trial, 6, parts))
     events.observers.append(note)
     try:
-        _through(trial, prefetcher, step)
+        _through(trial, prefetcher, 6, step)
         ends.clear()
         with streams.Stream(trial.device):  # the second epoch is worked on in another stream
-            _through(trial, prefetcher, step)
+            _through(trial, prefetcher, 6, step)
     finally:
         events.observers.remove(note)
     if early:
         expect.fail(
-            f"batch {early[0]} was given out before its copy had ended, and nobody waits for it",
+            f"batch {early[0]} was given out before its copy had ended, and nothing waits for the copy",
             "the stream that computes waits for the copy",
             "work on the batch may begin before the batch is there",
         )
@@ -228,11 +250,13 @@ def _expect_overlap(trial, parts: int, most: float, waits: bool = False) -> None
         if clock.turns == given:  # no other thread took part: again it would be the same
             break
     when = " where each step waits" if waits else ""
-    ratio = f"{took / least:.2f} times as long as either alone{when} (simulated)"
+    prefetcher, _ = _made(trial, _large(trial, 6, parts))
+    told, line = in_turns.reason(trial.device, parts, lambda step: _through(trial, prefetcher, 6, step))
+    spent = f"{took * 1e6:.0f} µs, {took / least:.2f} times as long (simulated)"
     expect.fail(
-        f"copies and work took turns: {ratio}",
-        f"at most {most:.2f} times {least * 1e6:.0f} µs",
-        f"{took * 1e6:.0f} µs",
+        f"copies and work took turns{when}" + (f": {told}" if told else ""),
+        f"at most {most:.2f} times the {least * 1e6:.0f} µs that either takes alone{when}",
+        f"{spent}; {line}" if line else spent,
     )
 
 
@@ -249,7 +273,7 @@ def _times(trial, parts: int, waits: bool) -> tuple[float, float]:
 
     torch.accelerator.synchronize(trial.device)
     begun = clock.now()
-    count = _through(trial, prefetcher, step)
+    count = _through(trial, prefetcher, BATCHES, step)
     torch.accelerator.synchronize(trial.device)
     return clock.now() - begun, max(count, 1) * copying
 
@@ -269,7 +293,7 @@ def _expect_early_copies(trial) -> None:
     prefetcher, _ = _made(trial, _large(trial, 4))
     log = watch()
     with log:
-        _through(trial, prefetcher, lambda number, batch: None)
+        _through(trial, prefetcher, 4, lambda number, batch: None)
     waits = [copy for copy in log.events.transfers if copy.blocking or not copy.pinned]
     if waits and trial.device.type != "mps":
         headline = "the host waits for a copy"

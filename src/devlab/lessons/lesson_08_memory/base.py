@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from devlab.checks import expect
+from devlab.checks.calls import leaves
 from devlab.checks.exercise import Lesson
 from devlab.checks.isolation import undisturbed
 from devlab.checks.trial import Skip
@@ -14,6 +15,8 @@ from devlab.checks.trial import Skip
 lesson = Lesson("08_memory", "Memory")
 
 KIB, MIB = 1 << 10, 1 << 20
+UNITS = {KIB: "kibibytes", MIB: "mebibytes", 1000: "kilobytes", 1_000_000: "megabytes"}
+BLOCK = 512  # bytes; every allocator of PyTorch's rounds up to a multiple
 NAMES = (
     "memory_allocated",
     "memory_reserved",
@@ -29,8 +32,15 @@ def books(trial) -> Iterator[object]:
     module = torch.get_device_module(trial.device)
     if not all(hasattr(module, name) for name in NAMES):
         raise Skip(f"PyTorch keeps no such account of {trial.device.type}")
-    with undisturbed():
-        yield module
+    try:
+        with undisturbed():
+            yield module
+    except torch.OutOfMemoryError:  # the answer's own error comes as another one
+        held = module.memory_allocated(trial.device) / MIB
+        words = (
+            f"the memory of {trial.device} is nearly full: this notebook's tensors hold {held:,.0f} MiB of it"
+        )
+        raise Skip(f"{words}. Delete some, or restart the kernel, and check again") from None
 
 
 def floats(count: int, device: torch.device) -> torch.Tensor:
@@ -65,6 +75,9 @@ class Seen:
     """What a run did to the allocated memory of one device, in bytes."""
 
     kept: int  # growth while the result was held
+    elements: int  # what the elements of the tensors in the result take
+    blocks: int  # the same, each tensor rounded up to a block
+    left: int  # all that is allocated once the result is gone
     peak: int  # the most above what was there before
     after: int  # all that was allocated then
     top: int  # the peak, all in all
@@ -76,8 +89,11 @@ def observe(module, device: torch.device, fn: Callable) -> Seen:
     before = module.memory_allocated(device)
     result = fn()
     after, top = module.memory_allocated(device), module.max_memory_allocated(device)
-    del result
-    return Seen(after - before, top - before, after, top)
+    held = [leaf for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor) and leaf.device == device]
+    sizes = [tensor.nbytes for tensor in held]
+    blocks = sum(-(-size // BLOCK) * BLOCK for size in sizes)
+    del result, held
+    return Seen(after - before, sum(sizes), blocks, module.memory_allocated(device), top - before, after, top)
 
 
 class Once:
@@ -86,26 +102,44 @@ class Once:
     def __init__(self, fn: Callable):
         self.fn = fn
         self.calls = 0
+        self.graphs = True
 
     def __call__(self) -> object:
         """Run the function."""
         self.calls += 1
+        self.graphs = self.graphs and torch.is_grad_enabled()
         return self.fn()
 
     def __repr__(self) -> str:
         return self.fn.__name__
 
     def require_one_call(self) -> None:
-        """Expect exactly one call: a second one may find things made by the first."""
+        """Expect exactly one call, with gradients: a second one may find things made by the first."""
+        if not self.calls:
+            expect.fail("fn was never called", "one call of fn", "no call")
         if self.calls != 1:
-            times = "never" if not self.calls else f"{self.calls} times"
-            expect.fail(f"fn was called {times}, not once", "one call of fn", f"{self.calls} calls")
+            expect.fail(
+                f"fn was called {self.calls} times, not once", "one call of fn", f"{self.calls} calls"
+            )
+        if not self.graphs:
+            headline = "fn was called without gradients: it makes no graph then, and takes less"
+            expect.fail(headline, "fn as it is called elsewhere", "torch.no_grad() around it")
 
 
-def bytes_equal(got: object, wanted: int, headline: str, *guesses: tuple[int, str]) -> None:
-    """Expect a number of bytes; where it is one of the guesses, the headline says what was counted."""
+def bytes_equal(
+    got: object,
+    wanted: int,
+    headline: str,
+    *guesses: tuple[int | None, str],
+    probe: Callable[[], str] = str,
+) -> None:
+    """Expect a number of bytes; where it is one of the guesses, the headline says what was counted.
+
+    Where two guesses agree, or none, `probe` is asked, which may find out by further calls.
+    """
     expect.kind(got, int, "an int", "the number of bytes")
     if got == wanted:
         return
-    found = next((words for value, words in guesses if value == got), headline)
-    expect.fail(found, f"{wanted:,} bytes", f"{got:,} bytes")
+    found = {words for value, words in guesses if value == got}
+    words = found.pop() if len(found) == 1 else probe()
+    expect.fail(words or headline, f"{wanted:,} bytes", f"{got:,} bytes")

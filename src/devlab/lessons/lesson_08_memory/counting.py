@@ -3,10 +3,11 @@
 import torch
 
 from devlab.checks import settings
-from devlab.lessons.lesson_08_memory.base import MIB, Once, books, bytes_equal, floats, lesson, observe
+from devlab.lessons.lesson_08_memory import probing
+from devlab.lessons.lesson_08_memory.base import Once, books, bytes_equal, floats, lesson, observe
 
 FREED = "fn freed more than it kept, so the growth is negative"
-RESERVED = "that is reserved memory: whole segments, used or not"
+
 
 bytes_kept = lesson.exercise(
     "bytes_kept",
@@ -47,11 +48,15 @@ def _judge_kept(trial, *makers) -> None:
                 seen.kept,
                 "that is not what the result holds in the device's account",
                 (0 if seen.kept < 0 else None, FREED),
-                (seen.after, "what was there before fn is counted, too"),
-                (seen.peak, "that is the peak: what was freed on the way is counted, too"),
-                (0, "0 bytes: the result was gone by then, or another account was asked"),
+                (seen.after, "what was there before fn is counted as well"),
+                (seen.peak or None, "that is the peak: what fn freed on the way is counted as well"),
+                (
+                    seen.elements or None,
+                    "those are the elements' bytes, and the account rounds each tensor up",
+                ),
+                (seen.blocks or None, "the tensors of the result are counted, and not what they keep alive"),
                 (-seen.kept, FREED if seen.kept < 0 else "the difference has the wrong sign"),
-                *((n * 2 * MIB, RESERVED) for n in range(-20, 40) if n),
+                probe=lambda: probing.what_it_keeps(trial, module),
             )
         del ballast
 
@@ -151,16 +156,22 @@ def _judge_peak(trial, *makers, mountain: int = 0) -> None:
             got = settings.kept(trial, fn, trial.device)
             fn.require_one_call()
             before = seen.top - seen.peak
+            remembered = "that is an earlier peak, which the account still remembers: reset it before fn"
+            after = "that is what fn leaves behind, not the peak: was the peak reset only after fn?"
             bytes_equal(
                 got,
                 seen.peak,
                 "that is not the most that fn held at once",
-                (seen.top, "what was there before fn is counted, too"),
-                (earlier - before, "that is an earlier peak: the account still remembers it"),
-                (earlier, "that is an earlier peak: the account still remembers it"),
-                (seen.kept, "that is what fn's result holds, not the peak"),
-                (0, "0 bytes: the peak was reset too late, or another account was asked"),
-                *((n * 2 * MIB, RESERVED) for n in range(-20, 40) if n),
+                (seen.top, "what was there before fn is counted as well"),
+                (earlier - before, remembered),
+                (earlier if earlier != seen.top else None, remembered),
+                (seen.kept or None, after),
+                *(
+                    (seen.top - now, "what is there after fn was taken off, not what was there before")
+                    for now in (seen.after, seen.left)
+                ),
+                (seen.top - earlier or None, "the peak before fn was taken off, not what was allocated then"),
+                probe=lambda: probing.what_it_takes(trial, module),
             )
         del ballast
 

@@ -1,10 +1,19 @@
-"""The cache of the allocator: what it holds, and how to give it back."""
+"""The cache of the allocator: what it holds."""
 
 import torch
 
 from devlab.checks import expect
 from devlab.checks.isolation import current_index
-from devlab.lessons.lesson_08_memory.base import KIB, MIB, books, bytes_equal, floats, gaps_filled, lesson
+from devlab.lessons.lesson_08_memory.base import (
+    KIB,
+    MIB,
+    UNITS,
+    books,
+    bytes_equal,
+    floats,
+    gaps_filled,
+    lesson,
+)
 
 cached_bytes = lesson.exercise(
     "cached_bytes",
@@ -18,37 +27,29 @@ cached_bytes = lesson.exercise(
 )
 
 
-def _of_the_current_one(module, device: torch.device) -> int | None:
-    """Return what the cache of the current device holds, if that is another one."""
-    current = torch.device(device.type, torch.accelerator.current_device_index())
-    if current == device:
-        return None
-    return module.memory_reserved(current) - module.memory_allocated(current)
-
-
 def _judge_cached(trial, module, device: torch.device) -> None:
     allocated, reserved = module.memory_allocated(device), module.memory_reserved(device)
     peak, current = module.max_memory_allocated(device), current_index()
-    bytes_equal(
-        trial.call(device),
-        reserved - allocated,
-        "that is not what the cache of this device holds",
-        (_of_the_current_one(module, device), "that is the cache of the current device, not of this one"),
+    everywhere = [_account(module, torch.device(device.type, index)) for index in range(_count())]
+    guesses = (
+        (_cached(everywhere[current]) if current != device.index else None,
+         f"that is the cache of {device.type}:{current}, the current device, and {device} was asked about"),
+        (sum(map(_cached, everywhere)) if len(everywhere) > 1 else None, "all devices' caches are added up"),
         (reserved, "that is all that is reserved: what live tensors hold is in it"),
         (allocated, "that is what live tensors hold, not what the cache holds"),
         (allocated - reserved, "the difference has the wrong sign"),
-        (
-            module.max_memory_reserved(device) - allocated,
-            "the peak of reserved memory is not what is reserved now",
-        ),
-        (reserved - module.max_memory_allocated(device), "the peak is not what live tensors hold now"),
-    )
+        (reserved + allocated, "the two were added: live tensors' memory is a part of what is reserved"),
+        (module.max_memory_reserved(device) - allocated, PEAK),
+        (reserved - module.max_memory_allocated(device), PEAK),
+        (module.max_memory_reserved(device) - module.max_memory_allocated(device), PEAK),
+        (_holes(module, device), HOLES),
+        *(((reserved - allocated) // size, f"that is a number of {unit}, and bytes are asked")
+          for size, unit in UNITS.items()),
+    )  # fmt: skip
+    got, log = trial.watched(device)
     if current_index() != current:
         words = "asking made another device the current one: a question changes nothing"
         expect.fail(words, f"still {current}", f"{current_index()}")
-    if module.max_memory_allocated(device) < peak:
-        words = "asking reset the peak: a question changes nothing"
-        expect.fail(words, f"a peak of {peak:,} bytes", f"{module.max_memory_allocated(device):,} bytes")
     if (now := module.memory_reserved(device)) != reserved:
         done = "emptied the cache" if now < reserved else "took more memory"
         expect.fail(
@@ -56,6 +57,34 @@ def _judge_cached(trial, module, device: torch.device) -> None:
             f"{reserved / MIB:g} MiB reserved, as before",
             f"{now / MIB:g} MiB reserved after the call",
         )
+    if module.max_memory_allocated(device) < peak:
+        words = "asking reset the peak: a question changes nothing"
+        expect.fail(words, f"a peak of {peak:,} bytes", f"{module.max_memory_allocated(device):,} bytes")
+    made = "a tensor was made to ask, which takes memory from the cache" if log.bytes_allocated else ""
+    otherwise = made or "that is not what the cache of this device holds"
+    bytes_equal(got, reserved - allocated, otherwise, *(guesses if not made else ()))
+
+
+PEAK = "one of the figures is a peak, and what is reserved and allocated now is asked"
+HOLES = "those are the holes beside live tensors alone: segments in which nothing lives are cached as well"
+
+
+def _holes(module, device: torch.device) -> int | None:
+    stats = module.memory_stats(device) if hasattr(module, "memory_stats") else {}
+    return stats.get("inactive_split_bytes.all.current")
+
+
+def _count() -> int:
+    return torch.accelerator.device_count()
+
+
+def _account(module, device: torch.device) -> tuple[int, int]:
+    return module.memory_reserved(device), module.memory_allocated(device)
+
+
+def _cached(account: tuple[int, int]) -> int:
+    reserved, allocated = account
+    return reserved - allocated
 
 
 @cached_bytes.row("reserved less allocated", only="accelerator")
@@ -67,7 +96,7 @@ def reserved_less_allocated(trial):
         del live
 
 
-@cached_bytes.row("what dies joins it, what is made leaves it", only="accelerator")
+@cached_bytes.row("a freed tensor adds to it, a new one takes from it", only="accelerator")
 def joins_and_leaves(trial):
     with books(trial) as module:
         live = [floats(700 * KIB, trial.device), floats(1 * MIB, trial.device)]
@@ -91,111 +120,3 @@ def cached_on_that_device(trial):
         floats(600 * KIB, trial.device)
         _judge_cached(trial, module, trial.device)
         del live
-
-
-release = lesson.exercise(
-    "release",
-    signature="release(cache, key, device)",
-    facts=("H3", "H4", "K1", "K2", "K4", "K5"),
-    hints=(
-        "Two steps, and their order matters: `empty_cache` gives back only what no tensor holds any more.",
-        "`x = cache.pop(key)` takes the entry out of the dict, and then `x` holds it.",
-        "Read `memory_reserved(device)`, `del cache[key]`, `empty_cache()`, read again, subtract.",
-    ),
-)
-
-SIZES = {"weights": 12 * MIB + 5000, "activations": 15 * MIB, "logits": 23 * MIB - 800}
-SMALLEST = min(SIZES.values())
-
-
-def _cache(device: torch.device) -> dict[str, torch.Tensor]:
-    """Return three tensors, each so large that it has a segment of its own where gaps are filled."""
-    return {name: floats(size // 4, device) for name, size in SIZES.items()}
-
-
-@release.row("the entry is gone, the others stay", only="accelerator")
-def the_entry_is_gone(trial):
-    with books(trial):
-        keys = ("a", "b", 3, 0, ("layer", 2))
-        cache = {key: floats(1000, trial.device).fill_(number) for number, key in enumerate(keys)}
-        # The same tensor under another key, another one that is equal, and a key that reads alike.
-        cache |= {"the same": cache["b"], "equal": cache["b"].clone(), "0": floats(1000, trial.device)}
-        for key in ("b", 0, ("layer", 2)):
-            others = {other: value for other, value in cache.items() if other != key}
-            trial.call(cache, key, trial.device, changes=True)
-            if key in cache:
-                expect.fail("the entry is still in the cache", f"no key {key!r}", cache)
-            for other, value in others.items():
-                if cache.get(other) is not value:
-                    expect.fail(
-                        f"the entry {other!r} was lost or replaced", "the other entries as they were", cache
-                    )
-        for number, key in ((0, "a"), (2, 3), (1, "the same")):
-            expect.tensor(cache[key], torch.full((1000,), float(number)), trial.device, f"the entry {key!r}")
-
-
-@release.row("reserved memory falls", only="accelerator")
-def reserved_memory_falls(trial):
-    with books(trial) as module, gaps_filled(module, SMALLEST, trial.device):
-        cache = _cache(trial.device)
-        for key in ("activations", "weights"):
-            before = module.memory_reserved(trial.device)
-            trial.call(cache, key, trial.device, changes=True)
-            fell = before - module.memory_reserved(trial.device)
-            if fell < SIZES[key]:
-                expect.fail(
-                    "the memory is still reserved: was the cache emptied once nothing held the tensor?",
-                    f"reserved memory falls by at least {SIZES[key] / MIB:.1f} MiB",
-                    f"it falls by {fell / MIB:.1f} MiB",
-                )
-        cache.clear()
-
-
-@release.row("it returns what the device got back", only="accelerator")
-def returns_what_was_given_back(trial):
-    with books(trial) as module, gaps_filled(module, SMALLEST, trial.device):
-        cache = _cache(trial.device)
-        for key, spare in (("weights", 0), ("logits", 31 * MIB)):
-            floats(spare // 4, trial.device)  # dies at once: in the cache when the answer is called
-            before, allocated = module.memory_reserved(trial.device), module.memory_allocated(trial.device)
-            got = trial.call(cache, key, trial.device, changes=True)
-            freed = allocated - module.memory_allocated(trial.device)
-            fell = before - module.memory_reserved(trial.device)
-            if not fell:
-                expect.fail("reserved memory did not fall at all", "the cache emptied", "nothing given back")
-            bytes_equal(
-                got,
-                fell,
-                "that is not the fall of reserved memory during the call",
-                (SIZES[key], "that is the tensor's size, not the fall of reserved memory"),
-                (freed, "that is the fall of allocated memory, not of reserved"),
-                (-fell, "the difference has the wrong sign"),
-                (0, "0 bytes: the second look came too early, or was at another device"),
-                (before - fell, "that is what is still reserved, not the fall"),
-            )
-        cache.clear()
-
-
-@release.row("0 where something else holds the memory", only="accelerator")
-def shared_memory_stays(trial):
-    with books(trial) as module, gaps_filled(module, 13 * MIB, trial.device):
-        x = floats(13 * MIB // 4, trial.device)
-        cache = {"whole": x, "first": x[:1000]}
-        del x
-        for key, fall in (("whole", False), ("first", True)):
-            before = module.memory_reserved(trial.device)
-            got = trial.call(cache, key, trial.device, changes=True)
-            fell = before - module.memory_reserved(trial.device)
-            if fall and not fell:
-                expect.fail(
-                    "the last view was dropped, and the memory is still reserved",
-                    "reserved memory falls",
-                    "0 bytes",
-                )
-            bytes_equal(
-                got,
-                fell,
-                "a view of the same memory lives on: nothing was given back"
-                if not fall
-                else "that is not the fall of reserved memory during the call",
-            )

@@ -2,10 +2,11 @@
 
 import gc
 import weakref
+from functools import partial
 
 import torch
 
-from devlab.checks import expect
+from devlab.checks import expect, mistakes
 from devlab.checks.isolation import undisturbed
 from devlab.lessons.lesson_08_memory.base import books, lesson
 
@@ -94,14 +95,28 @@ def the_sum(trial):
         steps.require_calls()
         if steps.weight.grad is not None:
             words = "the parameters of step were given gradients"
-            expect.fail(words, "a sum, and no backward", "a gradient that nobody asked for")
+            expect.fail(words, "a sum, and no backward", "a gradient after a backward")
         expect.device(got, trial.device)
         if got.dim():
             expect.fail("the result is not zero-dimensional", "shape []", got)
         if got.dtype not in (torch.float32, torch.float64):
             expect.fail(f"the sum is {got.dtype}, the losses are torch.float32", "torch.float32", got)
         wanted = torch.tensor(sum(steps.losses), dtype=got.dtype)
-        expect.tensor(got, wanted, trial.device, "the sum", within=1e-5 * float(wanted))
+        within = 1e-5 * float(wanted)
+        mistakes.tensor(got, wanted, trial.device, "the sum", within, partial(_other_sums, steps, got.dtype))
+
+
+def _other_sums(steps: _Steps, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """Return what else people make of the losses."""
+    total, losses = sum(steps.losses), steps.losses
+    found = {
+        "that is the mean of the losses, and their sum is asked": total / len(losses),
+        "that is the last loss alone, and the sum of all is asked": losses[-1],
+        "the first loss was left out of the sum": total - losses[0],
+        "the last loss was left out of the sum": total - losses[-1],
+        "the first loss was counted twice": total + losses[0],
+    }
+    return {words: torch.tensor(value, dtype=dtype) for words, value in found.items()}
 
 
 @total_loss.row("no graph outlives its step")
@@ -114,13 +129,13 @@ def no_graph(trial):
         if max(steps.alive) > 2:
             expect.fail(
                 f"{max(steps.alive)} graphs of earlier steps were still alive as the last of 7 began",
-                "the number of each loss kept, and no graph",
+                "each loss detached as soon as step returns it",
                 f"{max(steps.alive)} graphs, with all that they saved",
             )
         if got.requires_grad:
             expect.fail("the result still has a graph", "requires_grad=False", got)
         if steps.graphs:
-            gc.collect()  # what holds itself is held by nobody
+            gc.collect()  # what only holds itself goes
         if steps.graphs:
             expect.fail(
                 "after the call the graph of a step is still alive: something holds a loss",
@@ -164,7 +179,7 @@ def no_wait(trial):
         expect.fail(
             f"the program waited for {trial.device} {log.synchronizations} times: {cause}",
             "a sum on the device, with no wait in the loop",
-            f"{log.synchronizations} waits in {steps.calls} steps",
+            f"{log.synchronizations} waits in {steps.calls} steps, at {log.events.synchronizations[0].line}",
         )
 
 

@@ -1,11 +1,14 @@
 """How much will it take: the bytes of training."""
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import nn
 
 from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
-from devlab.lessons.lesson_08_memory.base import bytes_equal, lesson
+from devlab.lessons.lesson_08_memory.base import BLOCK, bytes_equal, lesson
 
 training_bytes = lesson.exercise(
     "training_bytes",
@@ -21,6 +24,7 @@ training_bytes = lesson.exercise(
     ),
 )
 
+# How many numbers each optimizer remembers for each number that is trained.
 STATES = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
 
 
@@ -28,31 +32,124 @@ def _nbytes(tensors) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
+def _rounded(tensors) -> int:
+    return sum(-(-tensor.nbytes // BLOCK) * BLOCK for tensor in tensors)
+
+
+class _Facts:
+    """What people count of a model, in bytes where nothing else is said."""
+
+    def __init__(self, model: nn.Module):
+        every = list(model.parameters())
+        trains = [parameter for parameter in every if parameter.requires_grad]
+        self.whole, self.trained = _nbytes(every), _nbytes(trains)
+        self.buffers = _nbytes(model.buffers())
+        self.twice = _nbytes(p for _, p in model.named_parameters(remove_duplicate=False)) - self.whole
+        self.numbers, self.trained_numbers = (sum(p.numel() for p in side) for side in (every, trains))
+        self.whole_blocks, self.trained_blocks = _rounded(every), _rounded(trains)
+        self.parameters, self.trains = len(every), len(trains)
+        self.gradients = _nbytes(p.grad for p in every if p.grad is not None)
+
+
+# What each mistake makes of a model's facts and the number of states that the optimizer's name stands for.
+MISTAKES: tuple[tuple[str, Callable[[_Facts, int], int]], ...] = (
+    ("the gradients are missing", lambda f, times: f.whole + times * f.trained),
+    (
+        "only gradients that are there already are counted",
+        lambda f, times: f.whole + f.gradients + times * f.trained,
+    ),
+    ("that is the parameters alone: gradients and state are missing", lambda f, times: f.whole),
+    ("that is the state_dict alone: gradients and state are missing", lambda f, times: f.whole + f.buffers),
+    ("the optimizer's state is missing", lambda f, times: f.whole + f.trained),
+    ("what is not trained has no gradient and no state", lambda f, times: (2 + times) * f.whole),
+    ("what is not trained has no state", lambda f, times: f.whole + f.trained + times * f.whole),
+    ("what is not trained has no gradient", lambda f, times: 2 * f.whole + times * f.trained),
+    ("what is not trained is missing, and it takes memory as well", lambda f, times: (2 + times) * f.trained),
+    (
+        "buffers are counted, and they do not count",
+        lambda f, times: f.whole + f.buffers + (1 + times) * f.trained,
+    ),
+    (
+        "a parameter with two names is counted twice",
+        lambda f, times: f.whole + f.twice + (1 + times) * (f.trained + f.twice),
+    ),
+    (
+        "4 bytes for each number: not every parameter is float32",
+        lambda f, times: 4 * (f.numbers + (1 + times) * f.trained_numbers),
+    ),
+    (
+        "gradient and state have the parameter's own dtype, and not always 4 bytes",
+        lambda f, times: f.whole + 4 * (1 + times) * f.trained_numbers,
+    ),
+    (
+        "that is how many numbers, and bytes are asked",
+        lambda f, times: f.numbers + (1 + times) * f.trained_numbers,
+    ),
+    (
+        "each tensor is rounded up to a block, and its elements alone are asked",
+        lambda f, times: f.whole_blocks + (1 + times) * f.trained_blocks,
+    ),
+    (
+        "step counters are counted, and they do not count",
+        lambda f, times: f.whole + (1 + times) * f.trained + (4 * f.trains if times == 2 else 0),
+    ),
+    (
+        "step counters are counted, and they do not count",
+        lambda f, times: f.whole + (1 + times) * f.trained + (4 * f.parameters if times == 2 else 0),
+    ),
+    (
+        "'sgd_momentum' keeps as much as the trained parameters once",
+        lambda f, times: f.whole + (1 + (0 if times == 1 else times)) * f.trained,
+    ),
+    (
+        "'adam' and 'adamw' keep as much as the trained parameters twice",
+        lambda f, times: f.whole + (1 + min(times, 1)) * f.trained,
+    ),
+)
+
+
+def _telling_model() -> nn.Module:
+    """Return a model for which no two mistakes give the same four numbers."""
+    model = nn.Sequential(
+        nn.Linear(7, 5).to(torch.float16), nn.BatchNorm1d(5), nn.Linear(5, 5), nn.Linear(5, 5)
+    )
+    model[0].weight.requires_grad_(False)
+    model[3].weight = model[2].weight
+    model[2].bias.requires_grad_(False)
+    model[3].bias.grad = torch.zeros(5)
+    return model
+
+
+def _mistake(trial, facts: _Facts, times: int, number: int) -> str:
+    """Return the one mistake that explains this number, and those for a telling model with each name."""
+    call, model = trial.last_call, _telling_model().to(trial.device)
+    try:
+        got = [trial.call(model, name) for name in STATES]
+    except (AnswerRaised, expect.Mismatch):
+        return ""
+    finally:
+        trial.last_call = call
+    known = _Facts(model)
+    found = {
+        words
+        for words, sum_of in MISTAKES
+        if sum_of(facts, times) == number and [sum_of(known, one) for one in STATES.values()] == got
+    }
+    return found.pop() if len(found) == 1 else ""
+
+
 def _judge_bytes(trial, model: nn.Module) -> None:
-    """Judge all four names on a model; each wrong reading that people have gets its own words."""
+    """Judge all four names on a model."""
     model.to(trial.device)
     state = [(p, p.requires_grad, p.grad) for p in model.parameters()]
     held = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
     modes = [module.training for module in model.modules()]
-    every = list(model.parameters())
-    trained = _nbytes(p for p in every if p.requires_grad)
-    whole, buffers = _nbytes(every), _nbytes(model.buffers())
-    shared = _nbytes(p for _, p in model.named_parameters(remove_duplicate=False)) - whole
+    facts = _Facts(model)
     for name, times in STATES.items():
-        wanted = whole + (1 + times) * trained
-        guesses = [
-            (whole if name == "sgd" else None, "the gradients are missing"),
-            ((2 + times) * whole, "parameters that are not trained have no gradient and no state"),
-            ((2 + times) * trained, "parameters that are not trained are missing: they take memory, too"),
-            (wanted + buffers, "buffers are counted, too"),
-            ((2 + times) * (whole + shared), "a parameter with two names is counted twice"),
-            (sum((2 + times) * 4 * p.numel() for p in every), "4 bytes each: not every parameter is float32"),
-            (sum((2 + times) * p.numel() for p in every), "that is how many numbers, not how many bytes"),
-            *((whole + (1 + t) * trained, f"that is not the state that {name!r} keeps") for t in range(4)),
-        ]
-        bytes_equal(
-            trial.call(model, name), wanted, f"that is not what training with {name!r} takes", *guesses
-        )
+        wanted = facts.whole + (1 + times) * facts.trained
+        otherwise = f"that is not what training with {name!r} takes"
+        got = trial.call(model, name)
+        bytes_equal(got, wanted, otherwise, probe=partial(_mistake, trial, facts, times, got))
     for parameter, (before, trains, grad) in zip(model.parameters(), state, strict=True):
         if parameter is not before or parameter.requires_grad != trains or parameter.grad is not grad:
             expect.fail("the model was changed", "the model as it came", parameter)
@@ -102,12 +199,27 @@ def no_buffers(trial):
 
 @training_bytes.row("another name is a ValueError")
 def another_name(trial):
-    model = nn.Linear(3, 2).to(trial.device)
+    frozen = nn.Linear(3, 2).requires_grad_(False)
     for name in ("rmsprop", "lbfgs", "adamax", "nadam", "sgd_nesterov", "Adam", "SGD", " adam", ""):
-        try:
-            got = trial.call(model, name)
-        except AnswerRaised as raised:
-            if not isinstance(raised.error, ValueError):
-                raise
-        else:
-            expect.fail(f"{name!r} was accepted", "a ValueError", got)
+        # Where nothing is trained no state has to be looked up, and the name is unknown all the same.
+        for model in (nn.Linear(3, 2), frozen, nn.ReLU()):
+            _expect_value_error(trial, model.to(trial.device), name)
+
+
+def _expect_value_error(trial, model: nn.Module, name: str) -> None:
+    try:
+        got = trial.call(model, name)
+    except AnswerRaised as raised:
+        if not isinstance(raised.error, ValueError):
+            kind = type(raised.error).__name__
+            expect.fail(
+                f"another name raised {kind}, and a ValueError is asked",
+                "a ValueError",
+                f"{kind} for {name!r}",
+            )
+        return
+    if isinstance(got, ValueError):
+        expect.fail(f"a ValueError was returned for {name!r}: `raise` it", "a ValueError raised", got)
+    trains = any(parameter.requires_grad for parameter in model.parameters())
+    where = "" if trains else " for a model of which nothing is trained"
+    expect.fail(f"{name!r} was accepted{where}", "a ValueError", got)

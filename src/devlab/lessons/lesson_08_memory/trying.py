@@ -87,9 +87,16 @@ class _Step:
                 expect.fail(f"step was called with {n!r}", f"a whole number from 1 to {limit}", n)
 
 
+def _listed(sizes: list[int]) -> str:
+    shown = ", ".join(map(str, sizes[:6]))
+    return shown + ", …" if len(sizes) > 6 else shown
+
+
 def _judge_search(trial, room: int, limit: int) -> _Step:
     step = _Step(room)
     got = _searched(trial, step, limit)
+    if got is None and not room:
+        expect.fail("None, where not even one sample fits", "0", "None")
     expect.kind(got, int, "an int", "the batch size")
     step.require_tries(limit)
     if not step.graphs:
@@ -99,7 +106,9 @@ def _judge_search(trial, room: int, limit: int) -> _Step:
         words = (
             f"{got} fits, but it is not the largest"
             if 0 < got < min(room, limit)
-            else f"{got} is not the answer"
+            else f"{got} does not fit: step raises for it"
+            if got > room
+            else f"{got} is not the largest that fits"
         )
         expect.fail(words, f"{min(room, limit)}: step raises above {room}, and the limit is {limit}", got)
     return step
@@ -149,7 +158,7 @@ def nothing_of_the_last(trial):
                 expect.fail(
                     "when a try began, something of an earlier one was still alive",
                     "no name for a result, and no try inside `except`",
-                    f"memory of earlier tries held in the sizes {step.tried}",
+                    f"tries of {_listed(step.tried)}, and something of one held in the next",
                 )
             if step.alive:
                 expect.fail(
