@@ -6,10 +6,10 @@ from dataclasses import replace
 import torch
 
 from devlab.instruments.explain import flow, reach
-from devlab.instruments.explain.edit import in_statement, moved, reference
+from devlab.instruments.explain.edit import Mend, in_statement, moved, reference
 from devlab.instruments.explain.lookup import MISSING
 from devlab.instruments.explain.meeting import Operand
-from devlab.instruments.explain.mend import Mend, container
+from devlab.instruments.explain.mend import container
 from devlab.instruments.explain.reach import CLOSURE, Path, Step, find_all
 from devlab.instruments.explain.scope import Scope
 from devlab.instruments.explain.writers import written_attribute
