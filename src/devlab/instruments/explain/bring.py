@@ -6,7 +6,8 @@ import torch
 
 from devlab.instruments.explain import flow, reach
 from devlab.instruments.explain.edit import Mend, in_statement, line_of, moved, reference, remade
-from devlab.instruments.explain.meeting import Operand, operands
+from devlab.instruments.explain.meeting import Operand, operands, written
+from devlab.instruments.explain.origins import follow
 from devlab.instruments.explain.scope import Scope, argument_for
 from devlab.instruments.explain.source import own_nodes
 from devlab.instruments.explain.story import BATCH, MADE, MOVED, Hop, Story
@@ -40,6 +41,9 @@ def _at_hop(operand: Operand, hop: Hop, home: str, here: bool) -> Mend | None:
         return _each_moved(operand, ref)
     if here and own and scope.source is not None and (change := inside_line(operand, home)):
         return change
+    if isinstance(hop.node, ast.Subscript) and _all_misplaced(hop, operand.device):
+        whole = scope.text(hop.node.value)
+        return Mend(scope.where(hop.line), _each(whole, scope.evaluate(hop.node.value), ref), before=True)
     if isinstance(hop.node, ast.Subscript) and isinstance(scope.evaluate(hop.node.value), tuple):
         whole = scope.text(hop.node.value)  # a tuple takes no new element
         code = f"{whole} = tuple(value.to({ref}) for value in {whole})"
@@ -47,6 +51,17 @@ def _at_hop(operand: Operand, hop: Hop, home: str, here: bool) -> Mend | None:
     if rebindable(hop) and not (here and not own and _in_line(scope, hop.node)):
         return Mend(scope.where(hop.line), f"{hop.text} = {hop.text}.to({ref})", before=True)
     return _in_line(scope, hop.node, ref)
+
+
+def _all_misplaced(hop: Hop, device: str) -> bool:
+    """Tell whether an element under a constant key is one of several, and all of them on the device."""
+    value = hop.scope.evaluate(hop.node.value)
+    items = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(items, list) or not isinstance(hop.node.slice, ast.Constant) or len(items) < 2:
+        return False
+    return isinstance(hop.node.value, ast.Name) and all(
+        isinstance(item, torch.Tensor) and str(item.device) == device for item in items
+    )
 
 
 def _in_line(scope: Scope, node: ast.AST, ref: str = "") -> Mend | None:
@@ -58,16 +73,34 @@ def _in_line(scope: Scope, node: ast.AST, ref: str = "") -> Mend | None:
     return line_of(scope, node, in_statement(scope, node, moved(scope.text(node), ref)))
 
 
+def together(operand: Operand, home: str) -> Mend | None:
+    """Bring over in one line several tensors, misplaced alike: where it makes them all, or where they meet."""
+    use, scope = used_as(operand.node, operand.scope, operand.device)
+    others = as_misplaced(use, scope, operand.device) if scope is not None else []
+    stories = [operand.story, *(follow(node, scope, operand.device) for node in others)]
+    made = list(dict.fromkeys(story.node for story in stories))
+    if len(made) == 1:
+        return None
+    first, source = stories[0].scope, stories[0].scope.source if stories[0].scope else None
+    if source and first.mine and all(s.end == MADE and s.node in source.parents for s in stories):
+        if len({source.statement(node) for node in made}) == 1:
+            ref = reference(first, made[0].lineno, home)
+            changes = [(node, remade(node, first, ref, MADE)) for node in made]
+            return line_of(first, made[0], in_statement(first, *changes[0], *changes[1:]))
+    return inside_line(operand, home)
+
+
 def inside_line(operand: Operand, home: str) -> Mend | None:
     """Bring an operand over in the line that failed, with the others there that are as misplaced."""
     use, scope = used_as(operand.node, operand.scope, operand.device)
-    if scope is None or scope.source is None or _written(operand):
+    if scope is None or scope.source is None or written(operand):
         return None
     if scope is operand.scope and operand.story.joined != 0:  # `table.to(x.device).cos()` says it best
         named = [hop.node for hop in operand.story.trail[:1] if any(n is hop.node for n in ast.walk(use))]
         use = (named or [use])[0]
     ref = _reference(operand, scope, scope.line, home, scope.text(use))
-    first, *more = [(node, _brought(node, scope, ref)) for node in [use, *_as_misplaced(use, scope, operand)]]
+    nodes = [use, *as_misplaced(use, scope, operand.device)]
+    first, *more = [(node, _brought(node, scope, ref)) for node in nodes]
     return line_of(scope, use, in_statement(scope, *first, *more))
 
 
@@ -79,15 +112,42 @@ def _brought(node: ast.AST, scope: Scope, ref: str) -> str:
     return moved(scope.text(node), ref)
 
 
-def _as_misplaced(use: ast.AST, scope: Scope, operand: Operand) -> list[ast.expr]:
-    """Return the other operands of the same line that are on the culprit's device, and not single numbers."""
-    found = []
-    for other in operands(scope):
-        inside = any(node is other.node for node in ast.walk(use)) or any(n is use for n in ast.walk(other.node))
-        number = other.tensor is not None and other.tensor.dim() == 0 and other.device == "cpu"
-        if not (inside or number or other.suffix or _written(other)) and other.device == operand.device:
-            found.append(other.node)
+def as_misplaced(use: ast.AST, scope: Scope, device: str) -> list[ast.expr]:
+    """Return the other tensors of a line that are on the culprit's device and that PyTorch works on."""
+    if scope.source is None or use not in scope.source.parents:
+        return []
+    found: list[ast.expr] = []
+    around = [use]
+    while not isinstance(around[-1], ast.stmt):
+        around.append(scope.source.parents[around[-1]])
+    queue = [around[-1]]
+    while queue:
+        node = queue.pop(0)
+        if node is use or isinstance(node, ast.Lambda | ast.comprehension):
+            continue
+        tensor = scope.evaluate(node)
+        named = isinstance(tensor, torch.Tensor) and tensor.dim() > 0 and str(tensor.device) == device
+        made = flow.is_call_of(node, scope, flow.FACTORIES) and flow.infer(node, scope) == device
+        if (named or (made and node not in around)) and isinstance(getattr(node, "ctx", None), ast.Load | None):
+            found.append(node)
+        elif not isinstance(node, ast.Call) or node in around or _pytorchs(node, scope):
+            queue += [n for n in ast.iter_child_nodes(node) if not _written_by(node, n)]
     return found
+
+
+def _written_by(node: ast.AST, part: ast.AST) -> bool:
+    """Tell whether an operation writes into a part of it, or asks only what is known on the host."""
+    method = isinstance(part, ast.Attribute) and isinstance(node, ast.Call) and part is node.func
+    return (method and part.attr.endswith("_")) or (
+        isinstance(node, ast.Attribute) and node.attr in ("shape", "device", "dtype", "ndim")
+    )
+
+
+def _pytorchs(call: ast.Call, scope: Scope) -> bool:
+    if flow.moved_to(call, scope):
+        return False
+    method = isinstance(call.func, ast.Attribute) and call.func.attr not in ("numpy", "item", "tolist", "size")
+    return flow.is_torchs(call, scope) or (method and bool(flow.infer(call.func.value, scope)))
 
 
 def used_as(node: ast.AST, scope: Scope, device: str) -> tuple[ast.AST, Scope | None]:
@@ -144,20 +204,6 @@ def _each(text: str, value: object, ref: str) -> str:
     return f"{text} = tuple(value.to({ref}) for value in {text})" if isinstance(value, tuple) else ""
 
 
-def _written(operand: Operand) -> bool:
-    """Tell whether the operation changes the operand in place."""
-    failing = operand.scope.failing
-    if isinstance(failing, ast.AugAssign):
-        return operand.node is failing.target
-    if isinstance(failing, ast.Subscript) and isinstance(failing.ctx, ast.Store):
-        return operand.node is failing.value
-    while isinstance(failing, ast.Call) and isinstance(failing.func, ast.Attribute):
-        if failing.func.attr.endswith("_"):
-            return any(node is operand.node for node in ast.walk(failing.func.value))
-        failing = failing.func.value
-    return False
-
-
 def _best_hop(story: Story, hops: list[Hop]) -> Hop:
     if story.scope is not None:
         here = [hop for hop in hops if hop.scope is story.scope]
@@ -176,3 +222,26 @@ def thrown_away(hop: Hop) -> ast.Call | None:
     return None
 
 
+
+
+# Of what a distribution may be given instead of another, it keeps all; one of them is enough to make it again.
+_EITHER = (("logits", "probs"), ("scale_tril", "covariance_matrix", "precision_matrix"))
+
+
+def rebuilt(operand: Operand, home: str) -> Mend | None:
+    """Make a distribution again, which has no `.to`, from its own parameters brought over."""
+    path = operand.story.path
+    holder = path.steps[-1].holder if path and path.steps else operand.story.owner
+    if not isinstance(holder, torch.distributions.Distribution):
+        return None
+    text = path.text.rpartition(".")[0] if path else ""
+    kind, scope = type(holder), path.scope if path else operand.scope
+    own = [n for n in kind.arg_constraints if isinstance(vars(holder).get(n), torch.Tensor)]
+    for either in _EITHER:
+        own = [n for n in own if n not in either or n == next(e for e in either if e in own)]
+    if not (text and own) or getattr(torch.distributions, kind.__name__, None) is not kind:
+        return None
+    ref = reference(scope, scope.line, home)
+    given = ", ".join(f"{name}={text}.{name}.to({ref})" for name in own)
+    torchs = "torch" if scope.lookup("torch") is torch else "__import__('torch')"
+    return Mend(scope.where(), f"{text} = {torchs}.distributions.{kind.__name__}({given})", before=True)

@@ -182,7 +182,8 @@ def infer(node: ast.AST, scope: Scope, depth: int = 0) -> str:
 def _common(holder: list | tuple | dict) -> str:
     """The device of a container's tensors, if all are on one."""
     items = list(holder.values() if isinstance(holder, dict) else holder)[:1000]
-    places = {str(item.device) for item in items if isinstance(item, torch.Tensor)}
+    firsts = (next(iter(i.parameters()), None) if isinstance(i, torch.nn.Module) else i for i in items)
+    places = {str(item.device) for item in firsts if isinstance(item, torch.Tensor)}
     return places.pop() if len(places) == 1 else ""
 
 

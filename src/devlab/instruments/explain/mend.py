@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 
 from devlab.instruments.explain import flow, reach
-from devlab.instruments.explain.bring import at_use
+from devlab.instruments.explain.bring import at_use, inside_line, rebuilt, together
 from devlab.instruments.explain.edit import (
     Mend,
     in_statement,
@@ -17,10 +17,12 @@ from devlab.instruments.explain.edit import (
     with_argument,
 )
 from devlab.instruments.explain.lookup import MISSING
-from devlab.instruments.explain.meeting import Operand
+from devlab.instruments.explain.meeting import Operand, operands, written
 from devlab.instruments.explain.scope import Scope
 from devlab.instruments.explain.story import LOADED, MADE, MOVED, NUMPY, Story
 from devlab.instruments.explain.uses import serves_others
+
+_REGISTERED = (reach.PARAMETER, reach.BUFFER)
 
 
 def mend(operand: Operand, home: str) -> Mend | None:
@@ -30,6 +32,10 @@ def mend(operand: Operand, home: str) -> Mend | None:
         return _state(operand)
     if story.held == reach.BUFFER and story.write is not None:
         return _given_anew(story)
+    if home == "cpu" and any(written(other) for other in operands(operand.scope)):
+        return inside_line(operand, home)
+    if change := rebuilt(operand, home) or (story.held not in _REGISTERED and together(operand, home)):
+        return change
     if story.held == reach.ATTRIBUTE and isinstance(story.owner, torch.nn.Module):
         return _attribute(operand, home)
     if story.held == reach.ATTRIBUTE:
