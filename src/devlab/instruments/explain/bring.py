@@ -75,7 +75,7 @@ def _in_line(scope: Scope, node: ast.AST, ref: str = "") -> Mend | None:
 
 def together(operand: Operand, home: str) -> Mend | None:
     """Bring over in one line several tensors, misplaced alike: where it makes them all, or where they meet."""
-    use, scope = used_as(operand.node, operand.scope, operand.device)
+    use, scope = _use(operand)
     others = as_misplaced(use, scope, operand.device) if scope is not None else []
     stories = [operand.story, *(follow(node, scope, operand.device) for node in others)]
     made = list(dict.fromkeys(story.node for story in stories))
@@ -92,7 +92,7 @@ def together(operand: Operand, home: str) -> Mend | None:
 
 def inside_line(operand: Operand, home: str) -> Mend | None:
     """Bring an operand over in the line that failed, with the others there that are as misplaced."""
-    use, scope = used_as(operand.node, operand.scope, operand.device)
+    use, scope = _use(operand)
     if scope is None or scope.source is None or written(operand):
         return None
     if scope is operand.scope and operand.story.joined != 0:  # `table.to(x.device).cos()` says it best
@@ -150,19 +150,24 @@ def _pytorchs(call: ast.Call, scope: Scope) -> bool:
     return flow.is_torchs(call, scope) or (method and bool(flow.infer(call.func.value, scope)))
 
 
-def used_as(node: ast.AST, scope: Scope, device: str) -> tuple[ast.AST, Scope | None]:
+def used_as(node: ast.AST, scope: Scope) -> tuple[ast.AST, Scope | None]:
     """Return the learner's own expression that a library's operand is the value of, with its scope."""
     while not scope.mine:
         if not isinstance(node, ast.Name) or (passed := argument_for(scope, node.id)) is None:
             return node, None
         node, scope = passed
-    there = flow.infer(node, scope)
     if scope.source is not None and node not in scope.source.parents:  # the name of a path, not of the text
         text = ast.unparse(node)
         line = scope.source.statement(scope.failing) if scope.failing is not None else None
         alike = [n for n in ast.walk(line) if ast.unparse(n) == text] if line is not None else []
         node = alike[0] if alike else node
-    return node, scope if not there or flow.same(there, device) else None
+    return node, scope
+
+
+def _use(operand: Operand) -> tuple[ast.AST, Scope | None]:
+    use, scope = used_as(operand.node, operand.scope)
+    there = flow.infer(use, scope) if scope is not None else ""
+    return use, scope if not there or flow.same(there, operand.device) else None
 
 
 def _reference(operand: Operand, scope: Scope, line: int, home: str, without: str) -> str:
