@@ -8,7 +8,7 @@ import torch
 from devlab.instruments.explain import flow, reach
 from devlab.instruments.explain.bring import used_as
 from devlab.instruments.explain.dtype_flow import dtype_of
-from devlab.instruments.explain.edit import in_statement, with_argument
+from devlab.instruments.explain.edit import closed, in_statement, moved, with_argument
 from devlab.instruments.explain.error import Problem
 from devlab.instruments.explain.meeting import Operand, operands, written
 from devlab.instruments.explain.mismatch import describe, innermost_mine
@@ -141,8 +141,7 @@ def _out_of_place(operand: Operand) -> str:
     if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name | ast.Attribute):
         sign = scope.text(node)[len(scope.text(node.target)) :].split("=")[0].strip()
         target, value = scope.text(node.target), scope.text(node.value)
-        simple = isinstance(node.value, ast.Name | ast.Attribute | ast.Call | ast.Constant | ast.Subscript)
-        return f"{target} = {target} {sign} {value if simple else f'({value})'}"
+        return f"{target} = {target} {sign} {value if isinstance(node.value, ast.Constant) else closed(value)}"
     name = scope.text(operand.node)
     if isinstance(node, ast.Call) and isinstance(scope.source.parents.get(node), ast.Expr):
         text = scope.text(node)
@@ -178,9 +177,7 @@ def _remade(node: ast.AST, scope: Scope, goal: torch.dtype) -> str:
     told = flow.FACTORIES - {"from_numpy", "Tensor", "FloatTensor", "LongTensor", "BoolTensor"}
     if flow.is_call_of(node, scope, told) and (goal.is_floating_point or not _drawn(node)):
         return with_argument(node, scope, "dtype", str(goal))
-    text = scope.text(node)
-    simple = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
-    return f"{text if simple else f'({text})'}.to({goal})"
+    return moved(scope.text(node), str(goal))
 
 
 def _drawn(call: ast.Call) -> bool:

@@ -125,10 +125,13 @@ def moved(text: str, ref: str) -> str:
     >>> moved("a + b", "x.device")
     '(a + b).to(x.device)'
     """
-    simple = isinstance(
-        ast.parse(text, mode="eval").body, ast.Name | ast.Attribute | ast.Subscript | ast.Call
-    )
-    return f"{text if simple else f'({text})'}.to({ref})"
+    return f"{closed(text)}.to({ref})"
+
+
+def closed(text: str) -> str:
+    """Return an expression's text so that a method can follow it: in parentheses where it needs them."""
+    simple = ast.Name | ast.Attribute | ast.Subscript | ast.Call
+    return text if isinstance(ast.parse(text, mode="eval").body, simple) else f"({text})"
 
 
 def remade(call: ast.Call, scope: Scope, ref: str, end: str) -> str:

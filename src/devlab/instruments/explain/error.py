@@ -18,10 +18,15 @@ NO_OPERATOR = "the device lacks the operation"
 PINNED = "only CPU tensors can be pinned"
 FORK = "a worker process cannot use the accelerator"
 STRIDES = "negative strides cannot become a tensor"
+META = "there is no data yet"
+FULL = "the device's memory is full"
 
 _DEVICE = r"(?:cpu|meta|[a-z]+:\d+|cuda|mps|xpu|sim)\b"
 # The first pattern that matches decides: the particular ones come before the general.
 _PATTERNS = (
+    (META, r"\bmeta tensors?\b|device meta\b|\bmeta device type|(?:is on|devices, .*and) meta\b|devices, meta and"),
+    (META, r"from the 'Meta' backend"),
+    (FULL, r"out of memory"),
     (FORK, r"Cannot re-initialize \w+ in forked subprocess"),
     (INDEX, r"indices should be either on .* or on the same device as the indexed tensor"),
     (NUMPY, r"can't convert .+ device type tensor to numpy"),

@@ -16,6 +16,8 @@ from devlab.instruments.explain.lookup import MISSING, attribute, element
 from devlab.instruments.explain.source import FUNCTIONS, Source, Write, parameters, source_of, writes
 
 _TORCH = str(torch.__path__[0])
+# PyTorch's compiler, whose values are not the program's.
+_COMPILER = tuple(f"{_TORCH}/{part}" for part in ("_dynamo", "_inductor", "fx"))
 # PyTorch's functions that only pass a call on.
 _RELAYS = frozenset(
     [
@@ -120,7 +122,8 @@ def scopes_of(error: BaseException) -> list[Scope]:
     while entry is not None:
         code = entry.tb_frame.f_code
         relay = code.co_filename.startswith(_TORCH) and code.co_name in _RELAYS
-        if not relay and not code.co_filename.startswith(str(PACKAGE)):
+        compiling = code.co_filename.startswith(_COMPILER)
+        if not relay and not compiling and not code.co_filename.startswith(str(PACKAGE)):
             scopes.append(_scope(entry, scopes[-1] if scopes else None))
         entry = entry.tb_next
     return scopes
