@@ -17,10 +17,10 @@ _LINES = re.compile(r'File "(.+?)", line (\d+), in ')
 def compiled(scopes: list[Scope], message: str) -> list[Scope]:
     """Return the scope of the compiled function in which two devices met, as a list of none or one."""
     lines = _LINES.findall(message.partition("from user code")[2])
-    if not lines or not scopes or not isinstance(scopes[-1].failing, ast.Call):
+    outer = next((scope for scope in reversed(scopes) if scope.mine), None)
+    call = outer.failing if outer is not None else None
+    if not lines or not isinstance(call, ast.Call):
         return []
-    outer = scopes[-1]
-    call = outer.failing
     node = call.args[0] if isinstance(call.func, ast.Call) and call.func.args else None
     node = node if isinstance(call.func, ast.Call) else call.func
     function = outer.evaluate(node) if node is not None else None
