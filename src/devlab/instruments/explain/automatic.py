@@ -1,20 +1,24 @@
-"""After `devlab.start()`: an explanation under every error about devices, and a memory of tensors' births."""
+"""After `devlab.start()`: an explanation under every error about devices, and tracebacks of the learner's code."""
 
 import torch
 
 from devlab.instruments.explain import explained
 from devlab.instruments.explain.births import remember
 from devlab.instruments.explain.error import worth_explaining
+from devlab.instruments.explain.uncaught import shorten_uncaught
 from devlab.panel import notebook_shell
 
 
 def explain_errors(home: torch.device) -> None:
     """Explain from now on, in a notebook, each error about devices under its traceback.
 
-    Tensors made elsewhere than on `home` are remembered from now on, in a notebook or not.
+    Tensors made elsewhere than on `home` are remembered from now on, in a notebook or not, and where `home`
+    is simulated, uncaught errors are shown without the simulator's own frames.
     """
     if home.type != "cpu":
         remember(home)
+    if home.type == "sim":
+        shorten_uncaught()
     shell = notebook_shell()
     if shell is not None and _after_cell not in shell.events.callbacks["post_run_cell"]:
         shell.events.register("post_run_cell", _after_cell)

@@ -1,6 +1,8 @@
 """Small edits of the learner's own text: a device added to a call, a statement with one part replaced."""
 
 import ast
+import itertools
+from dataclasses import dataclass
 
 import torch
 
@@ -8,8 +10,17 @@ from devlab.instruments.explain import flow
 from devlab.instruments.explain.lookup import MISSING
 from devlab.instruments.explain.scope import Scope, argument_for
 from devlab.instruments.explain.source import Source
+from devlab.instruments.explain.story import LOADED, MOVED
 
-_LONGEST = 150
+
+@dataclass(frozen=True)
+class Mend:
+    """A change: where, the line of code, and `before` when the line is to be added, not replaced."""
+
+    where: str
+    code: str
+    before: bool = False
+    otherwise: str = ""
 
 
 def reference(scope: Scope, line: int, device: str, without: str = "") -> str:
@@ -64,42 +75,48 @@ def _bound(name: str, scope: Scope, line: int) -> bool:
 
 def with_argument(call: ast.Call, scope: Scope, name: str, value: str) -> str:
     """Return a call's text with a keyword argument set: replaced if it is there, else added at the end."""
-    text = scope.text(call)
     given = flow.keyword(call, name)
     if given is not None:
-        old = scope.text(given)
-        before, found, after = text.rpartition(old)
-        return before + value + after if found else text
+        return rewritten(scope.source, call, (given, value))
+    text = scope.text(call)
     body = text[:-1].rstrip().removesuffix(",")
     return f"{body}{'' if body.endswith('(') else ', '}{name}={value})"
 
 
-def in_statement(scope: Scope, node: ast.AST, new: str) -> str:
-    """Return the statement around an expression with its text replaced; the text alone if that is long."""
+def in_statement(scope: Scope, node: ast.AST, new: str, *more: tuple[ast.AST, str]) -> str:
+    """Return the statement around an expression on one line, with it, and `more` of them, written anew.
+
+    "" where that is no line to replace: in the head of a loop, a condition or a function.
+    """
     source = scope.source
-    if source is None:
-        return new
+    if source is None or node not in source.parents:
+        return ""
     statement = source.statement(node)
-    if getattr(statement, "body", None) or _in_lambda_class(source, node):
-        return new
-    whole = replaced(source, statement, node, new)
-    return whole if len(whole) <= _LONGEST else new
+    if isinstance(getattr(statement, "body", None), list):
+        return ""
+    return rewritten(source, statement, (node, new), *more)
 
 
-def replaced(source: Source, statement: ast.AST, node: ast.AST, new: str) -> str:
-    """Return a statement's text on one line, with one expression in it written anew."""
-    text = source.segment(statement)
-    lines = ast.get_source_segment(source.text, statement) or ""
-    if (statement.lineno, statement.end_lineno) == (node.lineno, node.end_lineno):
-        raw = lines.encode()
-        start = node.col_offset - statement.col_offset
-        end = node.end_col_offset - statement.col_offset
-        return (raw[:start] + new.encode() + raw[end:]).decode()
-    return text.replace(source.segment(node), new, 1)
+def rewritten(source: Source, statement: ast.AST, *changes: tuple[ast.AST, str]) -> str:
+    """Return a node's text on one line, with expressions in it written anew; other code of its line stays."""
+    starts = list(itertools.accumulate((len(line.encode()) for line in source.text.splitlines(True)), initial=0))
 
+    def span(node: ast.AST) -> tuple[int, int]:
+        return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
 
-def _in_lambda_class(source: Source, node: ast.AST) -> bool:
-    return isinstance(source.statement(node), ast.ClassDef | ast.FunctionDef)
+    raw = source.text.encode()
+    begin, end = span(statement)
+    if isinstance(statement, ast.stmt):
+        before = raw[starts[statement.lineno - 1] : begin]
+        after = raw[end : starts[statement.end_lineno]].strip()
+        begin -= len(before.lstrip())
+        if after and not after.startswith(b"#"):
+            end = starts[statement.end_lineno]
+    text = raw[begin:end]
+    for (first, last), new in sorted(((span(node), new) for node, new in changes), reverse=True):
+        text = text[: first - begin] + new.encode() + text[last - begin :]
+    lines = text.decode().splitlines()
+    return lines[0].strip() if len(lines) == 1 else " ".join(" ".join(lines).split())
 
 
 def moved(text: str, ref: str) -> str:
@@ -108,7 +125,28 @@ def moved(text: str, ref: str) -> str:
     >>> moved("a + b", "x.device")
     '(a + b).to(x.device)'
     """
-    simple = isinstance(
-        ast.parse(text, mode="eval").body, ast.Name | ast.Attribute | ast.Subscript | ast.Call
-    )
-    return f"{text if simple else f'({text})'}.to({ref})"
+    return f"{closed(text)}.to({ref})"
+
+
+def closed(text: str) -> str:
+    """Return an expression's text so that a method can follow it: in parentheses where it needs them."""
+    simple = ast.Name | ast.Attribute | ast.Subscript | ast.Call
+    return text if isinstance(ast.parse(text, mode="eval").body, simple) else f"({text})"
+
+
+def remade(call: ast.Call, scope: Scope, ref: str, end: str) -> str:
+    """Return the call that makes a tensor, making it on the device that `ref` says."""
+    if end == MOVED:
+        return moved(scope.text(call.func.value), ref)
+    if end == LOADED:
+        return with_argument(call, scope, "map_location", ref)
+    if flow.is_call_of(
+        call, scope, frozenset({"from_numpy", "Tensor", "FloatTensor", "LongTensor", "BoolTensor"})
+    ):
+        return moved(scope.text(call), ref)
+    return with_argument(call, scope, "device", ref)
+
+
+def line_of(scope: Scope, node: ast.AST, code: str) -> Mend | None:
+    """Return the change that puts `code` in the place of an expression's statement; None for no code."""
+    return Mend(scope.where(scope.source.statement(node).lineno), code) if code else None

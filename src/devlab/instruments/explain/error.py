@@ -18,10 +18,15 @@ NO_OPERATOR = "the device lacks the operation"
 PINNED = "only CPU tensors can be pinned"
 FORK = "a worker process cannot use the accelerator"
 STRIDES = "negative strides cannot become a tensor"
+META = "there is no data yet"
+FULL = "the device's memory is full"
 
 _DEVICE = r"(?:cpu|meta|[a-z]+:\d+|cuda|mps|xpu|sim)\b"
 # The first pattern that matches decides: the particular ones come before the general.
 _PATTERNS = (
+    (META, r"\bmeta tensors?\b|device meta\b|\bmeta device type|(?:is on|devices, .*and) meta\b|devices, meta and"),
+    (META, r"from the 'Meta' backend"),
+    (FULL, r"out of memory"),
     (FORK, r"Cannot re-initialize \w+ in forked subprocess"),
     (INDEX, r"indices should be either on .* or on the same device as the indexed tensor"),
     (NUMPY, r"can't convert .+ device type tensor to numpy"),
@@ -38,8 +43,11 @@ _PATTERNS = (
         NO_DTYPE,
         r"doesn't support (?:float64|\w+)|does not support (?:float64|double)|float64 dtype as the MPS",
     ),
-    (DTYPE, r"dtype to be \w+|must have the same dtype"),
-    (NO_DTYPE, r"not implemented for '(?:Half|BFloat16|Double|Bool|Long|ComplexFloat|Float8\w*)'"),
+    (DTYPE, r"dtype to be \w+|must have the same dtype|does not match weight dtype|same scalar type"),
+    (DTYPE, r"Expected dtype int32(?:/| or )int64|only supports boolean masks|to be a boolean tensor"),
+    (DTYPE, r"could not infer output dtype|expected dtype \w+ for|dtypes .*(?:must|should) be the same"),
+    (DTYPE, r"[Oo]nly applicable to index tensor|to have same dtype|[Ee]xpected .* to have the same dtype"),
+    (NO_DTYPE, r"not implemented for '(?:Half|BFloat16|Double|Bool|Long|Int|Byte|ComplexFloat|Float8\w*)'"),
     (NO_OPERATOR, r"not currently implemented for the \w+ device|Could not run 'aten::"),
     (NO_OPERATOR, r"is not implemented for the \w+ device"),
     (PINNED, r"cannot pin .* only dense CPU tensors can be pinned|getPinnedMemoryAllocator"),

@@ -57,6 +57,8 @@ LIKE = frozenset(
     ["empty_like", "full_like", "ones_like", "rand_like", "randint_like", "randn_like", "zeros_like"]
 )
 MOVERS = frozenset({"to", "cuda", "cpu", "xpu", "mps", "sim"})
+# What these return is no tensor: it lives where Python does.
+_NO_TENSOR = frozenset(["item", "tolist", "numpy", "size", "dim", "numel", "shape", "dtype", "device", "ndim"])
 _DEEPEST = 12
 
 
@@ -157,6 +159,8 @@ def infer(node: ast.AST, scope: Scope, depth: int = 0) -> str:
         return str(value.device)
     if isinstance(value, list | tuple | dict):
         return _common(value)
+    if getattr(getattr(node, "func", node), "attr", "") in _NO_TENSOR:
+        return ""
     if isinstance(node, ast.Call):
         return _of_call(node, scope, depth + 1)
     if isinstance(node, ast.Name) and value is MISSING:
@@ -182,7 +186,8 @@ def infer(node: ast.AST, scope: Scope, depth: int = 0) -> str:
 def _common(holder: list | tuple | dict) -> str:
     """The device of a container's tensors, if all are on one."""
     items = list(holder.values() if isinstance(holder, dict) else holder)[:1000]
-    places = {str(item.device) for item in items if isinstance(item, torch.Tensor)}
+    firsts = (next(iter(i.parameters()), None) if isinstance(i, torch.nn.Module) else i for i in items)
+    places = {str(item.device) for item in firsts if isinstance(item, torch.Tensor)}
     return places.pop() if len(places) == 1 else ""
 
 

@@ -130,6 +130,8 @@ def find_meeting(scopes: list[Scope], problem: Problem) -> list[Operand]:
     first: list[Operand] = []
     for scope in reversed(scopes):
         found = operands(scope)
+        if any(operand.device == "meta" for operand in found) and "meta" not in problem.message:
+            continue  # what the frame had was put back since, as `functional_call` puts parameters back
         known = {operand.device for operand in found if operand.device}
         unknown = [operand for operand in found if not operand.device]
         if len(known) > 1:
@@ -192,9 +194,36 @@ def culprit(found: list[Operand], problem: Problem) -> Operand | None:
     suspects = [operand for operand in located if not _free_scalar(operand)]
     if len({operand.device for operand in suspects}) < 2:
         suspects = located
-    if accelerated and not _home_is_cpu(suspects):
+    if outvoted := _outvoted(suspects):
+        suspects = outvoted
+    elif accelerated and not _home_is_cpu(suspects):
         suspects = [operand for operand in suspects if operand.device == "cpu"] or suspects
     return max(suspects, key=lambda o: (suspicion(o, accelerated), last[id(o)] and -last[id(o)]))
+
+
+def _outvoted(suspects: list[Operand]) -> list[Operand]:
+    """Return the fewer ones, where most are with the target of a write in place, or no CPU is in play."""
+    groups: dict[str, list[Operand]] = {}
+    for operand in suspects:
+        groups.setdefault(operand.device, []).append(operand)
+    most = max(groups.values(), key=len)
+    rest = [operand for operand in suspects if operand.device != most[0].device]
+    alone = len(most) > len(rest) and ("cpu" not in groups or any(written(operand) for operand in most))
+    return rest if alone else []
+
+
+def written(operand: Operand) -> bool:
+    """Tell whether the operation changes the operand in place."""
+    failing = operand.scope.failing
+    if isinstance(failing, ast.AugAssign):
+        return operand.node is failing.target
+    if isinstance(failing, ast.Subscript) and isinstance(failing.ctx, ast.Store):
+        return operand.node is failing.value
+    while isinstance(failing, ast.Call) and isinstance(failing.func, ast.Attribute):
+        if failing.func.attr.endswith("_"):
+            return any(node is operand.node for node in ast.walk(failing.func.value))
+        failing = failing.func.value
+    return False
 
 
 def _home_is_cpu(suspects: list[Operand]) -> bool:

@@ -1,27 +1,28 @@
 """The smallest change that brings a tensor to where it was needed, as a line of the learner's own code."""
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
 from devlab.instruments.explain import flow, reach
-from devlab.instruments.explain.edit import in_statement, moved, reference, replaced, with_argument
+from devlab.instruments.explain.bring import at_use, inside_line, rebuilt, together
+from devlab.instruments.explain.edit import (
+    Mend,
+    in_statement,
+    line_of,
+    reference,
+    remade,
+    rewritten,
+    with_argument,
+)
 from devlab.instruments.explain.lookup import MISSING
-from devlab.instruments.explain.meeting import Operand
+from devlab.instruments.explain.meeting import Operand, operands, written
 from devlab.instruments.explain.scope import Scope
-from devlab.instruments.explain.source import own_nodes
-from devlab.instruments.explain.story import BATCH, LOADED, MADE, MOVED, NUMPY, Hop, Story
+from devlab.instruments.explain.story import LOADED, MADE, MOVED, NUMPY, Story
+from devlab.instruments.explain.uses import serves_others
 
-
-@dataclass(frozen=True)
-class Mend:
-    """A change: where, the line of code, and `before` when the line is to be added, not replaced."""
-
-    where: str
-    code: str
-    before: bool = False
-    otherwise: str = ""
+_REGISTERED = (reach.PARAMETER, reach.BUFFER)
 
 
 def mend(operand: Operand, home: str) -> Mend | None:
@@ -31,24 +32,28 @@ def mend(operand: Operand, home: str) -> Mend | None:
         return _state(operand)
     if story.held == reach.BUFFER and story.write is not None:
         return _given_anew(story)
+    if home == "cpu" and any(written(other) for other in operands(operand.scope)):
+        return inside_line(operand, home)
+    if change := rebuilt(operand, home) or (story.held not in _REGISTERED and together(operand, home)):
+        return change
     if story.held == reach.ATTRIBUTE and isinstance(story.owner, torch.nn.Module):
         return _attribute(operand, home)
     if story.held == reach.ATTRIBUTE:
-        return _at_making(story, home, certain=True) or _at_use(operand, home)
-    return _at_making(story, home) or _at_use(operand, home)
+        return _at_making(story, home, certain=True) or at_use(operand, home)
+    return _at_making(story, home) or at_use(operand, home)
 
 
 def _at_making(story: Story, home: str, certain: bool = False) -> Mend | None:
     """Make it on the right device in the first place."""
     call, scope = story.node, story.scope
-    if story.joined is not None:
+    if story.joined is not None or any(serves_others(hop, story.device) for hop in story.trail if hop.scope.mine):
         return None
     if story.end not in (MADE, NUMPY, MOVED, LOADED) or not isinstance(call, ast.Call) or not scope.mine:
         return None
     ref = reference(scope, call.lineno, home)
     if certain and ref.startswith('"'):
         return None
-    return Mend(scope.where(call.lineno), in_statement(scope, call, remade(call, scope, ref, story.end)))
+    return line_of(scope, call, in_statement(scope, call, remade(call, scope, ref, story.end)))
 
 
 def _given_anew(story: Story) -> Mend:
@@ -57,19 +62,6 @@ def _given_anew(story: Story) -> Mend:
     target = f"{scope.parameters()[0]}.{story.attr}"
     code = with_argument(write.value, scope, "device", f"{target}.device")
     return Mend(scope.where(write.line), in_statement(scope, write.value, code))
-
-
-def remade(call: ast.Call, scope: Scope, ref: str, end: str) -> str:
-    """Return the call that makes a tensor, making it on the device that `ref` says."""
-    if end == MOVED:
-        return moved(scope.text(call.func.value), ref)
-    if end == LOADED:
-        return with_argument(call, scope, "map_location", ref)
-    if flow.is_call_of(
-        call, scope, frozenset({"from_numpy", "Tensor", "FloatTensor", "LongTensor", "BoolTensor"})
-    ):
-        return moved(scope.text(call), ref)
-    return with_argument(call, scope, "device", ref)
 
 
 def _attribute(operand: Operand, home: str) -> Mend | None:
@@ -97,9 +89,8 @@ def _attribute(operand: Operand, home: str) -> Mend | None:
         if scope.function is None:  # assigned from outside the class, perhaps after the move
             if story.end in (MADE, NUMPY, MOVED) and story.joined is None and story.scope is scope:
                 ref = reference(scope, write.line, home)
-                text = replaced(
-                    scope.source, write.value, story.node, remade(story.node, scope, ref, story.end)
-                )
+                made = remade(story.node, scope, ref, story.end)
+                text = rewritten(scope.source, write.value, (story.node, made))
             target = scope.text(write.statement).partition("=")[0].strip().rpartition(".")[0]
             return Mend(where, f'{target}.register_buffer("{name}", {text})')
         return Mend(where, f'{owner}.register_buffer("{name}", {text})')
@@ -109,7 +100,7 @@ def _attribute(operand: Operand, home: str) -> Mend | None:
     change = container(f"{owner}.{name}", name, owner, value, where, text, write.how)
     if change is not None:
         return replace(change, code=change.code.replace("torch.nn", nn))
-    change = _at_use(operand, home)
+    change = at_use(operand, home)
     advice = (
         f"{owner}.register_buffer(...) for each, under a name of its own, and {owner}.{name} by those names"
     )
@@ -141,99 +132,11 @@ def container(target: str, name: str, owner: str, value, where: str, text: str, 
 def _use_or_making(operand: Operand, home: str) -> Mend | None:
     story = operand.story
     if operand.suffix:
-        return _at_use(operand, home)
+        return at_use(operand, home)
     made = story.end in (MADE, NUMPY) and isinstance(story.node, ast.Call)
     if made and flow.keyword(story.node, "device") is None:
-        return _at_making(story, home, certain=True) or _at_use(operand, home)
-    return _at_use(operand, home)
-
-
-def _at_use(operand: Operand, home: str) -> Mend | None:
-    """Bring it over before it is used, where the learner's own code first had it in hand."""
-    story = operand.story
-    hops = [hop for hop in story.trail[: story.joined] if hop.scope.mine and not hop.holds_many]
-    if not hops:
-        return _all_of_it(operand, home)
-    cached = story.held in (reach.ATTRIBUTE, reach.ITEM) and story.end != BATCH
-    chosen = hops[0] if cached else _best_hop(story, hops)
-    scope = chosen.scope
-    ref = reference(scope, chosen.line, home, without=chosen.text)
-    if thrown := thrown_away(chosen):
-        return Mend(scope.where(thrown.lineno), f"{chosen.text} = {scope.text(thrown)}")
-    if (
-        cached
-        and scope.source is not None
-        and scope.failing is not None
-        and operand.scope is scope
-        and not _written(operand)
-    ):
-        if operand.suffix:
-            return _each_moved(operand, ref)
-        inside = any(node is chosen.node for node in ast.walk(operand.node))
-        part = chosen.node if inside else operand.node
-        return Mend(scope.where(), in_statement(scope, part, moved(scope.text(part), ref)))
-    if operand.suffix and operand.scope is scope and ast.unparse(operand.node) == ast.unparse(chosen.node):
-        return _each_moved(operand, ref)
-    if isinstance(chosen.node, ast.Subscript) and isinstance(scope.evaluate(chosen.node.value), tuple):
-        whole = scope.text(chosen.node.value)  # a tuple takes no new element
-        code = f"{whole} = tuple(value.to({ref}) for value in {whole})"
-        return Mend(scope.where(chosen.line), code, before=True)
-    return Mend(scope.where(chosen.line), f"{chosen.text} = {chosen.text}.to({ref})", before=True)
-
-
-def _all_of_it(operand: Operand, home: str) -> Mend | None:
-    """Bring over a list, tuple or dict that is passed as one, where no name stands for the tensor alone."""
-    hop = next((hop for hop in operand.story.trail if hop.scope.mine), None)
-    if hop is None:
-        ref = reference(operand.scope, operand.scope.line, home)
-        change = f"{operand.name} = {operand.name}.to({ref})"
-        return Mend(operand.scope.where(), change, before=True) if operand.scope.mine else None
-    code = _each(hop.text, hop.scope.evaluate(hop.node), reference(hop.scope, hop.line, home))
-    return Mend(hop.scope.where(hop.line), code, before=True) if code else None
-
-
-def _each_moved(operand: Operand, ref: str) -> Mend:
-    text, scope = operand.scope.text(operand.node), operand.scope
-    return Mend(scope.where(), _each(text, scope.evaluate(operand.node), ref), before=True)
-
-
-def _each(text: str, value: object, ref: str) -> str:
-    """Return the line that brings over every tensor of a list, tuple or dict."""
-    if isinstance(value, dict):
-        return f"{text} = {{key: value.to({ref}) for key, value in {text}.items()}}"
-    if isinstance(value, list):
-        return f"{text} = [value.to({ref}) for value in {text}]"
-    return f"{text} = tuple(value.to({ref}) for value in {text})" if isinstance(value, tuple) else ""
-
-
-def _written(operand: Operand) -> bool:
-    """Tell whether the operation changes the operand in place."""
-    failing = operand.scope.failing
-    if isinstance(failing, ast.AugAssign):
-        return operand.node is failing.target
-    while isinstance(failing, ast.Call) and isinstance(failing.func, ast.Attribute):
-        if failing.func.attr.endswith("_"):
-            return any(node is operand.node for node in ast.walk(failing.func.value))
-        failing = failing.func.value
-    return False
-
-
-def _best_hop(story: Story, hops: list[Hop]) -> Hop:
-    if story.scope is not None:
-        here = [hop for hop in hops if hop.scope is story.scope]
-        if here:
-            return here[0]
-    return hops[-1]
-
-
-def thrown_away(hop: Hop) -> ast.Call | None:
-    """Return a statement `x.to(...)` whose result nobody keeps, if the function has one for this name."""
-    for node in own_nodes(hop.scope.node) if hop.scope.node is not None else ():
-        call = node.value if isinstance(node, ast.Expr) and node.lineno <= hop.line else None
-        method = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
-        if method and call.func.attr in flow.MOVERS and ast.unparse(call.func.value) == hop.text:
-            return call
-    return None
+        return _at_making(story, home, certain=True) or at_use(operand, home)
+    return at_use(operand, home)
 
 
 def _state(operand: Operand) -> Mend | None:

@@ -6,10 +6,10 @@ from dataclasses import replace
 import torch
 
 from devlab.instruments.explain import flow, reach
-from devlab.instruments.explain.edit import in_statement, moved, reference
+from devlab.instruments.explain.edit import Mend, in_statement, moved, reference
 from devlab.instruments.explain.lookup import MISSING
 from devlab.instruments.explain.meeting import Operand
-from devlab.instruments.explain.mend import Mend, container
+from devlab.instruments.explain.mend import container
 from devlab.instruments.explain.reach import CLOSURE, Path, Step, find_all
 from devlab.instruments.explain.scope import Scope
 from devlab.instruments.explain.writers import written_attribute
@@ -38,11 +38,11 @@ def stayed_behind(operand: Operand, scopes: list[Scope], home: str) -> Finding |
     """Say why a parameter or buffer is where it is; None where no module of the learner's holds it."""
     found = paths(operand.tensor, scopes) if operand.tensor is not None else []
     for path in found:
-        if path.stray is not None:
-            return _unregistered(path, path.stray, home)
+        if path.stray is not None and (finding := _unregistered(path, path.stray, home)):
+            return finding
     # The largest tree of modules tells most, and a name of one's own more than a step through a closure.
     for path in sorted(found, key=lambda path: (_through_function(path), -len(_modules(path)))):
-        if finding := _unmoved(path, operand.device, home):
+        if finding := _unmoved(path, operand.device, home) or _given_late(path, operand, home):
             return finding
     return _made_in_call(operand, scopes, home)
 
@@ -79,9 +79,24 @@ def _unmoved(path: Path, device: str, home: str) -> Finding | None:
     return Finding(text, why, change)
 
 
+def _given_late(path: Path, operand: Operand, home: str) -> Finding | None:
+    """A parameter that a module was given when its other ones had moved."""
+    owner = path.steps[-1].holder if path.steps else None
+    if path.stray or not isinstance(owner, torch.nn.Module) or not held_by_module(operand):
+        return None
+    if home not in {str(tensor.device) for tensor in owner.parameters(recurse=False)} and len(path.steps) == 1:
+        return None
+    text = path.text.rpartition(".")[0]
+    change = Mend(path.scope.where(), f"{text}.to({reference(path.scope, path.scope.line, home)})", before=True)
+    return Finding(path.text, f"a {path.steps[-1].kind} of {text} that was made or given after the move", change)
+
+
 def _unregistered(path: Path, step: Step, home: str) -> Finding | None:
     holder, name = step.holder, step.text.removeprefix(".")
     value = vars(holder).get(name, MISSING)
+    inner = next((s for s in path.steps[path.steps.index(step) :] if isinstance(s.value, torch.nn.Module)), None)
+    if not isinstance(value, torch.nn.Module | list | tuple | dict):
+        return _inside_another(path, step, inner, home) if inner is not None else None
     written = [(w, s) for w, s in written_attribute(holder, name, path.scope) if w.how == "assign"]
     if isinstance(value, torch.Tensor):
         return None
@@ -115,6 +130,16 @@ def _unregistered(path: Path, step: Step, home: str) -> Finding | None:
         "and .to moves only what a module has registered"
     )
     return Finding(path.text, origin, change)
+
+
+def _inside_another(path: Path, step: Step, inner: Step, home: str) -> Finding | None:
+    """A module that a plain object, which `.to` does not look into, holds for another one."""
+    between = path.steps[path.steps.index(step) : path.steps.index(inner) + 1]
+    if any(one.kind == CLOSURE or one.text == ".__self__" for one in between):
+        return None  # no text reaches it from here
+    change = Mend(path.scope.where(), f"{inner.path}.to({reference(path.scope, path.scope.line, home)})", True)
+    kind = type(step.value).__name__
+    return Finding(inner.path, f"{step.path} is a plain {kind}, and .to does not look for modules in it", change)
 
 
 def step_after(path: Path, step: Step) -> object:

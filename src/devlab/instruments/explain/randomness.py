@@ -46,7 +46,7 @@ def explain_generator(report: Explanation, scopes: list[Scope], problem: Problem
     new = "torch.Generator()" if wants == "cpu" else f"torch.Generator(device={device})"
     if made is not None and not (loading and wants != "cpu"):
         call, inner = made
-        report.mend, report.mend_where = in_statement(inner, call, new), inner.where(call.lineno)
+        report.mend, report.mend_where = in_statement(inner, call, new) or new, inner.where(call.lineno)
     else:
         report.mend = f"generator={new}"
         report.mend_where = "the DataLoader or sampler" if loading else scope.where()

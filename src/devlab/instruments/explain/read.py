@@ -1,12 +1,17 @@
 """From an error to a report: the kind decides who explains it, and what is left unknown is said."""
 
+import re
+
 from devlab.instruments.explain import error as kinds
+from devlab.instruments.explain.compiled import compiled
 from devlab.instruments.explain.error import Problem, problem_of
 from devlab.instruments.explain.meeting import operands
 from devlab.instruments.explain.mismatch import explain_mismatch, innermost_mine, place_of_failure
 from devlab.instruments.explain.report import Explanation
 from devlab.instruments.explain.scope import Scope, scopes_of
 from devlab.instruments.explain.special import SPECIAL
+
+_OUTSIDE = r"index out of range|[Tt]arget -?\d+ is out of bounds|index -?\d+ is out of bounds|device-side assert"
 
 
 def read(error: BaseException, problem: Problem) -> Explanation:
@@ -17,6 +22,7 @@ def read(error: BaseException, problem: Problem) -> Explanation:
             break
         error, problem = earlier, problem_of(earlier)
     scopes = scopes_of(error)
+    scopes += compiled(scopes, problem.message)
     report = Explanation(problem.kind or "this error is not about devices, as far as I can see")
     place_of_failure(report, scopes)
     if problem.kind in SPECIAL:
@@ -24,8 +30,10 @@ def read(error: BaseException, problem: Problem) -> Explanation:
     elif problem.kind in (kinds.MISMATCH, kinds.INDEX) or _devices_differ(scopes, problem):
         report.headline = kinds.MISMATCH if not problem.kind else report.headline
         explain_mismatch(report, scopes, problem)
-    if not report.known and not report.mend:
+    if not (report.known or report.mend or report.note):
         _unknown(report, scopes, problem)
+    elif not report.mend and not report.note:
+        report.note = "I know no single line that mends this; the tensor above is the one to bring over"
     return report
 
 
@@ -40,6 +48,10 @@ def _devices_differ(scopes: list[Scope], problem: Problem) -> bool:
 
 
 def _unknown(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
+    if not problem.kind and re.search(_OUTSIDE, problem.message):
+        report.headline = "an index or a label is outside of what it points into; devices have no part in it"
+        report.note = "compare its `.min()` and `.max()` with the number of rows, embeddings or classes"
+        return
     if not problem.kind and report.headline.startswith("this error"):
         report.note = "devlab.explain reads errors about devices, dtypes and missing operators"
         return
@@ -47,6 +59,8 @@ def _unknown(report: Explanation, scopes: list[Scope], problem: Problem) -> None
     inner = innermost_mine(scopes)
     if inner is not None and inner.source is None:
         report.note = "the source of the code that failed cannot be read here"
+    elif "from user code" in problem.message:
+        report.note = "compiled code leaves nothing to read here; run it once without torch.compile"
     elif inner is not None and ".backward(" in report.operation:
         report.note = (
             "it happened in the backward pass; run it again inside "

@@ -16,6 +16,8 @@ from devlab.instruments.explain.lookup import MISSING, attribute, element
 from devlab.instruments.explain.source import FUNCTIONS, Source, Write, parameters, source_of, writes
 
 _TORCH = str(torch.__path__[0])
+# PyTorch's compiler, whose values are not the program's.
+_COMPILER = tuple(f"{_TORCH}/{part}" for part in ("_dynamo", "_inductor", "fx"))
 # PyTorch's functions that only pass a call on.
 _RELAYS = frozenset(
     [
@@ -120,7 +122,8 @@ def scopes_of(error: BaseException) -> list[Scope]:
     while entry is not None:
         code = entry.tb_frame.f_code
         relay = code.co_filename.startswith(_TORCH) and code.co_name in _RELAYS
-        if not relay and not code.co_filename.startswith(str(PACKAGE)):
+        compiling = code.co_filename.startswith(_COMPILER)
+        if not relay and not compiling and not code.co_filename.startswith(str(PACKAGE)):
             scopes.append(_scope(entry, scopes[-1] if scopes else None))
         entry = entry.tb_next
     return scopes
@@ -220,6 +223,8 @@ def same_as_passed(scope: Scope, name: str) -> tuple[ast.expr, Scope] | None:
 def argument_for(scope: Scope, name: str) -> tuple[ast.expr, Scope] | None:
     """Return the expression that a caller passed for a parameter, with the caller's scope."""
     caller = scope.caller
+    while scope.mine and caller is not None and _transforms(caller):  # as vmap does, with the same arguments
+        caller = caller.caller
     call = scope.call or (caller.failing if caller else None)
     if caller is None or not isinstance(call, ast.Call):
         return None
@@ -238,6 +243,10 @@ def argument_for(scope: Scope, name: str) -> tuple[ast.expr, Scope] | None:
     if positional and positional[0] in ("self", "cls", "ctx"):
         place -= 1
     return (call.args[place], caller) if 0 <= place < len(call.args) else None
+
+
+def _transforms(scope: Scope) -> bool:
+    return in_torch(scope) and "func" in scope.filename.removeprefix(_TORCH)
 
 
 def _fixed_by_partial(call: ast.Call, name: str, caller: Scope) -> tuple[ast.expr, Scope] | None:

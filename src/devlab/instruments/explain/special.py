@@ -10,8 +10,10 @@ from devlab.instruments.explain import error as kinds
 from devlab.instruments.explain import flow
 from devlab.instruments.explain.blame import blame, change, suspects
 from devlab.instruments.explain.dtypes import explain_dtype, explain_no_dtype
-from devlab.instruments.explain.edit import in_statement, with_argument
+from devlab.instruments.explain.edit import closed, in_statement, rewritten, with_argument
+from devlab.instruments.explain.emptiness import explain_meta
 from devlab.instruments.explain.error import Problem
+from devlab.instruments.explain.fullness import explain_full
 from devlab.instruments.explain.meeting import Operand
 from devlab.instruments.explain.mismatch import innermost_mine
 from devlab.instruments.explain.randomness import explain_generator
@@ -39,10 +41,14 @@ def explain_numpy(report: Explanation, scopes: list[Scope], problem: Problem) ->
     operand = found[0]
     operand.device = operand.device or "cpu"
     blame(report, scopes, operand, says)
-    text = operand.scope.text(operand.node)
+    text = closed(operand.scope.text(operand.node))
     away = (".detach()" if problem.kind != kinds.NUMPY_DTYPE or _has_graph(operand) else "") + ".cpu()"
     away = away + ".float()" * (problem.kind == kinds.NUMPY_DTYPE) + ".numpy()"
     failing = operand.scope.failing
+    items = operand.scope.evaluate(operand.node) if operand.suffix else ()
+    if operand.suffix and any(not isinstance(item, torch.Tensor) for item in items):
+        change(report, operand, f"[float(x) for x in {text}]")
+        return
     if operand.suffix:
         change(
             report, operand, f"torch.stack({text}){away}", f"[x.item() for x in {text}], for a few numbers"
@@ -85,7 +91,7 @@ def explain_host_only(report: Explanation, scopes: list[Scope], problem: Problem
     if not found:
         return
     blame(report, scopes, found[0], "{} belongs on the CPU here, and is on " + found[0].device)
-    text = found[0].scope.text(found[0].node)
+    text = closed(found[0].scope.text(found[0].node))
     change(report, found[0], f"{text}.cpu()")
     report.note = "PyTorch reads it on the host to plan the work; the data itself stays on the accelerator"
 
@@ -192,14 +198,16 @@ def explain_no_operator(report: Explanation, scopes: list[Scope], problem: Probl
         return
     blame(report, scopes, found[0], named + " does not exist on " + found[0].device + ", where {} is")
     text = found[0].scope.text(found[0].node)
-    whole = found[0].scope.text(call).replace(text, f"{text}.cpu()", 1)
-    report.mend = in_statement(found[0].scope, call, f"{whole}.to({text}.device)")
+    whole = rewritten(found[0].scope.source, call, (found[0].node, f"{closed(text)}.cpu()"))
+    report.mend = in_statement(found[0].scope, call, f"{whole}.to({closed(text)}.device)")
     report.mend_where = found[0].scope.where()
     if found[0].device.startswith("mps"):
         report.otherwise = "PYTORCH_ENABLE_MPS_FALLBACK=1 in the environment, before Python starts"
 
 
 SPECIAL: dict[str, Callable[[Explanation, list[Scope], Problem], None]] = {
+    kinds.META: explain_meta,
+    kinds.FULL: explain_full,
     kinds.NUMPY: explain_numpy,
     kinds.GRAPH: explain_numpy,
     kinds.NUMPY_DTYPE: explain_numpy,

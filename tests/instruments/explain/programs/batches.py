@@ -120,7 +120,7 @@ def edges_of_a_graph():
     torch.zeros_like(features).index_add_(0, target, features[source])
 
 
-@broken("mask", "an argument", "mask = mask.to(x.device)")
+@broken("mask", "an argument", "x.masked_fill(mask.to(x.device), 0.0)")
 def argument_of_a_callback():
     run_all([lambda x, mask: x.masked_fill(mask, 0.0)])
 

@@ -44,7 +44,7 @@ def to_apple(x):
     return x
 
 
-@broken("signal", "made from NumPy in", "to_apple(signal.float())")
+@broken("signal", "made from NumPy in", "to_apple(signal.to(torch.float32))")
 def double_on_apple():
     signal = torch.from_numpy(np.linspace(0.0, 1.0, 5))
     to_apple(signal)
