@@ -180,7 +180,7 @@ def _collect(arguments: argparse.Namespace) -> int:
         print(f"Not there: {', '.join(missing)}", file=sys.stderr)
         return 1
     try:
-        found = collect(paths, course.cells_of(folder))
+        found = collect(paths, course.handouts_of(folder))
     except course.CourseError as problem:
         print(problem, file=sys.stderr)
         return 1

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from devlab.classroom import unpack
 from devlab.classroom.collect import collect
+from devlab.classroom.handout import Handout
 from devlab.classroom.submitted import put
 
 LESSONS = {
@@ -37,6 +38,9 @@ def notebook(lesson="05_buffers", text="pass", ids=None) -> bytes:
     return json.dumps(made, ensure_ascii=False).encode()
 
 
+HANDOUTS = {lesson: Handout(json.loads(notebook(lesson, text="# your code here"))) for lesson in LESSONS}
+
+
 def zipped(files: dict[str, bytes]) -> bytes:
     """Zip files in memory."""
     stream = io.BytesIO()
@@ -57,7 +61,7 @@ def lay(root: Path, files: dict[str, bytes]) -> Path:
 
 def found(*paths: Path) -> set[tuple[str, str]]:
     """Collect paths and return who is graded for what, after a look that nobody has a problem."""
-    collection = collect(paths, LESSONS)
+    collection = collect(paths, HANDOUTS)
     assert not collection.problems, collection.text()
     return {(one.student, one.assignment) for one in collection.gradable}
 
@@ -225,14 +229,13 @@ ENCODINGS = {
 @pytest.mark.parametrize("content", ENCODINGS.values(), ids=ENCODINGS)
 def test_what_editors_do_to_a_file_is_undone(content, tmp_path):
     """The student's letters arrive, in any encoding that an editor might have saved."""
-    collection = collect([lay(tmp_path, {"anna/05_buffers.ipynb": content})], LESSONS)
+    collection = collect([lay(tmp_path, {"anna/05_buffers.ipynb": content})], HANDOUTS)
     (one,) = collection.gradable
     assert one.notebook()["cells"][0]["source"].rstrip("\n") == WRITTEN
     assert "\r" not in one.notebook()["cells"][0]["source"]
     assert bool(one.remarks) == (content == ENCODINGS["Windows-1252"])
 
 
-OLD = b'{"worksheets": [{"cells": []}], "nbformat": 3, "nbformat_minor": 0, "metadata": {}}'
 REFUSED = {
     "empty": (b"", "the file is empty"),
     "blank": (b" \r\n\0\0", "the file is empty"),
@@ -247,7 +250,6 @@ REFUSED = {
     "other JSON": (b'{"name": "anna"}', "this is JSON, but no notebook"),
     "a list": (b"[1, 2]", "this is JSON, but no notebook"),
     "damaged cells": (b'{"cells": 3}', "its cells are damaged"),
-    "format 3": (OLD, "old format 3: open it in JupyterLab and save it"),
     "nested JSON": (b"[" * 200_000, "nested too deep"),
     "git-lfs": (b"version https://git-lfs.github.com/spec/v1\n", "git-lfs"),
     "another notebook": (notebook(ids=["hw1"]), "it holds no cell of 05_buffers"),
@@ -260,7 +262,7 @@ REFUSED = {
 def test_what_is_no_notebook_says_what_to_do(content, message, tmp_path):
     """One file costs only itself, is listed, and its message says what it is and what to ask for."""
     files = {"anna/05_buffers.ipynb": content, "ben/05_buffers.ipynb": FIVE}
-    collection = collect([lay(tmp_path, files)], LESSONS)
+    collection = collect([lay(tmp_path, files)], HANDOUTS)
     assert [one.student for one in collection.gradable] == ["ben"]
     (problem,) = collection.problems
     assert (problem.student, problem.assignment) == ("anna", "05_buffers")
@@ -282,7 +284,7 @@ def test_what_a_student_gave_is_never_lost(tmp_path):
     }
     root = lay(tmp_path / "downloads", files)
     (root / "dora").mkdir()
-    collection = collect([root], LESSONS)
+    collection = collect([root], HANDOUTS)
     assert [one.student for one in collection.gradable] == ["ben"]
     assert {one.student: one.problem.split(":")[0] for one in collection.problems} == {
         "anna": "not a notebook (.docx)",
@@ -301,7 +303,7 @@ def test_links_are_not_followed(tmp_path):
         (root / "anna/05_buffers.ipynb").symlink_to(tmp_path / "secret.ipynb")
     except OSError:
         pytest.skip("this system makes no links")
-    collection = collect([root], LESSONS)
+    collection = collect([root], HANDOUTS)
     assert [one.student for one in collection.gradable] == ["ben"]
     assert "not followed" in collection.problems[0].problem
 
@@ -312,7 +314,7 @@ def test_of_several_the_latest_is_taken_and_both_are_named(tmp_path):
         f"doe_1_{2 + n}_05_buffers{f'-{n}' if n else ''}.ipynb": notebook(text=f"{n}") for n in (0, 1, 2, 10)
     }
     board = {f"w5_roe_attempt_2026-01-{day}-15-00-00_x.ipynb": notebook(text=day) for day in ("09", "30")}
-    collection = collect([lay(tmp_path, canvas | board)], LESSONS)
+    collection = collect([lay(tmp_path, canvas | board)], HANDOUTS)
     taken = {one.student: one for one in collection.gradable}
     assert {name: one.notebook()["cells"][0]["source"] for name, one in taken.items()} == {
         "doe": "10",
@@ -326,28 +328,28 @@ def test_of_several_the_latest_is_taken_and_both_are_named(tmp_path):
     )
     os.utime(root / "anna/first.ipynb", (1, 1_000_000))
     os.utime(root / "anna/again.ipynb", (1, 2_000_000))
-    (one,) = collect([root], LESSONS).gradable
+    (one,) = collect([root], HANDOUTS).gradable
     assert one.notebook()["cells"][0]["source"] == "2"
 
 
 def test_a_broken_later_file_does_not_cost_the_earlier(tmp_path):
     """What cannot be read is never the one taken."""
     files = {"doe_1_2_05_buffers.ipynb": FIVE, "doe_1_3_05_buffers-1.ipynb": b""}
-    collection = collect([lay(tmp_path, files)], LESSONS)
+    collection = collect([lay(tmp_path, files)], HANDOUTS)
     assert [Path(one.path).name for one in collection.gradable] == ["doe_1_2_05_buffers.ipynb"]
     assert "empty" in collection.problems[0].problem
 
 
 def test_a_wrong_name_is_told_by_the_cells(tmp_path):
     """A notebook named for one lesson that holds another counts as the other, and says so."""
-    (one,) = collect([lay(tmp_path, {"anna/05_buffers.ipynb": SIX})], LESSONS).gradable
+    (one,) = collect([lay(tmp_path, {"anna/05_buffers.ipynb": SIX})], HANDOUTS).gradable
     assert one.assignment == "06_numpy_sharing"
     assert one.remarks == ("named 05_buffers, but it is 06_numpy_sharing by its cells",)
 
 
 def test_late_marks_are_kept(tmp_path):
     """Canvas marks late hand-ins in the name."""
-    collection = collect([lay(tmp_path, {"doe_LATE_1_2_05_buffers.ipynb": FIVE})], LESSONS)
+    collection = collect([lay(tmp_path, {"doe_LATE_1_2_05_buffers.ipynb": FIVE})], HANDOUTS)
     assert collection.gradable[0].late
 
 
@@ -357,7 +359,7 @@ def test_zips_that_would_eat_the_machine(tmp_path):
     for _ in range(9):
         deep = zipped({"inner.zip" if deep is not FIVE else "05_buffers.ipynb": deep})
     big = zipped({"05_buffers.ipynb": b"\0" * (60 * 2**20)})
-    collection = collect([lay(tmp_path, {"anna/a.zip": big, "ben/b.zip": deep})], LESSONS)
+    collection = collect([lay(tmp_path, {"anna/a.zip": big, "ben/b.zip": deep})], HANDOUTS)
     assert not collection.gradable
     problems = {one.student: one.problem for one in collection.problems}
     assert "60 MB" in problems["anna"]
@@ -369,7 +371,7 @@ def test_a_member_outside_its_zip_stays_in_memory(tmp_path):
     path = tmp_path / "x.zip"
     path.write_bytes(zipped({"../../anna/05_buffers.ipynb": FIVE, "ben/05_buffers.ipynb": FIVE}))
     before = sorted(tmp_path.rglob("*"))
-    assert len(collect([path], LESSONS).gradable) == 2
+    assert len(collect([path], HANDOUTS).gradable) == 2
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -380,7 +382,7 @@ def test_a_name_cannot_leave_the_course(tmp_path):
     path.write_bytes(zipped(files))
     course = tmp_path / "course"
     course.mkdir()
-    put(collect([path], LESSONS), course)
+    put(collect([path], HANDOUTS), course)
     written = {p.resolve() for p in tmp_path.rglob("*.ipynb")}
     assert written
     assert all(p.is_relative_to((course / "submitted").resolve()) for p in written)
@@ -392,7 +394,7 @@ def test_collecting_for_nbgrader_writes_every_notebook_and_lists_every_file(tmp_
     root = lay(tmp_path / "in", {"Zoë A/hand in.ipynb": content, "ben/05_buffers.ipynb": b""})
     course = tmp_path / "course"
     course.mkdir()
-    listed = put(collect([root], LESSONS), course)
+    listed = put(collect([root], HANDOUTS), course)
     written = course / "submitted/Zoë A/05_buffers/05_buffers.ipynb"
     assert json.loads(written.read_text(encoding="utf-8"))["cells"][0]["source"] == WRITTEN
     assert written.with_name("timestamp.txt").read_text().endswith(" UTC\n")
@@ -402,13 +404,15 @@ def test_collecting_for_nbgrader_writes_every_notebook_and_lists_every_file(tmp_
 
 
 def test_a_copied_cell_counts_once_and_is_told(tmp_path):
-    """A copied cell has its grade id twice: the last counts, for nbgrader the others are ordinary cells."""
+    """A copied cell has its grade id twice: all count; for nbgrader all but the last are ordinary cells."""
     content = json.loads(notebook(ids=["CausalMask", "check_CausalMask", "CausalMask"]))
     for cell, name in zip(content["cells"], ("one", "two", "one"), strict=True):
         cell["id"] = name
     root = lay(tmp_path / "in", {"anna/05_buffers.ipynb": json.dumps(content).encode()})
-    collection = collect([root], LESSONS)
-    assert collection.gradable[0].remarks == ("several cells are CausalMask: the last one counts",)
+    collection = collect([root], HANDOUTS)
+    assert collection.gradable[0].remarks == (
+        "several cells are CausalMask: all of them run, in their order",
+    )
     put(collection, tmp_path)
     written = json.loads((tmp_path / "submitted/anna/05_buffers/05_buffers.ipynb").read_text())["cells"]
     assert [bool(cell["metadata"]) for cell in written] == [False, True, True]
@@ -435,7 +439,7 @@ def test_whatever_is_handed_in_every_file_is_named_once(files, tmp_path):
     path = tmp_path / "download.zip"
     path.write_bytes(zipped(files))
     wanted = sorted(file.shown for file in unpack.files(path))
-    collection = collect([path], LESSONS)
+    collection = collect([path], HANDOUTS)
     named = [one.path for one in collection.submissions] + [name for name, _ in collection.ignored]
     assert sorted(named) == wanted
     taken = [(one.student, one.assignment) for one in collection.gradable]
@@ -453,7 +457,7 @@ def test_a_member_that_is_damaged_costs_only_itself(tmp_path):
     content[at : at + 60] = bytes(range(60))
     path = tmp_path / "x.zip"
     path.write_bytes(content)
-    collection = collect([path], LESSONS)
+    collection = collect([path], HANDOUTS)
     assert [one.student for one in collection.gradable] == ["ben"]
     assert "it cannot be read" in collection.problems[0].problem
 
@@ -470,6 +474,6 @@ def test_a_classs_zip_is_opened_twice_not_once_a_student(tmp_path, monkeypatch):
             super().__init__(file, *args)
 
     monkeypatch.setattr(unpack.zipfile, "ZipFile", Counted)
-    assert len(collect([path], LESSONS).gradable) == 30
+    assert len(collect([path], HANDOUTS).gradable) == 30
     assert len(opened) == 2
     assert all(one.fp is None for one in opened)  # and none stays open

@@ -210,4 +210,4 @@ def test_damaged_sources_are_named(tmp_path):
     course.lay_out(tmp_path / "mine", ["0"])
     (tmp_path / "mine/source/00_start_here/00_start_here.ipynb").write_text("{")
     with pytest.raises(CourseError, match=r"00_start_here\.ipynb cannot be read as a notebook"):
-        course.cells_of(tmp_path / "mine")
+        course.handouts_of(tmp_path / "mine")

@@ -23,7 +23,7 @@ def sandboxed(tmp_path, answers):
     before = source.read_bytes()
     settings = Settings(isolation_available(), Limits())
     records = {
-        one.student: one for one in grade(collect([downloads], course.cells_of(folder)), folder, settings)
+        one.student: one for one in grade(collect([downloads], course.handouts_of(folder)), folder, settings)
     }
     assert source.read_bytes() == before
     return records

@@ -12,7 +12,8 @@ from classroom.students import RIGHT, fill, handed_out, own_cell
 from devlab import cli
 from devlab.classroom import course
 from devlab.classroom.engine.merge import Step, answers, merged
-from devlab.classroom.engine.own_cells import chosen, needed
+from devlab.classroom.engine.own_cells import planned
+from devlab.classroom.reading import notebook_of
 
 SOLUTION, CHECK = ("solution", "f", "def f(x):\n    return helper(x)"), ("check", "f", "")
 
@@ -24,7 +25,7 @@ def own(*sources: str) -> list:
 
 def run(steps: list, skip: tuple = ()) -> list:
     """Return the steps that are run."""
-    return chosen(steps, needed(steps, skip), skip)
+    return planned(steps, skip).steps
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,10 @@ def run(steps: list, skip: tuple = ()) -> list:
         (["while True:\n    pass"], 0),
         (["x = 1"], 0),
         (["print = 3"], 0),
-        (["def helper(:"], 0),
+        (["def helper(:"], 1),
+        (["helper = []", "helper.append(2)", "helper.count(2) == 1"], 2),
+        (["f = 3", "f.helped = 2", "setattr(f, 'more', 2)", "f[0] = 2"], 4),
+        (["import torch\ntorch.set_grad_enabled(False)"], 0),
         (["(" * 5000 + "helper"], 0),
         (["helper\0 = 1"], 0),
     ],
@@ -51,14 +55,60 @@ def run(steps: list, skip: tuple = ()) -> list:
 def test_a_cell_is_run_where_an_answer_needs_a_name_that_it_sets(sources, many):
     """Trials, and what sets other names or none, are left out."""
     found = run([SOLUTION, *own(*sources), CHECK])
-    assert [kind for kind, _, _ in found] == ["solution", *["own"] * many, "check"]
+    assert [kind for kind, _, _ in found] == ["solution", *["own"] * many, "check"], found
     assert {name for _, name, _ in found} == {"f"}
 
 
-def test_what_another_cell_sets_is_not_needed():
-    """The teacher's helper stands, whatever a student made of it elsewhere."""
+def test_a_name_that_is_set_again_is_what_it_was_set_to_last():
+    """As in nbgrader: a student's own helper takes the teacher's place, and is not only imported again."""
     setup = ("setup", "", "def helper(x): pass")
-    assert run([setup, SOLUTION, *own("helper = 3"), CHECK]) == [setup, SOLUTION, CHECK]
+    assert run([setup, SOLUTION, *own("helper = 3"), CHECK])[2] == ("own", "f", "helper = 3")
+    setup = ("setup", "", "from tools import helper")
+    trial = own("from tools import helper\nhelper(1)")
+    assert run([setup, SOLUTION, *trial, CHECK]) == [setup, SOLUTION, CHECK]
+
+
+def test_what_another_answer_sets_later_is_not_there_yet():
+    """An import that an answer needs is run, though the answer below it makes the same import of its own."""
+    other = [("solution", "g", "import helper\ndef g(): return helper"), ("check", "g", "")]
+    assert run([*own("import helper"), SOLUTION, CHECK, *other])[0] == ("own", "f", "import helper")
+
+
+def test_what_was_handed_out_never_wins():
+    """Copies of the stub, with a comment or without, run above what fills it in; all other parts in order."""
+    filled = ("solution", "f", "def f(x):\n    return 1")
+    stub = "import math\ndef f(x):\n    '''Later.'''\n    raise NotImplementedError('your code here')"
+    blank, commented = ("blank", "f", stub), ("own", "", stub + "  # how?")
+    assert run([filled, blank, CHECK]) == [blank, filled, CHECK]
+    assert run([filled, CHECK, commented]) == [("own", "f", commented[2]), filled, CHECK]
+    assert run([filled, commented, CHECK]) == [("own", "f", commented[2]), filled, CHECK]
+    assert run([blank, CHECK]) == [blank, CHECK]
+    again = ("solution", "f", "def f(x):\n    return 2")
+    assert run([filled, again, CHECK]) == [filled, again, CHECK]
+
+
+def test_a_check_waits_for_what_its_answer_needs():
+    """A check above its answer, or above a helper, comes at the end; a later trial does not move it."""
+    helper = own("def helper(x): pass")
+    assert run([CHECK, SOLUTION, *helper]) == [SOLUTION, ("own", "f", helper[0][2]), CHECK]
+    assert run([SOLUTION, CHECK, *helper]) == [SOLUTION, ("own", "f", helper[0][2]), CHECK]
+    assert run([*helper, SOLUTION, CHECK, *own("f = 3", "helper = 2")])[-1] == CHECK
+
+
+def test_text_in_a_cell_that_is_none_of_code_is_run_where_nothing_else_answers():
+    """A retyped answer counts; an old attempt that was kept as prose does not."""
+    spare = ("spare", "f", "def f(x):\n    return 2")
+    assert run([spare, CHECK]) == [spare, CHECK]
+    assert run([("solution", "f", "def f(x):\n    return 1"), spare, CHECK])[1:] == [CHECK]
+    stub = ("blank", "f", "def f(x):\n    raise NotImplementedError")
+    assert run([spare, stub, CHECK]) == [stub, spare, CHECK]
+
+
+def test_what_holds_work_is_told_from_what_does_not():
+    """A part that is no more than comments is no attempt; a function of another name is one."""
+    assert planned([("solution", "f", "# nothing yet"), CHECK]).written == set()
+    assert planned([("solution", "f", "def g(x):\n    return 1"), CHECK]).written == {"f"}
+    assert planned([("own", "", "def f(:"), CHECK]).written == {"f"}
 
 
 def test_what_only_a_settled_exercise_needs_is_left_out():
@@ -71,9 +121,14 @@ def test_what_only_a_settled_exercise_needs_is_left_out():
 
 @pytest.fixture
 def lesson(tmp_path):
-    """Return the teacher's notebook of lesson 00, and the one that is handed out."""
+    """Return what is known of lesson 00's hand-out, and the notebook itself."""
     assignment, handout, _ = handed_out(tmp_path, "0")
-    return course.read(tmp_path / "source" / assignment / f"{assignment}.ipynb"), handout
+    return course.handouts_of(tmp_path)[assignment], handout
+
+
+def read(notebook: dict) -> dict:
+    """Return a notebook as it is read from a student's file."""
+    return notebook_of(json.dumps(notebook).encode())[0]
 
 
 def place_of(notebook: dict, grade_id: str) -> int:
@@ -89,7 +144,7 @@ def test_only_what_students_wrote_is_theirs(lesson):
     for cell in bare["cells"]:
         cell.pop("id", None)
     for notebook in (handout, bare):
-        steps = merged(source, fill(notebook, RIGHT))
+        steps = merged(source, read(fill(notebook, RIGHT)))
         assert [step.kind for step in steps].count("own") == 0
         assert [step.name for step in steps if step.kind == "solution"] == list(RIGHT)
 
@@ -103,7 +158,7 @@ def test_cells_keep_their_places(lesson):
     notebook["cells"].insert(0, own_cell("before = 1", 1))
     notebook["cells"].insert(place_of(notebook, "device_of") + 1, own_cell("def device_of(x): pass", 2))
     notebook["cells"].append(own_cell("after = 1", 3))
-    steps = merged(source, notebook)
+    steps = merged(source, read(notebook))
     theirs = [(step.kind, step.source.splitlines()[-1]) for step in steps if step.kind != "check"]
     kinds = [kind for kind, _ in theirs]
     begin = kinds.index("own")
@@ -111,7 +166,7 @@ def test_cells_keep_their_places(lesson):
     assert theirs[begin : begin + 2] == [("own", "before = 1"), ("own", "import math")]
     assert theirs[kinds.index("solution") + 1] == ("own", "def device_of(x): pass")
     assert theirs[-1] == ("own", "after = 1")
-    wrote = answers(steps, needed([(step.kind, step.name, step.source) for step in steps]))
+    wrote = answers(steps, planned([(step.kind, step.name, step.source) for step in steps]).needs)
     assert wrote["device_of"] == RIGHT["device_of"] + "\n\ndef device_of(x): pass"
     assert wrote["same_place"] == RIGHT["same_place"]
 
@@ -120,7 +175,7 @@ def test_an_answer_is_told_with_all_own_cells_that_it_needs():
     """Of a helper that two exercises need both are told; what is no place of an own cell says nothing."""
     steps = [Step("own", "", "helper = 1"), Step("solution", "f", "f = helper"), Step("check", "f", "")]
     steps += [Step("solution", "g", "g = helper"), Step("own", "", "1 / 0"), Step("check", "g", "")]
-    needs = needed([(step.kind, step.name, step.source) for step in steps])
+    needs = planned([(step.kind, step.name, step.source) for step in steps]).needs
     assert needs == {"f": [0], "g": [0]}
     both = {"f": "helper = 1\n\nf = helper", "g": "helper = 1\n\ng = helper"}
     assert answers(steps, needs) == both

@@ -181,7 +181,7 @@ def test_hostile_work_gets_what_it_deserves_and_changes_nothing(tmp_path, outsid
     before = tree(tmp_path)
     settings = Settings(level, SMALL, jobs=2)
     records = {
-        one.student: one for one in grade(collect([downloads], course.cells_of(folder)), folder, settings)
+        one.student: one for one in grade(collect([downloads], course.handouts_of(folder)), folder, settings)
     }
 
     wrong = []

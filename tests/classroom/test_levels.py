@@ -70,7 +70,9 @@ def test_walls_that_fail_are_the_graders_failure(tmp_path):
     hand_in(folder / "handout" / LESSON / f"{LESSON}.ipynb", downloads, {"Anna": (answer, {})})
     code = "from pathlib import Path\nfrom devlab.classroom import collect, course\n"
     code += "from devlab.classroom.engine.grade import Settings, grade\n"
-    code += f"found = collect.collect([Path({str(downloads)!r})], course.cells_of(Path({str(folder)!r})))\n"
+    code += (
+        f"found = collect.collect([Path({str(downloads)!r})], course.handouts_of(Path({str(folder)!r})))\n"
+    )
     code += f"for one in grade(found, Path({str(folder)!r}), Settings(3)): print(one.line())"
     done = on_lesser(2, code)
     (record,) = map(Record.from_line, done.stdout.splitlines())

@@ -157,7 +157,7 @@ def test_the_next_assignment_is_made_ready_while_one_is_graded(tmp_path, monkeyp
         file = tmp_path / "downloads" / "Anna" / f"{assignment}.ipynb"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(fill(handout, solutions)), encoding="utf-8")
-    found = collect([tmp_path / "downloads"], course.cells_of(folder))
+    found = collect([tmp_path / "downloads"], course.handouts_of(folder))
     records = grading.grade(found, folder, family.Settings(isolation_available()))
     for number in range(1, taken + 1):
         record = next(records)

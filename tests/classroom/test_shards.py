@@ -45,7 +45,7 @@ def test_dask_gives_the_marks_of_one_machine(tmp_path, capsys, monkeypatch):
 def test_a_part_says_which_machine_cannot_grade_it(tmp_path):
     """Each machine looks for itself what it allows; one that allows less stops the class."""
     folder, downloads = class_of(tmp_path)
-    found = collect([downloads], course.cells_of(folder))
+    found = collect([downloads], course.handouts_of(folder))
     graded = shards.on_dask("local", [downloads], folder, found, Limits(), 4, set(), 1)
     with pytest.raises(EngineError, match=r"part 1/1: it allows isolation level \d, and 4 is required"):
         list(graded)
@@ -55,7 +55,7 @@ def test_a_scheduler_that_is_not_there(tmp_path, monkeypatch):
     """No traceback: where it was looked for."""
     monkeypatch.setattr(shards, "PATIENCE", "1s")
     folder, downloads = class_of(tmp_path)
-    found = collect([downloads], course.cells_of(folder))
+    found = collect([downloads], course.handouts_of(folder))
     nowhere = "tcp://127.0.0.1:9"
     with pytest.raises(EngineError, match=f"no Dask scheduler at {nowhere}"):
         list(shards.on_dask(nowhere, [downloads], folder, found, Limits(), 1, set(), 1))

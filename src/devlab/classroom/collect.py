@@ -2,15 +2,17 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from devlab.classroom.handout import Handout
+from devlab.classroom.names import printable
 from devlab.classroom.owners import Owned, owners
-from devlab.classroom.reading import doubles, notebook_of
-from devlab.classroom.unpack import OTHER_ARCHIVES, File, Unreadable, files, kept_open
+from devlab.classroom.reading import is_notebook, notebook_of
+from devlab.classroom.unpack import OTHER_ARCHIVES, File, Unreadable, files, kept_open, said
 
-Cells = Mapping[str, Iterable[str]]
+HEAD = 4096  # characters of a line of the list: a name or a message may be as long as somebody likes
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,8 @@ class Submission:
     """One file that a student handed in for an assignment.
 
     `problem` says why it is not graded, and what to do; `remarks` what was guessed or noticed. Both names
-    may be "" where nothing tells them.
+    may be "" where nothing tells them. `digest` is the SHA-256 of what was handed in, `work` how many tasks
+    hold more than what was handed out.
     """
 
     student: str
@@ -28,6 +31,8 @@ class Submission:
     remarks: tuple[str, ...] = ()
     late: bool = False
     file: File | None = field(default=None, repr=False, compare=False)
+    digest: str = ""
+    work: int = 0
 
     def notebook(self) -> dict:
         """Read the notebook again, so that a large class need not be in memory; raises Unreadable."""
@@ -63,31 +68,35 @@ class Collection:
         if self.ignored:
             lines.append(f"{_count(self.ignored, 'file')} set aside:")
             lines += [f"  {path}: {why}" for path, why in self.ignored]
-        return "\n".join(lines)
+        return "\n".join(printable(line)[:HEAD] for line in lines)
 
 
-def collect(paths: Sequence[Path], cells: Cells) -> Collection:
+def collect(paths: Sequence[Path], handouts: Mapping[str, Handout]) -> Collection:
     """Find the submissions under paths: files, folders and zips, nested as they come.
 
-    `cells` maps each assignment to the grade ids of its cells, which tell what a notebook is for even
-    where its name does not. Nothing is written, and nothing that a student wrote is run.
+    `handouts` are the assignments, whose cells tell what a notebook is for even where its name does not.
+    Nothing is written, and nothing that a student wrote is run. What goes wrong over a file is that file's
+    problem.
     """
-    cells = {assignment: frozenset(ids) for assignment, ids in cells.items()}
     with kept_open():
         roots = [list(files(path)) for path in map(_inside_course, paths)]
-        judged = [_judged(one, cells) for one in owners(roots, list(cells))]
+        judged = [_judged_safely(one, handouts) for one in owners(roots, list(handouts))]
     found = _settled(_told_apart(judged))
     good = {one.student for _, one in found if not one.problem}
     kept, ignored = [], []
     for owned, one in found:
-        is_notebook = owned.file.name.lower().endswith(".ipynb")
         # A stray file beside a notebook is nothing to worry about; all that a student gave is.
-        if one.problem and not is_notebook and (one.student in good or not owned.told):
+        if one.problem and not _is_notebooks(one) and (one.student in good or not owned.told):
             ignored.append((one.path, one.problem))
         else:
             kept.append(one)
     kept.sort(key=lambda one: (one.assignment, one.student, bool(one.problem), one.path))
     return Collection(kept, sorted(ignored))
+
+
+def _is_notebooks(one: Submission) -> bool:
+    """Tell whether a file was meant as a notebook, by its name or by what it holds."""
+    return ".ipynb" in one.file.name.lower() or bool(one.digest)
 
 
 def _inside_course(path: Path) -> Path:
@@ -96,80 +105,117 @@ def _inside_course(path: Path) -> Path:
     return path / "submitted" if (path / "nbgrader_config.py").is_file() else path
 
 
-def _judged(owned: Owned, cells: Mapping[str, frozenset[str]]) -> tuple[Owned, Submission]:
-    """Read a file, to tell which assignment it is and whether it can be graded."""
-    file = owned.file
-    given = Submission(owned.student, owned.assignment, file.shown, late=owned.late, file=file)
-    if not given.assignment and len(cells) == 1:
-        (only,) = cells
+def _judged_safely(owned: Owned, handouts: Mapping[str, Handout]) -> tuple[Owned, Submission]:
+    given = Submission(owned.student, owned.assignment, owned.file.shown, late=owned.late, file=owned.file)
+    if not given.assignment and len(handouts) == 1:
+        (only,) = handouts
         given = replace(given, assignment=only)
-    if file.problem:
-        return owned, replace(given, problem=file.problem)
-    if not file.name.lower().endswith(".ipynb"):
-        ending = Path(file.name).suffix
-        advice = "unpack it and run this again" if ending in OTHER_ARCHIVES else "ask for the .ipynb file"
-        return owned, replace(given, problem=f"not a notebook ({ending or 'no ending'}): {advice}")
     try:
-        notebook, remarks = notebook_of(file.read())
+        return owned, _judged(owned, given, handouts)
     except Unreadable as problem:
         return owned, replace(given, problem=str(problem))
-    ids = {
-        cell["metadata"]["nbgrader"]["grade_id"]
-        for cell in notebook["cells"]
-        if "nbgrader" in cell["metadata"]
-    }
-    overlap = {name: len(ids & own) for name, own in cells.items()}
-    best = max(overlap, key=overlap.__getitem__, default="")
-    if not best or not overlap[best]:
+    except Exception as problem:
+        why = f"devlab could not read it ({type(problem).__name__}: {said(problem)}): look into it yourself"
+        return owned, replace(given, problem=why)
+
+
+def _judged(owned: Owned, given: Submission, handouts: Mapping[str, Handout]) -> Submission:
+    """Read a file, to tell which assignment it is and whether it can be graded."""
+    file = owned.file
+    if file.problem:
+        return replace(given, problem=file.problem)
+    called_so = file.name.lower().endswith(".ipynb")
+    ending = Path(file.name).suffix
+    other = f"not a notebook ({ending or 'no ending'}): "
+    if not called_so and ending in OTHER_ARCHIVES:
+        return replace(given, problem=f"{other}unpack it and run this again")
+    content = file.read()
+    if not called_so and not is_notebook(content):
+        return replace(given, problem=f"{other}ask for the .ipynb file")
+    given = replace(given, digest=hashlib.sha256(content).hexdigest())
+    try:
+        notebook, remarks = notebook_of(content)
+    except Unreadable as problem:
+        return replace(given, problem=str(problem))
+    known = {name: handout.known(notebook) for name, handout in handouts.items()}
+    # Of two that are alike, it is the one that its name says.
+    best = max(known, key=lambda name: (known[name], name == owned.assignment), default="")
+    if not best or not known[best]:
         what = given.assignment or "the course"
         problem = f"it holds no cell of {what}: ask for the notebook that was handed out, filled in"
-        return owned, replace(given, problem=problem)
+        return replace(given, problem=problem)
+    if not called_so:
+        remarks.append(f"called {printable(file.name)}, though it is a notebook")
     if owned.assignment and owned.assignment != best:
         remarks.append(f"named {owned.assignment}, but it is {best} by its cells")
-    if twice := doubles(notebook):
-        remarks.append(f"several cells are {', '.join(twice)}: the last one counts")
+    remarks += handouts[best].remarks(notebook)
     if owned.late:
         remarks.append("marked late by the learning platform")
     if not owned.student:
         # Two such must not become one student.
-        name = f"unnamed {hashlib.sha256(file.shown.encode('utf-8', 'replace')).hexdigest()[:6]}"
-        given = replace(given, student=name)
+        given = replace(given, student=f"unnamed {_few_letters(file.shown)}")
         remarks.append("nothing in its path names the student: rename it and run this again")
-    return owned, replace(given, assignment=best, remarks=tuple(remarks))
+    work = handouts[best].worked_on(notebook)
+    return replace(given, assignment=best, remarks=tuple(remarks), work=work)
+
+
+def _few_letters(text: str) -> str:
+    """Return a few letters that stand for a text, the same each time."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:6]
 
 
 def _told_apart(found: list[tuple[Owned, Submission]]) -> list[tuple[Owned, Submission]]:
-    """Give two people of one name two names, by the platform's numbers for them.
+    """Give two people of one name two names, by the platform's numbers for them or by where their files lie.
 
-    Moodle numbers the same person anew in each assignment, so only numbers within one tell people apart.
+    They are two where they meet in one assignment: Moodle numbers the same person anew in each, and a
+    teacher may keep a folder for each.
     """
-    numbers = defaultdict(set)
+    keys = defaultdict(set)
     for owned, one in found:
-        numbers[one.student, one.assignment].add(owned.number)
-    shared = {student for (student, _), several in numbers.items() if len(several) > 1}
-    return [
-        (
-            owned,
-            replace(one, student=f"{one.student} {owned.number}".strip()) if one.student in shared else one,
-        )
-        for owned, one in found
-    ]
+        if not one.problem or owned.told or _is_notebooks(one):
+            keys[one.student, one.assignment].add(owned.key)
+    shared = {student for (student, _), several in keys.items() if student and len(several) > 1}
+    told = []
+    for owned, one in found:
+        if one.student in shared:
+            which = owned.number or _few_letters("/".join(owned.key))
+            one = replace(one, student=f"{one.student} {which}")
+            if not owned.number and not one.problem:
+                remark = "others have the same name: the letters after it tell them apart"
+                one = replace(one, remarks=(*one.remarks, remark))
+        told.append((owned, one))
+    return told
 
 
 def _settled(found: list[tuple[Owned, Submission]]) -> list[tuple[Owned, Submission]]:
-    """Take the latest where a student handed in one assignment several times; say so on each."""
+    """Take the latest where a student handed in one assignment several times; say so on each.
+
+    One that is as it was handed out never takes the place of one with work in it.
+    """
     groups = defaultdict(list)
     for owned, one in found:
         if not one.problem:
             groups[one.student, one.assignment].append((owned, one))
     taken, passed_over = {}, {}
     for group in groups.values():
-        _, last = max(group, key=lambda pair: (*pair[0].attempt, pair[0].file.changed, pair[1].path))
+        _, last = max(
+            group,
+            key=lambda pair: (
+                bool(pair[1].work),
+                *pair[0].attempt,
+                pair[0].file.changed,
+                pair[1].work,
+                pair[1].path,
+            ),
+        )
         others = [one for _, one in group if one is not last]
         if others:
-            taken[id(last)] = f"the latest of {len(group)}; check that it is the one meant"
+            blank = any(not one.work for one in others) and last.work
+            which = "the latest with work in it" if blank else "the latest"
+            taken[id(last)] = f"{which} of {len(group)}; check that it is the one meant"
         for other in others:
-            passed_over[id(other)] = f"a later one was taken: {last.path}"
+            later = "another one with work in it" if last.work and not other.work else "a later one"
+            passed_over[id(other)] = f"{later} was taken: {last.path}"
     settled = []
     for owned, one in found:
         if remark := taken.get(id(one)):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from devlab import carried
 from devlab.classroom import copies, pages
+from devlab.classroom.handout import Handout
 
 # Zip files hold a time for each member: this one, so that the same course gives the same bytes.
 NO_TIME = (1980, 1, 1, 0, 0, 0)
@@ -100,13 +101,15 @@ def assignments(folder: Path) -> list[str]:
     return sorted(path.parent.name for path in (Path(folder) / "source").glob("*/*.ipynb") if _is_main(path))
 
 
-def cells_of(folder: Path) -> dict[str, list[str]]:
-    """Return the grade ids of each assignment's cells, by which a notebook is known whatever its name."""
+def handouts_of(folder: Path) -> dict[str, Handout]:
+    """Return what was handed out of each assignment, by which a notebook is known whatever its name."""
     found = {}
     for assignment in assignments(folder):
-        cells = read(Path(folder) / "source" / assignment / f"{assignment}.ipynb")["cells"]
-        facts = [cell["metadata"].get("nbgrader", {}) for cell in cells]
-        found[assignment] = [one["grade_id"] for one in facts if "grade_id" in one]
+        path = Path(folder) / "source" / assignment / f"{assignment}.ipynb"
+        try:
+            found[assignment] = Handout(read(path))
+        except ValueError as problem:
+            raise CourseError(f"{path} cannot be graded: {problem}") from problem
     if not found:
         raise CourseError(f"{folder} is no course, it has no source/. Name yours: --course DIR")
     return found

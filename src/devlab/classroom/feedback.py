@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from devlab.checks.result import SIGNS
 from devlab.classroom.record import Graded, Record
 from devlab.classroom.style import STYLE
 from devlab.panel import escape, prose
@@ -151,15 +152,20 @@ def _closing(record: Record) -> str:
 
 
 def _mark(outcome: str) -> str:
-    sign, words = OUTCOMES.get(outcome, ("?", outcome))
+    sign, words = _words(outcome)
     name = outcome.replace(" ", "-") if outcome in OUTCOMES else ""
     return f'<span class="mark {name}"><span aria-hidden="true">{sign}</span> {_text(words)}</span>'
+
+
+def _words(outcome: str) -> tuple[str, str]:
+    """Return an outcome's sign and words; a row may have outcomes of its own, which a verdict shows alike."""
+    return OUTCOMES.get(outcome) or (SIGNS.get(outcome, "?"), outcome)
 
 
 def _sign(outcome: str | None) -> str:
     if outcome is None:
         return ""
-    sign, _ = OUTCOMES.get(outcome, ("?", outcome))
+    sign, _ = _words(outcome)
     name = outcome.replace(" ", "-") if outcome in OUTCOMES else ""
     return f'<span class="mark {name}" role="img" aria-label="{_text(outcome)}">{sign}</span>'
 

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 # How learning platforms name what a teacher downloads. Moodle: a folder a student, or all in one. Canvas and
@@ -18,6 +18,7 @@ PLATFORMS = (
 )
 # `05_buffers-2`, `05_buffers (2)`, `05_buffers-Copy2`, `Version 2`: the second of several.
 ATTEMPT = re.compile(r"(?:-(?:Copy)?|\s*\(|\bVersion )(?P<number>\d{1,3})\)?$", re.IGNORECASE)
+EXERCISES = re.compile(r"[\W_]*exercises?$", re.IGNORECASE)
 LATE = re.compile(r"(?<![A-Za-z])LATE(?![A-Za-z])")
 # What a path or a pattern of nbgrader's could stumble over.
 UNSAFE = re.compile(r'[\\/:*?"<>|+\[\]{}\x00-\x1f\x7f]')
@@ -37,27 +38,60 @@ class Name:
 def nfc(text: str) -> str:
     """Return text with each accented letter as one character: macOS hands out two, others one.
 
-    >>> nfc("Zoe\\u0308") == "Zo\\u00eb"
+    A name of a file that is not UTF-8 is read as Windows' or ISO's Latin letters.
+
+    >>> nfc("Zoe\\u0308") == nfc("Zo\\udceb") == "Zo\\u00eb"
     True
     """
+    for encoding in ("utf-8", "cp1252", "latin-1"):
+        try:
+            text = text.encode("utf-8", "surrogateescape").decode(encoding)
+            break
+        except UnicodeError:  # for half a character, too, which is in no name that a system gives
+            continue
     return unicodedata.normalize("NFC", text)
 
 
-def by_platform(part: str) -> Name | None:
-    """Read a name that a learning platform made; None where it is not of such a kind.
+def printable(text: str) -> str:
+    r"""Return text that does nothing to a terminal: names of files are whatever students made them.
 
-    >>> by_platform("Zoë Ångström_4711_assignsubmission_file_")
+    >>> printable("anna\x1b[2J")
+    'anna?[2J'
+    """
+    return "".join(one if one.isprintable() else "?" for one in text)
+
+
+def platforms_of(parts: Iterable[str]) -> list[re.Pattern]:
+    """Return the patterns that names lying side by side share: each that of most of those that are left.
+
+    >>> platforms_of(["anna.ipynb", "ben_1_2_x.ipynb"])
+    []
+    """
+    left, found = set(parts), []
+    while left:
+        following = [(pattern, {part for part in left if pattern.fullmatch(part)}) for pattern in PLATFORMS]
+        pattern, most = max(following, key=lambda pair: len(pair[1]))
+        if len(most) <= len(left) / 2:
+            break
+        found.append(pattern)
+        left -= most
+    return found
+
+
+def by_platform(part: str, patterns: Iterable[re.Pattern]) -> Name | None:
+    """Read a name that a learning platform made by one of some patterns; None where it is not of this kind.
+
+    >>> by_platform("Zoë Ångström_4711_assignsubmission_file_", PLATFORMS)
     Name(student='Zoë Ångström', number='4711', attempt='', late=False, rest='')
-    >>> by_platform("muellerjan_LATE_815_90210_05_buffers-2.ipynb")
+    >>> by_platform("muellerjan_LATE_815_90210_05_buffers-2.ipynb", PLATFORMS)
     Name(student='muellerjan', number='815', attempt='', late=True, rest='05_buffers-2.ipynb')
     """
-    for pattern in PLATFORMS:
-        if found := pattern.fullmatch(part):
-            facts = {"id": "", "time": "", "late": None, "rest": ""} | found.groupdict()
-            return Name(
-                safe(facts["name"]), facts["id"], facts["time"], bool(facts["late"]), facts["rest"] or ""
-            )
-    return None
+    found = next(filter(None, (pattern.fullmatch(part) for pattern in patterns)), None)
+    if not found:
+        return None
+    facts = {"id": "", "time": "", "late": None, "rest": ""} | found.groupdict()
+    student = safe(facts["name"])
+    return Name(student, facts["id"], facts["time"], bool(facts["late"]), facts["rest"] or "")
 
 
 def safe(name: str) -> str:
@@ -66,7 +100,7 @@ def safe(name: str) -> str:
     >>> safe("  O'Neil, Ana + co. ")
     "O'Neil, Ana _ co"
     """
-    words = " ".join(UNSAFE.sub("_", nfc(name)).split())
+    words = " ".join(UNSAFE.sub("_", printable(nfc(name))).split())
     return words.strip(" .")[:100].strip(" .")
 
 
@@ -80,20 +114,34 @@ def attempt_of(stem: str) -> tuple[str, int]:
     return (stem[: found.start()], int(found["number"])) if found and found.start() else (stem, 0)
 
 
+def beside(name: str, assignments: Sequence[str]) -> tuple[str, str, str]:
+    """Return what stands before and after the assignment in a name, and which it is; "" where it is none.
+
+    The word "exercises" belongs to an assignment's name, whether it has it or not.
+
+    >>> beside("anna maria - 05 Buffers (final)", ["05_buffers"])
+    ('anna maria', '', '05_buffers')
+    >>> beside("05_buffers_exercises_anna", ["05_buffers"])
+    ('', 'anna', '05_buffers')
+    """
+    for assignment in sorted(assignments, key=len, reverse=True):
+        bare = EXERCISES.sub("", assignment) or assignment
+        words = r"[\W_]+".join(map(re.escape, re.split(r"[\W_]+", bare)))
+        pattern = re.compile(rf"(?<![^\W_]){words}(?![^\W_])(?:[\W_]*exercises?(?![^\W_]))?", re.IGNORECASE)
+        if found := pattern.search(name):
+            before, after = (text.strip(" _-–.,") for text in (name[: found.start()], name[found.end() :]))
+            return before, re.sub(r"^\((\w+)\)$", "", after), assignment
+    return name, "", ""
+
+
 def without(name: str, assignments: Sequence[str]) -> tuple[str, str]:
     """Split the assignment from a name: what is left, and which; "" where none is in it.
 
     >>> without("anna maria - 05 Buffers (final)", ["05_buffers"])
     ('anna maria', '05_buffers')
     """
-    for assignment in sorted(assignments, key=len, reverse=True):
-        words = r"[\W_]+".join(map(re.escape, re.split(r"[\W_]+", assignment)))
-        pattern = re.compile(rf"(?<![^\W_]){words}(?![^\W_])", re.IGNORECASE)
-        if found := pattern.search(name):
-            before, after = (text.strip(" _-–.,") for text in (name[: found.start()], name[found.end() :]))
-            after = re.sub(r"^\((\w+)\)$", "", after)
-            return (before or after), assignment
-    return name, ""
+    before, after, assignment = beside(name, assignments)
+    return before or after, assignment
 
 
 def is_assignment(part: str, assignments: Sequence[str]) -> bool:

@@ -1,23 +1,42 @@
-"""Who each file of a download belongs to, judged by its path and by what lies beside it."""
+"""Who each file of a download belongs to, judged by its path and by what lies beside it.
 
+The outermost part of a path that tells students apart is the owner's, and nothing inside it says otherwise.
+A platform's pattern counts where most of the names beside it follow it.
+"""
+
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from devlab.classroom.names import LATE, attempt_of, by_platform, is_assignment, safe, without
+from devlab.classroom.names import (
+    LATE,
+    PLATFORMS,
+    attempt_of,
+    beside,
+    by_platform,
+    is_assignment,
+    platforms_of,
+    safe,
+    without,
+)
 from devlab.classroom.unpack import File
+
+CANVAS = PLATFORMS[1]  # it names files and no folders, and many other names look like its own
 
 
 @dataclass(frozen=True)
 class Owned:
     """A file and what its path tells: the student, the assignment if named, which attempt, and lateness.
 
-    `number` is the platform's for the student. `told` says that the path surely tells a student, so that
-    even a file that is no notebook is something they handed in.
+    `key` is the same for the files of one person alone; `number` is the platform's for the student. `told`
+    says that the path surely tells a student, so that even a file that is no notebook is something they
+    handed in.
     """
 
     file: File
     student: str
+    key: tuple[str, ...]
     assignment: str = ""
     number: str = ""
     attempt: tuple[str, int] = ("", 0)
@@ -27,79 +46,132 @@ class Owned:
 
 def owners(roots: Sequence[list[File]], assignments: Sequence[str]) -> list[Owned]:
     """Return each file with its owner; a root is the files found under one path that the teacher named."""
-    found = []
+    levels, by_folder, side_by_side = [], defaultdict(list), []
     for files in roots:
-        wrapped = _wrapping(files, assignments)
-        starts = {file: _start(file, wrapped, assignments) for file in files}
-        loose = [file for file in files if starts[file] == len(file.parts) - 1]
-        names = _names_in(loose, assignments, several=len(roots) > 1)
-        found += [_owned(file, starts[file], names, assignments) for file in files]
+        inside = _levels(files, assignments)
+        if len(files) == 1 and len(files[0].parts) == 1:
+            by_folder[files[0].path.absolute().parent].append((files[0], 0))
+        elif len(roots) > 1 and not any(_tells_apart(level, assignments) for level in inside):
+            side_by_side += [(file, 0) for file in files]
+        else:
+            levels += inside
+    found = [one for level in (*levels, side_by_side) for one in _owned_at(level, assignments)]
+    for level in by_folder.values():
+        alone = len(by_folder) == 1 or _tells_apart(level, assignments)
+        found += _owned_at(level, assignments, {} if alone else {file: "" for file, _ in level})
     return found
 
 
-def _start(file: File, wrapped: int, assignments: Sequence[str]) -> int:
-    """Return which part of the path names the student, past a folder for the assignment."""
-    start = min(wrapped, len(file.parts) - 1)
-    while start < len(file.parts) - 1 and is_assignment(file.parts[start], assignments):
-        start += 1
-    return start
+Level = list[tuple[File, int]]  # files, and which part of their path lies beside the others'
 
 
-def _owned(file: File, start: int, names: dict[File, str], assignments: Sequence[str]) -> Owned:
-    stem = _stem(file.name)
-    attempts = [attempt_of(part)[1] for part in (*file.parts[:-1], stem)]
-    for position, part in enumerate(file.parts):
-        if name := by_platform(part):
-            inner = "/".join((_stem(name.rest), *file.parts[position + 1 :]))
-            count = attempt_of(_stem(name.rest))[1] or max(attempts)
-            _, assignment = without(inner, assignments)
-            return Owned(file, name.student, assignment, name.number, (name.attempt, count), name.late, True)
-    late = any(LATE.search(part) for part in file.parts[start:])
-    _, assignment = without("/".join((*file.parts[:-1], stem)), assignments)
-    if file in names:
-        return Owned(file, names[file], assignment, attempt=("", max(attempts)), late=late)
-    folder = LATE.sub("", _stem(file.parts[start])).strip(" _-")
-    student = safe(without(folder, assignments)[0] or folder)
-    return Owned(file, student, assignment, attempt=("", max(attempts)), late=late, told=True)
+def _levels(files: list[File], assignments: Sequence[str]) -> list[Level]:
+    """Return the files by the places at which their students lie side by side.
 
-
-def _wrapping(files: list[File], assignments: Sequence[str]) -> int:
-    """Return how many leading parts of every path are wrapping, such as the download's own name.
-
-    `download.zip/Class 7/anna/05.ipynb` beside `download.zip/Class 7/ben/05.ipynb` has two.
+    What wraps all of them, such as the download's own name, is passed, and so are assignments' folders.
     """
-    deep = [file for file in files if len(file.parts) > 1]
-    if not deep:
-        return 0
-    wrapped = 1
-    while True:
-        # What lies loose beside the folders is a teacher's list or a platform's index.
-        nested = [file.parts for file in deep if len(file.parts) > wrapped + 1]
-        first = {parts[wrapped] for parts in nested}
-        if len(first) != 1:
-            return wrapped
-        (only,) = first
-        second = {parts[wrapped + 1] for parts in nested if len(parts) > wrapped + 2}
-        if not is_assignment(only, assignments):
-            several = len({one for one in second if not is_assignment(one, assignments)}) > 1
-            if not several or by_platform(only):
-                return wrapped
-        wrapped += 1
+    waiting, found = [(files, 1)], []
+    while waiting:
+        files, at = waiting.pop()
+        inside = defaultdict(list)
+        for file in files:
+            inside[file.parts[at] if len(file.parts) > at + 1 else ""].append(file)
+        level = [(file, min(at, len(file.parts) - 1)) for file in inside.pop("", ())]
+        for name, deeper in inside.items():
+            below = [(file, at + 1) for file in deeper]
+            if is_assignment(name, assignments) or (
+                len(inside) == 1 and _tells_apart(below, assignments) and not _is_students(name)
+            ):
+                waiting.append((deeper, at + 1))
+            else:
+                level += [(file, at) for file in deeper]
+        found += [level] if level else []
+    return found
 
 
-def _names_in(loose: list[File], assignments: Sequence[str], several: bool) -> dict[File, str]:
-    """Name the students of files that lie in no student's folder: `anna_05_buffers.ipynb`."""
-    names, unknown = {}, []
+def _is_students(name: str) -> bool:
+    return bool(set(platforms_of([name])) - {CANVAS})
+
+
+def _tells_apart(level: Level, assignments: Sequence[str]) -> bool:
+    """Tell whether several students are seen at a place: by folders, or by the names of notebooks."""
+    folders = {file.parts[at] for file, at in level if len(file.parts) > at + 1}
+    folders = {name for name in folders if not is_assignment(name, assignments)}
+    loose = [file.name for file, at in level if len(file.parts) == at + 1 and _is_notebooks(file)]
+    several = folders.union(loose)
+    if len(folders) > 1 or (len(several) > 1 and platforms_of(several)):
+        return True
+    lefts = defaultdict(set)
+    for name in loose:
+        left, assignment = without(_plain_stem(name), assignments)
+        lefts[assignment].add(left)
+    return any(assignment and len(names - {""}) > 1 for assignment, names in lefts.items())
+
+
+def _is_notebooks(file: File) -> bool:
+    return ".ipynb" in file.name.lower()
+
+
+def _owned_at(level: Level, assignments: Sequence[str], names: dict[File, str] | None = None) -> list[Owned]:
+    """Return the owners of files that lie side by side; `names` are students, "" for a folder's."""
+    handed_in = {file.parts[at] for file, at in level if len(file.parts) > at + 1 or _is_notebooks(file)}
+    patterns = platforms_of(handed_in or {file.parts[at] for file, at in level})
+    if not names:
+        loose = [file for file, at in level if len(file.parts) == at + 1]
+        loose = [file for file in loose if not by_platform(file.name, patterns)]
+        names = _names_in([file for file in loose if _is_notebooks(file)] or loose, assignments)
+    return [_owned(file, at, patterns, names, assignments) for file, at in level]
+
+
+def _owned(
+    file: File, at: int, patterns: list[re.Pattern], names: dict[File, str], assignments: Sequence[str]
+) -> Owned:
+    part, inside = file.parts[at], file.parts[at + 1 :]
+    attempts = [attempt_of(_stem(name))[1] for name in (part, *inside)]
+    if name := by_platform(part, patterns):
+        _, assignment = without("/".join(map(_stem, (name.rest, *inside))), assignments)
+        count = attempt_of(_stem(name.rest))[1] or max(attempts)
+        facts = (assignment, name.number, (name.attempt, count), name.late, True)
+        return Owned(file, name.student, ("platform", name.student, name.number), *facts)
+    _, assignment = without("/".join((*file.parts[:-1], _stem(file.name))), assignments)
+    facts = {"assignment": assignment, "attempt": ("", max(attempts))}
+    facts["late"] = any(LATE.search(name) for name in (part, *inside))
+    if inside:
+        folder = LATE.sub("", _stem(part)).strip(" _-")
+        student = safe(without(folder, assignments)[0] or folder)
+        return Owned(file, student, (*file.parts[:at], folder), told=True, **facts)
+    stem = _plain_stem(part)
+    student = names.get(file, "")
+    if not student and file in names:  # nothing but the assignment: it lies in its student's folder
+        key = (str(file.path.absolute().parent), *file.parts[:at])
+        return Owned(file, _folder_of(file, assignments), key, **facts)
+    return Owned(file, student or safe(stem), (*file.parts[:at], stem), **facts)
+
+
+def _names_in(loose: list[File], assignments: Sequence[str]) -> dict[File, str]:
+    """Name the students of files that lie in no student's folder: `anna_05_buffers.ipynb`.
+
+    Of what stands before and after the assignment, the side counts that tells all of them apart. A name that
+    is nothing but the assignment's gives "".
+    """
+    sides, unknown = defaultdict(dict), []
     for file in loose:
-        stem = LATE.sub("", attempt_of(_stem(file.name))[0])
-        left, assignment = without(stem, assignments)
-        if assignment and left:
-            names[file] = safe(left)
-        elif assignment or several:
-            names[file] = _folder_of(file, assignments)
+        stem = _plain_stem(file.name)
+        before, after, assignment = beside(stem, assignments)
+        if assignment:
+            sides[assignment][file] = before, after
         else:
             unknown.append((file, [token for token in stem.split("_") if token.strip()] or [stem]))
-    return names | _by_tokens(unknown)
+    names = _by_tokens(unknown)
+    for found in sides.values():
+        pairs = set(found.values())
+        for side in (0, 1):
+            if len({pair[side] for pair in pairs if pair[side]}) == len(pairs - {("", "")}):
+                names |= {file: safe(pair[side]) for file, pair in found.items()}
+                break
+        else:
+            names |= {file: safe("_".join(filter(None, pair))) for file, pair in found.items()}
+    return names
 
 
 def _by_tokens(files: list[tuple[File, list[str]]]) -> dict[File, str]:
@@ -124,13 +196,19 @@ def _folder_of(file: File, assignments: Sequence[str]) -> str:
     """Return the nearest folder's name that is not an assignment's."""
     above = file.path.absolute().parts[:-1] if not file.members else ()
     for folder in (*reversed(file.parts[:-1]), *reversed(above)):
-        if not is_assignment(folder, assignments):
+        if not is_assignment(_stem(folder), assignments):
             return safe(_stem(folder))
     return safe(_stem(file.name))
 
 
+def _plain_stem(name: str) -> str:
+    """Return a file's name without its ending, the count of attempts and a mark of lateness."""
+    return LATE.sub("", attempt_of(_stem(name))[0])
+
+
 def _stem(name: str) -> str:
-    for ending in (".ipynb", ".zip", ".html", ".txt", ".py", ".pdf", ".docx"):
+    """Return a name without its endings: `05_buffers.ipynb.txt` is called 05_buffers."""
+    for ending in (".zip", ".html", ".txt", ".json", ".py", ".pdf", ".docx", ".ipynb"):
         if name.lower().endswith(ending):
-            return name[: -len(ending)]
+            name = name[: -len(ending)]
     return name

@@ -1,8 +1,6 @@
 """Reads what a student handed in as a notebook, or says what it is instead and what to do."""
 
-import codecs
 import json
-from collections import Counter
 
 from devlab.classroom.unpack import Unreadable
 
@@ -17,19 +15,18 @@ KINDS = (
     (b"\xd0\xcf\x11\xe0", f"this is an office document: {AGAIN}"),
     (b"version https://git-lfs", f"this is a pointer of git-lfs, not the file: {AGAIN}"),
 )
-MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+
+
+def is_notebook(content: bytes) -> bool:
+    """Tell whether a file whose name does not say so is meant to be a notebook, or part of one."""
+    return b"{" in content[:64] and b"cells" in content.replace(b"\0", b"")
 
 
 def notebook_of(content: bytes) -> tuple[dict, list[str]]:
     """Return a notebook of format 4, and remarks on what had to be guessed; raises Unreadable.
 
-    Each of its cells has a `cell_type`, a `source` in one piece and `metadata`.
+    Each of its cells has a `cell_type`, a `source` in one piece and `metadata`, and an `id` that is text or
+    none.
 
     >>> notebook_of(b'{"cells": [{"cell_type": "code", "source": ["1 + ", "2"]}]}')[0]["cells"][0]["source"]
     '1 + 2'
@@ -42,32 +39,40 @@ def notebook_of(content: bytes) -> tuple[dict, list[str]]:
     text, remarks = _decoded(content)
     try:
         notebook = json.loads(text)
-    except RecursionError as problem:
+    except (RecursionError, MemoryError) as problem:
         raise Unreadable(f"its JSON is nested too deep for any notebook: {AGAIN}") from problem
     except ValueError as problem:
         raise Unreadable(_no_json(text, problem)) from problem
     if not isinstance(notebook, dict) or not {"cells", "worksheets"} & set(notebook):
         raise Unreadable(f"this is JSON, but no notebook: {AGAIN}")
     if "cells" not in notebook:
-        raise Unreadable("a notebook of the old format 3: open it in JupyterLab and save it, then grade that")
+        remarks.append("a notebook of the old format 3")
+        notebook = {"cells": _cells_of_format_3(notebook["worksheets"]), "metadata": {}}
     return {**notebook, "cells": _cells(notebook["cells"])}, remarks
 
 
 def _decoded(content: bytes) -> tuple[str, list[str]]:
-    for mark, encoding in MARKS:
-        if content.startswith(mark):
-            try:
-                return content.decode(encoding), []
-            except UnicodeDecodeError as problem:
-                raise Unreadable(f"it is damaged at byte {problem.start}: {AGAIN}") from problem
-    if content[1:2] == b"\0" or content[:1] == b"\0":
-        encoding = "utf-16-le" if content[1:2] == b"\0" else "utf-16-be"
-        return content.decode(encoding, "replace"), []
+    """Return the text, and a remark where its encoding is a guess."""
+    encoding, remarks = json.detect_encoding(content), []
     try:
-        return content.decode("utf-8"), []
-    except UnicodeDecodeError:
-        remark = "not in UTF-8; read as Windows-1252, so that letters outside English may be wrong"
-        return content.decode("cp1252", "replace"), [remark]
+        text = content.decode(encoding)
+    except UnicodeDecodeError as problem:
+        if encoding != "utf-8":
+            raise Unreadable(f"it is damaged at byte {problem.start}: {AGAIN}") from problem
+        text = content.decode("cp1252", "replace")
+        remarks = ["not in UTF-8; read as Windows-1252, so that letters outside English may be wrong"]
+    return text.strip("\0\ufeff \t\r\n"), remarks
+
+
+def _cells_of_format_3(worksheets: object) -> list[dict]:
+    """Return the cells of an old notebook: its code is called input, and a heading is a type of its own."""
+    cells = []
+    for sheet in worksheets if isinstance(worksheets, list) else ():
+        for cell in sheet.get("cells", ()) if isinstance(sheet, dict) else ():
+            if isinstance(cell, dict):
+                kind = "markdown" if cell.get("cell_type") == "heading" else cell.get("cell_type")
+                cells.append({**cell, "cell_type": kind, "source": cell.get("input", cell.get("source"))})
+    return cells
 
 
 def _no_json(text: str, problem: ValueError) -> str:
@@ -104,16 +109,14 @@ def _cells(cells: object) -> list[dict]:
             isinstance(facts, dict) and isinstance(facts.get("grade_id"), str)
         ):
             metadata = {key: value for key, value in metadata.items() if key != "nbgrader"}
-        kept.append({**cell, "source": source.replace("\r\n", "\n"), "metadata": metadata})
+        cell = {key: value for key, value in cell.items() if key != "id" or isinstance(value, str)}
+        kept.append({**cell, "source": whole(source.replace("\r\n", "\n")), "metadata": metadata})
     return kept
 
 
-def doubles(notebook: dict) -> list[str]:
-    """Return the grade ids that more than one cell has, as a copied cell makes them."""
-    seen = Counter(
-        facts["grade_id"] for cell in notebook["cells"] if (facts := cell["metadata"].get("nbgrader"))
-    )
-    return [grade_id for grade_id, count in seen.items() if count > 1]
+def whole(text: object) -> str:
+    """Return text without halves of characters, which escapes in a notebook make and no file can hold."""
+    return str(text).encode("utf-8", "replace").decode("utf-8")
 
 
 def without_doubles(notebook: dict) -> dict:

@@ -7,24 +7,30 @@ from pathlib import Path
 
 from devlab import carried
 from devlab.classroom import feedback, tables
-from devlab.classroom.names import safe
+from devlab.classroom.names import printable, safe
 from devlab.classroom.record import Record
+from devlab.classroom.unpack import said
 
 
 @dataclass(frozen=True)
 class Written:
-    """Where `write` put things."""
+    """Where `write` put things; `problems` are the pages that could not be written, each with the reason."""
 
     grades: Path
     exercises: Path
     feedback: tuple[Path, ...]
+    problems: tuple[str, ...] = ()
 
     def text(self) -> str:
         """Return what a teacher reads."""
         pages = len(self.feedback)
-        return (
-            f"marks      {self.grades}\nexercises  {self.exercises}\n"
-            f"feedback   {self.grades.parent / 'feedback'} ({pages} page{'s' * (pages != 1)})"
+        return "\n".join(
+            (
+                f"marks      {self.grades}",
+                f"exercises  {self.exercises}",
+                f"feedback   {self.grades.parent / 'feedback'} ({pages} page{'s' * (pages != 1)})",
+                *(f"no page for {problem}" for problem in self.problems),
+            )
         )
 
 
@@ -37,8 +43,13 @@ def write(records: Sequence[Record], folder: Path) -> Written:
     # For reading: without the mark in front, Excel takes UTF-8 for an old code page.
     exercises.write_text(tables.exercises_csv(records), encoding="utf-8-sig", newline="")
     titles = {name: title_of(name) for name in {record.assignment for record in records}}
-    pages = tuple(_page(record, titles[record.assignment], folder) for record in records)
-    return Written(grades, exercises, pages)
+    pages, problems = [], []
+    for record in records:
+        try:
+            pages.append(_page(record, titles[record.assignment], folder))
+        except Exception as problem:  # nobody else's page depends on it
+            problems.append(f"{printable(record.student)}, {printable(record.assignment)}: {said(problem)}")
+    return Written(grades, exercises, tuple(pages), tuple(problems))
 
 
 def _page(record: Record, title: str, folder: Path) -> Path:

@@ -5,7 +5,8 @@ import json
 from collections.abc import Iterable
 from io import StringIO
 
-from devlab.classroom.feedback import OUTCOMES, number
+from devlab.classroom.feedback import CONTROLS, OUTCOMES, number
+from devlab.classroom.reading import whole
 from devlab.classroom.record import Graded, Record
 
 # The columns of `nbgrader export`, in its order, so that whatever reads that file reads this one.
@@ -74,7 +75,7 @@ def plain(text: str) -> str:
     >>> plain("=1+1"), plain("anna")
     ("'=1+1", 'anna')
     """
-    text = text.encode("utf-8", "replace").decode("utf-8")
+    text = CONTROLS.sub("?", whole(text))
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 

@@ -4,29 +4,34 @@ import contextlib
 import io
 import time
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from devlab.classroom.names import nfc, zip_name
+from devlab.classroom.names import nfc, printable, zip_name
 
 # What systems and tools leave beside a student's files, and nobody handed in.
 RUBBISH = {"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints", "__pycache__", ".git"}
-ARCHIVES = (".zip", ".ipynb")  # some browsers and people rename a zip
+# Some browsers and people rename a zip. An office document is one too, and is left as it is.
+ARCHIVES = (".zip", ".ipynb", ".txt", ".json")
 OTHER_ARCHIVES = (".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz")
 DEEPEST = 5
+DEEPEST_FOLDER = 60  # of folders inside each other; what lies deeper is named and not read
+TOO_DEEP = f"more than {DEEPEST_FOLDER} folders lie inside each other here: ask for the notebook itself"
 # A student's notebook with many pictures has some megabytes; a zip of zeros unpacks to anything.
 LARGEST = 50 * 2**20
 MOST = 50_000
-# What zipfile raises over zips that are damaged, or made to harm.
-BROKEN = (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, ValueError, EOFError, KeyError)
-
 _kept: tuple[contextlib.ExitStack, dict[Path, zipfile.ZipFile]] | None = None
 
 
 class Unreadable(Exception):
     """A file that cannot be read; the message says why and what to do."""
+
+
+def said(problem: Exception) -> str:
+    """Return what an exception says, in one short line."""
+    text = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+    return printable(text)[:200]
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class File:
     @property
     def shown(self) -> str:
         """Return the path to show a teacher: `download.zip/anna/05_buffers.ipynb`."""
-        return "/".join((self.path.as_posix(), *(nfc(member) for member in self.members)))
+        return printable("/".join(map(nfc, (self.path.as_posix(), *self.members))))
 
     def read(self) -> bytes:
         """Return the content; raises Unreadable where it cannot be had, or is over 50 MB."""
@@ -64,8 +69,10 @@ class File:
             for member in self.members:
                 content = _member(content, member)
             return content
-        except BROKEN as problem:
-            raise Unreadable(f"it cannot be read ({problem}): ask for it again") from problem
+        except Unreadable:
+            raise
+        except Exception as problem:  # whatever a decompressor raises is a problem of this file alone
+            raise Unreadable(f"it cannot be read ({said(problem)}): ask for it again") from problem
 
 
 def files(root: Path) -> Iterator[File]:
@@ -73,34 +80,40 @@ def files(root: Path) -> Iterator[File]:
 
     An empty folder is yielded too, with a problem: it may be a student's.
     """
-    yield from _walk(root, (nfc(root.name or root.resolve().name),))
-
-
-def _walk(path: Path, parts: tuple[str, ...]) -> Iterator[File]:
-    if path.name in RUBBISH or path.name.startswith("._"):
-        return
-    if path.is_symlink():
-        yield File(parts, path, problem="this is a link to another place, which is not followed")
-    elif path.is_dir():
+    waiting = [(root, (nfc(root.name or root.resolve().name),))]
+    while waiting:
+        path, parts = waiting.pop()
+        if path.name in RUBBISH or path.name.startswith("._"):
+            continue
         try:
-            inside = [one for one in sorted(path.iterdir()) if one.name not in RUBBISH]
-        except OSError as problem:
-            yield File(parts, path, problem=f"the folder cannot be opened ({problem.strerror})")
-            return
+            found, inside = _at(path, parts)
+        except Exception as problem:
+            found, inside = [File(parts, path, problem=f"it cannot be opened ({said(problem)})")], []
+        yield from found
+        waiting += [(child, (*parts, nfc(child.name))) for child in reversed(inside)]
+
+
+def _at(path: Path, parts: tuple[str, ...]) -> tuple[list[File], list[Path]]:
+    """Return the files that are found at a path, and the paths inside it that are still to be looked at."""
+    if path.is_symlink():
+        return [File(parts, path, problem="this is a link to another place, which is not followed")], []
+    if path.is_dir():
+        inside = [one for one in sorted(path.iterdir()) if one.name not in RUBBISH]
         if not inside:
-            yield File((*parts, "nothing"), path, problem="the folder is empty: ask for what is missing")
-        for child in inside:
-            yield from _walk(child, (*parts, nfc(child.name)))
-    elif path.is_file():
-        file = File(parts, path, changed=path.stat().st_mtime)
-        yield from _opened(file, path)
-    else:
-        yield File(parts, path, problem="this is neither a file nor a folder")
+            empty = "the folder is empty: ask for what is missing"
+            return [File((*parts, "nothing"), path, problem=empty)], []
+        if len(parts) >= DEEPEST_FOLDER:
+            return [File(parts, path, problem=TOO_DEEP)], []
+        return [], inside
+    if path.is_file():
+        return list(_opened(File(parts, path, changed=path.stat().st_mtime), path)), []
+    return [File(parts, path, problem="this is neither a file nor a folder")], []
 
 
 def _opened(file: File, content: Path | bytes, depth: int = 0) -> Iterator[File]:
     """Yield a zip's members in place of the zip, and any other file as it is."""
-    if not file.name.lower().endswith(ARCHIVES) or not _begins_as_zip(content):
+    named = "." not in file.name or file.name.lower().endswith(ARCHIVES)
+    if not named or not _begins_as_zip(content):
         yield file
         return
     if depth >= DEEPEST:
@@ -109,27 +122,36 @@ def _opened(file: File, content: Path | bytes, depth: int = 0) -> Iterator[File]
     try:
         with zipfile.ZipFile(_stream(content)) as zipped:
             infos = [info for info in zipped.infolist() if not info.is_dir()]
-    except BROKEN as problem:
-        yield _with(file, f"the zip is damaged ({problem}): ask for it again")
+    except Exception as problem:
+        yield _with(file, f"the zip is damaged ({said(problem)}): ask for it again")
         return
     if not infos or len(infos) > MOST:
         found = f"has {len(infos):,} files" if infos else "is empty"
         yield _with(file, f"the zip {found}: ask for the notebook itself")
         return
     for info in sorted(infos, key=lambda one: one.filename):
-        names = nfc(zip_name(info)).replace("\\", "/").split("/")
-        inner = tuple(name for name in names if name not in ("", "."))
-        if inner and not RUBBISH & set(inner) and not inner[-1].startswith("._"):
-            yield from _member_of(file, info, inner, depth)
+        try:
+            yield from list(_member_of(file, info, depth))
+        except Exception as problem:
+            why = f"it cannot be opened ({said(problem)})"
+            parts, members = (*file.parts, printable(info.filename)), (*file.members, info.filename)
+            yield File(parts, file.path, members, problem=why)
 
 
-def _member_of(file: File, info: zipfile.ZipInfo, inner: tuple[str, ...], depth: int) -> Iterator[File]:
-    member = File((*file.parts, *inner), file.path, (*file.members, info.filename), _changed(info))
+def _member_of(file: File, info: zipfile.ZipInfo, depth: int) -> Iterator[File]:
+    names = nfc(zip_name(info)).replace("\\", "/").split("/")
+    inner = tuple(name for name in names if name not in ("", "."))
+    if not inner or RUBBISH & set(inner) or inner[-1].startswith("._"):
+        return
+    parts = (*file.parts, *inner[:DEEPEST_FOLDER])
+    member = File(parts, file.path, (*file.members, info.filename), _changed(info))
     if info.flag_bits & 1:
         yield _with(member, "the zip has a password: unpack it, and name the folder")
     elif info.file_size > LARGEST:
         yield _with(member, _too_large(info.file_size))
-    elif inner[-1].lower().endswith(ARCHIVES):
+    elif len(inner) > DEEPEST_FOLDER:
+        yield _with(member, TOO_DEEP)
+    elif "." not in inner[-1] or inner[-1].lower().endswith(ARCHIVES):
         try:
             yield from _opened(member, member.read(), depth + 1)
         except Unreadable as problem:

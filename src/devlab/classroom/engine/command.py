@@ -34,8 +34,11 @@ def run(arguments: argparse.Namespace, jobs: int, first: Family | None) -> int:
     folder, out = Path(arguments.course), Path(arguments.out)
     if missing := [str(path) for path in paths if not path.exists()]:
         return _stop(f"Not there: {', '.join(missing)}")
+    hidden = (*paths, folder, out.parent)
+    if (blocked := sandbox.in_the_way(hidden)) and arguments.dask is None:
+        return _stop(f"Nothing was graded: {blocked}.")
     try:
-        found = collect(paths, course.cells_of(folder))
+        found = collect(paths, course.handouts_of(folder))
         found = shards.sharded(found, arguments.shard) if arguments.shard else found
     except (course.CourseError, ValueError) as problem:
         return _stop(str(problem))
@@ -43,9 +46,10 @@ def run(arguments: argparse.Namespace, jobs: int, first: Family | None) -> int:
     before = grade.finished(out)
     waiting = [one for one in found.gradable if grade.key(one) not in before]
     if arguments.dask and waiting:
-        graded = shards.on_dask(arguments.dask, paths, folder, found, limits, least, before, jobs)
+        graded = shards.on_dask(arguments.dask, paths, folder, found, limits, least, before, jobs, out.parent)
     else:
-        graded = grade.grade(found, folder, grade.Settings(level, limits, jobs), before, first)
+        settings = grade.Settings(level, limits, jobs, tuple(str(path.resolve()) for path in hidden))
+        graded = grade.grade(found, folder, settings, before, first)
     if before:
         print(f"{len(found.gradable) - len(waiting)} were graded before, {len(waiting)} are to do.")
     try:

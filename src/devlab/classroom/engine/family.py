@@ -39,11 +39,16 @@ class CannotBegin(EngineError):
 
 @dataclass(frozen=True)
 class Settings:
-    """How to grade: the isolation level, limits, and how many templates work side by side."""
+    """How to grade: the isolation level, limits, and how many templates work side by side.
+
+    `hidden` are paths that no submission may read, wherever they lie: the course, what was handed in, and
+    the results.
+    """
 
     level: int
     limits: Limits = field(default_factory=Limits)
     jobs: int = 1
+    hidden: tuple[str, ...] = ()
 
 
 class Family:
@@ -88,6 +93,7 @@ class Family:
             ours.close()
         names = [name for kind, name, _ in steps if kind == "check"]
         facts = {"level": settings.level, "limits": asdict(settings.limits), "names": names}
+        facts["hidden"] = settings.hidden
         with contextlib.suppress(OSError), self.process.stdin as stream:  # if it ended, its handles say so
             messages.send(stream, facts | {"jobs": len(self.handles)})
             messages.send(stream, {"steps": steps})

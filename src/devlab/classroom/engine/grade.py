@@ -1,6 +1,5 @@
 """Grades many submissions: starts templates, hands them out, and makes a record of each answer."""
 
-import hashlib
 import json
 import threading
 import time
@@ -16,12 +15,11 @@ from devlab.classroom import course
 from devlab.classroom.collect import Collection, Submission
 from devlab.classroom.engine import merge
 from devlab.classroom.engine.family import CannotBegin, EngineError, Family, Handle, Settings
+from devlab.classroom.handout import Handout
+from devlab.classroom.reading import whole
 from devlab.classroom.record import Graded, Record
-from devlab.classroom.unpack import Unreadable, kept_open
+from devlab.classroom.unpack import kept_open, said
 
-OUTCOMES = frozenset(
-    {"passed", "failed", "not attempted", "skipped", "error", "timeout", "killed", "memory", "grader error"}
-)
 AHEAD = 4  # submissions a job: about as long as PyTorch takes to be imported
 # What the walls of a level keep even right answers from, by exercise.
 WALLED_OFF = {
@@ -47,9 +45,10 @@ def grade(
             for one in found.problems:
                 yield Record(one.student, one.assignment, one.path, problem=one.problem, remarks=one.remarks)
             todo = _by_assignment(one for one in found.gradable if key(one) not in done)
+            handouts = course.handouts_of(folder) if todo else {}
             for number, (assignment, waiting) in enumerate(todo.items(), start=1):
-                source = course.read(Path(folder) / "source" / assignment / f"{assignment}.ipynb")
-                yield from _assignment(waiting, source, settings, spare, first, last=number == len(todo))
+                handout = handouts[assignment]
+                yield from _assignment(waiting, handout, settings, spare, first, last=number == len(todo))
     finally:
         for family in spare:  # nobody came to need it
             if family is not first:
@@ -65,17 +64,12 @@ def _by_assignment(submissions: Iterable[Submission]) -> dict[str, list[Submissi
 
 def key(one: Submission) -> tuple[str, str, str]:
     """Return what tells a submission from all others, and from an earlier one of the same student."""
-    return one.student, one.assignment, digest(one)
-
-
-def digest(one: Submission) -> str:
-    """Return the SHA-256 of what was handed in."""
-    return hashlib.sha256(one.file.read()).hexdigest()
+    return one.student, one.assignment, one.digest
 
 
 def _assignment(
     waiting: Sequence[Submission],
-    source: dict,
+    handout: Handout,
     settings: Settings,
     spare: list[Family],
     lent: Family | None,
@@ -83,7 +77,7 @@ def _assignment(
 ) -> Iterator[Record]:
     idle: SimpleQueue[Handle] = SimpleQueue()
     jobs = max(1, min(settings.jobs, len(waiting)))
-    steps = _plain(merge.merged(source, None))
+    steps = _plain(merge.reference(handout))
     families = []
     starting, stopping = threading.Lock(), threading.Event()
 
@@ -106,7 +100,7 @@ def _assignment(
             start(1)
             handle = idle.get_nowait()
         try:
-            return record(submission, source, settings, handle.ask)
+            return record(submission, handout, settings, handle.ask)
         finally:
             if not handle.ended:
                 idle.put(handle)
@@ -138,67 +132,71 @@ def _assignment(
                 family.dismiss() if family is lent else family.close()
 
 
-def record(submission: Submission, source: dict, settings: Settings, ask: Callable[[dict], dict]) -> Record:
-    """Have one submission run, and return its record: points are worked out here, from the rows."""
+def record(
+    submission: Submission, handout: Handout, settings: Settings, ask: Callable[[dict], dict]
+) -> Record:
+    """Have one submission run, and return its record; whatever goes wrong over its file is its own problem.
+
+    Raises CannotBegin where no submission can be graded at all.
+    """
     facts = {"late": submission.late, "path": submission.path, "remarks": submission.remarks}
     who = (submission.student, submission.assignment)
     try:
-        notebook = submission.notebook()
-    except Unreadable as problem:
-        return Record(*who, problem=str(problem), **facts)
-    steps = merge.merged(source, notebook)
-    tasks = merge.tasks(source)
+        steps = merge.merged(handout, submission.notebook())
+        return Record(*who, **facts | _marks(submission, steps, handout, settings, ask))
+    except CannotBegin:
+        raise
+    except Exception as problem:
+        why = f"devlab could not grade it ({type(problem).__name__}: {said(problem)}): look into it yourself"
+        return Record(*who, problem=why, **facts)
+
+
+def _marks(
+    submission: Submission,
+    steps: Sequence[merge.Step],
+    handout: Handout,
+    settings: Settings,
+    ask: Callable[[dict], dict],
+) -> dict:
+    """Return what a record holds of marks: points are worked out here, from the rows."""
+    tasks = merge.tasks(handout.source)
     try:
         answer = ask({"steps": _plain(steps), "names": [task.name for task in tasks]})
     except CannotBegin:
         raise
     except EngineError as problem:
         answer = {"problem": str(problem)}
-    verdicts, labels = answer.get("exercises", {}), answer.get("labels", {})
+    verdicts = answer.get("exercises", {})
     answers = merge.answers(steps, answer.get("own", {}))
     ours = {"outcome": "grader error", "headline": answer.get("problem", "the grader has no verdict")}
     for name, why in WALLED_OFF.get(settings.level, {}).items():
         if name in verdicts and verdicts[name].get("outcome") not in ("passed", "not attempted"):
             verdicts[name] = {"outcome": "grader error", "headline": why}
     exercises = tuple(
-        _graded(task, verdicts.get(task.name, ours), labels.get(task.name, []), answers.get(task.name, ""))
-        for task in tasks
+        _graded(task, verdicts.get(task.name, ours), answers.get(task.name, "")) for task in tasks
     )
+    remarks = submission.remarks
     tampered = [name for name, verdict in verdicts.items() if verdict.get("tampered")]
-    facts["remarks"] += (f"tampered: {', '.join(tampered)}; read what was handed in",) if tampered else ()
+    remarks += (f"tampered: {', '.join(tampered)}; read what was handed in",) if tampered else ()
     unread = [name for name, verdict in verdicts.items() if verdict.get("unread")]
-    said = f"not confirmed: {', '.join(unread)}, whose results could not be judged a second time"
-    facts["remarks"] += (said,) if unread else ()
+    unsure = f"not confirmed: {', '.join(unread)}, whose results could not be judged a second time"
+    remarks += (unsure,) if unread else ()
     changed = submission.file.changed
-    return Record(
-        *who,
-        exercises=exercises,
-        submitted=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(changed)) if changed else "",
-        isolation=settings.level,
-        seconds=round(float(answer.get("seconds", 0)), 3),
-        digest=digest(submission),
-        **facts,
-    )
+    return {
+        "exercises": exercises,
+        "remarks": remarks,
+        "submitted": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(changed)) if changed else "",
+        "isolation": settings.level,
+        "seconds": round(float(answer.get("seconds", 0)), 3),
+        "digest": submission.digest,
+    }
 
 
-def _graded(task: merge.Task, verdict: dict, labels: list[str], source: str) -> Graded:
-    """Make an exercise's record of what the submission's process claims; nonsense earns nothing.
-
-    `labels` are those of the exercise's rows, as the template knows them.
-    """
-    try:
-        rows = tuple((str(label), dict(marks)) for label, marks in verdict.get("rows", ()))
-        details = tuple((_whole(label), _whole(text)) for label, text in verdict.get("details", ()))
-        outcome, headline = verdict["outcome"], str(verdict.get("headline", ""))
-        if outcome not in OUTCOMES or (rows and [label for label, _ in rows] != labels):
-            raise ValueError
-    except (TypeError, ValueError, KeyError):
-        rows, details, outcome, headline = (
-            (),
-            (),
-            "error",
-            "tampered with what judges it: no verdict of devlab's",
-        )
+def _graded(task: merge.Task, verdict: dict, source: str) -> Graded:
+    """Make an exercise's record of a verdict, which the watcher has looked at: it is one of devlab's."""
+    rows = tuple((label, dict(marks)) for label, marks in verdict.get("rows", ()))
+    details = tuple((whole(label), whole(text)) for label, text in verdict.get("details", ()))
+    outcome = verdict["outcome"]
     judged = [[one for one in marks.values() if one] for _, marks in rows]
     right = sum(bool(marks) and all(one == "passed" for one in marks) for marks in judged)
     if task.by_rows:
@@ -206,13 +204,8 @@ def _graded(task: merge.Task, verdict: dict, labels: list[str], source: str) -> 
     else:
         points = task.possible if outcome == "passed" and rows and right == len(rows) else 0.0
     points = int(points) if float(points).is_integer() else points
-    facts = (outcome, points, task.possible, _whole(headline), rows, details, _whole(source))
+    facts = (outcome, points, task.possible, whole(verdict.get("headline", "")), rows, details, whole(source))
     return Graded(task.name, *facts, confirmed=str(verdict.get("confirmed", "")))
-
-
-def _whole(text: object) -> str:
-    """Return text without halves of characters, which escapes in a notebook make and no file can hold."""
-    return str(text).encode("utf-8", "replace").decode("utf-8")
 
 
 def _plain(steps: Sequence[merge.Step]) -> list:

@@ -1,9 +1,10 @@
-"""What is run for a submission: the teacher's notebook, with the student's solution cells and own cells."""
+"""What is run for a submission: the student's cells in the student's order, between the teacher's own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from devlab.classroom.copies import graded
+from devlab.classroom.handout import Handout, grade_id_of
 
 
 @dataclass(frozen=True)
@@ -17,10 +18,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Step:
-    """One cell to run: the teacher's (`kind` "setup"), a student's answer ("solution"), or a check ("check").
+    """One cell to run; `name` is the exercise that it belongs to, and that a failure is charged to, or "".
 
-    What a student added or changed is of kind "own". `name` is the exercise that a failure of the cell is
-    charged to, "" for none.
+    `kind` says what it is: "setup" of the teacher's, a part of an answer ("solution"), one that is as it was
+    handed out ("blank"), what a student added or changed ("own"), text in a cell that is none of code and may
+    be part of an answer ("spare"), or a "check".
     """
 
     kind: str
@@ -31,103 +33,103 @@ class Step:
 def tasks(source: dict) -> list[Task]:
     """Return the exercises of a teacher's notebook in its order."""
     return [
-        Task(_exercise(cell), facts["points"], ".points" in _text(cell))
+        Task(_exercise(cell), facts["points"], ".points" in "".join(cell["source"]))
         for cell in source["cells"]
         if (facts := graded(cell)) and facts["grade_id"].startswith("check_")
     ]
 
 
-def merged(source: dict, submission: dict | None) -> list[Step]:
-    """Return the steps to run for a submission; `None` takes the teacher's own solutions.
+def reference(handout: Handout) -> list[Step]:
+    """Return the steps to run for the teacher's own solutions."""
+    found = []
+    for place, cell in enumerate(handout.source["cells"]):
+        kind, name = _role(handout, place)
+        if kind:
+            found.append(Step(kind, name, "" if kind == "check" else "".join(cell["source"])))
+    return found
 
-    Solution cells come from the submission by grade id; of several with one id, the last. One that is not
-    there gives no step, so that its exercise is not attempted. What else a student added or changed comes
-    after the teacher's cell that it follows.
+
+def merged(handout: Handout, submission: dict) -> list[Step]:
+    """Return the steps to run for a submission: its cells in its order, as nbgrader runs them.
+
+    The teacher's cells that are no tasks come from the teacher: those above the first task before anything
+    else, each other one before all that it precedes in the teacher's notebook. Of each check the last cell
+    tells the place, and a check that was deleted comes at the end.
     """
-    written = None if submission is None else _solutions(submission)
-    own = {} if submission is None else _own(source, submission)
-    checked = {task.name for task in tasks(source)}
-    steps = []
-    for place, cell in enumerate(source["cells"]):
-        if cell["cell_type"] == "code":
-            steps += _steps_of(cell, checked, written)
-        steps += [Step("own", "", text) for text in own.get(place, ())]
-    return steps
+    cells = submission["cells"]
+    # A trial of a check, or a copy without nbgrader's mark, does not take the place of the marked cell.
+    by_mark = sorted(range(len(cells)), key=lambda number: bool(grade_id_of(cells[number])))
+    last = {handout.place_of(cells[number]): number for number in by_mark}
+    setups = [place for place in range(len(handout.blank)) if _role(handout, place)[0] == "setup"]
+    steps: list[Step] = []
+
+    def set_up(until: float) -> None:
+        while setups and setups[0] < until:
+            steps.append(Step("setup", "", "".join(handout.source["cells"][setups.pop(0)]["source"])))
+
+    set_up(min(handout.tasks, default=0))
+    for number, cell in enumerate(cells):
+        place = handout.place_of(cell)
+        if place is None:
+            steps += _own(handout, cell)
+            continue
+        kind, name = _role(handout, place)
+        set_up(place + (kind == "setup"))
+        if kind == "check" and last[place] == number:
+            steps.append(Step("check", name, ""))
+        elif kind == "solution":
+            steps.append(Step(_part(handout, cell, place), name, cell["source"]))
+        elif kind != "check" and not handout.untouched(cell, place):
+            steps += _own(handout, cell)
+    set_up(float("inf"))
+    there = {step.name for step in steps if step.kind == "check"}
+    every = (_role(handout, place) for place in sorted(handout.tasks))
+    return steps + [Step("check", name, "") for kind, name in every if kind == "check" and name not in there]
 
 
-def _steps_of(cell: dict, checked: set[str], written: dict[str, str] | None) -> list[Step]:
-    """Return the step for a code cell of the teacher's, none where the student's copy lacks it."""
-    facts = cell["metadata"].get("nbgrader", {})
+def _role(handout: Handout, place: int) -> tuple[str, str]:
+    """Return the kind and the exercise of a teacher's cell; the kind is "" where it is not run."""
+    cell = handout.source["cells"][place]
+    if cell["cell_type"] != "code":
+        return "", ""
     if graded(cell):
-        return [Step("check", _exercise(cell), "")] if facts["grade_id"].startswith("check_") else []
-    if not facts.get("solution"):
-        return [Step("setup", "", _text(cell))]
-    name = facts["grade_id"]
-    text = _text(cell) if written is None else written.get(name)
-    return [] if text is None else [Step("solution", name if name in checked else "", text)]
+        return ("check", _exercise(cell)) if grade_id_of(cell).startswith("check_") else ("", "")
+    if place not in handout.tasks:
+        return "setup", ""
+    return "solution", grade_id_of(cell) if grade_id_of(cell) in handout.names else ""
+
+
+def _part(handout: Handout, cell: dict, place: int) -> str:
+    if handout.untouched(cell, place):
+        return "blank"
+    return "solution" if cell["cell_type"] == "code" else "spare"
+
+
+def _own(handout: Handout, cell: dict) -> Iterator[Step]:
+    """Yield the step for what a student added or changed; prose is none."""
+    if cell["source"].strip():
+        if cell["cell_type"] == "code":
+            yield Step("own", "", cell["source"])
+        elif handout.defined_in(cell):
+            yield Step("spare", "", cell["source"])
 
 
 def answers(steps: Sequence[Step], needs: Mapping[str, Sequence[int]]) -> dict[str, str]:
     """Return what a student wrote for each exercise, with the own cells that it needs, in their order.
 
     `needs` is what a submission's own process says of that: the places of steps by exercise. What is no such
-    place is passed over.
+    place is passed over. Where nothing was written, it is what was handed out.
     """
     found: dict[str, list[str]] = {}
     for place, step in enumerate(steps):
         if step.kind == "solution" and step.name:
             found.setdefault(step.name, []).append(step.source)
-        elif step.kind == "own":
+        elif step.kind in ("own", "spare"):
             for name in [name for name, places in needs.items() if place in places]:
                 found.setdefault(name, []).append(step.source)
-    return {name: "\n\n".join(texts) for name, texts in found.items()}
-
-
-def _solutions(submission: dict) -> dict[str, str]:
-    """Return what code cells hold, by grade id: the teacher's copy says which of them are a student's."""
-    return {
-        name: cell["source"]
-        for cell in submission["cells"]
-        if cell["cell_type"] == "code" and (name := _grade_id(cell))
-    }
-
-
-def _own(source: dict, submission: dict) -> dict[int, list[str]]:
-    """Return the code that a student added or changed, by the place of the teacher's cell before it.
-
-    None comes before the first task: the cells above it are run, and noted, before any of a student's.
-    """
-    places, theirs = {}, set()
-    for place, cell in enumerate(source["cells"]):
-        theirs.add(_text(cell).strip())
-        places |= dict.fromkeys(_marks(cell), place)
-    named = {_grade_id(cell) for cell in source["cells"]} - {""}
-    last = first = next((place - 1 for place, cell in enumerate(source["cells"]) if _grade_id(cell)), 0)
-    own = {}
-    for cell in submission["cells"]:
-        last = max(first, next((places[mark] for mark in _marks(cell) if mark in places), last))
-        if cell["cell_type"] == "code" and _grade_id(cell) not in named:
-            text = _text(cell)
-            if text.strip() and text.strip() not in theirs:
-                own.setdefault(last, []).append(text)
-    return own
-
-
-def _marks(cell: dict) -> list[tuple[str, object]]:
-    """Return by what a cell is known again: its grade id, or else its own id and what it holds."""
-    if name := _grade_id(cell):
-        return [("grade", name)]
-    marks = [("id", cell.get("id")), ("text", _text(cell).strip())]
-    return [one for one in marks if one[1] and isinstance(one[1], str)]
+    blank = {step.name: [step.source] for step in steps if step.kind == "blank" and step.name}
+    return {name: "\n\n".join(texts) for name, texts in (blank | found).items()}
 
 
 def _exercise(cell: dict) -> str:
-    return _grade_id(cell).removeprefix("check_")
-
-
-def _grade_id(cell: dict) -> str:
-    return cell["metadata"].get("nbgrader", {}).get("grade_id", "")
-
-
-def _text(cell: dict) -> str:
-    return "".join(cell["source"])
+    return grade_id_of(cell).removeprefix("check_")

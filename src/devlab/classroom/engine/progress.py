@@ -5,6 +5,8 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator
 
+from devlab.classroom.names import printable
+
 
 @contextlib.contextmanager
 def shown(total: int) -> Iterator[Callable[[str], None]]:
@@ -19,7 +21,7 @@ def shown(total: int) -> Iterator[Callable[[str], None]]:
     numbers = itertools.count(1)
 
     def numbered(text: str) -> str:
-        return f"{next(numbers):{len(str(total))}}/{total}  {plain(text)}"
+        return f"{next(numbers):{len(str(total))}}/{total}  {printable(text)}"
 
     bar = _bar() if sys.stdout.isatty() else None
     if bar is None:
@@ -44,12 +46,3 @@ def _bar():
     except ImportError:
         return None
     return Progress(BarColumn(None), MofNCompleteColumn(), TimeElapsedColumn(), "left", TimeLeft())
-
-
-def plain(text: str) -> str:
-    r"""Return text that does nothing to a terminal: names of files are whatever students made them.
-
-    >>> plain("anna\x1b[2J")
-    'anna?[2J'
-    """
-    return "".join(one if one.isprintable() else "?" for one in text)

@@ -72,19 +72,37 @@ def landlock_version() -> int:
 
 
 @functools.cache
-def readable() -> list[Path]:
-    """Return what a submission may read: Python, its packages and devlab, less the course's solutions.
+def readable(hidden: tuple[Path, ...] = ()) -> list[Path]:
+    """Return what a submission may read: Python, its packages and devlab, less the solutions and `hidden`.
 
     It takes a hundredth of a second, so a process asks once for all that it forks.
     """
-    found = [Path(path) for path in SYSTEM]
-    found += Path("/sys/devices").glob("pci*")  # gloo looks for the speed of network cards
     kept_back = {path / "devlab" / "course" for path in _installed()} | {PACKAGE / "course"}
-    kept_back = {path for path in kept_back if path.exists()}
-    roots = {Path(path).resolve() for path in (sys.prefix, sys.base_prefix, *_libraries())}
-    for root in roots | _installed() | {PACKAGE}:
-        found += _less(root, kept_back)
+    kept_back = {path for path in kept_back if path.exists()} | {path.resolve() for path in hidden}
+    roots = {Path(path).resolve() for path in (*SYSTEM, sys.prefix, sys.base_prefix, *_libraries())}
+    roots |= {*Path("/sys/devices").glob("pci*")}  # gloo looks for the speed of network cards
+    found = [path for root in roots | _installed() | {PACKAGE} for path in _less(root, kept_back)]
     return [path for path in found if path.exists()]
+
+
+def _listed() -> set[Path]:
+    """Return the folders of Python's modules, which another Python lists, though parts are kept back."""
+    standard = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")}
+    return {path for path in standard | _installed() | {PACKAGE.parent} if path.is_dir()}
+
+
+def in_the_way(hidden: Iterable[Path]) -> str:
+    """Return why paths cannot be kept from submissions, "" where they can.
+
+    The folders of Python's modules can be listed as a whole, and Python itself has to be read.
+    """
+    for path in hidden:
+        path, needed = path.resolve(), {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve(), PACKAGE}
+        if inside := [folder for folder in _listed() if path.is_relative_to(folder)]:
+            return f"{path} lies in {inside[0]}, which every submission can look into: move it elsewhere"
+        if path in needed:
+            return f"{path} is the folder of Python's own, which every submission reads: move it elsewhere"
+    return ""
 
 
 def _installed() -> set[Path]:
@@ -110,7 +128,7 @@ def _less(root: Path, kept_back: Iterable[Path]) -> list[Path]:
     return [path for child in root.iterdir() for path in _less(child, inside)]
 
 
-def ruleset(scratch: Path) -> int:
+def ruleset(scratch: Path, hidden: Iterable[Path] = ()) -> int:
     """Return a file descriptor of rules: read Python and devlab, write in scratch alone."""
     version = landlock_version()
     rights = FILE_RIGHTS[max(key for key in FILE_RIGHTS if key <= version)]
@@ -118,9 +136,7 @@ def ruleset(scratch: Path) -> int:
     scoped, size = (3, 24) if version >= SCOPED else (0, 8)
     facts = ctypes.create_string_buffer(struct.pack("QQQ", rights, 0, scoped)[:size], size)
     rules = system_call(CREATE_RULESET, facts, ctypes.c_size_t(size), ctypes.c_uint32(0))
-    allowed = [(path, READ) for path in readable()]
-    # Another Python finds its packages by listing folders, also those of which a part is kept back.
-    allowed += [(path, READ_DIR) for path in (Path(sys.prefix), PACKAGE.parent, *_installed())]
+    allowed = [(path, READ) for path in readable(tuple(hidden))] + [(path, READ_DIR) for path in _listed()]
     allowed += [(scratch, rights & ~EXECUTE), (Path("/dev/null"), READ_FILE | WRITE_FILE)]
     for path, wanted in allowed:
         opened = os.open(path, getattr(os, "O_PATH", 0) | os.O_CLOEXEC)
@@ -145,12 +161,12 @@ class Walls:
     rules: int
 
 
-def walls(level: int, scratch: Path, job: int) -> Walls:
-    """Make the scratch folder of a job, and what else its walls need."""
+def walls(level: int, scratch: Path, job: int, hidden: Iterable[Path] = ()) -> Walls:
+    """Make the scratch folder of a job, and what else its walls need; `hidden` paths stay behind them."""
     scratch.mkdir()
     # Root gives itself up where nobody else's user can read this Python: one for each job of each grader.
     uid = NOBODY + (os.getpid() + job) % 4000 if readable_by(NOBODY) else 0
-    return Walls(level, scratch, uid, ruleset(scratch) if level >= 2 else -1)
+    return Walls(level, scratch, uid, ruleset(scratch, hidden) if level >= 2 else -1)
 
 
 def enter_walls(rules: int, level: int) -> None:

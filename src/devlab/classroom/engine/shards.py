@@ -46,10 +46,12 @@ def on_dask(
     least: int,
     done: set[tuple[str, str, str]],
     workers: int,
+    results: Path,
 ) -> Iterator[Record]:
     """Grade on a Dask cluster, one task a part, and yield the records of each part as it is finished.
 
-    `address` is a scheduler's, or "local" for `workers` processes on this machine. The workers must find
+    `address` is a scheduler's, or "local" for `workers` processes on this machine; `results` is the folder
+    that records go to, which submissions may not read. The workers must find
     devlab, the class and the course at the same paths. A machine that allows less isolation than `least`
     grades nothing. Raises EngineError where a part cannot be graded.
     """
@@ -57,7 +59,9 @@ def on_dask(
         from distributed import Client, LocalCluster, as_completed
     except ImportError as missing:
         raise grade.EngineError("--dask needs Dask: pip install 'devlab[dask]'") from missing
+    hidden = [str(path.resolve()) for path in (*paths, folder, results)]
     request = {
+        "hidden": hidden,
         "paths": [str(path.resolve()) for path in paths],
         "course": str(folder.resolve()),
         "limits": asdict(limits),
@@ -103,8 +107,10 @@ def main() -> None:
     if level < request["least"]:
         sys.exit(f"it allows isolation level {level}, and {request['least']} is required")
     folder = Path(request["course"])
-    found = collect([Path(path) for path in request["paths"]], course.cells_of(folder))
-    settings = grade.Settings(level, Limits(**request["limits"]))
+    found = collect([Path(path) for path in request["paths"]], course.handouts_of(folder))
+    if blocked := sandbox.in_the_way(map(Path, request["hidden"])):
+        sys.exit(blocked)
+    settings = grade.Settings(level, Limits(**request["limits"]), hidden=tuple(request["hidden"]))
     done = {tuple(one) for one in request["done"]}
     for one in grade.grade(sharded(found, request["shard"]), folder, settings, done):
         print(one.line())

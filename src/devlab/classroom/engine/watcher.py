@@ -19,6 +19,8 @@ from devlab.classroom.engine import watch
 from devlab.classroom.engine.messages import receive, send
 from devlab.classroom.engine.sandbox import Walls
 from devlab.classroom.engine.template import MOST
+from devlab.classroom.record import OF_ROWS, OUTCOMES
+from devlab.devices import bench
 
 FACTS = frozenset({"outcome", "headline", "rows", "details", "tampered"})  # what a verdict may hold
 GRACE = 0.1  # seconds for a process that is through with its work to end by itself
@@ -55,7 +57,7 @@ class Watcher:
         self._begin_to_look()
 
     def grade(self, steps: list, names: list[str]) -> dict:
-        """Return {"exercises": {name: verdict}, "labels": {name: those of its rows}, "seconds": all it took}.
+        """Return {"exercises": {name: verdict}, "seconds": all it took}.
 
         As "own" come the places of the own cells that exercises need, by name, as the process said them. Each
         death of the process costs the exercise that it was at.
@@ -63,22 +65,22 @@ class Watcher:
         done: dict[str, dict] = {}
         self.needs = None
         started = time.monotonic()
-        count = sum(kind != "own" for kind, _, _ in steps)  # a student's cells lengthen no limit
+        # Each of the teacher's cells, with an answer for each check: a student's own lengthen no limit.
+        count = sum({"setup": 1, "check": 2}.get(kind, 0) for kind, _, _ in steps)
         with tempfile.TemporaryFile() as notebook:
             notebook.write(json.dumps(steps).encode())
             notebook.flush()
             for _ in range(len(names) + 1):
-                at, why = self._run(notebook.fileno(), count, done)
+                at, why = self._run(notebook.fileno(), count, done, names)
                 if not why:
                     break
                 done[at or next(name for name in names if name not in done)] = why
                 if len(done) == len(names):
                     break
         self._confirm(done)
-        labels = {name: [row.label for row in one.rows] for name in names if (one := registry.find(name))}
         seconds = time.monotonic() - started
         own = _places(self.needs, names, len(steps))
-        return {"exercises": done, "labels": labels, "own": own, "seconds": seconds}
+        return {"exercises": done, "own": own, "seconds": seconds}
 
     def _confirm(self, done: dict[str, dict]) -> None:
         """Have what workers claimed judged again, by the transcripts that they sent."""
@@ -88,7 +90,9 @@ class Watcher:
             kept = {key: one[key] for key in FACTS & one.keys()}
             done[name] = settled(kept, said.get(name)) if name in claims else kept
 
-    def _run(self, notebook: int, count: int, done: dict[str, dict]) -> tuple[str, dict | None]:
+    def _run(
+        self, notebook: int, count: int, done: dict[str, dict], names: list[str]
+    ) -> tuple[str, dict | None]:
         """Have one process run the steps not done; return where it ended early and why, None for the end."""
         nonce = secrets.token_hex(16)
         self._clean()
@@ -100,7 +104,7 @@ class Watcher:
                 self._tell({"steps": count, "skip": list(done), "nonce": nonce}, notebook, writing)
             finally:
                 os.close(writing)
-            at, why = self._watch(reading, nonce, done)
+            at, why = self._watch(reading, nonce, done, names)
             grace = GRACE if why is None else 0.0
             return at, why
         finally:
@@ -108,7 +112,9 @@ class Watcher:
             self._tell({"end": grace})
             self._clean()
 
-    def _watch(self, reading: int, nonce: str, done: dict[str, dict]) -> tuple[str, dict | None]:
+    def _watch(
+        self, reading: int, nonce: str, done: dict[str, dict], names: list[str]
+    ) -> tuple[str, dict | None]:
         held, total, at = b"", 0, ""
         looked = time.monotonic()
         deadline = looked + self.limits.seconds
@@ -136,7 +142,7 @@ class Watcher:
             held += got
             while len(held) >= 4 and len(held) >= 4 + (size := struct.unpack(">I", held[:4])[0]):
                 text, held = held[4 : 4 + size], held[4 + size :]
-                if (message := _heard(text, nonce)) is None:
+                if (message := _heard(text, nonce, names)) is None:
                     return at, FORGED
                 if "end" in message:
                     return "", None
@@ -182,8 +188,11 @@ class Watcher:
             os.chown(self.walls.scratch, self.walls.uid, self.walls.uid)
 
 
-def _heard(text: bytes, nonce: str) -> dict | None:
-    """Return a message of a worker's, without the nonce; None for what no worker sends."""
+def _heard(text: bytes, nonce: str, names: list[str]) -> dict | None:
+    """Return a message of a worker's, without the nonce; None for what no worker sends.
+
+    `names` are the exercises that are judged.
+    """
     facts, _, calls = text.partition(b"\n")
     try:
         message = json.loads(facts)
@@ -193,8 +202,35 @@ def _heard(text: bytes, nonce: str) -> dict | None:
         return None
     if calls:
         message["calls"] = calls.decode(errors="replace")
-    name = message.get("done", message.get("begin"))
-    return message if isinstance(name, str) or "end" in message or "own" in message else None
+    if "done" in message:
+        return message if message["done"] in names and is_verdict(message["done"], message) else None
+    return message if isinstance(message.get("begin"), str) or "end" in message or "own" in message else None
+
+
+def is_verdict(name: str, said: dict) -> bool:
+    """Tell whether a message is a verdict of devlab's on an exercise: every report is made from it.
+
+    Its outcome is known, each row bears the exercise's own label, and each mark a device of this machine.
+
+    >>> is_verdict("device_of", {"outcome": "error", "headline": "no cell defines device_of"})
+    True
+    >>> is_verdict("device_of", {"outcome": "passed", "rows": [["mine", {"cpu": "passed"}]]})
+    False
+    """
+    rows, details = said.get("rows", []), said.get("details", [])
+    outcome, exercise = said.get("outcome"), registry.find(name)
+    devices, marks = {str(device) for device in bench()}, {None, *OF_ROWS}
+    try:
+        return (
+            isinstance(said.get("headline", ""), str)
+            and isinstance(outcome, str)
+            and outcome in OUTCOMES
+            and all(isinstance(label, str) and isinstance(text, str) for label, text in details)
+            and all(devices.issuperset(row.keys()) and marks.issuperset(row.values()) for _, row in rows)
+            and (not rows or [label for label, _ in rows] == [row.label for row in exercise.rows])
+        )
+    except (TypeError, ValueError, AttributeError):
+        return False
 
 
 def _places(said: object, names: list[str], count: int) -> dict[str, list[int]]:

@@ -70,15 +70,15 @@ def work(
 ) -> None:
     """Run the steps and send what comes of each; the exercises in `skip` were settled before.
 
-    A step is (kind, exercise, source). First `{"own": needs}` says which own cells are needed, before
-    anything of a student's runs. Before a step of an exercise `{"begin": name}` is sent, after a check
-    `{"done": name, ...}` with its verdict, and as `calls` what the answer gave, as JSON.
+    A step is (kind, exercise, source). First `{"own": needs}` says which own cells are needed, by their
+    places, before anything of a student's runs. Before a step of an exercise `{"begin": name}` is sent, after
+    a check `{"done": name, ...}` with its verdict, and as `calls` what the answer gave, as JSON.
     """
     exercises, devices, recorder, seal = ready.exercises, ready.devices, ready.recorder, ready.seal
     notebook = ready.notebook
-    needs = own_cells.needed(steps, skip)
-    send({"own": needs})
-    steps = own_cells.chosen(steps, needs, skip)
+    plan = own_cells.planned(steps, skip)
+    send({"own": plan.needs})
+    steps = plan.steps
     # Whatever the teacher's first cells change is as it should be.
     first = next((place for place, (kind, _, _) in enumerate(steps) if kind != "setup"), 0)
     before = _names(notebook, seal)
@@ -87,7 +87,6 @@ def work(
     seal.renew(_new(notebook, before, seal))
     refuse_spying(seal)
     verdict_of, broken, remarks = _judged, seal.broken, {}
-    written = {name for kind, name, _ in steps if kind == "solution"}
     for position, (kind, name, source) in enumerate(steps[first:], start=first + 1):
         if name:
             send({"begin": name})
@@ -105,7 +104,7 @@ def work(
                 raise Tampered(f"{what} was changed")
             exercise, given = exercises.get(name), vars(notebook).get(name)
             recorder.take()
-            verdict = verdict_of(exercise, given, name in written, remarks.get(name), devices, seed)
+            verdict = verdict_of(exercise, given, name in plan.written, remarks.get(name), devices, seed)
             verdict["calls"] = recorder.take()
             if what := broken():
                 raise Tampered(f"{what} was changed")
@@ -136,8 +135,9 @@ def _judged(exercise, given, written: bool, problem: str | None, devices: Sequen
     if exercise is None:
         return {"outcome": "grader error", "headline": "devlab has no exercise of this name"}
     if given is None:
-        if written and problem:
-            return {"outcome": _kind(problem), "headline": problem}
+        if problem or written:
+            said = problem or f"no cell defines {exercise.name}"
+            return {"outcome": _kind(said), "headline": said}
         return _facts(not_attempted(exercise))
     try:
         found = answer.exercise_of(given, [exercise.name])

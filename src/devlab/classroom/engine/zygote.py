@@ -35,9 +35,9 @@ def main(facts: dict) -> None:
     """Fork a template and a checker for each job, and wait for their end.
 
     `facts` are a `folder` for scratch folders, and sockets to the grader as `ends`, one a job at most. From
-    stdin come more of them, the isolation `level`, the `limits`, the `names` of the exercises and how many
-    `jobs` there are, and then the teacher's notebook. What keeps it from beginning goes to stderr, a file.
-    Never returns.
+    stdin come more of them, the isolation `level`, the `limits`, the `names` of the exercises, the `hidden`
+    paths and how many `jobs` there are, and then the teacher's notebook. What keeps it from beginning goes to
+    stderr, a file. Never returns.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's to answer
     sandbox.adopt_orphans()  # so that the grader finds every process below this one
@@ -74,7 +74,8 @@ def _templates(facts: dict, ready: worker.Ready, seed: int, modules: int, ways: 
     template.only(modules, *itertools.chain(*ways))
     before = watch.memory([os.getpid()])
     folder, limits = Path(facts["folder"]), Limits(**facts["limits"])
-    walls = [sandbox.walls(facts["level"], folder / f"scratch{job}", job) for job in range(len(ways))]
+    hidden = [Path(path) for path in facts["hidden"]]
+    walls = [sandbox.walls(facts["level"], folder / f"scratch{job}", job, hidden) for job in range(len(ways))]
     with os.fdopen(modules, "rb") as stream:
         came = receive(stream)["modules"]
     checker.bring(came)

@@ -1,0 +1,155 @@
+"""What was handed out: by it a student's cells are known again, and what of them is still untouched."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from devlab.classroom.copies import graded, students
+
+CHECK = re.compile(r"(?:devlab\s*\.\s*)?check\(\s*(\w+)\s*\)(?:\s*\.\s*points)?\s*;?")
+# Lines that say nothing to Python: a comment below the stub is no answer.
+SILENT = re.compile(r"^[ \t]*(?:#.*)?\n", re.MULTILINE)
+
+
+class Handout:
+    """An assignment's cells: the teacher's `source`, what students got instead, and the `names` of tasks.
+
+    Raises ValueError where the source marks half a solution.
+    """
+
+    def __init__(self, source: dict):
+        self.source = source
+        self.blank = [_text(cell) for cell in students(source)["cells"]]
+        self.names = list(dict.fromkeys(_tasks(source)))
+        self.tasks = {place for place, cell in enumerate(source["cells"]) if is_task(cell)}
+        self.grade_ids, self.ids, self.texts = {}, {}, {}
+        for place, cell in enumerate(source["cells"]):
+            self.texts.setdefault(self.blank[place].strip(), place)
+            self.texts.setdefault(_text(cell).strip(), place)
+            if grade_id_of(cell):
+                self.grade_ids[grade_id_of(cell)] = place
+            if isinstance(cell.get("id"), str):
+                self.ids[cell["id"]] = place
+        names = "|".join(map(re.escape, self.names)) or "(?!)"
+        self._defines = re.compile(rf"^[ \t>.]*(?:async +)?(?:def|class)\s+({names})\b", re.MULTILINE)
+        self._of_check = {name.removeprefix("check_"): place for name, place in self.grade_ids.items()
+                          if name.startswith("check_")}  # fmt: skip
+
+    def place_of(self, cell: dict) -> int | None:
+        """Return which of the teacher's cells a student's cell is, None for one that is the student's own.
+
+        It is known by its grade id, else by its own id, by its text, or as the call of a check.
+        """
+        place = self.grade_ids.get(grade_id_of(cell))
+        if place is None:
+            place = self.ids.get(cell.get("id"))
+        text = cell["source"].strip()
+        if place is None and text:
+            place = self.texts.get(text)
+        if place is None and cell["cell_type"] == "code" and (called := CHECK.fullmatch(text)):
+            place = self._of_check.get(called[1])
+        return place
+
+    def defined_in(self, cell: dict) -> set[str]:
+        """Return the tasks whose function or class a cell defines, as far as its text tells."""
+        return set(self._defines.findall(cell["source"]))
+
+    def untouched(self, cell: dict, place: int) -> bool:
+        """Tell whether a cell says to Python what was handed out in its place, and no more."""
+        return _said(cell["source"]) == _said(self.blank[place])
+
+    def answers(self, notebook: dict) -> Iterator[tuple[str, dict, int | None]]:
+        """Yield (task, cell, place) for each cell that may hold an answer, or a part of one."""
+        for cell in notebook["cells"]:
+            place = self.place_of(cell)
+            if place in self.tasks:
+                facts = self.source["cells"][place]
+                if not graded(facts):
+                    yield grade_id_of(facts), cell, place
+            elif place is None:
+                for name in sorted(self.defined_in(cell)):
+                    yield name, cell, None
+
+    def known(self, notebook: dict) -> int:
+        """Return how many of the tasks' cells a notebook holds: by this an assignment is told from others."""
+        held = {place for cell in notebook["cells"] if (place := self.place_of(cell)) in self.tasks}
+        return len(held | {name for name, _, place in self.answers(notebook) if place is None})
+
+    def worked_on(self, notebook: dict) -> int:
+        """Return how many tasks hold something that was not handed out."""
+        return len(
+            {
+                name
+                for name, cell, place in self.answers(notebook)
+                if not self.untouched(cell, self.grade_ids.get(name, 0) if place is None else place)
+            }
+        )
+
+    def remarks(self, notebook: dict) -> list[str]:
+        """Return what a teacher should know of cells that are missing, split, retyped or from elsewhere."""
+        held, retyped, bare, other = defaultdict(list), [], [], []
+        for cell in notebook["cells"]:
+            place, grade_id = self.place_of(cell), grade_id_of(cell)
+            if grade_id and grade_id not in self.grade_ids:
+                other.append(grade_id)
+            if place not in self.tasks:
+                continue
+            task = self.source["cells"][place]
+            name = grade_id_of(task)
+            held[name].append(cell)
+            if not grade_id:
+                bare.append(name)
+            if cell["cell_type"] != task["cell_type"]:
+                retyped.append(f"{name} as {cell['cell_type']}")
+            elif graded(task) and not self._same_check(cell, task):
+                other.append(name)
+        elsewhere = {name for name, _, place in self.answers(notebook) if place is None}
+        lost = [name for name in self._task_names() if name not in held and name not in elsewhere]
+        split = [name for name, cells in held.items() if len(cells) > 1]
+        beside = [name for name in self.names if name in elsewhere]
+        told = (
+            (lost, "cells are missing: {}"),
+            (split, "several cells are {}: all of them run, in their order"),
+            (retyped, "cells changed their type and are read as code: {}"),
+            (bare, "cells lost nbgrader's marks, and were known by their ids or texts: {}"),
+            (beside, "answers stand in cells of the student's own: {}"),
+            (other, "cells are not of this hand-out, perhaps of an older one: {}"),
+        )
+        return [words.format(", ".join(dict.fromkeys(names))) for names, words in told if names]
+
+    def _task_names(self) -> list[str]:
+        return [grade_id_of(self.source["cells"][place]) for place in sorted(self.tasks)]
+
+    def _same_check(self, cell: dict, task: dict) -> bool:
+        """Tell whether a check's cell calls what the teacher's does: for points, or to read the verdict."""
+        calls = [CHECK.fullmatch(text.strip()) for text in (cell["source"], _text(task))]
+        if all(calls):
+            return calls[0][1] == calls[1][1]
+        return _said(cell["source"]) == _said(_text(task))
+
+
+def is_task(cell: dict) -> bool:
+    """Tell whether a teacher's cell is a task's: what students fill in, or a check that gives points."""
+    facts = cell["metadata"].get("nbgrader", {})
+    return bool(facts.get("solution") or facts.get("grade"))
+
+
+def grade_id_of(cell: dict) -> str:
+    """Return nbgrader's name for a cell, "" where it has none."""
+    return cell["metadata"].get("nbgrader", {}).get("grade_id", "")
+
+
+def _tasks(source: dict) -> Iterator[str]:
+    """Yield the names of what students fill in and a check judges."""
+    for cell in source["cells"]:
+        if graded(cell) and grade_id_of(cell).startswith("check_"):
+            yield grade_id_of(cell).removeprefix("check_")
+
+
+def _said(source: str) -> str:
+    lines = (line.rstrip() for line in SILENT.sub("", source + "\n").split("\n"))
+    return "\n".join(line for line in lines if line)
+
+
+def _text(cell: dict) -> str:
+    return "".join(cell["source"])
