@@ -23,7 +23,8 @@ device = devlab.start()
 # **What is measured here, and what is modelled.** `devlab.watch()` counts transfers, bytes and waits. Those
 # counts come from what PyTorch really does, and a real GPU gives the same. *Times* on the simulated device
 # come from a model of a GPU behind a PCIe cable, and each place that shows one says so.
-#
+
+# %% [markdown]
 # ## Moving
 #
 # One method does it all. Before you run the cell: where is `x` afterwards, and where is `y`?

@@ -111,7 +111,7 @@ print("copies in backward:", log.transfers)
 # `.to` is an operation like any other, and autograd knows its derivative: a copy **back**. Each crossing that you
 # write in forward is made once more in backward, in the other direction.
 #
-# **[Exercise](../exercises/09_several_devices.ipynb):** `add_across`.
+# **[Exercise](../exercises/09_several_devices.ipynb#task_add_across):** `add_across`.
 
 # %% [markdown]
 # ## The mean of many
@@ -148,7 +148,7 @@ print(mean, "and part 0 is", parts[0].tolist())
 # This is the heart of training on several devices. Each computes gradients of its own part of a batch, and
 # then **everyone needs the mean**. The last section does it with real processes.
 #
-# **[Exercise](../exercises/09_several_devices.ipynb):** `mean_across`.
+# **[Exercise](../exercises/09_several_devices.ipynb#task_mean_across):** `mean_across`.
 
 # %% [markdown]
 # ## A model in two places
@@ -230,7 +230,7 @@ print(f"in four pieces it takes {cut.total / whole.total:.0%} of the time (model
 # save. Libraries do this for you (`torch.distributed.pipelining` is PyTorch's own). A model in two places is
 # for models that do not fit. If yours fits on one device, there is a better use for two.
 #
-# **[Exercise](../exercises/09_several_devices.ipynb):** `TwoStage`.
+# **[Exercise](../exercises/09_several_devices.ipynb#task_TwoStage):** `TwoStage`.
 
 # %% [markdown]
 # ## A batch in parts
@@ -300,7 +300,8 @@ print("as in one place:", torch.allclose(replicas[1].weight.grad.cpu(), model.we
 # is a good exercise and a bad habit. (`nn.DataParallel` does about this, with one line, and copies the whole
 # model to every device in every step. PyTorch itself advises against it.)
 #
-# **[Exercises](../exercises/09_several_devices.ipynb):** `scatter` and `gather`.
+# **Exercises:** [`scatter`](../exercises/09_several_devices.ipynb#task_scatter) and
+# [`gather`](../exercises/09_several_devices.ipynb#task_gather).
 
 # %% [markdown] facts=["U4"]
 # ## Many processes

@@ -28,7 +28,8 @@ device = devlab.start()
 # No figure of time stands in this lesson. Copies and waits are counted by `devlab.watch()`, and the simulated
 # device counts as a real one would. The losses and accuracies are real: the simulated device computes with
 # real numbers.
-#
+
+# %% [markdown]
 # ## Real digits
 #
 # The course brings a small real data set: 1797 digits, written by 13 people, 8 by 8 pixels each. Before you
@@ -96,7 +97,8 @@ for place in (device, torch.device("cpu")):
 
 # %% [markdown]
 # The device is chosen in one place of a program, near its top, and handed down as an argument.
-#
+
+# %% [markdown]
 # ## The step
 #
 # Here is the step in its usual order. Read it line by line and say for each: does it move anything? Does it
@@ -180,7 +182,7 @@ for place in (torch.device("cpu"), device):
 # One habit protects from a puzzling error: move the model **before** you make the optimizer. PyTorch keeps
 # the parameters' identity in most moves, though it does not promise to.
 #
-# **[Exercise](../exercises/11_training_step.ipynb):** `train_step`.
+# **[Exercise](../exercises/11_training_step.ipynb#task_train_step):** `train_step`.
 
 # %% [markdown]
 # ## Measuring
@@ -222,7 +224,7 @@ for measure in (accuracy_by_item, accuracy):
 # statistics of a batch norm. `no_grad` builds no graph. And the model comes back in the mode in which it came,
 # so that nobody trains on in evaluation mode by accident.
 #
-# **[Exercise](../exercises/11_training_step.ipynb):** `evaluate`.
+# **[Exercise](../exercises/11_training_step.ipynb#task_evaluate):** `evaluate`.
 
 # %% [markdown]
 # ## A file
@@ -246,8 +248,9 @@ print({name: str(tensor.device) for name, tensor in state.items()})
 # machine that has no such device that is an error. A file written on `cuda:3` cannot be read like this on
 # your laptop.
 #
-# **[Exercise](../exercises/11_training_step.ipynb):** `save`.
-#
+# **[Exercise](../exercises/11_training_step.ipynb#task_save):** `save`.
+
+# %% [markdown]
 # ## A file from elsewhere
 #
 # `map_location` says where to put the tensors, whatever the file remembers. Then `load_state_dict` **copies**
@@ -299,7 +302,7 @@ print("same losses ", torch.equal(one, other))
 # On the device. `optimizer.load_state_dict` moves the state to where its parameter is **at that moment**. So
 # the order is: move the model, make the optimizer, load into it.
 #
-# **[Exercise](../exercises/11_training_step.ipynb):** `load`.
+# **[Exercise](../exercises/11_training_step.ipynb#task_load):** `load`.
 
 # %%
 folder.cleanup()
@@ -362,7 +365,7 @@ for place in (torch.device("cpu"), device):
 # loses to launches and copies ([07](07_asynchrony.ipynb)); measure it. Larger programs add what lesson 04 taught: a
 # loader with `pin_memory=True` and worker processes, and `non_blocking=True` in the step.
 #
-# **[Exercise](../exercises/11_training_step.ipynb):** `fit`.
+# **[Exercise](../exercises/11_training_step.ipynb#task_fit):** `fit`.
 
 # %% [markdown]
 # ## Summary
