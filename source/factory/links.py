@@ -1,7 +1,7 @@
 """Where links lead: to the cell that a heading begins.
 
-JupyterLab draws the cells of a notebook when they come into view, and does not wait for them: a link to a heading
-leads to the top of a notebook that is not open yet, a link to a cell to that cell.
+JupyterLab does not wait until the cells of a notebook are drawn: a link to a heading leads to the top of a
+notebook that is not open yet, a link to a cell to that cell.
 """
 
 import re

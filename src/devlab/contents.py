@@ -1,7 +1,7 @@
-"""How JupyterLab is handed a stored notebook: with this Python's version in it, so that opening changes nothing.
+"""Hands notebooks to JupyterLab with this Python's version in them, so that opening one changes nothing.
 
-JupyterLab writes the kernel's version into an open notebook as soon as the kernel runs, and then asks whether
-to save the change. The stored notebooks cannot hold the version of every learner's Python.
+JupyterLab writes the kernel's version into an open notebook as soon as the kernel runs, and asks later
+whether to save the change. The stored notebooks cannot hold the version of every learner's Python.
 """
 
 import platform
