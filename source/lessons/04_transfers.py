@@ -299,7 +299,7 @@ with devlab.watch() as log:
     for x, _ in DataLoader(work, batch_size=16):
         out = x.to(device) @ weight
 
-log.timeline()
+waiting = log.timeline()
 
 # %% [markdown] facts=["P4", "P5"]
 # Read the lanes from the top. The host waits (the low grey bars) for each copy. A copy joins the device's queue behind the
@@ -313,7 +313,7 @@ with devlab.watch() as log:
     for x, _ in DataLoader(work, batch_size=16, pin_memory=True):
         out = x.to(device, non_blocking=True) @ weight
 
-log.timeline()
+log.timeline(beside=waiting)
 
 # %% [markdown] facts=["P5"]
 # The host never waits. It has started everything early and is free to load, decode and collate the next

@@ -270,7 +270,7 @@ def two_queues():
 torch.accelerator.synchronize()
 with devlab.watch() as log:
     two_queues()
-overlapped = log.timeline()
+overlapped = log.timeline(beside=in_turn)
 
 print(f"it takes {overlapped.total / in_turn.total:.0%} of the time (modelled)")
 

@@ -220,7 +220,7 @@ whole = log.timeline()
 torch.accelerator.synchronize(second)
 with devlab.watch() as log:
     through(large.tensor_split(4))
-cut = log.timeline()
+cut = log.timeline(beside=whole)
 
 print(f"in four pieces it takes {cut.total / whole.total:.0%} of the time (modelled)")
 
