@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SRC = ROOT / "src"
 LONGEST = 600
 # What is nothing but widgets, and is itself imported by the function that shows them.
-ON_DEMAND = {"devlab.explore.widgets"}
+ON_DEMAND = {"devlab.explore.widgets", "devlab.contents"}
 LIGHT = {"devlab", "torch", "numpy"} | set(sys.stdlib_module_names)
 
 

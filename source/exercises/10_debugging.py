@@ -126,7 +126,8 @@ devlab.check(find_strays)
 # Six patients. Each runs on the CPU, as most broken programs do. For each: run the check, read the error,
 # say which tensor is where, find the line that made it, and only then change something. To have a patient
 # on the table, call it yourself in a new cell with tensors on `device`, and ask `devlab.explain()`.
-#
+
+# %% [markdown]
 # ### `fix_batch(model, batch, device)`
 #
 # The model is on `device`. `batch` is a pair (inputs, labels) of tensors on the CPU. Return the model's

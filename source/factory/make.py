@@ -6,7 +6,8 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from factory import exercises, running
+from devlab.carried import notebook
+from factory import exercises, links, running
 from factory.reading import SourceError, read
 
 LESSON = "lessons"
@@ -25,7 +26,7 @@ def sources(root: Path) -> list[Path]:
 
 def targets(source: Path) -> list[str]:
     """Name the notebooks that a source becomes, as paths from the root."""
-    return [f"{folder}/{source.stem}.ipynb" for folder in KINDS[source.parent.name]]
+    return [notebook(folder, source.stem) for folder in KINDS[source.parent.name]]
 
 
 def make(source: Path, root: Path, points: exercises.Points = exercises.rows_of) -> dict[str, str]:
@@ -41,7 +42,7 @@ def make(source: Path, root: Path, points: exercises.Points = exercises.rows_of)
     strict = source.parent.name != LESSON  # a lesson may show a check that fails, a solution may not
     notebook = running.run(cells, folder, strict=strict, previous=_existing(root / executed))
     made = [notebook] if source.parent.name == LESSON else [notebook, exercises.cleared(notebook)]
-    return {target: _text(notebook) for target, notebook in zip(targets(source), made, strict=True)}
+    return {target: _text(notebook, target) for target, notebook in zip(targets(source), made, strict=True)}
 
 
 def orphans(root: Path) -> list[Path]:
@@ -65,6 +66,9 @@ def _existing(path: Path) -> NotebookNode | None:
         return None  # missing or damaged: made afresh
 
 
-def _text(notebook: NotebookNode) -> str:
+def _text(notebook: NotebookNode, target: str) -> str:
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = links.settled(cell.source, Path(target).parent.name)
     nbformat.validate(notebook)
     return nbformat.writes(notebook) + "\n"

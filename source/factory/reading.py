@@ -10,6 +10,8 @@ import jupytext
 from nbformat import NotebookNode
 from nbformat.v4 import new_notebook
 
+from factory.links import cell_id, headings
+
 KNOWN_METADATA = ("facts", "tags", "exercise", "check")
 CELL = re.compile(r"# ?%%")
 
@@ -86,16 +88,28 @@ def _check_metadata(source: Source, cell: NotebookNode) -> None:
             raise source.error(cell, f"`{key}` belongs on a code cell")
     if not cell.source.strip():
         raise source.error(cell, "this cell is empty; fill it or delete it")
+    if (found := headings(cell)) and not (len(found) == 1 and cell.source.startswith("#")):
+        raise source.error(
+            cell, f"links lead to cells; begin one, by `# %% [markdown]`, at each heading: {', '.join(found)}"
+        )
 
 
 def _identify(lesson: str, cells: list[NotebookNode]) -> None:
-    """Give every cell an id that depends on itself alone, so that an inserted cell moves no other's."""
+    """Give every cell an id that depends on itself alone, so that an inserted cell moves no other's.
+
+    A cell that a heading begins is named by it, because links name the cell.
+    """
     seen: Counter[tuple[str, str]] = Counter()
     for cell in cells:
         if name := cell.metadata.get("exercise"):
             cell.id = name
         elif name := cell.metadata.get("check"):
             cell.id = f"check_{name}"
+        elif found := headings(cell):
+            cell.id = cell_id(found[0])
+            seen["heading", cell.id] += 1
+            if (again := seen["heading", cell.id]) > 1:
+                cell.id += f"-{again}"
         else:
             content = (cell.cell_type, cell.source)
             seen[content] += 1

@@ -88,7 +88,7 @@ print(torch.from_numpy(np.array([[1.5, 2.0]])).dtype)
 # hold only whole numbers today gives you another dtype tomorrow. When it matters, state it:
 # `dtype=torch.float32`.
 #
-# **[Exercise](../exercises/01_cpu.ipynb):** `load_table`.
+# **[Exercise](../exercises/01_cpu.ipynb#task_load_table):** `load_table`.
 
 # %% [markdown]
 # ## System memory
@@ -199,7 +199,8 @@ print("the storage behind them:  ", tall.untyped_storage().nbytes())
 # included. They count what the tensor asked for; an accelerator's allocator may set aside a little more,
 # which is the subject of lesson 08.
 #
-# **[Exercises](../exercises/01_cpu.ipynb):** `tensor_bytes` and `storage_bytes`.
+# **Exercises:** [`tensor_bytes`](../exercises/01_cpu.ipynb#task_tensor_bytes) and
+# [`storage_bytes`](../exercises/01_cpu.ipynb#task_storage_bytes).
 
 # %% [markdown]
 # ## Data arrives here first
@@ -303,7 +304,7 @@ print(count_texts(["a", {"b": ("c", 3)}, [["d"]], None]))
 
 # %% [markdown]
 # The keys of a dict are not counted, its values are. Anything that is no container and no text counts for
-# nothing. Your `places`, an [exercise](../exercises/01_cpu.ipynb), has
+# nothing. Your `places`, an [exercise](../exercises/01_cpu.ipynb#task_places), has
 # the same shape and collects devices.
 
 # %% [markdown]
@@ -384,7 +385,7 @@ print("half / a Python number:", (half / 1.0).dtype)
 # helper: *does this have to be a tensor at all?* If it must, make it from the data:
 # `torch.ones_like(deviation)`.
 #
-# **[Exercise](../exercises/01_cpu.ipynb):** `standardize`, for any device and dtype.
+# **[Exercise](../exercises/01_cpu.ipynb#task_standardize):** `standardize`, for any device and dtype.
 
 # %% [markdown] facts=["C3"]
 # ## What else the CPU is for

@@ -121,7 +121,7 @@ with torch.accelerator.device_index(last):
 # For CUDA alone there is `torch.cuda.current_device()`, and `torch.get_device_module(name).current_device()` finds
 # the right module for a kind. (`torch.mps` has no such question: a Mac has one GPU, number 0.)
 #
-# **[Exercise](../exercises/02_cuda.ipynb):** `resolve`.
+# **[Exercise](../exercises/02_cuda.ipynb#task_resolve):** `resolve`.
 
 # %% [markdown] facts=["A1", "A2", "A3"]
 # ## Which ones are here
@@ -178,7 +178,7 @@ with pretend_gpus(three):
 # while the tool `nvidia-smi` goes by the slot on the board. With `CUDA_DEVICE_ORDER=PCI_BUS_ID` in the environment
 # both count alike.
 #
-# **[Exercise](../exercises/02_cuda.ipynb):** `list_gpus`.
+# **[Exercise](../exercises/02_cuda.ipynb#task_list_gpus):** `list_gpus`.
 
 # %% [markdown] facts=["G4"]
 # ## The safe choice
@@ -228,7 +228,7 @@ with pretend_gpus(three):
 # process that was given other GPUs: all of them get an answer from the wrong time. Ask inside a
 # function, and hand the device on as an argument.
 #
-# **[Exercise](../exercises/02_cuda.ipynb):** `pick_cuda_or_cpu`.
+# **[Exercise](../exercises/02_cuda.ipynb#task_pick_cuda_or_cpu):** `pick_cuda_or_cpu`.
 
 # %% [markdown] facts=["A4"]
 # ## Why there is none
@@ -296,7 +296,7 @@ for visible in (None, "1", "2,0", "", "-1"):
 # The variable is read once, when the process first uses CUDA. To change it in a notebook, set it in the first
 # cell, before torch is imported, and restart the kernel.
 #
-# **[Exercise](../exercises/02_cuda.ipynb):** `why_no_cuda`.
+# **[Exercise](../exercises/02_cuda.ipynb#task_why_no_cuda):** `why_no_cuda`.
 
 # %% [markdown] facts=["G1", "G3"]
 # ## Made there
@@ -335,7 +335,7 @@ for code, make in makers.items():
 # The numbers of `torch.tensor([1, 2, 3, 4])` are Python's, so they are in the computer's memory, and somebody has to
 # carry them. `arange` needs only to be *told* what to write.
 #
-# **[Exercise](../exercises/02_cuda.ipynb):** `make_on`.
+# **[Exercise](../exercises/02_cuda.ipynb#task_make_on):** `make_on`.
 
 # %% [markdown] facts=["E1", "E2"]
 # ## When two devices meet
@@ -526,7 +526,7 @@ print("after: ", total.device)
 # has moved. So "x plus something" is not always where x is. If your function promises a place, bring the other
 # one there yourself.
 #
-# **[Exercise](../exercises/02_cuda.ipynb):** `add_anywhere`.
+# **[Exercise](../exercises/02_cuda.ipynb#task_add_anywhere):** `add_anywhere`.
 
 # %% [markdown]
 # ## What to keep

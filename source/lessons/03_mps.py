@@ -199,7 +199,7 @@ for cuda, mps in ((False, False), (False, True), (True, False)):
 # On every machine with an NVIDIA GPU: the second question overwrites the answer to the first. There is no error.
 # The program is slow, and it was written on a Mac, where all was well.
 #
-# **[Exercise](../exercises/03_mps.ipynb):** `choose_device`.
+# **[Exercise](../exercises/03_mps.ipynb#task_choose_device):** `choose_device`.
 
 # %% [markdown] facts=["I6"]
 # ## One door
@@ -233,7 +233,7 @@ with patch.object(torch.accelerator, "is_available", lambda: False):
 # The **door** where you do not want to know. Behind it there are also `torch.accelerator.synchronize()`, `device_count()`
 # and `current_device_index()`, which replace what was `torch.cuda.…` in older code.
 #
-# **[Exercise](../exercises/03_mps.ipynb):** `current_accelerator_or_cpu`.
+# **[Exercise](../exercises/03_mps.ipynb#task_current_accelerator_or_cpu):** `current_accelerator_or_cpu`.
 
 # %% [markdown] facts=["I4"]
 # ## Code that names no device
@@ -342,7 +342,7 @@ with devlab.sim.rules("mps"):
     attempt("under Apple's rules", lambda: torch.empty(0, dtype=torch.float64, device=device))
 
 # %% [markdown] facts=["I3"]
-# **[Exercise](../exercises/03_mps.ipynb):** `supported_dtype`.
+# **[Exercise](../exercises/03_mps.ipynb#task_supported_dtype):** `supported_dtype`.
 
 # %% [markdown] facts=["I3"]
 # ## Missing operators
@@ -469,7 +469,7 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["I3"]
-# **[Exercise](../exercises/03_mps.ipynb):** `with_fallback`.
+# **[Exercise](../exercises/03_mps.ipynb#task_with_fallback):** `with_fallback`.
 
 # %% [markdown] facts=["I4"]
 # ## The same numbers everywhere
@@ -505,7 +505,7 @@ except RuntimeError as error:
 # `torch.manual_seed` does not.) The price is a transfer: fine for initial weights and tests, too much for dropout in each
 # step.
 #
-# **[Exercise](../exercises/03_mps.ipynb):** `portable_randn`.
+# **[Exercise](../exercises/03_mps.ipynb#task_portable_randn):** `portable_randn`.
 
 # %% [markdown] facts=["C3"]
 # ## What the CPU is for

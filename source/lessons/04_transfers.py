@@ -25,7 +25,8 @@ device = devlab.start()
 # come from a model of a GPU behind a PCIe cable, the course's reference machine, and each place that shows one
 # says so. A wait of the host for a result is counted as a *synchronization*. A copy to the device for which the
 # host waits is not: it is listed as a *blocking* transfer.
-#
+
+# %% [markdown]
 # ## Moving
 #
 # One method does it all. Before you run the cell: where is `x` afterwards, and where is `y`?
@@ -360,7 +361,7 @@ def loop(loader, non_blocking):
 
 
 plain = loop(DataLoader(work, batch_size=16), non_blocking=False)
-plain.timeline()
+waiting = plain.timeline()
 
 # %% [markdown] facts=["P4", "P5"]
 # Read the lanes from the top. The host waits (the low grey bars) for each copy. A copy joins the device's queue behind the
@@ -369,7 +370,7 @@ plain.timeline()
 
 # %% facts=["P5", "P7"]
 alone = loop(DataLoader(work, batch_size=16, pin_memory=True), non_blocking=True)
-alone.timeline()
+alone.timeline(beside=waiting)
 
 # %% [markdown] facts=["P5", "P7"]
 # The host never waits. It has started everything early: **the host's work and the device's overlap.** But it was not
@@ -381,7 +382,7 @@ alone.timeline()
 
 # %% facts=["P3", "P5", "P7"]
 helped = loop(DataLoader(work, batch_size=16, pin_memory=True, num_workers=2), non_blocking=True)
-helped.timeline()
+helped.timeline(beside=waiting)
 
 # %% [markdown] facts=["P5", "P7"]
 # Now the host does nothing but start work, and all the rest of the time is its own. **Workers, pinned memory and

@@ -125,7 +125,7 @@ for words, (part, other) in pairs.items():
 # (There is a quicker `np.may_share_memory`, which compares only where the two begin and end. For the even
 # and the odd places it says `True`, which is why its name has a *may* in it.)
 #
-# **[Exercise](../exercises/06_numpy_sharing.ipynb):** `shares_memory`, for tensors on any device.
+# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_shares_memory):** `shares_memory`, for tensors on any device.
 
 # %% [markdown]
 # ## Which share and which copy
@@ -198,7 +198,8 @@ print(make())
 # It is still there. The tensor holds the array, and the memory lives as long as anyone looks at it. Sharing
 # is safe in that respect, and like the views of lesson 01 it can keep a big array alive for a small slice.
 #
-# **[Exercises](../exercises/06_numpy_sharing.ipynb):** `sharing_tensor` and `independent_tensor`.
+# **Exercises:** [`sharing_tensor`](../exercises/06_numpy_sharing.ipynb#task_sharing_tensor) and
+# [`independent_tensor`](../exercises/06_numpy_sharing.ipynb#task_independent_tensor).
 # Both also meet arrays that you will see under [What cannot cross](#What-cannot-cross).
 
 # %% [markdown] facts=["N1", "N6"]
@@ -255,7 +256,7 @@ print(grid)
 # array, and so is what `.reshape(-1)` gives for such a slice. Work on them in place, and you have worked on
 # a copy.
 #
-# **[Exercise](../exercises/06_numpy_sharing.ipynb):** `scale_in_place`.
+# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_scale_in_place):** `scale_in_place`.
 
 # %% [markdown]
 # ## The array at home
@@ -439,7 +440,7 @@ print("shares with a:", np.shares_memory(t.numpy(), a))
 # | a tensor that requires grad | `RuntimeError` | `detach()` |
 # | a tensor on an accelerator | `TypeError` | `cpu()` |
 #
-# **[Exercise](../exercises/06_numpy_sharing.ipynb):** `to_numpy`, for all of these tensors.
+# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_to_numpy):** `to_numpy`, for all of these tensors.
 
 # %% [markdown]
 # ## Many losses, one array
@@ -504,7 +505,7 @@ print(one_by_one.dtype, together.dtype, np.array_equal(one_by_one, together))
 # The counts are what PyTorch really does, on this simulated device and on a GPU alike. How long a wait
 # takes is a matter of hardware, and of lesson 07.
 #
-# **[Exercise](../exercises/06_numpy_sharing.ipynb):** `history`.
+# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_history):** `history`.
 
 # %% [markdown]
 # ## What to keep

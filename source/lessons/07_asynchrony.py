@@ -106,7 +106,7 @@ print("sum on the device: waits", log.synchronizations, " total", total.item())
 # waits nobody writes orders, so the queue runs empty and the device idles. **Let the host run ahead**, and ask for
 # numbers when you need them.
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb):** `running_total`.
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_running_total):** `running_total`.
 
 # %% [markdown] facts=["Y1", "Y2"]
 # ### Look and touch
@@ -178,7 +178,7 @@ print("median", statistics.median(times))
 timing = devlab.time_op(lambda: x @ x, device)
 
 # %% [markdown]
-# **[Exercise](../exercises/07_asynchrony.ipynb):** `time_op`.
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_time_op):** `time_op`.
 
 # %% [markdown] facts=["Y6"]
 # ## Marks in the queue
@@ -210,7 +210,7 @@ print("some milliseconds between: ", start.elapsed_time(end) > 0)
 # One trap waits for machines with two GPUs: `record()` marks the queue of the **current** device, whatever device
 # the event was made for. `start.record(torch.accelerator.current_stream(device))` says which queue you mean.
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb):** `event_time`.
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_event_time):** `event_time`.
 
 # %% [markdown] facts=["Y1"]
 # ## Two queues
@@ -274,7 +274,7 @@ def two_queues():
 torch.accelerator.synchronize()
 with devlab.watch() as log:
     two_queues()
-overlapped = log.timeline()
+overlapped = log.timeline(beside=in_turn)
 
 print(f"it takes {overlapped.total / in_turn.total:.0%} of the time (modelled)")
 
@@ -290,7 +290,7 @@ print(f"it takes {overlapped.total / in_turn.total:.0%} of the time (modelled)")
 # still queued, and the next copy may get the same memory and overwrite the batch. The simulated device computes at
 # once and cannot show wrong numbers of either kind; the check of the exercise looks at the clock instead.
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb):** `Prefetcher`.
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_Prefetcher):** `Prefetcher`.
 
 # %% [markdown] facts=["Y1"]
 # ### Look and touch
@@ -414,7 +414,8 @@ for side in (16, 64, 256, 1024):
 # dtype, the hardware and the operation: for an addition it may never come, for a product it comes early, and if the
 # data is there already it comes earlier still. Nobody can tell you where it is for your program. **Measure it.**
 #
-# **[Exercises](../exercises/07_asynchrony.ipynb):** `batched` and `crossover`.
+# **Exercises:** [`batched`](../exercises/07_asynchrony.ipynb#task_batched) and
+# [`crossover`](../exercises/07_asynchrony.ipynb#task_crossover).
 
 # %% [markdown] facts=["V1", "V5"]
 # ### Look and touch

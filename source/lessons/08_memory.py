@@ -96,7 +96,7 @@ del weight
 # Without gradients: the one number, 512 bytes. With them: the number and a **graph**, which keeps what
 # `backward` will need, here the result of `exp`. The variable `result` looks the same both times.
 #
-# **[Exercise](../exercises/08_memory.ipynb):** `bytes_kept`.
+# **[Exercise](../exercises/08_memory.ipynb#task_bytes_kept):** `bytes_kept`.
 
 # %% [markdown]
 # ## The peak
@@ -148,7 +148,7 @@ del x
 # The first line reports a mountain that is long gone. So: **reset, remember what is allocated, run, read the
 # peak, subtract.**
 #
-# **[Exercise](../exercises/08_memory.ipynb):** `peak_bytes`.
+# **[Exercise](../exercises/08_memory.ipynb#task_peak_bytes):** `peak_bytes`.
 
 # %% [markdown]
 # ## Reserved and cached
@@ -216,7 +216,7 @@ print("what the system calls used:  ", (total - free) >> 20, "MiB")
 # A hundred MiB in use, and no tensor anywhere. That is no leak: the next tensor that fits gets this memory
 # without a detour. So never judge a program by what the system shows. Ask how much is *allocated*.
 #
-# **[Exercise](../exercises/08_memory.ipynb):** `cached_bytes`.
+# **[Exercise](../exercises/08_memory.ipynb#task_cached_bytes):** `cached_bytes`.
 
 # %% [markdown]
 # ## Giving it back
@@ -371,7 +371,8 @@ del parameter, losses
 # A program whose memory grows from step to step has nearly always a list, or a sum, of losses that still
 # have their graphs.
 #
-# **[Exercises](../exercises/08_memory.ipynb):** `release` and `total_loss`.
+# **Exercises:** [`release`](../exercises/08_memory.ipynb#task_release) and
+# [`total_loss`](../exercises/08_memory.ipynb#task_total_loss).
 
 # %% [markdown]
 # ## What training takes
@@ -476,7 +477,7 @@ del model, x
 # Twice the batch, twice the peak, counted above the parameters, which were there before. Parameters, gradients and
 # state you can compute beforehand. The activations are best measured, with a small batch and a large one.
 #
-# **[Exercise](../exercises/08_memory.ipynb):** `training_bytes`.
+# **[Exercise](../exercises/08_memory.ipynb#task_training_bytes):** `training_bytes`.
 
 # %% [markdown]
 # ## Out of memory
@@ -589,7 +590,7 @@ for version in (again_inside, again_outside):
 # where no backward follows; half precision; giving up activations and computing them again
 # (`torch.utils.checkpoint`). `empty_cache` alone is no cure: PyTorch did that before it raised the error.
 #
-# **[Exercise](../exercises/08_memory.ipynb):** `largest_batch`.
+# **[Exercise](../exercises/08_memory.ipynb#task_largest_batch):** `largest_batch`.
 
 # %% [markdown]
 # ## Where real hardware differs

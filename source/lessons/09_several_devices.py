@@ -121,7 +121,7 @@ print("transfers in backward:", log.transfers)
 # `.to` is an operation like any other, and autograd knows its derivative: a transfer **back**. Each transfer that you
 # write in forward is made once more in backward, in the other direction, where a gradient has to come back.
 #
-# **[Exercise](../exercises/09_several_devices.ipynb):** `add_across`.
+# **[Exercise](../exercises/09_several_devices.ipynb#task_add_across):** `add_across`.
 
 # %% [markdown]
 # ## The mean of many
@@ -158,7 +158,7 @@ print(mean, "and part 0 is", parts[0].tolist())
 # This is the heart of training on several devices. Each computes gradients of its own part of a batch, and
 # then **everyone needs the mean**. The last section does it with real processes.
 #
-# **[Exercise](../exercises/09_several_devices.ipynb):** `mean_across`.
+# **[Exercise](../exercises/09_several_devices.ipynb#task_mean_across):** `mean_across`.
 
 # %% [markdown]
 # ## A model in two places
@@ -230,7 +230,7 @@ whole = log.timeline()
 torch.accelerator.synchronize(second)
 with devlab.watch() as log:
     through(large.tensor_split(4))
-cut = log.timeline()
+cut = log.timeline(beside=whole)
 
 print(f"in four pieces it takes {cut.total / whole.total:.0%} of the time (modelled)")
 
@@ -240,7 +240,7 @@ print(f"in four pieces it takes {cut.total / whole.total:.0%} of the time (model
 # save. Libraries do this for you (`torch.distributed.pipelining` is PyTorch's own). A model in two places is
 # for models that do not fit. If yours fits on one device, there is a better use for two.
 #
-# **[Exercise](../exercises/09_several_devices.ipynb):** `TwoStage`.
+# **[Exercise](../exercises/09_several_devices.ipynb#task_TwoStage):** `TwoStage`.
 
 # %% [markdown]
 # ## A batch in parts
@@ -310,7 +310,8 @@ print("as in one place:", torch.allclose(replicas[1].weight.grad.cpu(), model.we
 # is a good exercise and a bad habit. (`nn.DataParallel` does about this, with one line, and copies the whole
 # model to every device in every step. PyTorch's documentation recommends DDP, the next section, in its place.)
 #
-# **[Exercises](../exercises/09_several_devices.ipynb):** `scatter` and `gather`.
+# **Exercises:** [`scatter`](../exercises/09_several_devices.ipynb#task_scatter) and
+# [`gather`](../exercises/09_several_devices.ipynb#task_gather).
 
 # %% [markdown] facts=["U4"]
 # ## Many processes

@@ -54,11 +54,12 @@ show("x", x)
 for name, tensor in suspects.items():
     show(name, tensor)
 
-# %% [markdown] facts=["X1"]
+# %% [markdown]
 # Now it is plain. `a` is elsewhere. `c` has two elements where three are needed. `d` has another dtype, which
 # an addition forgives and a layer does not. Always print the three **together**: `.to(torch.float16)` is often
 # taken for `.to(device)`, and only the third column shows that nothing moved.
-#
+
+# %% [markdown] facts=["X1"]
 # ## Read the message
 #
 # Here is a model with a fault. It has passed every test on the CPU. Read it first, and say which line will
@@ -152,13 +153,14 @@ model[1].running_mean = torch.tensor([0.1, 0.2, 0.3, 0.4])  # from a file, say
 for name, buffer in model.named_buffers():
     print(f"{name:<23}{buffer.device}")
 
-# %% [markdown] facts=["X2", "X3"]
+# %% [markdown]
 # An assignment replaces a buffer by whatever tensor comes, wherever it is. (`copy_` into the old one, or
 # `load_state_dict`, would have kept the place. And load files with `map_location="cpu"`: then they open on
 # machines that lack the device they were saved from.)
 #
 # The two walks together are the exercise `device_report`.
-#
+
+# %% [markdown] facts=["X2", "X3"]
 # ## Tables nobody registered
 #
 # The walks show what is registered. The most frequent culprit of all is not: a table of positions, of anchors,
@@ -209,12 +211,13 @@ try:
 except RuntimeError as error:
     devlab.explain(error)
 
-# %% [markdown] facts=["X2"]
+# %% [markdown]
 # At the first batch. The missing names in the walk are the earlier sign, and the more important one: an
 # optimizer made from `tower.parameters()` would never train these blocks, on any device. A model held only by
 # a closure or by a loss function (a teacher, a feature extractor) is missed in the same way. Nobody calls
 # `.to` on it unless you do.
-#
+
+# %% [markdown] facts=["X2"]
 # ## Made on the way
 #
 # Next in the list: tensors made inside `forward`, or inside a loss. Zeros for a hidden state, noise, `eye`,
@@ -233,11 +236,12 @@ try:
 except RuntimeError as error:
     devlab.explain(error)
 
-# %% [markdown] facts=["X5", "E4"]
+# %% [markdown]
 # The cure is to let the input say where: `device=scores.device, dtype=scores.dtype`, or `scores.new_ones(...)`,
 # or `torch.ones_like(...)`. With the device alone this function would run, and turn `float16` scores into
 # `float32` without a word.
-#
+
+# %% [markdown] facts=["X5", "E4"]
 # ## Part of a batch
 #
 # Moving a batch means moving all of it, and keeping the result. Two mistakes in one cell. The first fails.
@@ -259,14 +263,15 @@ try:
 except RuntimeError as error:
     print("2.", error)
 
-# %% [markdown] facts=["X4", "E4"]
+# %% [markdown]
 # 1. `inputs.to(device)` made a copy, and nobody kept it. `inputs` is where it was.
 # 2. The model is done, and the loss fails: the labels never moved. The message ends in the name of an inner
 #    function, with `nll_loss` in it. That is your hint that it was the loss and not a layer.
 #
 # Nested targets and attention masks are forgotten in the same way. The function `move` of lesson 04 moves
 # what is nested, too.
-#
+
+# %% [markdown] facts=["X4", "E4"]
 # ## Six usual objects
 #
 # Put together, these six are the usual strays. The right column is what to check in your own code.
@@ -295,10 +300,11 @@ except RuntimeError as error:
 
 print("after the move:", criterion.to(device)(logits, labels).device)
 
-# %% [markdown] facts=["X4"]
+# %% [markdown]
 # A loss *without* weights holds no tensor and runs anywhere, so the habit of moving it never forms. Then one
 # day the classes are uneven.
-#
+
+# %% [markdown] facts=["X4"]
 # ## Look at the whole scene
 #
 # An error names one stray. Mend it, and the next one fails. It is quicker to look at everything before the
@@ -398,10 +404,11 @@ for where in ("cpu", device):
     except RuntimeError as error:
         print(error)
 
-# %% [markdown] facts=["E4"]
+# %% [markdown]
 # And here, too, is a case that runs the other way: the generator that you give to a `DataLoader` shuffles
 # indices on the CPU, so it **stays** on the CPU, whatever the model does.
-#
+
+# %% [markdown] facts=["E4"]
 # ## A default that does half the work
 #
 # `torch.set_default_device` looks like the cure for all of this: from now on every new tensor is made on the
@@ -489,11 +496,12 @@ try:
 except RuntimeError as error:
     print(error)
 
-# %% [markdown] facts=["X1"]
+# %% [markdown]
 # `sim:0` and `sim:1` are two places, as `cuda:0` and `cuda:1` are. So print `.device`, with its index; `is_cuda`
 # and `device.type` would have said that all is well. And take devices from tensors, never from a name in
 # the middle of a model.
-#
+
+# %% [markdown] facts=["X1"]
 # ## Run it on the CPU
 #
 # The last tool is the oldest. Some errors are not about devices at all and are hard to read on a GPU. A label is

@@ -28,7 +28,8 @@ device = devlab.start()
 # No figure of time stands in this lesson. Transfers and waits are counted by `devlab.watch()`, and they are the same on
 # the simulated device as on a GPU. The losses and accuracies are real: the simulated device computes with
 # real numbers.
-#
+
+# %% [markdown]
 # ## Real digits
 #
 # The course brings a small real data set: 1797 digits, written by 13 people, 8 by 8 pixels each. Before you
@@ -96,7 +97,8 @@ for place in (device, torch.device("cpu")):
 
 # %% [markdown]
 # The device is chosen in one place of a program, near its top, and handed down as an argument.
-#
+
+# %% [markdown]
 # ## The step
 #
 # Here is the step in its usual order. Read it line by line and say for each: does it move anything? Does it
@@ -187,7 +189,7 @@ for place in (torch.device("cpu"), device):
 # parameters stay the same objects, as lesson 05 showed, and an optimizer made before would still hold them. But
 # PyTorch does not promise it, and what the optimizer has gathered would stay behind.
 #
-# **[Exercise](../exercises/11_training_step.ipynb):** `train_step`.
+# **[Exercise](../exercises/11_training_step.ipynb#task_train_step):** `train_step`.
 
 # %% [markdown]
 # ## Measuring
@@ -234,7 +236,7 @@ for measure in (accuracy_by_item, accuracy):
 # `model.train(was_training)` at the end would not do: it sets all parts alike, and a batch norm that somebody froze with
 # `.eval()` inside a training model would be training again.
 #
-# **[Exercise](../exercises/11_training_step.ipynb):** `evaluate`.
+# **[Exercise](../exercises/11_training_step.ipynb#task_evaluate):** `evaluate`.
 
 # %% [markdown]
 # ## A file
@@ -258,8 +260,9 @@ print({name: str(tensor.device) for name, tensor in state.items()})
 # machine that has no such device that is an error. A file written on `cuda:3` cannot be read like this on
 # your laptop.
 #
-# **[Exercise](../exercises/11_training_step.ipynb):** `save`.
-#
+# **[Exercise](../exercises/11_training_step.ipynb#task_save):** `save`.
+
+# %% [markdown]
 # ## A file from elsewhere
 #
 # `map_location` says where to put the tensors, whatever the file remembers. Then `load_state_dict` **copies**
@@ -311,7 +314,7 @@ print("same losses ", torch.equal(one, other))
 # On the device. `optimizer.load_state_dict` moves the state to where its parameter is **at that moment**. So
 # the order is: move the model, make the optimizer, load into it.
 #
-# **[Exercise](../exercises/11_training_step.ipynb):** `load`.
+# **[Exercise](../exercises/11_training_step.ipynb#task_load):** `load`.
 
 # %%
 folder.cleanup()
@@ -374,7 +377,7 @@ for place in (torch.device("cpu"), device):
 # loses to launches and transfers ([07](07_asynchrony.ipynb)); measure it. Larger programs add what lesson 04 taught: a
 # loader with worker processes and `pin_memory=True`, so that the host need not even wait until the bytes are staged.
 #
-# **[Exercise](../exercises/11_training_step.ipynb):** `fit`.
+# **[Exercise](../exercises/11_training_step.ipynb#task_fit):** `fit`.
 
 # %% [markdown]
 # ## Summary

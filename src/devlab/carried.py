@@ -12,6 +12,15 @@ FOLDERS = {
 }
 
 
+def notebook(folder: str, lesson: str) -> str:
+    """Return the path, from the course's own folder, of a lesson's notebook: all links are made from it.
+
+    >>> notebook("exercises", "05_buffers")
+    'exercises/05_buffers.ipynb'
+    """
+    return f"{folder}/{lesson}.ipynb"
+
+
 def files(kind: str) -> list[Path]:
     """Return the files of a kind, a lesson each, in course order; none where nothing is carried.
 

@@ -15,6 +15,8 @@ from devlab import carried
 # The folders of a learner's course, and what is carried for each.
 CARRIED = {"notebooks": "lessons", "exercises": "exercises"}
 FIRST = "notebooks/00_start_here.ipynb"
+# Who hands JupyterLab its notebooks: see devlab.contents.
+CONTENTS = "--ServerApp.contents_manager_class=devlab.contents.Contents"
 # What was laid there and when it was last the course's own: a file that still has this hash is nobody's work.
 LEDGER = ".devlab-course.json"
 
@@ -112,7 +114,7 @@ def open_jupyter(folder: Path, arguments: list[str]) -> int:
             'JupyterLab is not installed here: pip install "devlab[lab]". Or open the folder in an editor '
             "that knows notebooks."
         )
-    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve()}"]
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve()}", CONTENTS]
     command += [f"--LabApp.default_url=/lab/tree/{FIRST}", "--log-level=WARN"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")  # JupyterLab wants a superuser to say so

@@ -27,7 +27,12 @@ def browser():
 @pytest.fixture(scope="package")
 def page(server, browser):
     """Open JupyterLab once."""
-    page = browser.new_page(viewport=VIEWPORT)
+    return opened_page(server, browser, VIEWPORT)
+
+
+def opened_page(server, browser, viewport: dict[str, int]):
+    """Open JupyterLab in a window of some size."""
+    page = browser.new_page(viewport=viewport)
     page.set_default_timeout(30_000)
     expect.set_options(timeout=30_000)
     page.goto(f"{server.address}/lab")

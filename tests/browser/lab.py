@@ -15,6 +15,8 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
+from devlab.lab import CONTENTS
+
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = [
     "--no-sandbox",
@@ -28,10 +30,12 @@ FLAGS = [
 VIEWPORT = {"width": 1280, "height": 1600}
 POLLING = 30  # milliseconds between two looks; by default each frame is one, and frames are drawn for it
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-SETTINGS = {
+# Nothing that a reader would notice; the rest is as JupyterLab is installed.
+AS_INSTALLED = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
-    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
 }
+# Every cell stands in the page, also those out of view.
+SETTINGS = AS_INSTALLED | {"@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"}}
 
 
 def installed_browser() -> str | None:
@@ -56,12 +60,12 @@ def start_browser() -> Iterator[Browser]:
 class Server:
     """A JupyterLab server on a copy of the course, with its own settings, progress and kernels."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, settings: dict = SETTINGS, app: str = "lab"):
         self.course = folder / "course"
         self.lay_out_course()
         config = folder / "config"
         (config / "labconfig").mkdir(parents=True)
-        (config / "labconfig" / "default_setting_overrides.json").write_text(json.dumps(SETTINGS))
+        (config / "labconfig" / "default_setting_overrides.json").write_text(json.dumps(settings))
         self.progress = folder / "progress.jsonl"
         environment = os.environ | {
             "JUPYTER_CONFIG_DIR": str(config),
@@ -73,8 +77,8 @@ class Server:
             "DEVLAB_PROGRESS": str(self.progress),
             "DEVLAB_DEVICE": "sim",
         }
-        command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--expose-app-in-browser",
-                   "--allow-root", "--ServerApp.port=0", "--IdentityProvider.token=",
+        command = [sys.executable, "-m", "jupyter", app, "--no-browser", "--expose-app-in-browser",
+                   "--allow-root", CONTENTS, "--ServerApp.port=0", "--IdentityProvider.token=",
                    "--ServerApp.disable_check_xsrf=True", f"--ServerApp.root_dir={self.course}"]  # fmt: skip
         self.log = folder / "server.log"
         with self.log.open("w") as log:
@@ -99,7 +103,7 @@ class Server:
     def _wait_for_address(self) -> str:
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
-            found = re.search(r"http://(?:localhost|127\.0\.0\.1):(\d+)/lab", self.log.read_text())
+            found = re.search(r"http://(?:localhost|127\.0\.0\.1):(\d+)/", self.log.read_text())
             if found:
                 return f"http://127.0.0.1:{found.group(1)}"
             if self.process.poll() is not None:

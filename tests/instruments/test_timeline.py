@@ -1,6 +1,7 @@
 """What a log looks like laid out in time."""
 
 import itertools
+import re
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from devlab.instruments.lanes import (
     lay_out,
     paint,
 )
-from devlab.instruments.timeline import Timeline
+from devlab.instruments.timeline import Timeline, round_up
 from devlab.sim.specs import CUDA_LIKE
 
 SIM = "sim:0"
@@ -163,6 +164,46 @@ def test_words_of_a_drawing_that_is_taken_out(log):
     inside = html.partition('<div style="font-size:0px">')[2].partition("</svg></div>")[0]
     assert html.count("<text ") == inside.count('<text x="') == inside.count('font-size="12"') > 0
     assert inside.count('<span style="font-size:13px">Run this cell, and the drawing is here.</span>') == 1
+
+
+def lasting(seconds: float, **beside) -> Timeline:
+    """Return the timeline of one wait that takes so long."""
+    return Timeline(Events([Synchronization("cuda:0", "wait", NOWHERE, When(3.0, 3.0 + seconds))]), **beside)
+
+
+def drawn(timeline: Timeline) -> tuple[int, int]:
+    """Return how wide the only lane is drawn: in columns of the text, and in pixels."""
+    (lane,) = (line for line in timeline.text().splitlines() if line.startswith(HOST))
+    (width,) = re.findall(r'<rect x="130" y="\d+" width="(\d+)"', timeline.html())
+    return len(lane.removeprefix(HOST).strip()), int(width)
+
+
+def test_two_that_are_compared_are_drawn_to_one_scale():
+    """A program that takes 157 µs in place of 221 is drawn shorter by as much, and the scale is written."""
+    before = lasting(221e-6)
+    for after in (lasting(157e-6), lasting(157e-6, beside=before)):
+        assert before.scale == after.scale == 250e-6
+        assert drawn(before) == (64, pytest.approx(720 * 221 / 250, abs=1))
+        assert drawn(after) == (46, pytest.approx(720 * 157 / 250, abs=1))
+        for one in (before, after):
+            assert one.text().splitlines()[1].endswith("250 µs")
+            assert ">250 µs</text>" in one.html()
+    assert drawn(lasting(10e-6, beside=before)) == (3, pytest.approx(720 * 10 / 250, abs=1))
+
+
+def test_a_longer_one_has_its_own_scale_and_says_so():
+    """What has been drawn stays as it is, so the words tell that the two differ."""
+    longer = lasting(900e-6, beside=lasting(221e-6))
+    assert longer.scale == 1e-3
+    assert longer.text().splitlines()[0] == "900 µs, measured; drawn over 1 ms, the one before over 250 µs"
+
+
+@pytest.mark.parametrize("seconds", [1e-9, 1e-6, 2.4e-5, 2.5e-5, 2.6e-5, 0.0999, 0.1, 7.0, 1000.0])
+def test_a_scale_is_a_round_number_that_holds_everything(seconds):
+    """At most two and a half times too long."""
+    scale = round_up(seconds)
+    assert seconds <= scale < 2.5001 * seconds
+    assert f"{scale:e}".partition(".")[0] + f"{scale:e}".partition(".")[2][0] in {"10", "25", "50"}
 
 
 def test_nothing_to_draw():

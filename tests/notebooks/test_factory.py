@@ -216,6 +216,18 @@ def test_an_inserted_cell_changes_no_other_cells_id(root):
     assert [cell.id for cell in after[1:]] == [cell.id for cell in before]
 
 
+def test_a_heading_names_its_cell_and_links_name_the_cell(no_kernel, root):
+    """JupyterLab finds a cell in a notebook that is not open yet, a heading only in an open one."""
+    text = "# %% [markdown]\n# ## Two, at once\n\n# %% [markdown]\n# [back](01_one.ipynb#Two,-at-once), [on]("
+    text += "../exercises/01_one.ipynb#task_same), [all](../exercises/01_one.ipynb)\n\n# %%\n1 + 1\n"
+    (notebook,) = made(root, lesson(root, text + "\n# %% [markdown]\n# ## Two, at once\n"))
+    assert [notebook.cells[place].id for place in (0, 3)] == ["Two-at-once", "Two-at-once-2"]
+    assert notebook.cells[1].source == (
+        "[back](01_one.ipynb#cell-id=Two-at-once), [on](../exercises/01_one.ipynb#cell-id=task_same), "
+        "[all](../exercises/01_one.ipynb)"
+    )
+
+
 def test_equal_cells_have_different_ids(root):
     """Ids are unique even where cells are equal."""
     cells = read(lesson(root, "# %%\nx = 1\n\n# %%\nx = 1\n"), root).cells
@@ -334,6 +346,7 @@ REFUSED_LESSONS = {
     '# %% fact=["B1"]\nx = 1\n': "01_one.py:1: the header has `fact`, which means nothing here",
     '# %% facts="B1"\nx = 1\n': 'write facts as a list of words: facts=["…", "…"]',
     "# %%\n\n# %%\nx = 1\n": "01_one.py:1: this cell is empty",
+    "# %% [markdown]\n# Prose.\n#\n# ## More\n": "01_one.py:1: links lead to cells; begin one",
     '# %% exercise="same"\nx = 1\n': "put exercises into source/exercises",
     '# %%\nx = 1\n\n# %% tags=["raises-exception"]\nx\n': "01_one.py:4: tagged raises-exception, but nothing",
     '# %%\nimport sys\n\nprint("oh", file=sys.stderr)\n': "writes to stderr",

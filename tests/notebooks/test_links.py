@@ -1,4 +1,4 @@
-"""Every link of a notebook leads somewhere: to a file that is there, and to a heading in it."""
+"""Every link of a notebook leads somewhere: to a file that is there, and to a cell of prose in it."""
 
 import re
 from pathlib import Path
@@ -6,8 +6,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from factory.links import cell_id
+
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted(path for folder in ("notebooks", "exercises") for path in (ROOT / folder).glob("*.ipynb"))
+LESSONS = [path for path in NOTEBOOKS if path.parent.name == "notebooks"]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
@@ -18,9 +21,9 @@ def prose(path: Path) -> str:
 
 
 def anchors(path: Path) -> set[str]:
-    """Return what JupyterLab makes of the notebook's headings: the text, with hyphens for blanks."""
-    headings = re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE)
-    return {heading.strip().replace(" ", "-") for heading in headings}
+    """Return what a link to the notebook may name: its cells of prose."""
+    cells = nbformat.read(path, as_version=4).cells
+    return {f"cell-id={cell.id}" for cell in cells if cell.cell_type == "markdown"}
 
 
 def is_still_to_be_written(path: Path) -> bool:
@@ -37,8 +40,17 @@ def test_links_lead_somewhere(notebook):
         if is_still_to_be_written(path):
             continue
         assert path.exists(), f"{target} is not there"
-        if anchor:
-            assert anchor in anchors(path), f"{target or notebook.name} has no heading for #{anchor}"
+        if anchor and target:
+            assert anchor in anchors(path), f"{target} has no cell for #{anchor}"
+        elif anchor:
+            assert f"cell-id={cell_id(anchor)}" in anchors(path), f"{notebook.name} has no heading #{anchor}"
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+def test_a_link_to_an_exercise_leads_to_its_task(lesson):
+    """Not to the top of the exercises, but for the one at a lesson's end, which speaks of all of them."""
+    whole = [link for link in LINK.findall(prose(lesson)) if "exercises/" in link[0] and not link[1]]
+    assert len(whole) == 1, whole
 
 
 def test_there_are_links_to_check():

@@ -19,6 +19,13 @@ FITTING = {"width": "auto", "flex": "0 0 auto"}  # as wide as its words, however
 # For screen readers alone: the words of the picture, said anew after each change.
 HIDDEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
 
+# JupyterLab has commands on plain keys: `x` cuts the cell, arrows leave it. While a control has the focus,
+# these keys belong to the control, and a handler in the page must see to that. A widget's HTML is never
+# stored, so the handler lives as long as the controls do, and a stored notebook holds no script.
+KEEP_KEYS = """<style onload="this.closest('.widget-vbox').onkeydown = key => {
+    if (!key.ctrlKey && !key.altKey && !key.metaKey) key.stopPropagation();
+}"></style>"""
+
 
 def show(explorer: Explorer) -> Callable[[], None]:
     """Display an explorer's picture and controls; return what draws the picture anew there."""
@@ -26,7 +33,7 @@ def show(explorer: Explorer) -> Callable[[], None]:
     desk = Desk(explorer)
     if desk.widgets:
         # Without a text of its own: where no widget can run, nothing is left of the controls.
-        box = ipywidgets.VBox([desk.box, desk.said])
+        box = ipywidgets.VBox([desk.box, desk.said, ipywidgets.HTML(KEEP_KEYS, layout={"display": "none"})])
         display({"application/vnd.jupyter.widget-view+json": _view_of(box)}, raw=True)
 
     def draw_there() -> None:

@@ -1,5 +1,6 @@
 """`log.timeline()`: the host and its devices side by side in time, as text and as a drawing."""
 
+import math
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -45,13 +46,16 @@ class Timeline(Panel):
     """A log in time.
 
     `lanes` holds, by name, what the host and each device did: spans with `start`, `end`, `state`, `name` and
-    `line`, in seconds; `total` is how long it all took, `waited` how long the host stood still.
+    `line`, in seconds; `total` is how long it all took, `waited` how long the host stood still. The drawing
+    goes from 0 to `scale`, a round number of seconds, and at least as far as that of the timeline `beside`.
     """
 
-    def __init__(self, events: Events, pinnings: Sequence[Pinning] = ()):
+    def __init__(self, events: Events, pinnings: Sequence[Pinning] = (), beside: "Timeline | None" = None):
         self.lanes = lay_out(events, pinnings)
         self.simulated = any(name.startswith("sim") for name in self.lanes)
         self.total = max((span.end for lane in self.lanes.values() for span in lane), default=0.0)
+        self.scale = max(round_up(self.total), beside.scale if beside else 0.0)
+        self.other_scale = beside.scale if beside and beside.scale < self.scale else None
 
     @property
     def waited(self) -> float:
@@ -66,10 +70,11 @@ class Timeline(Panel):
         if not self.lanes[HOST]:
             return "nothing left the CPU, so there are no lanes to draw"
         left = max(map(len, self.lanes)) + 2
-        ruler = f"{'0':<{COLUMNS - len(duration(self.total))}}{duration(self.total)}"
+        ruler = f"{'0':<{COLUMNS - len(duration(self.scale))}}{duration(self.scale)}"
+        drawn = max(1, math.ceil(COLUMNS * self.total / self.scale - 1e-9)) if self.scale else COLUMNS
         lines = [self._title(), " " * left + ruler]
         lines += [
-            f"{name:<{left}}" + "".join(SIGNS[state] for state in paint(lane, self.total, COLUMNS))
+            f"{name:<{left}}" + "".join(SIGNS[state] for state in paint(lane, self.scale, COLUMNS)[:drawn])
             for name, lane in self.lanes.items()
         ]
         return "\n".join([*lines, self._legend(), *self._waits()])
@@ -83,10 +88,13 @@ class Timeline(Panel):
         return f"{title}{self._drawing()}<div>{self._html_legend()}</div>{waits}"
 
     def _title(self) -> str:
+        title = f"{duration(self.total)}, measured"
         if self.simulated:
             host = "starts work, stages bytes and waits" if self._stages() else "starts work and waits"
-            return f"{duration(self.total)} of simulated time, in which the host only {host}"
-        return f"{duration(self.total)}, measured"
+            title = f"{duration(self.total)} of simulated time, in which the host only {host}"
+        if self.other_scale is None:
+            return title
+        return f"{title}; drawn over {duration(self.scale)}, the one before over {duration(self.other_scale)}"
 
     def _stages(self) -> bool:
         return any(span.state == STAGING for span in self.lanes[HOST])
@@ -124,20 +132,23 @@ class Timeline(Panel):
         ]
 
     def _drawing(self) -> str:
-        parts = []
+        parts, end = [], _LEFT + _WIDTH * (self.total / self.scale if self.scale else 1.0)
         for row, (name, lane) in enumerate(self.lanes.items()):
             base = (row + 1) * _LANE
             parts.append(
                 f'<text x="0" y="{base - 4}" fill="currentColor" font-size="12">{escape(name)}</text>'
             )
             parts.append(
-                f'<line x1="{_LEFT}" y1="{base}" x2="{_LEFT + _WIDTH}" y2="{base}" stroke="currentColor" '
+                f'<line x1="{_LEFT}" y1="{base}" x2="{end:.1f}" y2="{base}" stroke="currentColor" '
                 'stroke-opacity="0.4"/>'
             )
             own = _COLOURS | {COMPUTING: palette.of(name.split()[0])}
-            parts += _rectangles(lane, self.total, base, own)
+            parts += _rectangles(lane, self.scale, base, own)
         height = _LANE * (len(self.lanes) + 1)
-        for x, anchor, label in ((_LEFT, "start", "0"), (_LEFT + _WIDTH, "end", duration(self.total))):
+        marks = [(_LEFT, "start", "0"), (_LEFT + _WIDTH, "end", duration(self.scale))]
+        if _LEFT + 60 < end < _LEFT + _WIDTH - 110:  # else it stands on one of the others
+            marks.append((round(end), "middle", duration(self.total)))
+        for x, anchor, label in marks:
             parts.append(
                 f'<text x="{x}" y="{height - 6}" fill="currentColor" font-size="12" '
                 f'text-anchor="{anchor}">{label}</text>'
@@ -158,6 +169,20 @@ class Timeline(Panel):
 
     def __repr__(self) -> str:
         return f"<Timeline of {duration(self.total)}: {', '.join(self.lanes)}>"
+
+
+def round_up(seconds: float) -> float:
+    """Return the next of 1, 2.5, 5, 10, 25, 50, ... units of time, so that similar times are drawn alike.
+
+    >>> round(1e6 * round_up(221e-6)), round(1e6 * round_up(157e-6)), round_up(0.5)
+    (250, 250, 0.5)
+    """
+    if seconds <= 0:
+        return 0.0
+    unit = 10.0 ** math.floor(math.log10(seconds))
+    return next(
+        float(f"{step * unit:.3g}") for step in (1, 2.5, 5, 10) if seconds <= step * unit * (1 + 1e-9)
+    )
 
 
 def _rectangles(lane: list[Span], total: float, base: int, colours: dict[str, str]) -> list[str]:

@@ -39,9 +39,12 @@ class Log(Record, Panel):
         self.error = error
         self._entered.close()
 
-    def timeline(self, *, show: bool = True) -> Timeline:
-        """Show what the host and each device did, side by side in time, and return it."""
-        panel = Timeline(self.events, self.pinnings)
+    def timeline(self, *, beside: Timeline | None = None, show: bool = True) -> Timeline:
+        """Show what the host and each device did, side by side in time, and return it.
+
+        It is drawn at least to the scale of the timeline `beside`, so that the two can be compared.
+        """
+        panel = Timeline(self.events, self.pinnings, beside)
         if show:
             panel.show()
         return panel

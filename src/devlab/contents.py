@@ -1,0 +1,22 @@
+"""Hands notebooks to JupyterLab with this Python's version in them, so that opening one changes nothing.
+
+JupyterLab writes the kernel's version into an open notebook as soon as the kernel runs, and asks later
+whether to save the change. The stored notebooks cannot hold the version of every learner's Python.
+"""
+
+import platform
+
+from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
+
+
+class Contents(AsyncLargeFileManager):
+    """Jupyter's own manager of files; a notebook that it reads names the Python that runs here."""
+
+    async def get(self, path, content=True, **wanted):
+        """Return the model of a file or folder, as Jupyter's manager does."""
+        model = await super().get(path, content=content, **wanted)
+        if content and model["type"] == "notebook":
+            language = model["content"]["metadata"].get("language_info", {})
+            if language.get("name") == "python":
+                language["version"] = platform.python_version()
+        return model

@@ -1,0 +1,120 @@
+"""JupyterLab with the settings that it is installed with: cells out of view are drawn late, or not at all."""
+
+import pytest
+from playwright.sync_api import expect
+
+from browser.conftest import opened_page
+from browser.lab import AS_INSTALLED, POLLING, Notebook, Server
+
+EXERCISES = "exercises/10_debugging.ipynb"
+LESSON = "notebooks/10_debugging.ipynb"
+SHARING = "notebooks/06_numpy_sharing.ipynb"
+# Whether a cell can be read; it moves a little when the cells above have got their true height.
+IN_VIEW = """([path, cell]) => {
+    const widget = window.jupyterapp.shell.currentWidget;
+    const node = widget?.content?.widgets?.find(one => one.model.id === cell)?.node;
+    if (widget?.context?.path !== path || !node?.isConnected) return false;
+    const view = widget.content.node.getBoundingClientRect(), own = node.getBoundingClientRect();
+    return own.bottom > view.top + 60 && own.top < view.top + view.height / 2;
+}"""
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """The server of this module is its own, and is left in order by each test."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """Start JupyterLab with no setting of ours."""
+    server = Server(tmp_path_factory.mktemp("lab"), AS_INSTALLED)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def page(server, browser):
+    """Open JupyterLab in a window of a usual size."""
+    page = opened_page(server, browser, {"width": 1366, "height": 768})
+    yield page
+    page.close()
+
+
+@pytest.fixture(autouse=True)
+def closed(server, page):
+    """Leave nothing open and no kernel running for the next test."""
+    yield
+    page.evaluate("() => [...window.jupyterapp.shell.widgets('main')].forEach(widget => widget.dispose())")
+    server.shut_kernels_down()
+
+
+@pytest.mark.parametrize(
+    ("start", "name", "path", "cell"),
+    [
+        (EXERCISES, "Look at the whole scene", LESSON, "Look-at-the-whole-scene"),
+        (EXERCISES, "Tables nobody registered", LESSON, "Tables-nobody-registered"),
+        ("notebooks/09_several_devices.ipynb", "gather", "exercises/09_several_devices.ipynb", "task_gather"),
+        (SHARING, "What cannot cross", SHARING, "What-cannot-cross"),
+    ],
+)  # fmt: skip
+def test_a_link_lands_at_its_heading_in_a_notebook_that_is_not_open_yet(page, start, name, path, cell):
+    """Or, within a notebook, further down: what the link names is in the upper half of the window."""
+    notebook = Notebook(page, start)
+    link = notebook.panel.get_by_role("link", name=name, exact=True)
+    page.evaluate(
+        """async name => {
+            const content = window.jupyterapp.shell.currentWidget.content;
+            const links = ['[' + name + '](', '[`' + name + '`]('];
+            const holds = cell => links.some(link => cell.model.sharedModel.source.includes(link));
+            await content.scrollToItem(content.widgets.findIndex(holds), 'start');
+        }""",
+        name,
+    )
+    link.first.click()
+    page.wait_for_function(IN_VIEW, arg=[path, cell], polling=POLLING)
+
+
+@pytest.mark.parametrize("path", [LESSON, EXERCISES])
+def test_a_notebook_is_unchanged_when_it_is_opened(page, path):
+    """Nothing asks to be saved when the kernel has started: it found its own version in the notebook."""
+    notebook = Notebook(page, path)
+    page.wait_for_timeout(500)  # JupyterLab writes what the kernel told it a moment later
+    assert not page.evaluate("() => window.jupyterapp.shell.currentWidget.model.dirty")
+    notebook.run("import")
+    assert page.evaluate("() => window.jupyterapp.shell.currentWidget.model.dirty")
+
+
+# What the keys do in JupyterLab: cut, delete, insert above, go to the next cell, change the kind of cell.
+KEYS = ["x", "d", "d", "a", "ArrowRight", "ArrowLeft", "m", "0", "0"]
+
+
+def test_plain_keys_of_a_focused_control_do_nothing_to_the_notebook(server, page):
+    """Whatever the control: the cells stay, the same one is active. An arrow chooses from a list."""
+    server.write("keys.ipynb", "from devlab import explore", "explore.sharing()", "1 + 1")
+    notebook = Notebook(page, "keys.ipynb")
+    notebook.run("from devlab")
+    notebook.run("explore.sharing")
+    cell = notebook.cell("explore.sharing")
+    desk = cell.locator(".jupyter-widgets.widget-vbox")
+    state = """() => {
+        const content = window.jupyterapp.shell.currentWidget.content;
+        const cells = content.widgets.map(cell => [cell.model.type, cell.model.id]);
+        return [cells, content.activeCellIndex, content.mode];
+    }"""
+    for control in (
+        desk.get_by_role("combobox").first,
+        desk.get_by_role("checkbox").first,
+        desk.get_by_role("spinbutton").first,
+        desk.locator("button:enabled").first,
+    ):
+        control.focus()
+        before = page.evaluate(state)
+        for key in KEYS:
+            page.keyboard.press(key)
+        assert page.evaluate(state) == before, control
+        expect(control).to_be_focused()
+    choice = desk.get_by_role("combobox").first
+    chosen = choice.input_value()
+    choice.press("ArrowDown")
+    expect(choice).not_to_have_value(chosen)
+    assert notebook.errors() == []
