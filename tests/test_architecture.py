@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 SRC = ROOT / "src"
 LONGEST = 600
-# What is nothing but widgets, and is itself imported by the function that shows them.
-ON_DEMAND = {"devlab.explore.widgets"}
+# What is nothing but widgets, and is itself imported by the function that shows them; and what pytest loads.
+ON_DEMAND = {"devlab.explore.widgets", "devlab.pytest_plugin"}
 LIGHT = {"devlab", "torch", "numpy"} | set(sys.stdlib_module_names)
 
 
