@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test lint notebooks benchmarks record-cuda clean
+.PHONY: help lab test lint notebooks exercise benchmarks record-cuda clean
 
 help: ## say what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' Makefile
@@ -35,6 +35,9 @@ lint: .venv/test ## check style alone
 
 notebooks: .venv/test ## rebuild the notebooks whose source changed
 	@$(BIN)/python source/build.py
+
+exercise: .venv/test ## judge the bank of one exercise and show each verdict: make exercise NAME=append_ones
+	@DEVLAB_DEVICE=sim $(BIN)/python tests/show.py $(NAME)
 
 benchmarks: .venv/test ## measure what the course promises about speed, all in one table
 	@$(BIN)/python benchmarks/run.py
