@@ -2,7 +2,7 @@
 
 source/lessons/NN_name.py    ->  notebooks/NN_name.ipynb   executed
 source/exercises/NN_name.py  ->  solutions/NN_name.ipynb   executed
-                                 exercises/NN_name.ipynb   solutions cleared, not executed
+                                 exercises/NN_name_exercises.ipynb   solutions cleared, not executed
 """
 
 import argparse

@@ -11,7 +11,7 @@ import pytest
 from devlab import cli, lab
 
 ROOT = Path(__file__).parents[1]
-EXERCISE = "exercises/00_start_here.ipynb"
+EXERCISE = "exercises/00_start_here_exercises.ipynb"
 
 
 def test_every_lesson_and_exercise_is_laid_out(tmp_path):

@@ -15,10 +15,12 @@ FOLDERS = {
 def notebook(folder: str, lesson: str) -> str:
     """Return the path, from the course's own folder, of a lesson's notebook: all links are made from it.
 
-    >>> notebook("exercises", "05_buffers")
-    'exercises/05_buffers.ipynb'
+    A learner has the lesson and its exercises open side by side, in tabs that show nothing but these names.
+
+    >>> notebook("notebooks", "05_buffers"), notebook("exercises", "05_buffers")
+    ('notebooks/05_buffers.ipynb', 'exercises/05_buffers_exercises.ipynb')
     """
-    return f"{folder}/{lesson}.ipynb"
+    return f"{folder}/{lesson}_exercises.ipynb" if folder == "exercises" else f"{folder}/{lesson}.ipynb"
 
 
 def files(kind: str) -> list[Path]:

@@ -37,7 +37,7 @@ devlab.time_op(lambda: y @ y, "sim:0")
 
 def test_panels_have_no_violations(page):
     """Verdicts of every outcome, progress, devices, hints and solutions, in light and in dark."""
-    notebook = Notebook(page, "exercises/00_start_here.ipynb")
+    notebook = Notebook(page, "exercises/00_start_here_exercises.ipynb")
     notebook.write("devlab.start()", PANELS)
     notebook.run("from devlab.panel")
     expect(notebook.cell("from devlab.panel").locator(".jp-RenderedHTMLCommon")).to_have_count(9)

@@ -20,7 +20,7 @@ def screenshots(notebook: Notebook, code: str, name: str) -> None:
 
 def test_from_the_first_run_to_a_kept_pass(server, page):
     """Run All, a wrong answer, a hint, the right answer, a restart, and the progress is still there."""
-    notebook = Notebook(page, "exercises/00_start_here.ipynb")
+    notebook = Notebook(page, "exercises/00_start_here_exercises.ipynb")
 
     notebook.run_all()
     assert notebook.errors() == []
@@ -63,7 +63,7 @@ def test_from_the_first_run_to_a_kept_pass(server, page):
 
 def test_an_error_names_the_learners_own_line(page):
     """The learner's exception is shown with the cell and the line it came from."""
-    notebook = Notebook(page, "exercises/00_start_here.ipynb")
+    notebook = Notebook(page, "exercises/00_start_here_exercises.ipynb")
     notebook.run("devlab.start()")
     notebook.write("def device_of", "def device_of(x):\n    y = x + 1\n    return y.place\n")
     notebook.run("def device_of")
@@ -78,7 +78,7 @@ def test_an_error_names_the_learners_own_line(page):
 
 def test_a_check_shows_once_even_in_the_middle_of_a_cell(page):
     """The verdict appears when it is made, and not again as the cell's value."""
-    notebook = Notebook(page, "exercises/00_start_here.ipynb")
+    notebook = Notebook(page, "exercises/00_start_here_exercises.ipynb")
     notebook.run("devlab.start()")
     notebook.write("devlab.check(device_of)", "first = devlab.check(3)\ndevlab.check(4)")
     notebook.run("first = ")

@@ -133,7 +133,7 @@ def test_lessons_open_by_keyboard_and_by_mouse_and_next_leads_there(page, notebo
     expect(row.get_by_role("img", name="passed")).to_have_count(4)
 
     expect(output).to_contain_text(
-        "next: returns_itself in exercises/04_transfers.ipynb (lesson 04 Transfers)"
+        "next: returns_itself in exercises/04_transfers_exercises.ipynb (lesson 04 Transfers)"
     )
     server.progress.unlink()
     notebook.run("devlab.progress()")

@@ -55,7 +55,7 @@ def test_overview_says_what_is_next():
     panel = devlab.progress()
     assert panel.next == "device_of"
     assert "✗ device_of" in panel.text()
-    assert "next: device_of in exercises/00_start_here.ipynb" in panel.text()
+    assert "next: device_of in exercises/00_start_here_exercises.ipynb" in panel.text()
     solve()
     assert devlab.progress().next == "same_place"
     assert "device_of" in panel.html()
@@ -132,12 +132,12 @@ def test_next_goes_on_in_the_lesson_worked_on_last(progress_file):
     lessons = registry.lessons()
     assert standing().step.startswith("nothing tried yet: read notebooks/00_start_here.ipynb, then solve")
     keep(progress_file, {"exercise": "cast_and_move", "hint": 1})
-    assert standing().step == "next: move in exercises/04_transfers.ipynb (lesson 04 Transfers)"
+    assert standing().step == "next: move in exercises/04_transfers_exercises.ipynb (lesson 04 Transfers)"
     transfers = [tried(exercise.name, "passed", 4, cpu="passed") for exercise in lessons[4].exercises]
     keep(progress_file, *transfers)
     assert standing().step == (
         "next: lesson 05 Models and buffers: read notebooks/05_buffers.ipynb, then solve CausalMask in "
-        "exercises/05_buffers.ipynb"
+        "exercises/05_buffers_exercises.ipynb"
     )
     later = [tried(one.name, "passed", cpu="passed") for lesson in lessons[5:] for one in lesson.exercises]
     keep(progress_file, *transfers, *later)

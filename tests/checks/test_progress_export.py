@@ -142,9 +142,9 @@ def test_links_lead_to_notebooks_that_are_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "exercises")
     assert "<a " not in standing().html()
     (tmp_path / "exercises" / "00_start_here.ipynb").touch()
-    assert '<a href="../exercises/00_start_here.ipynb">' in standing().html()
+    assert '<a href="../exercises/00_start_here_exercises.ipynb">' in standing().html()
     monkeypatch.chdir(tmp_path)
-    assert '<a href="exercises/00_start_here.ipynb">' in standing().html()
+    assert '<a href="exercises/00_start_here_exercises.ipynb">' in standing().html()
 
 
 def test_nothing_of_the_stored_file_runs_in_a_page(progress_file):

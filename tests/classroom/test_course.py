@@ -49,7 +49,7 @@ def test_one_assignment_a_lesson(laid):
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_students_get_the_exercises_and_nothing_of_the_solutions(lesson, laid):
     """Cell by cell what the course's own `exercises/` hold, which nbgrader cleared; but checks give marks."""
-    wanted = code(ROOT / "exercises" / f"{lesson}.ipynb")
+    wanted = code(ROOT / "exercises" / f"{lesson}_exercises.ipynb")
     for name, source in code(laid / "handout" / lesson / f"{lesson}.ipynb").items():
         assert source.removesuffix(".points") == wanted[name]
     text = (laid / "handout" / lesson / f"{lesson}.ipynb").read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ import pytest
 from nbgrader.nbgraderformat import MetadataValidator
 from notebooks import forked
 
+from devlab.carried import notebook
 from devlab.classroom.broken import BEGIN as BROKEN
 from factory import kernel, running
 from factory.exercises import BEGIN, END, STUB, rows_of
@@ -105,7 +106,7 @@ def test_an_error_is_shown_where_it_is_the_lesson_and_nowhere_else(target):
 @every_blank
 def test_exercises_are_handed_out_blank(target):
     """A learner gets stubs or broken programs: no output, no marker, and something left to do."""
-    solved = {cell.id: cell.source for cell in code_cells(target.replace("exercises/", "solutions/"))}
+    solved = {cell.id: cell.source for cell in code_cells(target.replace("exercises/", "solutions/").replace("_exercises.", "."))}
     for cell in code_cells(target):
         assert cell.outputs == []
         assert cell.execution_count is None
@@ -191,7 +192,7 @@ def test_a_notebook_holds_nothing_of_the_machine_that_built_it(target):
 def test_a_complete_lesson_has_its_three_notebooks(lesson):
     """The lessons that the course opens with are there."""
     for folder in ("notebooks", "solutions", "exercises"):
-        assert (ROOT / folder / f"{lesson}.ipynb").exists()
+        assert (ROOT / notebook(folder, lesson)).exists()
 
 
 def test_the_folders_hold_only_notebooks_of_the_course():

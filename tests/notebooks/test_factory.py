@@ -219,12 +219,12 @@ def test_an_inserted_cell_changes_no_other_cells_id(root):
 def test_a_heading_names_its_cell_and_links_name_the_cell(no_kernel, root):
     """JupyterLab finds a cell in a notebook that is not open yet, a heading only in an open one."""
     text = "# %% [markdown]\n# ## Two, at once\n\n# %% [markdown]\n# [back](01_one.ipynb#Two,-at-once), [on]("
-    text += "../exercises/01_one.ipynb#task_same), [all](../exercises/01_one.ipynb)\n\n# %%\n1 + 1\n"
+    text += "../exercises/01_one_exercises.ipynb#task_same), [all](../exercises/01_one_exercises.ipynb)\n\n# %%\n1 + 1\n"
     (notebook,) = made(root, lesson(root, text + "\n# %% [markdown]\n# ## Two, at once\n"))
     assert [notebook.cells[place].id for place in (0, 3)] == ["Two-at-once", "Two-at-once-2"]
     assert notebook.cells[1].source == (
-        "[back](01_one.ipynb#cell-id=Two-at-once), [on](../exercises/01_one.ipynb#cell-id=task_same), "
-        "[all](../exercises/01_one.ipynb)"
+        "[back](01_one.ipynb#cell-id=Two-at-once), [on](../exercises/01_one_exercises.ipynb#cell-id=task_same), "
+        "[all](../exercises/01_one_exercises.ipynb)"
     )
 
 
@@ -243,14 +243,14 @@ def test_only_what_changed_is_built(no_kernel, root, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "built       notebooks/01_one.ipynb",
         "up to date  solutions/01_one.ipynb",
-        "up to date  exercises/01_one.ipynb",
+        "up to date  exercises/01_one_exercises.ipynb",
     ]
 
 
 def test_a_notebook_changed_by_hand_or_missing_is_built_again(no_kernel, root):
     """What is on disk counts, not only what was built."""
     build.build(root, points=two_points)
-    blank, shown = root / "exercises" / "01_one.ipynb", root / "notebooks" / "01_one.ipynb"
+    blank, shown = root / "exercises" / "01_one_exercises.ipynb", root / "notebooks" / "01_one.ipynb"
     before = blank.read_bytes(), shown.read_bytes()
     blank.write_text("{}", encoding="utf-8")
     shown.unlink()
@@ -284,12 +284,12 @@ def test_only_the_asked_lesson_is_looked_at(root, capsys):
 
 def test_a_notebook_without_source_is_removed_and_a_learners_own_is_not(root, capsys):
     """Only notebooks named like the course's are ever removed."""
-    for name in ("02_gone.ipynb", "my notes.ipynb"):
+    for name in ("02_gone_exercises.ipynb", "my notes.ipynb"):
         (root / "exercises").mkdir(exist_ok=True)
         (root / "exercises" / name).touch()
     build.build(root, points=two_points, only="none")
     assert [path.name for path in root.glob("exercises/*")] == ["my notes.ipynb"]
-    assert "removed     exercises/02_gone.ipynb" in capsys.readouterr().out
+    assert "removed     exercises/02_gone_exercises.ipynb" in capsys.readouterr().out
 
 
 def test_a_measurement_is_kept_while_its_cell_stays(root):
