@@ -106,7 +106,8 @@ def test_an_error_is_shown_where_it_is_the_lesson_and_nowhere_else(target):
 @every_blank
 def test_exercises_are_handed_out_blank(target):
     """A learner gets stubs or broken programs: no output, no marker, and something left to do."""
-    solved = {cell.id: cell.source for cell in code_cells(target.replace("exercises/", "solutions/").replace("_exercises.", "."))}
+    lesson = Path(target).stem.removesuffix("_exercises")
+    solved = {cell.id: cell.source for cell in code_cells(notebook("solutions", lesson))}
     for cell in code_cells(target):
         assert cell.outputs == []
         assert cell.execution_count is None

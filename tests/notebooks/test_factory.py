@@ -219,11 +219,12 @@ def test_an_inserted_cell_changes_no_other_cells_id(root):
 def test_a_heading_names_its_cell_and_links_name_the_cell(no_kernel, root):
     """JupyterLab finds a cell in a notebook that is not open yet, a heading only in an open one."""
     text = "# %% [markdown]\n# ## Two, at once\n\n# %% [markdown]\n# [back](01_one.ipynb#Two,-at-once), [on]("
-    text += "../exercises/01_one_exercises.ipynb#task_same), [all](../exercises/01_one_exercises.ipynb)\n\n# %%\n1 + 1\n"
+    text += "../exercises/01_one.ipynb#task_same), [all](../exercises/01_one.ipynb)\n\n# %%\n1 + 1\n"
     (notebook,) = made(root, lesson(root, text + "\n# %% [markdown]\n# ## Two, at once\n"))
     assert [notebook.cells[place].id for place in (0, 3)] == ["Two-at-once", "Two-at-once-2"]
     assert notebook.cells[1].source == (
-        "[back](01_one.ipynb#cell-id=Two-at-once), [on](../exercises/01_one_exercises.ipynb#cell-id=task_same), "
+        "[back](01_one.ipynb#cell-id=Two-at-once), "
+        "[on](../exercises/01_one_exercises.ipynb#cell-id=task_same), "
         "[all](../exercises/01_one_exercises.ipynb)"
     )
 
