@@ -5,7 +5,6 @@ import functools
 import inspect
 import json
 import types
-from collections.abc import Iterator
 
 from torch import nn
 
@@ -18,6 +17,9 @@ STUB = "your code here"
 IDLE = frozenset(
     {"RESUME", "NOP", "COPY_FREE_VARS", "MAKE_CELL", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"}
 )
+
+
+Codes = dict[str, types.CodeType]
 
 
 def _empty():
@@ -94,29 +96,50 @@ def is_printed(name: str, answer: object) -> bool:
 
     Whoever runs that cell has tried nothing yet. False where the installation carries no notebooks.
     """
-    code = getattr(inspect.unwrap(answer) if callable(answer) else answer, "__code__", None)
-    return code is not None and any(_equal(code, printed) for printed in _printed(name))
+    own = _own(answer)
+    return bool(own) and any(_alike(own, printed) for printed in _printed(name))
+
+
+def _own(answer: object) -> Codes:
+    """Return the code of a function, or of each method of a class, by name."""
+    functions = vars(answer).values() if isinstance(answer, type) else [answer]
+    plain = [inspect.unwrap(one) for one in functions if inspect.isfunction(one)]
+    return {one.__code__.co_name: one.__code__ for one in plain}
+
+
+def _alike(own: Codes, printed: Codes) -> bool:
+    return own.keys() == printed.keys() and all(_equal(own[name], printed[name]) for name in own)
 
 
 @functools.cache
-def _printed(name: str) -> list[types.CodeType]:
-    """Return the code of each function of an exercise's name that the notebooks of its lesson define."""
+def _printed(name: str) -> list[Codes]:
+    """Return the code of each function or class of this name that the notebooks of its lesson define."""
     found, exercise = [], find(name)
     files = [one for kind in ("lessons", "exercises") for one in carried.files(kind)]
     for path in (one for one in files if exercise and one.name.startswith(exercise.lesson)):
         for cell in json.loads(path.read_text("utf-8"))["cells"]:
             source = "".join(cell["source"])
-            if cell["cell_type"] == "code" and f"def {name}(" in source:
-                found += [one for one in _functions(source) if one.co_name == name]
+            if cell["cell_type"] == "code" and (f"def {name}(" in source or f"class {name}" in source):
+                found += [_defined(code) for code in _inside(_compiled(source)) if code.co_name == name]
     return found
 
 
-def _functions(source: str) -> Iterator[types.CodeType]:
+def _compiled(source: str) -> types.CodeType:
     try:
-        cell = compile(source, "<cell>", "exec", dont_inherit=True)
+        return compile(source, "<cell>", "exec", dont_inherit=True)
     except SyntaxError:  # a line for IPython alone
-        return
-    yield from (one for one in cell.co_consts if isinstance(one, types.CodeType))
+        return compile("", "<cell>", "exec")
+
+
+def _inside(code: types.CodeType) -> list[types.CodeType]:
+    return [one for one in code.co_consts if isinstance(one, types.CodeType)]
+
+
+def _defined(code: types.CodeType) -> Codes:
+    """Return the code of a function, or of each method where the code is a class's body."""
+    is_function = code.co_flags & inspect.CO_NEWLOCALS
+    methods = [one for one in _inside(code) if one.co_flags & inspect.CO_NEWLOCALS]
+    return {one.co_name: one for one in ([code] if is_function else methods)}
 
 
 def _equal(one: types.CodeType, other: types.CodeType) -> bool:

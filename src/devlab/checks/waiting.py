@@ -47,12 +47,13 @@ def limited() -> Iterator[None]:
         yield
         return
     around = watcher.deadline  # of a call that this one is a part of
+    watcher.acted = False
     watcher.deadline = time.monotonic() + SECONDS
     try:
         yield
-    except KeyboardInterrupt as interrupt:
-        if watcher.interrupted:  # by the watcher, not by the learner
-            raise TooLong().with_traceback(interrupt.__traceback__) from None
+    except BaseException as error:
+        if watcher.acted:  # what comes of an exception in the middle of anything may be another one
+            raise TooLong().with_traceback(error.__traceback__) from None
         raise
     finally:
         watcher.disarm()
@@ -67,7 +68,7 @@ class _Watcher(threading.Thread):
         self.target = threading.get_ident()
         self.over = threading.Event()
         self.deadline: float | None = None
-        self.interrupted = False
+        self.acted = False
         self._acting = threading.Lock()
 
     def run(self) -> None:
@@ -80,8 +81,8 @@ class _Watcher(threading.Thread):
                         self._end(late)
 
     def _end(self, late: float) -> None:
+        self.acted = True
         if late > INTERRUPT and hasattr(signal, "pthread_kill") and self._may_interrupt():
-            self.interrupted = True
             signal.pthread_kill(self.target, signal.SIGINT)
         else:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.target), ctypes.py_object(TooLong))
@@ -103,5 +104,5 @@ class _Watcher(threading.Thread):
             except TooLong:
                 continue
             except KeyboardInterrupt:
-                if not self.interrupted:
+                if not self.acted:
                     raise
