@@ -33,8 +33,9 @@ def reason(stopped: BaseException, trial: Trial, label: str) -> Finding:
         return _endless(stopped, trial)
     if isinstance(stopped, AnswerRaised):
         return _raised(stopped, trial)
-    if isinstance(stopped, torch.OutOfMemoryError) and (held := full(trial.device)):
-        return Finding(Outcome.SKIPPED, f"there is no memory left on {trial.device} to judge it", held)
+    if isinstance(stopped, torch.OutOfMemoryError) and (held := full((trial.device, *trial.others))):
+        headline = f"there is too little memory left on {held.device} to judge it"
+        return Finding(Outcome.SKIPPED, headline, held.lines)
     # The row itself broke, most likely over a result that nobody thought of. No traceback of
     # ours reaches a learner; the report says what a maintainer needs.
     found = [("raised", said(stopped)), ("in", f"the row {label!r} of devlab")]
@@ -48,7 +49,8 @@ def _raised(raised: AnswerRaised, trial: Trial) -> Finding:
         return _unwritten(raised, trial, at)
     found = [("raised", said(error)), ("at", at)]
     found += [("note", BEYOND)] if "NVIDIA GPU" in trial.situation and is_beyond(error) else []
-    found += full(trial.device)[:1] if isinstance(error, torch.OutOfMemoryError) else ()
+    if isinstance(error, torch.OutOfMemoryError) and (held := full((trial.device, *trial.others))):
+        found += held.lines[:1]
     headline = f"your code raised {type(error).__name__} {trial.situation or f'on {trial.device}'}"
     cause = ("raised", type(error).__name__, at or same_words(str(error)))
     return Finding(Outcome.ERROR, headline, details(trial, found), cause, raised.assumed)
