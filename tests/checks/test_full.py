@@ -1,4 +1,4 @@
-"""A device whose memory the notebook itself holds: the check says so, and what to do, and blames no answer."""
+"""A device whose memory the notebook itself holds: the check says so, and blames no answer."""
 
 import gc
 
