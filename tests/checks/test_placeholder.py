@@ -1,5 +1,6 @@
 """Not attempted means that nothing was written; a placeholder beside work is named, with its line."""
 
+import asyncio
 import functools
 import json
 from pathlib import Path
@@ -54,11 +55,11 @@ def test_a_placeholder_that_is_reached_is_named_with_its_line():
 
     result = verdict(device_of)
     assert result.outcome is Outcome.ERROR
-    assert result.headline == "`device_of` still ends in the placeholder"
+    assert result.headline == "the placeholder still stands in `device_of`"
     details = dict(result.details)
     assert details["at"].startswith("test_placeholder.py, line ")
     assert details["at"].endswith('raise NotImplementedError("your code here")')
-    assert details["next"] == "write what belongs there, or delete the line where `device_of` is complete"
+    assert details["next"] == "write what belongs there; if `device_of` is complete, delete that line"
 
 
 def test_rows_that_pass_keep_their_points():
@@ -85,7 +86,7 @@ def test_another_functions_placeholder_is_called_by_its_name():
         return [sum(train_step(model, batch, optimizer, device) for batch in loader) for _ in range(epochs)]
 
     result = verdict(fit)
-    assert result.headline == "`train_step`, which fit calls, still ends in the placeholder"
+    assert result.headline == "the placeholder still stands in `train_step`, which fit calls"
     assert result.outcome is Outcome.ERROR
 
 
@@ -106,7 +107,7 @@ def test_a_class_with_one_method_to_write():
     """The method is named, with its class."""
     result = verdict(RunningMean)
     assert result.outcome is Outcome.ERROR
-    assert result.headline == "`RunningMean.forward` still ends in the placeholder"
+    assert result.headline == "the placeholder still stands in `RunningMean.forward`"
 
 
 @pytest.mark.parametrize(
@@ -155,6 +156,20 @@ def test_a_programs_own_words_are_no_placeholder():
     result = verdict(CausalMask)
     assert STUB not in str(result)
     assert result.outcome in (Outcome.FAILED, Outcome.ERROR)
+
+
+def test_a_bare_not_implemented_error():
+    """In the learner's own line it is a placeholder; in a package it is what that package says."""
+
+    def device_of(x):
+        raise NotImplementedError
+
+    assert verdict(device_of).headline == "the placeholder still stands in `device_of`"
+
+    def device_of(x):
+        return asyncio.AbstractEventLoop().time()
+
+    assert verdict(device_of).headline == "your code raised NotImplementedError on cpu"
 
 
 PATIENTS = ["fix_batch", "fix_labels", "fix_loss_weight", "fix_mask", "fix_hidden_state", "FixedPositions"]

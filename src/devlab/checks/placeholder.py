@@ -4,6 +4,7 @@ import dis
 import functools
 import inspect
 import json
+import traceback
 import types
 
 from torch import nn
@@ -50,11 +51,10 @@ def is_blank(answer: object) -> bool:
     function = inspect.unwrap(answer) if callable(answer) else answer
     if not inspect.isfunction(function):
         return False
-    code = function.__code__
-    if any(_same(code, one.__code__) for one in (_empty, _Empty.__init__)):
+    if any(_same(function, one) for one in (_empty, _Empty.__init__)):
         return True  # to call it would tell the same, in `ddp_gradients` after seconds
     returned = []
-    for step in dis.get_instructions(code):
+    for step in dis.get_instructions(function):
         if step.opname not in IDLE:
             return False  # mostly after a few: to read all that an answer does takes long
         if step.opname in ("LOAD_CONST", "RETURN_CONST"):
@@ -67,28 +67,30 @@ def _is_pythons(name: str, value: object) -> bool:
     return name.startswith("__") and not inspect.isfunction(value)
 
 
-def _same(code: types.CodeType, empty: types.CodeType) -> bool:
-    alike = code.co_code == empty.co_code and code.co_names == empty.co_names
-    return alike and code.co_consts[1:] == empty.co_consts[1:]
+def _same(function: types.FunctionType, empty: types.FunctionType) -> bool:
+    """Tell whether two functions do the same, whatever their docstrings say."""
+    code, other = function.__code__, empty.__code__
+    return (code.co_code, code.co_names) == (other.co_code, other.co_names) and STUB in code.co_consts
 
 
 def is_placeholder(error: BaseException) -> bool:
-    """Tell whether an exception is the placeholder's, with its words or without any.
+    """Tell whether an exception is the placeholder's: with its words, or with none in the learner's own line.
 
     >>> is_placeholder(NotImplementedError("your code here")), is_placeholder(NotImplementedError("sparse"))
     (True, False)
     """
-    return type(error) is NotImplementedError and error.args in ((), (STUB,))
+    if type(error) is not NotImplementedError:
+        return False
+    return error.args == (STUB,) or (not error.args and bool(holder(error)))
 
 
 def holder(error: BaseException) -> str:
-    """Return the name of the learner's function whose placeholder raised; "" where there is none."""
-    trace, found = error.__traceback__, ""
-    while trace:
-        code = trace.tb_frame.f_code
-        found = code.co_qualname.rpartition("<locals>.")[2] if is_learners(code.co_filename) else found
-        trace = trace.tb_next
-    return found
+    """Return the name of the learner's function in which an exception was raised; "" for any other's."""
+    code = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+    learners = code is not None and is_learners(code.co_filename)
+    return code.co_qualname.rpartition("<locals>.")[2] if learners else ""
 
 
 def is_printed(name: str, answer: object) -> bool:

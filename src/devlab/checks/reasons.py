@@ -58,10 +58,10 @@ def _raised(raised: AnswerRaised, trial: Trial) -> Finding:
 
 def _unwritten(raised: AnswerRaised, trial: Trial, at: str) -> Finding:
     name = holder(raised.error) or trial.name
-    called = f", which {trial.name} calls," if name.partition(".")[0] != trial.name else ""
-    headline = f"`{name}`{called} still ends in the placeholder"
+    called = f", which {trial.name} calls" if name.partition(".")[0] != trial.name else ""
+    headline = f"the placeholder still stands in `{name}`{called}"
     cause = ("placeholder", at)
-    step = f"write what belongs there, or delete the line where `{name}` is complete"
+    step = f"write what belongs there; if `{name}` is complete, delete that line"
     return Finding(Outcome.ERROR, headline, details(trial, [("at", at)]), cause, raised.assumed, step)
 
 
