@@ -67,8 +67,8 @@ def _unwritten(raised: AnswerRaised, trial: Trial, at: str) -> Finding:
 
 def _endless(stopped: waiting.TooLong, trial: Trial) -> Finding:
     at = loops_around(stopped) or where_raised(stopped)
-    headline = f"your code was still running after {waiting.SECONDS:g} seconds"
-    found = details(trial, [("waited", f"{waiting.SECONDS:g} seconds, then devlab stopped it"), ("at", at)])
+    headline = f"your code was still running after {stopped.seconds:g} seconds, and was stopped"
+    found = details(trial, [("at", at)])
     step = "see what ends this loop, and whether that can come about" if at else ""
     return Finding(Outcome.ERROR, headline, found, ("endless",), step=step, endless=True)
 
