@@ -173,7 +173,7 @@ def without_the_prefix(model, batch):
     return [name.partition(".")[2] for name in generators(model, batch)]
 
 
-@wrong("one tensor, named 3 times")
+@wrong("one tensor is listed 3 times")
 def each_name(model, batch):
     home = next(model.parameters()).device
     found = [*pairs(batch, "batch", set())]
@@ -253,14 +253,14 @@ def prints(model, batch):
     print(*generators(model, batch))
 
 
-@wrong("one tensor, named 2 times")
+@wrong("one tensor is listed twice")
 def model_and_batch_by_themselves(model, batch):
     home = next(model.parameters()).device
     found = [*pairs(model, "model", set()), *pairs(batch, "batch", set())]
     return [name for name, tensor in found if tensor.device != home]
 
 
-@wrong("`batch.one and batch.two`: one tensor, named 2 times")
+@wrong("one tensor is listed twice: `batch.one` or `batch.two`")
 def names_in_the_batch_twice(model, batch):
     home, seen = next(model.parameters()).device, set()
     found = [*pairs(model, "model", seen)]

@@ -206,7 +206,7 @@ def without_modules_in_lists(module):
     return plain(module, modules=False)
 
 
-@wrong("one tensor, named 2 times")
+@wrong("one tensor is listed twice")
 def each_name(module):
     return plain(module, once=False)
 

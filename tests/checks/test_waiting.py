@@ -2,6 +2,7 @@
 
 import itertools
 import queue
+import re
 import signal
 import sys
 import threading
@@ -17,12 +18,14 @@ from devlab.checks.result import Outcome
 from devlab.devices import bench
 
 CPU = (torch.device("cpu"),)
+STOPPED = re.compile(r"your code was still running after \d+(\.\d)? seconds, and was stopped")
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """Wait for a tenth of a second, and interrupt what waits inside of C as soon."""
     monkeypatch.setattr(waiting, "SECONDS", 0.1)
+    monkeypatch.setattr(waiting, "ON_THE_WALL", 0.4)
     monkeypatch.setattr(waiting, "INTERRUPT", 0.2)
 
 
@@ -57,7 +60,7 @@ def cycling(losses):
 def catching(losses):
     """Keep every exception for itself."""
     while True:
-        try:
+        try:  # noqa: SIM105
             losses[4]
         except Exception:
             pass
@@ -66,7 +69,7 @@ def catching(losses):
 def catching_all(losses):
     """Keep even what is no Exception for itself."""
     while True:
-        try:
+        try:  # noqa: SIM105
             step(losses)
         except:  # noqa: E722
             pass
@@ -89,12 +92,10 @@ def test_an_endless_loop_ends_in_a_verdict(answer):
     """It says how long devlab waited, and at which line the loop begins; other rows were not reached."""
     result = judge(looping(), answer, bench())
     assert result.outcome is Outcome.ERROR
-    assert result.headline == "your code was still running after 0.1 seconds"
+    assert STOPPED.fullmatch(result.headline), str(result)
     details = dict(result.details)
-    line = next(line for line in open(__file__) if answer.__name__ in line and line.startswith("def "))
-    first = 1 + next(n for n, one in enumerate(open(__file__)) if one == line)
     number = int(details["at"].splitlines()[-1].removeprefix("test_waiting.py, line ").partition(":")[0])
-    assert first < number < first + 6
+    assert 0 < number - answer.__code__.co_firstlineno < 5
     assert "while" in details["at"] or "for loss in" in details["at"]
     outcomes = [one for row in result.rows for one in row.outcomes.values()]
     assert outcomes == [Outcome.ERROR] + [Outcome.NOT_REACHED] * (len(outcomes) - 1)
@@ -108,7 +109,7 @@ def test_an_empty_queue_ends_in_a_verdict():
         return queue.Queue().get()
 
     result = judge(looping(), total, CPU)
-    assert result.headline == "your code was still running after 0.1 seconds"
+    assert STOPPED.fullmatch(result.headline), str(result)
     assert dict(result.details)["at"].endswith("return queue.Queue().get()")
 
 
@@ -122,6 +123,18 @@ def test_a_quick_call_is_left_alone():
     assert threading.active_count() <= before
 
 
+def test_an_import_takes_as_long_as_it_takes(monkeypatch):
+    """The first step of an optimizer imports a thousand modules: the time begins anew with each."""
+
+    def total(losses):
+        for number in range(12):
+            time.sleep(0.06)
+            monkeypatch.setitem(sys.modules, f"devlab_test_{number}_{len(losses)}", sys)
+        return 0
+
+    assert judge(looping(), total, CPU).passed
+
+
 def test_the_limit_is_for_a_call_not_for_a_judgement():
     """Many calls may take longer together."""
     exercise = looping()
@@ -131,7 +144,7 @@ def test_the_limit_is_for_a_call_not_for_a_judgement():
 
 def test_nothing_is_raised_after_a_late_call():
     """A call that ends just when its time is over leaves no exception for the code after it."""
-    for pause in (0.09, 0.1, 0.11, 0.14, 0.15, 0.16):
+    for pause in (0.39, 0.4, 0.41, 0.44, 0.45, 0.46):
         result = judge(looping(), lambda losses, pause=pause: time.sleep(pause), CPU)
         assert result.passed or "still running" in result.headline
         time.sleep(0.06)
@@ -150,7 +163,7 @@ def test_a_learners_own_interrupt_passes_through():
 def test_nobody_watches_outside_of_a_judgement():
     """A row of a test, or of a replay, has no limit."""
     with waiting.limited():
-        time.sleep(0.2)
+        time.sleep(0.6)
 
 
 def test_another_thread_can_be_judged_in():
@@ -159,4 +172,4 @@ def test_another_thread_can_be_judged_in():
     thread = threading.Thread(target=lambda: results.append(judge(looping(), forever, CPU)))
     thread.start()
     thread.join(20)
-    assert results[0].headline == "your code was still running after 0.1 seconds"
+    assert STOPPED.fullmatch(results[0].headline)

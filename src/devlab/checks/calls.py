@@ -6,6 +6,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import zip_longest
 
 import numpy
@@ -83,6 +84,21 @@ def require_parameters(function: Callable, signature: str, args: tuple) -> None:
     except TypeError:
         name = getattr(function, "__name__", "the answer")
         raise Mismatch("the parameters are not those of the task", signature, f"{name}{parameters}") from None
+
+
+def plain_function(answer: object) -> types.FunctionType | None:
+    """Return the function in Python that a call of an answer runs first; None for what is built in.
+
+    >>> plain_function(print)
+    >>> plain_function(partial(describe)) is describe
+    True
+    """
+    while isinstance(answer, partial):
+        answer = answer.func
+    answer = inspect.unwrap(getattr(answer, "__func__", answer))
+    if not isinstance(answer, types.FunctionType | type):
+        answer = getattr(type(answer), "__call__", None)  # noqa: B004
+    return answer if isinstance(answer, types.FunctionType) else None
 
 
 def named(function: Callable, args: tuple, names: tuple[str, ...] | None) -> dict[str, object]:

@@ -6,6 +6,9 @@ from functools import partial
 
 import numpy
 import torch
+from torch.utils.data import DataLoader
+
+from devlab.checks.reading import copied, simulated
 
 SHORT_DTYPES = {
     torch.float64: "f64",
@@ -24,6 +27,8 @@ UNCHANGING = PLAIN | {torch.device, torch.dtype}
 LONGEST = 120
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>$")
 MOST_ITEMS = 6
+MOST_SHOWN = 8
+WHOLE = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool})
 
 
 def describe(value: object) -> str:
@@ -31,8 +36,8 @@ def describe(value: object) -> str:
 
     >>> describe({"x": torch.zeros(4, 3), 2: "k"})
     '{"x": f32[4,3] cpu, 2: "k"}'
-    >>> describe(torch.nn.Linear(2, 1))
-    'Linear on cpu'
+    >>> describe([torch.nn.Linear(2, 1), torch.tensor([2, 0])])
+    '[Linear on cpu, i64[2] cpu [2, 0]]'
     >>> describe(object())
     'an object'
     """
@@ -51,8 +56,8 @@ def describe_later(value: object) -> Callable[[], str]:
     >>> later()
     'f32[3] cpu'
     """
-    if type(value) is torch.Tensor and value.dim():
-        return partial(_form, value.dtype, value.shape, value.device)
+    if type(value) is torch.Tensor and value.dim() and not _is_shown(value):
+        return partial(_form, value.dtype, value.shape, value.device, _graph(value))
     return partial(describe, value) if type(value) in UNCHANGING else partial(str, describe(value))
 
 
@@ -81,22 +86,41 @@ def shorten(text: str, longest: int = LONGEST) -> str:
 
 
 def describe_tensor(tensor: torch.Tensor) -> str:
-    """Return dtype, shape and device of a tensor, and its value where it is a single number.
+    """Return dtype, shape and device of a tensor, whether it has a graph, and its values where they are few.
+
+    Those are the value of a single number, and some integers or booleans, such as indices, labels, lengths.
 
     >>> describe_tensor(torch.tensor([1.0, 2.0]))
     'f32[2] cpu'
     >>> describe_tensor(torch.tensor(3))
     'i64[] cpu, value 3'
+    >>> describe_tensor(torch.ones(2, requires_grad=True) * 2)
+    'f32[2] cpu with a graph'
     """
-    text = _form(tensor.dtype, tensor.shape, tensor.device)
+    text = _form(tensor.dtype, tensor.shape, tensor.device, _graph(tensor))
+    if _is_shown(tensor):
+        return f"{text} {copied(tensor).tolist()}"
     if tensor.dim() == 0 and tensor.device.type != "meta":
         text += f", value {tensor.item():.6g}" if tensor.is_floating_point() else f", value {tensor.item()}"
     return text
 
 
-def _form(dtype: torch.dtype, shape: torch.Size, device: torch.device) -> str:
+def _graph(tensor: torch.Tensor) -> str:
+    """Return words for what `backward` does with a tensor; "" where that is nothing."""
+    if not tensor.requires_grad:
+        return ""
+    return " that requires a gradient" if tensor.is_leaf else " with a graph"
+
+
+def _is_shown(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor is a few whole numbers that can be read at no cost."""
+    few = tensor.dim() == 1 and 0 < len(tensor) <= MOST_SHOWN and tensor.dtype in WHOLE
+    return few and (tensor.is_cpu or simulated(tensor))
+
+
+def _form(dtype: torch.dtype, shape: torch.Size, device: torch.device, graph: str) -> str:
     short = SHORT_DTYPES.get(dtype, str(dtype).removeprefix("torch."))
-    return f"{short}[{','.join(map(str, shape))}] {device}"
+    return f"{short}[{','.join(map(str, shape))}] {device}{graph}"
 
 
 def describe_array(array: numpy.ndarray) -> str:
@@ -129,6 +153,11 @@ def _describe(value: object) -> str:
         return describe_array(value)
     if isinstance(value, torch.nn.Module):
         return describe_module(value)
+    if isinstance(value, torch.optim.Optimizer):
+        count = sum(len(group["params"]) for group in value.param_groups)
+        return f"{type(value).__name__} of {count} tensors"
+    if isinstance(value, DataLoader):
+        return f"a DataLoader of {len(value)} batches"
     if isinstance(value, Mapping):
         inside = [f"{_describe(key)}: {_describe(item)}" for key, item in list(value.items())[:MOST_ITEMS]]
         return "{" + _listed(inside, len(value)) + "}"
@@ -141,7 +170,16 @@ def _describe(value: object) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"
     # An address in memory says nothing, and differs at every run.
-    return a_type(value) if ADDRESS.search(text := repr(value)) else text
+    return _unspoken(value) if ADDRESS.search(text := repr(value)) else text
+
+
+def _unspoken(value: object) -> str:
+    """Describe what has no words of its own; a name that only devlab's sources have says nothing either."""
+    if not type(value).__module__.startswith("devlab."):
+        return a_type(value)
+    if callable(value):
+        return "a function"
+    return "something to iterate over" if hasattr(value, "__iter__") else "an object"
 
 
 def _describe_collection(value: list | tuple | set | frozenset) -> str:
@@ -159,11 +197,29 @@ def _listed(inside: list[str], count: int) -> str:
 
 
 def describe_module(module: torch.nn.Module) -> str:
-    """Return a module's class and the devices of what it registered.
+    """Return a module's class, what is inside of it, and the devices of what it registered.
 
     >>> describe_module(torch.nn.ReLU())
     'ReLU'
+    >>> describe_module(torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.ReLU()))
+    'Sequential(Linear, ReLU) on cpu'
     """
     places = {str(tensor.device) for tensor in [*module.parameters(), *module.buffers()]}
-    name = type(module).__name__
+    inside = _parts(module)
+    name = type(module).__name__ + (f"({_listed(inside[:MOST_ITEMS], len(inside))})" if inside else "")
     return f"{name} on {' and '.join(sorted(places))}" if places else name
+
+
+def _parts(module: torch.nn.Module) -> list[str]:
+    """Return a module's own modules, and the tensors that it holds beside what it registered.
+
+    Of a bare nn.Module, whose class says nothing, what it registered is named as well.
+    """
+    if isinstance(module, torch.nn.Sequential | torch.nn.ModuleList):
+        return [type(child).__name__ for child in module]
+    parts = [f"{name}: {type(child).__name__}" for name, child in module.named_children()]
+    if type(module) is torch.nn.Module:
+        parts += [f"{name}: a parameter" for name, _ in module.named_parameters(recurse=False)]
+        parts += [f"{name}: a buffer" for name, _ in module.named_buffers(recurse=False)]
+    plain = [(name, value) for name, value in vars(module).items() if isinstance(value, torch.Tensor)]
+    return parts + [f"{name}: {describe_tensor(value)}" for name, value in plain]

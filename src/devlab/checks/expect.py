@@ -83,7 +83,7 @@ def module(got: object, name: str, what: str = "the result") -> None:
 def names(got: object, wanted: dict[str | tuple[str, ...], str], unwanted: Callable[[str], str]) -> None:
     """Expect a list of exactly the wanted names, in any order; one of each tuple, whose names are one tensor.
 
-    `wanted` says of each name what it is, for whoever missed it; `unwanted` what is wrong with any other.
+    `wanted` says of each name what it is, for a list that lacks it; `unwanted` what is wrong with any other.
 
     >>> names(["table"], {("table", "alias"): "a plain attribute"}, lambda name: "is no tensor")
     """
@@ -100,7 +100,8 @@ def names(got: object, wanted: dict[str | tuple[str, ...], str], unwanted: Calla
             named = f"`{group[0]}` is named `{other}`" if other else f"`{group[0]}` is missing"
             fail(f"{named}: {words}", asked, said)
         if count > 1:
-            fail(f"`{' and '.join(group)}`: one tensor, named {count} times", asked, said)
+            times = "twice" if count == 2 else f"{count} times"
+            fail(f"one tensor is listed {times}: {' or '.join(f'`{name}`' for name in group)}", asked, said)
     for name in got:
         if not _is_any(name, groups):
             fail(f"`{name}` {unwanted(name)}", asked, said)

@@ -1,17 +1,32 @@
 """What to say where a device's memory is full: who holds it, and how to have it back."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import torch
 
 MIB = 1 << 20
 MUCH = 0.5  # of a device's memory
 
 
-def full(device: torch.device) -> tuple[tuple[str, str], ...]:
-    """Return labelled lines about a device whose memory the notebook mostly holds itself; () for others.
+@dataclass(frozen=True)
+class Full:
+    """A device whose memory is full, and the labelled lines that say of what and what to do."""
 
-    >>> full(torch.device("cpu"))
-    ()
+    device: torch.device
+    lines: tuple[tuple[str, str], ...]
+
+
+def full(devices: Iterable[torch.device]) -> Full | None:
+    """Return the first device whose memory the notebook mostly holds itself, None where there is none.
+
+    >>> full([torch.device("cpu")])
     """
+    found = ((device, _held(device)) for device in devices)
+    return next((Full(device, lines) for device, lines in found if lines), None)
+
+
+def _held(device: torch.device) -> tuple[tuple[str, str], ...]:
     module = None if device.type == "cpu" else torch.get_device_module(device)
     if not (hasattr(module, "mem_get_info") and hasattr(module, "memory_allocated")):
         return ()

@@ -128,7 +128,13 @@ def _verdict(exercise: Exercise, devices: Sequence, table: list[list[Finding | N
 
 
 def _unjudged(table: list[list[Finding | None]]) -> Finding | None:
-    """Return why a row was judged nowhere: an answer that nobody could judge in full has not passed."""
+    """Return why a row was judged nowhere: an answer that nobody could judge in full has not passed.
+
+    What says more than that it is skipped can be helped, and comes first.
+    """
+    skipped = [one for row in table for one in row if one and one.outcome is Outcome.SKIPPED and one.details]
+    if skipped:
+        return skipped[0]
     for row in table:
         if not any(one and one.outcome is Outcome.PASSED for one in row):
             unable = Finding(Outcome.SKIPPED, "there is no accelerator here to judge it on")

@@ -4,8 +4,8 @@ import dis
 import functools
 import inspect
 import json
+import traceback
 import types
-from collections.abc import Iterator
 
 from torch import nn
 
@@ -18,6 +18,9 @@ STUB = "your code here"
 IDLE = frozenset(
     {"RESUME", "NOP", "COPY_FREE_VARS", "MAKE_CELL", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"}
 )
+
+
+Codes = dict[str, types.CodeType]
 
 
 def _empty():
@@ -48,11 +51,10 @@ def is_blank(answer: object) -> bool:
     function = inspect.unwrap(answer) if callable(answer) else answer
     if not inspect.isfunction(function):
         return False
-    code = function.__code__
-    if any(_same(code, one.__code__) for one in (_empty, _Empty.__init__)):
+    if any(_same(function, one) for one in (_empty, _Empty.__init__)):
         return True  # to call it would tell the same, in `ddp_gradients` after seconds
     returned = []
-    for step in dis.get_instructions(code):
+    for step in dis.get_instructions(function):
         if step.opname not in IDLE:
             return False  # mostly after a few: to read all that an answer does takes long
         if step.opname in ("LOAD_CONST", "RETURN_CONST"):
@@ -65,28 +67,30 @@ def _is_pythons(name: str, value: object) -> bool:
     return name.startswith("__") and not inspect.isfunction(value)
 
 
-def _same(code: types.CodeType, empty: types.CodeType) -> bool:
-    alike = code.co_code == empty.co_code and code.co_names == empty.co_names
-    return alike and code.co_consts[1:] == empty.co_consts[1:]
+def _same(function: types.FunctionType, empty: types.FunctionType) -> bool:
+    """Tell whether two functions do the same, whatever their docstrings say."""
+    code, other = function.__code__, empty.__code__
+    return (code.co_code, code.co_names) == (other.co_code, other.co_names) and STUB in code.co_consts
 
 
 def is_placeholder(error: BaseException) -> bool:
-    """Tell whether an exception is the placeholder's, with its words or without any.
+    """Tell whether an exception is the placeholder's: with its words, or with none in the learner's own line.
 
     >>> is_placeholder(NotImplementedError("your code here")), is_placeholder(NotImplementedError("sparse"))
     (True, False)
     """
-    return type(error) is NotImplementedError and error.args in ((), (STUB,))
+    if type(error) is not NotImplementedError:
+        return False
+    return error.args == (STUB,) or (not error.args and bool(holder(error)))
 
 
 def holder(error: BaseException) -> str:
-    """Return the name of the learner's function whose placeholder raised; "" where there is none."""
-    trace, found = error.__traceback__, ""
-    while trace:
-        code = trace.tb_frame.f_code
-        found = code.co_qualname.rpartition("<locals>.")[2] if is_learners(code.co_filename) else found
-        trace = trace.tb_next
-    return found
+    """Return the name of the learner's function in which an exception was raised; "" for any other's."""
+    code = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+    learners = code is not None and is_learners(code.co_filename)
+    return code.co_qualname.rpartition("<locals>.")[2] if learners else ""
 
 
 def is_printed(name: str, answer: object) -> bool:
@@ -94,29 +98,50 @@ def is_printed(name: str, answer: object) -> bool:
 
     Whoever runs that cell has tried nothing yet. False where the installation carries no notebooks.
     """
-    code = getattr(inspect.unwrap(answer) if callable(answer) else answer, "__code__", None)
-    return code is not None and any(_equal(code, printed) for printed in _printed(name))
+    own = _own(answer)
+    return bool(own) and any(_alike(own, printed) for printed in _printed(name))
+
+
+def _own(answer: object) -> Codes:
+    """Return the code of a function, or of each method of a class, by name."""
+    functions = vars(answer).values() if isinstance(answer, type) else [answer]
+    plain = [inspect.unwrap(one) for one in functions if inspect.isfunction(one)]
+    return {one.__code__.co_name: one.__code__ for one in plain}
+
+
+def _alike(own: Codes, printed: Codes) -> bool:
+    return own.keys() == printed.keys() and all(_equal(own[name], printed[name]) for name in own)
 
 
 @functools.cache
-def _printed(name: str) -> list[types.CodeType]:
-    """Return the code of each function of an exercise's name that the notebooks of its lesson define."""
+def _printed(name: str) -> list[Codes]:
+    """Return the code of each function or class of this name that the notebooks of its lesson define."""
     found, exercise = [], find(name)
     files = [one for kind in ("lessons", "exercises") for one in carried.files(kind)]
     for path in (one for one in files if exercise and one.name.startswith(exercise.lesson)):
         for cell in json.loads(path.read_text("utf-8"))["cells"]:
             source = "".join(cell["source"])
-            if cell["cell_type"] == "code" and f"def {name}(" in source:
-                found += [one for one in _functions(source) if one.co_name == name]
+            if cell["cell_type"] == "code" and (f"def {name}(" in source or f"class {name}" in source):
+                found += [_defined(code) for code in _inside(_compiled(source)) if code.co_name == name]
     return found
 
 
-def _functions(source: str) -> Iterator[types.CodeType]:
+def _compiled(source: str) -> types.CodeType:
     try:
-        cell = compile(source, "<cell>", "exec", dont_inherit=True)
+        return compile(source, "<cell>", "exec", dont_inherit=True)
     except SyntaxError:  # a line for IPython alone
-        return
-    yield from (one for one in cell.co_consts if isinstance(one, types.CodeType))
+        return compile("", "<cell>", "exec")
+
+
+def _inside(code: types.CodeType) -> list[types.CodeType]:
+    return [one for one in code.co_consts if isinstance(one, types.CodeType)]
+
+
+def _defined(code: types.CodeType) -> Codes:
+    """Return the code of a function, or of each method where the code is a class's body."""
+    is_function = code.co_flags & inspect.CO_NEWLOCALS
+    methods = [one for one in _inside(code) if one.co_flags & inspect.CO_NEWLOCALS]
+    return {one.co_name: one for one in ([code] if is_function else methods)}
 
 
 def _equal(one: types.CodeType, other: types.CodeType) -> bool:

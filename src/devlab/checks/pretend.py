@@ -10,6 +10,7 @@ from unittest import mock
 
 import torch
 
+from devlab.checks.calls import plain_function
 from devlab.checks.machine import Machine
 from devlab.checks.trial import Trial
 
@@ -61,7 +62,7 @@ def machine(trial: Trial, names: Sequence[str], **options) -> Iterator[Machine]:
         (torch.accelerator, "get_memory_info", pretended.accelerator_memory),
         *_of_other_kinds(pretended),
     ]
-    theirs = getattr(inspect.unwrap(trial.answer), "__globals__", {})
+    theirs = getattr(plain_function(trial.answer), "__globals__", {})
     with contextlib.ExitStack() as stack:
         for module, name, value in pairs:
             real = getattr(module, name, None)

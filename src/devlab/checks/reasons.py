@@ -33,8 +33,9 @@ def reason(stopped: BaseException, trial: Trial, label: str) -> Finding:
         return _endless(stopped, trial)
     if isinstance(stopped, AnswerRaised):
         return _raised(stopped, trial)
-    if isinstance(stopped, torch.OutOfMemoryError) and (held := full(trial.device)):
-        return Finding(Outcome.SKIPPED, f"there is no memory left on {trial.device} to judge it", held)
+    if isinstance(stopped, torch.OutOfMemoryError) and (held := full((trial.device, *trial.others))):
+        headline = f"there is too little memory left on {held.device} to judge it"
+        return Finding(Outcome.SKIPPED, headline, held.lines)
     # The row itself broke, most likely over a result that nobody thought of. No traceback of
     # ours reaches a learner; the report says what a maintainer needs.
     found = [("raised", said(stopped)), ("in", f"the row {label!r} of devlab")]
@@ -48,7 +49,8 @@ def _raised(raised: AnswerRaised, trial: Trial) -> Finding:
         return _unwritten(raised, trial, at)
     found = [("raised", said(error)), ("at", at)]
     found += [("note", BEYOND)] if "NVIDIA GPU" in trial.situation and is_beyond(error) else []
-    found += full(trial.device)[:1] if isinstance(error, torch.OutOfMemoryError) else ()
+    if isinstance(error, torch.OutOfMemoryError) and (held := full((trial.device, *trial.others))):
+        found += held.lines[:1]
     headline = f"your code raised {type(error).__name__} {trial.situation or f'on {trial.device}'}"
     cause = ("raised", type(error).__name__, at or same_words(str(error)))
     return Finding(Outcome.ERROR, headline, details(trial, found), cause, raised.assumed)
@@ -56,17 +58,17 @@ def _raised(raised: AnswerRaised, trial: Trial) -> Finding:
 
 def _unwritten(raised: AnswerRaised, trial: Trial, at: str) -> Finding:
     name = holder(raised.error) or trial.name
-    called = f", which {trial.name} calls," if name.partition(".")[0] != trial.name else ""
-    headline = f"`{name}`{called} still ends in the placeholder"
+    called = f", which {trial.name} calls" if name.partition(".")[0] != trial.name else ""
+    headline = f"the placeholder still stands in `{name}`{called}"
     cause = ("placeholder", at)
-    step = f"write what belongs there, or delete the line where `{name}` is complete"
+    step = f"write what belongs there; if `{name}` is complete, delete that line"
     return Finding(Outcome.ERROR, headline, details(trial, [("at", at)]), cause, raised.assumed, step)
 
 
 def _endless(stopped: waiting.TooLong, trial: Trial) -> Finding:
     at = loops_around(stopped) or where_raised(stopped)
-    headline = f"your code was still running after {waiting.SECONDS:g} seconds"
-    found = details(trial, [("waited", f"{waiting.SECONDS:g} seconds, then devlab stopped it"), ("at", at)])
+    headline = f"your code was still running after {stopped.seconds:g} seconds, and was stopped"
+    found = details(trial, [("at", at)])
     step = "see what ends this loop, and whether that can come about" if at else ""
     return Finding(Outcome.ERROR, headline, found, ("endless",), step=step, endless=True)
 

@@ -8,12 +8,16 @@ queue does, does not see it; in the main thread of POSIX systems an interrupt en
 import contextlib
 import ctypes
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
 
-# Right answers take milliseconds, on a slow machine with a busy disk a second.
+# Right answers take milliseconds, on a slow machine a second. These are seconds of computing, and of the clock
+# on the wall, which goes on while other programs compute. They begin anew where a module was imported: the
+# first step of an optimizer imports a thousand.
 SECONDS = 10.0
+ON_THE_WALL = 30.0
 STEP = 0.05
 INTERRUPT = 1.0  # seconds after which a wait inside of C is interrupted
 
@@ -21,7 +25,11 @@ _active: "_Watcher | None" = None
 
 
 class TooLong(BaseException):
-    """The learner's code was still running when its time was over; no `except Exception` keeps it."""
+    """The learner's code was still running after `seconds`; no `except Exception` keeps it."""
+
+    def __init__(self, seconds: float = 0.0):
+        super().__init__(f"still running after {seconds:g} seconds")
+        self.seconds = seconds
 
 
 @contextlib.contextmanager
@@ -41,22 +49,37 @@ def watched() -> Iterator[None]:
 
 @contextlib.contextmanager
 def limited() -> Iterator[None]:
-    """Run a learner's code in a block; raises TooLong there when SECONDS are over, if somebody watches."""
+    """Run a learner's code in a block; raises TooLong there when its time is over, within `watched`."""
     watcher = _active
     if watcher is None or watcher.target != threading.get_ident():
         yield
         return
-    around = watcher.deadline  # of a call that this one is a part of
-    watcher.deadline = time.monotonic() + SECONDS
+    around, began = watcher.call, time.monotonic()  # of a call that this one is a part of
+    watcher.acted = False
+    watcher.call = Budget()
     try:
         yield
-    except KeyboardInterrupt as interrupt:
-        if watcher.interrupted:  # by the watcher, not by the learner
-            raise TooLong().with_traceback(interrupt.__traceback__) from None
+    except BaseException as error:
+        if watcher.acted:  # what comes of an exception in the middle of anything may be another one
+            seconds = round(time.monotonic() - began, 1)
+            raise TooLong(seconds).with_traceback(error.__traceback__) from None
         raise
     finally:
         watcher.disarm()
-        watcher.deadline = around
+        watcher.call = around
+
+
+class Budget:
+    """The time that is left to a call."""
+
+    def __init__(self):
+        self.imported = len(sys.modules)
+        self._computed = time.process_time() + SECONDS
+        self._wall = time.monotonic() + ON_THE_WALL
+
+    def overdue(self) -> float:
+        """Return the seconds since the time was over; negative while some is left."""
+        return max(time.process_time() - self._computed, time.monotonic() - self._wall)
 
 
 class _Watcher(threading.Thread):
@@ -66,22 +89,23 @@ class _Watcher(threading.Thread):
         super().__init__(name="devlab's limit for a call", daemon=True)
         self.target = threading.get_ident()
         self.over = threading.Event()
-        self.deadline: float | None = None
-        self.interrupted = False
+        self.call: Budget | None = None
+        self.acted = False
         self._acting = threading.Lock()
 
     def run(self) -> None:
         """Wait for the end, and end calls that are over their time."""
         while not self.over.wait(STEP):
-            late = time.monotonic() - (self.deadline or float("inf"))
-            if late > 0:
+            if self.call and self.call.imported != len(sys.modules):
+                self.call = Budget()
+            elif self.call and self.call.overdue() > 0:
                 with self._acting:
-                    if self.deadline:
-                        self._end(late)
+                    if self.call:
+                        self._end(self.call.overdue())
 
     def _end(self, late: float) -> None:
+        self.acted = True
         if late > INTERRUPT and hasattr(signal, "pthread_kill") and self._may_interrupt():
-            self.interrupted = True
             signal.pthread_kill(self.target, signal.SIGINT)
         else:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.target), ctypes.py_object(TooLong))
@@ -96,12 +120,12 @@ class _Watcher(threading.Thread):
         while True:
             try:
                 with self._acting:
-                    self.deadline = None
+                    self.call = None
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.target), None)
                 time.sleep(0)  # an interrupt that has come already is raised here
                 return
             except TooLong:
                 continue
             except KeyboardInterrupt:
-                if not self.interrupted:
+                if not self.acted:
                     raise

@@ -14,6 +14,7 @@ OUTCOMES = {
     "failed": ("✗", "not right yet"),
     "not attempted": ("○", "not attempted"),
     "skipped": ("–", "not judged"),
+    "not reached": ("–", "not reached"),  # of a row alone
     "error": ("!", "error"),
     "timeout": ("✗", "took too long and was stopped"),
     "killed": ("✗", "ended the process that it ran in"),

@@ -11,6 +11,7 @@ from unittest import mock
 
 import torch
 
+from devlab.checks.calls import plain_function
 from devlab.checks.exercise import Lesson
 from devlab.instruments.timing import time_op as measured
 from devlab.sim import clock
@@ -88,7 +89,7 @@ def simulated_clock(answer: Callable) -> Iterator[None]:
     A clock may also be a parameter's default or in a closure, in timeit as in the answer and the functions
     and methods beside it. A decorator from elsewhere, such as `torch.no_grad`, does not hide the answer.
     """
-    answer = inspect.unwrap(answer)
+    answer = plain_function(answer)
     clocks = [name for name in CLOCKS if hasattr(time, name)]  # Windows has not all of them
     seconds = {name: lambda *_: clock.now() for name in clocks}
     nanoseconds = {f"{name}_ns": lambda *_: round(clock.now() * 1e9) for name in clocks}
