@@ -450,7 +450,8 @@ torch.accelerator.synchronize(x.device)
 print("later:  ", y)
 
 # %% [markdown] facts=["P6"]
-# No error, no warning, old contents. The copy was on its way, and Python looked before it had arrived. The
+# No error, no warning, old contents. The copy was on its way, and Python looked before it had arrived.
+# (`.to("cpu", non_blocking=True)` puts its result into pinned memory by itself, so that nothing keeps the host.) The
 # *device* keeps its order; the *host* reads memory whenever it likes. On a real GPU a short copy often
 # arrives in time (there, the first line above may well show sevens), so such code passes its tests and
 # then, under load, returns a few old numbers.

