@@ -14,7 +14,7 @@
 # %% [markdown]
 # ## Open the bench
 #
-# Every lesson begins with the same three lines. `start()` looks at your machine, says in one line what it
+# Every lesson has these three lines at its beginning. `start()` looks at your machine, says in one line what it
 # found, and returns the device that the lesson works with.
 
 # %%
