@@ -14,7 +14,7 @@
 # %% [markdown]
 # ## Open the bench
 #
-# Every lesson begins with the same three lines. `start()` looks at your machine, says in one line what it
+# Every lesson has these three lines at its beginning. `start()` looks at your machine, says in one line what it
 # found, and returns the device that the lesson works with.
 
 # %%
@@ -210,9 +210,9 @@ print("MPS can be used:       ", torch.backends.mps.is_available())
 # ## Place is also pace
 #
 # Why have several memories at all? Because the fast processor needs a fast memory next to it. The table is that of the
-# **reference machine**: a desktop with a four-core CPU and an accelerator like an NVIDIA T4. It is the machine on the map
-# above, and wherever this course calculates with figures, they are its figures. They are round values of such hardware,
-# not measurements of your machine:
+# **reference machine**: a desktop with a four-core CPU and an accelerator like an NVIDIA T4. Wherever this course calculates
+# with figures, they are its figures, and without a GPU of your own it is the machine on the map above. They are round
+# values of such hardware, not measurements of your machine:
 #
 # | the road | gigabytes a second |
 # |---|---|

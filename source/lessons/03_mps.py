@@ -484,8 +484,8 @@ on_device = torch.randn(3, device=device)
 print(torch.equal(on_cpu, on_device.cpu()))
 
 # %% [markdown] facts=["I4"]
-# Each kind of device draws by a method of its own, and a seed means something else to each. Numbers that must agree have to be drawn
-# in **one** place that every machine has, and the CPU is the only one:
+# The CPU and the accelerators draw random numbers by different methods, and one seed gives other numbers on another kind of
+# device. Numbers that must agree have to be drawn in **one** place that every machine has, and the CPU is the only one:
 
 # %% facts=["I4", "C3"]
 generator = torch.Generator().manual_seed(0)
