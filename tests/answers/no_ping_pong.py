@@ -254,6 +254,7 @@ def the_model_comes_along(model, loader, device):
 
 
 @right
+@torch.no_grad()
 def decorated(model, loader, device):
     outs = []
     for x in loader:
@@ -262,6 +263,7 @@ def decorated(model, loader, device):
 
 
 @right
+@torch.inference_mode()
 def under_inference(model, loader, device):
     return torch.cat([model(x.to(device)) for x in loader]).cpu()
 
