@@ -199,11 +199,6 @@ def gives_the_memory_back(rows):
 
 
 @right
-def stacked_rows_again(rows):
-    return torch.stack([torch.tensor(row, dtype=torch.float32, device="cpu") for row in rows])
-
-
-@right
 def filled_in(rows):
     out = torch.empty(len(rows), len(rows[0]), dtype=torch.float32, device="cpu")
     for i, row in enumerate(rows):

@@ -49,20 +49,20 @@ def _expect_places(trial, batch: object, wanted: set, headline: str) -> None:
 def _explain_what_is_more(trial, batch: object, more: set) -> None:
     """Say where devices come from on which no tensor of the batch is: from another call, or a value in it."""
     seen = trial.last_call
+    trial.call([torch.empty(0, device="meta")])  # a device that no batch of ours is on
     kept = trial.call([])
     trial.last_call = seen  # the verdict is about the call that was wrong
-    if isinstance(kept, set | frozenset) and kept:
+    if isinstance(kept, set | frozenset) and torch.device("meta") in kept:
         said = "devices of an earlier batch are still in the set: it is kept from call to call"
-        got = f"{_names(kept)} for an empty batch; a default such as `found=set()` is made once"
+        got = "the devices of the batch before, too; a default such as `found=set()` is made only once"
         expect.fail(said, "a new set at every call", got)
-    for value in (
-        batch if isinstance(batch, list | tuple) else batch.values() if isinstance(batch, dict) else ()
-    ):
+    items = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, list | tuple) else ()
+    for value in items:
         if isinstance(value, torch.Tensor | list | tuple | dict):
             continue
         alone = trial.call([value])
         if isinstance(alone, set | frozenset) and set(alone) & more:
-            said = f"{expect.describe(value)} was counted, and it is no tensor, dict, list or tuple"
+            said = f"{expect.shorten(expect.describe(value), 30)} was counted, and it is no tensor, dict, list or tuple"
             expect.fail(said, "no device for such a value", _names(set(alone)))
     trial.last_call = seen
 
