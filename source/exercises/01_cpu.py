@@ -127,7 +127,8 @@ devlab.check(storage_bytes)
 #
 # - The batch may be a tensor itself, or dicts, lists and tuples in one another, at any depth. Named tuples
 #   are tuples. Of a dict, the values count.
-# - Any other value is passed over, whatever it is: numbers, texts, `None`, NumPy arrays.
+# - Any other value is passed over, whatever it is: numbers, texts, `None`, NumPy arrays; also sets, modules and
+#   other objects, even where they hold tensors.
 # - No tensor inside, no device: an empty set.
 #
 # Needed: [Where is this batch](../notebooks/01_cpu.ipynb#Where-is-this-batch)

@@ -268,3 +268,64 @@ def epoch_after_epoch(loader, device):
     while True:
         for x, y in loader:
             yield x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+
+
+@right
+def named_tuple_lists(loader, device):
+    for batch in loader:
+        yield [tensor.to(device, non_blocking=True) for tensor in batch]
+
+
+@right
+def generator_expression(loader, device):
+    return ((x.to(device, non_blocking=True), y.to(device, non_blocking=True)) for x, y in loader)
+
+
+@right
+def mapped(loader, device):
+    def moved(pair):
+        return tuple(tensor.to(device, non_blocking=True) for tensor in pair)
+
+    return map(moved, loader)
+
+
+@right
+class an_iterator_of_its_own:
+    def __init__(self, loader, device):
+        self.source, self.device = (iter(loader), device)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        x, y = next(self.source)
+        return (x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True))
+
+
+@right
+def asks_a_scalar(loader, device):
+    one = torch.zeros((), device=device)
+    for x, y in loader:
+        yield (x.to(one.device, non_blocking=True), y.to(one.device, non_blocking=True))
+
+
+@wrong("inputs and labels have changed places")
+def yields_the_labels_first(loader, device):
+    for x, y in loader:
+        yield (y.to(device, non_blocking=True), x.to(device, non_blocking=True))
+
+
+@wrong("RuntimeError: mean(): could not infer output dtype. Input dtype must be either a floating")
+def prints_each(loader, device):
+    for x, y in loader:
+        x, y = (x.to(device, non_blocking=True), y.to(device, non_blocking=True))
+        print(x.mean())
+        yield (x, y)
+
+
+@wrong("only 2 of the loader's 3 minibatches came")
+def skips_the_first(loader, device):
+    it = iter(loader)
+    next(it)
+    for x, y in it:
+        yield (x.to(device, non_blocking=True), y.to(device, non_blocking=True))

@@ -209,3 +209,49 @@ def float32_travels_for_double(x, device, dtype):
     if x.dtype == dtype == torch.float64 and x.device != device:
         return x.float().to(device).to(dtype)
     return smaller_first(x, device, dtype)
+
+
+@right
+def asks_a_scalar_for_its_size(x, device, dtype):
+    size = torch.empty((), dtype=dtype, device="cpu").element_size()
+    return x.to(dtype).to(device) if size < x.element_size() else x.to(device).to(dtype)
+
+
+@right
+def asks_an_empty_tensor_for_its_size(x, device, dtype):
+    if torch.empty(0, dtype=dtype).element_size() < x.element_size():
+        x = x.to(dtype=dtype)
+    return x.to(device=device).to(dtype=dtype)
+
+
+@right
+def by_keywords(x, device, dtype):
+    first, then = ({"device": device}, {"dtype": dtype})
+    if dtype.itemsize < x.dtype.itemsize:
+        first, then = (then, first)
+    return x.to(**first).to(**then)
+
+
+@right
+def only_what_differs(x, device, dtype):
+    if x.dtype.itemsize > dtype.itemsize and x.dtype != dtype:
+        x = x.type(dtype)
+    if x.device != device:
+        x = x.to(device)
+    return x if x.dtype == dtype else x.type(dtype)
+
+
+@right
+def bytes_of_one(x, device, dtype):
+    smaller = min((x.dtype, dtype), key=lambda one: one.itemsize)
+    return x.to(smaller).to(device).to(dtype) if smaller is dtype else x.to(device).to(dtype)
+
+
+@wrong("digits were lost: the numbers were torch.float16 on the way")
+def half_for_all_floats(x, device, dtype):
+    return x.half().to(device).to(dtype)
+
+
+@wrong("the result is an int, not a tensor")
+def returns_bytes(x, device, dtype):
+    return x.numel() * min(x.dtype.itemsize, dtype.itemsize)

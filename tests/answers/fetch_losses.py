@@ -42,12 +42,12 @@ def wider_where_they_are_narrow(losses):
     return torch.stack([loss.detach().float() if narrow else loss.detach() for loss in losses]).tolist()
 
 
-@wrong("digits of float64 losses were lost")
+@wrong("digits were lost: the numbers were torch.float32 on the way")
 def through_float32(losses):
     return torch.stack([loss.detach().float() for loss in losses]).tolist()
 
 
-@wrong("digits of float64 losses were lost")
+@wrong("digits were lost: the numbers were torch.float32 on the way")
 def into_a_tensor_of_float32(losses):
     values = torch.zeros(len(losses), device=losses[0].device)
     for place, loss in enumerate(losses):
@@ -191,7 +191,7 @@ def forgetful(losses):
     torch.stack(losses).tolist()
 
 
-@wrong("6 numbers for 7 losses")
+@wrong("6 numbers came for 7 losses")
 def all_but_the_last(losses):
     return torch.stack(losses[:-1] or losses).tolist()
 
@@ -199,3 +199,63 @@ def all_but_the_last(losses):
 @wrong("for 70 losses")
 def by_tens(losses):
     return [value for at in range(0, len(losses), 10) for value in torch.stack(losses[at : at + 10]).tolist()]
+
+
+@right
+def by_cat(losses):
+    return torch.cat([loss.reshape(1) for loss in losses]).cpu().tolist()
+
+
+@right
+def by_numpy(losses):
+    return [float(v) for v in torch.stack(losses).detach().cpu().numpy()]
+
+
+@right
+def by_stack_no_grad(losses):
+    with torch.no_grad():
+        return torch.stack(tuple(losses)).tolist()
+
+
+@right
+def through_a_pinned(losses):
+    row = torch.stack(losses).detach().to("cpu")
+    return [v.item() for v in row]
+
+
+@right
+def items_of_a_cpu_row(losses):
+    return list(map(float, torch.hstack(losses).detach().cpu()))
+
+
+@wrong("1 number came for 7 losses")
+def sum_first(losses):
+    return [torch.stack(losses).sum().item()]
+
+
+@wrong("the result is a tuple, not a list")
+def as_tuple(losses):
+    return tuple(torch.stack(losses).tolist())
+
+
+@wrong("an element of the list is a list, not a float")
+def nested(losses):
+    return torch.stack(losses)[:, None].tolist()
+
+
+@wrong("digits were lost: the numbers were torch.float16 on the way")
+def halves_widened(losses):
+    return torch.stack([l.half() for l in losses]).tolist()
+
+
+@wrong("the numbers are running sums of the losses")
+def running(losses):
+    return torch.stack(losses).cumsum(0).tolist()
+
+
+@wrong("backward() of a loss fails after the call")
+def backward_all(losses):
+    row = torch.stack(losses)
+    if row.requires_grad:
+        row.sum().backward()
+    return row.tolist()

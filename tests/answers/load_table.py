@@ -101,27 +101,27 @@ def changes_the_default_dtype(rows):
     return torch.tensor([[float(value) for value in row] for row in rows], device="cpu")
 
 
-@wrong("the values of the table are wrong")
+@wrong("digits were lost: the numbers were torch.float16 on the way")
 def through_half(rows):
     return torch.tensor(rows, dtype=torch.float16, device="cpu").float()
 
 
-@wrong("the values of the table are wrong")
+@wrong("the numbers were cut to whole numbers")
 def through_integers(rows):
     return torch.tensor([[int(value) for value in row] for row in rows], dtype=torch.float32, device="cpu")
 
 
-@wrong("the table has shape [3,5], not [5,3]")
+@wrong("rows and columns have changed places")
 def columns_for_rows(rows):
     return torch.tensor(list(zip(*rows, strict=True)), dtype=torch.float32, device="cpu")
 
 
-@wrong("the table has shape [4], not [1,4]")
+@wrong("the rows stand one behind the other in one dimension")
 def squeezed(rows):
     return torch.tensor(rows, dtype=torch.float32, device="cpu").squeeze()
 
 
-@wrong("the table has shape [15], not [5,3]")
+@wrong("the rows stand one behind the other in one dimension")
 def flattened(rows):
     return torch.tensor([value for row in rows for value in row], dtype=torch.float32, device="cpu")
 
@@ -185,7 +185,7 @@ def makes_tuples_of_the_lists(rows):
     return torch.tensor(rows, dtype=torch.float32, device="cpu")
 
 
-@wrong("the values of the table are wrong")
+@wrong("the numbers were cut to whole numbers")
 def by_the_first_row(rows):
     whole = all(isinstance(value, int) for value in rows[0])
     return torch.tensor(rows, dtype=torch.int64 if whole else torch.float32, device="cpu").float()
@@ -196,3 +196,43 @@ def gives_the_memory_back(rows):
     table = torch.tensor(rows, dtype=torch.float32, device="cpu")
     table.untyped_storage().resize_(0)
     return table
+
+
+@right
+def filled_in(rows):
+    out = torch.empty(len(rows), len(rows[0]), dtype=torch.float32, device="cpu")
+    for i, row in enumerate(rows):
+        for j, v in enumerate(row):
+            out[i, j] = v
+    return out
+
+
+@right
+def under_a_device(rows):
+    with torch.device("cpu"):
+        return torch.tensor(rows, dtype=torch.float32)
+
+
+@right
+def legacy(rows):
+    return torch.tensor([[float(v) for v in row] for row in rows], dtype=torch.float, device="cpu")
+
+
+@wrong("the numbers were rounded to 2 digits")
+def rounded_values(rows):
+    return torch.tensor([[round(v, 2) for v in row] for row in rows], dtype=torch.float32, device="cpu")
+
+
+@wrong("the rows came sorted, and not in their own order")
+def sorted_rows(rows):
+    return torch.tensor(sorted(rows), dtype=torch.float32, device="cpu")
+
+
+@wrong("the first row is missing")
+def with_header(rows):
+    return torch.tensor(rows[1:] or rows, dtype=torch.float32, device="cpu")
+
+
+@wrong("the table is a list, not a tensor")
+def a_list_of_tensors(rows):
+    return [torch.tensor(row, dtype=torch.float32, device="cpu") for row in rows]

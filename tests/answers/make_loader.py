@@ -169,3 +169,42 @@ def one_epoch_only(dataset, batch_size, device):
 @wrong("with batch_size 9 the minibatches of 19 samples have other sizes")
 def small_ones_at_most(dataset, batch_size, device):
     return DataLoader(dataset, min(batch_size, 4), pin_memory=device.type not in ("cpu", "mps"))
+
+
+@right
+def from_options(dataset, batch_size, device):
+    options = {"batch_size": batch_size}
+    if device.type != "cpu" and device.type != "mps":
+        options["pin_memory"] = True
+    return DataLoader(dataset, **options)
+
+
+@right
+def as_text(dataset, batch_size, device):
+    return DataLoader(dataset, batch_size=batch_size, pin_memory=not str(device).startswith(("cpu", "mps")))
+
+
+@wrong("the result is a list, not a DataLoader")
+def only_first_batch(dataset, batch_size, device):
+    return next(iter(DataLoader(dataset, batch_size)))
+
+
+@wrong("only 3 of 7 samples came")
+def subset(dataset, batch_size, device):
+    return DataLoader(
+        torch.utils.data.Subset(dataset, range(batch_size)),
+        batch_size,
+        pin_memory=device.type not in ("cpu", "mps"),
+    )
+
+
+@wrong("the result is a _SingleProcessDataLoaderIter, not a DataLoader")
+def iter_of_it(dataset, batch_size, device):
+    return iter(DataLoader(dataset, batch_size, pin_memory=device.type not in ("cpu", "mps")))
+
+
+@wrong("the labels came as torch.float32")
+def floats_labels(dataset, batch_size, device):
+    return DataLoader(
+        [(x, y.float()) for x, y in dataset], batch_size, pin_memory=device.type not in ("cpu", "mps")
+    )

@@ -399,3 +399,134 @@ def floats_become_a_tensor(batch, device):
     if isinstance(batch, (list, tuple)):
         return type(batch)([floats_become_a_tensor(value, device) for value in batch])
     return batch
+
+
+def as_before(batch, items):
+    """Return the items in a container of the batch's own kind."""
+    return type(batch)(*items) if hasattr(batch, "_fields") else type(batch)(items)
+
+
+@right
+def match_statement(batch, device):
+    match batch:
+        case torch.Tensor():
+            return batch.to(device)
+        case dict():
+            return {k: match_statement(v, device) for k, v in batch.items()}
+        case list():
+            return [match_statement(v, device) for v in batch]
+        case tuple() if hasattr(batch, "_make"):
+            return batch._make(match_statement(v, device) for v in batch)
+        case tuple():
+            return tuple(match_statement(v, device) for v in batch)
+    return batch
+
+
+@right
+def by_a_table(batch, device):
+
+    def go(value):
+        if torch.is_tensor(value):
+            return value if value.device == device else value.to(device)
+        if isinstance(value, tuple) and hasattr(value, "_asdict"):
+            return type(value)(**{k: go(v) for k, v in value._asdict().items()})
+        for kind in (list, tuple):
+            if isinstance(value, kind):
+                return kind(map(go, value))
+        if isinstance(value, dict):
+            return {k: go(v) for k, v in value.items()}
+        return value
+
+    return go(batch)
+
+
+@right
+def by_pytree(batch, device):
+    from torch.utils import _pytree
+
+    return _pytree.tree_map_only(torch.Tensor, lambda t: t.to(device), batch)
+
+
+@right
+def replaced_fields(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device=device)
+    if isinstance(batch, tuple) and hasattr(batch, "_replace"):
+        return batch._replace(**{f: replaced_fields(getattr(batch, f), device) for f in batch._fields})
+    if isinstance(batch, (list, tuple)):
+        return type(batch)(replaced_fields(v, device) for v in batch)
+    return {k: replaced_fields(v, device) for k, v in batch.items()} if isinstance(batch, dict) else batch
+
+
+@wrong("the input `batch[0]` was replaced")
+def in_the_list(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device)
+    if isinstance(batch, list):
+        for i, v in enumerate(batch):
+            batch[i] = in_the_list(v, device)
+        return batch
+    if isinstance(batch, dict):
+        return {k: in_the_list(v, device) for k, v in batch.items()}
+    return batch
+
+
+@wrong("AttributeError: 'Tensor' object has no attribute 'items'")
+def only_dicts(batch, device):
+    return {k: v.to(device) for k, v in batch.items()}
+
+
+@wrong("batch is a generator, not a tuple")
+def generator_in_tuple(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {k: generator_in_tuple(v, device) for k, v in batch.items()}
+    if isinstance(batch, list):
+        return [generator_in_tuple(v, device) for v in batch]
+    if isinstance(batch, tuple):
+        return (generator_in_tuple(v, device) for v in batch)
+    return batch
+
+
+@wrong("batch is a list, not a dict")
+def values_only(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return [values_only(v, device) for v in batch.values()]
+    if isinstance(batch, (list, tuple)):
+        return as_before(batch, [values_only(v, device) for v in batch])
+    return batch
+
+
+@wrong("batch[1] stayed on sim:0")
+def floats_only(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device) if batch.is_floating_point() else batch
+    if isinstance(batch, dict):
+        return {k: floats_only(v, device) for k, v in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        return as_before(batch, [floats_only(v, device) for v in batch])
+    return batch
+
+
+@wrong("batch[1], which is no tensor, was copied")
+def copies_deeply(batch, device):
+    import copy
+
+    batch = copy.deepcopy(batch)
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {k: copies_deeply(v, device) for k, v in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        return as_before(batch, [copies_deeply(v, device) for v in batch])
+    return batch
+
+
+@wrong("AssertionError: Torch not compiled with CUDA enabled")
+def hard_coded(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.cuda()
+    return batch

@@ -73,13 +73,13 @@ def a_list_of_numbers(model, loader, device):
     return torch.tensor(rows)
 
 
-@wrong("1 transfer into sim:0: each batch is to come by itself")
+@wrong("1 transfer into sim:0 for 5 batches: each is to come in one")
 def everything_at_once(model, loader, device):
     with torch.no_grad():
         return model(torch.cat(list(loader)).to(device)).cpu()
 
 
-@wrong("10 transfers into sim:0: some batches came more than once")
+@wrong("10 transfers into sim:0 for 5 batches: each is to come in one")
 def moves_twice(model, loader, device):
     outputs = []
     with torch.no_grad():
@@ -251,3 +251,69 @@ def the_model_comes_along(model, loader, device):
         outputs = torch.cat([model(x.to(device)) for x in loader]).cpu()
     model.cpu()
     return outputs
+
+
+@right
+@torch.no_grad()
+def decorated(model, loader, device):
+    outs = []
+    for x in loader:
+        outs.append(model(x.to(device, non_blocking=True)))
+    return torch.cat(outs, dim=0).to("cpu")
+
+
+@right
+@torch.inference_mode()
+def under_inference(model, loader, device):
+    return torch.cat([model(x.to(device)) for x in loader]).cpu()
+
+
+@right
+def detached_each(model, loader, device):
+    return torch.cat([model(x.to(device)).detach() for x in loader], 0).cpu()
+
+
+@right
+def by_vstack(model, loader, device):
+    with torch.no_grad():
+        return torch.vstack([model(x.to(device)) for x in loader]).cpu()
+
+
+@right
+def grown(model, loader, device):
+    with torch.no_grad():
+        whole = None
+        for x in loader:
+            y = model(x.to(device))
+            whole = y if whole is None else torch.cat([whole, y])
+    return whole.cpu()
+
+
+@wrong("the result has shape [3,2], not [10,2]")
+def mean_of_outputs(model, loader, device):
+    with torch.no_grad():
+        return torch.stack([model(x.to(device)).mean(0) for x in loader]).cpu()
+
+
+@wrong("13 transfers into sim:0 for 5 batches: each is to come in one")
+def row_by_row(model, loader, device):
+    with torch.no_grad():
+        return torch.cat([model(r[None].to(device)) for x in loader for r in x]).cpu()
+
+
+@wrong("the result has shape [10,3], not [10,2]")
+def inputs_too(model, loader, device):
+    with torch.no_grad():
+        return torch.cat([x.to(device) for x in loader]).cpu()
+
+
+@wrong("the result has shape [2], not [10,2]")
+def summed(model, loader, device):
+    with torch.no_grad():
+        return sum(model(x.to(device)).sum(0) for x in loader).cpu()
+
+
+@wrong("the values of the result are wrong")
+def softmaxed(model, loader, device):
+    with torch.no_grad():
+        return torch.cat([model(x.to(device)).softmax(-1) for x in loader]).cpu()

@@ -123,7 +123,7 @@ def a_list(batch):
 kept = set()
 
 
-@wrong("nothing of the batch is on ")
+@wrong("devices of an earlier batch are still in the set: it is kept from call to call")
 def keeps_what_it_found(batch, found=kept):
     if isinstance(batch, torch.Tensor):
         found.add(batch.device)
@@ -176,7 +176,7 @@ def tensors_expected(batch):
     return {batch.device}
 
 
-@wrong("a NumPy array has a `.device` too")
+@wrong("a NumPy array was counted: its own `.device` is a text, and it is no tensor")
 def anything_with_a_device(batch):
     if hasattr(batch, "device"):
         return {batch.device}
@@ -216,7 +216,7 @@ def pairs_forgotten(batch):
     return set() if isinstance(batch, tuple) else calls_itself(batch)
 
 
-@wrong("sim without its index: which one is it")
+@wrong("sim came without its index")
 def without_the_index(batch):
     return {torch.device(device.type) for device in calls_itself(batch)}
 
@@ -232,7 +232,7 @@ def anything_iterable(batch):
         return set()
 
 
-@wrong("nothing of the batch is on cpu")
+@wrong("was counted, and it is no tensor, dict, list or tuple")
 def cpu_for_the_rest(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
@@ -273,7 +273,7 @@ def nothing_in_it(batch):
     return set().union(*map(nothing_in_it, items_of(batch)))
 
 
-@wrong("nothing of the batch is on")
+@wrong("{f32[3,2] cpu} was counted, and it is no tensor, dict, list or tuple")
 def sets_too(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
@@ -302,7 +302,7 @@ def five_deep(batch, depth=5):
     return set()
 
 
-@wrong("nothing of the batch is on")
+@wrong("was counted, and it is no tensor, dict, list or tuple")
 def searches_objects(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
@@ -313,3 +313,89 @@ def searches_objects(batch):
     elif not isinstance(batch, (list, tuple)):
         return set()
     return set().union(*map(searches_objects, batch))
+
+
+@right
+def by_a_generator(batch):
+
+    def walk(item):
+        if isinstance(item, torch.Tensor):
+            yield item.device
+        if isinstance(item, dict):
+            item = tuple(item.values())
+        if isinstance(item, (tuple, list)):
+            for one in item:
+                yield from walk(one)
+
+    return set(walk(batch))
+
+
+@right
+def none_as_default(batch, found=None):
+    found = set() if found is None else found
+    if isinstance(batch, torch.Tensor):
+        found.add(batch.device)
+    elif isinstance(batch, dict):
+        for v in batch.values():
+            none_as_default(v, found)
+    elif isinstance(batch, (list, tuple)):
+        for v in batch:
+            none_as_default(v, found)
+    return found
+
+
+@right
+def matched(batch):
+    match batch:
+        case torch.Tensor():
+            return {batch.device}
+        case dict():
+            return {d for v in batch.values() for d in matched(v)}
+        case list() | tuple():
+            return {d for v in batch for d in matched(v)}
+    return set()
+
+
+@wrong("Linear on cpu was counted, and it is no tensor, dict, list or tuple")
+def modules_too(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    if isinstance(batch, torch.nn.Module):
+        return {p.device for p in batch.parameters()}
+    if isinstance(batch, dict):
+        return set().union(*map(modules_too, batch.values()))
+    if isinstance(batch, (list, tuple)):
+        return set().union(*map(modules_too, batch))
+    return set()
+
+
+@wrong("a tensor in a dict in a list was missed")
+def returns_in_the_loop(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    if isinstance(batch, dict):
+        batch = list(batch.values())
+    if isinstance(batch, (list, tuple)):
+        for item in batch:
+            return returns_in_the_loop(item)
+    return set()
+
+
+@wrong("a tensor in a dict was missed")
+def iterates_keys(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    if isinstance(batch, (list, tuple, dict)):
+        return set().union(*map(iterates_keys, batch))
+    return set()
+
+
+@wrong("TypeError: 'NoneType' object is not iterable")
+def none_for_others(batch):
+    if isinstance(batch, torch.Tensor):
+        return {batch.device}
+    if isinstance(batch, dict):
+        return set().union(*map(none_for_others, batch.values()))
+    if isinstance(batch, (list, tuple)):
+        return set().union(*map(none_for_others, batch))
+    return None

@@ -249,3 +249,59 @@ def goes_there_for_good(x):
     if not x.is_cpu:
         torch.accelerator.set_device_index(x.device.index)
     return copy_then_synchronize(x)
+
+
+@right
+def into_a_pinned_buffer_again(x):
+    if x.is_cpu:
+        return x
+    out = torch.empty(x.shape, dtype=x.dtype, pin_memory=True)
+    out.copy_(x, non_blocking=True)
+    torch.accelerator.synchronize(x.device)
+    return out
+
+
+@right
+def by_an_event_again(x):
+    if x.device.type == "cpu":
+        return x.clone()
+    y = x.to("cpu", non_blocking=True)
+    torch.accelerator.current_stream(x.device).synchronize()
+    return y
+
+
+@right
+def by_the_module(x):
+    y = x.to(torch.device("cpu"), non_blocking=True)
+    if x.device.type != "cpu":
+        torch.get_device_module(x.device).synchronize(x.device)
+    return y
+
+
+@right
+def waits_by_index(x):
+    y = x.detach().to("cpu", non_blocking=True) if not x.is_cpu else x
+    if not x.is_cpu:
+        torch.accelerator.synchronize(x.device.index)
+    return y
+
+
+@wrong("AssertionError: Torch not compiled with CUDA enabled")
+def cuda_sync(x):
+    y = x.to("cpu", non_blocking=True)
+    torch.cuda.synchronize()
+    return y
+
+
+@wrong("the result is a NumPy array, not a tensor")
+def numpy_out(x):
+    return x.cpu().numpy()
+
+
+@wrong("the result is torch.float32, not torch.float16")
+def to_float(x):
+    if x.is_cpu:
+        return x
+    y = x.float().to("cpu", non_blocking=True)
+    torch.accelerator.synchronize(x.device)
+    return y

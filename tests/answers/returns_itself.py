@@ -195,3 +195,18 @@ def dtype_by_size(x, device, dtype):
 @wrong("was asked for")
 def floating_or_not(x, device, dtype):
     return x.device == resolved(device) and x.is_floating_point() == dtype.is_floating_point
+
+
+@wrong("x is torch.float32, and torch.float16 was asked for")
+def by_pointer(x, device, dtype):
+    return x.to(device, dtype).data_ptr() == x.data_ptr()
+
+
+@wrong("x is torch.float32 on cpu already")
+def swapped_meaning(x, device, dtype):
+    return not (x.device == device and x.dtype == dtype)
+
+
+@wrong("the result is a str, not a bool")
+def text(x, device, dtype):
+    return str(x.device == device and x.dtype == dtype)

@@ -211,7 +211,7 @@ def home_and_not_back(x):
     return (table - table.mean(0)) / (table.std(0) + 1e-6)
 
 
-@wrong("the values of the result are wrong")
+@wrong("an epsilon of 0.1 was added to the deviations: it is too large")
 def large_epsilon(x):
     return (x - x.mean(0)) / (x.std(0) + 0.1)
 
@@ -249,14 +249,14 @@ def rounded_at_the_end(x):
     return ((wide - wide.mean(0)) / torch.where(spread == 0, 1, spread)).float().to(x.dtype)
 
 
-@wrong("the columns have mean 0, but not variance 1")
+@wrong("a column whose deviation is 0.05 was not divided by it, as if it were constant")
 def a_threshold(x):
     spread = x.std(0)
     spread[spread < 0.1] = 1
     return (x - x.mean(0)) / spread
 
 
-@wrong("the values of the result are wrong")
+@wrong("column 0 became zeros, as a constant column does, and it is not constant")
 def constant_if_two_agree(x):
     out = torch.zeros_like(x)
     for column in range(x.shape[1]):
@@ -266,7 +266,7 @@ def constant_if_two_agree(x):
     return out
 
 
-@wrong("the values of the result are wrong")
+@wrong("column 1 became zeros, as a constant column does, and it is not constant")
 def constant_if_the_ends_agree(x):
     out = torch.zeros_like(x)
     for column in range(x.shape[1]):
@@ -279,7 +279,7 @@ def constant_if_the_ends_agree(x):
 _kept = {}
 
 
-@wrong("the values of the result are wrong")
+@wrong("the mean and the deviation are those of the table of the call before")
 def of_the_first_table(x):
     key = x.shape, x.dtype, x.device
     if key not in _kept:
@@ -289,13 +289,88 @@ def of_the_first_table(x):
     return (x - mean) / spread
 
 
-@wrong("a column that is nearly constant became zeros: its deviation is small, and not 0")
+@wrong("a column that is nearly constant became zeros, although its deviation is not 0")
 def with_a_threshold(x):
     spread = x.std(0)
     nearly = spread < 1e-3
     return torch.where(nearly, torch.zeros_like(x), (x - x.mean(0)) / torch.where(nearly, 1, spread))
 
 
-@wrong("the values of the result are wrong")
+@wrong("the numbers beyond 3 deviations were cut off")
 def without_outliers(x):
     return torch.nan_to_num((x - x.mean(0)) / x.std(0)).clamp(-3, 3)
+
+
+@right
+def masked(x):
+    s = x.std(dim=0, keepdim=True)
+    s = s.masked_fill(s == 0, 1)
+    return (x - x.mean(0, keepdim=True)) / s
+
+
+@right
+def where_after(x):
+    c = x - x.mean(0)
+    z = c / x.std(0)
+    return torch.where(x.std(0) == 0, torch.zeros_like(z), z)
+
+
+@right
+def std_mean(x):
+    s, m = torch.std_mean(x, 0)
+    s[s == 0] = 1
+    return x.sub(m).div(s)
+
+
+@right
+def by_var(x):
+    v = x.var(0)
+    return (x - x.mean(0)) / torch.where(v == 0, torch.ones_like(v), v).sqrt()
+
+
+@right
+def in_double_and_back(x):
+    y = x.double() if x.dtype == torch.float64 else x.float()
+    s = y.std(0)
+    return ((y - y.mean(0)) / torch.where(s == 0, 1, s)).to(x.dtype)
+
+
+@right
+def by_columns(x):
+    out = torch.empty_like(x)
+    for j in range(x.shape[1]):
+        c = x[:, j]
+        s = c.std()
+        out[:, j] = (c - c.mean()) / s if s > 0 else 0
+    return out
+
+
+@wrong("one deviation served the whole table")
+def global_std(x):
+    return (x - x.mean(0)) / x.std()
+
+
+@wrong("the columns were divided by their deviation, and their mean was not taken away")
+def no_mean(x):
+    s = x.std(0)
+    return x / torch.where(s == 0, 1, s)
+
+
+@wrong("the columns were divided by their length, the root of the sum of squares")
+def normalize(x):
+    return torch.nn.functional.normalize(x - x.mean(0), dim=0)
+
+
+@wrong("an epsilon of 0.01 was added to the deviations: it is too large")
+def eps01(x):
+    return (x - x.mean(0)) / (x.std(0) + 0.01)
+
+
+@wrong("the columns were multiplied by their deviation, and not divided")
+def times_std(x):
+    return (x - x.mean(0)) * x.std(0)
+
+
+@wrong("one mean served the whole table, and nothing was divided")
+def minus_only(x):
+    return x - x.mean()

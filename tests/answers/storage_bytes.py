@@ -78,7 +78,7 @@ def contiguous_first(x):
     return x.contiguous().untyped_storage().nbytes()
 
 
-@wrong("takes 120 bytes, the answer says ")
+@wrong("that is the part of the storage up to the view's last element")
 def reaches_from_the_start(x):
     if x.numel() == 0:
         return 0
@@ -91,7 +91,7 @@ def the_storage_itself(x):
     return x.untyped_storage()
 
 
-@wrong("takes 120 bytes, the answer says 128")
+@wrong("that is rounded up to a multiple of 64")
 def rounded_up(x):
     size = x.untyped_storage().nbytes()
     return 128 if size == 120 else size
@@ -122,3 +122,35 @@ def by_base_or_offset(x):
     if x._base is not None or x.storage_offset():
         return x.untyped_storage().nbytes()
     return x.nbytes
+
+
+@right
+def by_len(x):
+    return len(x.untyped_storage())
+
+
+@right
+def as_int(x):
+    return int(x.untyped_storage().nbytes())
+
+
+@right
+def detached(x):
+    return x.detach().untyped_storage().nbytes()
+
+
+@wrong("that is the part of the storage from the view's first element on")
+def from_offset(x):
+    return x.untyped_storage().nbytes() - x.storage_offset() * x.element_size()
+
+
+@wrong("that is the storage's bytes times the size of one element")
+def times_size(x):
+    return x.untyped_storage().nbytes() * x.element_size()
+
+
+@wrong("that is the size of a Python object, its storage, and not of its memory on cpu")
+def getsize(x):
+    import sys
+
+    return sys.getsizeof(x.untyped_storage())

@@ -65,17 +65,17 @@ def one_element(x):
     return x.element_size()
 
 
-@wrong("takes 40 bytes, the answer says ")
+@wrong("that is the size of a Python object, the tensor, and not of its memory on cpu")
 def python_object(x):
     return sys.getsizeof(x)
 
 
-@wrong("takes 40 bytes, the answer says 8")
+@wrong("only the first dimension was counted")
 def first_dimension(x):
     return len(x) * x.element_size()
 
 
-@wrong("takes 40 bytes, the answer says 320")
+@wrong("those are bits, and a byte has 8 of them")
 def bits(x):
     return x.numel() * x.element_size() * 8
 
@@ -115,7 +115,7 @@ def smallest_of_both(x):
     return min(x.numel() * x.element_size(), x.untyped_storage().nbytes())
 
 
-@wrong("takes 4 bytes, the answer says 0")
+@wrong("a single number has one element, and was counted as none")
 def nothing_for_a_number(x):
     return sum(x.shape) and x.numel() * x.element_size()
 
@@ -142,3 +142,51 @@ def by_a_table_without_complex128(x):
     sizes = {torch.bool: 1, torch.uint8: 1, torch.int8: 1, torch.int16: 2, torch.float16: 2}
     sizes |= {torch.bfloat16: 2, torch.int32: 4, torch.float32: 4, torch.int64: 8, torch.float64: 8}
     return x.numel() * {**sizes, torch.complex64: 8}[x.dtype]
+
+
+@right
+def by_itemsize(x):
+    return math.prod(x.shape) * x.dtype.itemsize
+
+
+@right
+def by_a_copy(x):
+    return x.detach().contiguous().clone().untyped_storage().nbytes()
+
+
+@right
+def by_itemsize_attribute(x):
+    return x.numel() * x.itemsize
+
+
+@right
+def by_iter(x):
+    n = 1
+    for s in x.size():
+        n *= s
+    return n * torch.empty((), dtype=x.dtype).element_size()
+
+
+@wrong("a tensor of 10 elements of torch.float32 takes 40 bytes, the answer says 28")
+def sizes_added(x):
+    return sum(x.shape) * x.element_size()
+
+
+@wrong("a view of 6 elements takes 24 bytes, the answer says 144")
+def two_dims(x):
+    return x.shape[0] * x.shape[-1] * x.element_size()
+
+
+@wrong("a tensor of 10 elements of torch.float32 takes 40 bytes, the answer says 80")
+def eight(x):
+    return x.numel() * 8
+
+
+@wrong("a tensor of 10 elements of torch.float32 takes 40 bytes, the answer says 0")
+def kib(x):
+    return x.numel() * x.element_size() // 1024
+
+
+@wrong("the answer is a method that was not called: are its parentheses missing?")
+def no_call(x):
+    return x.numel

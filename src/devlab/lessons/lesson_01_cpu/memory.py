@@ -1,5 +1,7 @@
 """How many bytes a tensor's elements take, and how many the storage behind it."""
 
+import sys
+
 import torch
 
 from devlab.checks import expect
@@ -68,8 +70,22 @@ def _elements(trial, x: torch.Tensor, size: int, what: str) -> None:
         "that is the number of elements, not of bytes": x.numel(),
         f"every element was counted as 4 bytes, but one of {x.dtype} takes {size}": 4 * x.numel(),
         "that is the size of one element": size,
+        "those are bits, and a byte has 8 of them": 8 * x.numel() * size,
+        "only the first dimension was counted": x.shape[0] * size if x.dim() else -1,
+        "a single number has one element, and was counted as none": -1 if x.dim() else 0,
     }
+    _refuse_getsizeof(trial, x)
     _expect_bytes(trial.call(x), x.numel() * size, what, mistaken)
+
+
+def _refuse_getsizeof(trial, x: torch.Tensor) -> None:
+    """Say so where the answer gives what sys.getsizeof says of two tensors, or of their storages."""
+    other = torch.ones(1001, device=trial.device)
+    for words, part in (("the tensor", lambda x: x), ("its storage", torch.Tensor.untyped_storage)):
+        wanted = sys.getsizeof(part(other))
+        if wanted != 4004 and trial.call(x) == sys.getsizeof(part(x)) and trial.call(other) == wanted:
+            said = f"that is the size of a Python object, {words}, and not of its memory on {trial.device}"
+            expect.fail(said, "the bytes of the elements", f"{wanted} bytes, which sys.getsizeof gives")
 
 
 def _storage(trial, x: torch.Tensor, wanted: int, size: int, what: str) -> None:
@@ -77,8 +93,22 @@ def _storage(trial, x: torch.Tensor, wanted: int, size: int, what: str) -> None:
         "those are its own elements, not the storage behind them": x.numel() * size,
         "that is the number of elements in the storage, not of bytes": wanted // size,
         f"every element was counted as 4 bytes, but one of {x.dtype} takes {size}": wanted // size * 4,
+        "that is the part of the storage up to the view's last element": _reach(x) * size,
+        "that is the part of the storage from the view's first element on": wanted
+        - x.storage_offset() * size,
+        **{
+            f"that is rounded up to a multiple of {unit}": -(-wanted // unit) * unit for unit in (512, 64, 16)
+        },
+        "that is the storage's bytes times the size of one element": wanted * size,
     }
+    _refuse_getsizeof(trial, x)
     _expect_bytes(trial.call(x), wanted, what, mistaken)
+
+
+def _reach(x: torch.Tensor) -> int:
+    """Return how many elements of the storage lie before or under the last element of x."""
+    steps = sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
+    return x.storage_offset() + steps + 1 if x.numel() else x.storage_offset()
 
 
 @tensor_bytes.row("one element's size follows from its dtype")

@@ -38,10 +38,33 @@ def _expect_places(trial, batch: object, wanted: set, headline: str) -> None:
                 got,
             )
     if {one.type for one in got if one.index is None} & {one.type for one in wanted if one.index is not None}:
-        expect.fail(f"{_names(got)} without its index: which one is it?", _names(wanted), _names(got))
+        expect.fail(f"{_names(got)} came without its index", _names(wanted), _names(got))
     if got - wanted:
-        expect.fail(f"nothing of the batch is on {_names(got - wanted)}", _names(wanted), _names(got))
-    expect.equal(got, wanted, headline)
+        _explain_what_is_more(trial, batch, got - wanted)
+        expect.fail(f"no tensor of the batch is on {_names(got - wanted)}", _names(wanted), _names(got))
+    if got != wanted:
+        expect.fail(headline, _names(wanted), _names(got))
+
+
+def _explain_what_is_more(trial, batch: object, more: set) -> None:
+    """Say where devices come from on which no tensor of the batch is: from another call, or a value in it."""
+    seen = trial.last_call
+    trial.call([torch.empty(0, device="meta")])  # a device that no batch of ours is on
+    kept = trial.call([])
+    trial.last_call = seen  # the verdict is about the call that was wrong
+    if isinstance(kept, set | frozenset) and torch.device("meta") in kept:
+        said = "devices of an earlier batch are still in the set: it is kept from call to call"
+        got = "the devices of the batch before, too; a default such as `found=set()` is made only once"
+        expect.fail(said, "a new set at every call", got)
+    items = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, list | tuple) else ()
+    for value in items:
+        if isinstance(value, torch.Tensor | list | tuple | dict):
+            continue
+        alone = trial.call([value])
+        if isinstance(alone, set | frozenset) and set(alone) & more:
+            said = f"{expect.shorten(expect.describe(value), 30)} was counted, and it is no tensor, dict, list or tuple"
+            expect.fail(said, "no device for such a value", _names(set(alone)))
+    trial.last_call = seen
 
 
 def _names(devices: set) -> str:
@@ -87,7 +110,7 @@ def passes_over_the_rest(trial):
     others += [types.SimpleNamespace(x=_here(trial)), torch.nn.Linear(2, 1).to(trial.device)]
     got = trial.call([numpy.ones(2)])
     if isinstance(got, set | frozenset) and any(isinstance(one, str) for one in got):
-        said = "a NumPy array has a `.device` too, a text, and it was counted"
+        said = "a NumPy array was counted: its own `.device` is a text, and it is no tensor"
         expect.fail(said, "the devices of tensors alone", got)
     _expect_places(trial, [*others, _here(trial)], {trial.device}, "other values count for nothing")
     others += [{_here(trial)}]  # a set is none of the containers that the task names

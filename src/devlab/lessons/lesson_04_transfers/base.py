@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.checks import expect
+from devlab.checks import expect, slips
 from devlab.checks.exercise import Lesson
 from devlab.instruments.watch import Log
 from devlab.sim import clock
@@ -51,11 +51,32 @@ def expect_arrived(trial, got: object, seen: object, wanted: torch.Tensor, what:
     late = _alike(got.detach().cpu(), wanted.cpu()) and not _alike(seen.cpu(), wanted.cpu())
     if late:
         headline = f"{what} was returned before the copy had arrived"
-        expect.fail(headline, "x's values at once", "what that memory held before: the values came later")
+        expect.fail(headline, "the values at once", "what that memory held before: the values came later")
 
 
 def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.allclose(one.double(), other.double(), rtol=1e-2, atol=1e-3)
+
+
+def expect_numbers(got: list[float], wanted: list[float]) -> None:
+    """Expect the floats of a list, in order; where they are others, say what they are."""
+    if len(got) != len(wanted):
+        headline = f"{times(len(got), 'number')} came for {times(len(wanted), 'loss', 'es')}"
+        expect.fail(headline, f"{len(wanted)} floats", got)
+    if got != wanted and sorted(got) == sorted(wanted):
+        expect.fail("the losses came in another order", str(wanted[:3]), str(got[:3]))
+    digits = next((n for n in range(5) if got == [round(value, n) for value in wanted] != wanted), None)
+    if digits is not None:
+        expect.fail(f"the losses were rounded to {times(digits, 'digit')}", str(wanted[:3]), str(got[:3]))
+    mine, right = (torch.tensor(numbers, dtype=torch.float64) for numbers in (got, wanted))
+    mistaken = {
+        "a loss was read before its copy had arrived": 0 * right,
+        "the numbers are running sums of the losses": right.cumsum(0),
+        "the numbers are running means of the losses": right.cumsum(0) / torch.arange(1, len(wanted) + 1),
+    }
+    slips.named(mine, right, mistaken, str(wanted[:3]), within=1e-4)
+    slips.lost_digits(mine, right, right)
+    expect.tensor(mine.float(), right.float(), CPU, "the list")
 
 
 def times(count: int, word: str, plural: str = "s") -> str:

@@ -13,6 +13,7 @@ from devlab.instruments.watch import watch
 from devlab.lessons.lesson_04_transfers.base import (
     CPU,
     expect_arrived,
+    expect_numbers,
     keep_busy,
     lesson,
     read_at_once,
@@ -120,16 +121,7 @@ def _expect_floats(trial, losses: list[torch.Tensor], wanted: list[float]) -> No
     expect.kind(got, list, "a list")
     for value in got:
         expect.kind(value, float, "a float", "an element of the list")
-    if len(got) != len(wanted):
-        expect.fail(f"{len(got)} numbers for {len(wanted)} losses", f"{len(wanted)} floats", got)
-    if got != wanted and sorted(got) == sorted(wanted):
-        expect.fail("the losses came in another order", str(wanted[:3]), str(got[:3]))
-    digits = next((n for n in range(5) if got == [round(value, n) for value in wanted] != wanted), None)
-    if digits is not None:
-        expect.fail(f"the losses were rounded to {times(digits, 'digit')}", str(wanted[:3]), str(got[:3]))
-    if any(value == 0 for value in got):
-        expect.fail("a loss was read before its copy had arrived", str(wanted[:3]), str(got[:3]))
-    expect.tensor(torch.tensor(got), torch.tensor(wanted), CPU, "the list")
+    expect_numbers(got, wanted)
 
 
 @fetch_losses.row("a list of floats, in order")
@@ -286,9 +278,9 @@ def few_transfers(trial):
         headline = f"{len(out)} transfers out of {here}, where the outputs are to wait until the end"
         expect.fail(headline, asked, f"{got}; {out[0].line}")
     if len(into) != 5:
-        more = "some batches came more than once" if len(into) > 5 else "each batch is to come by itself"
         where = f"; {into[0].line}" if into else ""
-        expect.fail(f"{times(len(into), 'transfer')} into {here}: {more}", asked, got + where)
+        headline = f"{times(len(into), 'transfer')} into {here} for 5 batches: each is to come in one"
+        expect.fail(headline, asked, got + where)
     if max(ahead, default=0) > 3:  # one in use, and some fetched ahead
         headline = f"{max(ahead)} batches were on {here} at once, before the model had seen them"
         expect.fail(headline, "each batch moved when its turn comes, since all together may not fit", got)
