@@ -47,10 +47,7 @@ def from_the_weights(cell, x, state):
 
 @wrong("Expected all tensors to be on the same device")
 def zeros_on_the_cpu_for_a_first_step(cell, x, state):
-    if state is None:
-        state = torch.zeros(x.shape[0], cell.hidden_size)
-    else:
-        state = state.to(x.device)
+    state = torch.zeros(x.shape[0], cell.hidden_size) if state is None else state.to(x.device)
     return cell(x, state)
 
 
