@@ -51,7 +51,7 @@ devlab.check(add_across)
 # `tensors` is a list of at least one tensor, all of one shape and one floating dtype, on any devices. Return
 # their **elementwise mean** on `device`: a tensor of that shape and dtype.
 #
-# - Each tensor travels at most once, and none where all are on `device` already.
+# - A tensor that is elsewhere is transferred once, straight to `device`. One that is there already is not.
 # - The tensors in the list stay as they are.
 #
 # Needed: [The mean of many](../notebooks/09_several_devices.ipynb#The-mean-of-many)
@@ -75,7 +75,9 @@ devlab.check(mean_across)
 # pair: the first half lives on `devices[0]`, the second on `devices[1]`. `forward(x)` takes a tensor x from any
 # device and returns `second(first(x))`, on `devices[1]`.
 #
-# - The halves move **once**, when the model is made. You may move the modules you are given, or copies.
+# - The halves move **once**, when the model is made. You may move the modules you are given, or copies. They keep
+#   their modes (training or evaluation), and what is frozen in them stays frozen.
+# - A half may have no parameters, as `nn.Flatten()` has none: remember the devices, and do not ask the halves.
 # - Both halves are parts of the model: `parameters()` and `buffers()` know them all.
 # - Gradients flow back through both halves, and to x.
 # - At each call x moves if it is elsewhere, what flows between the halves moves, and nothing else.
@@ -88,8 +90,8 @@ class TwoStage(nn.Module):
     """Two halves of a model, each on a device of its own."""
 
     def __init__(self, first: nn.Module, second: nn.Module, devices: tuple[torch.device, torch.device]):
-        ### BEGIN SOLUTION
         super().__init__()
+        ### BEGIN SOLUTION
         self.first = first.to(devices[0])
         self.second = second.to(devices[1])
         self.devices = devices
@@ -149,7 +151,8 @@ devlab.check(scatter)
 # dicts, lists and tuples or a tensor alone, each part on some device. Return **one batch** of that form on
 # `device`: the parts joined along dimension 0, in the order of the list. Empty parts add nothing.
 #
-# - Each tensor of a part travels at most once, and none where all are on `device` already.
+# - A tensor of a part that is elsewhere is transferred once, straight to `device`. One that is there already is
+#   not.
 # - Gradients flow back to the parts.
 #
 # Needed: [A batch in parts](../notebooks/09_several_devices.ipynb#A-batch-in-parts)

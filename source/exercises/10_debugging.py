@@ -126,6 +126,11 @@ devlab.check(find_strays)
 # Six patients. Each runs on the CPU, as most broken programs do. For each: run the check, read the error,
 # say which tensor is where, find the line that made it, and only then change something. To have a patient
 # on the table, call it yourself in a new cell with tensors on `device`, and ask `devlab.explain()`.
+#
+# A program that runs again is not always mended. So in each of the six the work is done **where the large tensors
+# are** (the model, the logits or x), and nothing leaves that device on the way: no `.cpu()`, and no transfer there
+# and back. What comes from elsewhere goes there in **one** transfer, and none where it is there already. What the
+# program makes itself, as a mask or zeros, it makes there at once, and not on the CPU first.
 
 # %% [markdown]
 # ### `fix_batch(model, batch, device)`

@@ -164,20 +164,20 @@ class TheWholeTable(Mended):
         return x + self.table
 
 
-@wrong("the values of the result are wrong")
+@wrong("those are the last rows of the table")
 class TheLastRows(Mended):
     def forward(self, x):
         return x + self.table[-x.shape[1] :]
 
 
-@wrong("the values of the result are wrong")
+@wrong("the table is filled column by column")
 class Columnwise(Mended):
     def __init__(self, n, d):
         super().__init__(n, d)
         self.table = torch.linspace(0, 1, n * d).reshape(d, n).T.contiguous()
 
 
-@wrong("the values of the result are wrong")
+@wrong("the table ends before 1")
 class OneRowShort(Mended):
     def __init__(self, n, d):
         super().__init__(n, d)
@@ -217,7 +217,7 @@ class SavesMore(Mended):
         self.register_buffer("length", torch.tensor(n))
 
 
-@wrong("`table` asks for a gradient, and nobody trains it")
+@wrong("asks for a gradient, and it is not to be trained")
 class AsksForAGradient(Registered):
     def __init__(self, n, d):
         super().__init__(n, d)
@@ -269,3 +269,23 @@ class GoesWhereItsInputIs(Mended):
 class TakesItsRowsAlong(Registered):
     def forward(self, x):
         return x + self.table[: x.shape[1]].to(x.device)
+
+
+@wrong("the table ends before 1")
+class EndsBeforeOne(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.register_buffer("table", torch.arange(n * d).reshape(n, d) / (n * d))
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+
+
+@right
+class ByNarrow(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.table = nn.Buffer(torch.linspace(0, 1, n * d).reshape(n, d))
+
+    def forward(self, x):
+        return torch.add(x, self.table.narrow(0, 0, x.shape[1]))

@@ -169,3 +169,73 @@ class TrainsEverything(nn.Module):
 
     def forward(self, x):
         return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
+
+
+@wrong("cannot assign module before Module.__init__() call")
+class NoSuper(nn.Module):
+    def __init__(self, first, second, devices):
+        self.first = first.to(devices[0])
+        self.second = second.to(devices[1])
+        self.devices = devices
+
+    def forward(self, x):
+        return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
+
+
+@wrong("when the model was made")
+class MovesAtEachCall(nn.Module):
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.first, self.second, self.devices = (first, second, devices)
+
+    def forward(self, x):
+        x = self.first.to(self.devices[0])(x.to(self.devices[0]))
+        return self.second.to(self.devices[1])(x.to(self.devices[1]))
+
+
+@wrong("2 transfers, and 1 is enough")
+class MiddleByTheCPU(nn.Module):
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.first = first.to(devices[0])
+        self.second = second.to(devices[1])
+        self.devices = devices
+
+    def forward(self, x):
+        return self.second(self.first(x.to(self.devices[0])).cpu().to(self.devices[1]))
+
+
+@wrong("your code raised StopIteration")
+class AsksBothHalves(nn.Module):
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.first = first.to(devices[0])
+        self.second = second.to(devices[1])
+
+    def forward(self, x):
+        x = self.first(x.to(next(self.first.parameters()).device))
+        return self.second(x.to(next(self.second.parameters()).device))
+
+
+@right
+class InAModuleList(nn.Module):
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.parts = nn.ModuleList([first.to(devices[0]), second.to(devices[1])])
+        self.devices = tuple(devices)
+
+    def forward(self, x):
+        for p, d in zip(self.parts, self.devices, strict=False):
+            x = p(x.to(d))
+        return x
+
+
+@right
+class InAModuleDict(nn.Module):
+    def __init__(self, first, second, devices):
+        super().__init__()
+        self.d = list(devices)
+        self.m = nn.ModuleDict({"a": first.to(self.d[0]), "b": second.to(self.d[1])})
+
+    def forward(self, x):
+        return self.m["b"](self.m["a"](x.to(self.d[0])).to(self.d[1]))

@@ -78,12 +78,12 @@ def always_float32(x, y, out_device):
     return x.to(out_device, torch.float32) + y.to(out_device, torch.float32)
 
 
-@wrong("the values of the sum are wrong")
+@wrong("that is x twice, and y is missing")
 def x_twice(x, y, out_device):
     return x.to(out_device) + x.to(out_device) if x.shape == y.shape else x.to(out_device) + y.to(out_device)
 
 
-@wrong("transfers, where")
+@wrong("3 transfers, and none is needed")
 def by_way_of_the_cpu(x, y, out_device):
     return (x.cpu() + y.cpu()).to(out_device)
 
@@ -107,12 +107,12 @@ def numbers_by_item(x, y, out_device):
     return x.to(out_device) + y.to(out_device)
 
 
-@wrong("the sum holds x alone: y was left out, or had not arrived")
+@wrong("y was read before it had arrived")
 def read_before_it_arrives(x, y, out_device):
     return x.to(out_device, non_blocking=True) + y.to(out_device, non_blocking=True)
 
 
-@wrong("the sum holds y alone: x was left out, or had not arrived")
+@wrong("the sum holds y alone: x was left out")
 def the_second_alone(x, y, out_device):
     return y.to(out_device).clone()
 
@@ -127,3 +127,25 @@ def goes_there_for_good(x, y, out_device):
     if out_device.type != "cpu":
         torch.accelerator.set_device_index(out_device.index)
     return both_moved(x, y, out_device)
+
+
+@wrong("that is x - y")
+def subtracted(x, y, out_device):
+    return x.to(out_device) - y.to(out_device)
+
+
+@wrong("the sum is on sim:0, not sim:1")
+def without_the_index(x, y, out_device):
+    return x.to(str(out_device).split(":")[0]) + y.to(str(out_device).split(":")[0])
+
+
+@wrong("the sum has lost its graph")
+def made_anew(x, y, out_device):
+    return torch.tensor(x + y.to(x.device), device=out_device)
+
+
+@right
+def together_first(x, y, out_device):
+    if x.device == y.device:
+        return (x + y).to(out_device)
+    return x.to(out_device) + y.to(out_device)

@@ -133,10 +133,7 @@ def the_else_of_the_second_if():
     device = "cpu"
     if torch.cuda.is_available():
         device = "cuda"
-    if torch.backends.mps.is_available():
-        device = "mps"
-    else:
-        device = "cpu"
+    device = "mps" if torch.backends.mps.is_available() else "cpu"
     return torch.device(device)
 
 

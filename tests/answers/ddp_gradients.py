@@ -6,7 +6,6 @@ import torch.nn.functional as F
 from bank import right, wrong
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 SEED = 0
@@ -30,7 +29,7 @@ def plainly(rank, world_size, data):
 @right
 def with_helpers_of_its_module(rank, world_size, data):
     inputs, targets = (part[rank::world_size] for part in data)
-    ddp = DDP(make_model())
+    ddp = DistributedDataParallel(make_model())
     nn.MSELoss()(ddp(inputs), targets).backward()
     return [p.grad.clone() for p in ddp.module.parameters()]
 
@@ -39,7 +38,7 @@ def with_helpers_of_its_module(rank, world_size, data):
 def through_a_sampler(rank, world_size, data):
     dataset = TensorDataset(*data)
     sampler = DistributedSampler(dataset, num_replicas=world_size, rank=rank, shuffle=False)
-    model = DDP(make_model())
+    model = DistributedDataParallel(make_model())
     for x, y in DataLoader(dataset, batch_size=len(sampler), sampler=sampler):
         F.mse_loss(model(x), y).backward()
     return [model.module.weight.grad, model.module.bias.grad]
@@ -68,7 +67,7 @@ def leaves_the_group_at_the_end(rank, world_size, data):
     import torch.distributed
 
     x, y = data[0][rank::world_size], data[1][rank::world_size]
-    model = DDP(make_model(), bucket_cap_mb=1)
+    model = DistributedDataParallel(make_model(), bucket_cap_mb=1)
     F.mse_loss(model(x), y).backward()
     torch.distributed.barrier()
     grads = [p.grad.clone() for p in model.parameters()]
@@ -87,7 +86,7 @@ def without_ddp(rank, world_size, data):
 @wrong("has the gradients of its own rows alone")
 def the_model_inside(rank, world_size, data):
     x, y = data
-    model = DDP(make_model())
+    model = DistributedDataParallel(make_model())
     F.mse_loss(model.module(x[rank::world_size]), y[rank::world_size]).backward()
     return [p.grad for p in model.parameters()]
 
@@ -112,7 +111,7 @@ def all_rows_in_each(rank, world_size, data):
 
 @wrong("depends on rows that are not for it")
 def all_rows_in_ddp(rank, world_size, data):
-    model = DDP(make_model())
+    model = DistributedDataParallel(make_model())
     F.mse_loss(model(data[0]), data[1]).backward()
     return [p.grad for p in model.parameters()]
 
@@ -120,7 +119,7 @@ def all_rows_in_ddp(rank, world_size, data):
 @wrong("depends on rows that are not for it")
 def halves_in_a_row(rank, world_size, data):
     x, y = (part.chunk(world_size)[rank] for part in data)
-    model = DDP(make_model())
+    model = DistributedDataParallel(make_model())
     F.mse_loss(model(x), y).backward()
     return [p.grad for p in model.parameters()]
 
@@ -128,7 +127,7 @@ def halves_in_a_row(rank, world_size, data):
 @wrong("both processes have 0.5 times the gradients of the whole batch")
 def averaged_twice(rank, world_size, data):
     x, y = data
-    model = DDP(make_model())
+    model = DistributedDataParallel(make_model())
     F.mse_loss(model(x[rank::world_size]), y[rank::world_size]).backward()
     return [p.grad / world_size for p in model.parameters()]
 
@@ -136,7 +135,7 @@ def averaged_twice(rank, world_size, data):
 @wrong("both processes have 5 times the gradients of the whole batch")
 def summed_loss(rank, world_size, data):
     x, y = data
-    model = DDP(make_model())
+    model = DistributedDataParallel(make_model())
     F.mse_loss(model(x[rank::world_size]), y[rank::world_size], reduction="sum").backward()
     return [p.grad for p in model.parameters()]
 
@@ -144,7 +143,7 @@ def summed_loss(rank, world_size, data):
 @wrong("those of nn.Linear(4, 1) directly after torch.manual_seed(0)")
 def without_the_seed(rank, world_size, data):
     x, y = data
-    model = DDP(nn.Linear(4, 1))
+    model = DistributedDataParallel(nn.Linear(4, 1))
     F.mse_loss(model(x[rank::world_size]), y[rank::world_size]).backward()
     return [p.grad for p in model.parameters()]
 
@@ -152,20 +151,20 @@ def without_the_seed(rank, world_size, data):
 @wrong("rank 0's gradient of the weight has shape [1], not [1, 4]")
 def the_other_order(rank, world_size, data):
     x, y = data
-    model = DDP(make_model())
+    model = DistributedDataParallel(make_model())
     F.mse_loss(model(x[rank::world_size]), y[rank::world_size]).backward()
     return [model.module.bias.grad, model.module.weight.grad]
 
 
-@wrong("item 0 of rank 0's list is NoneType, not a tensor")
+@wrong("list is None: backward fills it")
 def before_backward(rank, world_size, data):
     x, y = data
-    model = DDP(make_model())
+    model = DistributedDataParallel(make_model())
     F.mse_loss(model(x[rank::world_size]), y[rank::world_size])
     return [p.grad for p in model.parameters()]
 
 
-@wrong("rank 0 returned NoneType, not a list")
+@wrong("rank 0 returned None: is a `return` missing?")
 def no_return(rank, world_size, data):
     plainly(rank, world_size, data)
 
@@ -195,7 +194,7 @@ def a_second_group(rank, world_size, data):
 @wrong("in the process of rank")
 def to_the_accelerator(rank, world_size, data):
     x, y = data
-    model = DDP(make_model().to(f"cuda:{rank}"), device_ids=[rank])
+    model = DistributedDataParallel(make_model().to(f"cuda:{rank}"), device_ids=[rank])
     F.mse_loss(model(x[rank::world_size].cuda(rank)), y[rank::world_size].cuda(rank)).backward()
     return [p.grad for p in model.parameters()]
 
@@ -207,3 +206,100 @@ def the_same_rows_everywhere(rank, world_size, data):
     model = DistributedDataParallel(nn.Linear(4, 1))
     nn.functional.mse_loss(model(x), y).backward()
     return [parameter.grad for parameter in model.parameters()]
+
+
+@wrong("returned the parameters, and their gradients are asked")
+def the_parameters(rank, world_size, data):
+    x, y = (p[rank::world_size] for p in data)
+    torch.manual_seed(0)
+    m = DistributedDataParallel(nn.Linear(4, 1))
+    nn.functional.mse_loss(m(x), y).backward()
+    return list(m.parameters())
+
+
+@wrong("rank 0 waited for rank 1")
+def backward_in_one(rank, world_size, data):
+    x, y = (p[rank::world_size] for p in data)
+    torch.manual_seed(0)
+    m = DistributedDataParallel(nn.Linear(4, 1))
+    loss = nn.functional.mse_loss(m(x), y)
+    if rank == 0:
+        loss.backward()
+    return [p.grad for p in m.parameters()]
+
+
+@wrong("backward was called 2 times")
+def backward_twice(rank, world_size, data):
+    x, y = (p[rank::world_size] for p in data)
+    torch.manual_seed(0)
+    m = DistributedDataParallel(nn.Linear(4, 1))
+    for _ in range(2):
+        nn.functional.mse_loss(m(x), y).backward()
+    return [p.grad for p in m.parameters()]
+
+
+@wrong("mean absolute error")
+def absolute_error(rank, world_size, data):
+    x, y = (p[rank::world_size] for p in data)
+    torch.manual_seed(0)
+    m = DistributedDataParallel(nn.Linear(4, 1))
+    nn.functional.l1_loss(m(x), y).backward()
+    return [p.grad for p in m.parameters()]
+
+
+@wrong("outputs and y differ in shape")
+def squeezed(rank, world_size, data):
+    x, y = (p[rank::world_size] for p in data)
+    torch.manual_seed(0)
+    m = DistributedDataParallel(nn.Linear(4, 1))
+    nn.functional.mse_loss(m(x), y.squeeze()).backward()
+    return [p.grad for p in m.parameters()]
+
+
+@wrong("came on top of what DistributedDataParallel does")
+def reduced_again(rank, world_size, data):
+    x, y = (p[rank::world_size] for p in data)
+    torch.manual_seed(0)
+    m = DistributedDataParallel(nn.Linear(4, 1))
+    nn.functional.mse_loss(m(x), y).backward()
+    for p in m.parameters():
+        dist.all_reduce(p.grad)
+    return [p.grad for p in m.parameters()]
+
+
+@wrong("is None: backward fills it")
+def zeroed_again(rank, world_size, data):
+    x, y = (p[rank::world_size] for p in data)
+    torch.manual_seed(0)
+    m = DistributedDataParallel(nn.Linear(4, 1))
+    o = torch.optim.SGD(m.parameters(), lr=0.1)
+    nn.functional.mse_loss(m(x), y).backward()
+    o.step()
+    o.zero_grad()
+    return [p.grad for p in m.parameters()]
+
+
+@wrong("returned a Tensor, and a list is asked")
+def one_vector(rank, world_size, data):
+    x, y = (p[rank::world_size] for p in data)
+    torch.manual_seed(0)
+    m = DistributedDataParallel(nn.Linear(4, 1))
+    nn.functional.mse_loss(m(x), y).backward()
+    return torch.cat([p.grad.flatten() for p in m.parameters()])
+
+
+@wrong("still running")
+def never_ends(rank, world_size, data):
+    while True:
+        pass
+
+
+@right
+def from_the_model_inside(rank, world_size, data):
+    x, y = data
+    rows = torch.arange(rank, len(x), world_size)
+    torch.manual_seed(0)
+    net = nn.Linear(4, 1)
+    m = DistributedDataParallel(net)
+    nn.MSELoss()(m(x[rows]), y[rows]).backward()
+    return [net.weight.grad, net.bias.grad]

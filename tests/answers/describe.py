@@ -181,3 +181,25 @@ def with_underscores(x):
 def all_floats_alike(x):
     dtype = "torch.float32" if x.dtype == torch.float64 else str(x.dtype)
     return f"{dtype} {list(x.shape)} {x.device}"
+
+
+@wrong("the shape [4,3] is not in the text")
+def its_strides(x):
+    return f"{x.dtype} {x.stride()} {x.device}"
+
+
+@wrong("is not in the text")
+def the_index_alone(x):
+    return f"{x.dtype} {tuple(x.shape)} {x.get_device()}"
+
+
+@right
+def by_format(x):
+    return f"{list(x.shape)} {x.dtype} {x.device}"
+
+
+@right
+def by_percent(x):
+    return "{} on {}: {}".format(
+        str(x.dtype).replace("torch.", ""), x.device, "x".join(map(str, x.shape)) or "()"
+    )

@@ -186,3 +186,41 @@ def leaves_a_hook(model):
 def keeps_its_report_in_the_model(model):
     model.report = both_walks(model)
     return model.report
+
+
+@wrong("is reported on another device")
+def buffers_where_the_first_is(model):
+    o = {n: t.device for n, t in model.named_parameters()}
+    d = next(iter(o.values()), torch.device("cpu"))
+    o.update({n: d for n, _ in model.named_buffers()})
+    return o
+
+
+@wrong("it is no parameter and no buffer")
+def with_plain_attributes(model):
+    o = {n: t.device for n, t in [*model.named_parameters(), *model.named_buffers()]}
+    o.update({n: t.device for n, t in vars(model).items() if isinstance(t, torch.Tensor)})
+    return o
+
+
+@wrong("is not in the report")
+def names_by_device(model):
+    o = {}
+    for n, t in [*model.named_parameters(), *model.named_buffers()]:
+        o.setdefault(t.device, []).append(n)
+    return o
+
+
+@wrong("is a Parameter, not a torch.device")
+def the_tensors(model):
+    return dict([*model.named_parameters(), *model.named_buffers()])
+
+
+@right
+def module_by_module(model):
+    o = {}
+    for m, mod in model.named_modules():
+        for n, t in [*mod._parameters.items(), *mod._buffers.items()]:
+            if t is not None:
+                o[f"{m}.{n}" if m else n] = t.device
+    return o

@@ -310,3 +310,53 @@ def brings_home_what_is_not_registered(model, batch):
 def leaves_a_gradient(model, batch):
     next(model.parameters()).grad = torch.zeros_like(next(model.parameters()))
     return generators(model, batch)
+
+
+@wrong("is missing: an element of a tuple")
+def exact_types(model, batch):
+    home = next(model.parameters()).device
+    out, seen = ([], set())
+
+    def walk(n, v):
+        if isinstance(v, torch.Tensor):
+            if v.device != home and id(v) not in seen:
+                out.append(n)
+            seen.add(id(v))
+        elif isinstance(v, nn.Module):
+            for k, i in vars(v).items():
+                walk(n if k in ("_parameters", "_buffers", "_modules") else f"{n}.{k}", i)
+        elif type(v) is dict:
+            for k, i in v.items():
+                walk(f"{n}.{k}", i)
+        elif type(v) is list:
+            for k, i in enumerate(v):
+                walk(f"{n}.{k}", i)
+
+    walk("model", model)
+    walk("batch", batch)
+    return out
+
+
+@wrong("is missing")
+def by_address(model, batch):
+    home = next(model.parameters()).device
+    out, seen = ([], set())
+
+    def walk(n, v):
+        if isinstance(v, torch.Tensor):
+            if v.device != home and v.data_ptr() not in seen:
+                out.append(n)
+                seen.add(v.data_ptr())
+        elif isinstance(v, nn.Module):
+            for k, i in vars(v).items():
+                walk(n if k in ("_parameters", "_buffers", "_modules") else f"{n}.{k}", i)
+        elif isinstance(v, dict):
+            for k, i in v.items():
+                walk(f"{n}.{k}", i)
+        elif isinstance(v, (list, tuple)):
+            for k, i in enumerate(v):
+                walk(f"{n}.{k}", i)
+
+    walk("model", model)
+    walk("batch", batch)
+    return out

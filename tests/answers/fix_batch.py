@@ -63,12 +63,12 @@ def the_model_comes_to_the_batch(model, batch, device):
     return model.cpu()(batch[0])
 
 
-@wrong("something went away from the device")
+@wrong("something left sim:0 for cpu")
 def the_model_comes_and_its_result_goes(model, batch, device):
     return model.cpu()(batch[0]).to(device)
 
 
-@wrong("something went away from the device")
+@wrong("something left sim:0 for cpu")
 def the_model_comes_and_goes(model, batch, device):
     logits = model.cpu()(batch[0]).to(device)
     model.to(device)
@@ -80,7 +80,7 @@ def brought_back(model, batch, device):
     return model(batch[0].to(device)).cpu()
 
 
-@wrong("something went away from the device")
+@wrong("something left sim:0 for cpu")
 def there_and_back(model, batch, device):
     return model(batch[0].to(device)).cpu().to(device)
 

@@ -23,7 +23,7 @@ def told_everything(cell, x, state):
     return cell(x, state.to(x))
 
 
-@right
+@wrong("the zeros were made on the CPU and brought to sim:0")
 def zeros_then_moved(cell, x, state):
     if state is None:
         state = torch.zeros(x.shape[0], cell.hidden_size)
@@ -47,10 +47,7 @@ def from_the_weights(cell, x, state):
 
 @wrong("Expected all tensors to be on the same device")
 def zeros_on_the_cpu_for_a_first_step(cell, x, state):
-    if state is None:
-        state = torch.zeros(x.shape[0], cell.hidden_size)
-    else:
-        state = state.to(x.device)
+    state = torch.zeros(x.shape[0], cell.hidden_size) if state is None else state.to(x.device)
     return cell(x, state)
 
 
@@ -96,19 +93,19 @@ def detached(cell, x, state):
     return from_x(cell, x, state)
 
 
-@wrong("no gradient reaches the state")
+@wrong("something left sim:0 for cpu")
 def made_anew(cell, x, state):
     if state is not None:
         state = torch.tensor(state.tolist(), device=x.device, dtype=x.dtype)
     return from_x(cell, x, state)
 
 
-@wrong("the values of the new state are wrong")
+@wrong("the state that came in was not used")
 def forgets_the_past(cell, x, state):
     return cell(x, x.new_zeros(x.shape[0], cell.hidden_size))
 
 
-@wrong("the values of the new state are wrong")
+@wrong("the step began from ones")
 def begins_with_ones(cell, x, state):
     return cell(x, x.new_ones(len(x), cell.hidden_size) if state is None else state.to(x.device))
 
@@ -120,12 +117,12 @@ def begins_with_noise(cell, x, state):
     return cell(x, state.to(x.device))
 
 
-@wrong("the new state is on cpu, not sim:0")
+@wrong("something left sim:0 for cpu")
 def all_to_the_cpu(cell, x, state):
     return cell.cpu()(x.cpu(), None if state is None else state.cpu())
 
 
-@wrong("the new state is on")
+@wrong("something left sim:0 for cpu")
 def all_to_the_state(cell, x, state):
     if state is None:
         return cell(x)
@@ -190,3 +187,23 @@ def in_double_precision(cell, x, state):
 def cuts_off_x(cell, x, state):
     state = x.new_zeros(x.shape[0], cell.hidden_size) if state is None else state.to(x.device)
     return cell(x.detach(), state)
+
+
+@wrong("the zeros were made on the CPU")
+def zeros_brought(cell, x, state):
+    if state is None:
+        state = torch.zeros(x.shape[0], cell.hidden_size, dtype=x.dtype)
+    return cell(x, state.to(x.device))
+
+
+@wrong("something left sim:0 for cpu")
+def state_by_the_cpu(cell, x, state):
+    if state is None:
+        state = x.new_zeros(x.shape[0], cell.hidden_size)
+    return cell(x, state.cpu().to(x.device))
+
+
+@right
+def zeros_like_the_weights(cell, x, state):
+    h = cell.weight_hh.new_zeros(x.size(0), cell.hidden_size) if state is None else state
+    return cell.forward(x, h.to(x.device))

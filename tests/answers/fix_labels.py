@@ -34,7 +34,7 @@ def like_another(logits, labels):
     return functional.cross_entropy(logits, there)
 
 
-@right
+@wrong("something left sim:0 for cpu")
 def one_hot(logits, labels):
     shares = functional.one_hot(labels.cpu(), logits.shape[1]).to(logits)
     return -(shares * logits.log_softmax(1)).sum(1).mean()
@@ -51,12 +51,12 @@ def thrown_away(logits, labels):
     return functional.cross_entropy(logits, labels)
 
 
-@wrong("the loss is on cpu, not sim:0")
+@wrong("something left sim:0 for cpu")
 def logits_to_the_cpu(logits, labels):
     return functional.cross_entropy(logits.cpu(), labels.cpu())
 
 
-@wrong("the loss is on")
+@wrong("something left sim:0 for cpu")
 def logits_to_labels(logits, labels):
     return functional.cross_entropy(logits.to(labels.device), labels)
 
@@ -87,7 +87,7 @@ def a_number(logits, labels):
     return functional.cross_entropy(logits, labels.to(logits.device)).item()
 
 
-@wrong("the values of the loss are wrong")
+@wrong("that is the sum over the rows")
 def summed(logits, labels):
     return functional.cross_entropy(logits, labels.to(logits.device), reduction="sum")
 
@@ -97,12 +97,12 @@ def each_row(logits, labels):
     return functional.cross_entropy(logits, labels.to(logits.device), reduction="none")
 
 
-@wrong("the values of the loss are wrong")
+@wrong("softmax was applied before")
 def softmax_twice(logits, labels):
     return functional.cross_entropy(logits.softmax(1), labels.to(logits.device))
 
 
-@wrong("the values of the loss are wrong")
+@wrong("log_softmax is missing")
 def without_the_softmax(logits, labels):
     return functional.nll_loss(logits, labels.to(logits.device))
 
@@ -134,3 +134,25 @@ def backward_already(logits, labels):
     loss = torch.nn.functional.cross_entropy(logits, labels.to(logits.device))
     loss.backward()
     return loss
+
+
+@wrong("something left sim:0 for cpu")
+def all_on_the_cpu_and_back(logits, labels):
+    return functional.cross_entropy(logits.cpu(), labels.cpu()).to(logits.device)
+
+
+@wrong("something left sim:0 for cpu")
+def labels_by_the_cpu(logits, labels):
+    return functional.cross_entropy(logits, labels.cpu().to(logits.device))
+
+
+@wrong("that is the share of right answers")
+def share_of_right_answers(logits, labels):
+    return (logits.argmax(1) == labels.to(logits.device)).float().mean()
+
+
+@right
+def one_hot_there(logits, labels):
+    return functional.cross_entropy(
+        logits, functional.one_hot(labels.to(logits.device), logits.shape[1]).to(logits.dtype)
+    )

@@ -35,7 +35,7 @@ def all_to_the_logits(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight)
 
 
-@right
+@wrong("something left sim:0 for cpu")
 def as_new_tensor(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=logits.new_tensor(weight.tolist()))
 
@@ -63,39 +63,39 @@ def moved_criterion_without_its_weight(logits, labels, weight):
     return criterion(logits, labels)
 
 
-@wrong("the values of the loss are wrong")
+@wrong("the weight was not used")
 def without_the_weight(logits, labels, weight):
     return functional.cross_entropy(logits, labels)
 
 
-@wrong("the loss is on cpu, not sim:0")
+@wrong("something left sim:0 for cpu")
 def all_to_the_cpu(logits, labels, weight):
     return functional.cross_entropy(logits.cpu(), labels.cpu(), weight=weight.cpu())
 
 
-@wrong("the loss is on")
+@wrong("something left sim:0 for cpu")
 def all_to_the_weight(logits, labels, weight):
     device = weight.device
     return functional.cross_entropy(logits.to(device), labels.to(device), weight=weight)
 
 
-@wrong("the values of the loss are wrong")
+@wrong("the weight was not used")
 def ones_instead(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=torch.ones_like(weight, device=logits.device))
 
 
-@wrong("the values of the loss are wrong")
+@wrong("the weighted rows were divided by their number")
 def mean_over_rows(logits, labels, weight):
     each = functional.cross_entropy(logits, labels, weight=weight.to(logits.device), reduction="none")
     return each.mean()
 
 
-@wrong("the values of the loss are wrong")
+@wrong("that is the sum of the weighted rows")
 def summed(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight.to(logits.device), reduction="sum")
 
 
-@wrong("the values of the loss are wrong")
+@wrong("the weight was multiplied with the logits")
 def scaled_logits(logits, labels, weight):
     return functional.cross_entropy(logits * weight.to(logits.device), labels)
 
@@ -137,3 +137,35 @@ def gradient_without_weights(logits, labels, weight):
 def weights_in_order_of_size(logits, labels, weight):
     weight = weight.to(logits.device).sort().values
     return torch.nn.functional.cross_entropy(logits, labels, weight=weight)
+
+
+@wrong("something left sim:0 for cpu")
+def all_on_the_cpu_and_back(logits, labels, weight):
+    return functional.cross_entropy(logits.cpu(), labels.cpu(), weight=weight.cpu()).to(logits.device)
+
+
+@wrong("something left sim:0 for cpu")
+def weight_by_the_cpu(logits, labels, weight):
+    return functional.cross_entropy(logits, labels, weight=weight.cpu().to(logits.device))
+
+
+@wrong("by the sum of all classes")
+def by_all_weights(logits, labels, weight):
+    w = weight.to(logits.device)
+    return (functional.cross_entropy(logits, labels, reduction="none") * w[labels]).sum() / w.sum()
+
+
+@wrong("the weights are upside down")
+def upside_down(logits, labels, weight):
+    return functional.cross_entropy(logits, labels, weight=1 / weight.to(logits.device))
+
+
+@right
+def like_the_logits(logits, labels, weight):
+    return functional.cross_entropy(logits, labels, weight=weight.to(logits))
+
+
+@right
+def normalized(logits, labels, weight):
+    w = weight.to(logits.device)
+    return functional.cross_entropy(logits, labels, weight=w / w.sum())

@@ -33,13 +33,13 @@ def filled(x):
     return x.masked_fill(future, 0)
 
 
-@right
+@wrong("the mask was made on the CPU and brought to sim:0")
 def moved(x):
     mask = torch.tril(torch.ones(x.shape[1], x.shape[1]))
     return x * mask.to(x)
 
 
-@right
+@wrong("the mask was made on the CPU and brought to sim:0")
 def chosen(x):
     past = torch.ones(x.shape[1:], dtype=torch.bool).tril().to(x.device)
     return torch.where(past, x, 0)
@@ -71,32 +71,32 @@ def the_dtype_alone(x):
     return x * torch.tril(torch.ones(time, time, dtype=x.dtype))
 
 
-@wrong("the result is torch.float32, not torch.float16")
+@wrong("the mask was made on the CPU")
 def moved_without_the_dtype(x):
     return x * torch.tril(torch.ones(x.shape[1], x.shape[1])).to(x.device)
 
 
-@wrong("the result is on cpu, not sim:0")
+@wrong("something left sim:0 for cpu")
 def on_the_cpu(x):
     return x.cpu() * torch.tril(torch.ones(x.shape[1], x.shape[1], dtype=x.dtype))
 
 
-@wrong("the values of the result are wrong")
+@wrong("that is the upper triangle")
 def the_other_triangle(x):
     return x * torch.ones_like(x).triu()
 
 
-@wrong("the values of the result are wrong")
+@wrong("the diagonal is missing")
 def without_the_diagonal(x):
     return x * torch.ones_like(x).tril(-1)
 
 
-@wrong("the values of the result are wrong")
+@wrong("nothing was masked")
 def no_mask(x):
     return x.clone()
 
 
-@wrong("the result holds nan or inf")
+@wrong("above the diagonal stands -inf")
 def filled_with_minus_infinity(x):
     return x.masked_fill(torch.ones_like(x, dtype=torch.bool).triu(1), float("-inf"))
 
@@ -126,7 +126,7 @@ def always_cuda(x):
     return x * torch.tril(torch.ones(x.shape[1], x.shape[1], device="cuda", dtype=x.dtype))
 
 
-@wrong("the result is on sim:0, not sim:1")
+@wrong("something left sim:1 for sim:0")
 def on_the_current_device(x):
     device = "cpu" if x.device.type == "cpu" else torch.accelerator.current_accelerator()
     x = x.to(device)
@@ -165,3 +165,41 @@ def in_float32(x):
 @wrong("the values of the gradient that reaches x are wrong")
 def straight_through(x):
     return x + (x.tril() - x).detach()
+
+
+@wrong("something left sim:0 for cpu")
+def product_on_the_cpu(x):
+    t = x.shape[1]
+    return (x.cpu() * torch.tril(torch.ones(t, t))).to(x)
+
+
+@wrong("that is the mask alone")
+def the_mask_alone(x):
+    t = x.shape[1]
+    return torch.tril(torch.ones(t, t, device=x.device, dtype=x.dtype)).expand_as(x)
+
+
+@wrong("the mask was made on the CPU")
+def made_and_brought(x):
+    t = x.shape[1]
+    m = torch.tril(torch.ones(t, t, dtype=x.dtype))
+    return x * m.to(x.device)
+
+
+@right
+def by_where(x):
+    i = torch.arange(x.shape[1], device=x.device)
+    return torch.where(i[:, None] >= i, x, 0)
+
+
+@right
+def by_truths(x):
+    return x * torch.ones(x.shape[1], x.shape[2], dtype=torch.bool, device=x.device).tril()
+
+
+@right
+def row_by_row(x):
+    o = x.clone()
+    for i in range(x.shape[1]):
+        o[:, i, i + 1 :] = 0
+    return o

@@ -5,6 +5,23 @@ from bank import right, wrong
 from torch.utils import _pytree as pytree
 
 
+def gathered(parts, device, f):
+    a = parts[0]
+    if isinstance(a, torch.Tensor):
+        return f(parts)
+    if isinstance(a, dict):
+        return {k: gathered([p[k] for p in parts], device, f) for k in a}
+    return type(a)(gathered(list(c), device, f) for c in zip(*parts, strict=False))
+
+
+def tree(f, b):
+    if isinstance(b, torch.Tensor):
+        return f(b)
+    if isinstance(b, dict):
+        return {k: tree(f, v) for k, v in b.items()}
+    return type(b)(tree(f, v) for v in b)
+
+
 @right
 def by_type(parts, device):
     first = parts[0]
@@ -62,7 +79,7 @@ def stacked(parts, device):
     )
 
 
-@wrong("the values of the whole are wrong")
+@wrong("joined in reverse order")
 def in_reverse(parts, device):
     return _walk(parts, device, lambda tensors, to: torch.cat([x.to(to) for x in reversed(tensors)]))
 
@@ -106,7 +123,7 @@ def all_floats(parts, device):
     return _walk(parts, device, lambda tensors, to: torch.cat([x.to(to).float() for x in tensors]))
 
 
-@wrong("transfers, where 15 would do")
+@wrong("something goes from sim:1 to cpu")
 def by_way_of_the_cpu(parts, device):
     if isinstance(parts[0], torch.Tensor):
         return torch.cat([part.cpu() for part in parts], dim=0).to(device)
@@ -148,3 +165,47 @@ def goes_there_for_good(parts, device):
     if device.type != "cpu":
         torch.accelerator.set_device_index(device.index)
     return by_type(parts, device)
+
+
+@wrong("and all is wanted on")
+def rolled_up(parts, device):
+    w = parts[0]
+
+    def join(a, b):
+        if isinstance(a, torch.Tensor):
+            return torch.cat([a.to(b.device), b])
+        if isinstance(a, dict):
+            return {k: join(a[k], b[k]) for k in a}
+        return type(a)((join(x, y) for x, y in zip(a, b, strict=False)))
+
+    for p in parts[1:]:
+        w = join(w, p)
+    return tree(lambda t: t.to(device), w)
+
+
+@wrong("something goes from sim:1 to cpu")
+def where_the_first_is_and_on(parts, device):
+    return gathered(parts, device, lambda ps: torch.cat([p.to(ps[0].device) for p in ps]).to(device))
+
+
+@wrong("has shape [5,3], not [9,3]")
+def the_first_alone(parts, device):
+    return tree(lambda t: t.to(device), parts[0])
+
+
+@right
+def one_after_the_other(parts, device):
+
+    def f(ps):
+        w = ps[0].to(device)
+        for p in ps[1:]:
+            w = torch.cat([w, p.to(device)])
+        return w
+
+    return gathered(parts, device, f)
+
+
+@right
+def moved_first(parts, device):
+    parts = [tree(lambda t: t.to(device), p) for p in parts]
+    return gathered(parts, device, torch.cat)

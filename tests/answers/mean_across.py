@@ -51,12 +51,12 @@ def over_the_rows(tensors, device):
     return torch.cat([tensor.to(device) for tensor in tensors]).mean(0)
 
 
-@wrong("the values of the mean are wrong")
+@wrong("that is the sum of the tensors")
 def not_divided(tensors, device):
     return sum(tensor.to(device) for tensor in tensors)
 
 
-@wrong("the values of the mean are wrong")
+@wrong("the sum was always divided by 2")
 def always_by_two(tensors, device):
     return sum(tensor.to(device) for tensor in tensors) / 2
 
@@ -79,7 +79,7 @@ def left_in_float32(tensors, device):
     return torch.stack([tensor.to(device).float() for tensor in tensors]).mean(0)
 
 
-@wrong("the values of the mean are wrong")
+@wrong("the mean was halved at each tensor")
 def mean_of_means(tensors, device):
     total = tensors[0].to(device)
     for tensor in tensors[1:]:
@@ -97,7 +97,7 @@ def no_return(tensors, device):
     stacked(tensors, device)
 
 
-@wrong("transfers, where none would do")
+@wrong("something goes from sim:0 to cpu")
 def by_way_of_the_cpu(tensors, device):
     return torch.mean(torch.stack([tensor.cpu() for tensor in tensors]), 0).to(device)
 
@@ -130,3 +130,42 @@ def goes_there_for_good(tensors, device):
     if device.type != "cpu":
         torch.accelerator.set_device_index(device.index)
     return stacked(tensors, device)
+
+
+@wrong("one less than there are tensors")
+def one_too_few(tensors, device):
+    return sum(t.to(device) for t in tensors) / (len(tensors) - 1)
+
+
+@wrong("that is the median")
+def the_median(tensors, device):
+    return torch.stack([t.to(device) for t in tensors]).median(0).values
+
+
+@wrong("rounded to whole numbers")
+def whole_numbers(tensors, device):
+    return sum(t.to(device) for t in tensors) // len(tensors)
+
+
+@wrong("something goes from sim:0 to cpu")
+def where_the_first_is_and_on(tensors, device):
+    d = tensors[0].device
+    return torch.stack([t.to(d) for t in tensors]).mean(0).to(device)
+
+
+@wrong("that is the first tensor alone")
+def the_first_alone(tensors, device):
+    return tensors[0].to(device)
+
+
+@right
+def into_zeros(tensors, device):
+    m = torch.zeros_like(tensors[0], device=device)
+    for t in tensors:
+        m += t.to(device) / len(tensors)
+    return m
+
+
+@right
+def joined(tensors, device):
+    return torch.cat([t.to(device)[None] for t in tensors]).mean(dim=0)

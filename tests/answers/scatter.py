@@ -5,6 +5,16 @@ from bank import right, wrong
 from torch.utils import _pytree as pytree
 
 
+def in_form(batch, devices, f):
+    if isinstance(batch, torch.Tensor):
+        return f(batch, devices)
+    if isinstance(batch, dict):
+        c = {k: in_form(v, devices, f) for k, v in batch.items()}
+        return [{k: v[i] for k, v in c.items()} for i in range(len(devices))]
+    c = [in_form(v, devices, f) for v in batch]
+    return [type(batch)(v[i] for v in c) for i in range(len(devices))]
+
+
 @right
 def one_device_at_a_time(batch, devices):
     def share(value, place):
@@ -107,7 +117,7 @@ def the_rest_dropped(batch, devices):
     return _walk(batch, devices, cut)
 
 
-@wrong("the values of part 0")
+@wrong("part 0 holds every 2nd row")
 def every_nth_row(batch, devices):
     return _walk(batch, devices, lambda x, to: [x[i :: len(to)].to(at) for i, at in enumerate(to)])
 
@@ -206,3 +216,45 @@ def goes_there_for_good(batch, devices):
     if devices[-1].type != "cpu":
         torch.accelerator.set_device_index(devices[-1].index)
     return items_first(batch, devices)
+
+
+@right
+def longer_parts_last(batch, devices):
+
+    def f(t, ds):
+        n = len(t)
+        q, r = divmod(n, len(ds))
+        out = []
+        s = 0
+        for i, d in enumerate(ds):
+            k = q + (1 if i >= len(ds) - r else 0)
+            out.append(t[s : s + k].to(d))
+            s += k
+        return out
+
+    return in_form(batch, devices, f)
+
+
+@right
+def by_sizes(batch, devices):
+    k = len(devices)
+    return in_form(
+        batch,
+        devices,
+        lambda t, ds: [
+            p.to(d) for p, d in zip(t.split([(len(t) + k - 1 - i) // k for i in range(k)]), ds, strict=False)
+        ],
+    )
+
+
+@wrong("3 parts for 4 devices")
+def each_device_once(batch, devices):
+    ds = list(dict.fromkeys(devices))
+    return in_form(
+        batch, ds, lambda t, ds: [p.to(d) for p, d in zip(t.tensor_split(len(ds)), ds, strict=False)]
+    )
+
+
+@wrong("cut first, then move")
+def moved_whole(batch, devices):
+    return in_form(batch, devices, lambda t, ds: [t.to(d).tensor_split(len(ds))[i] for i, d in enumerate(ds)])

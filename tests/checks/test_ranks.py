@@ -1,5 +1,6 @@
 """The processes of `ddp_gradients` begin together, and no answer is blamed for what the machine does."""
 
+import importlib
 import itertools
 import pickle
 import subprocess
@@ -45,7 +46,7 @@ def test_no_rank_begins_before_all_have_joined(tmp_path):
             file.write(repr(time.time()))
         return []
 
-    (tmp_path / "request").write_bytes(pickle.dumps((shipping.ship(when), DATA)))
+    (tmp_path / "request").write_bytes(pickle.dumps((sys.path, shipping.ship(when), DATA)))
     subprocess.run([sys.executable, "-c", SLOW_TO_JOIN, folder], check=True, timeout=60)
     times = {
         path.name: float(path.read_text())
@@ -60,7 +61,7 @@ def test_no_rank_begins_before_all_have_joined(tmp_path):
     [(60, 5, 5), (0.01, 9999, 600)],
     ids=["a machine that stands still", "one that runs"],
 )
-def test_seconds_in_which_the_machine_stood_still_do_not_count(monkeypatch, turn, needed, given):
+def test_seconds_in_which_the_machine_stood_still_do_not_count(tmp_path, monkeypatch, turn, needed, given):
     """A function has six seconds of a machine that runs: `turn` is how long each look at it takes."""
     clock, looks, ended = itertools.count(step=turn), itertools.count(1), []
 
@@ -71,7 +72,7 @@ def test_seconds_in_which_the_machine_stood_still_do_not_count(monkeypatch, turn
         monkeypatch.setattr(rank_process, start, lambda *_: (alive, lambda: ended.append(next(looks))))
     pretended = SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None)
     monkeypatch.setattr(rank_process, "time", pretended)
-    rank_process._run_group("nowhere", 1)
+    rank_process._run_group(str(tmp_path), 1)
     assert ended == [pytest.approx(given + 1, abs=2)]
 
 
@@ -80,7 +81,7 @@ def no_way_to_meet(monkeypatch):
     """A new template whose processes have no network to meet over, and after it none of it."""
     ranks.end()
     monkeypatch.setattr(ranks, "_met", True)
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nowhere")
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", str(tmp_path))
     yield
     ranks.end()
 
@@ -91,7 +92,7 @@ def test_processes_that_do_not_find_each_other_are_no_fault_of_the_answers(no_wa
     result = judge(find("ddp_gradients"), right.code)
     assert result.outcome is Outcome.SKIPPED
     assert result.headline.startswith("its processes did not find each other (")
-    assert "nowhere" in result.headline
+    assert str(tmp_path) in result.headline
     assert result.headline.endswith("): run the check once more")
     assert result.points == 0
 
@@ -166,3 +167,37 @@ def work():
     program = "import pickle, sys; print(pickle.load(sys.stdin.buffer)())"
     done = subprocess.run([sys.executable, "-c", program], input=sent, capture_output=True)
     assert done.stdout.decode().strip() == "11", done.stderr.decode()
+
+
+def test_a_function_of_the_learners_own_file_runs_in_both(tmp_path, monkeypatch):
+    """What is imported from a file on the path is found in the other processes, too."""
+    (tmp_path / "my_answers.py").write_text(
+        "import torch\nfrom my_model import make\n\n\n"
+        "def mine(rank, world_size, data):\n    return [make()]\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "my_model.py").write_text(
+        "import torch\n\n\ndef make():\n    return torch.ones(2)\n", "utf-8"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    reports = ranks.run(importlib.import_module("my_answers").mine, DATA)
+    assert [report.kind for report in reports] == ["list", "list"], reports
+    assert [report.result[0]["values"] for report in reports] == [[1.0, 1.0]] * 2
+
+
+def test_a_process_of_the_two_starts_no_others(monkeypatch):
+    """A file that checks its own answer when it is imported does so in the other processes as well."""
+    monkeypatch.setenv(ranks.INSIDE, "1")
+    with pytest.raises(shipping.CannotShip):
+        ranks.run(lambda rank, world_size, data: [], DATA)
+
+
+def test_a_function_that_computes_for_ever_is_ended_at_its_line():
+    """A loop without an end is a verdict, which names the line."""
+
+    def endless(rank, world_size, data):
+        while True:
+            rank += 1
+
+    reports = ranks.run(endless, DATA)
+    assert {report.kind for report in reports} == {"late"}, reports

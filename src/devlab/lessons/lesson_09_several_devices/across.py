@@ -5,12 +5,13 @@ from collections.abc import Iterator
 
 import torch
 
-from devlab.checks import expect, settings
+from devlab.checks import mistakes, settings
 from devlab.devices import has_float64
 from devlab.lessons.lesson_09_several_devices.base import (
     expect_at_most,
     expect_gradient,
     expect_graph,
+    expect_straight,
     lesson,
     places,
 )
@@ -34,32 +35,50 @@ def _routes(trial) -> Iterator[tuple[torch.device, torch.device, torch.device]]:
     yield from itertools.product([trial.device], places(trial), places(trial))
 
 
-def _expect_sum(got: object, x: torch.Tensor, y: torch.Tensor, out: torch.device) -> None:
-    """Expect the sum on a device; say so where it looks like one of tensors that had not arrived."""
+def _expect_sum(trial, got: object, x: torch.Tensor, y: torch.Tensor, out: torch.device) -> None:
+    """Expect the sum on a device; say what else it is, such as one of tensors that had not arrived."""
     mine, theirs = x.detach().cpu(), y.detach().cpu()
     wanted = mine + theirs
-    form = (wanted.shape, wanted.dtype, out)
-    if isinstance(got, torch.Tensor) and (got.shape, got.dtype, got.device) == form:
-        read, nothing = got.detach().cpu(), torch.zeros_like(wanted)
-        parts = (
-            (mine, "the sum holds x alone: y was left out, or had not arrived when it was read"),
-            (theirs, "the sum holds y alone: x was left out, or had not arrived when it was read"),
-            (nothing, "the sum holds zeros: neither x nor y had arrived when they were read"),
-        )
-        for part, headline in () if torch.equal(read, wanted) else parts:
-            if torch.equal(read, part + nothing):
-                expect.fail(headline, "x + y, of copies that are complete before they are read", got)
+    nothing = torch.zeros_like(wanted)
+
+    def known() -> dict[str, torch.Tensor]:
+        late = _may_arrive_late(trial, x, y, out)
+        said = {
+            "x": "the sum holds x alone: y was left out",
+            "y": "the sum holds y alone: x was left out",
+            "": "the sum holds zeros: neither x nor y is in it",
+        }
+        if late:
+            why = "was read before it had arrived: its copy to the CPU is made with non_blocking=True"
+            said = {"x": f"y {why}", "y": f"x {why}", "": f"x and y: each {why}"}
+        others = {} if wanted.dtype is torch.bool else {"that is x - y, and x + y is asked": mine - theirs}
+        return others | {
+            said["x"]: mine + nothing,
+            said["y"]: theirs + nothing,
+            said[""]: nothing,
+            "that is x twice, and y is missing": mine + mine + nothing,
+            "that is x times y, and x + y is asked": mine * theirs,
+        }
+
     # In float64 a sum is rounded once, alike on every device.
-    expect.tensor(got, wanted, out, "the sum", within=0.0 if wanted.dtype is torch.float64 else None)
+    within = 0.0 if wanted.dtype is torch.float64 else None
+    mistakes.tensor(got, wanted, out, "the sum", within, known)
+
+
+def _may_arrive_late(trial, x: torch.Tensor, y: torch.Tensor, out: torch.device) -> bool:
+    """Tell whether the answer makes copies to the CPU for which nothing waits."""
+    _, log = trial.watched(x, y, out)
+    pending = [copy for copy in log.events.transfers if copy.target == "cpu" and not copy.blocking]
+    return bool(pending) and not log.synchronizations
 
 
 @add_across.row("the sum, on out_device")
 def sum_there(trial):
     for seed, (x_at, y_at, out) in enumerate(_routes(trial), trial.seeds[0]):
         x, y = trial.randn(4, 3, seed=seed, on=x_at), trial.randn(4, 3, seed=seed + 50, on=y_at)
-        _expect_sum(settings.kept(trial, x, y, out), x, y, out)
+        _expect_sum(trial, settings.kept(trial, x, y, out), x, y, out)
         if y_at != x_at:
-            _expect_sum(trial.call(y, x, out), y, x, out)
+            _expect_sum(trial, trial.call(y, x, out), y, x, out)
 
 
 @add_across.row("shapes and dtypes as + has them")
@@ -74,7 +93,7 @@ def like_plus(trial):
     pairs += [(x.double() / 3, single.double())] if all(map(has_float64, places(trial))) else []
     for one, other in pairs:
         for out in (trial.device, there):
-            _expect_sum(trial.call(one, other, out), one, other, out)
+            _expect_sum(trial, trial.call(one, other, out), one, other, out)
 
 
 @add_across.row("gradients find the way back to both")
@@ -85,7 +104,7 @@ def gradients_return(trial):
         y = trial.randn(3, 2, seed=trial.seeds[1], on=there).requires_grad_()
         weight = trial.randn(3, 2, seed=trial.seeds[2], on=out)
         total = trial.call(x, y, out)
-        _expect_sum(total, x, y, out)
+        _expect_sum(trial, total, x, y, out)
         expect_graph(total, "the sum")
         (total * weight).sum().backward()
         expect_gradient(x, weight, "x")
@@ -141,14 +160,41 @@ def _spread(trial, count: int, *shape: int, dtype: torch.dtype = torch.float32) 
 
 
 def _expect_mean(trial, tensors: list[torch.Tensor], device: torch.device, within: float | None = None):
-    wanted = sum(tensor.cpu().double() for tensor in tensors) / len(tensors)
+    each = [tensor.cpu().double() for tensor in tensors]
+    total, dtype = sum(each), tensors[0].dtype
     got = settings.kept(trial, tensors, device)
-    expect.tensor(got, wanted.to(tensors[0].dtype), device, "the mean", within)
+
+    def known() -> dict[str, torch.Tensor]:
+        running = each[0]
+        for tensor in each[1:]:
+            running = (running + tensor) / 2
+        found = {
+            "that is the sum of the tensors, and their mean is asked": total,
+            "that is the first tensor alone": each[0],
+            "that is the mean of the first two tensors alone": sum(each[:2]) / 2,
+            "that is the median of the tensors, and their mean is asked": torch.stack(each).median(0).values,
+            "the mean was halved at each tensor, so that later ones count more": running,
+            "the mean was rounded to whole numbers": total // len(each),
+            "the sum was always divided by 2": total / 2,
+            "a tensor that stands twice in the list was counted once": sum(_unique(each))
+            / len(_unique(each)),
+        }
+        if len(each) > 1:
+            found["the sum was divided by one less than there are tensors"] = total / (len(each) - 1)
+        return {words: value.to(dtype) for words, value in found.items()}
+
+    mistakes.tensor(got, (total / len(each)).to(dtype), device, "the mean", within, known)
+
+
+def _unique(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [
+        one for at, one in enumerate(tensors) if not any(torch.equal(one, other) for other in tensors[:at])
+    ]
 
 
 @mean_across.row("the elementwise mean, on the device")
 def elementwise(trial):
-    for count in (2, 3, 5):
+    for count in (5, 2, 3):
         tensors = _spread(trial, count, 3, 2)
         for device in places(trial):
             _expect_mean(trial, tensors, device, within=1e-5)
@@ -178,12 +224,12 @@ def own_dtype(trial):
         _expect_mean(trial, wide, trial.device, within=1e-12)
 
 
-@mean_across.row("each travels once, those there stay")
-def one_trip_each(trial):
+@mean_across.row("each is transferred once, those already there not at all")
+def one_transfer_each(trial):
     for device in places(trial):
         tensors = _spread(trial, 5, 6, 4)
         _, log = trial.watched(tensors, device)
-        expect_at_most(log, len(tensors), "each tensor once at most")
+        expect_straight(log, tensors, device)
     here = [trial.randn(4, 2, seed=seed) for seed in trial.seeds]
     _, log = trial.watched(here, trial.device)
     expect_at_most(log, 0, f"all are on {trial.device}: nothing has to move")

@@ -12,6 +12,7 @@ from devlab.lessons.lesson_09_several_devices.base import (
     expect_at_most,
     expect_gradient,
     expect_graph,
+    expect_straight,
     lesson,
     places,
 )
@@ -111,10 +112,21 @@ def _expect_scattered(trial, batch: object, devices: list[torch.device]) -> None
                 "lengths that differ by one at most",
                 f"lengths {sizes}",
             )
+        _expect_consecutive(part, whole, number, len(devices))
         _expect_alike(part, _rows_of(whole, start, start + size), device, f"part {number}")
         start += size
     if start != rows:
         expect.fail(f"{start} of {rows} rows are in the parts", "every row in one part", f"{start} rows")
+
+
+def _expect_consecutive(part: object, whole: object, number: int, count: int) -> None:
+    """Expect of a part that it is not dealt out row by row."""
+    if isinstance(part, torch.Tensor) and isinstance(whole, torch.Tensor) and len(whole) > count > 1:
+        dealt = whole[number::count]
+        if part.shape == dealt.shape and torch.equal(part.detach().cpu(), dealt):
+            nth = {2: "2nd", 3: "3rd"}.get(count, f"{count}th")
+            asked = "consecutive rows in each part"
+            expect.fail(f"part {number} holds every {nth} row", asked, f"rows {number}, {number + count}, …")
 
 
 @scatter.row("consecutive parts, each on its device")
@@ -154,7 +166,7 @@ def parts_move_once(trial):
         size = sum(tensor.nbytes for tensor in _tensors(away))
         if log.bytes_moved > size:
             expect.fail(
-                f"{log.bytes_moved} bytes travelled, and the parts have {size}: cut first, then move",
+                f"{log.bytes_moved} bytes were transferred, and the parts have {size}: cut first, then move",
                 f"{size} bytes",
                 f"{log.bytes_moved} bytes",
             )
@@ -166,7 +178,7 @@ def parts_have_arrived(trial):
     pending = [copy for copy in log.events.transfers if copy.target == "cpu" and not copy.blocking]
     if pending and not log.synchronizations:
         headline = (
-            "a part for the CPU was returned while its copy was still under way, and nobody waits for it"
+            "a part for the CPU was returned while its copy was still under way, and nothing waits for it"
         )
         expect.fail(headline, "a copy that the host waits for", f"{pending[0].manner}, {pending[0].line}")
 
@@ -189,7 +201,20 @@ def _moved(value: object, device: torch.device) -> object:
 def _expect_gathered(trial, batch: object, sizes: list[int], devices, target: torch.device) -> None:
     wanted = _rows_of(batch, 0, sum(sizes))
     parts = _cut(batch, sizes, devices)
-    _expect_alike(settings.kept(trial, parts, target), wanted, target, "the whole")
+    _expect_order(got := settings.kept(trial, parts, target), parts)
+    _expect_alike(got, wanted, target, "the whole")
+
+
+def _expect_order(got: object, parts: list) -> None:
+    """Expect of a joined tensor that its parts are not in the reverse order."""
+    if isinstance(got, torch.Tensor) and isinstance(parts[0], torch.Tensor) and len(got):
+        reverse = torch.cat([part.detach().cpu() for part in reversed(parts)])
+        forward = torch.cat([part.detach().cpu() for part in parts])
+        same = got.shape == reverse.shape and torch.equal(got.detach().cpu(), reverse)
+        if same and not torch.equal(forward, reverse):
+            expect.fail(
+                "the parts are joined in reverse order", "the order of the list", "the last part first"
+            )
 
 
 @gather.row("the parts joined in order, on the device")
@@ -237,13 +262,13 @@ def joined_nested(trial):
         expect_gradient(one, 2 * one.detach(), f"part {number}")
 
 
-@gather.row("each part travels once, those there stay")
+@gather.row("each part is transferred once, those already there not at all")
 def gathered_once(trial):
     for target in places(trial):
         devices = [trial.device, trial.other(), trial.device]
         parts = _cut(_batch(trial, 7), [3, 2, 2], devices)
         _, log = trial.watched(parts, target)
-        expect_at_most(log, len(devices) * len(_tensors(parts[0])), "each tensor of each part once at most")
+        expect_straight(log, _tensors(parts), target)
     parts = _cut(_batch(trial, 6), [3, 3], [trial.device] * 2)
     _, log = trial.watched(parts, trial.device)
     expect_at_most(log, 0, f"all parts are on {trial.device}: nothing has to move")

@@ -1,5 +1,6 @@
 """What runs in the other processes: the template that is forked, and one rank of a group."""
 
+import contextlib
 import datetime
 import json
 import os
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -17,10 +19,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 from devlab.checks.placeholder import STUB
 from devlab.checks.trace import is_learners
-from devlab.lessons.lesson_09_several_devices.ranks import TIMEOUT
+from devlab.lessons.lesson_09_several_devices.ranks import INSIDE, TIMEOUT
 
 # The whole run of a group, in seconds; a function that still runs then is ended.
 LONGEST = 6
+# Of its own computing; there the line is known at which it was.
+COMPUTING = 1.5
 # What counts of one turn of the wait for it: a machine that stood still meanwhile ran no function either.
 TURN = 0.05
 
@@ -44,8 +48,17 @@ def _run_group(folder: str, count: int) -> None:
     while any(alive() for alive, _ in ranks) and left > 0:
         time.sleep(0.002)
         left, before = left - min(time.monotonic() - before, TURN), time.monotonic()
-    for _, end in ranks:
+    for rank, (alive, end) in enumerate(ranks):
+        if alive():
+            _report(folder, rank, {"kind": "late", "error": f"still running after {LONGEST} seconds"})
         end()
+
+
+def _report(folder: str, rank: int, report: dict) -> None:
+    """Leave what one rank did in the folder, whole or not at all."""
+    temporary = Path(folder) / f"writing{rank}"
+    temporary.write_text(json.dumps(report), encoding="utf-8")
+    temporary.replace(Path(folder) / f"report{rank}")
 
 
 def _forked(folder: str, rank: int, count: int):
@@ -87,22 +100,46 @@ def _spawned(folder: str, rank: int, count: int):
 
 def work(folder: str, rank: int, count: int) -> None:
     """Be one rank: join the group, run the function, and leave a report in the folder."""
-    seen: list[bool] = []
+    seen = {"ddp": 0, "backwards": 0, "reductions": 0}
     _leave_quietly()
     try:
-        function, data = pickle.loads((Path(folder) / "request").read_bytes())
+        paths, function, data = pickle.loads((Path(folder) / "request").read_bytes())
+        os.environ.update({"RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_RANK": str(rank), INSIDE: "1"})
+        sys.path[:] = [*paths, *(entry for entry in sys.path if entry not in paths)]
         function = pickle.loads(function)
-        os.environ.update(RANK=str(rank), WORLD_SIZE=str(count), LOCAL_RANK=str(rank))
         _join(Path(folder) / "meeting", rank, count)
-        _notice_ddp(seen)
+        _notice(DistributedDataParallel, "forward", "ddp", seen)
+        _notice(torch.Tensor, "backward", "backwards", seen)
+        _notice(dist, "all_reduce", "reductions", seen)
         x, y = (torch.tensor(values) for values in data[rank])
-        report = _described(function(rank, count, (x, y)))
+        with _limited():
+            report = _described(function(rank, count, (x, y)))
     except BaseException as error:
         report = _excused(error)
-    report["ddp"] = bool(seen)
-    temporary = Path(folder) / f"writing{rank}"
-    temporary.write_text(json.dumps(report), encoding="utf-8")
-    temporary.replace(Path(folder) / f"report{rank}")
+    _report(folder, rank, report | seen | {"ddp": bool(seen["ddp"])})
+
+
+class _TooLong(BaseException):
+    """Ends a function that computes for ever."""
+
+
+@contextlib.contextmanager
+def _limited() -> Iterator[None]:
+    """Raise _TooLong where a block computes for seconds, at its line; one that waits is ended later."""
+    if not hasattr(signal, "SIGVTALRM"):
+        yield
+        return
+
+    def ring(*_: object) -> None:
+        raise _TooLong
+
+    before = signal.signal(signal.SIGVTALRM, ring)
+    signal.setitimer(signal.ITIMER_VIRTUAL, COMPUTING)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 class _Apart(Exception):
@@ -130,14 +167,15 @@ def _leave_quietly() -> None:
     dist.destroy_process_group = home.destroy_process_group = lambda group=None: None
 
 
-def _notice_ddp(seen: list[bool]) -> None:
-    forward = DistributedDataParallel.forward
+def _notice(home: object, name: str, what: str, seen: dict[str, int]) -> None:
+    """Count the calls of a function or method from now on."""
+    function = getattr(home, name)
 
-    def noticed(self, *args, **kwargs):
-        seen.append(True)
-        return forward(self, *args, **kwargs)
+    def noticed(*args, **kwargs):
+        seen[what] += 1
+        return function(*args, **kwargs)
 
-    DistributedDataParallel.forward = noticed
+    setattr(home, name, noticed)
 
 
 def _described(result: object) -> dict:
@@ -150,6 +188,7 @@ def _described(result: object) -> dict:
             "dtype": str(item.dtype),
             "shape": list(item.shape),
             "values": item.detach().cpu().double().tolist(),
+            "parameter": isinstance(item, torch.nn.Parameter),
         }
         if isinstance(item, torch.Tensor)
         else {"is": type(item).__name__}
@@ -165,9 +204,10 @@ def _excused(error: BaseException) -> dict:
     said = str(error).partition("\n")[0]
     if isinstance(error, _Apart):
         return {"kind": "apart", "error": said}
+    late = isinstance(error, _TooLong)
     return {
-        "kind": "error",
-        "error": f"{type(error).__name__}: {said}",
+        "kind": "late" if late else "error",
+        "error": f"still running after {COMPUTING} seconds" if late else f"{type(error).__name__}: {said}",
         "file": last.filename if last else "",
         "line": last.lineno if last else 0,
         "stub": stub,

@@ -24,6 +24,7 @@ from devlab.lessons.lesson_09_several_devices import shipping
 # Seconds: what a run may take in all (the first one imports PyTorch), and what a collective may.
 PATIENCE = 30
 TIMEOUT = 4
+INSIDE = "DEVLAB_RANK"  # set in the environment of a process that is one rank
 _lock = threading.Lock()
 _template: subprocess.Popen | None = None
 _met = True  # whether the last processes found each other
@@ -37,9 +38,10 @@ class Apart(Exception):
 class Report:
     """What one rank did: `result` is what the function returned, or `error` its exception in words.
 
-    `kind` is "list" or the name of another type that was returned, "error", "gone" where no word came, or
-    "apart" where the ranks did not find each other and nothing ran. `ddp` tells whether a
-    DistributedDataParallel ran forward, `stub` whether the function is unfinished.
+    `kind` is "list" or the name of another type that was returned, "error", "gone" where no word came,
+    "late" where it was still running when time was up, or "apart" where the ranks did not find each other and
+    nothing ran. `ddp` tells whether a DistributedDataParallel ran forward, `stub` whether the function is
+    unfinished; `backwards` and `reductions` count calls of `backward` and of `all_reduce`.
     """
 
     result: list | None = None
@@ -48,6 +50,8 @@ class Report:
     file: str = ""
     line: int = 0
     ddp: bool = False
+    backwards: int = 0
+    reductions: int = 0
     stub: bool = False
 
 
@@ -58,7 +62,11 @@ def run(function: Callable, data: list[list]) -> list[Report]:
     the function cannot be sent, and `Apart` where the processes do not find each other.
     """
     global _met
-    request = pickle.dumps((shipping.ship(function), data))
+    if INSIDE in os.environ:
+        raise shipping.CannotShip("this process is one of the two, and starts no others")
+    # What the function imports, a file of the learner's too, is found there as it is here.
+    paths = [str(Path(entry).absolute()) if entry == "" else entry for entry in sys.path]
+    request = pickle.dumps((paths, shipping.ship(function), data))
     reports = _run_once(request, len(data))
     if _met and _apart(reports):  # the machine may have stood still for some seconds
         reports = _run_once(request, len(data))
@@ -118,7 +126,7 @@ def _report(path: Path) -> Report:
     try:
         return Report(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
-        return Report(kind="gone", error="the process ended, or was still waiting when time was up")
+        return Report(kind="gone", error="the process ended without a result")
 
 
 @atexit.register

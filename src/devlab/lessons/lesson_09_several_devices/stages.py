@@ -118,7 +118,7 @@ def _expect_half(tensors: list[torch.Tensor], part: nn.Module, device: torch.dev
         found = [one for one in tensors if one.shape == wanted.shape and torch.equal(one.cpu(), wanted)]
         if found and all(one.device != device for one in found):
             expect.fail(
-                f"the {name} half was left on {found[0].device}",
+                f"the {name} half was left on {found[0].device} when the model was made",
                 f"the {name} half on {device}",
                 f"a parameter or buffer of it on {found[0].device}",
             )
@@ -165,7 +165,7 @@ def _expect_gradients(model: nn.Module, reference: nn.Module) -> None:
 
 
 @TwoStage.row("only what flows is moved: x, and the middle")
-def two_journeys(trial):
+def two_transfers(trial):
     for devices in _routes(trial):
         model, _ = _made(trial, trial.seeds[2], devices)
         _run(trial, model, trial.randn(3, 5, on=devices[0]))  # what happens only once has happened

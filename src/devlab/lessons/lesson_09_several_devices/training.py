@@ -1,11 +1,16 @@
 """Gradients of one model from two processes, by DistributedDataParallel."""
 
 import linecache
+import time
+import warnings
+import weakref
+from collections.abc import Callable
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
-from devlab.checks import expect
+from devlab.checks import expect, mistakes
 from devlab.checks.calls import AnswerRaised
 from devlab.checks.isolation import seed_generators
 from devlab.checks.placeholder import STUB
@@ -22,8 +27,8 @@ ddp_gradients = lesson.exercise(
     signature="ddp_gradients(rank, world_size, data)",
     facts=("U2", "U4", "U5"),
     hints=(
-        "Every process runs the same lines: the same model from the same seed, other rows. Nobody sends a "
-        "gradient by hand; DistributedDataParallel does that, during backward.",
+        "Every process runs the same lines: the same model from the same seed, other rows. No line of yours "
+        "sends a gradient: DistributedDataParallel does that, during backward.",
         "`x, y = data`, then rows `x[rank::world_size]`. `torch.manual_seed(0)` before `nn.Linear(4, 1)`. "
         "Wrap the model: `DistributedDataParallel(model)`, and call the wrapped one, not the model inside.",
         "`loss = nn.functional.mse_loss(ddp(x[rank::world_size]), y[rank::world_size])`, `loss.backward()`, "
@@ -38,16 +43,19 @@ def _data(trial, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return x, (x @ torch.tensor([1.0, -2.0, 0.5, 3.0]))[:, None] + noise
 
 
-def _reference(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+def _reference(x: torch.Tensor, y: torch.Tensor, loss: Callable = F.mse_loss) -> list[torch.Tensor]:
     """Return the gradients of the whole batch, in one process."""
     seed_generators(0)
     model = nn.Linear(4, 1)
-    nn.functional.mse_loss(model(x), y).backward()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a loss may be a mistake's
+        loss(model(x), y).backward()
     return [parameter.grad for parameter in model.parameters()]
 
 
 def _run(trial, data: list[tuple[torch.Tensor, torch.Tensor]]) -> list[ranks.Report]:
     """Run the answer in both processes; raise what a learner should read where one of them failed."""
+    _expect_quick(trial)
     try:
         reports = ranks.run(trial.answer, [[part.tolist() for part in own] for own in data])
     except shipping.CannotShip as problem:
@@ -62,16 +70,35 @@ def _run(trial, data: list[tuple[torch.Tensor, torch.Tensor]]) -> list[ranks.Rep
         raise Skip(f"its processes did not find each other ({problem}): run the check once more") from None
     if all(report.stub for report in reports):
         raise AnswerRaised(NotImplementedError(STUB))
-    # Who waits for a process that has failed fails too: the one that did not wait knows why.
-    broken = [(rank, one) for rank, one in enumerate(reports) if one.kind in ("error", "gone")]
+    # A process that waits for one which has failed fails too: the one that did not wait knows why.
+    broken = [(rank, one) for rank, one in enumerate(reports) if one.kind in ("error", "gone", "late")]
     for rank, report in sorted(broken, key=lambda pair: _is_echo(pair[1])):
-        expect.fail(
-            f"in the process of rank {rank}: {report.error}", "gradients from each process", _line(report)
+        slow = report.kind == "late" or "timed out" in report.error.lower()
+        fault = (
+            _waited(rank, report) if _is_echo(report) else f"in the process of rank {rank}: {report.error}"
         )
+        if slow:
+            _slow[trial.answer] = time.monotonic(), fault, _line(report)
+        expect.fail(fault, "gradients from each process", _line(report))
     for rank, report in enumerate(reports):
+        if report.kind == "NoneType":
+            expect.fail(f"rank {rank} returned None: is a `return` missing?", "a list of gradients", "None")
         if report.kind != "list":
-            expect.fail(f"rank {rank} returned {report.kind}, not a list", "a list of gradients", report.kind)
+            said = f"rank {rank} returned a {report.kind}, and a list is asked"
+            expect.fail(said, "a list of gradients", report.kind)
     return reports
+
+
+# What took seconds in one row does so in each: the other rows of one verdict say the same at once.
+_slow: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+MINUTE = 60.0
+
+
+def _expect_quick(trial) -> None:
+    """Say at once what the row before had to wait for."""
+    found = _slow.get(trial.answer)
+    if found and time.monotonic() - found[0] < MINUTE:
+        expect.fail(found[1], "gradients from each process", found[2])
 
 
 def _is_echo(report: ranks.Report) -> bool:
@@ -79,20 +106,34 @@ def _is_echo(report: ranks.Report) -> bool:
     return any(word in report.error.lower() for word in words)
 
 
+def _waited(rank: int, report: ranks.Report) -> str:
+    """Return what an error of the group's own says of a process that waited for the other in vain."""
+    other = f"rank {1 - rank}"
+    why = "in vain" if "timed out" in report.error.lower() else "and it had ended"
+    return f"rank {rank} waited for {other}, {why}: each process has to take part in every communication"
+
+
 def _line(report: ranks.Report) -> str:
     if not report.file:
         return report.error
     text = linecache.getline(report.file, report.line).strip()
-    return f"{report.error}, at {place(report.file)}, line {report.line}" + (f":  {text}" if text else "")
+    return f"{place(report.file)}, line {report.line}" + (f":  {text}" if text else "")
 
 
 def _gradients(report: ranks.Report, rank: int) -> list[torch.Tensor]:
     """Return a rank's gradients; raises where something else is in the list."""
     found = []
     for number, item in enumerate(report.result):
+        if item.get("is") == "NoneType":
+            when = "backward fills it, and `zero_grad` takes it away again"
+            what = f"item {number} of rank {rank}'s list is None: {when}"
+            expect.fail(what, "a gradient for each parameter", "None")
         if "is" in item:
-            what = f"item {number} of rank {rank}'s list is {item['is']}, not a tensor"
+            what = f"item {number} of rank {rank}'s list is a {item['is']}, and a tensor is asked"
             expect.fail(what, "a gradient for each parameter", item["is"])
+        if item["parameter"]:
+            what = f"rank {rank} returned the parameters, and their gradients are asked"
+            expect.fail(what, "`parameter.grad` of each", "the parameters themselves")
         if not item["device"].startswith("cpu"):
             expect.fail(f"rank {rank}'s gradients are on {item['device']}", "the CPU", item["device"])
         found.append(torch.tensor(item["values"], dtype=torch.float64).reshape(item["shape"]))
@@ -125,8 +166,9 @@ def _alike(got: list[torch.Tensor], wanted: list[torch.Tensor]) -> bool:
     )
 
 
-def _expect_model_and_loss(reports: list[ranks.Report], wanted: list[torch.Tensor]) -> None:
+def _expect_model_and_loss(reports: list[ranks.Report], x: torch.Tensor, y: torch.Tensor) -> None:
     """Say what the numbers tell where both processes agree, on other gradients than the wanted ones."""
+    wanted = _reference(x, y)
     got, other = (_gradients(report, rank) for rank, report in enumerate(reports))
     in_form = [one.shape for one in got] == [one.shape for one in wanted]
     if not in_form or not _alike(got, other):
@@ -137,15 +179,51 @@ def _expect_model_and_loss(reports: list[ranks.Report], wanted: list[torch.Tenso
     factor = mine @ right / (right @ right)
     if torch.allclose(mine, factor * right, rtol=1e-3, atol=1e-5):
         expect.fail(
-            f"both processes have {factor:.3g} times the gradients of the whole batch",
+            f"both processes have {factor:.3g} times the gradients of the whole batch"
+            + _times(reports[0], factor, len(x)),
             "the mean over a process's rows, by the loss, and over the processes, by DistributedDataParallel",
             _numbers(got[0]),
         )
+    known = {
+        words: torch.cat([one.flatten().double() for one in side]) for words, side in _others(x, y).items()
+    }
     expect.fail(
-        "both processes agree, but on other gradients than those of the whole batch",
+        mistakes.recognized(mine, known, WITHIN)
+        or "both processes agree, but on other gradients than those of the whole batch",
         f"those of nn.Linear(4, 1) directly after torch.manual_seed(0): {_numbers(wanted[0])}",
         _numbers(got[0]),
     )
+
+
+def _times(report: ranks.Report, factor: torch.Tensor, rows: int) -> str:
+    """Return what makes gradients so many times too large, where it was seen or the factor tells it."""
+    if report.backwards > 1:
+        return f": backward was called {report.backwards} times, and gradients add up"
+    if report.reductions:
+        return ": `all_reduce` came on top of what DistributedDataParallel does"
+    if abs(factor - rows / WORLD) < 1e-3:
+        return ": the loss is the sum over the rows, and their mean is asked"
+    if abs(factor - 1 / WORLD) < 1e-3:
+        return ": something was divided by world_size, which DistributedDataParallel has done"
+    return ""
+
+
+def _others(x: torch.Tensor, y: torch.Tensor) -> dict[str, list[torch.Tensor]]:
+    """Return the gradients that mistakes about the loss give."""
+
+    def by(loss: Callable) -> list[torch.Tensor]:
+        each = [_reference(x[rank::WORLD], y[rank::WORLD], loss) for rank in range(WORLD)]
+        return [torch.stack(pair).mean(0) for pair in zip(*each, strict=True)]
+
+    return {
+        "those are the gradients of the mean absolute error, and the squared one is asked": by(F.l1_loss),
+        "outputs and y differ in shape, so each output is compared with every row of y": by(
+            lambda out, y: F.mse_loss(out, y.squeeze())
+        ),
+        "those are the gradients of the root of the mean squared error": by(
+            lambda out, y: F.mse_loss(out, y).sqrt()
+        ),
+    }
 
 
 def _numbers(tensor: torch.Tensor) -> str:
@@ -165,11 +243,11 @@ def the_same_everywhere(trial):
             expect.fail(headline, "rows x[rank::world_size] in each", _numbers(got[0]))
         if _alike(got, alone):
             expect.fail(
-                f"rank {rank} has the gradients of its own rows alone: nobody averaged them",
+                f"rank {rank} has the gradients of its own rows alone: they were not averaged",
                 "the average of both processes, in each",
                 _numbers(got[0]),
             )
-    _expect_model_and_loss(reports, wanted)
+    _expect_model_and_loss(reports, x, y)
     for rank, report in enumerate(reports):
         _expect(trial, report, rank, wanted)
 

@@ -11,6 +11,8 @@ from devlab.checks.holding import changed
 
 lesson = Lesson("10_debugging", "Debugging")
 
+NUMBER = 8  # bytes of one number, such as a fill value, which is no detour
+
 
 def holding(**attributes: object) -> nn.Module:
     """Return a bare module with the attributes, set as `self.name = value` sets them."""
@@ -68,6 +70,32 @@ def require_graph(result: torch.Tensor, source: torch.Tensor, what: str, wanted:
     if source.grad is None:
         expect.fail(f"no gradient reaches {what}", f"a gradient that reaches {what}", "none")
     expect.values(source.grad, wanted, f"the gradient that reaches {what}", within=1e-3)
+
+
+def watched_straight(trial, *args: object, comes: tuple[str, ...] = (), makes: str = "") -> object:
+    """Call the answer; expect of what it moves on an accelerator that each thing goes there once, and stays.
+
+    `comes` names the arguments that may be elsewhere, `makes` what the answer makes itself: it is made there.
+    """
+    got, log = trial.watched(*args)
+    home = str(trial.device)
+    moved = [copy for copy in log.events.transfers if copy.bytes > NUMBER]
+    if trial.device.type == "cpu":
+        return got
+    for copy in moved:
+        if copy.source == home:
+            asked = f"all the work on {home}, where the others are"
+            expect.fail(f"something left {home} for {copy.target}", asked, f"{copy.line}")
+    tensors = [one for one in args if isinstance(one, torch.Tensor) and one.device != trial.device]
+    if len(moved) > len(tensors):
+        line = f"{moved[-1].line}"
+        if makes and not tensors:
+            headline = f"{makes} made on the CPU and brought to {home} at each call"
+            expect.fail(headline, f"made on {home}", line)
+        what = " and ".join(comes) or "what is elsewhere"
+        headline = f"{len(moved)} transfers, where {what} can go to {home} in one"
+        expect.fail(headline, f"one transfer, straight to {home}", line)
+    return got
 
 
 def sources(trial) -> tuple[torch.device, ...]:

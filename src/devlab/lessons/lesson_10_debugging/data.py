@@ -1,12 +1,13 @@
 """The clinic, first half: the batch, its labels, the loss weight. What comes with the data."""
 
 import copy
+from functools import partial
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from devlab.checks import expect
+from devlab.checks import expect, mistakes
 from devlab.checks.holding import changed, holdings
 from devlab.checks.isolation import seed_generators
 from devlab.lessons.lesson_10_debugging.base import (
@@ -15,6 +16,7 @@ from devlab.lessons.lesson_10_debugging.base import (
     pull,
     require_graph,
     sources,
+    watched_straight,
     weights,
 )
 
@@ -23,8 +25,8 @@ batch = lesson.exercise(
     signature="fix_batch(model, batch, device)",
     facts=("X1", "X4", "E4"),
     hints=(
-        "Print `inputs.device` after the line that moves it. What does `.to` of a tensor return, and who "
-        "keeps it?",
+        "Print `inputs.device` after the line that moves it. What does `.to` of a tensor return, and "
+        "which name holds it then?",
         "`model.to(device)` moves in place; `tensor.to(device)` returns a new tensor and leaves the old one "
         "where it was. The model is already right: leave it there.",
         "`inputs = inputs.to(device)`, then `return model(inputs)`.",
@@ -76,8 +78,9 @@ def batch_leaves_the_model(trial):
                 expect.fail(headline, words, parameter.grad)
         for transfer in log.events.transfers:
             if torch.device(transfer.source) == trial.device:
-                headline, words = "something went away from the device", "only the batch moves, to the device"
-                expect.fail(headline, words, f"{transfer.source} → {transfer.target}")
+                headline = f"something left {transfer.source} for {transfer.target}"
+                words = "only the batch moves, to the device"
+                expect.fail(headline, words, f"{transfer.line}")
         if path := changed(before, model):
             words = f"the model as it came, on {trial.device}"
             expect.fail("the model was changed", words, f"another `{path}`, or the same elsewhere")
@@ -108,20 +111,63 @@ labels_ = lesson.exercise(
     ),
 )
 
-HEADLINE = "the loss"
-
 
 def _logits(trial, rows: int, classes: int, seed: int) -> torch.Tensor:
     return trial.randn(rows, classes, seed=seed).requires_grad_()
 
 
-def _loss(logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
-    """Return the mean of -log p(label), each row weighed by its class, by its definition and in float64."""
+def _each(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return -log p(label) of each row, by its definition and in float64."""
     rows = logits.detach().cpu().double().log_softmax(1)
-    labels = labels.cpu()
-    each = -rows[torch.arange(len(labels)), labels]
-    share = torch.ones_like(each) if weight is None else weight.cpu().double()[labels]
+    return -rows[torch.arange(len(labels)), labels.cpu()]
+
+
+def _loss(logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
+    """Return the mean of -log p(label), each row weighed by its class."""
+    each = _each(logits, labels)
+    share = torch.ones_like(each) if weight is None else weight.cpu().double()[labels.cpu()]
     return ((each * share).sum() / share.sum()).float()
+
+
+def _other_losses(
+    logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor | None
+) -> dict[str, torch.Tensor]:
+    """Return what mistakes give in place of the loss."""
+    scores, targets, each = logits.detach().cpu().double(), labels.cpu(), _each(logits, labels)
+    picked = scores[torch.arange(len(targets)), targets]
+    known = {
+        "that is the sum over the rows, and their mean is asked": each.sum(),
+        "softmax was applied before: cross_entropy takes the logits as they are": _each(
+            scores.softmax(1), targets
+        ).mean(),
+        "log_softmax is missing: `nll_loss` takes log-probabilities": -picked.mean(),
+        "that is the share of right answers, and the loss is asked": (scores.argmax(1) == targets)
+        .double()
+        .mean(),
+    }
+    if weight is not None:
+        weights = weight.cpu().double()
+        share = weights[targets]
+        known = {
+            "the weight was not used": each.mean(),
+            "the weighted rows were divided by their number, and the sum of the weights used is asked": (
+                (each * share).mean()
+            ),
+            "that is the sum of the weighted rows, not divided by the weights used": (each * share).sum(),
+            "it was divided by the sum of all classes' weights, and those of the labels at hand are asked": (
+                (each * share).sum() / weights.sum()
+            ),
+            "the weights are upside down: 1 / weight": (each / share).sum() / (1 / share).sum(),
+            "the weight was multiplied with the logits, and it belongs to the rows of the loss": _each(
+                scores * weights, targets
+            ).mean(),
+        }
+    return {words: value.float() for words, value in known.items()}
+
+
+def _expect_loss(trial, got: object, logits, labels, weight: torch.Tensor | None = None) -> None:
+    known = partial(_other_losses, logits, labels, weight)
+    mistakes.tensor(got, _loss(logits, labels, weight), trial.device, "the loss", known=known)
 
 
 @labels_.row("labels from any device")
@@ -129,7 +175,8 @@ def labels_from_anywhere(trial):
     for source in sources(trial):
         logits = _logits(trial, 7, 3, trial.seeds[0])
         labels = (trial.randint(0, 3, (7,), seed=trial.seeds[1])).to(source)
-        expect.tensor(trial.call(logits, labels), _loss(logits, labels), trial.device, HEADLINE)
+        got = watched_straight(trial, logits, labels, comes=("the labels",))
+        _expect_loss(trial, got, logits, labels)
 
 
 @labels_.row("it is the mean cross-entropy")
@@ -137,14 +184,14 @@ def labels_right(trial):
     for seed, (rows, classes) in zip(trial.seeds, ((5, 4), (1, 3), (12, 2)), strict=True):
         logits = _logits(trial, rows, classes, seed)
         labels = trial.randint(0, classes, (rows,), seed=seed).cpu()
-        expect.tensor(trial.call(logits, labels), _loss(logits, labels), trial.device, HEADLINE)
+        _expect_loss(trial, trial.call(logits, labels), logits, labels)
 
 
 @labels_.row("the gradient reaches the logits")
 def labels_graph(trial):
     logits, labels = _logits(trial, 4, 3, trial.seeds[2]), torch.tensor([2, 0, 1, 1])
     got = trial.call(logits, labels)
-    expect.tensor(got, _loss(logits, labels), trial.device, HEADLINE)
+    _expect_loss(trial, got, logits, labels)
     wanted = gradient(lambda one: functional.cross_entropy(one, labels), logits)
     require_graph(got, logits, "the logits", wanted)
 
@@ -155,8 +202,8 @@ loss_weight = lesson.exercise(
     facts=("X1", "X4", "E4"),
     hints=(
         "Three tensors meet in this loss. Print the device of each.",
-        "The weights were computed from the data set, once, on the CPU, and nobody moved them since: no "
-        "model holds them and no loader yields them.",
+        "The weights were computed from the data set, once, on the CPU, and they have stayed there: no model "
+        "holds them and no loader yields them.",
         "`functional.cross_entropy(logits, labels, weight=weight.to(logits.device))`",
     ),
 )
@@ -173,8 +220,8 @@ def weight_from_anywhere(trial):
         logits = _logits(trial, 7, 3, trial.seeds[0])
         labels = trial.randint(0, 3, (7,), seed=trial.seeds[1])
         weight = _weight(trial, 3, trial.seeds[2]).to(source)
-        wanted = _loss(logits, labels, weight)
-        expect.tensor(trial.call(logits, labels, weight), wanted, trial.device, HEADLINE)
+        got = watched_straight(trial, logits, labels, weight, comes=("the weight",))
+        _expect_loss(trial, got, logits, labels, weight)
 
 
 @loss_weight.row("each label counts by its class's weight")
@@ -183,16 +230,14 @@ def weight_counts(trial):
         logits = _logits(trial, rows, classes, seed)
         labels = trial.randint(0, classes, (rows,), seed=seed)
         weight = _weight(trial, classes, seed).cpu()
-        wanted = _loss(logits, labels, weight)
-        expect.tensor(trial.call(logits, labels, weight), wanted, trial.device, HEADLINE)
+        _expect_loss(trial, trial.call(logits, labels, weight), logits, labels, weight)
 
 
 @loss_weight.row("the gradient reaches the logits")
 def weight_graph(trial):
     logits = _logits(trial, 4, 3, trial.seeds[2])
     labels, weight = torch.tensor([2, 0, 1, 1], device=trial.device), torch.tensor([1.0, 2.0, 5.0])
-    wanted = _loss(logits, labels, weight)
     got = trial.call(logits, labels, weight)
-    expect.tensor(got, wanted, trial.device, HEADLINE)
+    _expect_loss(trial, got, logits, labels, weight)
     wanted = gradient(lambda one: functional.cross_entropy(one, labels.cpu(), weight), logits)
     require_graph(got, logits, "the logits", wanted)

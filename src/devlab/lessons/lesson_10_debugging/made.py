@@ -1,4 +1,4 @@
-"""The clinic, second half: the mask, the positions, the hidden state. What the model's own code makes."""
+"""The clinic: the positions and the hidden state, which a model keeps."""
 
 import contextlib
 import copy
@@ -6,69 +6,11 @@ import copy
 import torch
 from torch import nn
 
-from devlab.checks import expect
+from devlab.checks import expect, mistakes
 from devlab.checks.calls import AnswerRaised
 from devlab.checks.holding import changed, holdings
 from devlab.checks.isolation import seed_generators
-from devlab.lessons.lesson_10_debugging.base import gradient, lesson, require_graph, sources
-
-mask = lesson.exercise(
-    "fix_mask",
-    signature="fix_mask(x)",
-    facts=("X4", "X5", "E4"),
-    hints=(
-        "The line that fails is the product. The culprit was made one line above it: where, and of which "
-        "dtype?",
-        "A helper made inside a function takes device and dtype from the input: `x.new_ones(...)`, or "
-        "`device=x.device, dtype=x.dtype`.",
-        "`mask = x.new_ones(time, time).tril()`",
-    ),
-)
-
-
-def _future(time: int) -> torch.Tensor:
-    steps = torch.arange(time)
-    return steps[None, :] > steps[:, None]
-
-
-def _expect_masked(trial, x: torch.Tensor) -> None:
-    wanted = x.detach().cpu().masked_fill(_future(x.shape[1]), 0)
-    expect.tensor(trial.call(x), wanted, x.device)
-
-
-@mask.row("the mask is made on x's device")
-def mask_is_there(trial):
-    for seed in trial.seeds:
-        _expect_masked(trial, trial.randn(2, 5, 5, seed=seed))
-
-
-@mask.row("the result has x's dtype")
-def mask_dtype(trial):
-    for dtype in (torch.float16, torch.bfloat16, torch.float64):
-        try:
-            x = trial.randn(3, 4, 4, seed=trial.seeds[1]).cpu().to(dtype).to(trial.device)
-        except (TypeError, RuntimeError):  # Apple's GPUs have no float64
-            continue
-        _expect_masked(trial, x)
-        if dtype is torch.float64:  # with more digits than float32 holds
-            fine = x / 3
-            got = trial.call(fine)
-            expect.values(got, fine.cpu().masked_fill(_future(4), 0), within=1e-15)
-
-
-@mask.row("zeros above the diagonal, x on and below")
-def mask_is_right(trial):
-    for seed, shape in zip(trial.seeds, ((1, 3, 3), (4, 1, 1), (3, 6, 6)), strict=True):
-        _expect_masked(trial, trial.randn(*shape, seed=seed))
-    _expect_masked(trial, trial.randn(5, 2, 5, seed=trial.seeds[0]).transpose(0, 1))
-
-
-@mask.row("the gradient reaches x")
-def mask_graph(trial):
-    x = trial.randn(2, 3, 3, seed=trial.seeds[2]).requires_grad_()
-    wanted = gradient(lambda one: one.masked_fill(_future(3), 0), x)
-    require_graph(trial.call(x), x, "x", wanted)
-
+from devlab.lessons.lesson_10_debugging.base import gradient, lesson, require_graph, sources, watched_straight
 
 positions = lesson.exercise(
     "FixedPositions",
@@ -76,8 +18,8 @@ positions = lesson.exercise(
     facts=("X3", "X4", "X5", "E4"),
     hints=(
         "`device_report(module)` lists what the module has registered. Is the table on the list?",
-        "A tensor that the module needs and nobody trains is a buffer. A buffer moves with the model and is "
-        "saved with it.",
+        "A tensor that the module needs and that is not trained is a buffer. A buffer moves with the model "
+        "and is saved with it.",
         '`self.register_buffer("table", torch.linspace(0, 1, n * d).reshape(n, d))`. The rest was right.',
     ),
 )
@@ -96,8 +38,21 @@ def _table(n: int, d: int) -> torch.Tensor:
 
 def _expect_added(trial, made: tuple[nn.Module, str], x: torch.Tensor, n: int) -> None:
     module, label = made
-    wanted = x.detach().cpu() + _table(n, x.shape[2])[: x.shape[1]]
-    expect.tensor(trial.run(module, x, label=label), wanted, x.device, within=1e-5)
+    own, time, d = x.detach().cpu(), x.shape[1], x.shape[2]
+    table = _table(n, d)
+
+    def known() -> dict[str, torch.Tensor]:
+        columns = table.flatten().reshape(d, n).t()
+        return {
+            "those are the last rows of the table, and the first are asked": own + table[-time:],
+            "the table is filled column by column, and row by row is asked": own + columns[:time],
+            "the table ends before 1: `torch.linspace(0, 1, n * d)` reaches it": own
+            + table[:time] * ((n * d - 1) / (n * d)),
+            "the first row was left out": own + _table(n, d).roll(-1, 0)[:time],
+            "that is x itself: no table was added": own,
+        }
+
+    mistakes.tensor(trial.run(module, x, label=label), own + table[:time], x.device, within=1e-5, known=known)
 
 
 def _buffer(module: nn.Module) -> torch.Tensor:
@@ -133,7 +88,7 @@ def positions_buffer(trial):
     expect.device(table, torch.device("cpu"), "the table of a new module")
     expect.tensor(table, _table(6, 4), torch.device("cpu"), "`table`", within=1e-5)
     if table.requires_grad:
-        expect.fail("`table` asks for a gradient, and nobody trains it", "requires_grad=False", table)
+        expect.fail("`table` asks for a gradient, and it is not to be trained", "requires_grad=False", table)
     for name, parameter in module.named_parameters():
         expect.fail(f"`{name}` is a parameter: an optimizer would train it", "no parameter", parameter)
     module.to(trial.device)
@@ -217,13 +172,29 @@ def _cell(
     return copy.deepcopy(cell).to(trial.device), cell
 
 
+def _expect_state(trial, got: object, same: nn.GRUCell, x: torch.Tensor, state: torch.Tensor) -> None:
+    """Expect what the cell's copy on the CPU makes of x and the state."""
+    own, zeros = x.detach().cpu(), torch.zeros_like(state)
+
+    def known() -> dict[str, torch.Tensor]:
+        found = {
+            "the state that came in was not used: the step began from zeros": zeros,
+            "the step began from ones, and zeros are asked": torch.ones_like(zeros),
+        }
+        made = {words: same(own, begun).detach() for words, begun in found.items()}
+        twice = same(own, same(own, state)).detach()
+        return made | {"the cell was called twice, and one step is asked": twice}
+
+    mistakes.tensor(got, same(own, state).detach(), trial.device, "the new state", 1e-4, known)
+
+
 def _expect_step(trial, seed: int, rows: int, state: torch.Tensor | None) -> None:
     cell, same = _cell(trial, seed)
     x = trial.randn(rows, 3, seed=seed)
-    wanted = same(x.cpu(), torch.zeros(rows, 5) if state is None else state.detach().cpu()).detach()
+    zeros = torch.zeros(rows, 5)
     before = holdings(dict(cell.named_parameters()))
-    got = trial.call(cell, x, state)
-    expect.tensor(got, wanted, trial.device, "the new state", within=1e-4)
+    got = watched_straight(trial, cell, x, state, comes=("the state",), makes="the zeros were")
+    _expect_state(trial, got, same, x, zeros if state is None else state.detach().cpu())
     if path := changed(before, dict(cell.named_parameters())):
         words = f"another `{path}`, or the same elsewhere"
         expect.fail("the cell's parameters were changed", "the cell as it came", words)
@@ -236,8 +207,7 @@ def hidden_first(trial):
     cell, same = _cell(trial, seed, size=4)
     for seed in trial.seeds:  # each None begins anew, also with a cell that has worked before
         x = trial.randn(3, 3, seed=seed)
-        wanted = same(x.cpu(), torch.zeros(3, 4)).detach()
-        expect.tensor(trial.call(cell, x, None), wanted, trial.device, "the new state", within=1e-4)
+        _expect_state(trial, trial.call(cell, x, None), same, x, torch.zeros(3, 4))
 
 
 @hidden.row("a state from any device")
