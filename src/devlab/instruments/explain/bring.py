@@ -131,16 +131,18 @@ def as_misplaced(use: ast.AST, scope: Scope, device: str) -> list[ast.expr]:
         if (named or (made and node not in around)) and isinstance(getattr(node, "ctx", None), ast.Load | None):
             found.append(node)
         elif not isinstance(node, ast.Call) or node in around or _pytorchs(node, scope):
-            queue += [n for n in ast.iter_child_nodes(node) if not _written_by(node, n)]
+            queue += [n for n in ast.iter_child_nodes(node) if not _anywhere(node, n)]
     return found
 
 
-def _written_by(node: ast.AST, part: ast.AST) -> bool:
-    """Tell whether an operation writes into a part of it, or asks only what is known on the host."""
+def _anywhere(node: ast.AST, part: ast.AST) -> bool:
+    """Tell whether a part of an expression serves wherever it lives: what is written to, asked, or tested."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("shape", "device", "dtype", "ndim")
+    if isinstance(node, ast.Compare):
+        return isinstance(node.ops[0], ast.Is | ast.IsNot)
     method = isinstance(part, ast.Attribute) and isinstance(node, ast.Call) and part is node.func
-    return (method and part.attr.endswith("_")) or (
-        isinstance(node, ast.Attribute) and node.attr in ("shape", "device", "dtype", "ndim")
-    )
+    return (method and part.attr.endswith("_")) or (isinstance(node, ast.IfExp) and part is node.test)
 
 
 def _pytorchs(call: ast.Call, scope: Scope) -> bool:
