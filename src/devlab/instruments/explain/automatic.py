@@ -1,4 +1,4 @@
-"""After `devlab.start()`: an explanation under every error about devices, and tracebacks of the learner's code."""
+"""After `devlab.start()`: an explanation under each error about devices, and tracebacks without the simulator."""
 
 import torch
 

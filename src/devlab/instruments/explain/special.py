@@ -47,7 +47,7 @@ def explain_numpy(report: Explanation, scopes: list[Scope], problem: Problem) ->
     failing = operand.scope.failing
     items = operand.scope.evaluate(operand.node) if operand.suffix else ()
     if operand.suffix and any(not isinstance(item, torch.Tensor) for item in items):
-        change(report, operand, f"[float(x) for x in {text}]")
+        change(report, operand, f"[x.item() if torch.is_tensor(x) else x for x in {text}]")
         return
     if operand.suffix:
         change(

@@ -56,7 +56,9 @@ _previous: list = []
 
 
 def _short(error: BaseException, trace: types.TracebackType | None) -> types.TracebackType | None:
-    chained = error.__cause__ is not None or (error.__context__ is not None and not error.__suppress_context__)
+    chained = error.__cause__ is not None or (
+        error.__context__ is not None and not error.__suppress_context__
+    )
     whole = os.environ.get(_SETTING) == "whole" or chained
     single = isinstance(error, Exception) and not isinstance(error, ExceptionGroup | SyntaxError)
     return without_simulator(trace) if single and not whole else trace
