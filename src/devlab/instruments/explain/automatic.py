@@ -1,4 +1,4 @@
-"""After `devlab.start()`: an explanation under each error about devices, and tracebacks without the simulator."""
+"""After `devlab.start()`: errors about devices are explained, and tracebacks leave out the simulator."""
 
 import torch
 

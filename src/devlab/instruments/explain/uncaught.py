@@ -13,7 +13,7 @@ import torch
 from devlab.checks.trace import PACKAGE
 from devlab.panel import notebook_shell
 
-_SIMULATOR = (str(PACKAGE / "sim"), str(PACKAGE / "instruments" / "explain" / "births.py"))
+_SIMULATOR = (str(PACKAGE / "sim") + os.sep, str(PACKAGE / "instruments" / "explain" / "births.py"))
 _DISPATCHER = os.path.join(torch.__path__[0], "_ops.py")
 _LEFT_OUT = "The simulator's own frames are left out; {} shows them."
 _SETTING = "DEVLAB_TRACEBACK"
