@@ -1,7 +1,11 @@
 """How a broken program says what explain must find in it."""
 
+import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+
+import torch
 
 
 @dataclass(frozen=True)
@@ -12,12 +16,19 @@ class Broken:
     culprit: str
     origin: str
     mend: str
+    name: str
 
     @property
-    def name(self) -> str:
-        return f"{self.run.__module__.rpartition('.')[2]}.{self.run.__name__}"
+    def function(self) -> str:
+        return self.name.rpartition(".")[2]
 
 
 def broken(culprit: str, origin: str, mend: str) -> Callable[[Callable], Broken]:
-    """Make a function into a broken program."""
-    return lambda run: Broken(run, culprit, origin, mend)
+    """Make a function into a broken program; it is given simulated devices for its parameters."""
+
+    def make(run: Callable) -> Broken:
+        devices = [torch.device(f"sim:{place}") for place in range(len(inspect.signature(run).parameters))]
+        name = f"{run.__module__.rpartition('.')[2]}.{run.__name__}"
+        return Broken(functools.partial(run, *devices), culprit, origin, mend, name)
+
+    return make

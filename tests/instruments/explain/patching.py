@@ -2,8 +2,11 @@
 
 import ast
 import importlib.util
+import itertools
 import re
 from pathlib import Path
+
+_copies = itertools.count()
 
 
 def changed(source: str, line: int, code: str, before: bool) -> str:
@@ -19,9 +22,11 @@ def changed(source: str, line: int, code: str, before: bool) -> str:
 
 def apply(report, path: Path, folder: Path):
     """Return the module at `path` as it is after the change that a report proposes."""
-    line = int(re.search(r"line (\d+)", report.mend_where)[1])
-    text = changed(path.read_text(encoding="utf-8"), line, report.mend, report.mend_before)
-    copy = folder / f"again_{path.name}"
+    place = re.search(r"(\S+), line (\d+)", report.mend_where)
+    assert place, report.text()
+    assert place[1] == path.name, report.text()
+    text = changed(path.read_text(encoding="utf-8"), int(place[2]), report.mend, report.mend_before)
+    copy = folder / f"again_{next(_copies)}_{path.name}"
     copy.write_text(text, encoding="utf-8")
     spec = importlib.util.spec_from_file_location(copy.stem, copy)
     module = importlib.util.module_from_spec(spec)

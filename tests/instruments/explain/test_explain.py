@@ -215,7 +215,7 @@ def test_an_error_in_backward_without_frames_is_not_guessed_at():
         ("cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned", kinds.PINNED),
         ("Cannot re-initialize CUDA in forked subprocess.", kinds.FORK),
         ("The size of tensor a (3) must match the size of tensor b (4)", ""),
-        ("CUDA out of memory. Tried to allocate 2.00 GiB.", ""),
+        ("CUDA out of memory. Tried to allocate 2.00 GiB.", kinds.FULL),
     ],
 )
 def test_messages_are_told_apart(message, kind):

@@ -1,4 +1,4 @@
-"""After `devlab.start()`: an explanation under every error about devices, and tracebacks of the learner's code."""
+"""After `devlab.start()`: errors about devices are explained, and tracebacks leave out the simulator."""
 
 import torch
 

@@ -28,7 +28,7 @@ def suspects(scopes: list[Scope], fits: Callable[[Operand], bool]) -> list[Opera
     return []
 
 
-def change(report: Explanation, operand: Operand, new: str, otherwise: str = "") -> None:
-    """Make a change to an operand's own expression the one to make."""
-    report.mend = in_statement(operand.scope, operand.node, new)
+def change(report: Explanation, operand: Operand, new: str, otherwise: str = "", *more: tuple) -> None:
+    """Make a change to an operand's own expression, with `more` ones to its line, the one to make."""
+    report.mend = in_statement(operand.scope, operand.node, new, *more)
     report.mend_where, report.otherwise = operand.scope.where(), otherwise

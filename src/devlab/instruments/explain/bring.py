@@ -74,19 +74,22 @@ def _in_line(scope: Scope, node: ast.AST, ref: str = "") -> Mend | None:
 
 
 def together(operand: Operand, home: str) -> Mend | None:
-    """Bring over in one line several tensors, misplaced alike: where it makes them all, or where they meet."""
+    """Bring over several tensors, misplaced alike, in one line: where they are made, or where they meet."""
     use, scope = _use(operand)
     others = as_misplaced(use, scope, operand.device) if scope is not None else []
     stories = [operand.story, *(follow(node, scope, operand.device) for node in others)]
     made = list(dict.fromkeys(story.node for story in stories))
     if len(made) == 1:
         return None
-    first, source = stories[0].scope, stories[0].scope.source if stories[0].scope else None
-    if source and first.mine and all(s.end == MADE and s.node in source.parents for s in stories):
-        if len({source.statement(node) for node in made}) == 1:
-            ref = reference(first, made[0].lineno, home)
-            changes = [(node, remade(node, first, ref, MADE)) for node in made]
-            return line_of(first, made[0], in_statement(first, *changes[0], *changes[1:]))
+    first = stories[0].scope
+    if all(
+        story.end == MADE and story.scope.mine and story.scope.source is first.source for story in stories
+    ):
+        in_one = len({first.source.statement(node) for node in made}) == 1
+        ref = reference(first, made[0].lineno, home)
+        changes = [(node, remade(node, first, ref, MADE)) for node in made]
+        if in_one and (change := line_of(first, made[0], in_statement(first, *changes[0], *changes[1:]))):
+            return change
     return inside_line(operand, home)
 
 
@@ -119,7 +122,15 @@ def as_misplaced(use: ast.AST, scope: Scope, device: str) -> list[ast.expr]:
     found: list[ast.expr] = []
     around = [use]
     while not isinstance(around[-1], ast.stmt):
-        around.append(scope.source.parents[around[-1]])
+        parent = scope.source.parents[around[-1]]
+        apart = isinstance(parent, ast.Tuple | ast.List | ast.Dict | ast.Assign | ast.Return)
+        if (
+            apart
+            and not isinstance(around[-1], ast.Subscript)
+            and not isinstance(scope.source.parents.get(parent), ast.Call)
+        ):
+            break  # what stands beside it there meets it in no operation
+        around.append(parent)
     queue = [around[-1]]
     while queue:
         node = queue.pop(0)
@@ -128,25 +139,34 @@ def as_misplaced(use: ast.AST, scope: Scope, device: str) -> list[ast.expr]:
         tensor = scope.evaluate(node)
         named = isinstance(tensor, torch.Tensor) and tensor.dim() > 0 and str(tensor.device) == device
         made = flow.is_call_of(node, scope, flow.FACTORIES) and flow.infer(node, scope) == device
-        if (named or (made and node not in around)) and isinstance(getattr(node, "ctx", None), ast.Load | None):
+        if (named or (made and node not in around)) and isinstance(
+            getattr(node, "ctx", None), ast.Load | None
+        ):
             found.append(node)
         elif not isinstance(node, ast.Call) or node in around or _pytorchs(node, scope):
-            queue += [n for n in ast.iter_child_nodes(node) if not _written_by(node, n)]
+            queue += [n for n in ast.iter_child_nodes(node) if not _anywhere(node, n)]
     return found
 
 
-def _written_by(node: ast.AST, part: ast.AST) -> bool:
-    """Tell whether an operation writes into a part of it, or asks only what is known on the host."""
+def _anywhere(node: ast.AST, part: ast.AST) -> bool:
+    """Tell whether a part of an expression serves wherever it lives: what is written to, asked, or tested."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("shape", "device", "dtype", "ndim")
+    if isinstance(node, ast.Compare):
+        return isinstance(node.ops[0], ast.Is | ast.IsNot)
     method = isinstance(part, ast.Attribute) and isinstance(node, ast.Call) and part is node.func
-    return (method and part.attr.endswith("_")) or (
-        isinstance(node, ast.Attribute) and node.attr in ("shape", "device", "dtype", "ndim")
-    )
+    return (method and part.attr.endswith("_")) or (isinstance(node, ast.IfExp) and part is node.test)
 
 
 def _pytorchs(call: ast.Call, scope: Scope) -> bool:
     if flow.moved_to(call, scope):
         return False
-    method = isinstance(call.func, ast.Attribute) and call.func.attr not in ("numpy", "item", "tolist", "size")
+    method = isinstance(call.func, ast.Attribute) and call.func.attr not in (
+        "numpy",
+        "item",
+        "tolist",
+        "size",
+    )
     return flow.is_torchs(call, scope) or (method and bool(flow.infer(call.func.value, scope)))
 
 
@@ -182,7 +202,7 @@ def _reference(operand: Operand, scope: Scope, line: int, home: str, without: st
         for other in operands(scope):
             named = isinstance(other.node, ast.Name | ast.Attribute) and not other.suffix
             if named and flow.same(other.device or "?", home) and other.tensor is not None:
-                return f"{other.text}.device"
+                return f"{other.text.removesuffix('.T').removesuffix('.mT')}.device"
     return reference(scope, line, home, without)
 
 
@@ -227,9 +247,7 @@ def thrown_away(hop: Hop) -> ast.Call | None:
     return None
 
 
-
-
-# Of what a distribution may be given instead of another, it keeps all; one of them is enough to make it again.
+# Of these a distribution is given one, and may keep all; one of them is enough to make it again.
 _EITHER = (("logits", "probs"), ("scale_tril", "covariance_matrix", "precision_matrix"))
 
 

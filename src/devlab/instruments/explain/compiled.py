@@ -1,4 +1,4 @@
-"""Compiled code leaves no frames in a traceback; the message names the line, and the rest can be looked up."""
+"""Compiled code leaves no frames in a traceback; its message names the line, and the rest is looked up."""
 
 import ast
 import re

@@ -66,7 +66,12 @@ def promoted(nodes: list, scope: Scope, depth: int = 0) -> torch.dtype | None:
     found = None
     for node in nodes:
         dtype = dtype_of(node, scope, depth)
-        if dtype is None and isinstance(scope.evaluate(node), float) and found and not found.is_floating_point:
+        if (
+            dtype is None
+            and isinstance(scope.evaluate(node), float)
+            and found
+            and not found.is_floating_point
+        ):
             dtype = torch.get_default_dtype()
         if dtype is not None:
             found = dtype if found is None else torch.promote_types(found, dtype)
@@ -89,7 +94,9 @@ def _of_call(call: ast.Call, scope: Scope, depth: int) -> torch.dtype | None:
     function = scope.evaluate(call.func)
     if isinstance(function, torch.nn.Module):
         first = next(iter(function.parameters()), None)
-        return first.dtype if first is not None else dtype_of(call.args[0], scope, depth) if call.args else None
+        return (
+            first.dtype if first is not None else dtype_of(call.args[0], scope, depth) if call.args else None
+        )
     method = isinstance(call.func, ast.Attribute) and not flow.is_torchs(call, scope)
     if name in _METHODS and (method or flow.is_torchs(call, scope)):
         return _METHODS[name]

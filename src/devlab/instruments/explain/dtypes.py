@@ -72,7 +72,7 @@ def _describe(operand: Operand) -> str:
 
 
 def _meeting(scopes: list[Scope], message: str) -> tuple[list[Operand], Operand | None, torch.dtype | None]:
-    """Return the tensors of the innermost frame that shows the fault, the one to change, and its new dtype."""
+    """Return the tensors of the innermost frame that shows the fault, which one to change, and to what."""
     for scope in reversed(scopes):
         found = [o for o in operands(scope) if _dtype(o) is not None]
         for operand in found:
@@ -141,7 +141,9 @@ def _out_of_place(operand: Operand) -> str:
     if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name | ast.Attribute):
         sign = scope.text(node)[len(scope.text(node.target)) :].split("=")[0].strip()
         target, value = scope.text(node.target), scope.text(node.value)
-        return f"{target} = {target} {sign} {value if isinstance(node.value, ast.Constant) else closed(value)}"
+        return (
+            f"{target} = {target} {sign} {value if isinstance(node.value, ast.Constant) else closed(value)}"
+        )
     name = scope.text(operand.node)
     if isinstance(node, ast.Call) and isinstance(scope.source.parents.get(node), ast.Expr):
         text = scope.text(node)

@@ -99,7 +99,9 @@ def in_statement(scope: Scope, node: ast.AST, new: str, *more: tuple[ast.AST, st
 
 def rewritten(source: Source, statement: ast.AST, *changes: tuple[ast.AST, str]) -> str:
     """Return a node's text on one line, with expressions in it written anew; other code of its line stays."""
-    starts = list(itertools.accumulate((len(line.encode()) for line in source.text.splitlines(True)), initial=0))
+    starts = list(
+        itertools.accumulate((len(line.encode()) for line in source.text.splitlines(True)), initial=0)
+    )
 
     def span(node: ast.AST) -> tuple[int, int]:
         return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset

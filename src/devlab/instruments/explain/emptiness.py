@@ -1,4 +1,4 @@
-"""Modules and tensors on `meta`, which have shapes and dtypes and no data yet: load them, or make the data."""
+"""Modules and tensors on `meta`, which have shapes and dtypes and no data yet: load them, or fill them."""
 
 import ast
 
@@ -63,8 +63,10 @@ def _load(report: Explanation, scope: Scope, name: str, module: torch.nn.Module,
     report.known, report.culprit = True, inner or name
     some = f": {', '.join(empty[:4])}" if len(empty) < len(state) else ""
     report.headline = f"{report.culprit} is on meta, and holds no data yet{some}"
-    report.origin = f"a {type(module).__name__} made on meta, with shapes and without values; .to has nothing to copy"
-    report.met = [Met(f"{name}.{key}", str(list(state[key].shape)), "meta", "", key == empty[0]) for key in empty[:4]]
+    report.origin = "made on meta, with shapes and without values, so that .to has nothing to copy"
+    report.met = [
+        Met(f"{name}.{key}", str(list(state[key].shape)), "meta", "", key == empty[0]) for key in empty[:4]
+    ]
     loaded = _loaded(scope, module, set(state))
     ref = reference(scope, scope.line, home)
     if isinstance(loaded, ast.Call):  # a line that copies into what is not there, which does nothing
@@ -77,7 +79,9 @@ def _load(report: Explanation, scope: Scope, name: str, module: torch.nn.Module,
         report.mend, report.mend_before = f"{inner}.to_empty(device={ref}).apply({_ANEW})", True
         report.mend_where = scope.where()
         report.otherwise = f"{name}.load_state_dict(..., assign=True) with a checkpoint, for trained values"
-        report.note = "`to_empty` alone gives memory with whatever is in it; `reset_parameters` gives fresh values"
+        report.note = (
+            "`to_empty` alone gives memory with whatever is in it; `reset_parameters` gives fresh values"
+        )
     else:
         report.note = (
             f"no single line mends this: load a checkpoint by {name}.load_state_dict(..., assign=True), or "
@@ -103,10 +107,9 @@ def _can_begin(module: torch.nn.Module) -> bool:
 def _loaded(scope: Scope, module: torch.nn.Module, keys: set[str]) -> ast.Call | str:
     """Return the call that was to load the module, or the name of a dictionary with all its keys."""
     for node in own_nodes(scope.node) if scope.source is not None and scope.node is not None else ():
-        method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if method and node.func.attr == "load_state_dict" and scope.evaluate(node.func.value) is module:
-            if flow.keyword(node, "assign") is None:
-                return node
+        loads = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "load_state_dict"
+        if loads and flow.keyword(node, "assign") is None and scope.evaluate(node.func.value) is module:
+            return node
     fits = [n for n, v in scope.values.items() if isinstance(v, dict) and keys <= v.keys()]
     full = [n for n in fits if not any(_is_empty(scope.values[n][key]) for key in keys)]
     return full[0] if full else ""
@@ -118,6 +121,10 @@ def _fill(report: Explanation, scopes: list[Scope], operand: Operand, home: str)
     story = operand.story
     call, scope = story.node, story.scope
     if story.end == MADE and scope.mine and isinstance(call, ast.Call):
-        report.mend = in_statement(scope, call, remade(call, scope, reference(scope, call.lineno, home), MADE))
+        report.mend = in_statement(
+            scope, call, remade(call, scope, reference(scope, call.lineno, home), MADE)
+        )
         report.mend_where = scope.where(call.lineno)
-    report.note = "" if report.mend else "make it on a device with memory; what is on meta cannot be moved or read"
+    report.note = (
+        "" if report.mend else "make it on a device with memory; what is on meta cannot be moved or read"
+    )

@@ -24,7 +24,8 @@ FULL = "the device's memory is full"
 _DEVICE = r"(?:cpu|meta|[a-z]+:\d+|cuda|mps|xpu|sim)\b"
 # The first pattern that matches decides: the particular ones come before the general.
 _PATTERNS = (
-    (META, r"\bmeta tensors?\b|device meta\b|\bmeta device type|(?:is on|devices, .*and) meta\b|devices, meta and"),
+    (META, r"\bmeta tensors?\b|device meta\b|\bmeta device type"),
+    (META, r"(?:is on|devices, .*and) meta\b|devices, meta and"),
     (META, r"from the 'Meta' backend"),
     (FULL, r"out of memory"),
     (FORK, r"Cannot re-initialize \w+ in forked subprocess"),

@@ -58,7 +58,9 @@ LIKE = frozenset(
 )
 MOVERS = frozenset({"to", "cuda", "cpu", "xpu", "mps", "sim"})
 # What these return is no tensor: it lives where Python does.
-_NO_TENSOR = frozenset(["item", "tolist", "numpy", "size", "dim", "numel", "shape", "dtype", "device", "ndim"])
+_NO_TENSOR = frozenset(
+    ["item", "tolist", "numpy", "size", "dim", "numel", "shape", "dtype", "device", "ndim"]
+)
 _DEEPEST = 12
 
 

@@ -36,10 +36,12 @@ def explain_full(report: Explanation, scopes: list[Scope], problem: Problem) -> 
         name, held = holders[0]
         report.known, report.culprit = True, name
         report.origin = f"it holds {size(held.bytes)}, more than any other name that can be seen from here"
-    graph = "keep `loss.item()` or `x.detach()` instead of what carries a graph, " if _any_graph(holders) else ""
+    graph = (
+        "keep `loss.item()` or `x.detach()` instead of what carries a graph, " if _any_graph(holders) else ""
+    )
     report.note = (
-        f"I know no single line that mends this: {graph}`del` what is no longer needed, or take smaller batches; "
-        "lesson 08 shows how to find what holds the memory"
+        f"I know no single line that mends this: {graph}`del` what is no longer needed, or take smaller "
+        "batches; lesson 08 shows how to find what holds the memory"
     )
 
 

@@ -46,7 +46,9 @@ def mend(operand: Operand, home: str) -> Mend | None:
 def _at_making(story: Story, home: str, certain: bool = False) -> Mend | None:
     """Make it on the right device in the first place."""
     call, scope = story.node, story.scope
-    if story.joined is not None or any(serves_others(hop, story.device) for hop in story.trail if hop.scope.mine):
+    if story.joined is not None or any(
+        serves_others(hop, story.device) for hop in story.trail if hop.scope.mine
+    ):
         return None
     if story.end not in (MADE, NUMPY, MOVED, LOADED) or not isinstance(call, ast.Call) or not scope.mine:
         return None

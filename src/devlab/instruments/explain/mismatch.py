@@ -100,7 +100,7 @@ def explain_mismatch(report: Explanation, scopes: list[Scope], problem: Problem)
     if change is not None:
         report.otherwise = change.otherwise or _without_the_library(wrong, home)
         report.mend, report.mend_where, report.mend_before = change.code, change.where, change.before
-    if alike := _alike(wrong):
+    if alike := [name for name in _alike(wrong) if f"{name}.to(" not in report.mend]:
         report.note = f"on {wrong.device} too, and next in line: {', '.join(alike)}"
     if problem.kind == kinds.INDEX:
         others = [o for o in found if o is not wrong and o.device and not flow.same(o.device, wrong.device)]
@@ -128,7 +128,9 @@ def _alike(wrong: Operand) -> list[str]:
     return [
         f"{base}.{name}" if base else name
         for name, value in vars(story.owner).items()
-        if isinstance(value, torch.Tensor) and name != story.attr and str(value.device) == wrong.device
+        if isinstance(value, torch.Tensor)
+        and name not in (story.attr, "_param")
+        and str(value.device) == wrong.device
     ][:4]
 
 

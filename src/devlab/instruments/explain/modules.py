@@ -84,17 +84,26 @@ def _given_late(path: Path, operand: Operand, home: str) -> Finding | None:
     owner = path.steps[-1].holder if path.steps else None
     if path.stray or not isinstance(owner, torch.nn.Module) or not held_by_module(operand):
         return None
-    if home not in {str(tensor.device) for tensor in owner.parameters(recurse=False)} and len(path.steps) == 1:
+    if (
+        home not in {str(tensor.device) for tensor in owner.parameters(recurse=False)}
+        and len(path.steps) == 1
+    ):
         return None
     text = path.text.rpartition(".")[0]
-    change = Mend(path.scope.where(), f"{text}.to({reference(path.scope, path.scope.line, home)})", before=True)
-    return Finding(path.text, f"a {path.steps[-1].kind} of {text} that was made or given after the move", change)
+    change = Mend(
+        path.scope.where(), f"{text}.to({reference(path.scope, path.scope.line, home)})", before=True
+    )
+    return Finding(
+        path.text, f"a {path.steps[-1].kind} of {text} that was made or given after the move", change
+    )
 
 
 def _unregistered(path: Path, step: Step, home: str) -> Finding | None:
     holder, name = step.holder, step.text.removeprefix(".")
     value = vars(holder).get(name, MISSING)
-    inner = next((s for s in path.steps[path.steps.index(step) :] if isinstance(s.value, torch.nn.Module)), None)
+    inner = next(
+        (s for s in path.steps[path.steps.index(step) :] if isinstance(s.value, torch.nn.Module)), None
+    )
     if not isinstance(value, torch.nn.Module | list | tuple | dict):
         return _inside_another(path, step, inner, home) if inner is not None else None
     written = [(w, s) for w, s in written_attribute(holder, name, path.scope) if w.how == "assign"]
@@ -137,9 +146,13 @@ def _inside_another(path: Path, step: Step, inner: Step, home: str) -> Finding |
     between = path.steps[path.steps.index(step) : path.steps.index(inner) + 1]
     if any(one.kind == CLOSURE or one.text == ".__self__" for one in between):
         return None  # no text reaches it from here
-    change = Mend(path.scope.where(), f"{inner.path}.to({reference(path.scope, path.scope.line, home)})", True)
+    change = Mend(
+        path.scope.where(), f"{inner.path}.to({reference(path.scope, path.scope.line, home)})", True
+    )
     kind = type(step.value).__name__
-    return Finding(inner.path, f"{step.path} is a plain {kind}, and .to does not look for modules in it", change)
+    return Finding(
+        inner.path, f"{step.path} is a plain {kind}, and .to does not look for modules in it", change
+    )
 
 
 def step_after(path: Path, step: Step) -> object:

@@ -203,6 +203,7 @@ class _Follower:
         first = self.story.held != reach.ATTRIBUTE
         self.hold(reach.ATTRIBUTE, owner, name)
         found = writers.written_attribute(owner, name, scope)
+        found = [(w, s) for w, s in found if not isinstance(w.value, ast.Constant)]  # `= None` made nothing
         # `self.mean = 0.9 * self.mean + …` says nothing of where it began.
         text = ast.unparse(node)
         found = [(w, s) for w, s in found if text not in ast.unparse(w.value)] or found

@@ -11,7 +11,9 @@ from devlab.instruments.explain.report import Explanation
 from devlab.instruments.explain.scope import Scope, scopes_of
 from devlab.instruments.explain.special import SPECIAL
 
-_OUTSIDE = r"index out of range|[Tt]arget -?\d+ is out of bounds|index -?\d+ is out of bounds|device-side assert"
+_OUTSIDE = (
+    r"index out of range|[Tt]arget -?\d+ is out of bounds|index -?\d+ is out of bounds|device-side assert"
+)
 
 
 def read(error: BaseException, problem: Problem) -> Explanation:

@@ -14,7 +14,7 @@ from devlab.instruments.explain.edit import closed, in_statement, rewritten, wit
 from devlab.instruments.explain.emptiness import explain_meta
 from devlab.instruments.explain.error import Problem
 from devlab.instruments.explain.fullness import explain_full
-from devlab.instruments.explain.meeting import Operand
+from devlab.instruments.explain.meeting import Operand, operands
 from devlab.instruments.explain.mismatch import innermost_mine
 from devlab.instruments.explain.randomness import explain_generator
 from devlab.instruments.explain.report import Explanation
@@ -47,7 +47,7 @@ def explain_numpy(report: Explanation, scopes: list[Scope], problem: Problem) ->
     failing = operand.scope.failing
     items = operand.scope.evaluate(operand.node) if operand.suffix else ()
     if operand.suffix and any(not isinstance(item, torch.Tensor) for item in items):
-        change(report, operand, f"[float(x) for x in {text}]")
+        change(report, operand, f"[x.item() if torch.is_tensor(x) else x for x in {text}]")
         return
     if operand.suffix:
         change(
@@ -61,7 +61,9 @@ def explain_numpy(report: Explanation, scopes: list[Scope], problem: Problem) ->
             operand.scope.where(),
         )
     else:
-        change(report, operand, text + away)
+        others = [o for o in operands(operand.scope) if o.tensor is not None and o.node is not operand.node]
+        more = [(o.node, f"{closed(o.text)}.detach().cpu().numpy()") for o in others if not o.suffix]
+        change(report, operand, text + away, "", *more)
 
 
 def _has_graph(operand: Operand) -> bool:

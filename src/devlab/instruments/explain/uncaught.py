@@ -13,7 +13,7 @@ import torch
 from devlab.checks.trace import PACKAGE
 from devlab.panel import notebook_shell
 
-_SIMULATOR = (str(PACKAGE / "sim"), str(PACKAGE / "instruments" / "explain" / "births.py"))
+_SIMULATOR = (str(PACKAGE / "sim") + os.sep, str(PACKAGE / "instruments" / "explain" / "births.py"))
 _DISPATCHER = os.path.join(torch.__path__[0], "_ops.py")
 _LEFT_OUT = "The simulator's own frames are left out; {} shows them."
 _SETTING = "DEVLAB_TRACEBACK"
@@ -56,7 +56,9 @@ _previous: list = []
 
 
 def _short(error: BaseException, trace: types.TracebackType | None) -> types.TracebackType | None:
-    chained = error.__cause__ is not None or (error.__context__ is not None and not error.__suppress_context__)
+    chained = error.__cause__ is not None or (
+        error.__context__ is not None and not error.__suppress_context__
+    )
     whole = os.environ.get(_SETTING) == "whole" or chained
     single = isinstance(error, Exception) and not isinstance(error, ExceptionGroup | SyntaxError)
     return without_simulator(trace) if single and not whole else trace

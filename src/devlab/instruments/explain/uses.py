@@ -1,4 +1,4 @@
-"""Whether a tensor's other uses allow it to live elsewhere, and whether its name can be given another value."""
+"""Whether a tensor's other uses let it live elsewhere, and whether its name can be given another tensor."""
 
 import ast
 import dataclasses
@@ -21,7 +21,9 @@ def serves_others(hop: Hop, device: str) -> bool:
     scope, name = hop.scope, hop.node
     if not isinstance(name, ast.Name) or scope.source is None or scope.node is None:
         return False
-    loops = [n for n in ast.walk(scope.node) if isinstance(n, _LOOPS) and n.lineno <= hop.line <= n.end_lineno]
+    loops = [
+        n for n in ast.walk(scope.node) if isinstance(n, _LOOPS) and n.lineno <= hop.line <= n.end_lineno
+    ]
     if any(first.lineno <= w.line <= first.end_lineno for first in loops for w in _own_results(scope, name)):
         return True
     last = max([hop.line, *(loop.end_lineno for loop in loops)])
@@ -67,7 +69,10 @@ def _needs(node: ast.AST, scope: Scope, device: str) -> bool:
     if isinstance(function, torch.nn.Module):
         first = next(iter(function.parameters()), None)
         return first is not None and flow.same(str(first.device), device)
-    if str(getattr(function, "__module__", "") or "").startswith("numpy") or type(function).__name__ == "ufunc":
+    if (
+        str(getattr(function, "__module__", "") or "").startswith("numpy")
+        or type(function).__name__ == "ufunc"
+    ):
         return True
     if isinstance(function, types.FunctionType | types.MethodType) and not flow.is_torchs(parent, scope):
         return True

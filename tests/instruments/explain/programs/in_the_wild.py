@@ -304,7 +304,7 @@ def accuracy(truth, guess):
     return np.mean(np.equal(truth, guess))
 
 
-@broken("guess", "made in", "np.equal(truth, guess.detach().cpu().numpy())")
+@broken("guess", "made in", "np.equal(truth.detach().cpu().numpy(), guess.detach().cpu().numpy())")
 def metric_of_another_library():
     logits = torch.randn(4, 3, device=device)
     accuracy(torch.tensor([0, 1, 2, 0]), logits.argmax(1))
