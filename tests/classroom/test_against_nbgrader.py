@@ -20,6 +20,7 @@ from classroom.conftest import Marked
 from classroom.students import fill
 
 from devlab import cli
+from devlab.checks.registry import lessons
 from devlab.classroom import course, record
 from devlab.classroom.reading import notebook_of
 
@@ -48,9 +49,10 @@ class Edited:
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, dict[str, list[str]]]:
-    """Return the right and the wrong answers of each exercise, as cells."""
+    """Return the right and the wrong answers of each exercise of the lesson, as cells."""
     found = {}
-    for path in sorted(ANSWERS.glob("*.py")):
+    (lesson,) = (one for one in lessons() if one.id == LESSON)
+    for path in (ANSWERS / f"{one.name}.py" for one in lesson.exercises):
         cells, bank = handed_in(path), load(path)
         found[path.stem] = {
             "right": [cells[one.name] for one in bank if one.fragment is None and one.name in cells],
@@ -115,18 +117,18 @@ def graded(marked: Marked, out: Path) -> dict[str, record.Record]:
     return {one.student: one for one in record.read([out])}
 
 
-def nbgraders(marked: Marked, student: str) -> dict[str, float] | None:
-    """Return nbgrader's points by exercise, None for a notebook that it could not read."""
-    from nbgrader.api import Gradebook, MissingEntry
+def nbgraders(marked: Marked) -> dict[str, dict[str, float]]:
+    """Return nbgrader's points by student and exercise, of all whose notebooks it could read."""
+    from nbgrader.api import Gradebook
 
     with Gradebook(f"sqlite:///{marked.folder / 'gradebook.db'}") as book:
-        try:
-            grades = book.find_submission_notebook(LESSON, LESSON, student).grades
-        except MissingEntry:
-            return None
-        if not (marked.folder / "autograded" / student / LESSON / f"{LESSON}.ipynb").exists():
-            return None
-        return {one.name.removeprefix("check_"): one.score for one in grades}
+        return {
+            one.student.id: {
+                grade.name.removeprefix("check_"): grade.score for grade in one.notebooks[0].grades
+            }
+            for one in book.assignment_submissions(LESSON)
+            if (marked.folder / "autograded" / one.student.id / LESSON / f"{LESSON}.ipynb").exists()
+        }
 
 
 def told(everyone: dict[str, Edited], student: str, name: str) -> str:
@@ -149,9 +151,8 @@ def test_nobody_earns_less_than_from_nbgrader(graded_by_both):
     """Exercise by exercise, for every edit and combination of edits."""
     everyone, marked, ours = graded_by_both
     less, compared, earned = [], 0, 0
-    for student in everyone:
-        theirs = nbgraders(marked, student)
-        for one in ours[student].exercises if theirs else ():
+    for student, theirs in nbgraders(marked).items():
+        for one in ours[student].exercises:
             compared += 1
             earned += theirs[one.name] > 0
             if one.points < theirs[one.name]:
@@ -187,7 +188,7 @@ def test_work_is_never_called_not_attempted(graded_by_both):
         f"{told(everyone, student, one.name)}: {one.outcome}"
         for student, submission in everyone.items()
         for one in ours[student].exercises
-        if (one.outcome == "not attempted") and submission.quality[one.name] != "blank"
+        if (one.outcome == "not attempted") and is_there(submission, one.name)
     ]
     assert not wrong, "\n".join(wrong)
 
