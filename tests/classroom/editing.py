@@ -231,7 +231,7 @@ def shuffle(notebook: dict, blank: dict, rng: random.Random) -> None:
 def lose_the_start(notebook: dict, blank: dict, rng: random.Random) -> None:
     """Delete the first code cell, or add to it."""
     first = next(at for at, cell in enumerate(notebook["cells"]) if cell["cell_type"] == "code")
-    if rng.random() < 0.5:
+    if rng.random() < 0.8:  # without it nothing works in nbgrader
         notebook["cells"][first]["source"] = text(notebook["cells"][first]) + "\nimport math"
     else:
         del notebook["cells"][first]

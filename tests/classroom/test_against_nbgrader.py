@@ -76,7 +76,7 @@ def edited(number: int, handout: dict, answers: dict) -> Edited:
         for edit in edits:
             edit(notebook, name, rng)
         done.did[name] = [edit.__name__ for edit in edits]
-    for edit in rng.sample(editing.WHOLE, rng.choice([0, 0, 1, 1, 2])):
+    for edit in rng.sample(editing.WHOLE, rng.choice([0, 0, 0, 1, 1, 2])):
         edit(notebook, blank, rng)
         done.whole.append(edit.__name__)
     return done
