@@ -1,7 +1,9 @@
 """Collecting what learning platforms export: nothing is lost, and every problem says what to do."""
 
+import csv
 import io
 import json
+import lzma
 import os
 import unicodedata
 import zipfile
@@ -11,8 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from devlab import cli
+from devlab.classroom import collect as collecting
 from devlab.classroom import unpack
 from devlab.classroom.collect import collect
+from devlab.classroom.engine import watch
 from devlab.classroom.handout import Handout
 from devlab.classroom.submitted import put
 
@@ -477,3 +482,159 @@ def test_a_classs_zip_is_opened_twice_not_once_a_student(tmp_path, monkeypatch):
     assert len(collect([path], HANDOUTS).gradable) == 30
     assert len(opened) == 2
     assert all(one.fp is None for one in opened)  # and none stays open
+
+
+BLANK = notebook(text="# your code here")
+
+
+def test_what_was_handed_out_never_takes_the_place_of_work(tmp_path):
+    """An untouched copy that was saved later, beside what was filled in: the teacher is told of both."""
+    files = {"anna/05_buffers.ipynb": notebook(text="mine"), "anna/05_buffers-Copy1.ipynb": BLANK}
+    root = lay(tmp_path, files | {"ben/05_buffers.ipynb": BLANK})
+    os.utime(root / "anna/05_buffers-Copy1.ipynb", (1, 4e9))
+    collection = collect([root], HANDOUTS)
+    taken = {one.student: one for one in collection.gradable}
+    assert taken["anna"].notebook()["cells"][0]["source"] == "mine"
+    assert taken["anna"].remarks == ("the latest with work in it of 2; check that it is the one meant",)
+    assert set(taken) == {"anna", "ben"}
+    assert collection.problems[0].problem.startswith("another one with work in it was taken: ")
+
+
+HIDDEN = {
+    "a text file": "05_buffers.ipynb.txt",
+    "JSON": "05_buffers.json",
+    "no ending": "05_buffers",
+    "a wrong one": "05_buffers.docx",
+    "capitals": "05_BUFFERS.IPYNB",
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN.values(), ids=HIDDEN)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32", "utf-32-le"])
+def test_a_notebook_is_one_whatever_it_is_called(name, encoding, tmp_path):
+    """By what it holds, in every encoding; and the teacher is told of an odd name."""
+    content = notebook(text=WRITTEN).decode().encode(encoding)
+    (one,) = collect([lay(tmp_path, {f"anna/{name}": content})], HANDOUTS).gradable
+    assert (one.student, one.assignment) == ("anna", "05_buffers")
+    assert one.notebook()["cells"][0]["source"] == WRITTEN
+    assert bool(one.remarks) == (not name.lower().endswith(".ipynb"))
+
+
+def test_a_notebook_of_format_3_is_read(tmp_path):
+    """As nbgrader reads it, which brings it to format 4."""
+    cells = [
+        {"cell_type": "heading", "level": 1, "source": ["Buffers"], "metadata": {}},
+        {
+            "cell_type": "code",
+            "input": ["mine\n", "too"],
+            "metadata": {"nbgrader": {"grade_id": "CausalMask", "solution": True}},
+        },
+    ]
+    old = {"worksheets": [{"cells": cells}], "nbformat": 3, "nbformat_minor": 0, "metadata": {}}
+    (one,) = collect([lay(tmp_path, {"anna/x.ipynb": json.dumps(old).encode()})], HANDOUTS).gradable
+    assert [cell["source"] for cell in one.notebook()["cells"]] == ["Buffers", "mine\ntoo"]
+    assert "format 3" in one.remarks[0]
+
+
+@pytest.mark.parametrize("error", [MemoryError, RecursionError, KeyError, OSError, AssertionError])
+@pytest.mark.parametrize("place", ["read", "notebook_of", "is_notebook"])
+def test_whatever_goes_wrong_over_one_file_is_its_own_problem(place, error, tmp_path, monkeypatch):
+    """Exceptions that nobody foresaw, wherever a file is read; all others are graded."""
+    module = collecting if place != "read" else unpack.File
+    right = getattr(module, place)
+
+    def strange(given, *rest):
+        held = given.shown if place == "read" else given
+        if b"anna" in (held.encode() if isinstance(held, str) else held):
+            raise error("out of the blue\x1b[2J")
+        return right(given, *rest)
+
+    files = {"anna/x.txt": notebook(text="anna"), "ben/x.txt": FIVE}
+    root = lay(tmp_path / "in", files)
+    monkeypatch.setattr(module, place, strange)
+    collection = collect([root], HANDOUTS)
+    assert [one.student for one in collection.gradable] == ["ben"]
+    assert [one.student for one in collection.problems] == ["anna"]
+    assert "\x1b" not in collection.text()
+
+
+@pytest.mark.parametrize("error", [lzma.LZMAError, EOFError, NotImplementedError, MemoryError, SystemError])
+def test_a_decompressor_may_raise_what_it_likes(error, tmp_path, monkeypatch):
+    """A member, and a zip inside a zip, cost only themselves."""
+    archive = {"anna/05_buffers.ipynb": notebook(text="broken"), "ben/05_buffers.ipynb": FIVE}
+    path = tmp_path / "x.zip"
+    path.write_bytes(zipped(archive | {"carl/carl.zip": zipped({"broken.ipynb": FIVE})}))
+    opened = zipfile.ZipFile.open
+
+    def strange(self, name, *rest, **facts):
+        if "anna" in name or "broken" in name:
+            raise error
+        return opened(self, name, *rest, **facts)
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", strange)
+    collection = collect([path], HANDOUTS)
+    assert [one.student for one in collection.gradable] == ["ben"]
+    assert sorted(one.student for one in collection.problems) == ["anna", "carl"]
+    assert {one.problem.split(" (")[0] for one in collection.problems} == {"it cannot be read"}
+
+
+def test_folders_without_end_cost_a_line(tmp_path):
+    """Eleven hundred folders inside each other, on the disk and in a zip."""
+    root = lay(tmp_path / "in", {"ben/05_buffers.ipynb": FIVE})
+    here = os.getcwd()
+    os.chdir(root)
+    try:
+        os.mkdir("anna")
+        os.chdir("anna")
+        for _ in range(1100):
+            os.mkdir("d")
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+    lay(root, {"carl/x.zip": zipped({"d/" * 1100 + "05_buffers.ipynb": FIVE})})
+    collection = collect([root], HANDOUTS)
+    assert [one.student for one in collection.gradable] == ["ben"]
+    watch.empty(root / "anna")  # shutil cannot
+    told = {one.student: one.problem for one in collection.problems}
+    assert set(told) == {"anna", "carl"}
+    assert all("folders lie inside each other" in problem for problem in told.values())
+
+
+def test_names_that_are_not_utf8_and_ids_that_are_no_text(tmp_path, capsys):
+    """What is collected for nbgrader crashes over nothing, prints no codes, and holds no formulas."""
+    course = tmp_path / "course"
+    lay(course / "source" / "05_buffers", {"05_buffers.ipynb": BLANK})
+    strange = json.loads(FIVE)
+    for cell, odd in zip(strange["cells"], ({"a": 1}, ["b"]), strict=True):
+        cell["id"] = odd
+    root = tmp_path / "in"
+    for name in (b"Zo\xeb", b"=1+1", b"red\x1b[31m", "Zoë2".encode()):
+        folder = os.path.join(os.fsencode(root), name)
+        os.makedirs(folder)
+        with open(os.path.join(folder, b"x.ipynb"), "wb") as stream:
+            stream.write(json.dumps(strange).encode())
+    assert cli.main(["collect", str(root), "--course", str(course)]) == 0
+    said = capsys.readouterr().out
+    assert "4 notebooks to grade, from 4 students" in said
+    assert "\x1b" not in said
+    listed = (course / "collected.csv").read_text(encoding="utf-8")
+    assert "\x1b" not in listed
+    rows = list(csv.reader(listed.splitlines()))[1:]
+    assert sorted(row[0] for row in rows) == ["'=1_1", "Zoë", "Zoë2", "red__31m"]
+    assert not [field for row in rows for field in row if field.startswith(("=", "+", "-", "@"))]
+    written = [json.loads(path.read_text(encoding="utf-8")) for path in course.rglob("submitted/*/*/*.ipynb")]
+    assert len(written) == 4
+    assert not [cell for one in written for cell in one["cells"] if not isinstance(cell.get("id", ""), str)]
+
+
+def test_what_cannot_be_put_for_nbgrader_is_told(tmp_path):
+    """A file stands where a student's folder should be: the others are put all the same."""
+    lay(tmp_path / "course", {"submitted/anna": b"in the way"})
+    root = lay(tmp_path / "in", {"anna/x.ipynb": FIVE, "ben/x.ipynb": FIVE})
+    collection = collect([root], HANDOUTS)
+    put(collection, tmp_path / "course")
+    assert [(one.student, bool(one.problem)) for one in collection.submissions] == [
+        ("anna", True),
+        ("ben", False),
+    ]
+    assert (tmp_path / "course/submitted/ben/05_buffers/05_buffers.ipynb").exists()

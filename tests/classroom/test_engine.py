@@ -41,7 +41,7 @@ def test_honest_marks_are_those_deserved(tmp_path):
 
 
 def test_a_function_that_is_not_there_is_not_attempted(tmp_path):
-    """Whoever emptied the cell, or gave the function another name, tampered with nothing."""
+    """Whoever emptied the cell tampered with nothing; nor who wrote something else, which is told."""
     written = {
         "Empty Ed": "",
         "Other Otto": "def another_name(a, b):\n    return True\n",
@@ -51,7 +51,9 @@ def test_a_function_that_is_not_there_is_not_attempted(tmp_path):
     for record in sandboxed(tmp_path, answers).values():
         first, second = record.exercises
         assert (first.outcome, first.points) == ("passed", 3)
-        assert (second.outcome, second.points) == ("not attempted", 0)
+        wrote = written[record.student]
+        assert (second.outcome, second.points) == ("error" if wrote else "not attempted", 0)
+        assert (second.headline == "no cell defines same_place") == bool(wrote)
         assert not record.remarks
 
 

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from devlab.checks.registry import find
 from devlab.classroom.engine import watch, watcher
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.sandbox import Walls
@@ -52,6 +53,20 @@ def message(**facts) -> bytes:
     return struct.pack(">I", len(text)) + text
 
 
+LABELS = [row.label for row in find("device_of").rows]
+ROWS = [[label, {"cpu": "passed"}] for label in LABELS]
+STRANGE = (
+    "outcome",
+    "outcome's type",
+    "headline",
+    "detail",
+    "label",
+    "rows",
+    "mark",
+    "unknown mark",
+    "device",
+)
+STRANGE += ("marks",)
 BEFORE = (message(begin=""), message(begin="a"), message(done="a", outcome="failed"))
 
 
@@ -85,12 +100,33 @@ def test_which_own_cells_are_needed_is_no_more_than_places(place, said, kept):
         message(done=["b"]),
         message(done={"b": 1}),
         message(begin=7),
+        message(done="b", outcome="splendid"),
+        message(done="b", outcome=["failed"]),
+        message(done="b", outcome="failed", headline={}),
+        message(done="b", outcome="failed", details=[["got", 3]]),
+        message(done="device_of", outcome="passed", rows=[["mine", {"cpu": "passed"}]]),
+        message(done="device_of", outcome="passed", rows=7),
+        message(done="device_of", outcome="passed", rows=[[LABELS[0], {"cpu": {}}], *ROWS[1:]]),
+        message(done="device_of", outcome="passed", rows=[[LABELS[0], {"cpu": "splendid"}], *ROWS[1:]]),
+        message(done="device_of", outcome="passed", rows=[[LABELS[0], {"gpu": "passed"}], *ROWS[1:]]),
+        message(done="device_of", outcome="passed", rows=[[LABELS[0], ["cpu"]], *ROWS[1:]]),
         struct.pack(">I", 3) + b"[1]",
         struct.pack(">I", 3) + b"{x}",
         struct.pack(">I", 1 << 31),
         struct.pack(">I", 40000) + b"[" * 40000,
     ],
-    ids=["nonce", "nothing", "a list", "a dict", "a number", "no dict", "no JSON", "no end", "too deep"],
+    ids=[
+        "nonce",
+        "nothing",
+        "a list",
+        "a dict",
+        "a number",
+        *STRANGE,
+        "no dict",
+        "no JSON",
+        "no end",
+        "deep",
+    ],
 )
 def test_what_no_worker_sends_costs_the_exercise_it_was_at(place, forged):
     """Whoever finds the pipe, and even the secret, is told to have tampered; the verdict before stands."""
@@ -98,6 +134,15 @@ def test_what_no_worker_sends_costs_the_exercise_it_was_at(place, forged):
     assert (at, why["outcome"], why["tampered"]) == ("b", "error", True)
     assert "forged verdict" in why["headline"]
     assert done == {"a": {"outcome": "failed"}}
+
+
+def test_a_verdict_of_devlabs_is_taken(place):
+    """The proof of the refusals above: what differs from them in nothing else is heard."""
+    verdict = {"outcome": "passed", "headline": "passed", "rows": ROWS, "details": [["got", "1"]]}
+    sent = (message(begin="device_of"), message(done="device_of", **verdict), message(end=True))
+    assert place.watch(*BEFORE, *sent)[1:] == (None, {"a": {"outcome": "failed"}, "device_of": verdict})
+    place.watcher.names = ["a"]
+    assert place.watch(*BEFORE, *sent)[1]["tampered"]
 
 
 def test_an_end_before_its_time(place):

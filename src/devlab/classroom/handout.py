@@ -128,6 +128,15 @@ class Handout:
         return _said(cell["source"]) == _said(_text(task))
 
 
+def without_checks(source: str) -> str:
+    """Return what a cell holds beside calls of checks: what a student merged into it is theirs.
+
+    >>> without_checks("devlab.check(f).points\\n\\ndef g(): pass").strip()
+    'def g(): pass'
+    """
+    return "\n".join(line for line in source.split("\n") if not CHECK.fullmatch(line.strip()))
+
+
 def is_task(cell: dict) -> bool:
     """Tell whether a teacher's cell is a task's: what students fill in, or a check that gives points."""
     facts = cell["metadata"].get("nbgrader", {})

@@ -79,9 +79,7 @@ def _levels(files: list[File], assignments: Sequence[str]) -> list[Level]:
         level = [(file, min(at, len(file.parts) - 1)) for file in inside.pop("", ())]
         for name, deeper in inside.items():
             below = [(file, at + 1) for file in deeper]
-            if is_assignment(name, assignments) or (
-                len(inside) == 1 and _tells_apart(below, assignments) and not _is_students(name)
-            ):
+            if is_assignment(name, assignments) or (len(inside) == 1 and _wraps(name, below, assignments)):
                 waiting.append((deeper, at + 1))
             else:
                 level += [(file, at) for file in deeper]
@@ -89,8 +87,13 @@ def _levels(files: list[File], assignments: Sequence[str]) -> list[Level]:
     return found
 
 
-def _is_students(name: str) -> bool:
-    return bool(set(platforms_of([name])) - {CANVAS})
+def _wraps(name: str, below: Level, assignments: Sequence[str]) -> bool:
+    """Tell whether a name with nothing beside it wraps several students, and is none of a student's own."""
+    patterns = platforms_of([name])
+    loose = [file for file, at in below if len(file.parts) == at + 1 and _is_notebooks(file)]
+    if CANVAS in patterns and len(loose) > 1:  # the download itself: its name has numbers in it
+        return True
+    return _tells_apart(below, assignments) and not set(patterns) - {CANVAS}
 
 
 def _tells_apart(level: Level, assignments: Sequence[str]) -> bool:

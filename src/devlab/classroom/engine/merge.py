@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from devlab.classroom.copies import graded
-from devlab.classroom.handout import Handout, grade_id_of
+from devlab.classroom.handout import Handout, grade_id_of, without_checks
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,12 @@ def merged(handout: Handout, submission: dict) -> list[Step]:
             continue
         kind, name = _role(handout, place)
         set_up(place + (kind == "setup"))
-        if kind == "check" and last[place] == number:
-            steps.append(Step("check", name, ""))
+        if kind == "check":
+            steps += _own(handout, {**cell, "source": without_checks(cell["source"])})
+            steps += [Step("check", name, "")] if last[place] == number else []
         elif kind == "solution":
             steps.append(Step(_part(handout, cell, place), name, cell["source"]))
-        elif kind != "check" and not handout.untouched(cell, place):
+        elif not handout.untouched(cell, place):
             steps += _own(handout, cell)
     set_up(float("inf"))
     there = {step.name for step in steps if step.kind == "check"}

@@ -46,7 +46,7 @@ def on_dask(
     least: int,
     done: set[tuple[str, str, str]],
     workers: int,
-    results: Path,
+    results: Path | None = None,
 ) -> Iterator[Record]:
     """Grade on a Dask cluster, one task a part, and yield the records of each part as it is finished.
 
@@ -59,7 +59,7 @@ def on_dask(
         from distributed import Client, LocalCluster, as_completed
     except ImportError as missing:
         raise grade.EngineError("--dask needs Dask: pip install 'devlab[dask]'") from missing
-    hidden = [str(path.resolve()) for path in (*paths, folder, results)]
+    hidden = [str(path.resolve()) for path in (*paths, folder, results) if path]
     request = {
         "hidden": hidden,
         "paths": [str(path.resolve()) for path in paths],

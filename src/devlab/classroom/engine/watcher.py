@@ -53,6 +53,7 @@ class Watcher:
     ):
         self.template, self.control, self.walls = template, control, walls
         self.limits, self.before, self.ask = limits, before, ask
+        self.names: list[str] = []  # of the exercises that are judged
         self.needs: object = None  # what the process said first of the own cells that exercises need
         self._begin_to_look()
 
@@ -63,7 +64,7 @@ class Watcher:
         death of the process costs the exercise that it was at.
         """
         done: dict[str, dict] = {}
-        self.needs = None
+        self.names, self.needs = names, None
         started = time.monotonic()
         # Each of the teacher's cells, with an answer for each check: a student's own lengthen no limit.
         count = sum({"setup": 1, "check": 2}.get(kind, 0) for kind, _, _ in steps)
@@ -71,7 +72,7 @@ class Watcher:
             notebook.write(json.dumps(steps).encode())
             notebook.flush()
             for _ in range(len(names) + 1):
-                at, why = self._run(notebook.fileno(), count, done, names)
+                at, why = self._run(notebook.fileno(), count, done)
                 if not why:
                     break
                 done[at or next(name for name in names if name not in done)] = why
@@ -90,9 +91,7 @@ class Watcher:
             kept = {key: one[key] for key in FACTS & one.keys()}
             done[name] = settled(kept, said.get(name)) if name in claims else kept
 
-    def _run(
-        self, notebook: int, count: int, done: dict[str, dict], names: list[str]
-    ) -> tuple[str, dict | None]:
+    def _run(self, notebook: int, count: int, done: dict[str, dict]) -> tuple[str, dict | None]:
         """Have one process run the steps not done; return where it ended early and why, None for the end."""
         nonce = secrets.token_hex(16)
         self._clean()
@@ -104,7 +103,7 @@ class Watcher:
                 self._tell({"steps": count, "skip": list(done), "nonce": nonce}, notebook, writing)
             finally:
                 os.close(writing)
-            at, why = self._watch(reading, nonce, done, names)
+            at, why = self._watch(reading, nonce, done)
             grace = GRACE if why is None else 0.0
             return at, why
         finally:
@@ -112,9 +111,7 @@ class Watcher:
             self._tell({"end": grace})
             self._clean()
 
-    def _watch(
-        self, reading: int, nonce: str, done: dict[str, dict], names: list[str]
-    ) -> tuple[str, dict | None]:
+    def _watch(self, reading: int, nonce: str, done: dict[str, dict]) -> tuple[str, dict | None]:
         held, total, at = b"", 0, ""
         looked = time.monotonic()
         deadline = looked + self.limits.seconds
@@ -142,7 +139,7 @@ class Watcher:
             held += got
             while len(held) >= 4 and len(held) >= 4 + (size := struct.unpack(">I", held[:4])[0]):
                 text, held = held[4 : 4 + size], held[4 + size :]
-                if (message := _heard(text, nonce, names)) is None:
+                if (message := _heard(text, nonce)) is None or self._is_strange(message):
                     return at, FORGED
                 if "end" in message:
                     return "", None
@@ -159,6 +156,11 @@ class Watcher:
                     at, deadline = message["begin"], time.monotonic() + self.limits.seconds
             if len(held) >= 4 and struct.unpack(">I", held[:4])[0] > self.limits.output << 20:
                 return at, FORGED
+
+    def _is_strange(self, message: dict) -> bool:
+        """Tell whether a message names an exercise that is none of this notebook's."""
+        name = message.get("done", message.get("begin", ""))
+        return bool(name and self.names) and name not in self.names
 
     def _begin_to_look(self) -> None:
         """Remember who is there before a submission is."""
@@ -188,11 +190,8 @@ class Watcher:
             os.chown(self.walls.scratch, self.walls.uid, self.walls.uid)
 
 
-def _heard(text: bytes, nonce: str, names: list[str]) -> dict | None:
-    """Return a message of a worker's, without the nonce; None for what no worker sends.
-
-    `names` are the exercises that are judged.
-    """
+def _heard(text: bytes, nonce: str) -> dict | None:
+    """Return a message of a worker's, without the nonce; None for what no worker sends."""
     facts, _, calls = text.partition(b"\n")
     try:
         message = json.loads(facts)
@@ -203,7 +202,7 @@ def _heard(text: bytes, nonce: str, names: list[str]) -> dict | None:
     if calls:
         message["calls"] = calls.decode(errors="replace")
     if "done" in message:
-        return message if message["done"] in names and is_verdict(message["done"], message) else None
+        return message if isinstance(message["done"], str) and is_verdict(message["done"], message) else None
     return message if isinstance(message.get("begin"), str) or "end" in message or "own" in message else None
 
 

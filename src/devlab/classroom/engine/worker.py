@@ -16,7 +16,7 @@ import torch
 from devlab.checks import answer, placeholder, registry
 from devlab.checks.isolation import seed_generators
 from devlab.checks.judge import judge, not_attempted
-from devlab.checks.result import Result
+from devlab.checks.result import Outcome, Result
 from devlab.classroom.engine import cells, own_cells
 from devlab.classroom.engine.integrity import Seal, Tampered, guard_calls, refuse_spying
 from devlab.classroom.engine.recorder import Recorder, record_calls
@@ -135,10 +135,9 @@ def _judged(exercise, given, written: bool, problem: str | None, devices: Sequen
     if exercise is None:
         return {"outcome": "grader error", "headline": "devlab has no exercise of this name"}
     if given is None:
-        if problem or written:
-            said = problem or f"no cell defines {exercise.name}"
-            return {"outcome": _kind(said), "headline": said}
-        return _facts(not_attempted(exercise))
+        verdict = not_attempted(exercise)
+        problem = problem or (f"no cell defines {exercise.name}" if written else "")
+        return _facts(verdict) if not problem else {"outcome": _kind(problem), "headline": problem}
     try:
         found = answer.exercise_of(given, [exercise.name])
     except answer.BadCall as bad:
@@ -146,7 +145,10 @@ def _judged(exercise, given, written: bool, problem: str | None, devices: Sequen
     if found is not exercise:
         return {"outcome": "error", "headline": f"{exercise.name} is the answer to another exercise"}
     blank = placeholder.is_blank(given)
-    return _facts(not_attempted(exercise) if blank else judge(exercise, given, devices, seed))
+    verdict = _facts(not_attempted(exercise) if blank else judge(exercise, given, devices, seed))
+    if problem and verdict["outcome"] == Outcome.NOT_ATTEMPTED:  # a cell that raised left the stub as it was
+        return {"outcome": _kind(problem), "headline": problem}
+    return verdict
 
 
 def _facts(result: Result) -> dict:
