@@ -96,7 +96,7 @@ def crossing(cpu: dict[int, float], device: dict[int, float]) -> float | None:
     """Return the size from which on the device stays ahead; None where it never does, 0 where it always is.
 
     It is the size that the fewest of the times contradict, so a single time that something disturbed decides
-    nothing. Of two that as many contradict it is the one whose contradictions stand out from their neighbours.
+    nothing. Of two that as many contradict, it is the one whose contradictions stand out more.
 
     >>> round(crossing({10: 1.0, 100: 10.0}, {10: 2.0, 100: 5.0}), 1)
     31.6
