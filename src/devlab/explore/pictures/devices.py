@@ -102,10 +102,10 @@ def draw(state: State):
 
 
 def widest(state: State, found: dict[str, Roads | None]) -> float:
-    """Return the bandwidth that the widest road stands for: one for all that can be chosen on this machine.
+    """Return the bandwidth that the widest road stands for: the same whatever is chosen on this machine.
 
-    Simulated devices are drawn to the scale of the fastest chip. Measured bandwidths of equal devices differ a
-    little, and a round bandwidth is the same for all.
+    Simulated devices are drawn to the scale of the fastest chip. Measured bandwidths of equal devices differ
+    a little, and a round bandwidth is the same for all.
     """
     if state.simulated:
         return max(CUDA_LIKE.bandwidth, MPS_LIKE.bandwidth)
