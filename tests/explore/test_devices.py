@@ -94,11 +94,39 @@ def test_each_control_changes_picture_and_words(explorer):
     words = written(explorer.figure)
     assert "sim:0: simulated accelerator, mps-like" in words
     assert "sim:1, simulated" not in words
-    assert {"50 GB/s", "no use: no faster", "shared\nwith CPU"} <= words
+    assert {"68 GB/s", "no use: no faster", "one memory\nfor both"} <= words
+    assert "a copy in it,\nfrom cpu to sim:0:\n50 GB/s" in words
+    assert "system\nmemory" not in words
+    assert (
+        "sim:0 reads and writes the one memory that there is at 68 GB/s; a tensor is copied" in explorer.words
+    )
     assert "there is cpu, sim:0." in explorer.words
     explorer.set(rules="like CUDA", looked_at="cpu")
     assert "cpu: CPU" in written(explorer.figure)
     assert "51 GB/s, by a model" in explorer.words
+
+
+def test_a_road_is_as_wide_under_the_other_rules(explorer):
+    """The two chips can be compared: a point of width stands for as many bytes per second in both."""
+
+    def widths() -> dict[str, float]:
+        return {line.get_color(): line.get_linewidth() for line in explorer.figure.axes[0].lines}
+
+    host, device = devices.palette.of("cpu"), devices.palette.of("sim:0")
+    before = widths()
+    explorer.set(rules="like Apple's MPS")
+    after = widths()
+    assert after[host] == before[host] == pytest.approx(devices.WIDEST * 51.2e9 / CUDA_LIKE.bandwidth)
+    assert after[device] / before[device] == pytest.approx(MPS_LIKE.bandwidth / CUDA_LIKE.bandwidth, rel=1e-4)
+
+
+def test_real_devices_of_one_kind_are_drawn_to_one_scale():
+    """Their measured bandwidths differ by little, and the scale by nothing."""
+    state = State(EIGHT, "cuda:0")
+    assert devices.widest(state, {"cuda:0": Roads(2.9e12)}) == devices.widest(
+        state, {"cuda:1": Roads(3.1e12)}
+    )
+    assert devices.widest(state, {"cuda:0": Roads(2.9e12), "cuda:1": None}) == 5e12
 
 
 def test_a_full_device_is_said_to_be_full(explorer):

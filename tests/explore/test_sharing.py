@@ -150,6 +150,15 @@ def test_the_words_tell_whether_the_other_name_shows_it(picture):
     assert "written" not in picture.words
 
 
+@pytest.mark.parametrize(("made", "told"), [("x[:, 1:]", "showed"), ("x.clone()", "did not show")])
+def test_nothing_shows_in_a_name_that_is_deleted(picture, made, told):
+    """Once x is gone the words speak of what it showed; y can still be read."""
+    picture.set(made=made, deleted=True)
+    assert picture.words.endswith(f"What was written to y[0, 0] {told} in x before.")
+    picture.press("Write 9 through x")
+    assert picture.words.endswith("What was written to x[0, 0] does not show in y.")
+
+
 def test_the_words_say_simulated_where_a_simulated_device_holds_a_memory(picture):
     """The CPU's memory is a real one on every machine."""
     assert picture.words.startswith("Nothing simulated:")

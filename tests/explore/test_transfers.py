@@ -86,11 +86,11 @@ def written(figure) -> set[str]:
 
 
 def test_the_picture_shows_what_the_words_say(explorer):
-    """The size, its time, its bandwidth, both memories, and the host's line only where it goes on early."""
+    """The size, its time, its bandwidth, both memories, and the host: it waits, or goes on early."""
     explorer.set(looked_at=IMAGES, memory=PINNED)
     waiting = written(explorer.figure)
     figures = {"18.4 MiB in 1.61 ms", "18.4 MiB at 12 GB/s", "even 4 B take 7 µs"}
-    assert waiting == figures | {"pinned memory", "ordinary memory"}
+    assert waiting == figures | {"pinned memory", "ordinary memory", "the host (thin line) waits"}
     explorer.set(non_blocking=True)
     assert written(explorer.figure) - waiting == {"the host goes on"}
 

@@ -96,16 +96,48 @@ def modelled(operation: str, dtype: str) -> dict[int, float]:
 def crossing(cpu: dict[int, float], device: dict[int, float]) -> float | None:
     """Return the size from which on the device stays ahead; None where it never does, 0 where it always is.
 
+    It is the size that the fewest of the times contradict, so a single time that something disturbed decides
+    nothing. Of two that as many contradict, it is the one whose contradictions stand out more.
+
     >>> round(crossing({10: 1.0, 100: 10.0}, {10: 2.0, 100: 5.0}), 1)
     31.6
     """
-    common = sorted(cpu.keys() & device.keys())
-    lead = [math.log(cpu[side] / device[side]) for side in common]
-    behind = [place for place, by in enumerate(lead) if by <= 0]
-    if not behind:
+    common, lead = _leads(cpu, device)
+    first = _first_ahead(lead)
+    if first == 0:
         return 0.0
-    last = behind[-1]
-    if last == len(common) - 1:
+    if first == len(common):
         return None
-    share = -lead[last] / (lead[last + 1] - lead[last])
-    return common[last] * (common[last + 1] / common[last]) ** share
+    share = -lead[first - 1] / (lead[first] - lead[first - 1])
+    return common[first - 1] * (common[first] / common[first - 1]) ** share
+
+
+def exceptions(cpu: dict[int, float], device: dict[int, float]) -> list[int]:
+    """Return the sizes whose times contradict the crossing.
+
+    >>> exceptions({1: 1, 2: 3, 4: 1, 8: 3, 16: 3, 32: 1}, dict.fromkeys((1, 2, 4, 8, 16, 32), 2))
+    [2, 32]
+    """
+    common, lead = _leads(cpu, device)
+    first = _first_ahead(lead)
+    return [side for place, side in enumerate(common) if (lead[place] > 0) != (place >= first)]
+
+
+def _leads(cpu: dict[int, float], device: dict[int, float]) -> tuple[list[int], list[float]]:
+    """Return the sizes that both have, and for each the logarithm of how many times as fast the device is."""
+    common = sorted(cpu.keys() & device.keys())
+    return common, [math.log(cpu[side] / device[side]) for side in common]
+
+
+def _first_ahead(lead: list[float]) -> int:
+    """Return the place from which on the device counts as ahead, by the fewest contradictions."""
+
+    def stands_out(place: int) -> float:
+        beside = lead[max(place - 1, 0) : place] + lead[place + 1 : place + 2] or lead
+        return abs(lead[place] - sum(beside) / len(beside))
+
+    def doubts(first: int) -> tuple[int, float, int]:
+        wrong = [place for place, by in enumerate(lead) if (by > 0) != (place >= first)]
+        return len(wrong), -sum(map(stands_out, wrong)), -first
+
+    return min(range(len(lead) + 1), key=doubts)

@@ -13,6 +13,8 @@ from devlab.explore.stopwatch import can_pin
 from devlab.instruments.sizes import size
 from devlab.sim.specs import HOST
 
+SHARED = "shared with the CPU"
+
 
 def following(rules: str | None) -> contextlib.AbstractContextManager:
     """Return a block in which the simulated accelerator follows a rule set, or none in particular."""
@@ -84,7 +86,7 @@ def _memory(where: torch.device, module) -> str:
     if where.type == "cpu":
         return "system memory"
     if where.type == "mps" or (where.type == "sim" and sim.following() == "mps"):
-        return "shared with the CPU"
+        return SHARED
     return size(module.get_device_properties(where).total_memory)
 
 

@@ -126,9 +126,8 @@ def _mark(axes, state: State, cpu: dict[int, float], device: dict[int, float]) -
     side = race.crossing(cpu, device)
     top = axes.get_xaxis_transform()
     if side is None or side == 0:
-        words = (
-            f"CPU still faster at n = {last:,}" if side is None else f"{state.device} faster at every size"
-        )
+        always = f"{state.device} faster at every size{_except(cpu, device)}"
+        words = f"CPU still faster at n = {last:,}" if side is None else always
         axes.text(0.35, 0.93, words, transform=axes.transAxes, ha="center", weight="bold")
         return
     axes.axvline(side, color="black", ls=":", lw=1.2)
@@ -144,6 +143,12 @@ def _mark(axes, state: State, cpu: dict[int, float], device: dict[int, float]) -
     axes.annotate(
         f"n = {rounded(side)}", (side, 0.03), (6, 0), xycoords=top, textcoords="offset points", weight="bold"
     )
+
+
+def _except(cpu: dict[int, float], device: dict[int, float]) -> str:
+    """Say at which sizes the times contradict what is said of the others; nothing where none does."""
+    found = race.exceptions(cpu, device)
+    return f", except n = {', '.join(f'{side:,}' for side in found)}" if found else ""
 
 
 def rounded(side: float) -> int:
@@ -166,11 +171,12 @@ def describe(state: State) -> str:
     common = sorted(cpu.keys() & device.keys())
     side = race.crossing(cpu, device)
     if side is None:
-        verdict = f"the CPU is still faster at n = {common[-1]:,}"
+        verdict = f"the CPU is faster up to n = {common[-1]:,}"
     elif side == 0:
         verdict = f"{state.device} is faster at every size"
     else:
         verdict = f"{state.device} is faster from about n = {rounded(side)} on"
+    verdict += _except(cpu, device)
     ends = "; ".join(
         f"at n = {n:,} the CPU takes {duration(cpu[n])}, {state.device} {duration(device[n])}"
         for n in dict.fromkeys((common[0], common[-1]))

@@ -10,12 +10,15 @@ from devlab.explore.controls import Choice, Control
 from devlab.explore.explorer import Explorer
 from devlab.explore.paper import margins, sheet
 from devlab.explore.places import source
-from devlab.explore.survey import Roads, facts, modelled_host, roads_of
+from devlab.explore.survey import SHARED, Roads, facts, modelled_host, roads_of
+from devlab.instruments.timeline import round_up
+from devlab.sim.specs import CUDA_LIKE, MPS_LIKE
 
 HEIGHT = 4.4  # inches, as all lengths here; widths of roads are in points
 TOP, LOW, TALL = 4.3, 1.7, 1.15  # where the boxes end, and how high a device's is
 MEMORY_OF_HOST, MEMORY_OF_DEVICE = (1.85, 2.6), (4.95, 5.8)  # from left to right
 PROCESSOR_OF_HOST, PROCESSOR_OF_DEVICE = (0.3, 0.95), (6.9, 7.7)
+ONE_MEMORY = (3.1, 4.9)  # where host and device have the same
 WIDEST, NARROWEST = 26.0, 0.8
 ALONE = "because Apple's chips have one GPU"
 
@@ -49,6 +52,15 @@ class State:
         """Tell whether the accelerators are."""
         return self.devices[-1].startswith("sim")
 
+    def how(self, place: str) -> str:
+        """Return in a word how the rates of a device came about."""
+        return ("rates modelled" if place == "cpu" else "simulated") if self.simulated else "measured"
+
+    @property
+    def shared(self) -> bool:
+        """Tell whether host and accelerator have one memory, as in Apple's chips."""
+        return any(facts(place, self.rules)["memory"] == SHARED for place in self.accelerators)
+
 
 def survey(state: State) -> dict[str, Roads | None]:
     """Return the roads of what is drawn, the CPU first; None where a device is too full to try."""
@@ -80,29 +92,62 @@ def draw(state: State):
     axes.set(xlim=(0, 8), ylim=(0, HEIGHT))
     axes.axis("off")
     found = survey(state)
+    pen = Pen(axes, widest(state, found))
+    (_draw_one_memory if state.shared else _draw_memories)(pen, state, found)
+    if state.accelerators:
+        x = sum(ONE_MEMORY) / 2 if state.shared else 3.75
+        pen.write(x, TOP - 0.13, "a road is as wide\nas its bandwidth", ha="center", alpha=0.75)
+    _write_facts(pen, state, found.get(state.looked_at))
+    return figure
+
+
+def widest(state: State, found: dict[str, Roads | None]) -> float:
+    """Return the bandwidth that the widest road stands for: the same whatever is chosen on this machine.
+
+    Simulated devices are drawn to the scale of the fastest chip. Measured bandwidths of equal devices differ
+    a little, and a round bandwidth is the same for all.
+    """
+    if state.simulated:
+        return max(CUDA_LIKE.bandwidth, MPS_LIKE.bandwidth)
     rates = [rate for one in found.values() if one for rate in (one.own, one.ordinary, one.pinned, one.peer)]
-    pen = Pen(axes, max(rates, default=1.0))
+    return round_up(max(rates, default=1.0))
+
+
+def _draw_one_memory(pen: "Pen", state: State, found: dict[str, Roads | None]) -> None:
+    """Draw the memory that the processors of host and device share, and what a copy within it carries."""
+    (place,) = state.accelerators
     middle = (TOP + LOW) / 2
-    pen.box("cpu", (0.12, LOW, 2.6, TOP - LOW), state, "rates modelled" if state.simulated else "measured")
+    left, right = ONE_MEMORY
+    pen.box("cpu", (0.12, LOW, 1.56, TOP - LOW), state, state.how("cpu"))
+    pen.box(place, (6.3, LOW, 1.56, TOP - LOW), state, state.how(place))
+    pen.rectangle(left, LOW, right - left, TOP - LOW - 0.45, edgecolor="black", lw=1.5)
+    pen.write((left + right) / 2, middle + 0.2, "one memory\nfor both", ha="center")
+    if roads := found[place]:
+        copied = f"a copy in it,\nfrom cpu to {place}:\n{gigabytes(roads.ordinary)}"
+        pen.write((left + right) / 2, LOW + 0.5, copied, ha="center")
+    pen.processor("cpu", found["cpu"], PROCESSOR_OF_HOST, left, middle)
+    pen.processor(place, found[place], PROCESSOR_OF_DEVICE, right, middle)
+
+
+def _draw_memories(pen: "Pen", state: State, found: dict[str, Roads | None]) -> None:
+    """Draw a memory for each device, and the roads between them."""
+    middle = (TOP + LOW) / 2
+    pen.box("cpu", (0.12, LOW, 2.6, TOP - LOW), state, state.how("cpu"))
     pen.inside("cpu", found["cpu"], MEMORY_OF_HOST, PROCESSOR_OF_HOST, middle, TOP - LOW - 0.65)
     pen.write(sum(MEMORY_OF_HOST) / 2, middle, "system\nmemory", ha="center")
     tops = [TOP, LOW + TALL] if len(state.accelerators) == 2 else [middle + TALL / 2]
     for place, top in zip(state.accelerators, tops, strict=False):
         where = top - TALL + 0.42
-        pen.box(place, (4.8, top - TALL, 3.05, TALL), state, "simulated" if state.simulated else "measured")
+        pen.box(place, (4.8, top - TALL, 3.05, TALL), state, state.how(place))
         pen.inside(place, found[place], MEMORY_OF_DEVICE, PROCESSOR_OF_DEVICE, where, 0.62)
         memory = facts(place, state.rules)["memory"]
-        pen.write(sum(MEMORY_OF_DEVICE) / 2, where, memory.replace(" with the", "\nwith"), ha="center")
+        pen.write(sum(MEMORY_OF_DEVICE) / 2, where, memory, ha="center")
         pen.from_host(found[place], where)
     if len(state.accelerators) == 2 and (first := found[state.accelerators[0]]):
         pen.road((5.15, 5.15), (LOW + TALL - 0.42, TOP - TALL + 0.11), first.peer, palette.COPY)
         pen.write(5.27, (TOP + LOW) / 2, gigabytes(first.peer))
-    if state.accelerators:
-        pen.write(3.75, TOP - 0.13, "a road is as wide\nas its bandwidth", ha="center", alpha=0.75)
-    else:
+    if not state.accelerators:
         pen.write(6.3, middle, "no accelerator here", ha="center")
-    _write_facts(pen, state, found.get(state.looked_at))
-    return figure
 
 
 class Pen:
@@ -133,9 +178,14 @@ class Pen:
         """Draw a device's memory, its processor, and the road between the two."""
         colour = palette.of(place)
         self.rectangle(memory[0], y - high / 2, memory[1] - memory[0], high, edgecolor=colour, lw=1.5)
+        self.processor(place, roads, processor, min(memory, key=lambda end: abs(end - processor[0])), y)
+
+    def processor(self, place: str, roads: Roads | None, processor, memory: float, y: float) -> None:
+        """Draw a device's processor, and its road to the edge of a memory."""
+        colour = palette.of(place)
         self.rectangle(processor[0], y - 0.31, processor[1] - processor[0], 0.62, edgecolor=colour, lw=1.5)
         self.write(sum(processor) / 2, y, "CPU" if place == "cpu" else "processor", ha="center")
-        near, far = sorted((*memory, *processor))[1:3]
+        near, far = sorted((memory, *processor))[:2] if memory < processor[0] else (processor[1], memory)
         if roads:
             self.road((near, far), (y, y), roads.own, colour)
             above = y + self.width(roads.own) / 144 + 0.09  # 72 points are an inch
@@ -208,9 +258,12 @@ def describe(state: State) -> str:
 def _roads(state: State, roads: Roads | None) -> str:
     if roads is None:
         return f"{state.looked_at} is too full to try its roads."
-    inside = f"{state.looked_at} reads and writes its own memory at {gigabytes(roads.own)}"
+    memory = "the one memory that there is" if state.shared else "its own memory"
+    inside = f"{state.looked_at} reads and writes {memory} at {gigabytes(roads.own)}"
     if state.looked_at == "cpu":
         return f"{inside}{', by a model' if state.simulated else ''}."
+    if state.shared:
+        return f"{inside}; a tensor is copied within it at {gigabytes(roads.ordinary)}."
     way = f"{gigabytes(roads.ordinary)} from ordinary memory"
     if roads.pinning_helps:
         way = f"{gigabytes(roads.pinned)} from pinned and at {way}"

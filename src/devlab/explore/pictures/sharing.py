@@ -149,6 +149,10 @@ def describe(state: State) -> str:
     name, index = held.wrote
     other = "x" if name == "y" else "y"
     place = f"{name}[{', '.join(map(str, index))}]"
+    if state.deleted and other == "x":
+        return (
+            f"{said} What was written to {place} {'showed' if _shows(state) else 'did not show'} in x before."
+        )
     return f"{said} What was written to {place} {'shows' if _shows(state) else 'does not show'} in {other}."
 
 

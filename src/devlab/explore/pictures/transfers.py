@@ -116,14 +116,16 @@ def _name(speeds, curves: dict[str, dict[int, Lap]]) -> None:
 
 
 def _show_the_host(times, curve: dict[int, Lap]) -> None:
-    """Draw when the host goes on, where that is well before the copy has arrived."""
+    """Draw when the host goes on: on the curve of the copy where the host waits for it, else below."""
+    times.plot(list(curve), [one.returned for one in curve.values()], color=palette.HOST, lw=1.2)
     early = {count: one.returned for count, one in curve.items() if goes_on_early(one)}
     if early:
-        times.plot(list(early), list(early.values()), color=palette.HOST, lw=2.5)
         times.annotate(
             "the host goes on", list(early.items())[-1], (0, 5), textcoords="offset points",
             ha="right",
         )  # fmt: skip
+    else:
+        times.text(0.98, 0.05, "the host (thin line) waits", transform=times.transAxes, ha="right")
 
 
 def goes_on_early(one: Lap) -> bool:
