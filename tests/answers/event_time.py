@@ -240,7 +240,7 @@ def both_marks_before(fn, device):
     return a.elapsed_time(b) / 1000
 
 
-@wrong("the events lie 1 ms apart")
+@wrong("ms apart, and that is another number of seconds")
 def rounded_to_milliseconds(fn, device):
     fn()
     st = torch.accelerator.current_stream(device)
