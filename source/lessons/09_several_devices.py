@@ -377,7 +377,7 @@ def run_processes(program, world_size):
             for rank in range(world_size)
         ]
         for process in processes:
-            said, complained = process.communicate(timeout=60)
+            said, complained = process.communicate(timeout=180)
             print(said or complained, end="")
 
 
