@@ -59,7 +59,8 @@ def test_the_first_picture_is_half_fee(explorer):
     """16 KiB: as long for the fee as for the bytes, nearly."""
     assert explorer.words == (
         "Simulated: 16 KiB from ordinary memory to sim:0 take 11.1 µs, which is 1.5 GB/s. "
-        "Even 4 B take 7 µs. The host goes on after 11.1 µs. A change of dtype in the same call is made on the CPU."
+        "Even 4 B take 7 µs. The host goes on after 11.1 µs. "
+        "A change of dtype in the same call is made on the CPU."
     )
 
 

@@ -50,7 +50,7 @@ TOLD_DIFFERENTLY = {
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - TOLD_DIFFERENTLY))
 def test_the_simulator_itself_says_the_same(name, sim):
-    """What the simulator reports from inside, of copies, launches and waits, is what was counted from outside."""
+    """What the simulator reports of copies, launches and waits is what was counted from outside."""
     work = PROGRAMS[name].prepare(sim)
     said = []
     events.observers.append(said.append)

@@ -185,9 +185,9 @@ def _dtype(state: State) -> str:
     if state.device == "cpu":
         return ""
     ends = torch.empty(1, device="cpu"), torch.empty(1, dtype=torch.float16, device="meta")
-    source, target = ends if state.direction == INTO else ends[::-1]
+    start, goal = ends if state.direction == INTO else ends[::-1]
     mps = state.device.startswith("mps") or (state.device.startswith("sim") and sim.following() == "mps")
-    there = crossing(source, target, state.non_blocking, False, mps).converts_there
+    there = crossing(start, goal, state.non_blocking, False, mps).converts_there
     return f" A change of dtype in the same call is made on {state.device if there else 'the CPU'}."
 
 
