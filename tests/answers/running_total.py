@@ -138,11 +138,3 @@ def asks_the_first(losses):
 @wrong("the values of the result are wrong")
 def each_loss_once(losses):
     return sum(set(losses)).detach()
-
-
-@wrong("the host waited for a copy from ordinary memory")
-def from_a_start_that_the_host_waits_for(losses):
-    total = torch.zeros(()).to(losses[0].device)
-    for loss in losses:
-        total = total + loss.detach()
-    return total

@@ -1,10 +1,9 @@
 """`log.timeline()`: the host and its devices side by side in time, as text and as a drawing."""
 
-from collections.abc import Sequence
 from itertools import groupby
 
 from devlab import palette
-from devlab.instruments.events import Events, Pinning
+from devlab.instruments.events import Events
 from devlab.instruments.lanes import (
     COMPUTING,
     COPYING,
@@ -48,8 +47,8 @@ class Timeline(Panel):
     `line`, in seconds; `total` is how long it all took, `waited` how long the host stood still.
     """
 
-    def __init__(self, events: Events, pinnings: Sequence[Pinning] = ()):
-        self.lanes = lay_out(events, pinnings)
+    def __init__(self, events: Events):
+        self.lanes = lay_out(events)
         self.simulated = any(name.startswith("sim") for name in self.lanes)
         self.total = max((span.end for lane in self.lanes.values() for span in lane), default=0.0)
 

@@ -41,7 +41,7 @@ class Log(Record, Panel):
 
     def timeline(self, *, show: bool = True) -> Timeline:
         """Show what the host and each device did, side by side in time, and return it."""
-        panel = Timeline(self.events, self.pinnings)
+        panel = Timeline(self.events)
         if show:
             panel.show()
         return panel
