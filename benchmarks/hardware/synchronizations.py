@@ -62,6 +62,9 @@ def operations(device: torch.device) -> dict[str, object]:
         "x[rows]": lambda: x[rows],
         "x[cpu rows]": lambda: x[cpu_rows],
         "x[[2, 0]]": lambda: x[[2, 0]],
+        "x[mask] += number of the CPU": lambda: x.clone().index_put_(
+            (mask,), torch.tensor(1.0), accumulate=True
+        ),
         "x[rows] = 0": lambda: x.clone().__setitem__(rows, 0),
         "x[0]": lambda: x[0],
         "x.index_select(0, rows)": lambda: x.index_select(0, rows),
@@ -84,6 +87,10 @@ def operations(device: torch.device) -> dict[str, object]:
         "torch.linalg.inv(square)": lambda: torch.linalg.inv(square),
         "torch.linalg.cholesky(square)": lambda: torch.linalg.cholesky(square),
         "torch.linalg.cholesky_ex(square)": lambda: torch.linalg.cholesky_ex(square),
+        "torch.linalg.eigh(square)": lambda: torch.linalg.eigh(square),
+        "torch.linalg.eig(square)": lambda: torch.linalg.eig(square),
+        "torch.linalg.svd(square)": lambda: torch.linalg.svd(square),
+        "torch.linalg.lstsq(square, x)": lambda: torch.linalg.lstsq(square, x),
         "torch.linalg.solve(square, x)": lambda: torch.linalg.solve(square, x),
         "torch.accelerator.synchronize()": lambda: torch.accelerator.synchronize(device),
         "event.synchronize()": lambda: _recorded(device).synchronize(),

@@ -59,7 +59,8 @@ def test_the_first_picture_is_half_fee(explorer):
     """16 KiB: as long for the fee as for the bytes, nearly."""
     assert explorer.words == (
         "Simulated: 16 KiB from ordinary memory to sim:0 take 11.1 µs, which is 1.5 GB/s. "
-        "Even 4 B take 7 µs. The host goes on after 11.1 µs."
+        "Even 4 B take 7 µs. The host goes on after 11.1 µs. "
+        "A change of dtype in the same call is made on the CPU."
     )
 
 
@@ -75,6 +76,7 @@ def test_each_control_changes_the_words_as_it_should(explorer):
     explorer.set(memory=PINNED)
     assert "take 1.61 ms, which is 12 GB/s" in explorer.words
     assert "The host goes on after 5 µs, while the copy is under way." in explorer.words
+    assert "A change of dtype in the same call is made on sim:0." in explorer.words
     explorer.set(direction=OUT_OF)
     assert "from sim:0 into pinned memory" in explorer.words
     assert "may read old contents" in explorer.words

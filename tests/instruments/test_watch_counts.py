@@ -50,7 +50,7 @@ TOLD_DIFFERENTLY = {
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - TOLD_DIFFERENTLY))
 def test_the_simulator_itself_says_the_same(name, sim):
-    """What the simulator reports from inside, copy by copy, is what was counted from outside."""
+    """What the simulator reports of copies, launches and waits is what was counted from outside."""
     work = PROGRAMS[name].prepare(sim)
     said = []
     events.observers.append(said.append)
@@ -62,6 +62,7 @@ def test_the_simulator_itself_says_the_same(name, sim):
     copies = [(e.source, e.target, e.bytes, e.blocking) for e in said if isinstance(e, events.Transfer)]
     assert copies == [(t.source, t.target, t.bytes, t.blocking) for t in log.events.transfers]
     assert sum(isinstance(event, events.Launch) for event in said) == log.launches
+    assert sum(isinstance(event, events.Synchronization) for event in said) == log.synchronizations
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

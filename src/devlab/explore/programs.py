@@ -94,7 +94,7 @@ def run(statements: tuple[str, ...], device: str) -> Run:
             for number, statement in enumerate(statements, start=1):
                 _execute(statement, number, names)
         torch.accelerator.synchronize(device)
-    return Run(lay_out(log.events, log.pinnings), names["printed"], _home(names))
+    return Run(lay_out(log.events), names["printed"], _home(names))
 
 
 def _run_here(statements: tuple[str, ...]) -> Run:

@@ -106,10 +106,16 @@ class Pinning(NamedTuple):
 class Events(list):
     """Everything that was recorded, in the order in which it happened.
 
+    `pinnings` lists beside it what the thread that opened the record copied into pinned memory.
+
     >>> launch = Launch("sim:0", "add", NOWHERE, When(0.0, 0.0))
     >>> Events([launch]).launches == [launch]
     True
     """
+
+    def __init__(self, *events):
+        super().__init__(*events)
+        self.pinnings: list[Pinning] = []
 
     @property
     def transfers(self) -> list[Transfer]:

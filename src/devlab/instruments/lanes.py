@@ -1,10 +1,10 @@
 """A log laid out in time: what the host did, and what each device did meanwhile."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from devlab.instruments.events import Events, Launch, Pinning, Transfer, When
+from devlab.instruments.events import Events, Launch, Transfer, When
 from devlab.instruments.marks import Mark
 
 # Staging is the host's own copy of bytes into pinned memory, by the driver or by `pin_memory()`.
@@ -28,11 +28,12 @@ class Span(NamedTuple):
         return self.end - self.start
 
 
-def lay_out(events: Events, pinnings: Sequence[Pinning] = ()) -> dict[str, list[Span]]:
+def lay_out(events: Events) -> dict[str, list[Span]]:
     """Return the lanes of a log: `host`, and for each accelerator where it computes and where it copies.
 
     Times are the simulator's where it took part, else the host's; a device that keeps no marks has no lane.
     """
+    pinnings = events.pinnings
     simulated = [event for event in events if _is_simulated(event)]
     events = simulated or list(events)
     origins: dict[str, tuple] = {}

@@ -19,7 +19,6 @@ class Record:
 
     def __init__(self):
         self.events = Events()
-        self.pinnings: list[Pinning] = []  # those of the thread that opened the record, which they keep busy
         self.open = False
         self.error: BaseException | None = None
         self._sheets: list[tally.Tally] = []
@@ -97,8 +96,9 @@ class Record:
 
     def pinning(self, size: int, when: When) -> None:
         """Keep one copy into pinned memory, where the record's own thread made the copy."""
-        if threading.get_ident() == self._owner and len(self.pinnings) < MOST_EVENTS:
-            self.pinnings.append(Pinning(size, learners_line(self._owner), when))
+        pinnings = self.events.pinnings
+        if threading.get_ident() == self._owner and len(pinnings) < MOST_EVENTS:
+            pinnings.append(Pinning(size, learners_line(self._owner), when))
 
     def allocation(self, device: torch.device, size: int) -> None:
         """Count the bytes of new tensors."""

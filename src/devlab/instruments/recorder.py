@@ -45,7 +45,9 @@ class Recorder(OperatorMode):
             return func(*args, **kwargs)
         device = accelerator(args, kwargs)
         if device is None:
-            return self._on_cpu(func, kind, args, kwargs)
+            result = self._pin(func, args, kwargs) if kind.name == "_pin_memory" else func(*args, **kwargs)
+            self._count_on_cpu(kind, result)
+            return result
         if device.type == "meta":
             return func(*args, **kwargs)
         if kind.name == assignment.NUMBER and device.type == "sim":
@@ -61,15 +63,12 @@ class Recorder(OperatorMode):
         self._write_down(kind, device, args, kwargs, result, when)
         return result
 
-    def _on_cpu(self, func, kind, args, kwargs):
-        if kind.name != "_pin_memory":
-            result = func(*args, **kwargs)
-        else:
-            clock = host_clock(getattr(torch.accelerator.current_accelerator(), "type", "cpu"))
-            began = clock()
-            result = func(*args, **kwargs)
-            self.record.pinning(new_bytes(result), When(began, clock()))
-        self._count_on_cpu(kind, result)
+    def _pin(self, func, args, kwargs):
+        """Note when the host copies a tensor into pinned memory."""
+        clock = host_clock(getattr(torch.accelerator.current_accelerator(), "type", "cpu"))
+        began = clock()
+        result = func(*args, **kwargs)
+        self.record.pinning(new_bytes(result), When(began, clock()))
         return result
 
     def _count_on_cpu(self, kind, result) -> None:

@@ -1,11 +1,10 @@
 """`log.timeline()`: the host and its devices side by side in time, as text and as a drawing."""
 
 import math
-from collections.abc import Sequence
 from itertools import groupby
 
 from devlab import palette
-from devlab.instruments.events import Events, Pinning
+from devlab.instruments.events import Events
 from devlab.instruments.lanes import (
     COMPUTING,
     COPYING,
@@ -50,8 +49,8 @@ class Timeline(Panel):
     goes from 0 to `scale`, a round number of seconds, and at least as far as that of the timeline `beside`.
     """
 
-    def __init__(self, events: Events, pinnings: Sequence[Pinning] = (), beside: "Timeline | None" = None):
-        self.lanes = lay_out(events, pinnings)
+    def __init__(self, events: Events, beside: "Timeline | None" = None):
+        self.lanes = lay_out(events)
         self.simulated = any(name.startswith("sim") for name in self.lanes)
         self.total = max((span.end for lane in self.lanes.values() for span in lane), default=0.0)
         self.scale = max(round_up(self.total), beside.scale if beside else 0.0)

@@ -44,7 +44,7 @@ class Log(Record, Panel):
 
         It is drawn at least to the scale of the timeline `beside`, so that the two can be compared.
         """
-        panel = Timeline(self.events, self.pinnings, beside)
+        panel = Timeline(self.events, beside)
         if show:
             panel.show()
         return panel

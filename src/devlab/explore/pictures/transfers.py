@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from devlab import palette
+from devlab import palette, sim
 from devlab.explore import scales
 from devlab.explore.controls import Choice, Control, Switch
 from devlab.explore.explorer import Explorer
@@ -13,6 +13,7 @@ from devlab.explore.places import first_accelerator, source
 from devlab.explore.roads import INTO, ORDINARY, OUT_OF, PINNED, copy
 from devlab.explore.stopwatch import Lap, can_pin
 from devlab.instruments.sizes import duration, size
+from devlab.sim.crossing import crossing
 
 SIZES = [4**power for power in range(1, 14)]  # 4 bytes to 64 MiB
 TICKS = [4, 1 << 10, 256 << 10, 64 << 20]
@@ -158,7 +159,7 @@ def describe(state: State) -> str:
     fee = "" if state.looked_at == least else f" Even {size(least)} take {duration(curve[least].done)}."
     return (
         f"{source(state.device)}: {size(state.looked_at)} {_way(state)} take {duration(one.done)}, "
-        f"which is {speed(state.looked_at, one)}.{fee} {_host(state, one)}"
+        f"which is {speed(state.looked_at, one)}.{fee} {_host(state, one)}{_dtype(state)}"
     )
 
 
@@ -179,6 +180,17 @@ def _host(state: State, one: Lap) -> str:
     if state.non_blocking and state.memory == ORDINARY and state.direction == OUT_OF:
         return f"{said}: a copy into ordinary memory returns when it has ended, whatever non_blocking says."
     return f"{said}."
+
+
+def _dtype(state: State) -> str:
+    """Say which of the two would change the dtype, were it to change in the same call."""
+    if state.device == "cpu":
+        return ""
+    ends = torch.empty(1, device="cpu"), torch.empty(1, dtype=torch.float16, device="meta")
+    start, goal = ends if state.direction == INTO else ends[::-1]
+    mps = state.device.startswith("mps") or (state.device.startswith("sim") and sim.following() == "mps")
+    there = crossing(start, goal, state.non_blocking, False, mps).converts_there
+    return f" A change of dtype in the same call is made on {state.device if there else 'the CPU'}."
 
 
 def explorer() -> Explorer:
