@@ -13,9 +13,9 @@ import threading
 import time
 from collections.abc import Iterator
 
-# Right answers take milliseconds, on a slow machine a second. These are seconds of computing, and of the clock
-# on the wall, which goes on while other programs compute. They begin anew where a module was imported: the
-# first step of an optimizer imports a thousand.
+# Right answers take milliseconds, on a slow machine a second. These are seconds of computing, and of the
+# clock on the wall, which goes on while other programs compute. They begin anew where a module was imported:
+# the first step of an optimizer imports a thousand.
 SECONDS = 10.0
 ON_THE_WALL = 30.0
 STEP = 0.05
@@ -96,19 +96,18 @@ class _Watcher(threading.Thread):
     def run(self) -> None:
         """Wait for the end, and end calls that are over their time."""
         while not self.over.wait(STEP):
-            if self.call and self.call.imported != len(sys.modules):
-                self.call = Budget()
-            elif self.call and self.call.overdue() > 0:
-                with self._acting:
-                    if self.call:
-                        self._end(self.call.overdue())
+            with self._acting:
+                if self.call and self.call.imported != len(sys.modules):
+                    self.call = Budget()
+                elif self.call and (late := self.call.overdue()) > 0:
+                    self._end(late)
 
     def _end(self, late: float) -> None:
         self.acted = True
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.target), ctypes.py_object(TooLong))
         if late > INTERRUPT and hasattr(signal, "pthread_kill") and self._may_interrupt():
-            signal.pthread_kill(self.target, signal.SIGINT)
-        else:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.target), ctypes.py_object(TooLong))
+            with contextlib.suppress(OSError):  # a sandbox may refuse it
+                signal.pthread_kill(self.target, signal.SIGINT)
 
     def _may_interrupt(self) -> bool:
         """Tell whether an interrupt would raise KeyboardInterrupt where the call runs."""
