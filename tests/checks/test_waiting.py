@@ -23,10 +23,9 @@ STOPPED = re.compile(r"your code was still running after \d+(\.\d)? seconds, and
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    """Wait for a tenth of a second, and interrupt what waits inside of C as soon."""
+    """Wait for a tenth of a second of computing, and for little more on the wall."""
     monkeypatch.setattr(waiting, "SECONDS", 0.1)
     monkeypatch.setattr(waiting, "ON_THE_WALL", 0.4)
-    monkeypatch.setattr(waiting, "INTERRUPT", 0.2)
 
 
 def looping() -> Exercise:

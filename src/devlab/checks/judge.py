@@ -70,6 +70,7 @@ def _judge_row(
     try:
         row.judge(trial)
     except (Exception, waiting.TooLong) as stopped:
+        waiting.disarm()
         return reason(stopped, trial, row.label)
     return Finding(Outcome.PASSED)
 

@@ -13,13 +13,13 @@ import threading
 import time
 from collections.abc import Iterator
 
-# Right answers take milliseconds, on a slow machine a second. These are seconds of computing, and of the clock
-# on the wall, which goes on while other programs compute. They begin anew where a module was imported: the
-# first step of an optimizer imports a thousand.
+# Right answers take milliseconds, on a slow machine a second. These are seconds of computing, and of the
+# clock on the wall, which goes on while other programs compute. They begin anew where a module was imported:
+# the first step of an optimizer imports a thousand.
 SECONDS = 10.0
 ON_THE_WALL = 30.0
 STEP = 0.05
-INTERRUPT = 1.0  # seconds after which a wait inside of C is interrupted
+PAUSE = 0.4  # between two exceptions, so that the second does not meet what the first one has begun
 
 _active: "_Watcher | None" = None
 
@@ -69,6 +69,12 @@ def limited() -> Iterator[None]:
         watcher.call = around
 
 
+def disarm() -> None:
+    """Let nothing be raised any more in the block of `watched`: the call that took too long has ended."""
+    if _active:
+        _active.disarm()
+
+
 class Budget:
     """The time that is left to a call."""
 
@@ -90,30 +96,35 @@ class _Watcher(threading.Thread):
         self.target = threading.get_ident()
         self.over = threading.Event()
         self.call: Budget | None = None
-        self.acted = False
+        self.acted = self._interrupted = False
         self._acting = threading.Lock()
 
     def run(self) -> None:
         """Wait for the end, and end calls that are over their time."""
-        while not self.over.wait(STEP):
-            if self.call and self.call.imported != len(sys.modules):
-                self.call = Budget()
-            elif self.call and self.call.overdue() > 0:
-                with self._acting:
-                    if self.call:
-                        self._end(self.call.overdue())
+        pause = STEP
+        while not self.over.wait(pause):
+            with self._acting:
+                pause = STEP
+                if self.call and self.call.imported != len(sys.modules):
+                    self.call = Budget()
+                elif self.call and self.call.overdue() > 0:
+                    self._end()
+                    pause = PAUSE
 
-    def _end(self, late: float) -> None:
-        self.acted = True
-        if late > INTERRUPT and hasattr(signal, "pthread_kill") and self._may_interrupt():
-            signal.pthread_kill(self.target, signal.SIGINT)
+    def _end(self) -> None:
+        """Raise TooLong in the call; where that has not helped, interrupt what it waits for, in turns."""
+        interrupts, self.acted = self.acted and not self._interrupted, True
+        self._interrupted = interrupts
+        if interrupts and self._may_interrupt():
+            with contextlib.suppress(OSError):  # a sandbox may refuse it
+                signal.pthread_kill(self.target, signal.SIGINT)
         else:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.target), ctypes.py_object(TooLong))
 
     def _may_interrupt(self) -> bool:
         """Tell whether an interrupt would raise KeyboardInterrupt where the call runs."""
         handled = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        return handled and self.target == threading.main_thread().ident
+        return handled and hasattr(signal, "pthread_kill") and self.target == threading.main_thread().ident
 
     def disarm(self) -> None:
         """Let nothing be raised any more, nor what was to be raised already."""
