@@ -13,7 +13,7 @@ portable_randn = lesson.exercise(
         "Each kind of device draws numbers in its own way, so one seed gives different ones. Is there a "
         "device that every machine has?",
         "Draw on the CPU and move the numbers. A `torch.Generator()` of your own, with "
-        "`.manual_seed(seed)`, keeps you out of everybody else's random numbers.",
+        "`.manual_seed(seed)`, leaves the random numbers of the rest of the program alone.",
         "`torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)`",
     ),
 )

@@ -26,11 +26,11 @@ independent_tensor = lesson.exercise(
     signature="independent_tensor(a)",
     facts=("N6", "N7"),
     hints=(
-        "Somebody has to copy, exactly once. PyTorch cannot read an array with negative strides, not even to "
+        "One copy has to be made. PyTorch cannot read an array with negative strides, not even to "
         "copy it. NumPy can.",
         "`a.copy()` gives an array in memory of its own, with ordinary strides. What is the cheapest way "
         "from there to a tensor?",
-        "`return torch.from_numpy(a.copy())`: the copy belongs to nobody else, so sharing it is safe.",
+        "`return torch.from_numpy(a.copy())`: nothing else uses the copy, so sharing its memory is safe.",
     ),
 )
 
