@@ -144,7 +144,7 @@ devlab.check(with_fallback)
 #
 # - One seed gives **the same numbers on every device**, and the same again at every call.
 # - Another seed gives other numbers.
-# - Which numbers a seed gives is up to you.
+# - Which numbers a seed gives is up to you. Each call returns a tensor of its own, which the caller may change.
 #
 # Needed: [The same numbers everywhere](../notebooks/03_mps.ipynb#The-same-numbers-everywhere)
 

@@ -136,7 +136,8 @@ devlab.check(independent_tensor)
 #
 # - Nothing is returned. Whoever holds the array, or a view of it, sees the new numbers.
 # - Only a's own elements change. Where a is a slice, its neighbours in memory stay what they are.
-# - Nothing is copied, and no tensor as big as the array is made on the way. The bytes are counted.
+# - Nothing is copied. The bytes of all tensors that are made on the way are counted: together they must stay below
+#   half of the array's own.
 # - a has one dimension or more, may be written to, and has no negative strides. Its dtype stays. k is a
 #   Python number that fits it: whole for integers, anything for floats.
 #

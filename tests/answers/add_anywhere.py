@@ -175,7 +175,7 @@ def cut_to_the_shape_of_x(x, y):
     return (x + y.to(x.device)).flatten()[: x.numel()].reshape(x.shape)
 
 
-@wrong("the sum has shape")
+@wrong("x and y were joined, and not added")
 def by_lists(x, y):
     return torch.tensor([a + b for a, b in zip(x.tolist(), y.tolist(), strict=True)], device=x.device)
 
@@ -185,14 +185,14 @@ def by_numpy(x, y):
     return torch.from_numpy(x.cpu().numpy() + y.cpu().numpy())
 
 
-@wrong("y was moved more than once")
+@wrong("y was moved 4 times, by .to()")
 def row_by_row(x, y):
     if y.dim() == 0 or len(y) == 0 or y.device == x.device:
         return x + y.to(x.device)
     return x + torch.stack([row.to(x.device) for row in y])
 
 
-@wrong("the values of the sum are wrong")
+@wrong("x and y were multiplied, and not added")
 def multiplies(x, y):
     return x * y.to(x.device)
 
@@ -253,7 +253,7 @@ def the_smaller_one_moves(x, y):
     return x + y.to(x.device)
 
 
-@wrong("y was moved more than once")
+@wrong("y was moved 3 times, by .to()")
 def column_in_pieces(x, y):
     if y.dim() == 1 and len(y):
         y = torch.stack([one.to(x.device) for one in y])
@@ -267,7 +267,7 @@ def a_number_for_a_single_x(x, y):
     return x + y.to(x.device)
 
 
-@wrong("2 transfers, by print and .to()")
+@wrong("y was moved 2 times, by print and .to()")
 def prints_y(x, y):
     print(y)
     return x + y.to(x.device)
@@ -278,7 +278,59 @@ def a_sparse_sum(x, y):
     return (x + y.to(x.device)).to_sparse()
 
 
-@wrong("the values of the sum are wrong")
+@wrong("digits were lost: the numbers were torch.float32 on the way")
 def by_way_of_float32(x, y):
     there = y.to(x.device)
     return x + (there.float().to(there.dtype) if there.dtype.itemsize == 8 else there)
+
+
+@right
+def by_add(x, y):
+    return torch.add(x, y.to(x.device))
+
+
+@right
+def if_needed(x, y):
+    if y.device != x.device:
+        y = y.to(x.device)
+    return x + y
+
+
+@right
+def reversed_sum(x, y):
+    return y.to(x.device) + x
+
+
+@right
+def blocking_copy(x, y):
+    return x + y.to(x.device, copy=False, non_blocking=False)
+
+
+@wrong("the sum is torch.float32, not torch.float16")
+def copies_always(x, y):
+    return x + torch.tensor(y.tolist(), device=x.device)
+
+
+@wrong("y was subtracted, and not added")
+def minus(x, y):
+    return x - y.to(x.device)
+
+
+@wrong("the rows of y were joined to those of x, and not added")
+def concatenates(x, y):
+    return torch.cat([x, y.to(x.device)])
+
+
+@wrong("y was added twice")
+def twice(x, y):
+    return x + y.to(x.device) + y.to(x.device)
+
+
+@wrong("y alone came back")
+def only_y(x, y):
+    return y.to(x.device)
+
+
+@wrong("digits were lost: the sum was taken in float32")
+def float_sum(x, y):
+    return (x.float() + y.to(x.device).float()).to(torch.result_type(x, y))

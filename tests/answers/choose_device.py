@@ -151,7 +151,7 @@ def by_is_built_for_cuda():
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
-@wrong("on a Mac with MPS (pretended), the answer is cuda")
+@wrong("the answer is cuda on every machine, as if it were decided once or not asked at all")
 def forgot_the_brackets():
     if torch.cuda.is_available:
         return torch.device("cuda")
@@ -177,7 +177,7 @@ def a_string():
 AT_IMPORT = three_rungs()
 
 
-@wrong("with an NVIDIA GPU (pretended), the answer is cpu")
+@wrong("the answer is cpu on every machine, as if it were decided once or not asked at all")
 def decided_at_import():
     return AT_IMPORT
 
@@ -191,7 +191,7 @@ def first_asked_under_the_gpu():
 remembered = []
 
 
-@wrong("on a Mac with MPS (pretended), the answer is cuda")
+@wrong("the answer is cuda on every machine, as if it were decided once or not asked at all")
 def kept_after_the_first_call():
     if not remembered:
         remembered.append(three_rungs())
@@ -261,7 +261,7 @@ def with_the_questions_as_defaults(cuda=torch.cuda.is_available, mps=mps_is_avai
 ASKED_EARLIER = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
 
 
-@wrong("(pretended), the answer is")
+@wrong("the answer is cpu on every machine, as if it were decided once or not asked at all")
 def down_a_list_of_old_answers():
     return torch.device(next(name for name, is_here in ASKED_EARLIER.items() if is_here))
 

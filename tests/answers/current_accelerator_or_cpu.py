@@ -134,7 +134,7 @@ def only_the_index():
 AT_IMPORT = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
 
 
-@wrong("with an NVIDIA GPU (pretended), the answer is")
+@wrong("the answer is sim on every machine, as if it were decided once or not asked at all")
 def decided_at_import():
     return AT_IMPORT
 

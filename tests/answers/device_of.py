@@ -34,17 +34,17 @@ def text(x):
     return str(x.device)
 
 
-@wrong("the answer says otherwise")
+@wrong("a matrix is on sim:0, and the answer is cpu")
 def always_cpu(x):
     return torch.device("cpu")
 
 
-@wrong("the answer says otherwise")
+@wrong("a matrix is on cpu, and the answer is sim")
 def always_the_first_accelerator(x):
     return torch.accelerator.current_accelerator() or torch.device("cpu")
 
 
-@wrong("the answer says otherwise")
+@wrong("the answer is sim, without its index")
 def index_forgotten(x):
     return torch.device(x.device.type)
 
@@ -85,7 +85,7 @@ def wants_two(x, device):
     return device
 
 
-@wrong("an empty tensor is on sim:0, the answer says otherwise")
+@wrong("an empty tensor is on sim:0, and the answer is cpu")
 def by_an_element(x):
     return x.flatten()[0].device if x.numel() else torch.device("cpu")
 
@@ -100,3 +100,28 @@ def not_for_every_dtype(x):
 @wrong("your code raised RuntimeError")
 def by_a_difference(x):
     return (x - x).device
+
+
+@right
+def from_text(x):
+    return torch.device(str(x.device))
+
+
+@right
+def of_an_empty_like(x):
+    return x.detach().new_empty(0).device
+
+
+@right
+def by_get_device(x):
+    return torch.device(x.get_device()) if x.get_device() >= 0 else torch.device("cpu")
+
+
+@wrong("AttributeError: 'NoneType' object has no attribute 'device'")
+def of_the_gradient(x):
+    return x.grad.device
+
+
+@wrong("the answer is a tuple, not a torch.device")
+def a_pair(x):
+    return (x.device, x.dtype)

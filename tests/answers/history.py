@@ -104,13 +104,13 @@ def array_of_objects(losses):
     return made
 
 
-@wrong("the losses are gone, and their graphs are still in memory")
+@wrong("the caller has dropped the losses, and their graphs are still in memory")
 def keeps_the_list(losses):
     KEPT.append(losses)
     return torch.stack(losses).detach().cpu().numpy()
 
 
-@wrong("the losses are gone, and their graphs are still in memory")
+@wrong("the caller has dropped the losses, and their graphs are still in memory")
 def keeps_the_stack(losses, seen={}):  # noqa: B006
     seen["all"] = torch.stack(losses)
     return seen["all"].detach().cpu().numpy()
@@ -120,7 +120,7 @@ class Noted(np.ndarray):
     pass
 
 
-@wrong("the losses are gone, and their graphs are still in memory")
+@wrong("the caller has dropped the losses, and their graphs are still in memory")
 def an_array_with_a_note(losses):
     made = torch.stack(losses).detach().cpu().numpy().view(Noted)
     made.losses = losses
@@ -154,7 +154,7 @@ def frees_the_graph_by_backward(losses):
     return torch.stack(losses).detach().cpu().numpy()
 
 
-@wrong("backward was called: there are gradients now")
+@wrong("backward was called, and left gradients behind")
 def backward_where_possible(losses):
     total = torch.stack(losses).sum()
     if total.requires_grad:
@@ -172,7 +172,7 @@ def a_list(losses):
     return [loss.item() for loss in losses]
 
 
-@wrong("the history has shape [], not [7]")
+@wrong("the losses were added up to one number")
 def the_sum(losses):
     return torch.stack(losses).sum().detach().cpu().numpy()
 
@@ -182,17 +182,17 @@ def a_column(losses):
     return np.array([[loss.item()] for loss in losses])
 
 
-@wrong("the values of the history are wrong")
+@wrong("the losses were rounded to 3 digits")
 def rounded(losses):
     return np.array([round(loss.item(), 3) for loss in losses])
 
 
-@wrong("the values of the history are wrong")
+@wrong("the losses were sorted by size")
 def sorted_by_size(losses):
     return np.sort(torch.stack(losses).detach().cpu().numpy())
 
 
-@wrong("the values of the history are wrong")
+@wrong("the numbers are running means of the losses")
 def running_mean(losses):
     numbers = torch.stack(losses).detach().cpu()
     return (numbers.cumsum(0) / torch.arange(1, len(losses) + 1)).numpy()

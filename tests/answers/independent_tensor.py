@@ -131,7 +131,7 @@ def adds_zero(a):
     return torch.from_numpy(np.asarray(a + 0))
 
 
-@wrong("the values of the tensor of an array with negative strides are wrong")
+@wrong("the numbers came in the order of the memory: the negative stride was left out")
 def forgets_to_turn(a):
     return torch.tensor(a[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in a.strides)])
 
@@ -164,7 +164,7 @@ def with_gradients(a):
     return t.requires_grad_() if t.is_floating_point() else t
 
 
-@wrong("has shape [15], not [5,3]")
+@wrong("all dimensions were joined to one")
 def flattened(a):
     return torch.from_numpy(a.flatten())
 
@@ -175,7 +175,7 @@ def locks_the_array(a):
     return torch.from_numpy(a.copy())
 
 
-@wrong("has shape")
+@wrong("all dimensions were joined to one")
 def by_lists_of_any_shape(a):
     return torch.tensor(a.tolist(), dtype=torch.from_numpy(np.empty(0, a.dtype)).dtype)
 

@@ -133,7 +133,7 @@ def lists_in_a_list():
     return [[i, torch.cuda.get_device_name(i)] for i in range(torch.cuda.device_count())]
 
 
-@wrong("with 0 pretended GPUs the list has 1 entry")
+@wrong("with no GPU the list has 1 entry")
 def the_cpu_instead_of_nothing():
     gpus = [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
     return gpus or [(0, "cpu")]
@@ -199,7 +199,7 @@ def devices_for_names():
     return [(i, torch.device("cuda", i)) for i in range(torch.cuda.device_count())]
 
 
-@wrong("GPU 0 has a wrong name")
+@wrong("GPU 0 is called 'cuda:0', and PyTorch calls it 'NVIDIA RTX A2000'")
 def addresses_for_names():
     return [(i, f"cuda:{i}") for i in range(torch.cuda.device_count())]
 
@@ -226,7 +226,7 @@ def counts_any_accelerator():
     return [(i, torch.cuda.get_device_name(i)) for i in range(torch.accelerator.device_count())]
 
 
-@wrong("has a wrong name")
+@wrong("GPU 0 is called 'RTX A2000', and PyTorch calls it 'NVIDIA RTX A2000'")
 def shortened_names():
     count = torch.cuda.device_count()
     return [(i, torch.cuda.get_device_name(i).removeprefix("NVIDIA ")) for i in range(count)]
@@ -256,3 +256,33 @@ def each_made_current_and_back():
         names.append((index, torch.cuda.get_device_name()))
     torch.accelerator.set_device_index(before)
     return names
+
+
+@right
+def by_loop():
+    found = []
+    for i in range(torch.cuda.device_count()):
+        found += [(i, torch.cuda.get_device_name(i))]
+    return found
+
+
+@right
+def enumerated():
+    return list(enumerate(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())))
+
+
+@right
+def only_if_available():
+    if not torch.cuda.is_available():
+        return []
+    return [(i, torch.cuda.get_device_name(f"cuda:{i}")) for i in range(torch.cuda.device_count())]
+
+
+@wrong("GPU 0 is called 'TESLA T4', and PyTorch calls it 'Tesla T4'")
+def upper():
+    return [(i, torch.cuda.get_device_name(i).upper()) for i in range(torch.cuda.device_count())]
+
+
+@wrong("entry 0 of the list has index 2")
+def backwards():
+    return [(i, torch.cuda.get_device_name(i)) for i in reversed(range(torch.cuda.device_count()))]

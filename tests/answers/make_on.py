@@ -59,28 +59,28 @@ def by_its_name(shape, device, dtype):
     return torch.zeros(list(shape), device=str(device), dtype=dtype)
 
 
-@wrong("it was made on cpu and copied to sim:0")
+@wrong("the tensor was made on cpu and copied to sim:0")
 def made_then_moved(shape, device, dtype):
     return torch.zeros(shape, dtype=dtype).to(device)
 
 
-@wrong("it was made on cpu and copied to sim:0")
+@wrong("the tensor was made on cpu and copied to sim:0")
 def both_in_one_move(shape, device, dtype):
     return torch.zeros(shape).to(device, dtype)
 
 
-@wrong("it was made on cpu and copied to sim:0")
+@wrong("the tensor was made on cpu and copied to sim:0")
 def by_numpy(shape, device, dtype):
     return torch.tensor(np.zeros(shape), device=device, dtype=dtype)
 
 
-@wrong("it was made on cpu and copied to sim:0")
+@wrong("the tensor was made on cpu and copied to sim:0")
 def by_lists(shape, device, dtype):
     flat = torch.tensor([0] * math.prod(shape), device=device, dtype=dtype)
     return flat.reshape(shape)
 
 
-@wrong("it was made on cpu and copied to sim:0")
+@wrong("the tensor was made on cpu and copied to sim:0")
 def copied_over(shape, device, dtype):
     made = torch.empty(shape, device=device, dtype=dtype)
     made.copy_(torch.zeros(shape, dtype=dtype))
@@ -102,17 +102,17 @@ def index_forgotten(shape, device, dtype):
     return torch.zeros(shape, device=device.type, dtype=dtype)
 
 
-@wrong("never filled: it holds whatever its memory held")
+@wrong("the tensor was never filled with zeros: it comes of what its memory held before")
 def empty(shape, device, dtype):
     return torch.empty(shape, device=device, dtype=dtype)
 
 
-@wrong("the values of the result are wrong")
+@wrong("every element is 1, and not 0")
 def ones(shape, device, dtype):
     return torch.ones(shape, device=device, dtype=dtype)
 
 
-@wrong("the values of the result are wrong")
+@wrong("the tensor holds other numbers than zeros")
 def random(shape, device, dtype):
     return torch.randn(shape, device=device).to(dtype)
 
@@ -210,17 +210,17 @@ def by_the_current_device(shape, device, dtype):
     return torch.zeros(shape, device=device.type, dtype=dtype)
 
 
-@wrong("the result has shape")
+@wrong("only the first size was used: the tensor has one dimension")
 def the_first_size_only(shape, device, dtype):
     return torch.zeros(shape[0], device=device, dtype=dtype)
 
 
-@wrong("the result has shape")
+@wrong("all sizes were multiplied: the tensor has one dimension")
 def as_a_list_of_numbers(shape, device, dtype):
     return torch.zeros(math.prod(shape), device=device, dtype=dtype)
 
 
-@wrong("the values of the result are wrong")
+@wrong("every element is 6, and not 0")
 def the_shape_as_values(shape, device, dtype):
     return torch.full(shape, math.prod(shape), dtype=dtype, device=device)
 
@@ -235,19 +235,19 @@ def old_names_of_types(shape, device, dtype):
     return torch.FloatTensor(*shape).zero_().to(device)
 
 
-@wrong("it was made on sim:0 and copied to cpu")
+@wrong("the tensor was made on sim:0 and copied to cpu")
 def there_and_back(shape, device, dtype):
     return torch.zeros(shape, device=device, dtype=dtype).cpu().to(device)
 
 
-@wrong("never filled: it holds whatever its memory held")
+@wrong("the tensor was never filled with zeros: it comes of what its memory held before")
 def nothing_times_zero(shape, device, dtype):
     if dtype.is_floating_point:
         return torch.empty(shape, device=device, dtype=dtype) * 0  # nan times 0 is nan
     return torch.zeros(shape, device=device, dtype=dtype)
 
 
-@wrong("the second call has written into the tensor of the first")
+@wrong("the second call wrote into the tensor that the first returned")
 def one_memory_zeroed_again(shape, device, dtype, kept={}):  # noqa: B006
     key = (tuple(shape), device, dtype)
     if key not in kept:
@@ -266,7 +266,7 @@ def back_to_the_first(shape, device, dtype):
     return made
 
 
-@wrong("a number that is assigned to one place travels there")
+@wrong("5 transfers: each number assigned to a part of the tensor is one")
 def filled_row_by_row(shape, device, dtype):
     made = torch.empty(shape, device=device, dtype=dtype)
     for row in range(shape[0]):
@@ -283,3 +283,39 @@ def in_inference_mode(shape, device, dtype):
 @wrong("the result is on meta")
 def nowhere(shape, device, dtype):
     return torch.zeros(shape, device="meta", dtype=dtype)
+
+
+@right
+def empty_then_zero(shape, device, dtype):
+    return torch.empty(shape, device=device, dtype=dtype).zero_()
+
+
+@right
+def starred(shape, device, dtype):
+    return torch.zeros(*shape, dtype=dtype, device=device)
+
+
+@right
+def under_the_device(shape, device, dtype):
+    with torch.device(device):
+        return torch.zeros(shape, dtype=dtype)
+
+
+@right
+def new_zeros(shape, device, dtype):
+    return torch.empty(0, device=device, dtype=dtype).new_zeros(shape)
+
+
+@wrong("the sizes are in reverse order")
+def reversed_shape(shape, device, dtype):
+    return torch.zeros(shape[::-1], device=device, dtype=dtype)
+
+
+@wrong("the result has shape [1,2,3], not [2,3]")
+def one_more_dim(shape, device, dtype):
+    return torch.zeros(1, *shape, device=device, dtype=dtype)
+
+
+@wrong("the result is a list, not a tensor")
+def python_list(shape, device, dtype):
+    return [[0] * shape[-1]] * shape[0]

@@ -101,17 +101,17 @@ def by_its_module():
     return torch.device("cuda" if torch.get_device_module("cuda").is_available() else "cpu")
 
 
-@wrong("the answer is cuda, with a GPU and without one")
+@wrong("the answer is cuda with a GPU and without one")
 def always_cuda():
     return torch.device("cuda")
 
 
-@wrong("the answer is cpu, with a GPU and without one")
+@wrong("the answer is cpu with a GPU and without one")
 def always_cpu():
     return torch.device("cpu")
 
 
-@wrong("the answer is cuda, with a GPU and without one")
+@wrong("the answer is cuda with a GPU and without one")
 def forgot_the_brackets():
     return torch.device("cuda" if torch.cuda.is_available else "cpu")
 
@@ -173,7 +173,7 @@ def takes_any_accelerator():
     return torch.device("cpu")
 
 
-@wrong("the answer is cuda, with a GPU and without one")
+@wrong("the answer is cuda with a GPU and without one")
 def counts_processors():
     return torch.device("cuda" if os.cpu_count() > 0 else "cpu")
 
@@ -183,7 +183,7 @@ def only_exactly_one():
     return torch.device("cuda" if torch.cuda.device_count() == 1 else "cpu")
 
 
-@wrong("the answer is cpu, with a GPU and without one")
+@wrong("the answer is cpu with a GPU and without one")
 def more_than_one():
     return torch.device("cuda" if torch.cuda.device_count() > 1 else "cpu")
 
@@ -290,3 +290,32 @@ def with_a_rung_for_intel():
 @wrong("pick_cuda_or_cpu(), on a pretended machine with 1 NVIDIA GPU")
 def always_the_cpu_says_on_which_machine_that_is_wrong():
     return torch.device("cpu")
+
+
+@right
+def by_count():
+    return torch.device("cuda", 0) if torch.cuda.device_count() else torch.device("cpu")
+
+
+@right
+def if_else():
+    if torch.cuda.is_available():
+        return torch.device("cuda:0")
+    return torch.device("cpu")
+
+
+@right
+def of_a_list():
+    return torch.device(["cpu", "cuda"][torch.cuda.is_available()])
+
+
+@wrong("RuntimeError: Found no NVIDIA driver on your system (pretended for this check)")
+def by_current():
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+@wrong("the answer is None: is a `return` missing?")
+def lacks_return():
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return None

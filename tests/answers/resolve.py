@@ -311,3 +311,42 @@ def for_two_kinds_alone(spec):
     if device.type in ("cuda", "sim") and device.index is None:
         return torch.empty(0, device=device).device
     return device
+
+
+@right
+def by_the_default_and_back(spec):
+    before = torch.get_default_device()
+    named = torch.device(spec)
+    if named.type == "cpu" or named.index is not None:
+        return named
+    try:
+        torch.set_default_device(named)
+        return torch.empty(0).device
+    finally:
+        torch.set_default_device(before)
+
+
+@right
+def under_the_device(spec):
+    if spec.partition(":")[0] == "cpu":
+        return torch.device("cpu")
+    with torch.device(spec):
+        return torch.empty(0).device
+
+
+@right
+def text_with_index(spec):
+    if ":" in spec or spec == "cpu":
+        return torch.device(spec)
+    return torch.device(f"{spec}:{torch.empty(1, device=spec).get_device()}")
+
+
+@wrong("AssertionError: Torch not compiled with CUDA enabled")
+def by_current_device_of_cuda(spec):
+    d = torch.device(spec)
+    return d if d.index is not None or d.type == "cpu" else torch.device(d.type, torch.cuda.current_device())
+
+
+@wrong("the answer is a Tensor, not a torch.device")
+def tensor_instead(spec):
+    return torch.empty(0, device=spec)

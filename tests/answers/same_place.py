@@ -168,3 +168,62 @@ def the_cpu_by_the_accelerators_index(a, b):
         return device.type, device.index or 0
 
     return place(a) == place(b)
+
+
+def address(x):
+    d = x.device if isinstance(x, torch.Tensor) else torch.device(x)
+    if d.type != "cpu" and d.index is None:
+        d = torch.device(d.type, torch.accelerator.current_device_index())
+    return (d.type, None if d.type == "cpu" else d.index)
+
+
+@right
+def by_pairs(a, b):
+    return address(a) == address(b)
+
+
+@right
+def by_zeros_there(a, b):
+
+    def there(x):
+        x = x if isinstance(x, torch.Tensor) else torch.zeros(0, device=x)
+        return (x.device.type, x.get_device() if not x.is_cpu else 0)
+
+    return there(a) == there(b)
+
+
+@right
+def in_a_set(a, b):
+    return len({address(a), address(b)}) == 1
+
+
+@right
+def type_then_index(a, b):
+    (kind, one), (other, two) = (address(a), address(b))
+    return kind == other and one == two
+
+
+@wrong("your code changed the default device of the whole program")
+def takes_the_default_back(a, b):
+
+    def there(x):
+        if isinstance(x, torch.Tensor):
+            return x.device
+        if torch.device(x).type == "cpu":
+            return torch.device("cpu")
+        torch.set_default_device(x)
+        found = torch.empty(0).device
+        torch.set_default_device(None)
+        return found
+
+    return there(a) == there(b)
+
+
+@wrong("AttributeError: 'str' object has no attribute 'get_device'")
+def get_device(a, b):
+    return a.get_device() == b.get_device()
+
+
+@wrong("the answer is a Tensor, not a bool")
+def as_tensors_eq(a, b):
+    return torch.tensor(str(a) == str(b))

@@ -112,30 +112,30 @@ def flattened_in_torch(a, k):
     torch.from_numpy(a).reshape(-1).mul_(k)
 
 
-@wrong("other memory was used, for the result or for a copy")
+@wrong("other memory was used: for the product, or for a copy of the array")
 def copied_back(a, k):
     t = torch.from_numpy(a)
     t.copy_(t * k)
 
 
-@wrong("other memory was used, for the result or for a copy")
+@wrong("other memory was used: for the product, or for a copy of the array")
 def assigned_back(a, k):
     t = torch.from_numpy(a)
     t[...] = t * k
 
 
-@wrong("other memory was used, for the result or for a copy")
+@wrong("other memory was used: for the product, or for a copy of the array")
 def numpys_product(a, k):
     torch.from_numpy(a).copy_(torch.as_tensor(np.asarray(a * k, dtype=a.dtype)))
 
 
-@wrong("other memory was used, for the result or for a copy")
+@wrong("other memory was used: for the product, or for a copy of the array")
 def a_tensor_full_of_k(a, k):
     t = torch.from_numpy(a)
     t *= torch.full_like(t, k)
 
 
-@wrong("other memory was used, for the result or for a copy")
+@wrong("other memory was used: for the product, or for a copy of the array")
 def there_and_back(a, k):
     t = torch.from_numpy(a)
     there = t.to(torch.accelerator.current_accelerator())
@@ -157,7 +157,7 @@ def tidied_and_brought_back(a, k):
         a[...] = tidy
 
 
-@wrong("other memory was used, for the result or for a copy")
+@wrong("other memory was used: for the product, or for a copy of the array")
 def tidied_by_torch_and_brought_back(a, k):
     t = torch.from_numpy(a)
     t.copy_(t.contiguous().mul_(k))
@@ -179,28 +179,28 @@ def numpy_under_a_tensor(a, k):
     np.multiply(a, k, out=t.numpy())
 
 
-@wrong("something is returned: the work is in the array")
+@wrong("a value is returned, and the task asks for none: the work is in the array")
 def returns_the_tensor(a, k):
     return torch.from_numpy(a).mul_(k)
 
 
-@wrong("something is returned: the work is in the array")
+@wrong("a value is returned, and the task asks for none: the work is in the array")
 def returns_the_array(a, k):
     torch.from_numpy(a).mul_(k)
     return a
 
 
-@wrong("the values of the array, scaled, are wrong")
+@wrong("k was added to every element, and not multiplied")
 def adds(a, k):
     torch.from_numpy(a).add_(k)
 
 
-@wrong("the values of the array, scaled, are wrong")
+@wrong("every element was multiplied by k twice")
 def twice(a, k):
     torch.from_numpy(a).mul_(k).mul_(k)
 
 
-@wrong("the values of the array behind")
+@wrong("elements outside of a slice were changed, too")
 def the_whole_base(a, k):
     base = a if a.base is None or not isinstance(a.base, np.ndarray) else a.base
     torch.from_numpy(base).mul_(k)
@@ -211,6 +211,6 @@ def by_a_float(a, k):
     torch.from_numpy(a).mul_(float(k))
 
 
-@wrong("scaled by 0.1, are wrong")
+@wrong("k was float32 on the way, and lost digits")
 def by_a_float32(a, k):
     torch.from_numpy(a).mul_(torch.tensor(k))

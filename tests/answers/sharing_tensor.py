@@ -154,7 +154,7 @@ def from_the_buffer(a):
     return torch.frombuffer(a, dtype=torch.from_numpy(a[:0]).dtype).reshape(a.shape)
 
 
-@wrong("has shape [15], not [5,3]")
+@wrong("all dimensions were joined to one")
 def flattened(a):
     return torch.from_numpy(a.reshape(-1))
 

@@ -85,7 +85,7 @@ def by_the_first_entry(facts):
     return "hidden" if first in ("", "-1") else "available"
 
 
-@wrong("CUDA_VISIBLE_DEVICES is not set (None) hides nothing")
+@wrong("CUDA_VISIBLE_DEVICES that is not set (None) hides nothing")
 def none_hides(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"
@@ -237,7 +237,7 @@ def other_words(facts):
     return "hidden" if facts["visible"] in ("", "-1") else "available"
 
 
-@wrong('the answer is "cpu-only build", where')
+@wrong('which is not a reason for "cpu-only build"')
 def build_the_wrong_way_round(facts):
     if facts["build"]:
         return "cpu-only build"
@@ -287,12 +287,12 @@ def takes_them_out(facts):
     return "hidden" if facts["visible"] in ("", "-1") else "available"
 
 
-@wrong('the answer is "available", where')
+@wrong('`facts["build"]` is')
 def looks_at_this_machine(facts):
     return "available"
 
 
-@wrong('the answer is "available", where "no driver" belongs')
+@wrong('`facts["driver"]` is False, and the answer is "available"')
 def driver_forgotten(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"
@@ -307,7 +307,7 @@ def a_minus_one_anywhere(facts):
     return one_after_another({**facts, "visible": "-1" if hidden else facts["visible"]})
 
 
-@wrong('the answer is "available", where "no GPU" belongs')
+@wrong('`facts["gpu"]` is False, and the answer is "available"')
 def asks_this_machine(facts):
     return "available" if torch.cuda.is_available() else one_after_another(facts)
 
@@ -322,3 +322,79 @@ def a_hidden_one_among_others(facts):
         return "no driver"
     listed = [""] if facts["visible"] is None else facts["visible"].split(",")
     return "hidden" if "-1" in listed or facts["visible"] == "" else "available"
+
+
+@right
+def elifs(facts):
+    if facts["build"] == "cpu":
+        why = "cpu-only build"
+    elif facts["gpu"] is False:
+        why = "no GPU"
+    elif facts["driver"] is False:
+        why = "no driver"
+    elif facts["visible"] == "" or facts["visible"] == "-1":
+        why = "hidden"
+    else:
+        why = "available"
+    return why
+
+
+@right
+def matched(facts):
+    match facts:
+        case {"build": "cpu"}:
+            return "cpu-only build"
+        case {"gpu": False}:
+            return "no GPU"
+        case {"driver": False}:
+            return "no driver"
+        case {"visible": "" | "-1"}:
+            return "hidden"
+    return "available"
+
+
+@wrong('"hidden" holds, but "cpu-only build" comes before it')
+def last_wins(facts):
+    why = "available"
+    if facts["build"] == "cpu":
+        why = "cpu-only build"
+    if not facts["gpu"]:
+        why = "no GPU"
+    if not facts["driver"]:
+        why = "no driver"
+    if facts["visible"] in ("", "-1"):
+        why = "hidden"
+    return why
+
+
+@wrong('"No GPU" is none of the five answers')
+def capital(facts):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "No GPU"
+    if not facts["driver"]:
+        return "No driver"
+    return "hidden" if facts["visible"] in ("", "-1") else "available"
+
+
+@wrong('CUDA_VISIBLE_DEVICES = "0,1" hides nothing')
+def starts_with_minus(facts):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    if not facts["driver"]:
+        return "no driver"
+    return "hidden" if facts["visible"] is not None and (not facts["visible"].isdigit()) else "available"
+
+
+@wrong('"hidden" holds, but "no driver" comes before it')
+def hidden_before_driver(facts):
+    if facts["build"] == "cpu":
+        return "cpu-only build"
+    if not facts["gpu"]:
+        return "no GPU"
+    if facts["visible"] in ("", "-1"):
+        return "hidden"
+    return "available" if facts["driver"] else "no driver"

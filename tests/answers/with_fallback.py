@@ -189,7 +189,7 @@ def runs_it_twice(op, x):
     return op(x)
 
 
-@wrong("op ran 2 times, although it worked at once")
+@wrong("op ran 2 times, although it worked the first time")
 def runs_it_in_both_places(op, x):
     reserve = x.cpu()
     try:
@@ -200,7 +200,7 @@ def runs_it_in_both_places(op, x):
     return result
 
 
-@wrong("something was moved, although nothing was missing")
+@wrong("a tensor was moved, although the device lacks nothing here")
 def a_copy_kept_in_reserve(op, x):
     reserve = x.cpu()
     try:
@@ -224,7 +224,7 @@ def never_called(op, x):
     return x * 2 + 1
 
 
-@wrong("a NotImplementedError of the CPU was swallowed")
+@wrong("a NotImplementedError of the CPU did not reach the caller")
 def returns_x_in_the_end(op, x):
     try:
         return op(x)

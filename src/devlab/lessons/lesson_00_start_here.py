@@ -40,6 +40,14 @@ def _all_kinds(trial) -> dict[str, torch.Tensor]:
     }
 
 
+def _expect_device(trial, x: torch.Tensor, wanted: torch.device, words: str) -> None:
+    got = trial.call(x)
+    expect.kind(got, torch.device, "a torch.device", "the answer")
+    if got.type == wanted.type and got.index is None and wanted.index is not None:
+        expect.fail(f"the answer is {got}, without its index", f'device("{wanted}")', got)
+    expect.equal(got, wanted, f"{words} is on {wanted}, and the answer is {got}")
+
+
 @device_of.row("answers with a torch.device")
 def answers_with_a_device(trial):
     expect.kind(trial.call(trial.randn(5, 3)), torch.device, "a torch.device", "the answer")
@@ -48,13 +56,13 @@ def answers_with_a_device(trial):
 @device_of.row("is right for every kind of tensor")
 def right_for_every_kind(trial):
     for words, x in _all_kinds(trial).items():
-        expect.equal(trial.call(x), trial.device, f"{words} is on {trial.device}, the answer says otherwise")
+        _expect_device(trial, x, trial.device, words)
 
 
 @device_of.row("is right for a tensor from elsewhere")
 def right_elsewhere(trial):
     moved = trial.randn(2, 7, on=trial.other())
-    expect.equal(trial.call(moved), trial.other(), f"the tensor is on {trial.other()}, not where others are")
+    _expect_device(trial, moved, trial.other(), "a tensor of another device")
 
 
 same_place = lesson.exercise(
@@ -83,6 +91,9 @@ def tensors_together(trial):
     x = trial.randn(4, 3)
     for y in (trial.randn(7), x.long(), x.sum(), x[:0]):
         _expect_answer(trial, x, y, True, "shapes and dtypes differ, but the place is the same")
+    for default in (trial.device, *trial.others)[-1:]:  # a default of one's own is to stay what it is
+        settings.kept(trial, x, str(trial.device), device=default)
+        settings.kept(trial, x, trial.device.type, device=default)
 
 
 @same_place.row("two tensors on different devices")

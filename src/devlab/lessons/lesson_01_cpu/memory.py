@@ -134,7 +134,7 @@ def elements_of_an_expanded_view(trial):
         _elements(trial, view, size, f"a view that shows {view.numel()} elements")
 
 
-@tensor_bytes.row("nothing takes nothing, one number its size")
+@tensor_bytes.row("an empty tensor takes 0 bytes, a number its size")
 def elements_of_little(trial):
     x = trial.randn(4, 3)
     for little, size in ((x[:0], 4), (x.sum(), 4), (x.sum().half(), 2), (torch.nn.Parameter(x), 4)):
@@ -145,7 +145,7 @@ def elements_of_little(trial):
 def storage_of_a_whole_tensor(trial):
     for x, size in _each_dtype(trial):
         own = x.clone()
-        _storage(trial, own, own.numel() * size, size, f"a {own.dtype} tensor that shares with nobody")
+        _storage(trial, own, own.numel() * size, size, f"a {own.dtype} tensor with a storage of its own")
 
 
 @storage_bytes.row("a view: all that is behind it")

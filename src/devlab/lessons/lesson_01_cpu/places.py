@@ -49,7 +49,7 @@ def _expect_places(trial, batch: object, wanted: set, headline: str) -> None:
 def _explain_what_is_more(trial, batch: object, more: set) -> None:
     """Say where devices come from on which no tensor of the batch is: from another call, or a value in it."""
     seen = trial.last_call
-    trial.call([torch.empty(0, device="meta")])  # a device that no batch of ours is on
+    trial.call([torch.empty(0, device="meta")], changes=True)  # where no batch of ours is
     kept = trial.call([])
     trial.last_call = seen  # the verdict is about the call that was wrong
     if isinstance(kept, set | frozenset) and torch.device("meta") in kept:
@@ -62,7 +62,8 @@ def _explain_what_is_more(trial, batch: object, more: set) -> None:
             continue
         alone = trial.call([value])
         if isinstance(alone, set | frozenset) and set(alone) & more:
-            said = f"{expect.shorten(expect.describe(value), 30)} was counted, and it is no tensor, dict, list or tuple"
+            what = expect.shorten(expect.describe(value), 30)
+            said = f"{what} was counted, and it is no tensor, dict, list or tuple"
             expect.fail(said, "no device for such a value", _names(set(alone)))
     trial.last_call = seen
 

@@ -36,13 +36,13 @@ def _expect_pick(trial, gpus: tuple[str, ...], situation: str, **options) -> Non
     wanted = "cuda" if gpus else "cpu"
     if got.type == wanted and (got.index or 0) < max(len(gpus), 1):
         return
-    asked = f"{wanted}, as torch.cuda.is_available() says when the function is called"
+    asked = f"{wanted}, as `torch.cuda.is_available()`, with its parentheses, says at each call"
     if got.type != wanted and situation in (WITH, WITHOUT):
         seen = trial.last_call, trial.situation
         opposite = _pick(trial, (), built=False) if gpus else _pick(trial, ONE)
         trial.last_call, trial.situation = seen  # the verdict is about the call that was wrong
         if opposite.type == got.type:
-            expect.fail(f"the answer is {got}, with a GPU and without one", asked, got)
+            expect.fail(f"the answer is {got} with a GPU and without one", asked, got)
     expect.fail(f"{situation} (pretended), the answer is {got}", asked, got)
 
 
@@ -64,7 +64,7 @@ def asks_at_every_call(trial):
         wanted = "cuda" if gpus else "cpu"
         if got.type != wanted:
             said = f"CUDA is {'available' if gpus else 'not available'} (pretended), the answer is {got}"
-            expect.fail(f"{said}: was it decided earlier?", f"{wanted}, asked at every call", got)
+            expect.fail(f"{said}, as at an earlier call", f"{wanted}, asked at every call", got)
 
 
 @pick_cuda_or_cpu.row("a build for CUDA is no GPU, nor is a Mac's")
@@ -102,7 +102,7 @@ def _expect_listed(got: object, names: tuple[str, ...], pretended: str = "") -> 
     expect.kind(got, list, "a list", "the answer")
     if len(got) != len(wanted):
         count = f"{len(got)} {'entry' if len(got) == 1 else 'entries'}"
-        here = f"{len(names)} {pretended}GPU{'' if len(names) == 1 else 's'}"
+        here = f"{len(names)} {pretended}GPU{'' if len(names) == 1 else 's'}" if names else "no GPU"
         expect.fail(f"with {here} the list has {count}", f"{wanted}", got)
     for entry, (index, name) in zip(got, wanted, strict=True):
         expect.kind(entry, tuple, "a tuple", "an entry")
@@ -116,7 +116,8 @@ def _expect_listed(got: object, names: tuple[str, ...], pretended: str = "") -> 
             said = f"GPU {index} was given the name of GPU {names.index(entry[1])}"
             expect.fail(said, f"{wanted}", f"{got}")
         if entry[1] != name:
-            expect.fail(f"GPU {index} has a wrong name", f"{wanted}", f"{got}")
+            said = f"GPU {index} is called {entry[1]!r}, and PyTorch calls it {name!r}"
+            expect.fail(said, f"{wanted}", f"{got}")
 
 
 def _expect_list(trial, names: tuple[str, ...], **options) -> None:

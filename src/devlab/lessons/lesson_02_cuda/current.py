@@ -52,6 +52,8 @@ def bare_name(trial):
     with settings.current(trial.device):
         why = f'"{kind}" means {trial.device} while that is the current device'
         _expect_device(trial, kind, trial.device, why)
+    # A default device that is not what a new process has is to stay, too.
+    settings.kept(trial, kind, device=trial.other())
 
 
 @resolve.row("and follows when another becomes current", only="accelerator")

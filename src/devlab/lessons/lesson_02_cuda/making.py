@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import torch
 
-from devlab.checks import expect, settings
+from devlab.checks import expect, settings, slips
 from devlab.devices import has_float64
 from devlab.instruments.watch import Log, watch
 from devlab.lessons.lesson_02_cuda.base import lesson
@@ -49,8 +49,18 @@ def _expect_zeros(trial, got: object, shape: tuple, dtype: torch.dtype) -> None:
         mark = torch.iinfo(dtype).max if dtype is torch.int64 else True if dtype is torch.bool else None
         flat = got.detach().cpu().flatten()
         if bool((flat.isnan() if mark is None else flat == mark).all()):
-            headline = "the tensor was never filled: it holds whatever its memory held, or comes of that"
+            headline = "the tensor was never filled with zeros: it comes of what its memory held before"
             expect.fail(headline, "zeros", f"{flat[0].item()} in each place")
+        if tuple(got.shape) == tuple(shape) and bool((flat == flat[0]).all()) and flat[0] != 0:
+            expect.fail(f"every element is {flat[0].item():.6g}, and not 0", "zeros", got)
+        if tuple(got.shape) == tuple(shape) and bool(flat.any()):
+            expect.fail("the tensor holds other numbers than zeros", "zeros", got)
+    mistaken = {
+        "only the first size was used: the tensor has one dimension": wanted.flatten()[: shape[0]],
+        "all sizes were multiplied: the tensor has one dimension": wanted.flatten(),
+        "the sizes are in reverse order": torch.zeros(tuple(shape)[::-1], dtype=dtype),
+    }
+    slips.named(got, wanted, mistaken if len(shape) > 1 else {}, f"zeros of shape {list(shape)}")
     expect.tensor(got, wanted, trial.device)
 
 
@@ -82,14 +92,18 @@ def new_every_time(trial):
     first = _make(trial, (4, 3), torch.float32)
     _expect_zeros(trial, first, (4, 3), torch.float32)
     if first.untyped_storage().nbytes() < 4 * 3 * 4:
-        expect.fail("its elements share one place in memory", "memory for each element", "an expanded view")
+        expect.fail(
+            "all its elements share one place in memory", "memory for each element", "an expanded view"
+        )
     with torch.inference_mode():  # which may write into a tensor that was made in it, too
         first.fill_(7)
     second = _make(trial, (4, 3), torch.float32)
     if isinstance(second, torch.Tensor) and second.numel() and bool((second == 7).all()):
-        expect.fail("the second call returned the tensor of the first", "a new tensor", "the same memory")
+        expect.fail(
+            "the second call returned the tensor of the first", "a new tensor at each call", "the same one"
+        )
     if not bool((first == 7).all()):
-        words = "the second call has written into the tensor of the first"
+        words = "the second call wrote into the tensor that the first returned"
         expect.fail(words, "the first as it was", "the same memory")
     _expect_zeros(trial, second, (4, 3), torch.float32)
 
@@ -100,9 +114,9 @@ def nothing_transferred(trial):
         with _marked_memory():
             _, log = trial.watched(shape, trial.device, dtype)
         for copy in log.events.transfers[:1]:
-            headline = f"it was made on {copy.source} and copied to {copy.target}"
+            headline = f"the tensor was made on {copy.source} and copied to {copy.target}"
             if log.transfers > 1 and all(one.target == str(trial.device) for one in log.events.transfers):
-                headline = f"{log.transfers} transfers: a number that is assigned to one place travels there"
+                headline = f"{log.transfers} transfers: each number assigned to a part of the tensor is one"
             expect.fail(
                 headline,
                 f"made on {trial.device}, no transfer",
@@ -154,8 +168,32 @@ def _expect_sum(trial, x: torch.Tensor, y: torch.Tensor) -> None:
         if not torch.equal(mine, wanted) and torch.equal(mine, x.cpu() + torch.zeros_like(y, device="cpu")):
             said = "the sum was taken before y had arrived"
             expect.fail(said, "a copy that is complete before it is read", "x plus zeros")
+    if isinstance(got, torch.Tensor):
+        _name_the_slip(got, wanted, x.detach().cpu(), y.detach().cpu())
     # In float64 a sum is rounded once, alike on every device.
     expect.tensor(got, wanted, x.device, "the sum", within=0.0 if wanted.dtype is torch.float64 else None)
+
+
+def _name_the_slip(got: torch.Tensor, wanted: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> None:
+    """Say so where another operation than the sum gives the result, or a third dtype on the way."""
+    numbers = torch.bool not in (x.dtype, y.dtype)
+    mistaken: dict[str, slips.Slip] = {
+        "x and y were multiplied, and not added": lambda: x * y,
+        "y was subtracted, and not added": lambda: x - y if numbers else x ^ y,
+        "y was added twice": lambda: x + y + y,
+        "x alone came back": x,
+        "y alone came back": y,
+    }
+    if x.dim() and y.dim() and x.shape[:-1] == y.shape[:-1]:
+        mistaken["x and y were joined, and not added"] = lambda: torch.cat([x, y], -1)
+    if x.dim() and y.dim() and x.shape[1:] == y.shape[1:]:
+        mistaken["the rows of y were joined to those of x, and not added"] = lambda: torch.cat([x, y])
+    if torch.float64 in (x.dtype, y.dtype) and got.dtype == wanted.dtype:
+        mistaken["digits were lost: the sum was taken in float32"] = lambda: x.float() + y.float()
+    slips.named(got, wanted, mistaken, "x + y", within=0.0 if got.dtype is torch.float64 else None)
+    if x.shape == y.shape:
+        slips.lost_digits(got, wanted, y, lambda rounded: x + rounded)
+        slips.lost_digits(got, wanted, x, lambda rounded: rounded + y)
 
 
 def _others(trial) -> tuple[torch.device, ...]:
@@ -242,4 +280,5 @@ def _expect_one_journey(trial, x: torch.Tensor, shape: tuple[int, ...]) -> None:
             expect.fail(f"y took a detour, from {went}", where, f"{_times(log.transfers)}")
         if log.transfers > 1:
             causes = " and ".join(dict.fromkeys(copy.cause for copy in log.events.transfers))
-            expect.fail("y was moved more than once", where, f"{_times(log.transfers)}, by {causes}")
+            headline = f"y was moved {log.transfers} times, by {causes}"
+            expect.fail(headline, where, str(log.events.transfers[0].line))

@@ -51,12 +51,17 @@ def _expect_answer(trial, facts: dict) -> None:
     if got in holding:
         expect.fail(f'"{got}" holds, but "{wanted}" comes before it', f'"{wanted}"', f'"{got}"')
     if got == "hidden":
-        told = "is not set (None)" if facts["visible"] is None else f'= "{facts["visible"]}"'
+        told = "that is not set (None)" if facts["visible"] is None else f'= "{facts["visible"]}"'
         expect.fail(f"CUDA_VISIBLE_DEVICES {told} hides nothing", f'"{wanted}"', f'"{got}"')
     if wanted == "hidden":
         told = f'CUDA_VISIBLE_DEVICES = "{facts["visible"]}"'
         expect.fail(f"{told} hides every GPU", f'"{wanted}"', f'"{got}"')
-    expect.fail(f'the answer is "{got}", where "{wanted}" belongs', f'"{wanted}"', f'"{got}"')
+    fact = {"cpu-only build": "build", "no GPU": "gpu", "no driver": "driver"}
+    if got != "available":
+        why = f'`facts["{fact[got]}"]` is {facts[fact[got]]!r}, which is not a reason for "{got}"'
+        expect.fail(why, f'"{wanted}"', f'"{got}"')
+    why = f'`facts["{fact[wanted]}"]` is {facts[fact[wanted]]!r}, and the answer is "available"'
+    expect.fail(why, f'"{wanted}"', f'"{got}"')
 
 
 @why_no_cuda.row("each cause, when it is the only one")

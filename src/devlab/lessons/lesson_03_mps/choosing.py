@@ -52,8 +52,21 @@ def _expect(trial, machine: dict, situation: str, wanted: str) -> None:
     """Expect a kind of device, with an index that is there or without one."""
     got = _answer(trial, machine)
     count = max(len(machine["names"]), 1)
+    if got.type != wanted:
+        _refuse_one_answer_for_all(trial, got, wanted)
     if got.type != wanted or (got.index or 0) >= count:
         expect.fail(f"{situation} (pretended), the answer is {got}", wanted, got)
+
+
+def _refuse_one_answer_for_all(trial, got: torch.device, wanted: str) -> None:
+    """Say so where the answer is the same on machines that have nothing in common."""
+    seen = trial.last_call, trial.situation
+    others = [_called(trial, machine) for machine in (NOTHING, MAC, GPU, INTEL)]
+    trial.last_call, trial.situation = seen  # the verdict is about the call that was wrong
+    if all(isinstance(other, torch.device) and other.type == got.type for other in others):
+        said = f"the answer is {got} on every machine, as if it were decided once or not asked at all"
+        asked = f"{wanted} here; questions such as `torch.cuda.is_available()` need their parentheses"
+        expect.fail(said, asked, got)
 
 
 @choose_device.row("CUDA where it is available")
@@ -87,7 +100,7 @@ def _expect_now(trial, machine: dict, wanted: str) -> None:
     got = _answer(trial, machine)
     if got.type != wanted:
         here = "nothing but the CPU" if wanted == "cpu" else wanted
-        said = f"{here} is available now (pretended), the answer is {got}: was it decided earlier?"
+        said = f"{here} is available now (pretended), and the answer is {got}, as at an earlier call"
         expect.fail(said, f"{wanted}, asked at every call", got)
 
 

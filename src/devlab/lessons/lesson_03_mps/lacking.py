@@ -126,7 +126,7 @@ def runs_there(trial):
     if log.transfers:
         causes = " and ".join(dict.fromkeys(copy.cause for copy in log.events.transfers))
         trips = f"{log.transfers} transfer{'' if log.transfers == 1 else 's'}, by {causes}"
-        expect.fail("something was moved, although nothing was missing", "no transfer", trips)
+        expect.fail("a tensor was moved, although the device lacks nothing here", "no transfer", trips)
 
 
 def _expect_once(places: list[torch.device], device: torch.device, got: object) -> None:
@@ -136,7 +136,9 @@ def _expect_once(places: list[torch.device], device: torch.device, got: object) 
     if places[0] != device:
         expect.fail(f"op ran on {places[0]}, although {device} can do it", f"once, on {device}", ran)
     if len(places) > 1:
-        expect.fail(f"op ran {len(places)} times, although it worked at once", f"once, on {device}", ran)
+        expect.fail(
+            f"op ran {len(places)} times, although it worked the first time", f"once, on {device}", ran
+        )
 
 
 @with_fallback.row("what is missing runs on the CPU, and comes back", only="accelerator")
@@ -150,7 +152,7 @@ def falls_back(trial):
         op, _ = _recorded(_missing(), body=body)
         got = trial.call(op, x)
         if isinstance(got, torch.Tensor) and got.device != trial.device and got.device.type == "cpu":
-            expect.fail("the result was left on the CPU", f"the result on {trial.device}", got)
+            expect.fail("the result was left on the CPU", f"the result back on {trial.device}", got)
         expect.tensor(got, wanted, trial.device)
     # What is missing for one input need not be missing for the next.
     places = []
@@ -177,7 +179,7 @@ def falls_back_under_apples_rules(trial):
             with apples_rules(trial.device):
                 got = trial.call(gap, x)
             if isinstance(got, torch.Tensor) and got.device.type == "cpu":
-                expect.fail("the result was left on the CPU", f"the result on {trial.device}", got)
+                expect.fail("the result was left on the CPU", f"the result back on {trial.device}", got)
             expect.tensor(got, wanted, trial.device)
 
 
@@ -194,7 +196,7 @@ def _expect_raised(trial, error: Exception, anywhere: bool, what: str, op: Calla
             got = f"another exception that reads like it: {found}" if alike else found
             expect.fail(f"{what} became another error", f"{type(error).__name__}: {error}", got)
     else:
-        expect.fail(f"{what} was swallowed", f"{type(error).__name__}: {error}", got)
+        expect.fail(f"{what} did not reach the caller", f"{type(error).__name__}: {error}", got)
     if len(places) > 1 and not isinstance(error, NotImplementedError):
         said = f"{what} was caught, and op was tried again"
         expect.fail(said, f"{type(error).__name__}, after one call of op", f"{len(places)} calls of op")

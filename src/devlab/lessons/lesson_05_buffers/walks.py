@@ -169,7 +169,7 @@ def shared_once(trial):
     module = holding(low=memory[:2], all=memory, first=torch.zeros(0), second=torch.zeros(0))
     module.register_buffer("table", torch.arange(4))
     module.row = module.table[:2]
-    view = "a tensor of its own, whoever else has that memory"
+    view = "a tensor of its own, although others share its memory"
     wanted = dict.fromkeys(("low", "all", "row"), view) | dict.fromkeys(("first", "second"), "it is empty")
     _expect_left(trial, module, wanted)
     # A buffer that is held elsewhere as well is not the tensor that moves: `.to` puts another in its place.

@@ -45,7 +45,7 @@ def read_at_once(trial, *args: object) -> object:
     before.require_untouched(args)
     if isinstance(got, numpy.ndarray) and got.tobytes() != seen.tobytes():
         headline = "the array was returned before its numbers had arrived"
-        expect.fail(headline, "the numbers at once", "old contents, and the numbers only later")
+        expect.fail(headline, "the numbers at once", "what that memory held before: the numbers came later")
     return got
 
 

@@ -3,7 +3,7 @@
 import numpy
 import torch
 
-from devlab.checks import expect
+from devlab.checks import expect, slips
 from devlab.checks.calls import AnswerRaised
 from devlab.lessons.lesson_06_numpy_sharing.base import CPU, changed, fresh, lesson, tensor_of
 from devlab.sim.dlpack import negative_strides_refused
@@ -26,11 +26,11 @@ independent_tensor = lesson.exercise(
     signature="independent_tensor(a)",
     facts=("N6", "N7"),
     hints=(
-        "Somebody has to copy, exactly once. PyTorch cannot read an array with negative strides, not even to "
+        "One copy has to be made. PyTorch cannot read an array with negative strides, not even to "
         "copy it. NumPy can.",
         "`a.copy()` gives an array in memory of its own, with ordinary strides. What is the cheapest way "
         "from there to a tensor?",
-        "`return torch.from_numpy(a.copy())`: the copy belongs to nobody else, so sharing it is safe.",
+        "`return torch.from_numpy(a.copy())`: nothing else uses the copy, so sharing its memory is safe.",
     ),
 )
 
@@ -42,6 +42,14 @@ def _call(trial, a: numpy.ndarray, why: str) -> torch.Tensor:
     wanted = tensor_of(a)
     with negative_strides_refused():
         got = trial.call(a)
+    turned = a[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in a.strides)]
+    mistaken = {
+        "the numbers came in the order of the memory: the negative stride was left out": tensor_of(turned),
+        "the rows and columns have changed places": wanted.T if wanted.dim() == 2 else wanted,
+        "the numbers came in reverse order": wanted.flip(tuple(range(wanted.dim()))),
+        "all dimensions were joined to one": wanted.flatten(),
+    }
+    slips.named(got, wanted, mistaken, f"{why} in its own form")
     expect.tensor(got, wanted, CPU, f"the tensor of {why}")
     if got.requires_grad:
         expect.fail("the tensor asks for a gradient", "requires_grad=False", got)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import numpy
 import torch
 
-from devlab.checks import expect
+from devlab.checks import expect, slips
 from devlab.lessons.lesson_06_numpy_sharing.base import fresh, lesson
 from devlab.lessons.lesson_06_numpy_sharing.work import Work
 
@@ -63,9 +63,19 @@ def _expect_scaled(trial, a: numpy.ndarray, k: float, why: str) -> None:
     if a.tobytes() == before.tobytes() != wanted.tobytes():
         words = f"{why}: nothing in it has changed"
         expect.fail(words, "every element times k, in the array itself", "the array as it was")
+    held, right = torch.tensor(before), torch.tensor(wanted)
+    mistaken = {
+        "k was added to every element, and not multiplied": lambda: held + k,
+        "every element was multiplied by k twice": lambda: held * k * k,
+        "every element was divided by k": lambda: held / k,
+        "every element was set to k": lambda: torch.full_like(held, k),
+        "only the first row was multiplied by k": lambda: torch.cat([held[:1] * k, held[1:]]),
+    }
+    if a.shape == wanted.shape and a.dtype == wanted.dtype:
+        slips.named(torch.tensor(a.copy()), right, mistaken, "every element times k")
     expect.array(a, wanted, f"{why}, scaled,")
     if got is not None:
-        expect.fail("something is returned: the work is in the array", "None", got)
+        expect.fail("a value is returned, and the task asks for none: the work is in the array", "None", got)
 
 
 @scale_in_place.row("every element times k, in the array")
@@ -75,8 +85,15 @@ def scaled(trial):
         _expect_scaled(trial, fresh(7, seed=seed, dtype="float64"), k, "the array")
     _expect_scaled(trial, fresh(2, 3, 1, 4, seed=0), 0.1, "the array of four dimensions")
     a = fresh(5, seed=seed, dtype="float64")
-    wanted = torch.tensor(a * 0.1)
+    wanted, before = torch.tensor(a * 0.1), a.copy()
     trial.call(a, 0.1, changes=True)  # which float32 does not hold as float64 does
+    slips.named(
+        torch.tensor(a),
+        wanted,
+        {"k was float32 on the way, and lost digits": torch.tensor(before) * torch.tensor(0.1).double()},
+        "k as Python has it, in float64",
+        within=1e-12,
+    )
     expect.values(torch.tensor(a), wanted, "the array of float64, scaled by 0.1,", within=1e-12)
 
 
@@ -88,6 +105,11 @@ def scaled_views(trial):
             wanted = base.copy()
             cut(wanted)[...] *= 1.5
             _expect_scaled(trial, cut(base), 1.5, words)
+            outside = numpy.ones(base.shape, dtype=bool)
+            cut(outside)[...] = False
+            if (base[outside] != wanted[outside]).any():
+                said = f"elements outside of {words} were changed, too"
+                expect.fail(said, "only the elements of the given array", "others of the memory behind it")
             expect.array(base, wanted, f"the array behind {words}")
 
 
@@ -109,7 +131,7 @@ def without_a_copy(trial):
             words = "the array was not scaled through a tensor over its memory"
             expect.fail(words, "an operation in place on such a tensor", "none")
         if work.bytes > a.nbytes // 2:
-            words = "other memory was used, for the result or for a copy"
+            words = "other memory was used: for the product, or for a copy of the array"
             if work.tensors > 2:
                 words = f"{work.tensors} small tensors were made on the way, one after another"
-            expect.fail(words, f"none beside the array's {a.nbytes} bytes", f"{work.bytes} bytes")
+            expect.fail(words, f"no more than the array's own {a.nbytes} bytes", f"{work.bytes} bytes more")
