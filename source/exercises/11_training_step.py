@@ -66,8 +66,9 @@ devlab.check(train_step)
 # largest logit is at the label. The loader yields at least one pair (inputs, labels) of CPU tensors; the last
 # pair may be smaller, and **every sample counts the same**.
 #
-# - The model runs in **evaluation mode** and **without building a graph**. It comes back in the mode in which
-#   it came, and otherwise as it was.
+# - The model runs in **evaluation mode** and **without building a graph**. It comes back as it was, and **each of its
+#   modules in the mode in which it came**: they need not be the same, as where a normalization is kept in evaluation
+#   mode while the rest is trained. `model.train(...)` gives all of them one mode.
 # - Batches go to the device one at a time, each tensor at most once.
 # - The program waits for the device **once**, at the end.
 #
@@ -78,7 +79,7 @@ devlab.check(train_step)
 def evaluate(model: nn.Module, loader: DataLoader, device: torch.device) -> float:
     """Return the share of samples that the model gets right."""
     ### BEGIN SOLUTION
-    was_training = model.training
+    modes = {module: module.training for module in model.modules()}
     model.eval()
     correct = total = 0
     with torch.no_grad():
@@ -86,7 +87,8 @@ def evaluate(model: nn.Module, loader: DataLoader, device: torch.device) -> floa
             inputs, labels = (tensor.to(device, non_blocking=True) for tensor in batch)
             correct += (model(inputs).argmax(dim=1) == labels).sum()  # a tensor, on the device
             total += len(labels)
-    model.train(was_training)
+    for module, training in modes.items():
+        module.training = training
     return correct.item() / total
     ### END SOLUTION
 

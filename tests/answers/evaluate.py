@@ -1,14 +1,30 @@
 """Answers to evaluate."""
 
 import contextlib
+import copy
 
 import torch
 from bank import right, wrong
+from torch.nn import functional as F
+
+
+def moved(batch, device):
+    return [tensor.to(device, non_blocking=True) for tensor in batch]
+
+
+def modes_of(model):
+    """Return each module with its mode, for `put_back`."""
+    return {module: module.training for module in model.modules()}
+
+
+def put_back(modes):
+    for module, training in modes.items():
+        module.training = training
 
 
 @right
 def summed_on_the_device(model, loader, device):
-    was_training = model.training
+    was_training = modes_of(model)
     model.eval()
     correct, total = 0, 0
     with torch.no_grad():
@@ -16,19 +32,19 @@ def summed_on_the_device(model, loader, device):
             inputs, labels = inputs.to(device), labels.to(device)
             correct += (model(inputs).argmax(dim=1) == labels).sum()
             total += len(labels)
-    model.train(was_training)
+    put_back(was_training)
     return correct.item() / total
 
 
 @right
 @torch.inference_mode()
 def hits_in_a_list(model, loader, device):
-    mode = model.training
+    mode = modes_of(model)
     model.eval()
     hits = []
     for x, y in loader:
         hits.append(model(x.to(device, non_blocking=True)).max(1).indices.eq(y.to(device)))
-    model.train(mode)
+    put_back(mode)
     return torch.cat(hits).float().mean().item()
 
 
@@ -56,18 +72,18 @@ def mode_by_mode(model, loader, device):
 
 @right
 def compared_on_the_cpu(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     with torch.no_grad():
         batches = [(model(x.to(device)).argmax(1), y) for x, y in loader]
         guesses = torch.cat([guess for guess, _ in batches]).cpu()
-    model.train(was)
+    put_back(was)
     return (guesses == torch.cat([y for _, y in batches])).double().mean().item()
 
 
 @right
 def total_from_the_dataset(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     try:
         model.eval()
         with torch.no_grad():
@@ -76,10 +92,10 @@ def total_from_the_dataset(model, loader, device):
             ]
             return torch.stack(counts).sum().tolist() / len(loader.dataset)
     finally:
-        model.train(was)
+        put_back(was)
 
 
-@right
+@wrong("a model's BatchNorm1d that came in evaluation mode was left in training mode")
 def only_if_it_was_training(model, loader, device):
     training = model.training
     if training:
@@ -98,14 +114,14 @@ def only_if_it_was_training(model, loader, device):
 
 @right
 def shares_weighed_by_sizes(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     shares, sizes = [], []
     with torch.no_grad():
         for x, y in loader:
             shares.append((model(x.to(device)).argmax(1) == y.to(device)).float().mean())
             sizes.append(len(y))
-    model.train(was)
+    put_back(was)
     sizes = torch.tensor(sizes, device=device)
     return ((torch.stack(shares) * sizes).sum() / sizes.sum()).item()
 
@@ -121,44 +137,44 @@ def one_batch_ahead(model, loader, device):
             last = here
         yield last
 
-    was = model.training
+    was = modes_of(model)
     model.eval()
     correct = total = 0
     with torch.no_grad():
         for x, y in ahead():
             correct += (model(x).argmax(1) == y).sum()
             total += len(y)
-    model.train(was)
+    put_back(was)
     return correct.item() / total
 
 
 @wrong("10 tensors of the batches were on sim:0 before the first forward")
 def all_batches_moved_first(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     correct = total = 0
     with torch.no_grad():
         for x, y in [(x.to(device), y.to(device)) for x, y in loader]:
             correct += (model.forward(x).argmax(1) == y).sum()
             total += len(y)
-    model.train(was)
+    put_back(was)
     return correct.item() / total
 
 
 @wrong("your code changed the gradient mode of the whole program")
 def gradients_off_for_good(model, loader, device):
     torch.set_grad_enabled(False)
-    was = model.training
+    was = modes_of(model)
     model.eval()
     correct = total = 0
     for x, y in loader:
         correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()
         total += len(y)
-    model.train(was)
+    put_back(was)
     return correct.item() / total
 
 
-@wrong("was left with its Linear in evaluation mode")
+@wrong("a model's Linear that came in training mode was left in evaluation mode")
 def restores_the_outermost_alone(model, loader, device):
     was = model.training
     model.eval()
@@ -173,10 +189,10 @@ def restores_the_outermost_alone(model, loader, device):
 
 @wrong("the forward ran in training mode")
 def forgets_eval(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     correct = total = 0
-    model.train(was)
+    put_back(was)
     with torch.no_grad():
         for x, y in loader:
             correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()
@@ -232,33 +248,33 @@ def remembers_too_late(model, loader, device):
 
 @wrong("the host waited 5 times for sim:0")
 def item_each_batch(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     correct = total = 0
     with torch.no_grad():
         for x, y in loader:
             correct += (model(x.to(device)).argmax(1) == y.to(device)).sum().item()
             total += len(y)
-    model.train(was)
+    put_back(was)
     return correct / total
 
 
 @wrong("the host waited 5 times for sim:0")
 def fetches_the_logits(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     correct = total = 0
     with torch.no_grad():
         for x, y in loader:
             correct += (model(x.to(device)).cpu().argmax(1) == y).sum().item()
             total += len(y)
-    model.train(was)
+    put_back(was)
     return correct / total
 
 
 @wrong("the host waited")
 def by_a_python_loop(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     correct = total = 0
     with torch.no_grad():
@@ -266,124 +282,124 @@ def by_a_python_loop(model, loader, device):
             for guess, label in zip(model(x.to(device)).argmax(1), y.to(device), strict=True):
                 correct += bool(guess == label)
                 total += 1
-    model.train(was)
+    put_back(was)
     return correct / total
 
 
 @wrong("a small batch counts like a full one")
 def mean_of_means(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     shares = []
     with torch.no_grad():
         for x, y in loader:
             shares.append((model(x.to(device)).argmax(1) == y.to(device)).float().mean())
-    model.train(was)
+    put_back(was)
     return torch.stack(shares).mean().item()
 
 
 @wrong("the accuracy is a percentage")
 def in_percent(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     correct = total = 0
     with torch.no_grad():
         for x, y in loader:
             correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()
             total += len(y)
-    model.train(was)
+    put_back(was)
     return 100 * correct.item() / total
 
 
 @wrong("the accuracy is a Tensor, not a float")
 def a_tensor(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     correct = total = 0
     with torch.no_grad():
         for x, y in loader:
             correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()
             total += len(y)
-    model.train(was)
+    put_back(was)
     return correct / total
 
 
 @wrong("the accuracy is an int, not a float")
 def a_count(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     correct = 0
     with torch.no_grad():
         for x, y in loader:
             correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()
-    model.train(was)
+    put_back(was)
     return correct.item()
 
 
-@wrong("the forward built a graph that nobody needs")
+@wrong("the forward built a graph, which takes memory for nothing")
 def with_gradients(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     correct = total = 0
     for x, y in loader:
         correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()
         total += len(y)
-    model.train(was)
+    put_back(was)
     return correct.item() / total
 
 
 @wrong("requires_grad=True, and left with another")
 def freezes_the_model(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval().requires_grad_(False)
     correct = total = 0
     for x, y in loader:
         correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()
         total += len(y)
-    model.train(was)
+    put_back(was)
     return correct.item() / total
 
 
 @wrong("Expected all tensors to be on the same device")
 def forgets_the_labels(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     correct = total = 0
     with torch.no_grad():
         for x, y in loader:
             correct += (model(x.to(device)).argmax(1) == y).sum()
             total += len(y)
-    model.train(was)
+    put_back(was)
     return correct.item() / total
 
 
 @wrong("the model was moved to cpu")
 def on_the_cpu(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval().cpu()
     correct = total = 0
     with torch.no_grad():
         for x, y in loader:
             correct += (model(x).argmax(1) == y).sum()
             total += len(y)
-    model.train(was)
+    put_back(was)
     return correct.item() / total
 
 
 @wrong("each batch goes in as it comes")
 def all_at_once(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     xs, ys = zip(*loader, strict=True)
     with torch.no_grad():
         hits = model(torch.cat(xs).to(device)).argmax(1) == torch.cat(ys).to(device)
-    model.train(was)
+    put_back(was)
     return hits.float().mean().item()
 
 
 @wrong("15 copies into sim:0 for 10 tensors")
 def moves_the_inputs_twice(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     correct = total = 0
     with torch.no_grad():
@@ -391,35 +407,35 @@ def moves_the_inputs_twice(model, loader, device):
             model(x.to(device))
             correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()
             total += len(y)
-    model.train(was)
+    put_back(was)
     return correct.item() / total
 
 
-@wrong("the accuracy is wrong")
+@wrong("that is the first batch alone")
 def returns_in_the_loop(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     with torch.no_grad():
         for x, y in loader:
             correct = (model(x.to(device)).argmax(1) == y.to(device)).sum()
-            model.train(was)
+            put_back(was)
             return correct.item() / len(y)
     return None
 
 
 @wrong("is None: is a `return` missing?")
 def forgetful(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     with torch.no_grad():
         for x, y in loader:
             (model(x.to(device)).argmax(1) == y.to(device)).sum()
-    model.train(was)
+    put_back(was)
 
 
 @wrong("the model's gradients were touched")
 def wipes_gradients(model, loader, device):
-    was_training = model.training
+    was_training = modes_of(model)
     model.eval()
     model.zero_grad()
     correct = count = 0
@@ -427,30 +443,30 @@ def wipes_gradients(model, loader, device):
         for inputs, labels in loader:
             correct += (model(inputs.to(device)).argmax(1) == labels.to(device)).sum()
             count += len(labels)
-    model.train(was_training)
+    put_back(was_training)
     return correct.item() / count
 
 
 @wrong("or batches times their size?")
 def divides_by_full_batches(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     with torch.no_grad():
         hits = sum((model(x.to(device)).argmax(1) == y.to(device)).sum() for x, y in loader)
-    model.train(was)
+    put_back(was)
     return hits.item() / (len(loader) * loader.batch_size)
 
 
 @wrong("the model's 0.weight was changed")
 def halves_the_weights(model, loader, device):
-    training = model.training
+    training = modes_of(model)
     model.eval()
     right = count = 0
     with torch.no_grad():
         for inputs, labels in loader:
             right += (model(inputs.to(device)).argmax(1) == labels.to(device)).sum()
             count += len(labels)
-    model.train(training)
+    put_back(training)
     for parameter in model.parameters():
         parameter.data.mul_(0.5)
     return right.item() / count
@@ -458,14 +474,14 @@ def halves_the_weights(model, loader, device):
 
 @wrong("the accuracy is wrong")
 def counted_in_bytes(model, loader, device):
-    training = model.training
+    training = modes_of(model)
     model.eval()
     right, count = torch.zeros((), dtype=torch.uint8, device=device), 0
     with torch.no_grad():
         for inputs, labels in loader:
             right += (model(inputs.to(device)).argmax(1) == labels.to(device)).sum()
             count += len(labels)
-    model.train(training)
+    put_back(training)
     return right.item() / count
 
 
@@ -501,12 +517,126 @@ def trusts_only_what_is_trained(model, loader, device):
 
 @wrong("the accuracy is wrong")
 def counts_in_half(model, loader, device):
-    was = model.training
+    was = modes_of(model)
     model.eval()
     correct, total = torch.zeros((), dtype=torch.float16, device=device), 0
     with torch.no_grad():
         for x, y in loader:
             correct += (model(x.to(device)).argmax(1) == y.to(device)).sum()
             total += len(y)
-    model.train(was)
+    put_back(was)
     return correct.item() / total
+
+
+@wrong("a model's BatchNorm1d that came in evaluation mode")
+def one_mode_for_all(model, loader, device):
+    was = model.training
+    model.eval()
+    c = n = 0
+    with torch.no_grad():
+        for b in loader:
+            x, y = moved(b, device)
+            c += (model(x).argmax(1) == y).sum()
+            n += len(y)
+    model.train(was)
+    return c.item() / n
+
+
+@wrong("that is the share of wrong answers")
+def counts_errors(model, loader, device):
+    was = {m: m.training for m in model.modules()}
+    model.eval()
+    c = n = 0
+    with torch.no_grad():
+        for b in loader:
+            x, y = moved(b, device)
+            c += (model(x).argmax(1) != y).sum()
+            n += len(y)
+    for m, t in was.items():
+        m.training = t
+    return c.item() / n
+
+
+@wrong("the smallest logit was taken")
+def the_smallest(model, loader, device):
+    was = {m: m.training for m in model.modules()}
+    model.eval()
+    c = n = 0
+    with torch.no_grad():
+        for b in loader:
+            x, y = moved(b, device)
+            c += (model(x).argmin(1) == y).sum()
+            n += len(y)
+    for m, t in was.items():
+        m.training = t
+    return c.item() / n
+
+
+@wrong("divided by the number of batches")
+def by_batches(model, loader, device):
+    was = {m: m.training for m in model.modules()}
+    model.eval()
+    c = 0
+    with torch.no_grad():
+        for b in loader:
+            x, y = moved(b, device)
+            c += (model(x).argmax(1) == y).sum()
+    for m, t in was.items():
+        m.training = t
+    return c.item() / len(loader)
+
+
+@wrong("that is the mean loss")
+def the_loss(model, loader, device):
+    was = {m: m.training for m in model.modules()}
+    model.eval()
+    c = n = 0
+    with torch.no_grad():
+        for b in loader:
+            x, y = moved(b, device)
+            c += F.cross_entropy(model(x), y, reduction="sum")
+            n += len(y)
+    for m, t in was.items():
+        m.training = t
+    return c.item() / n
+
+
+@wrong("the forward built a graph")
+def a_copy_with_a_graph(model, loader, device):
+    m = copy.deepcopy(model).eval()
+    c = n = 0
+    for b in loader:
+        x, y = moved(b, device)
+        c += (m(x).argmax(1) == y).sum()
+        n += len(y)
+    return c.item() / n
+
+
+@right
+def on_a_copy(model, loader, device):
+    m = copy.deepcopy(model).eval()
+    c = n = 0
+    with torch.no_grad():
+        for b in loader:
+            x, y = moved(b, device)
+            c += (m(x).argmax(1) == y).sum()
+            n += len(y)
+    return c.item() / n
+
+
+@right
+def whatever_happens(model, loader, device):
+    ms = list(model.modules())
+    was = [m.training for m in ms]
+    try:
+        model.eval()
+        hits = []
+        n = 0
+        with torch.inference_mode():
+            for x, y in loader:
+                hits.append((model(x.to(device)).max(1).indices == y.to(device)).sum())
+                n += y.numel()
+            return float(torch.stack(hits).sum()) / n
+    finally:
+        for m, t in zip(ms, was, strict=False):
+            m.training = t

@@ -5,6 +5,10 @@ from bank import right, wrong
 from torch.nn import functional as F
 
 
+def moved(batch, device):
+    return [tensor.to(device, non_blocking=True) for tensor in batch]
+
+
 def train_step(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -250,7 +254,7 @@ def mean_of_means(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("the loss of epoch 1 is wrong")
+@wrong("that is the loss of each epoch's last batch alone")
 def the_last_batch(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -260,7 +264,7 @@ def the_last_batch(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("the loss of epoch 1 is wrong")
+@wrong("that is the sum over the samples")
 def the_sum(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -269,7 +273,7 @@ def the_sum(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("the loss of epoch 2 is wrong")
+@wrong("sum and count were never reset")
 def never_reset(model, loader, optimizer, device, epochs):
     losses = []
     total = count = 0
@@ -415,7 +419,7 @@ def one_tensor(model, loader, optimizer, device, epochs):
     return torch.tensor(summed_on_the_device(model, loader, optimizer, device, epochs))
 
 
-@wrong("1 losses for 2 epochs")
+@wrong("1 loss for 2 epochs")
 def returns_in_the_loop(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -454,7 +458,7 @@ def in_evaluation_mode(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("the loss of epoch")
+@wrong("gradients from before were counted")
 def forgets_to_zero(model, loader, optimizer, device, epochs):
     losses = []
     model.train()
@@ -471,7 +475,7 @@ def forgets_to_zero(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("the loss of epoch")
+@wrong("the optimizer that was given took no step")
 def an_optimizer_of_its_own(model, loader, optimizer, device, epochs):
     optimizer = torch.optim.Adam(model.parameters())
     return summed_on_the_device(model, loader, optimizer, device, epochs)
@@ -511,7 +515,7 @@ def keeps_the_last_loss(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("the parameters have not changed: was a step taken, after a backward?")
+@wrong("the optimizer that was given took no step")
 def takes_no_step(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -526,3 +530,125 @@ def takes_no_step(model, loader, optimizer, device, epochs):
             count += len(labels)
         losses.append((total / count).item())
     return losses
+
+
+@wrong("that is the sum of the batches' losses")
+def sum_of_the_batches(model, loader, optimizer, device, epochs):
+    out = []
+    for _ in range(epochs):
+        t = 0
+        for b in loader:
+            t += train_step(model, b, optimizer, device)
+        out.append(t.item())
+    return out
+
+
+@wrong("the count was never reset")
+def count_never_reset(model, loader, optimizer, device, epochs):
+    out = []
+    n = 0
+    for _ in range(epochs):
+        t = 0
+        for b in loader:
+            t += train_step(model, b, optimizer, device) * len(b[1])
+            n += len(b[1])
+        out.append((t / n).item())
+    return out
+
+
+@wrong("weigh each by its size")
+def means_over_samples(model, loader, optimizer, device, epochs):
+    out = []
+    for _ in range(epochs):
+        t = n = 0
+        for b in loader:
+            t += train_step(model, b, optimizer, device)
+            n += len(b[1])
+        out.append((t / n).item())
+    return out
+
+
+@wrong("the optimizer took one step in an epoch")
+def step_per_epoch(model, loader, optimizer, device, epochs):
+    out = []
+    model.train()
+    for _ in range(epochs):
+        t = n = 0
+        optimizer.zero_grad()
+        for b in loader:
+            x, y = moved(b, device)
+            l = F.cross_entropy(model(x), y)
+            l.backward()
+            t += l.detach() * len(y)
+            n += len(y)
+        optimizer.step()
+        out.append((t / n).item())
+    return out
+
+
+@wrong("each batch was weighed as a full one")
+def all_as_full(model, loader, optimizer, device, epochs):
+    out = []
+    for _ in range(epochs):
+        t = 0
+        for b in loader:
+            t += train_step(model, b, optimizer, device) * loader.batch_size
+        out.append((t / len(loader.dataset)).item())
+    return out
+
+
+@wrong("the optimizer took 4 steps for 6 batches")
+def full_batches_alone(model, loader, optimizer, device, epochs):
+    out = []
+    for _ in range(epochs):
+        t = n = 0
+        for b in loader:
+            if len(b[1]) < loader.batch_size:
+                continue
+            t += train_step(model, b, optimizer, device) * len(b[1])
+            n += len(b[1])
+        out.append((t / n).item())
+    return out
+
+
+@wrong("the model ran 12 times for 6 batches")
+def measured_afterwards(model, loader, optimizer, device, epochs):
+    out = []
+    for _ in range(epochs):
+        for b in loader:
+            train_step(model, b, optimizer, device)
+        t = n = 0
+        with torch.no_grad():
+            for b in loader:
+                x, y = moved(b, device)
+                t += F.cross_entropy(model(x), y) * len(y)
+                n += len(y)
+        out.append((t / n).item())
+    return out
+
+
+@right
+def weighted_at_once(model, loader, optimizer, device, epochs):
+    size = len(loader.dataset)
+    return [
+        float(sum(train_step(model, b, optimizer, device) * (len(b[1]) / size) for b in loader))
+        for _ in range(epochs)
+    ]
+
+
+@right
+def summed_and_divided(model, loader, optimizer, device, epochs):
+    model.train()
+    out = []
+    for _ in range(epochs):
+        t = n = 0
+        for x, y in loader:
+            x, y = (x.to(device), y.to(device))
+            s = F.cross_entropy(model(x), y, reduction="sum")
+            optimizer.zero_grad()
+            (s / len(y)).backward()
+            optimizer.step()
+            t = t + s.detach()
+            n += len(y)
+        out.append(float(t) / n)
+    return out

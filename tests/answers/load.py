@@ -1,7 +1,13 @@
 """Answers to load."""
 
+import copy
+
 import torch
 from bank import right, wrong
+
+
+def moved(batch, device):
+    return [tensor.to(device, non_blocking=True) for tensor in batch]
 
 
 @right
@@ -52,7 +58,7 @@ def with_safe_classes_only(model, path, device):
     model = model.to(device)
 
 
-@wrong("Attempting to deserialize object on")
+@wrong("sent to the device that they were saved on, which is not here")
 def without_map_location(model, path, device):
     model.load_state_dict(torch.load(path))
     model.to(device)
@@ -103,7 +109,7 @@ def assigned_and_not_moved(model, path, device):
     model.load_state_dict(state, assign=True)
 
 
-@wrong("scale is not what the file holds")
+@wrong("scale still holds what the model came with")
 def parameters_alone(model, path, device):
     state = torch.load(path, map_location="cpu")
     with torch.no_grad():
@@ -191,3 +197,21 @@ def whatever_fits(model, path, device):
         if state[name].shape == mine[name].shape:
             mine[name].copy_(state[name])
     model.to(device)
+
+
+@wrong("sent to the device that they were saved on")
+def mapped_to_nothing(model, path, device):
+    model.load_state_dict(torch.load(path, map_location=None, weights_only=True))
+    model.to(device)
+
+
+@wrong("the model holds what it held before")
+def into_a_copy(model, path, device):
+    m = copy.deepcopy(model)
+    m.load_state_dict(torch.load(path, map_location=device))
+    model = m.to(device)
+
+
+@right
+def mapped_by_a_function(model, path, device):
+    model.to(device).load_state_dict(torch.load(path, map_location=lambda s, l: s, weights_only=True))

@@ -41,7 +41,7 @@ def renamed_when_whole(model, path):
     return path
 
 
-@wrong("the file holds more than data")
+@wrong("the file holds the model itself")
 def the_whole_model(model, path):
     torch.save(model, path)
 
@@ -61,7 +61,7 @@ def parameters_alone(model, path):
     torch.save({name: p.detach() for name, p in model.named_parameters()}, path)
 
 
-@wrong("table is in the file, too")
+@wrong("table is in the file as well")
 def with_every_buffer(model, path):
     state = dict(model.state_dict()) | dict(model.named_buffers())
     torch.save(state, path)
@@ -152,3 +152,34 @@ def doubles_the_model(model, path):
 def over_the_old_file(model, path):
     with open(path, "r+b" if os.path.exists(path) else "wb") as file:
         torch.save(model.state_dict(), file)
+
+
+@wrong("the file is written in pickle protocol 4")
+def another_protocol(model, path):
+    torch.save(model.state_dict(), path, pickle_protocol=4)
+
+
+@wrong("the file holds NumPy arrays")
+def as_arrays(model, path):
+    torch.save({k: v.cpu().numpy() for k, v in model.state_dict().items()}, path)
+
+
+@wrong("the names in the file begin with")
+def with_a_prefix(model, path):
+    torch.save({"module." + k: v for k, v in model.state_dict().items()}, path)
+
+
+@wrong("the second file was written behind the first")
+def behind_the_first(model, path):
+    with open(path, "ab") as f:
+        torch.save(model.state_dict(), f)
+
+
+@right
+def cloned(model, path):
+    torch.save({k: v.detach().cpu().clone() for k, v in model.state_dict().items()}, path)
+
+
+@right
+def with_the_default_protocol(model, path):
+    torch.save(obj=model.state_dict(), f=path, pickle_protocol=2)

@@ -6,6 +6,10 @@ from torch import nn
 from torch.nn import functional as F
 
 
+def moved(batch, device):
+    return [tensor.to(device, non_blocking=True) for tensor in batch]
+
+
 @right
 def plain(model, batch, optimizer, device):
     model.train()
@@ -189,7 +193,7 @@ def evaluation_afterwards(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("is not where one step of the optimizer by this batch's gradient takes it")
+@wrong("gradients from before were counted")
 def forgets_to_zero(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -199,7 +203,7 @@ def forgets_to_zero(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("is not where one step of the optimizer by this batch's gradient takes it")
+@wrong("gradients from before were counted")
 def zeroes_at_the_end(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -210,7 +214,7 @@ def zeroes_at_the_end(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("was a step taken?")
+@wrong("zero_grad comes between backward and step")
 def zeroes_between_backward_and_step(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -221,7 +225,7 @@ def zeroes_between_backward_and_step(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("was a step taken?")
+@wrong("the optimizer that was given took no step")
 def forgets_the_step(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -300,7 +304,7 @@ def forgets_to_return(model, batch, optimizer, device):
     optimizer.step()
 
 
-@wrong("the values of the loss are wrong")
+@wrong("that is the loss after a step")
 def loss_of_the_new_weights(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -312,7 +316,7 @@ def loss_of_the_new_weights(model, batch, optimizer, device):
         return F.cross_entropy(model(x), y)
 
 
-@wrong("the values of the loss are wrong")
+@wrong("that is the sum over the batch")
 def summed(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -323,7 +327,7 @@ def summed(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("the values of the loss are wrong")
+@wrong("softmax was applied before")
 def softmax_twice(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -391,3 +395,96 @@ def keeps_its_logits_in_the_model(model, batch, optimizer, device):
     loss.backward()
     optimizer.step()
     return loss.detach()
+
+
+@wrong("step comes before backward")
+def step_before_backward(model, batch, optimizer, device):
+    model.train()
+    x, y = moved(batch, device)
+    l = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    optimizer.step()
+    l.backward()
+    return l.detach()
+
+
+@wrong("backward was never called")
+def no_backward(model, batch, optimizer, device):
+    model.train()
+    x, y = moved(batch, device)
+    l = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    optimizer.step()
+    return l.detach()
+
+
+@wrong("the optimizer took 2 steps for 1 batch")
+def two_steps(model, batch, optimizer, device):
+    model.train()
+    x, y = moved(batch, device)
+    l = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    l.backward()
+    optimizer.step()
+    optimizer.step()
+    return l.detach()
+
+
+@wrong("the optimizer that was given took no step")
+def by_a_rule_of_its_own(model, batch, optimizer, device):
+    model.train()
+    x, y = moved(batch, device)
+    l = F.cross_entropy(model(x), y)
+    model.zero_grad()
+    l.backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= 0.1 * p.grad
+    return l.detach()
+
+
+@wrong("zero_grad comes between backward and step")
+def fills_with_zeros_between(model, batch, optimizer, device):
+    model.train()
+    x, y = moved(batch, device)
+    l = F.cross_entropy(model(x), y)
+    l.backward()
+    optimizer.zero_grad(set_to_none=False)
+    optimizer.step()
+    return l.detach()
+
+
+@wrong("that is the loss after a step")
+def two_rounds(model, batch, optimizer, device):
+    model.train()
+    x, y = moved(batch, device)
+    for _ in range(2):
+        l = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        l.backward()
+        optimizer.step()
+    return l.detach()
+
+
+@right
+def zero_between_forward_and_loss(model, batch, optimizer, device):
+    model.train()
+    x, y = moved(batch, device)
+    o = model(x)
+    optimizer.zero_grad()
+    l = F.cross_entropy(o, y)
+    l.backward()
+    optimizer.step()
+    return l.detach()
+
+
+@right
+def gradients_set_to_none(model, batch, optimizer, device):
+    model.train(True)
+    for p in model.parameters():
+        p.grad = None
+    x, y = batch
+    l = F.nll_loss(model(x.to(device)).log_softmax(-1), y.to(device))
+    l.backward()
+    optimizer.step()
+    return l.data

@@ -73,7 +73,7 @@ def test_seconds_in_which_the_machine_stood_still_do_not_count(tmp_path, monkeyp
     pretended = SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None)
     monkeypatch.setattr(rank_process, "time", pretended)
     rank_process._run_group(str(tmp_path), 1)
-    assert ended == [pytest.approx(given + 1, abs=2)]
+    assert ended == [pytest.approx(given + 1, abs=3)]
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def no_way_to_meet(monkeypatch):
     """A new template whose processes have no network to meet over, and after it none of it."""
     ranks.end()
     monkeypatch.setattr(ranks, "_met", True)
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", str(tmp_path))
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nowhere")
     yield
     ranks.end()
 
@@ -92,7 +92,7 @@ def test_processes_that_do_not_find_each_other_are_no_fault_of_the_answers(no_wa
     result = judge(find("ddp_gradients"), right.code)
     assert result.outcome is Outcome.SKIPPED
     assert result.headline.startswith("its processes did not find each other (")
-    assert str(tmp_path) in result.headline
+    assert "nowhere" in result.headline
     assert result.headline.endswith("): run the check once more")
     assert result.points == 0
 

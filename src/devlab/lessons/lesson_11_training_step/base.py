@@ -1,7 +1,8 @@
 """The lesson itself, and what its judgements share: models, batches, references, counts."""
 
+import contextlib
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from torch import nn
@@ -20,6 +21,23 @@ FEATURES, CLASSES = 5, 3
 WITHIN = 2e-4
 
 
+MOST_FORWARDS = 200  # no task here needs a tenth of them
+
+
+class Endless(BaseException):
+    """Ends a loop that would not end by itself."""
+
+
+@contextlib.contextmanager
+def ended(batches: int) -> Iterator[None]:
+    """Expect a block to come to an end; it has so many batches to go through."""
+    try:
+        yield
+    except Endless:
+        headline = "the loop does not come to an end"
+        expect.fail(headline, f"{times(batches, 'forward')}", f"{MOST_FORWARDS} forwards, and so on")
+
+
 class Probe(nn.Module):
     """Passes its input on, and notes in which mode and with which graph each forward came by."""
 
@@ -30,6 +48,8 @@ class Probe(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return x as it is."""
+        if len(self.modes) >= MOST_FORWARDS:
+            raise Endless
         self.modes.append(self.training)
         self.graphs.append(x.requires_grad)
         return x
@@ -123,8 +143,8 @@ def watched_to_first_forward(trial, model: nn.Sequential, *args: object) -> tupl
         if not before:
             before.append(tensors_and_numbers(journeys(log, trial.device)[0])[0])
 
-    # On its first layer, because not everybody calls the model itself: `model.forward(x)` runs no hook.
-    with model[0].register_forward_pre_hook(note):
+    # On its first layer, because an answer may call `model.forward(x)`, which runs no hook of the model's.
+    with model[0].register_forward_pre_hook(note), ended(10):
         trial.run(trial.answer, model, *args, label=trial.name, log=log)
     return log, before[0] if before else []
 
@@ -154,4 +174,5 @@ def times(count: int, word: str) -> str:
     """
     if count == 1:
         return f"1 {word}"
-    return f"{count} {word.removesuffix('y') + 'ies' if word.endswith('y') else word + 's'}"
+    ending = "es" if word in ("loss", "batch") else "s"
+    return f"{count} {word.removesuffix('y') + 'ies' if word.endswith('y') else word + ending}"

@@ -1,7 +1,10 @@
 """The capstone: whole epochs, the mean loss of each, and the counts that make them fast."""
 
 import gc
+import itertools
 import weakref
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import nn
@@ -12,8 +15,10 @@ from devlab.checks.isolation import seed_generators
 from devlab.data import digits
 from devlab.lessons.lesson_11_training_step.base import (
     WITHIN,
+    Endless,
     at,
     counts_of_batches,
+    ended,
     expect_turns,
     expect_weights,
     journeys,
@@ -27,6 +32,7 @@ from devlab.lessons.lesson_11_training_step.base import (
     twin,
     watched_to_first_forward,
 )
+from devlab.lessons.lesson_11_training_step.order import STEP, Order
 
 fit = lesson.exercise(
     "fit",
@@ -43,6 +49,9 @@ fit = lesson.exercise(
 )
 
 
+MOST_PASSES = 50  # through a loader, where two epochs are asked
+
+
 class _Passes(DataLoader):
     """A loader that counts how many times it was gone through."""
 
@@ -51,7 +60,12 @@ class _Passes(DataLoader):
     def __iter__(self):
         """Begin another pass, and count it."""
         self.passes += 1
+        if self.passes > MOST_PASSES:
+            raise Endless
         return super().__iter__()
+
+    def __repr__(self) -> str:
+        return f"a loader of {len(self)} batches"
 
 
 def _loader(trial, inputs: torch.Tensor, labels: torch.Tensor, size: int, shuffled: int | None = None):
@@ -72,20 +86,64 @@ def _reference(model: nn.Module, loader: DataLoader, epochs: int, kind: str = "m
     return means
 
 
-def _expect_losses(got: object, wanted: list[float], plain: list[float] | None = None) -> None:
+def _expect_losses(got: object, wanted: list[float], known: Callable = dict) -> None:
+    """Expect one float for each epoch; `known` gives for each mistake, in words, the losses that it makes."""
     expect.kind(got, list, "a list of floats")
     for loss in got:
         if isinstance(loss, torch.Tensor):
             expect.fail("the losses are tensors, not floats", "a list of floats", got)
         expect.kind(loss, float, "a float", "a loss")
     if len(got) != len(wanted):
-        expect.fail(f"{len(got)} losses for {len(wanted)} epochs", "one loss for each epoch", got)
+        headline = f"{times(len(got), 'loss')} for {times(len(wanted), 'epoch')}"
+        expect.fail(headline, "one loss for each epoch", got)
     for epoch, (mine, right) in enumerate(zip(got, wanted, strict=True), start=1):
-        if not abs(mine - right) <= WITHIN * max(1, abs(right)):
-            headline = f"the loss of epoch {epoch} is wrong"
-            if plain and abs(mine - plain[epoch - 1]) <= WITHIN:
-                headline = "the mean over batches counts the samples of a small batch more"
+        if not _near(mine, right):
+            found = {words for words, losses in known().items() if all(map(_near, got, losses))}
+            headline = found.pop() if len(found) == 1 else f"{WRONG} epoch {epoch} is wrong"
             expect.fail(headline, f"{right:.6g}, the mean over its samples", f"{mine:.6g}")
+
+
+WRONG = "the loss of"
+
+
+def _near(mine: float, right: float) -> bool:
+    return abs(mine - right) <= WITHIN * max(1, abs(right))
+
+
+def _other_losses(epochs: list[list[tuple[float, int]]], size: int) -> dict[str, list[float]]:
+    """Return what else people make of each epoch's losses and sizes; `size` is that of a full batch."""
+
+    def each(of: Callable) -> list[float]:
+        return [of(epoch) for epoch in epochs]
+
+    total = each(lambda epoch: sum(loss * count for loss, count in epoch))
+    count = each(lambda epoch: sum(count for _, count in epoch))
+    summed = each(lambda epoch: sum(loss for loss, _ in epoch))
+    so_far, counted = list(itertools.accumulate(total)), list(itertools.accumulate(count))
+    return {
+        "the mean over batches counts the samples of a small batch more": each(
+            lambda epoch: sum(loss for loss, _ in epoch) / len(epoch)
+        ),
+        "that is the loss of each epoch's last batch alone": each(lambda epoch: epoch[-1][0]),
+        "that is the loss of each epoch's first batch alone": each(lambda epoch: epoch[0][0]),
+        "that is the sum of the batches' losses, not divided by anything": summed,
+        "that is the sum over the samples: divide it by how many there are": total,
+        "the batches' means were added and divided by the samples: weigh each by its size": [
+            one / many for one, many in zip(summed, count, strict=True)
+        ],
+        "sum and count were never reset: an epoch's loss holds those before it": [
+            one / many for one, many in zip(so_far, counted, strict=True)
+        ],
+        "the count was never reset: each epoch's sum is divided by the samples of all so far": [
+            one / many for one, many in zip(total, counted, strict=True)
+        ],
+        "the sum was never reset: it holds the epochs before": [
+            one / many for one, many in zip(so_far, count, strict=True)
+        ],
+        "each batch was weighed as a full one, and the last one is smaller": [
+            one * size / many for one, many in zip(summed, count, strict=True)
+        ],
+    }
 
 
 @fit.row("the mean loss over samples, for each epoch")
@@ -97,25 +155,38 @@ def mean_loss(trial):
         steps = reference_steps(twin(model), [batch for _ in range(epochs) for batch in loader])
         each = [steps[start : start + len(loader)] for start in range(0, len(steps), len(loader))]
         wanted = [sum(loss * size for loss, size in epoch) / count for epoch in each]
-        plain = [sum(loss for loss, _ in epoch) / len(epoch) for epoch in each]
-        before = [parameter.detach().cpu().clone() for parameter in model.parameters()]
-        got = trial.call(model, loader, make_optimizer(model), trial.device, epochs)
+        optimizer = make_optimizer(model)
+        order, loader.passes = Order(), 0
+        with order.noted(model, optimizer):
+            got = _fitted(trial, model, loader, optimizer, trial.device, epochs)
         try:
-            _expect_losses(got, wanted, plain)
+            _expect_losses(got, wanted, partial(_other_losses, each, size))
         except expect.Mismatch as found:
-            if "is wrong" in found.headline:
-                _expect_training(model, before)
+            if found.headline.startswith(WRONG):
+                _expect_training(model, order, epochs * len(loader), epochs)
             raise
 
 
-def _expect_training(model: nn.Sequential, before: list[torch.Tensor]) -> None:
-    """Expect steps at all, where the losses are not those of training: that may be why."""
+def _fitted(trial, *args: object) -> object:
+    """Call the answer, which has to come to an end."""
+    with ended(10):
+        return trial.call(*args)
+
+
+def _expect_training(model: nn.Sequential, order: Order, batches: int, epochs: int) -> None:
+    """Expect a step as train_step makes it for each batch, where the losses are wrong: that may be why."""
     if not all(model[-1].modes):
         headline = "a forward ran in evaluation mode"
         expect.fail(headline, "training mode in each step, as in train_step", "model.training was False")
-    if all(torch.equal(old, now.cpu()) for old, now in zip(before, model.parameters(), strict=True)):
-        headline = "the parameters have not changed: was a step taken, after a backward?"
-        expect.fail(headline, "one step of the optimizer for each batch", "the model as it came")
+    steps = order.calls.count(STEP)
+    if steps == epochs and batches != epochs:
+        headline = "the optimizer took one step in an epoch, and one for each batch is asked"
+        expect.fail(headline, f"{batches} steps", times(steps, "step"))
+    if fault := order.fault(batches):
+        expect.fail(fault, "each step as in train_step", " → ".join(order.calls[:6]) or "none of the three")
+    if len(model[-1].modes) > batches:
+        headline = f"the model ran {len(model[-1].modes)} times for {times(batches, 'batch')}"
+        expect.fail(headline, "the loss as the steps saw it, by one forward for each", "further forwards")
 
 
 @fit.row("every batch of every epoch trains the model")
@@ -129,7 +200,7 @@ def trains_the_model(trial):
     # Shuffled by a seed: each epoch has another order, so a list of the first one is no loader.
     wanted = _reference(ours, _loader(trial, *data, 4, shuffled=seed), 2, kind)
     loader = _loader(trial, *data, 4, shuffled=seed)
-    got = trial.call(model, loader, make_optimizer(model, kind), trial.device, 2)
+    got = _fitted(trial, model, loader, make_optimizer(model, kind), trial.device, 2)
     if loader.passes != 2:
         headline = f"the loader was gone through {times(loader.passes, 'time')} for 2 epochs"
         expect.fail(headline, "once in each epoch, which may have another order", f"{loader.passes}")
@@ -159,7 +230,8 @@ def one_copy_each(trial):
 @fit.row("at most one wait in an epoch", only="accelerator")
 def one_wait_an_epoch(trial):
     model, rest = _task(trial)
-    _, log = trial.watched(model, *rest)
+    with ended(10):
+        _, log = trial.watched(model, *rest)
     _, out = journeys(log, trial.device)
     waits = log.events.synchronizations
     if len(waits) > 2 or len(out) > 2:
@@ -212,9 +284,9 @@ class _Counted(nn.Module):
 def no_graph_kept(trial):
     model = _Counted(make_model(trial.seeds[1])).to(trial.device)
     loader = _loader(trial, *samples(trial, 12, trial.seeds[1]), 3)
-    trial.call(model, loader, make_optimizer(model), trial.device, 2)
+    _fitted(trial, model, loader, make_optimizer(model), trial.device, 2)
     if model.living:
-        gc.collect()  # what holds itself is held by nobody
+        gc.collect()  # what only holds itself goes
     if model.living:
         headline = f"when fit had returned, {times(len(model.living), 'graph')} of its steps lived on"
         expect.fail(headline, "no graph that outlives its step", "memory that is held for nothing")
@@ -235,7 +307,7 @@ def learns_digits(trial):
     model = twin(ours).to(trial.device)
     loader = _loader(trial, inputs, labels, 40)
     wanted = _reference(ours, loader, 3)
-    got = trial.call(model, loader, make_optimizer(model), trial.device, 3)
+    got = _fitted(trial, model, loader, make_optimizer(model), trial.device, 3)
     _expect_losses(got, wanted)
     expect_weights(model, ours, trial.device, lambda name: f"after three epochs {name} is wrong")
     assert wanted[-1] < wanted[0]  # the row itself is worth nothing otherwise

@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy
 import torch
 from torch import nn
 
@@ -58,14 +59,48 @@ def _saved(trial, model: nn.Module, path) -> Mapping:
             warnings.simplefilter("ignore")  # about files that are refused in the next line anyway
             held = torch.load(path, weights_only=True, map_location="cpu")
     except pickle.UnpicklingError:
-        if not zipfile.is_zipfile(path):
-            expect.fail("torch.load cannot read the file", "a file of torch.save", "another kind of file")
-        headline = "the file holds more than data: it cannot be loaded with weights_only=True"
-        expect.fail(headline, "the model's state_dict", "objects of Python, such as the model itself")
+        _expect_data(path)
     except Exception as error:
         expect.fail("torch.load cannot read the file", "a file of torch.save", type(error).__name__)
     expect.kind(held, Mapping, "a state_dict", "what the file holds")
     return held
+
+
+def _expect_data(path) -> None:
+    """Say what a file holds that `torch.load` refuses to read as data."""
+    if not zipfile.is_zipfile(path):
+        expect.fail("torch.load cannot read the file", "a file of torch.save", "another kind of file")
+    asked = "a file that torch.load(path, weights_only=True) reads"
+    kind = _kind_of(path)
+    if kind == DATA and (protocol := _protocol(path)) != DEFAULT_PROTOCOL:
+        headline = f"the file is written in pickle protocol {protocol}, which weights_only=True does not read"
+        expect.fail(headline, "torch.save without `pickle_protocol`", f"pickle_protocol={protocol}")
+    expect.fail(f"the file holds {kind}: it cannot be loaded with weights_only=True", asked, kind)
+
+
+DATA = "more than data"
+DEFAULT_PROTOCOL = 2  # torch.save's own
+
+
+def _protocol(path) -> int:
+    """Return the pickle protocol of a file of torch.save, which its second byte says."""
+    with zipfile.ZipFile(path) as held:
+        name = next(name for name in held.namelist() if name.endswith("data.pkl"))
+        return held.read(name)[1]
+
+
+def _kind_of(path) -> str:
+    """Return what the answer's own file holds, in words."""
+    try:
+        held = torch.load(path, weights_only=False, map_location="cpu")
+    except Exception:
+        return DATA
+    if isinstance(held, nn.Module):
+        return "the model itself, and its state_dict is asked"
+    items = list(held.values()) if isinstance(held, Mapping) else [held]
+    if any(isinstance(item, numpy.ndarray) for item in items):
+        return "NumPy arrays, and tensors are asked"
+    return DATA
 
 
 @save.row("the file holds the state_dict, all of it")
@@ -90,13 +125,17 @@ def _expect_names(held: Mapping, wanted: dict) -> None:
     if missing and any(isinstance(value, Mapping) for value in held.values()):
         headline = "the file holds a dict with the state_dict in it, not the state_dict itself"
         expect.fail(headline, "names of tensors, such as " + missing[0], held)
+    if missing and (before := next((name.removesuffix(missing[0]) for name in map(str, held)
+                                    if name.endswith(f".{missing[0]}")), "")):  # fmt: skip
+        headline = f"the names in the file begin with `{before}`, and those of model.state_dict() do not"
+        expect.fail(headline, missing[0], before + missing[0])
     if missing:
         weights = any(name.endswith(("weight", "bias")) for name in missing)
         what = f"{missing[0]} is" if weights else "the buffers are"
         expect.fail(f"{what} not in the file", "every name of model.state_dict()", f"missing: {missing}")
     extra = [str(name) for name in held if name not in wanted]
     if extra:
-        expect.fail(f"{extra[0]} is in the file, too", "the names of model.state_dict()", f"more: {extra}")
+        expect.fail(f"{extra[0]} is in the file as well", "the names of model.state_dict()", f"more: {extra}")
 
 
 @save.row("the model is untouched, where it was")
@@ -135,7 +174,14 @@ def saved_again(trial):
         for seed, more in zip(trial.seeds, (20_000, 1), strict=False):  # the second is the smaller one
             model = Net(seed).to(trial.device)
             model.register_buffer("more", torch.ones(more))
-            held = _saved(trial, model, path)
+            before = path.read_bytes() if path.is_file() else b""
+            try:
+                held = _saved(trial, model, path)
+            except expect.Mismatch as found:
+                if before and path.is_file() and path.read_bytes().startswith(before):
+                    headline = "the second file was written behind the first: it replaces the first one"
+                    raise expect.Mismatch(headline, found.expected, "both, one behind the other") from None
+                raise
             right = model.state_dict()["body.0.weight"].cpu()
             if not torch.equal(held.get("body.0.weight", right), right):
                 expect.fail("the file still holds the first model", "the model saved last", "an older one")

@@ -11,6 +11,7 @@ from torch import nn
 
 from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
+from devlab.checks.trace import where_raised
 from devlab.lessons.lesson_11_training_step.base import (
     CPU,
     expect_weights,
@@ -75,7 +76,13 @@ def _expect_loaded(trial, model: nn.Module, wanted: nn.Module, before: nn.Module
     if now.keys() == old.keys() and all(torch.equal(now[name].cpu(), old[name]) for name in old):
         headline = "the model holds what it held before: does `load_state_dict` of this very model run?"
         expect.fail(headline, "the numbers of the file", "those that the model came with")
-    expect_weights(model, wanted, trial.device, lambda name: f"{name} is not what the file holds")
+
+    def why(name: str) -> str:
+        if torch.equal(now[name].cpu(), old[name]):
+            return f"{name} still holds what the model came with, and not what the file holds"
+        return f"{name} is not what the file holds"
+
+    expect_weights(model, wanted, trial.device, why)
 
 
 def _expect_dtypes(model: nn.Module, before: nn.Module) -> None:
@@ -105,7 +112,14 @@ def from_elsewhere(trial):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "elsewhere.pt"
         _write(wanted, path, elsewhere=True)
-        trial.call(model, path, trial.device)
+        try:
+            trial.call(model, path, trial.device)
+        except AnswerRaised as raised:
+            if "Attempting to deserialize" not in str(raised.error):
+                raise
+            headline = "the tensors were sent to the device that they were saved on, which is not here"
+            asked = "`map_location`, which says where they go instead"
+            expect.fail(headline, asked, f"{raised.error}; {where_raised(raised.error)}")
     _expect_loaded(trial, model, wanted, Net(trial.seeds[1]))
 
 

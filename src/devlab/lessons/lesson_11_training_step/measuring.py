@@ -1,6 +1,7 @@
 """Accuracy over a loader, read once at the end, the model's mode put back."""
 
 import torch
+from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from devlab.checks import expect
@@ -27,13 +28,13 @@ evaluate = lesson.exercise(
         "`len(labels)`. The first is made on the device; where can it wait until the loop is over?",
         "`correct += (model(inputs).argmax(dim=1) == labels).sum()` adds tensors on the device and waits for "
         "nothing. Around the loop: `torch.no_grad()`, and evaluation mode, which has to be undone.",
-        "Remember `was_training = model.training` and call `model.eval()`; after the loop "
-        "`model.train(was_training)` and `return correct.item() / total`.",
+        "`modes = {module: module.training for module in model.modules()}` before `model.eval()`; after the "
+        "loop `module.training = mode` for each of them, and `return correct.item() / total`.",
     ),
 )
 
-# Samples and the size of a batch. Of the last 2,053 are right, which float16 cannot hold.
-SIZES = ((10, 4), (8, 3), (2739, 391))
+# Samples and the size of a batch. Of the first 2,053 are right, which float16 cannot hold.
+SIZES = ((2739, 391), (10, 4), (8, 3))
 MARGIN = 0.01
 
 
@@ -89,14 +90,31 @@ def _expect_accuracy(got, hits, count, *asked) -> None:
 
 def _why(got, hits, count, size, ours, inputs, labels) -> str:
     parts = list(zip(inputs.split(size), labels.split(size), strict=True))
-    shares = [_hits(ours, x, y) / len(y) for x, y in parts]
-    if abs(got - sum(shares) / len(shares)) < 1e-6:
-        return "a small batch counts like a full one: a mean over batches, or batches times their size?"
-    if abs(got - 100 * hits / count) < 1e-4:
-        return "the accuracy is a percentage, not a share"
-    if abs(got - hits) < 1e-6:
-        return "the accuracy is a count, not a share of all samples"
-    return "the accuracy is wrong"
+    found = [_hits(ours, x, y) for x, y in parts]
+    shares = [one / len(y) for one, (_, y) in zip(found, parts, strict=True)]
+    with torch.no_grad():
+        logits = ours(inputs)
+    smallest = int((logits.argmin(1) == labels).sum())
+    uneven = "a small batch counts like a full one: a mean over batches, or batches times their size?"
+    known = {
+        uneven: sum(shares) / len(shares),
+        f"{uneven} ": hits / (len(parts) * size),
+        "the accuracy is a percentage, and a share from 0 to 1 is asked": 100 * hits / count,
+        "the accuracy is a count, and the share of all samples is asked": hits,
+        "the right answers were divided by the number of batches, not of samples": hits / len(parts),
+        "that is the share of wrong answers": 1 - hits / count,
+        "the smallest logit was taken for the answer, and it is the largest": smallest / count,
+        "that is the last batch alone": shares[-1],
+        "that is the first batch alone": shares[0],
+        "only the right answers of the first batch were counted": found[0] / count,
+        "only the right answers of the last batch were counted": found[-1] / count,
+        "that is the mean loss, and the accuracy is asked": float(F.cross_entropy(logits, labels)),
+        "the accuracy was rounded": round(hits / count, 2),
+        "whole batches were counted: every answer of a batch had to be right": sum(one == 1 for one in shares)
+        / len(parts),
+    }
+    close = {words.strip() for words, value in known.items() if abs(got - value) < 1e-6 * max(1, abs(value))}
+    return close.pop() if len(close) == 1 else "the accuracy is wrong"
 
 
 @evaluate.row("in evaluation mode, without a graph")
@@ -113,13 +131,15 @@ def evaluation_mode(trial):
     came = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     whole = []  # the mode of the model itself, which its own forward may ask about
     hook = model.register_forward_pre_hook(lambda module, _: whole.append(module.training))
+    graphs = []  # also of a copy of the model, which takes its hooks along
+    model[-1].register_forward_hook(lambda module, _, output: graphs.append(output.requires_grad))
     got = trial.call(model, _loader(inputs, labels, 4), trial.device)
     hook.remove()
     probe = model[-1]
     if any(probe.modes) or any(whole):
         expect.fail("the forward ran in training mode", "model.eval() before the loop", "training is True")
-    if any(probe.graphs):
-        headline = "the forward built a graph that nobody needs"
+    if any(graphs):
+        headline = "the forward built a graph, which takes memory for nothing"
         expect.fail(headline, "torch.no_grad() around the loop", "outputs with requires_grad=True")
     if not torch.equal(model[1].running_mean.cpu(), statistics):
         expect.fail("the running statistics changed", "a model that stays as it is", "new statistics")
@@ -139,15 +159,22 @@ def evaluation_mode(trial):
 @evaluate.row("the mode it found is restored")
 def mode_restored(trial):
     inputs, labels = samples(trial, 5, trial.seeds[2])
-    for before in (True, False):
+    # The last model trains while its normalization evaluates, as one does that is tuned a little more.
+    for before, frozen in ((True, False), (False, False), (True, True)):
         model = _seasoned(trial, trial.seeds[2]).train(before)
+        if frozen:
+            model[1].eval()
+        came = {name: module.training for name, module in model.named_modules(prefix="model")}
         trial.call(model, _loader(inputs, labels, 3), trial.device)
         for name, module in model.named_modules(prefix="model"):
-            if module.training != before:
+            if module.training != came[name]:
                 words = {True: "training", False: "evaluation"}
-                left = "was left" if module is model else f"was left with its {type(module).__name__}"
-                headline = f"a model that came in {words[before]} mode {left} in {words[not before]} mode"
-                expect.fail(headline, f"{name}.training is {before}", f"{name}.training is {not before}")
+                which = "a model" if module is model else f"a model's {type(module).__name__}"
+                headline = (
+                    f"{which} that came in {words[came[name]]} mode was left in {words[not came[name]]} mode"
+                )
+                advice = "each module's own mode" if frozen else f"{name}.training is {came[name]}"
+                expect.fail(headline, advice, f"{name}.training is {not came[name]}")
         if model[0].weight.device != trial.device:
             expect.fail(f"the model was moved to {model[0].weight.device}", f"on {trial.device}", model)
 

@@ -1,10 +1,14 @@
 """One training step: batch moved, forward, loss, zero, backward, step, and no wait."""
 
+import contextlib
+from functools import partial
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from devlab.checks import expect
+from devlab.checks import expect, mistakes
+from devlab.checks.calls import AnswerRaised
 from devlab.lessons.lesson_11_training_step.base import (
     CLASSES,
     CPU,
@@ -21,6 +25,7 @@ from devlab.lessons.lesson_11_training_step.base import (
     times,
     twin,
 )
+from devlab.lessons.lesson_11_training_step.order import Order
 
 train_step = lesson.exercise(
     "train_step",
@@ -60,7 +65,31 @@ def loss_of_the_batch(trial):
         if got.shape == () and abs(float(got.detach().cpu()) - unmoved) < WITHIN / 10:
             headline = "the forward ran in evaluation mode"
             expect.fail(headline, f"the loss in training mode, {wanted:.6g}", f"{unmoved:.6g}")
-        expect.tensor(got.detach(), torch.tensor(wanted), trial.device, "the loss", within=WITHIN)
+        known = partial(_other_losses, make_model(seed), inputs, labels)
+        mistakes.tensor(got.detach(), torch.tensor(wanted), trial.device, "the loss", WITHIN, known)
+
+
+def _other_losses(model, inputs: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return what people take for the loss of a batch; `model` is as it came, on the CPU."""
+    with torch.no_grad():
+        logits = twin(model).train()(inputs)
+        trained = twin(model)
+    reference_steps(trained, [(inputs, labels)])
+    with torch.no_grad():
+        after = F.cross_entropy(trained.train()(inputs), labels)
+    return {
+        "that is the sum over the batch, and the mean is asked": F.cross_entropy(
+            logits, labels, reduction="sum"
+        ),
+        "softmax was applied before: cross_entropy takes the logits as they are": F.cross_entropy(
+            logits.softmax(1), labels
+        ),
+        "log_softmax is missing: `nll_loss` takes log-probabilities": F.nll_loss(logits, labels),
+        "that is the loss after a step: one forward, before the step, is asked": after,
+        "that is the share of right answers, and the loss is asked": torch.tensor(
+            float((logits.argmax(1) == labels).float().mean())
+        ),
+    }
 
 
 @train_step.row("the loss is detached")
@@ -84,28 +113,42 @@ def one_step_each(trial):
             for parameter in model.parameters():  # left over from something earlier, as in any notebook
                 parameter.grad = torch.ones_like(parameter)
             trial.call(model, batch, optimizer, trial.device)
-        expect_weights(model, ours, trial.device, _why_not_moved(model, make_model(seed)))
+        expect_weights(model, ours, trial.device, _why_not_moved(trial, model, make_model(seed)))
     # A gradient longer than 1 counts in full, too.
     inputs, labels = samples(trial, 6, trial.seeds[2])
     ours = nn.Linear(FEATURES, CLASSES)
     model, fresh = twin(ours).to(trial.device), twin(ours)
     reference_steps(ours, [(5 * inputs, labels)])
     trial.call(model, (5 * inputs, labels), make_optimizer(model), trial.device)
-    expect_weights(model, ours, trial.device, _why_not_moved(model, fresh))
+    expect_weights(model, ours, trial.device, _why_not_moved(trial, model, fresh))
 
 
-def _why_not_moved(model, fresh):
-    """Return a headline maker that tells "not trained at all" from "trained by something else"."""
+def _why_not_moved(trial, model, fresh):
+    """Return a headline maker that says what is wrong with the step, where the order of calls tells it."""
 
     def why(name):
-        still = torch.equal(model.state_dict()[name].cpu(), fresh.state_dict()[name])
         if "running" in name or "tracked" in name:
             return f"the running statistics ({name}) are not those of one forward in training mode"
-        if still:
+        if fault := _fault(trial):
+            return fault
+        if torch.equal(model.state_dict()[name].cpu(), fresh.state_dict()[name]):
             return f"the parameter {name} has not changed: was a step taken?"
         return f"{name} is not where one step of the optimizer by this batch's gradient takes it"
 
     return why
+
+
+def _fault(trial) -> str:
+    """Let the answer take one more step, and return what is wrong with the order of its calls."""
+    call, order = trial.last_call, Order()
+    model = make_model(trial.seeds[0], trial.device)
+    optimizer = make_optimizer(model)
+    with order.noted(model, optimizer), contextlib.suppress(AnswerRaised, expect.Mismatch):
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        trial.call(model, samples(trial, 6, trial.seeds[1]), optimizer, trial.device)
+    trial.last_call = call
+    return order.fault(1)
 
 
 @train_step.row("in training mode, whatever it was before")
