@@ -186,8 +186,15 @@ def used_as(node: ast.AST, scope: Scope) -> tuple[ast.AST, Scope | None]:
 
 def _use(operand: Operand) -> tuple[ast.AST, Scope | None]:
     use, scope = used_as(operand.node, operand.scope)
-    there = flow.infer(use, scope) if scope is not None else ""
-    return use, scope if not there or flow.same(there, operand.device) else None
+    story = operand.story
+    if scope is None and story.scope is not None and story.scope.mine and story.scope.failing is not None:
+        source = story.scope.source  # a library gave it another name, and the line that failed made it
+        if story.node in source.parents and source.statement(story.node) is source.statement(
+            story.scope.failing
+        ):
+            use, scope = story.node, story.scope
+    found = flow.infer(use, scope) if scope is not None else ""
+    return use, scope if not found or flow.same(found, operand.device) else None
 
 
 def _reference(operand: Operand, scope: Scope, line: int, home: str, without: str) -> str:
@@ -262,9 +269,14 @@ def rebuilt(operand: Operand, home: str) -> Mend | None:
     own = [n for n in kind.arg_constraints if isinstance(vars(holder).get(n), torch.Tensor)]
     for either in _EITHER:
         own = [n for n in own if n not in either or n == next(e for e in either if e in own)]
-    if not (text and own) or getattr(torch.distributions, kind.__name__, None) is not kind:
+    if not (text and own) or "._" in text or getattr(torch.distributions, kind.__name__, None) is not kind:
         return None
     ref = reference(scope, scope.line, home)
     given = ", ".join(f"{name}={text}.{name}.to({ref})" for name in own)
     torchs = "torch" if scope.lookup("torch") is torch else "__import__('torch')"
-    return Mend(scope.where(), f"{text} = {torchs}.distributions.{kind.__name__}({given})", before=True)
+    anew = f"{torchs}.distributions.{kind.__name__}({given})"
+    node = ast.parse(text, mode="eval").body
+    if rebindable(Hop(text, scope, scope.line, node)):
+        return Mend(scope.where(), f"{text} = {anew}", before=True)
+    uses = [n for n in ast.walk(scope.failing) if ast.unparse(n) == text] if scope.failing is not None else []
+    return line_of(scope, uses[0], in_statement(scope, uses[0], anew)) if uses else None

@@ -5,10 +5,11 @@ import re
 from devlab.instruments.explain import error as kinds
 from devlab.instruments.explain.compiled import compiled
 from devlab.instruments.explain.error import Problem, problem_of
+from devlab.instruments.explain.frames import scopes_of
 from devlab.instruments.explain.meeting import operands
 from devlab.instruments.explain.mismatch import explain_mismatch, innermost_mine, place_of_failure
 from devlab.instruments.explain.report import Explanation
-from devlab.instruments.explain.scope import Scope, scopes_of
+from devlab.instruments.explain.scope import Scope
 from devlab.instruments.explain.special import SPECIAL
 
 _OUTSIDE = (
