@@ -8,7 +8,7 @@ from devlab.instruments.explain import flow, reach
 from devlab.instruments.explain.edit import Mend, in_statement, line_of, moved, reference, remade
 from devlab.instruments.explain.meeting import Operand, operands, written
 from devlab.instruments.explain.origins import follow
-from devlab.instruments.explain.scope import Scope, argument_for
+from devlab.instruments.explain.scope import Scope, argument_for, handed_on, passed
 from devlab.instruments.explain.source import own_nodes
 from devlab.instruments.explain.story import BATCH, MADE, MOVED, Hop, Story
 from devlab.instruments.explain.uses import rebindable, serves_others
@@ -186,13 +186,14 @@ def used_as(node: ast.AST, scope: Scope) -> tuple[ast.AST, Scope | None]:
 
 def _use(operand: Operand) -> tuple[ast.AST, Scope | None]:
     use, scope = used_as(operand.node, operand.scope)
-    story = operand.story
-    if scope is None and story.scope is not None and story.scope.mine and story.scope.failing is not None:
-        source = story.scope.source  # a library gave it another name, and the line that failed made it
-        if story.node in source.parents and source.statement(story.node) is source.statement(
-            story.scope.failing
-        ):
-            use, scope = story.node, story.scope
+    if scope is None:  # a library gave it another name: it is the one argument on that device
+        scope = operand.scope
+        while scope is not None and not scope.mine:
+            scope = None if handed_on(scope, "input") else scope.caller
+        call = scope.failing if scope is not None else None
+        given = list(passed(call)) if isinstance(call, ast.Call) else []
+        there = [node for node in given if flow.same(flow.infer(node, scope) or "?", operand.device)]
+        use, scope = (there[0], scope) if len(there) == 1 else (use, None)
     found = flow.infer(use, scope) if scope is not None else ""
     return use, scope if not found or flow.same(found, operand.device) else None
 

@@ -24,7 +24,7 @@ _TO_LONG = re.compile(
     r"|only applicable to index tensor"
 )
 _TO_BOOL = re.compile(r"boolean mask|boolean tensor|dtype to be Bool")
-_TO_FLOAT = re.compile(r"could not infer output dtype|only support floating point")
+_TO_FLOAT = re.compile(r"could not infer output dtype|only supports? floating.point")
 _IN_PLACE = re.compile(r"can't be cast to the desired output type")
 _NAMED = {
     "Half": torch.float16,

@@ -48,7 +48,7 @@ _PATTERNS = (
     (DTYPE, r"Expected dtype int32(?:/| or )int64|only supports boolean masks|to be a boolean tensor"),
     (
         DTYPE,
-        r"could not infer output dtype|only support floating point|mixed dtype|expected dtype \w+ for",
+        r"could not infer output dtype|only supports? floating.point|mixed dtype|expected dtype \w+ for",
     ),
     (DTYPE, r"dtypes .*(?:must|should) be the same"),
     (DTYPE, r"[Oo]nly applicable to index tensor|to have same dtype|[Ee]xpected .* to have the same dtype"),

@@ -163,7 +163,7 @@ def argument_for(scope: Scope, name: str) -> tuple[ast.expr, Scope] | None:
         return None
     if found := same_as_passed(scope, name):
         return found
-    if _handed_on(scope, name):
+    if handed_on(scope, name):
         return None
     for keyword in call.keywords:
         if keyword.arg == name:
@@ -187,7 +187,7 @@ def _transforms(scope: Scope) -> bool:
     return in_torch(scope) and "func" in scope.filename.removeprefix(TORCH)
 
 
-def _handed_on(scope: Scope, name: str) -> bool:
+def handed_on(scope: Scope, name: str) -> bool:
     """Tell whether a module that calls others in turn has given the name their results already."""
     values = (scope.values.get("self"), scope.values.get("module"))
     if not isinstance(values[0], torch.nn.Sequential) or name not in scope.parameters():

@@ -13,6 +13,7 @@ from devlab.instruments.explain.scope import Scope
 from devlab.instruments.explain.source import own_nodes
 from devlab.instruments.explain.story import Hop
 
+_COMPREHENSIONS = (ast.GeneratorExp, ast.ListComp, ast.DictComp, ast.SetComp)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -26,7 +27,8 @@ def serves_others(hop: Hop, device: str) -> bool:
     ]
     if any(first.lineno <= w.line <= first.end_lineno for first in loops for w in _own_results(scope, name)):
         return True
-    if loops and device != "cpu":  # each turn may want another accelerator
+    turns = scope.source.enclosing(name, _COMPREHENSIONS) if name in scope.source.parents else None
+    if (loops or turns) and device != "cpu":  # each turn may want another accelerator
         return True
     last = max([hop.line, *(loop.end_lineno for loop in loops)]) if device == "cpu" else 1 << 30
     return any(
