@@ -119,7 +119,11 @@ def _registered_at_once(operand: Operand) -> Mend | None:
     statement = story.write.statement if story.held == reach.ATTRIBUTE and story.write else None
     targets = getattr(statement, "targets", [None])[0]
     values = getattr(statement, "value", None)
-    if not isinstance(story.owner, torch.nn.Module) or story.write_scope.name != "__init__":
+    if (
+        statement is None
+        or not isinstance(story.owner, torch.nn.Module)
+        or story.write_scope.name != "__init__"
+    ):
         return None
     if not (isinstance(targets, ast.Tuple) and isinstance(values, ast.Tuple)):
         return None

@@ -35,8 +35,9 @@ def read(error: BaseException, problem: Problem) -> Explanation:
         explain_mismatch(report, scopes, problem)
     if not (report.known or report.mend or report.note):
         _unknown(report, scopes, problem)
-    elif not report.mend and not report.note:
-        report.note = "I know no single line that mends this; the tensor above is the one to bring over"
+    elif not report.mend and "no single line" not in report.note:
+        also = report.note or "the tensor above is the one to bring over"
+        report.note = f"I know no single line that mends this; {also}"
     return report
 
 

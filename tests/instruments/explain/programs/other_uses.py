@@ -36,7 +36,7 @@ def first_argument_of_a_partial(device):
 @broken(
     "p.loc",
     "attribute 'loc' of Normal",
-    "return sum(torch.distributions.Normal(loc=p.loc.to(device), scale=p.scale.to(device)).log_prob(z).sum() for p in parts)",
+    "sum(torch.distributions.Normal(loc=p.loc.to(device), scale=p.scale.to(device)).log_prob(z).sum() for ",
 )
 def distributions_in_a_list(device):
     parts = [torch.distributions.Normal(torch.zeros(2), torch.ones(2)) for _ in range(2)]
@@ -196,7 +196,7 @@ def one_of_two_in_a_call(device):
 @broken(
     "metrics",
     "made in values_of_a_dict_to_numpy",
-    "return np.array([x.detach().cpu().numpy() if torch.is_tensor(x) else x for x in list(metrics.values())])",
+    "np.array([x.detach().cpu().numpy() if torch.is_tensor(x) else x for x in list(metrics.values())])",
 )
 def values_of_a_dict_to_numpy(device):
     metrics = {"loss": torch.tensor(0.5, device=device), "acc": 0.9}
