@@ -1,5 +1,6 @@
 """Making one operand the culprit of a report, with the change to its own expression."""
 
+import ast
 from collections.abc import Callable
 
 from devlab.instruments.explain.edit import in_statement
@@ -7,7 +8,9 @@ from devlab.instruments.explain.meeting import Operand, operands
 from devlab.instruments.explain.mismatch import describe
 from devlab.instruments.explain.report import Explanation, Met
 from devlab.instruments.explain.scope import Scope
+from devlab.instruments.explain.story import Hop
 from devlab.instruments.explain.telling import aliases, identify, origin
+from devlab.instruments.explain.uses import rebindable
 
 
 def blame(report: Explanation, scopes: list[Scope], operand: Operand, headline: str) -> None:
@@ -30,5 +33,8 @@ def suspects(scopes: list[Scope], fits: Callable[[Operand], bool]) -> list[Opera
 
 def change(report: Explanation, operand: Operand, new: str, otherwise: str = "", *more: tuple) -> None:
     """Make a change to an operand's own expression, with `more` ones to its line, the one to make."""
-    report.mend = in_statement(operand.scope, operand.node, new, *more)
-    report.mend_where, report.otherwise = operand.scope.where(), otherwise
+    scope, node = operand.scope, operand.node
+    report.mend = in_statement(scope, node, new, *more)
+    report.mend_where, report.otherwise = scope.where(), otherwise
+    if not report.mend and isinstance(node, ast.Name) and rebindable(Hop(node.id, scope, scope.line, node)):
+        report.mend, report.mend_before = f"{node.id} = {new}", True

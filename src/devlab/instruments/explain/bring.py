@@ -8,7 +8,7 @@ from devlab.instruments.explain import flow, reach
 from devlab.instruments.explain.edit import Mend, in_statement, line_of, moved, reference, remade
 from devlab.instruments.explain.meeting import Operand, operands, written
 from devlab.instruments.explain.origins import follow
-from devlab.instruments.explain.scope import Scope, argument_for
+from devlab.instruments.explain.scope import Scope, argument_for, handed_on, passed
 from devlab.instruments.explain.source import own_nodes
 from devlab.instruments.explain.story import BATCH, MADE, MOVED, Hop, Story
 from devlab.instruments.explain.uses import rebindable, serves_others
@@ -186,8 +186,16 @@ def used_as(node: ast.AST, scope: Scope) -> tuple[ast.AST, Scope | None]:
 
 def _use(operand: Operand) -> tuple[ast.AST, Scope | None]:
     use, scope = used_as(operand.node, operand.scope)
-    there = flow.infer(use, scope) if scope is not None else ""
-    return use, scope if not there or flow.same(there, operand.device) else None
+    if scope is None:  # a library gave it another name: it is the one argument on that device
+        scope = operand.scope
+        while scope is not None and not scope.mine:
+            scope = None if handed_on(scope, "input") else scope.caller
+        call = scope.failing if scope is not None else None
+        given = list(passed(call)) if isinstance(call, ast.Call) else []
+        there = [node for node in given if flow.same(flow.infer(node, scope) or "?", operand.device)]
+        use, scope = (there[0], scope) if len(there) == 1 else (use, None)
+    found = flow.infer(use, scope) if scope is not None else ""
+    return use, scope if not found or flow.same(found, operand.device) else None
 
 
 def _reference(operand: Operand, scope: Scope, line: int, home: str, without: str) -> str:
@@ -262,9 +270,14 @@ def rebuilt(operand: Operand, home: str) -> Mend | None:
     own = [n for n in kind.arg_constraints if isinstance(vars(holder).get(n), torch.Tensor)]
     for either in _EITHER:
         own = [n for n in own if n not in either or n == next(e for e in either if e in own)]
-    if not (text and own) or getattr(torch.distributions, kind.__name__, None) is not kind:
+    if not (text and own) or "._" in text or getattr(torch.distributions, kind.__name__, None) is not kind:
         return None
     ref = reference(scope, scope.line, home)
     given = ", ".join(f"{name}={text}.{name}.to({ref})" for name in own)
     torchs = "torch" if scope.lookup("torch") is torch else "__import__('torch')"
-    return Mend(scope.where(), f"{text} = {torchs}.distributions.{kind.__name__}({given})", before=True)
+    anew = f"{torchs}.distributions.{kind.__name__}({given})"
+    node = ast.parse(text, mode="eval").body
+    if rebindable(Hop(text, scope, scope.line, node)):
+        return Mend(scope.where(), f"{text} = {anew}", before=True)
+    uses = [n for n in ast.walk(scope.failing) if ast.unparse(n) == text] if scope.failing is not None else []
+    return line_of(scope, uses[0], in_statement(scope, uses[0], anew)) if uses else None

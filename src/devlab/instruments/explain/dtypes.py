@@ -24,8 +24,17 @@ _TO_LONG = re.compile(
     r"|only applicable to index tensor"
 )
 _TO_BOOL = re.compile(r"boolean mask|boolean tensor|dtype to be Bool")
-_TO_FLOAT = re.compile(r"could not infer output dtype")
+_TO_FLOAT = re.compile(r"could not infer output dtype|only supports? floating.point")
 _IN_PLACE = re.compile(r"can't be cast to the desired output type")
+_NAMED = {
+    "Half": torch.float16,
+    "BFloat16": torch.bfloat16,
+    "Double": torch.float64,
+    "Bool": torch.bool,
+    "Long": torch.int64,
+    "Int": torch.int32,
+    "Byte": torch.uint8,
+}
 _BY_INDEX = ("gather", "scatter", "index_", "take_along")
 
 
@@ -171,7 +180,12 @@ def _change(report: Explanation, wrong: Operand, goal: torch.dtype) -> None:
             report.mend_where = scope.where()
             return
     if scope.mine and isinstance(getattr(node, "ctx", None), ast.Load | None):
-        report.mend, report.mend_where = in_statement(scope, node, _remade(node, scope, goal)), scope.where()
+        text = ast.unparse(node)
+        alike = [n for n in ast.walk(scope.failing or node) if ast.unparse(n) == text and n is not node]
+        changes = [(one, _remade(one, scope, goal)) for one in [node, *alike]]
+        report.mend, report.mend_where = in_statement(scope, *changes[0], *changes[1:]), scope.where()
+        if not report.mend and rebindable(Hop(text, scope, scope.line, node)):
+            report.mend, report.mend_before = f"{text} = {changes[0][1]}", True
 
 
 def _remade(node: ast.AST, scope: Scope, goal: torch.dtype) -> str:
@@ -190,24 +204,13 @@ def _used_elsewhere(name: ast.Name, scope: Scope) -> bool:
     """Tell whether other expressions of the function have used the name for more than its shape."""
     if scope.source is None or scope.node is None:
         return False
-    here = set(ast.walk(scope.failing)) if scope.failing is not None else ()
+    here = set(ast.walk(scope.source.statement(scope.failing or name)))
     return any(
         isinstance(node, ast.Name) and node.id == name.id and node not in here and node.lineno <= scope.line
         for node in own_nodes(scope.node)
         if isinstance(getattr(node, "ctx", None), ast.Load)
         and not isinstance(scope.source.parents.get(node), ast.Attribute)
     )
-
-
-_NAMED = {
-    "Half": torch.float16,
-    "BFloat16": torch.bfloat16,
-    "Double": torch.float64,
-    "Bool": torch.bool,
-    "Long": torch.int64,
-    "Int": torch.int32,
-    "Byte": torch.uint8,
-}
 
 
 def explain_no_dtype(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
@@ -231,7 +234,9 @@ def explain_no_dtype(report: Explanation, scopes: list[Scope], problem: Problem)
         report.met = [Met(wrong.name, _describe(wrong), wrong.device, "", True)]
         by = f"{device} does not compute with" if not named else "the operation does not take"
         report.headline = f"{wrong.name} is {_short(_dtype(wrong))}, which {by}"
-        report.mend = in_statement(wrong.scope, wrong.node, _remade(wrong.node, wrong.scope, torch.float32))
+        here = [o.node for o in doubles if o.scope is wrong.scope and not o.suffix]
+        changes = [(node, _remade(node, wrong.scope, torch.float32)) for node in here or [wrong.node]]
+        report.mend = in_statement(wrong.scope, *changes[0], *changes[1:])
         report.mend_where = wrong.scope.where()
     elif isinstance(call, ast.Call):
         report.known, report.culprit = True, scope.text(call)

@@ -46,7 +46,11 @@ _PATTERNS = (
     ),
     (DTYPE, r"dtype to be \w+|must have the same dtype|does not match weight dtype|same scalar type"),
     (DTYPE, r"Expected dtype int32(?:/| or )int64|only supports boolean masks|to be a boolean tensor"),
-    (DTYPE, r"could not infer output dtype|expected dtype \w+ for|dtypes .*(?:must|should) be the same"),
+    (
+        DTYPE,
+        r"could not infer output dtype|only supports? floating.point|mixed dtype|expected dtype \w+ for",
+    ),
+    (DTYPE, r"dtypes .*(?:must|should) be the same"),
     (DTYPE, r"[Oo]nly applicable to index tensor|to have same dtype|[Ee]xpected .* to have the same dtype"),
     (NO_DTYPE, r"not implemented for '(?:Half|BFloat16|Double|Bool|Long|Int|Byte|ComplexFloat|Float8\w*)'"),
     (NO_OPERATOR, r"not currently implemented for the \w+ device|Could not run 'aten::"),

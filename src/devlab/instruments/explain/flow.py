@@ -221,6 +221,8 @@ def _of_call(call: ast.Call, scope: Scope, depth: int) -> str:
             return device_argument(call, scope)[1]
         if device := ("" if isinstance(owner, types.ModuleType) else infer(call.func.value, scope, depth)):
             return device
+    if isinstance(call.func, ast.Call) and (device := infer(call.func, scope, depth)):
+        return device
     function = scope.evaluate(call.func)
     if is_call_of(call, scope, LIKE) and keyword(call, "device") is not None:
         return device_argument(call, scope)[1]

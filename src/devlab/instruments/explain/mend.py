@@ -34,7 +34,11 @@ def mend(operand: Operand, home: str) -> Mend | None:
         return _given_anew(story)
     if home == "cpu" and any(written(other) for other in operands(operand.scope)):
         return inside_line(operand, home)
-    if change := rebuilt(operand, home) or (story.held not in _REGISTERED and together(operand, home)):
+    if (
+        change := _registered_at_once(operand)
+        or rebuilt(operand, home)
+        or (story.held not in _REGISTERED and together(operand, home))
+    ):
         return change
     if story.held == reach.ATTRIBUTE and isinstance(story.owner, torch.nn.Module):
         return _attribute(operand, home)
@@ -107,6 +111,29 @@ def _attribute(operand: Operand, home: str) -> Mend | None:
         f"{owner}.register_buffer(...) for each, under a name of its own, and {owner}.{name} by those names"
     )
     return replace(change, otherwise=advice) if change and scope.name == "__init__" else change
+
+
+def _registered_at_once(operand: Operand) -> Mend | None:
+    """Register all the tensors that one line `self.a, self.b = ...` gives to a module."""
+    story = operand.story
+    statement = story.write.statement if story.held == reach.ATTRIBUTE and story.write else None
+    targets = getattr(statement, "targets", [None])[0]
+    values = getattr(statement, "value", None)
+    if (
+        statement is None
+        or not isinstance(story.owner, torch.nn.Module)
+        or story.write_scope.name != "__init__"
+    ):
+        return None
+    if not (isinstance(targets, ast.Tuple) and isinstance(values, ast.Tuple)):
+        return None
+    own, lines = vars(story.owner), []
+    for target, value in zip(targets.elts, values.elts, strict=True):
+        text, given = story.write_scope.text(target), story.write_scope.text(value)
+        owner, _, name = text.rpartition(".")
+        tensor = isinstance(own.get(name), torch.Tensor)
+        lines.append(f'{owner}.register_buffer("{name}", {given})' if tensor else f"{text} = {given}")
+    return Mend(story.write_scope.where(statement.lineno), "; ".join(lines))
 
 
 def _filled_lazily(value, operand: Operand, scope: Scope) -> bool:

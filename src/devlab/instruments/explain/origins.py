@@ -79,8 +79,8 @@ class _Follower:
             for node in nodes
             if isinstance(node, ast.expr) and flow.same(flow.infer(node, scope) or "?", self.device)
         ]
-        met = scope.mine and len({ast.unparse(node) for node in there}) > 1
-        if met and self.story.joined is None:
+        apart = {ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else node for node in there}
+        if scope.mine and len(apart) > 1 and self.story.joined is None:
             self.story.joined = len(self.story.trail)
         if not there:
             return self.story.finish(COMPUTED, whole, scope)
@@ -290,6 +290,11 @@ class _Follower:
                 return self.container(node.func.value, scope.evaluate(node.args[0]), scope, line, depth)
             if node.func.attr != "setdefault":
                 candidates.insert(0, node.func.value)
-        if inside or isinstance(function, torch.nn.Module) or flow.is_unknown(node, function):
+        if (
+            inside
+            or isinstance(function, torch.nn.Module)
+            or isinstance(node.func, ast.Call)
+            or flow.is_unknown(node, function)
+        ):
             return self.story.finish(COMPUTED, node, scope)
         return self.one_of(candidates, node, scope, line, depth)

@@ -5,10 +5,11 @@ import re
 from devlab.instruments.explain import error as kinds
 from devlab.instruments.explain.compiled import compiled
 from devlab.instruments.explain.error import Problem, problem_of
+from devlab.instruments.explain.frames import scopes_of
 from devlab.instruments.explain.meeting import operands
 from devlab.instruments.explain.mismatch import explain_mismatch, innermost_mine, place_of_failure
 from devlab.instruments.explain.report import Explanation
-from devlab.instruments.explain.scope import Scope, scopes_of
+from devlab.instruments.explain.scope import Scope
 from devlab.instruments.explain.special import SPECIAL
 
 _OUTSIDE = (
@@ -34,8 +35,9 @@ def read(error: BaseException, problem: Problem) -> Explanation:
         explain_mismatch(report, scopes, problem)
     if not (report.known or report.mend or report.note):
         _unknown(report, scopes, problem)
-    elif not report.mend and not report.note:
-        report.note = "I know no single line that mends this; the tensor above is the one to bring over"
+    elif not report.mend and "no single line" not in report.note:
+        also = report.note or "the tensor above is the one to bring over"
+        report.note = f"I know no single line that mends this; {also}"
     return report
 
 

@@ -10,28 +10,11 @@ from dataclasses import dataclass
 
 import torch
 
-from devlab.checks.trace import PACKAGE, is_learners, place
-from devlab.instruments.explain.bytecode import as_call, loaded
+from devlab.checks.trace import is_learners, place
 from devlab.instruments.explain.lookup import MISSING, attribute, element
-from devlab.instruments.explain.source import FUNCTIONS, Source, Write, parameters, source_of, writes
+from devlab.instruments.explain.source import Source, Write, parameters, source_of, writes
 
-_TORCH = str(torch.__path__[0])
-# PyTorch's compiler, whose values are not the program's.
-_COMPILER = tuple(f"{_TORCH}/{part}" for part in ("_dynamo", "_inductor", "fx"))
-# PyTorch's functions that only pass a call on.
-_RELAYS = frozenset(
-    [
-        "__torch_function__",
-        "handle_torch_function",
-        "_call_impl",
-        "_wrapped_call_impl",
-        "wrapper",
-        "_use_grad",
-        "maybe_fallback",
-        "decorate_context",
-        "fn",
-    ]
-)
+TORCH = str(torch.__path__[0])
 
 
 @dataclass(eq=False)
@@ -115,59 +98,9 @@ class Scope:
         return MISSING
 
 
-def scopes_of(error: BaseException) -> list[Scope]:
-    """Return the traceback's frames as scopes, outermost first, without devlab's own and PyTorch's relays."""
-    scopes: list[Scope] = []
-    entry = error.__traceback__
-    while entry is not None:
-        code = entry.tb_frame.f_code
-        relay = code.co_filename.startswith(_TORCH) and code.co_name in _RELAYS
-        compiling = code.co_filename.startswith(_COMPILER)
-        if not relay and not compiling and not code.co_filename.startswith(str(PACKAGE)):
-            scopes.append(_scope(entry, scopes[-1] if scopes else None))
-        entry = entry.tb_next
-    return scopes
-
-
-def _scope(entry: types.TracebackType, caller: Scope | None) -> Scope:
-    frame = entry.tb_frame
-    code = frame.f_code
-    source = source_of(code.co_filename)
-    values = dict(frame.f_locals)
-    free = code.co_freevars
-    failing = node = None
-    if source is not None:
-        failing = source.failing(code, entry.tb_lasti)
-        if code.co_name in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
-            node = source.enclosing(failing, FUNCTIONS) if failing is not None else None
-            node = node or source.tree
-            values = (caller.values if caller else {}) | values
-            if caller is not None and caller.node is node:
-                caller, free = caller.caller, caller.free
-        else:
-            node = source.function(code)
-    elif caller is None or not code.co_filename.startswith("<frozen"):
-        failing = as_call(loaded(code, entry.tb_lasti), entry.tb_lineno)
-    return Scope(
-        name=code.co_name,
-        filename=code.co_filename,
-        line=entry.tb_lineno,
-        source=source,
-        node=node,
-        values=values,
-        globals=frame.f_globals,
-        failing=failing,
-        caller=caller,
-        mine=is_learners(code.co_filename),
-        free=free,
-        names=code.co_names,
-        given=code.co_varnames[: code.co_argcount + code.co_kwonlyargcount],
-    )
-
-
 def in_torch(scope: Scope) -> bool:
     """Tell whether a scope's code is PyTorch's own."""
-    return scope.filename.startswith(_TORCH)
+    return scope.filename.startswith(TORCH)
 
 
 def called(function: object, caller: Scope, call: ast.Call) -> Scope | None:
@@ -230,11 +163,11 @@ def argument_for(scope: Scope, name: str) -> tuple[ast.expr, Scope] | None:
         return None
     if found := same_as_passed(scope, name):
         return found
+    if handed_on(scope, name):
+        return None
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value, caller
-    if found := _fixed_by_partial(call, name, caller):
-        return found
     a = getattr(scope.node, "args", None)
     positional = [p.arg for p in (*a.posonlyargs, *a.args)] if a else []
     if name not in positional or any(isinstance(p, ast.Starred) for p in call.args):
@@ -242,21 +175,35 @@ def argument_for(scope: Scope, name: str) -> tuple[ast.expr, Scope] | None:
     place = positional.index(name)
     if positional and positional[0] in ("self", "cls", "ctx"):
         place -= 1
+    function = caller.evaluate(call.func)
+    if isinstance(function, functools.partial):
+        if name in function.keywords or place < len(function.args):
+            return _fixed_by_partial(call, name, place, caller)
+        place -= len(function.args)
     return (call.args[place], caller) if 0 <= place < len(call.args) else None
 
 
 def _transforms(scope: Scope) -> bool:
-    return in_torch(scope) and "func" in scope.filename.removeprefix(_TORCH)
+    return in_torch(scope) and "func" in scope.filename.removeprefix(TORCH)
 
 
-def _fixed_by_partial(call: ast.Call, name: str, caller: Scope) -> tuple[ast.expr, Scope] | None:
+def handed_on(scope: Scope, name: str) -> bool:
+    """Tell whether a module that calls others in turn has given the name their results already."""
+    values = (scope.values.get("self"), scope.values.get("module"))
+    if not isinstance(values[0], torch.nn.Sequential) or name not in scope.parameters():
+        return False
+    return len(values[0]) > 0 and values[1] is not values[0][0]
+
+
+def _fixed_by_partial(call: ast.Call, name: str, place: int, caller: Scope) -> tuple | None:
     """Find the argument that a `functools.partial` fixed when it was made."""
-    function = caller.evaluate(call.func)
-    if not isinstance(function, functools.partial) or name not in function.keywords:
-        return None
     write = caller.write_before(ast.unparse(call.func), caller.line)
     made = write.value if write is not None and isinstance(write.value, ast.Call) else None
-    given = [keyword.value for keyword in made.keywords if keyword.arg == name] if made is not None else []
+    if made is None:
+        return None
+    given = [keyword.value for keyword in made.keywords if keyword.arg == name] or made.args[
+        place + 1 : place + 2
+    ]
     return (given[0], caller) if given else None
 
 

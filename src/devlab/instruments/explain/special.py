@@ -46,8 +46,11 @@ def explain_numpy(report: Explanation, scopes: list[Scope], problem: Problem) ->
     away = away + ".float()" * (problem.kind == kinds.NUMPY_DTYPE) + ".numpy()"
     failing = operand.scope.failing
     items = operand.scope.evaluate(operand.node) if operand.suffix else ()
-    if operand.suffix and any(not isinstance(item, torch.Tensor) for item in items):
-        change(report, operand, f"[x.item() if torch.is_tensor(x) else x for x in {text}]")
+    built = isinstance(operand.node, ast.Call) and operand.scope.evaluate(operand.node.func) in (list, tuple)
+    shapes = {getattr(item, "shape", None) for item in items}
+    if built or None in shapes or len(shapes) > 1:
+        one = "x.item()" if shapes <= {None, torch.Size([])} and items else "x.detach().cpu().numpy()"
+        change(report, operand, f"[{one} if torch.is_tensor(x) else x for x in {text}]")
         return
     if operand.suffix:
         change(

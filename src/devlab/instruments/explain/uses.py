@@ -13,6 +13,7 @@ from devlab.instruments.explain.scope import Scope
 from devlab.instruments.explain.source import own_nodes
 from devlab.instruments.explain.story import Hop
 
+_COMPREHENSIONS = (ast.GeneratorExp, ast.ListComp, ast.DictComp, ast.SetComp)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -26,7 +27,10 @@ def serves_others(hop: Hop, device: str) -> bool:
     ]
     if any(first.lineno <= w.line <= first.end_lineno for first in loops for w in _own_results(scope, name)):
         return True
-    last = max([hop.line, *(loop.end_lineno for loop in loops)])
+    turns = scope.source.enclosing(name, _COMPREHENSIONS) if name in scope.source.parents else None
+    if (loops or turns) and device != "cpu":  # each turn may want another accelerator
+        return True
+    last = max([hop.line, *(loop.end_lineno for loop in loops)]) if device == "cpu" else 1 << 30
     return any(
         isinstance(node, ast.Name) and node.id == name.id and node is not name and node.lineno <= last
         for node in own_nodes(scope.node)
@@ -50,8 +54,11 @@ def _uses(value: ast.AST, name: str) -> bool:
 def _needs(node: ast.AST, scope: Scope, device: str) -> bool:
     """Tell whether the operation around an expression works only with a tensor on `device`."""
     parent = scope.source.parents.get(node)
-    if isinstance(parent, ast.Starred | ast.Tuple | ast.List | ast.keyword | ast.Subscript):
-        return isinstance(parent, ast.Subscript) is False and _needs(parent, scope, device)
+    if isinstance(parent, ast.Starred | ast.Tuple | ast.List | ast.keyword):
+        return _needs(parent, scope, device)
+    if isinstance(parent, ast.Subscript):  # an index on the CPU serves any table
+        index = node is not parent.value
+        return (index or device != "cpu") and _with([parent.value if index else parent.slice], scope, device)
     if isinstance(parent, ast.Attribute):
         call = scope.source.parents.get(parent)
         if not isinstance(call, ast.Call) or call.func is not parent:
@@ -108,8 +115,10 @@ def rebindable(hop: Hop) -> bool:
 
 def takes(owner: object, name: str) -> bool:
     """Tell whether an object's attribute can be given another tensor."""
-    if owner is MISSING or isinstance(owner, torch.Tensor | tuple | torch.distributions.Distribution):
+    if owner is MISSING or isinstance(owner, torch.Tensor | tuple):
         return False
+    if isinstance(owner, torch.distributions.Distribution):
+        return name not in owner.arg_constraints
     if isinstance(owner, torch.nn.Module):
         return name not in registered(owner)[0]
     if dataclasses.is_dataclass(owner) and owner.__dataclass_params__.frozen:

@@ -81,7 +81,11 @@ def value_written_by_index(device):
     return canvas
 
 
-@broken("fresh", "made in named_value_written_by_index", "cache[rows] = fresh.to(torch.float16)")
+@broken(
+    "fresh",
+    "made in named_value_written_by_index",
+    "fresh = torch.rand(2, 2, device=device, dtype=torch.float16)",
+)
 def named_value_written_by_index(device):
     cache = torch.zeros(4, 2, dtype=torch.float16, device=device)
     rows = torch.tensor([1, 3], device=device)
