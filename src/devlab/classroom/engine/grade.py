@@ -37,9 +37,13 @@ def grade(
     """Grade what was collected against a course, and yield a record as each is finished.
 
     `done` holds (student, assignment, digest) of what was graded before, which is passed over. `first` may be
-    a family that has not begun yet, which whoever gives it closes.
+    a family that has not begun yet, which whoever gives it closes. Where `settings` hide nothing, the course
+    and what was handed in are hidden.
     """
     spare = [first] if first else []
+    if not settings.hidden:
+        handed_in = {str(one.file.path.resolve()) for one in found.submissions if one.file}
+        settings = replace(settings, hidden=(str(Path(folder).resolve()), *sorted(handed_in)))
     try:
         with kept_open():
             for one in found.problems:
