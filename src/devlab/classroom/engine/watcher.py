@@ -23,6 +23,7 @@ from devlab.classroom.record import OF_ROWS, OUTCOMES
 from devlab.devices import bench
 
 FACTS = frozenset({"outcome", "headline", "rows", "details", "tampered"})  # what a verdict may hold
+IN_DOUBT = ("failed", "error", "not attempted")  # what a cell that was left out may be the reason for
 GRACE = 0.1  # seconds for a process that is through with its work to end by itself
 CAUSE = "the process ended while this exercise was being graded (os._exit, a signal or a crash)"
 TICK = 0.1  # seconds between looks at what the processes use
@@ -78,10 +79,30 @@ class Watcher:
                 done[at or next(name for name in names if name not in done)] = why
                 if len(done) == len(names):
                     break
+            self.needs = _places(self.needs, names, len(steps))
+            self._try_with_everything(notebook.fileno(), count, done, steps)
         self._confirm(done)
         seconds = time.monotonic() - started
-        own = _places(self.needs, names, len(steps))
-        return {"exercises": done, "own": own, "seconds": seconds}
+        return {"exercises": done, "own": self.needs, "seconds": seconds}
+
+    def _try_with_everything(self, notebook: int, count: int, done: dict[str, dict], steps: list) -> None:
+        """Run all of a student's cells, as nbgrader does, where some were left out and an answer fails.
+
+        What an answer needs of a cell cannot always be seen in its text. The better verdict counts.
+        """
+        needs, names = self.needs, self.names
+        taken = {place for places in needs.values() for place in places}
+        left = [place for place, (kind, _, _) in enumerate(steps) if kind == "own" and place not in taken]
+        doubted = [name for name in names if done.get(name, {}).get("outcome") in IN_DOUBT]
+        poor = [name for name in doubted if "tampered" not in done[name]]
+        if not left or not poor:
+            return
+        self.needs, found = None, {name: one for name, one in done.items() if name not in poor}
+        self._run(notebook, count, found, everything=True)
+        said = _places(self.needs, names, len(steps))
+        better = [name for name in poor if _passed(found.get(name, {})) > _passed(done[name])]
+        done |= {name: found[name] for name in better}
+        self.needs = needs | {name: said.get(name, []) for name in better}
 
     def _confirm(self, done: dict[str, dict]) -> None:
         """Have what workers claimed judged again, by the transcripts that they sent."""
@@ -91,7 +112,9 @@ class Watcher:
             kept = {key: one[key] for key in FACTS & one.keys()}
             done[name] = settled(kept, said.get(name)) if name in claims else kept
 
-    def _run(self, notebook: int, count: int, done: dict[str, dict]) -> tuple[str, dict | None]:
+    def _run(
+        self, notebook: int, count: int, done: dict[str, dict], everything: bool = False
+    ) -> tuple[str, dict | None]:
         """Have one process run the steps not done; return where it ended early and why, None for the end."""
         nonce = secrets.token_hex(16)
         self._clean()
@@ -100,7 +123,8 @@ class Watcher:
         grace = 0.0
         try:
             try:
-                self._tell({"steps": count, "skip": list(done), "nonce": nonce}, notebook, writing)
+                asked = {"steps": count, "skip": list(done), "nonce": nonce, "everything": everything}
+                self._tell(asked, notebook, writing)
             finally:
                 os.close(writing)
             at, why = self._watch(reading, nonce, done)
@@ -244,6 +268,13 @@ def _places(said: object, names: list[str], count: int) -> dict[str, list[int]]:
         for name, places in found.items()
         if isinstance(places, list)
     }
+
+
+def _passed(verdict: dict) -> tuple[bool, int]:
+    """Return what makes one verdict better than another: a pass, and how many rows passed."""
+    marks = ([one for one in row.values() if one] for _, row in verdict.get("rows", ()))
+    passed = [bool(judged) and all(one == "passed" for one in judged) for judged in marks]
+    return verdict.get("outcome") == "passed", sum(passed)
 
 
 def _early(outcome: str, headline: str, **facts: object) -> dict:
