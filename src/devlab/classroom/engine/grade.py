@@ -219,7 +219,7 @@ def _plain(steps: Sequence[merge.Step]) -> list:
 def finished(path: Path) -> set[tuple[str, str, str]]:
     """Return who was graded before, by a file of results; where something was not judged is not finished."""
     found = set()
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
         try:
             one = Record.from_line(line)
         except (ValueError, json.JSONDecodeError):
