@@ -13,14 +13,12 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from devlab.checks import registry
 from devlab.classroom.engine import limits as limiting
 from devlab.classroom.engine import watch
 from devlab.classroom.engine.messages import receive, send
 from devlab.classroom.engine.sandbox import Walls
 from devlab.classroom.engine.template import MOST
-from devlab.classroom.record import OF_ROWS, OUTCOMES
-from devlab.devices import bench
+from devlab.classroom.engine.verdicts import FORGED, early, is_verdict, rank, settled
 
 FACTS = frozenset({"outcome", "headline", "rows", "details", "tampered"})  # what a verdict may hold
 IN_DOUBT = ("failed", "error", "not attempted")  # what a cell that was left out may be the reason for
@@ -100,7 +98,7 @@ class Watcher:
         self.needs, found = None, {name: one for name, one in done.items() if name not in poor}
         self._run(notebook, count, found, everything=True)
         said = _places(self.needs, names, len(steps))
-        better = [name for name in poor if _passed(found.get(name, {})) > _passed(done[name])]
+        better = [name for name in poor if rank(found.get(name, {})) > rank(done[name])]
         done |= {name: found[name] for name in better}
         self.needs = needs | {name: said.get(name, []) for name in better}
 
@@ -144,22 +142,22 @@ class Watcher:
             if self.control in ready:  # nothing was asked: it is the template's end
                 raise Gone
             if time.monotonic() > deadline:
-                return at, _early("timeout", f"no answer within {self.limits.seconds:g} seconds")
+                return at, early("timeout", f"no answer within {self.limits.seconds:g} seconds")
             if time.monotonic() > looked + TICK:  # also where it never stops sending
                 if over := self._excess():
-                    return at, _early(*over)
+                    return at, early(*over)
                 looked = time.monotonic()
             if not ready:
                 continue
             got = os.read(reading, 1 << 16)
             total += len(got)
             if total > self.limits.output << 20:
-                return at, _early("killed", "it wrote to where verdicts go")
+                return at, early("killed", "it wrote to where verdicts go")
             if not got and not total:
                 ours = f"the walls of isolation level {self.walls.level} could not be built; nothing was run"
-                return at, _early("grader error", ours)
+                return at, early("grader error", ours)
             if not got:
-                return at, _early("killed", CAUSE)
+                return at, early("killed", CAUSE)
             held += got
             while len(held) >= 4 and len(held) >= 4 + (size := struct.unpack(">I", held[:4])[0]):
                 text, held = held[4 : 4 + size], held[4 + size :]
@@ -176,7 +174,7 @@ class Watcher:
                 elif message["begin"] != at:
                     # What an exercise leaves must not cost the next one.
                     if at and not watch.is_empty(self.walls.scratch) and (over := self._excess()):
-                        return at, _early(*over)
+                        return at, early(*over)
                     at, deadline = message["begin"], time.monotonic() + self.limits.seconds
             if len(held) >= 4 and struct.unpack(">I", held[:4])[0] > self.limits.output << 20:
                 return at, FORGED
@@ -230,32 +228,6 @@ def _heard(text: bytes, nonce: str) -> dict | None:
     return message if isinstance(message.get("begin"), str) or "end" in message or "own" in message else None
 
 
-def is_verdict(name: str, said: dict) -> bool:
-    """Tell whether a message is a verdict of devlab's on an exercise: every report is made from it.
-
-    Its outcome is known, each row bears the exercise's own label, and each mark a device of this machine.
-
-    >>> is_verdict("device_of", {"outcome": "error", "headline": "no cell defines device_of"})
-    True
-    >>> is_verdict("device_of", {"outcome": "passed", "rows": [["mine", {"cpu": "passed"}]]})
-    False
-    """
-    rows, details = said.get("rows", []), said.get("details", [])
-    outcome, exercise = said.get("outcome"), registry.find(name)
-    devices, marks = {str(device) for device in bench()}, {None, *OF_ROWS}
-    try:
-        return (
-            isinstance(said.get("headline", ""), str)
-            and isinstance(outcome, str)
-            and outcome in OUTCOMES
-            and all(isinstance(label, str) and isinstance(text, str) for label, text in details)
-            and all(devices.issuperset(row.keys()) and marks.issuperset(row.values()) for _, row in rows)
-            and (not rows or [label for label, _ in rows] == [row.label for row in exercise.rows])
-        )
-    except (TypeError, ValueError, AttributeError):
-        return False
-
-
 def _places(said: object, names: list[str], count: int) -> dict[str, list[int]]:
     """Return what a worker says of the own cells that exercises need, as far as it names such and steps.
 
@@ -268,37 +240,6 @@ def _places(said: object, names: list[str], count: int) -> dict[str, list[int]]:
         for name, places in found.items()
         if isinstance(places, list)
     }
-
-
-def _passed(verdict: dict) -> tuple[bool, int]:
-    """Return what makes one verdict better than another: a pass, and how many rows passed."""
-    marks = ([one for one in row.values() if one] for _, row in verdict.get("rows", ()))
-    passed = [bool(judged) and all(one == "passed" for one in judged) for judged in marks]
-    return verdict.get("outcome") == "passed", sum(passed)
-
-
-def _early(outcome: str, headline: str, **facts: object) -> dict:
-    return {"outcome": outcome, "headline": headline, **facts}
-
-
-FORGED = _early("error", "tampered with what judges it: a forged verdict", tampered=True)
-
-
-def settled(verdict: dict, said: dict | None) -> dict:
-    """Return a verdict as a replay leaves it; `said` is what the checker says, None where it cannot.
-
-    >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, None)["confirmed"]
-    '0 of 1 rows'
-    >>> refuted = {"confirmed": [], "refuted": ["a"], "unread": []}
-    >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, refuted)["headline"]
-    'tampered with what judges it: by its own results the row "a" does not pass'
-    """
-    said = said or {"confirmed": [], "refuted": [], "unread": ["all"]}
-    if said["refuted"]:
-        which = f'by its own results the row "{said["refuted"][0]}" does not pass'
-        return _early("error", f"tampered with what judges it: {which}", tampered=True)
-    confirmed = f"{len(said['confirmed'])} of {len(verdict['rows'])} rows"
-    return verdict | {"confirmed": confirmed, "unread": said["unread"]}
 
 
 def serve(watcher: Watcher, requests: socket.socket) -> None:
