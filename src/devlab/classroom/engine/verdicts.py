@@ -1,4 +1,4 @@
-"""Verdicts that come through the pipe: which are devlab's, which is better, and what a replay makes of one."""
+"""Verdicts from the pipe: which are devlab's, which is better, and what a replay makes of them."""
 
 from devlab.checks import registry
 from devlab.classroom.record import OF_ROWS, OUTCOMES
