@@ -578,23 +578,29 @@ def test_a_decompressor_may_raise_what_it_likes(error, tmp_path, monkeypatch):
     assert {one.problem.split(" (")[0] for one in collection.problems} == {"it cannot be read"}
 
 
-def test_folders_without_end_cost_a_line(tmp_path):
-    """Eleven hundred folders inside each other, on the disk and in a zip."""
-    root = lay(tmp_path / "in", {"ben/05_buffers.ipynb": FIVE})
-    here = os.getcwd()
+@pytest.fixture
+def endless(tmp_path):
+    """Return a folder with eleven hundred inside each other; shutil could not delete them afterwards."""
+    root, here = tmp_path / "in", os.getcwd()
+    root.mkdir()
     os.chdir(root)
     try:
-        os.mkdir("anna")
-        os.chdir("anna")
-        for _ in range(1100):
-            os.mkdir("d")
-            os.chdir("d")
+        for name in ("anna", *"d" * 1100):
+            os.mkdir(name)
+            os.chdir(name)
+        os.chdir(here)
+        yield root
     finally:
         os.chdir(here)
-    lay(root, {"carl/x.zip": zipped({"d/" * 1100 + "05_buffers.ipynb": FIVE})})
-    collection = collect([root], HANDOUTS)
+        watch.empty(root)
+
+
+def test_folders_without_end_cost_a_line(endless):
+    """On the disk and in a zip."""
+    lay(endless, {"ben/05_buffers.ipynb": FIVE})
+    lay(endless, {"carl/x.zip": zipped({"d/" * 1100 + "05_buffers.ipynb": FIVE})})
+    collection = collect([endless], HANDOUTS)
     assert [one.student for one in collection.gradable] == ["ben"]
-    watch.empty(root / "anna")  # shutil cannot
     told = {one.student: one.problem for one in collection.problems}
     assert set(told) == {"anna", "carl"}
     assert all("folders lie inside each other" in problem for problem in told.values())

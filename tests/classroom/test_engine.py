@@ -7,6 +7,7 @@ from classroom.students import CLASS, LESSON, RIGHT, deserved, hand_in
 
 from devlab.classroom import course
 from devlab.classroom.collect import collect
+from devlab.classroom.engine import merge
 from devlab.classroom.engine.grade import Settings, grade
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.sandbox import isolation_available
@@ -38,6 +39,22 @@ def test_honest_marks_are_those_deserved(tmp_path):
     confirmed = {one.name: one.confirmed for one in records["Right Rita"].exercises}
     assert confirmed == {"device_of": "3 of 3 rows", "same_place": "5 of 5 rows"}
     assert not any("confirmed" in note for record in records.values() for note in record.remarks)
+
+
+def test_whatever_goes_wrong_over_one_submission_is_its_own(tmp_path, monkeypatch):
+    """An exception that nobody foresaw costs one student a line that says so, and nobody else anything."""
+    merged = merge.merged
+
+    def strange(handout, notebook):
+        if "Anna" in str(notebook):
+            raise RecursionError("out of the blue")
+        return merged(handout, notebook)
+
+    monkeypatch.setattr(merge, "merged", strange)
+    answers = {"Anna": ({**RIGHT, "device_of": "# Anna's\n" + RIGHT["device_of"]}, {}), "Ben": (RIGHT, {})}
+    records = sandboxed(tmp_path, answers)
+    assert records["Ben"].points == 8
+    assert "RecursionError: out of the blue" in records["Anna"].problem
 
 
 def test_a_function_that_is_not_there_is_not_attempted(tmp_path):

@@ -111,6 +111,14 @@ def test_what_holds_work_is_told_from_what_does_not():
     assert planned([("own", "", "def f(:"), CHECK]).written == {"f"}
 
 
+def test_everything_is_run_on_request():
+    """As nbgrader runs it: trials too, and the answers that were settled before, without their checks."""
+    trial, other = own("1 / 0")[0], [("solution", "g", "def g(): return 1"), ("check", "g", "")]
+    steps = [trial, SOLUTION, CHECK, *other, *own("after = 1")]
+    assert planned(steps, ("g",), True).steps == [("own", "f", "1 / 0"), SOLUTION, CHECK, other[0]]
+    assert planned(steps, ("g",), True).needs == {"f": [0]}
+
+
 def test_what_only_a_settled_exercise_needs_is_left_out():
     """What killed its process at one exercise is not run for the next, unless that needs it, too."""
     other = [("solution", "g", "def g(): return 1"), ("check", "g", "")]
@@ -222,3 +230,20 @@ def test_who_tampers_in_a_cell_of_their_own_gains_nothing(lesson, tmp_path):
     got = {one["student"]: tuple(each["points"] for each in one["exercises"]) for one in records}
     assert got == {who: tuple(one.points) for who, one in tried.items()}
     assert len(got) > 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
+def test_what_no_text_tells_is_found_by_running_everything(lesson, tmp_path):
+    """A cell that only changes the state of something counts where its answer would not pass without it."""
+    answer = "import os\ndef device_of(x):\n    return x.device if os.environ.get('MINE') else 0"
+    notebook = fill(lesson[1], {**RIGHT, "device_of": answer})
+    place = place_of(notebook, "device_of")
+    state = own_cell("from os import environ\nenviron['MINE'] = '1'", 2)
+    notebook["cells"][place:place] = [own_cell("1 / 0", 1), state]
+    (tmp_path / "in" / "Anna").mkdir(parents=True)
+    (tmp_path / "in" / "Anna" / "x.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    out = tmp_path / "out" / "r.jsonl"
+    assert cli.main(["grade", str(tmp_path / "in"), "--course", str(tmp_path), "--out", str(out)]) == 0
+    (one,) = map(json.loads, out.read_text(encoding="utf-8").splitlines())
+    assert [each["outcome"] for each in one["exercises"]] == ["passed", "passed"]
+    assert "environ['MINE']" in one["exercises"][0]["source"]

@@ -10,6 +10,7 @@ from classroom.students import LESSON, deserved, marked_here
 
 from devlab import cli
 from devlab.checks.registry import find
+from devlab.checks.result import SIGNS, Outcome
 from devlab.classroom import feedback, gradebook, record, reports, tables
 from devlab.classroom.record import Graded, Record
 
@@ -248,3 +249,72 @@ def test_who_handed_in_what_cannot_be_marked_is_in_every_report(records, tmp_pat
     assert "Not marked: the file is empty: ask for it again" in page.text
     assert " points" not in page.text
     assert json.loads(tables.gradescope_json(unreadable))["output"] == unreadable.problem
+
+
+# What is none of devlab's, by the field that it replaces in a line of results.
+STRANGE = {
+    "an unknown outcome": ("outcome", "splendid"),
+    "an outcome that is no text": ("outcome", ["passed"]),
+    "a headline that is no text": ("headline", {"a": 1}),
+    "points that are no number": ("points", "3"),
+    "points beyond all numbers": ("points", float("inf")),
+    "marks that are no table": ("rows", [["a", ["cpu"]]]),
+    "a mark that is no text": ("rows", [["a", {"cpu": {}}]]),
+    "an unknown mark": ("rows", [["a", {"cpu": "splendid"}]]),
+    "a row without marks": ("rows", [["a"]]),
+    "a label that is no text": ("rows", [[3, {"cpu": "passed"}]]),
+    "a detail that is no text": ("details", [["got", 3]]),
+    "no details": ("details", 7),
+    "code that is no text": ("source", None),
+}
+
+
+@pytest.mark.parametrize(("field", "value"), STRANGE.values(), ids=STRANGE)
+def test_a_malformed_line_costs_only_itself(records, field, value, tmp_path, capsys):
+    """Reports are made of all others, also when they are made again; the line counts as not graded yet."""
+    from devlab.classroom.engine.grade import finished
+
+    first = json.loads(records[0].line()) | {"digest": "d"}
+    first["exercises"][0][field] = value
+    lines = [json.dumps(first), *(one.line() for one in records[1:])]
+    results = tmp_path / "results.jsonl"
+    results.write_text("\n".join(lines), encoding="utf-8")
+    for _ in range(2):
+        assert cli.main(["report", str(results)]) == 0
+        assert "(4 pages)" in capsys.readouterr().out
+    assert not finished(results)
+
+
+def test_each_outcome_of_a_row_has_a_sign():
+    """Whatever devlab's own verdicts hold is read, and shown by the sign that it has there."""
+    for outcome in Outcome:
+        one = Graded("f", "failed", 0, 1, rows=(("a row", {"cpu": str(outcome), "sim:0": None}),))
+        record_of = Record("a", LESSON, "c", (one,))
+        assert Record.from_line(record_of.line()) == record_of
+        assert f'aria-label="{outcome}">{SIGNS[outcome]}<' in feedback.page(record_of, "b")
+
+
+def test_a_page_that_cannot_be_written_costs_only_itself(records, tmp_path, monkeypatch, capsys):
+    """All others are written, and it is named with the reason."""
+    right = feedback.page
+
+    def page(one, title):
+        if one is records[1]:
+            raise RecursionError("out of the blue\x1b[2J")
+        return right(one, title)
+
+    monkeypatch.setattr(feedback, "page", page)
+    written = reports.write(records, tmp_path)
+    assert len(written.feedback) == len(records) - 1
+    assert f"no page for {records[1].student}, {LESSON}: out of the blue?[2J" in written.text()
+    assert (tmp_path / "grades.csv").exists()
+
+
+def test_what_could_not_be_graded_takes_no_marks_away(records, tmp_path):
+    """A second file, or a second run over it, leaves what was graded; a later mark replaces an earlier."""
+    lost = Record(records[0].student, LESSON, "copy.ipynb", problem="a later one was taken")
+    again = Record(records[0].student, LESSON, "again.ipynb", records[0].exercises)
+    for lines, kept in (([records[0], lost], records[0]), ([lost, again], again), ([lost, lost], lost)):
+        path = tmp_path / "r.jsonl"
+        path.write_text("".join(one.line() + "\n" for one in lines), encoding="utf-8")
+        assert list(record.read([path])) == [kept]

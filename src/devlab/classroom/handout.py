@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from devlab.classroom.copies import graded, students
 
 CHECK = re.compile(r"(?:devlab\s*\.\s*)?check\(\s*(\w+)\s*\)(?:\s*\.\s*points)?\s*;?")
+LONGEST = 500  # characters of a remark: a student's grade ids are whatever they made them
 # Lines that say nothing to Python: a comment below the stub is no answer.
 SILENT = re.compile(r"^[ \t]*(?:#.*)?\n", re.MULTILINE)
 
@@ -115,7 +116,7 @@ class Handout:
             (beside, "answers stand in cells of the student's own: {}"),
             (other, "cells are not of this hand-out, perhaps of an older one: {}"),
         )
-        return [words.format(", ".join(dict.fromkeys(names))) for names, words in told if names]
+        return [words.format(", ".join(dict.fromkeys(names)))[:LONGEST] for names, words in told if names]
 
     def _task_names(self) -> list[str]:
         return [grade_id_of(self.source["cells"][place]) for place in sorted(self.tasks)]

@@ -131,7 +131,7 @@ def read(paths: Iterable[Path]) -> Iterator[Record]:
     """
     latest: dict[tuple[str, str], Record] = {}
     for path in paths:
-        for line in Path(path).read_text(encoding="utf-8").splitlines():
+        for line in Path(path).read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 record = Record.from_line(line)
             except ValueError:

@@ -37,9 +37,13 @@ def grade(
     """Grade what was collected against a course, and yield a record as each is finished.
 
     `done` holds (student, assignment, digest) of what was graded before, which is passed over. `first` may be
-    a family that has not begun yet, which whoever gives it closes.
+    a family that has not begun yet, which whoever gives it closes. Where `settings` hide nothing, the course
+    and what was handed in are hidden.
     """
     spare = [first] if first else []
+    if not settings.hidden:
+        handed_in = {str(one.file.path.resolve()) for one in found.submissions if one.file}
+        settings = replace(settings, hidden=(str(Path(folder).resolve()), *sorted(handed_in)))
     try:
         with kept_open():
             for one in found.problems:
@@ -215,7 +219,7 @@ def _plain(steps: Sequence[merge.Step]) -> list:
 def finished(path: Path) -> set[tuple[str, str, str]]:
     """Return who was graded before, by a file of results; where something was not judged is not finished."""
     found = set()
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
         try:
             one = Record.from_line(line)
         except (ValueError, json.JSONDecodeError):

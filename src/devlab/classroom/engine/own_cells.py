@@ -54,13 +54,13 @@ class Plan:
     written: set[str]
 
 
-def planned(steps: Sequence[Sequence[str]], skip: Collection[str] = ()) -> Plan:
+def planned(steps: Sequence[Sequence[str]], skip: Collection[str] = (), everything: bool = False) -> Plan:
     """Return what is run of the steps, each (kind, exercise, source), without the exercises in `skip`.
 
     An own cell is needed where it sets or changes a name that the exercise's answer, or a cell that this one
     needs, uses; a spare one where nothing else sets such a name. A check comes at the end where something
     that its answer needs comes after its place. What goes wrong in an own cell is charged to the first
-    exercise that needs it.
+    exercise that needs it. With `everything` all cells of code are run, and of `skip` no check.
 
     >>> planned([("own", "", "import math"), ("own", "", "1 / 0"), ("solution", "f", "def f(): math.pi"),
     ...          ("check", "f", "")]).steps
@@ -77,13 +77,18 @@ def planned(steps: Sequence[Sequence[str]], skip: Collection[str] = ()) -> Plan:
             if not complete:
                 needs[cell.name], _ = _needed(cell.name, cells, len(cells))
                 late.append(cell)
+            if everything:
+                own = [one for one in cells[: None if cell in late else position] if one.kind == "own"]
+                needs[cell.name] = [*needs[cell.name], *own]
     charged = {}
     for name, several in needs.items():
         charged = {cell.place: name for cell in several} | charged
-    chosen = [cell for cell in cells if _is_run(cell, charged, skip) and cell not in late] + late
+    left_out = () if everything else skip
+    chosen = [cell for cell in cells if _is_run(cell, charged, left_out) and cell not in late] + late
+    chosen = [cell for cell in chosen if cell.kind != "check" or cell.name not in skip]
     return Plan(
         [(cell.kind, charged.get(cell.place, cell.name), cell.source) for cell in chosen],
-        {name: sorted(cell.place for cell in several) for name, several in needs.items() if several},
+        {name: sorted({cell.place for cell in several}) for name, several in needs.items() if several},
         {name for name in needs if any(_is_work(cell, name, needs[name]) for cell in chosen)},
     )
 

@@ -34,9 +34,9 @@ class Template:
     def serve(self, watcher: socket.socket) -> None:
         """Do what the watcher says, one thing after the other, until it is gone.
 
-        It says {"steps": how many, "skip": [exercise, ...], "nonce": text} with the two files to have a
-        process forked, and {"end": seconds} to have all processes ended that are there after so long. Each is
-        answered by {}, or by the {"problem": text} that kept it from being done.
+        It says {"steps": how many, "skip": [exercise, ...], "nonce": text, "everything": flag} with the two
+        files to have a process forked, and {"end": seconds} to have all processes ended that are there after
+        so long. Each is answered by {}, or by the {"problem": text} that kept it from being done.
         """
         try:
             while True:
@@ -58,12 +58,14 @@ class Template:
         finally:
             watch.end(os.getpid())  # a watcher that was killed takes its submission along
 
-    def _fork(self, notebook: int, writing: int, steps: int, skip: Sequence[str], nonce: str) -> None:
+    def _fork(self, notebook: int, writing: int, steps: int, **asked: object) -> None:
         require_forkable()
         if os.fork() == 0:
-            self._child(notebook, writing, steps, skip, nonce)
+            self._child(notebook, writing, steps, **asked)
 
-    def _child(self, notebook: int, writing: int, count: int, skip: Sequence[str], nonce: str) -> None:
+    def _child(
+        self, notebook: int, writing: int, count: int, skip: Sequence[str], nonce: str, everything: bool
+    ) -> None:
         """Enter the walls, then run the steps; never returns."""
         walls = self.walls
         try:
@@ -92,7 +94,7 @@ class Template:
             send = channel(writing, nonce)
             send({"begin": ""})  # the walls stand: what goes wrong from here on is the submission's doing
             begin_randomly(self.seed)
-            work(self.ready, steps, skip, send, self.seed)
+            work(self.ready, steps, skip, send, self.seed, everything)
         finally:
             os._exit(0)
 

@@ -13,16 +13,15 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from devlab.checks import registry
 from devlab.classroom.engine import limits as limiting
 from devlab.classroom.engine import watch
 from devlab.classroom.engine.messages import receive, send
 from devlab.classroom.engine.sandbox import Walls
 from devlab.classroom.engine.template import MOST
-from devlab.classroom.record import OF_ROWS, OUTCOMES
-from devlab.devices import bench
+from devlab.classroom.engine.verdicts import FORGED, early, is_verdict, rank, settled
 
 FACTS = frozenset({"outcome", "headline", "rows", "details", "tampered"})  # what a verdict may hold
+IN_DOUBT = ("failed", "error", "not attempted")  # what a cell that was left out may be the reason for
 GRACE = 0.1  # seconds for a process that is through with its work to end by itself
 CAUSE = "the process ended while this exercise was being graded (os._exit, a signal or a crash)"
 TICK = 0.1  # seconds between looks at what the processes use
@@ -78,10 +77,30 @@ class Watcher:
                 done[at or next(name for name in names if name not in done)] = why
                 if len(done) == len(names):
                     break
+            self.needs = _places(self.needs, names, len(steps))
+            self._try_with_everything(notebook.fileno(), count, done, steps)
         self._confirm(done)
         seconds = time.monotonic() - started
-        own = _places(self.needs, names, len(steps))
-        return {"exercises": done, "own": own, "seconds": seconds}
+        return {"exercises": done, "own": self.needs, "seconds": seconds}
+
+    def _try_with_everything(self, notebook: int, count: int, done: dict[str, dict], steps: list) -> None:
+        """Run all of a student's cells, as nbgrader does, where some were left out and an answer fails.
+
+        What an answer needs of a cell cannot always be seen in its text. The better verdict counts.
+        """
+        needs, names = self.needs, self.names
+        taken = {place for places in needs.values() for place in places}
+        left = [place for place, (kind, _, _) in enumerate(steps) if kind == "own" and place not in taken]
+        doubted = [name for name in names if done.get(name, {}).get("outcome") in IN_DOUBT]
+        poor = [name for name in doubted if "tampered" not in done[name]]
+        if not left or not poor:
+            return
+        self.needs, found = None, {name: one for name, one in done.items() if name not in poor}
+        self._run(notebook, count, found, everything=True)
+        said = _places(self.needs, names, len(steps))
+        better = [name for name in poor if rank(found.get(name, {})) > rank(done[name])]
+        done |= {name: found[name] for name in better}
+        self.needs = needs | {name: said.get(name, []) for name in better}
 
     def _confirm(self, done: dict[str, dict]) -> None:
         """Have what workers claimed judged again, by the transcripts that they sent."""
@@ -91,7 +110,9 @@ class Watcher:
             kept = {key: one[key] for key in FACTS & one.keys()}
             done[name] = settled(kept, said.get(name)) if name in claims else kept
 
-    def _run(self, notebook: int, count: int, done: dict[str, dict]) -> tuple[str, dict | None]:
+    def _run(
+        self, notebook: int, count: int, done: dict[str, dict], everything: bool = False
+    ) -> tuple[str, dict | None]:
         """Have one process run the steps not done; return where it ended early and why, None for the end."""
         nonce = secrets.token_hex(16)
         self._clean()
@@ -100,7 +121,8 @@ class Watcher:
         grace = 0.0
         try:
             try:
-                self._tell({"steps": count, "skip": list(done), "nonce": nonce}, notebook, writing)
+                asked = {"steps": count, "skip": list(done), "nonce": nonce, "everything": everything}
+                self._tell(asked, notebook, writing)
             finally:
                 os.close(writing)
             at, why = self._watch(reading, nonce, done)
@@ -120,22 +142,22 @@ class Watcher:
             if self.control in ready:  # nothing was asked: it is the template's end
                 raise Gone
             if time.monotonic() > deadline:
-                return at, _early("timeout", f"no answer within {self.limits.seconds:g} seconds")
+                return at, early("timeout", f"no answer within {self.limits.seconds:g} seconds")
             if time.monotonic() > looked + TICK:  # also where it never stops sending
                 if over := self._excess():
-                    return at, _early(*over)
+                    return at, early(*over)
                 looked = time.monotonic()
             if not ready:
                 continue
             got = os.read(reading, 1 << 16)
             total += len(got)
             if total > self.limits.output << 20:
-                return at, _early("killed", "it wrote to where verdicts go")
+                return at, early("killed", "it wrote to where verdicts go")
             if not got and not total:
                 ours = f"the walls of isolation level {self.walls.level} could not be built; nothing was run"
-                return at, _early("grader error", ours)
+                return at, early("grader error", ours)
             if not got:
-                return at, _early("killed", CAUSE)
+                return at, early("killed", CAUSE)
             held += got
             while len(held) >= 4 and len(held) >= 4 + (size := struct.unpack(">I", held[:4])[0]):
                 text, held = held[4 : 4 + size], held[4 + size :]
@@ -152,7 +174,7 @@ class Watcher:
                 elif message["begin"] != at:
                     # What an exercise leaves must not cost the next one.
                     if at and not watch.is_empty(self.walls.scratch) and (over := self._excess()):
-                        return at, _early(*over)
+                        return at, early(*over)
                     at, deadline = message["begin"], time.monotonic() + self.limits.seconds
             if len(held) >= 4 and struct.unpack(">I", held[:4])[0] > self.limits.output << 20:
                 return at, FORGED
@@ -206,32 +228,6 @@ def _heard(text: bytes, nonce: str) -> dict | None:
     return message if isinstance(message.get("begin"), str) or "end" in message or "own" in message else None
 
 
-def is_verdict(name: str, said: dict) -> bool:
-    """Tell whether a message is a verdict of devlab's on an exercise: every report is made from it.
-
-    Its outcome is known, each row bears the exercise's own label, and each mark a device of this machine.
-
-    >>> is_verdict("device_of", {"outcome": "error", "headline": "no cell defines device_of"})
-    True
-    >>> is_verdict("device_of", {"outcome": "passed", "rows": [["mine", {"cpu": "passed"}]]})
-    False
-    """
-    rows, details = said.get("rows", []), said.get("details", [])
-    outcome, exercise = said.get("outcome"), registry.find(name)
-    devices, marks = {str(device) for device in bench()}, {None, *OF_ROWS}
-    try:
-        return (
-            isinstance(said.get("headline", ""), str)
-            and isinstance(outcome, str)
-            and outcome in OUTCOMES
-            and all(isinstance(label, str) and isinstance(text, str) for label, text in details)
-            and all(devices.issuperset(row.keys()) and marks.issuperset(row.values()) for _, row in rows)
-            and (not rows or [label for label, _ in rows] == [row.label for row in exercise.rows])
-        )
-    except (TypeError, ValueError, AttributeError):
-        return False
-
-
 def _places(said: object, names: list[str], count: int) -> dict[str, list[int]]:
     """Return what a worker says of the own cells that exercises need, as far as it names such and steps.
 
@@ -244,30 +240,6 @@ def _places(said: object, names: list[str], count: int) -> dict[str, list[int]]:
         for name, places in found.items()
         if isinstance(places, list)
     }
-
-
-def _early(outcome: str, headline: str, **facts: object) -> dict:
-    return {"outcome": outcome, "headline": headline, **facts}
-
-
-FORGED = _early("error", "tampered with what judges it: a forged verdict", tampered=True)
-
-
-def settled(verdict: dict, said: dict | None) -> dict:
-    """Return a verdict as a replay leaves it; `said` is what the checker says, None where it cannot.
-
-    >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, None)["confirmed"]
-    '0 of 1 rows'
-    >>> refuted = {"confirmed": [], "refuted": ["a"], "unread": []}
-    >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, refuted)["headline"]
-    'tampered with what judges it: by its own results the row "a" does not pass'
-    """
-    said = said or {"confirmed": [], "refuted": [], "unread": ["all"]}
-    if said["refuted"]:
-        which = f'by its own results the row "{said["refuted"][0]}" does not pass'
-        return _early("error", f"tampered with what judges it: {which}", tampered=True)
-    confirmed = f"{len(said['confirmed'])} of {len(verdict['rows'])} rows"
-    return verdict | {"confirmed": confirmed, "unread": said["unread"]}
 
 
 def serve(watcher: Watcher, requests: socket.socket) -> None:

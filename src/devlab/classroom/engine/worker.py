@@ -67,8 +67,11 @@ def work(
     skip: Sequence[str],
     send: Callable[[dict], None],
     seed: int,
+    everything: bool = False,
 ) -> None:
     """Run the steps and send what comes of each; the exercises in `skip` were settled before.
+
+    With `everything` a student's own cells are run whether an answer needs them or not.
 
     A step is (kind, exercise, source). First `{"own": needs}` says which own cells are needed, by their
     places, before anything of a student's runs. Before a step of an exercise `{"begin": name}` is sent, after
@@ -76,7 +79,7 @@ def work(
     """
     exercises, devices, recorder, seal = ready.exercises, ready.devices, ready.recorder, ready.seal
     notebook = ready.notebook
-    plan = own_cells.planned(steps, skip)
+    plan = own_cells.planned(steps, skip, everything)
     send({"own": plan.needs})
     steps = plan.steps
     # Whatever the teacher's first cells change is as it should be.
