@@ -20,9 +20,9 @@ FITTING = {"width": "auto", "flex": "0 0 auto"}  # as wide as its words, however
 HIDDEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
 
 # JupyterLab has commands on plain keys: `x` cuts the cell, arrows leave it. While a control has the focus,
-# these keys belong to the control, and a handler in the page must see to that. JupyterLab looks at a key after
-# the control, Notebook 7 before it and at the attribute; Ctrl+S and its like stay theirs. A widget's HTML is
-# never stored, so the handler lives as long as the controls do, and a stored notebook holds no script.
+# these keys belong to the control, and a handler in the page must see to that. JupyterLab looks at a key
+# after the control has had it; Notebook 7 looks before, and heeds the attribute. Both keep Ctrl+S and its
+# like. A widget's HTML is never stored, so a stored notebook holds no script.
 KEEP_KEYS = """<style onload="
     const keep = event => {
         const plain = !event.ctrlKey && !event.altKey && !event.metaKey;
