@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from devlab.carried import notebook
 from devlab.checks.exercise import Exercise, Lesson
 from devlab.checks.progress import Record, file
 from devlab.checks.result import Outcome
@@ -138,8 +139,8 @@ class Standing:
         line = self.next_line
         if line is None:
             return "every exercise passed"
-        where = f"{line.name} in exercises/{line.lesson.id}.ipynb"
-        read = f"read notebooks/{line.lesson.id}.ipynb, then solve {where}"
+        where = f"{line.name} in {notebook('exercises', line.lesson.id)}"
+        read = f"read {notebook('notebooks', line.lesson.id)}, then solve {where}"
         if not self.begun:
             return f"nothing tried yet: {read}"
         if any(other.touched for other in self.of(line.lesson)):
