@@ -1,14 +1,18 @@
 """`devlab lab`: the course laid out for a learner, and JupyterLab started on it."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
+from ipykernel.ipkernel import IPythonKernel
 
 from devlab import cli, lab
+from devlab.contents import Contents
 
 ROOT = Path(__file__).parents[1]
 EXERCISE = "exercises/00_start_here_exercises.ipynb"
@@ -84,7 +88,38 @@ def test_jupyterlab_is_started_on_the_first_lesson(tmp_path, monkeypatch):
     assert command[:3] == [sys.executable, "-m", "jupyterlab"]
     assert f"--ServerApp.root_dir={tmp_path.resolve()}" in command
     assert f"--LabApp.default_url=/lab/tree/{lab.FIRST}" in command
+    assert lab.CONTENTS in command
     assert command[-1] == "--port=9999"
+
+
+def test_make_lab_reads_notebooks_in_the_same_way():
+    """The Makefile starts JupyterLab by itself."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"CONTENTS := {lab.CONTENTS}\n" in makefile
+    assert "$(BIN)/jupyter lab --ServerApp.root_dir=. $(CONTENTS)" in makefile
+
+
+def read(folder: Path, name: str) -> dict:
+    """Return what JupyterLab is handed of a file."""
+    return asyncio.run(Contents(root_dir=str(folder)).get(name))
+
+
+def test_a_notebook_is_read_with_the_version_that_runs(tmp_path):
+    """As the kernel will name it, so nothing changes when it has started. The file stays as it is."""
+    lab.lay_out(tmp_path)
+    before = (tmp_path / EXERCISE).read_bytes()
+    language = read(tmp_path, EXERCISE)["content"]["metadata"]["language_info"]
+    assert language["version"] == IPythonKernel.language_info["version"]
+    assert language | {"version": ""} == IPythonKernel.language_info | {"version": ""}
+    assert (tmp_path / EXERCISE).read_bytes() == before
+    assert read(tmp_path, "exercises")["type"] == "directory"
+
+
+def test_a_notebook_in_another_language_is_read_as_it_is(tmp_path):
+    """And one without a language."""
+    for metadata in ({"language_info": {"name": "julia", "version": "1.10"}}, {}):
+        nbformat.write(nbformat.v4.new_notebook(metadata=metadata), tmp_path / "other.ipynb")
+        assert read(tmp_path, "other.ipynb")["content"]["metadata"] == metadata
 
 
 @pytest.fixture(scope="module")

@@ -84,37 +84,61 @@ def test_a_notebook_is_unchanged_when_it_is_opened(page, path):
     assert page.evaluate("() => window.jupyterapp.shell.currentWidget.model.dirty")
 
 
-# What the keys do in JupyterLab: cut, delete, insert above, go to the next cell, change the kind of cell.
+# What the keys do in JupyterLab: cut, delete, insert above, go to another cell, change the kind of cell.
 KEYS = ["x", "d", "d", "a", "ArrowRight", "ArrowLeft", "m", "0", "0"]
+STATE = """() => {
+    const content = window.jupyterapp.shell.currentWidget.content;
+    const cells = content.widgets.map(cell => [cell.model.type, cell.model.id]);
+    return [cells, content.activeCellIndex, content.mode];
+}"""
+CELLS = ("from devlab import explore", "explore.sharing()", "1 + 1")
 
 
-def test_plain_keys_of_a_focused_control_do_nothing_to_the_notebook(server, page):
-    """Whatever the control: the cells stay, the same one is active. An arrow chooses from a list."""
-    server.write("keys.ipynb", "from devlab import explore", "explore.sharing()", "1 + 1")
-    notebook = Notebook(page, "keys.ipynb")
-    notebook.run("from devlab")
-    notebook.run("explore.sharing")
-    cell = notebook.cell("explore.sharing")
-    desk = cell.locator(".jupyter-widgets.widget-vbox")
-    state = """() => {
-        const content = window.jupyterapp.shell.currentWidget.content;
-        const cells = content.widgets.map(cell => [cell.model.type, cell.model.id]);
-        return [cells, content.activeCellIndex, content.mode];
-    }"""
-    for control in (
-        desk.get_by_role("combobox").first,
-        desk.get_by_role("checkbox").first,
-        desk.get_by_role("spinbutton").first,
-        desk.locator("button:enabled").first,
-    ):
+def controls_keep_their_keys(page) -> None:
+    """Whatever the control: the cells stay, the same one is active. An arrow chooses, Ctrl+S saves."""
+    desk = page.locator(".jupyter-widgets.widget-vbox")
+    choice = desk.get_by_role("combobox").first
+    others = (desk.get_by_role("checkbox"), desk.get_by_role("spinbutton"), desk.locator("button:enabled"))
+    for control in (choice, *(other.first for other in others)):
         control.focus()
-        before = page.evaluate(state)
+        before = page.evaluate(STATE)
         for key in KEYS:
             page.keyboard.press(key)
-        assert page.evaluate(state) == before, control
+        assert page.evaluate(STATE) == before, control
         expect(control).to_be_focused()
-    choice = desk.get_by_role("combobox").first
     chosen = choice.input_value()
     choice.press("ArrowDown")
     expect(choice).not_to_have_value(chosen)
+    assert page.evaluate("() => window.jupyterapp.shell.currentWidget.model.dirty")
+    page.keyboard.press("ControlOrMeta+s")
+    page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.model.dirty", polling=POLLING)
+
+
+def test_plain_keys_of_a_focused_control_do_nothing_to_the_notebook(server, page):
+    """In JupyterLab, which looks at a key after the control has had it."""
+    server.write("keys.ipynb", *CELLS)
+    notebook = Notebook(page, "keys.ipynb")
+    notebook.run("from devlab")
+    notebook.run("explore.sharing")
+    controls_keep_their_keys(page)
     assert notebook.errors() == []
+
+
+def test_the_same_in_notebook_7(tmp_path, browser):
+    """Which looks at a key before the control has had it."""
+    server = Server(tmp_path, AS_INSTALLED, "notebook")
+    try:
+        server.write("keys.ipynb", *CELLS)
+        page = browser.new_page()
+        page.goto(f"{server.address}/notebooks/keys.ipynb")
+        page.wait_for_function(
+            """() => window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status
+                === 'idle'""",
+            timeout=90_000,
+        )
+        page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)")
+        expect(page.locator(".widget-vbox select").first).to_be_visible(timeout=60_000)
+        controls_keep_their_keys(page)
+        page.close()
+    finally:
+        server.stop()

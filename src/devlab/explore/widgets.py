@@ -20,11 +20,18 @@ FITTING = {"width": "auto", "flex": "0 0 auto"}  # as wide as its words, however
 HIDDEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
 
 # JupyterLab has commands on plain keys: `x` cuts the cell, arrows leave it. While a control has the focus,
-# these keys belong to the control, and a handler in the page must see to that. A widget's HTML is never
-# stored, so the handler lives as long as the controls do, and a stored notebook holds no script.
-KEEP_KEYS = """<style onload="this.closest('.widget-vbox').onkeydown = key => {
-    if (!key.ctrlKey && !key.altKey && !key.metaKey) key.stopPropagation();
-}"></style>"""
+# these keys belong to the control, and a handler in the page must see to that. JupyterLab looks at a key
+# after the control has had it; Notebook 7 looks before, and heeds the attribute. Both keep Ctrl+S and its
+# like. A widget's HTML is never stored, so a stored notebook holds no script.
+KEEP_KEYS = """<style onload="
+    const keep = event => {
+        const plain = !event.ctrlKey && !event.altKey && !event.metaKey;
+        event.target.toggleAttribute('data-lm-suppress-shortcuts', plain);
+        if (plain && event.type === 'keydown') event.stopPropagation();
+    };
+    for (const type of ['focusin', 'keydown', 'keyup'])
+        this.closest('.widget-vbox').addEventListener(type, keep);
+"></style>"""
 
 
 def show(explorer: Explorer) -> Callable[[], None]:
