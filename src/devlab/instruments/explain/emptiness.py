@@ -59,7 +59,8 @@ def _load(report: Explanation, scope: Scope, name: str, module: torch.nn.Module,
     """A module without data: give it trained values, or fresh ones."""
     state = {key: value for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
     empty = [key for key, value in state.items() if _is_empty(value)]
-    inner = _only(module, name, empty)
+    path = _only(module, empty)
+    inner = None if path is None else name + "".join(_step(part) for part in path.split(".") if part)
     report.known, report.culprit = True, inner or name
     some = f": {', '.join(empty[:4])}" if len(empty) < len(state) else ""
     report.headline = f"{report.culprit} is on meta, and holds no data yet{some}"
@@ -75,7 +76,7 @@ def _load(report: Explanation, scope: Scope, name: str, module: torch.nn.Module,
     elif loaded:
         report.mend, report.mend_before = f"{name}.load_state_dict({loaded}, assign=True)", True
         report.mend_where = scope.where()
-    elif inner and _can_begin(module.get_submodule(inner[len(name) + 1 :]) if inner != name else module):
+    elif inner and _can_begin(module.get_submodule(path)):
         report.mend, report.mend_before = f"{inner}.to_empty(device={ref}).apply({_ANEW})", True
         report.mend_where = scope.where()
         report.otherwise = f"{name}.load_state_dict(..., assign=True) with a checkpoint, for trained values"
@@ -89,13 +90,18 @@ def _load(report: Explanation, scope: Scope, name: str, module: torch.nn.Module,
         )
 
 
-def _only(module: torch.nn.Module, name: str, empty: list[str]) -> str:
-    """Return the one module below, or the module itself, that holds all that is empty and nothing else."""
+def _only(module: torch.nn.Module, empty: list[str]) -> str | None:
+    """Return the path of the one module below, "" for the module itself, that holds just what is empty."""
     for path, inner in module.named_modules():
         own = [f"{path}.{key}" if path else key for key in inner.state_dict()]
         if sorted(own) == sorted(empty):
-            return f"{name}.{path}" if path else name
-    return ""
+            return path
+    return None
+
+
+def _step(part: str) -> str:
+    """Return how code reaches a module by one part of its path: `net.0` is no Python."""
+    return f"[{part}]" if part.isdigit() else f".{part}"
 
 
 def _can_begin(module: torch.nn.Module) -> bool:

@@ -41,6 +41,18 @@ def meta_network_called(device):
 
 
 @broken(
+    "net[1]",
+    "made on meta, with shapes and without values",
+    "net[1].to_empty(device=device).apply(lambda m: m.reset_parameters() if ",
+)
+def meta_part_of_a_sequence(device):
+    with torch.device("meta"):
+        net = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2))
+    net[0] = nn.Linear(3, 3, device=device)
+    return net(torch.ones(1, 3, device=device))
+
+
+@broken(
     "net",
     "made on meta, with shapes and without values",
     "net.to_empty(device=device).apply(lambda m: m.reset_parameters() if ",
