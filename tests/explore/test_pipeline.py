@@ -78,6 +78,7 @@ def test_from_pageable_memory_the_host_is_kept_while_the_bytes_are_staged():
     assert "the host is kept while the bytes are staged" in explorer.words
     explorer.set(pinned=True)
     assert "staged" not in explorer.words
+    assert "The host loads and pins" in explorer.words
 
 
 def test_pinned_and_non_blocking_the_host_never_waits():

@@ -141,7 +141,8 @@ def describe(state: State) -> str:
     staged = (
         " (the host is kept while the bytes are staged)" if state.non_blocking and not state.pinned else ""
     )
-    loader = {0: "The host loads", 1: "One worker loads"}.get(state.workers, f"{state.workers} workers load")
+    alone = "The host loads and pins" if state.pinned else "The host loads"
+    loader = {0: alone, 1: "One worker loads"}.get(state.workers, f"{state.workers} workers load")
     streams = "a stream of its own" if state.side_stream else "the stream of the computation"
     return (
         f"{source(state.device)}: {state.batches} batches take {duration(lanes.total)}, "
