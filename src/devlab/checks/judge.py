@@ -10,7 +10,7 @@ from devlab.checks.findings import Finding
 from devlab.checks.isolation import fresh_defaults, preserved_state
 from devlab.checks.reasons import reason
 from devlab.checks.result import Outcome, Result, RowResult
-from devlab.checks.trial import Trial
+from devlab.checks.trial import Skip, Trial
 
 UNREACHED = Finding(Outcome.NOT_REACHED)
 
@@ -82,7 +82,8 @@ def _judge_once_more(
 
     What it leaves changed goes into the table. Its results are no matter here: nothing says that they may
     not follow a default, and most of PyTorch's do. The first row is judged under each setting alone as well
-    where the answer cannot work under all at once; for every row that would take too long.
+    where the answer cannot work under all at once; for every row that would take too long, and so would more
+    than a few calls of a row.
     """
     for number, (row, found) in enumerate(zip(exercise.rows, table, strict=True)):
         place = next((place for place, one in enumerate(found) if one), None)
@@ -100,7 +101,10 @@ def _judge_once_more(
                 trial.last_call.after = defaults.WORDS[changed.name](changed.before)
                 found[place] = reason(changed, trial, row.label)
                 break
+            except Skip:
+                break
             except (Exception, waiting.TooLong):
+                waiting.disarm()
                 continue
             break
 
