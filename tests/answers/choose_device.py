@@ -182,7 +182,7 @@ def decided_at_import():
     return AT_IMPORT
 
 
-@wrong("on a Mac with MPS (pretended), the answer is cuda")
+@wrong("the answer is cuda on every machine")
 @functools.cache
 def first_asked_under_the_gpu():
     return three_rungs() if torch.cuda.is_available() else torch.device("cpu")

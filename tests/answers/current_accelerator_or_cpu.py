@@ -134,12 +134,12 @@ def only_the_index():
 AT_IMPORT = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
 
 
-@wrong("the answer is sim on every machine, as if it were decided once or not asked at all")
+@wrong("on every machine, as if it were decided once or not asked at all")
 def decided_at_import():
     return AT_IMPORT
 
 
-@wrong("(pretended), the answer is cuda")
+@wrong("the answer is cuda on every machine")
 @functools.cache
 def kept_after_the_first_call():
     return asks_then_names()

@@ -191,7 +191,7 @@ def scaled_to_fit(shape, device, seed):
     return ((x - x.mean()) / x.std()).to(device)
 
 
-@wrong("gave other numbers at the second call")
+@wrong("the second call returned the tensor of the first")
 @functools.cache
 def kept(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)

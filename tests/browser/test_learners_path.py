@@ -32,7 +32,7 @@ def test_from_the_first_run_to_a_kept_pass(server, page):
     notebook.run("def device_of")
     notebook.run("devlab.check(device_of)")
     verdict = notebook.output("devlab.check(device_of)")
-    expect(verdict).to_contain_text("a matrix is on sim:0, the answer says otherwise")
+    expect(verdict).to_contain_text("a matrix is on sim:0, and the answer is cpu")
     expect(verdict).to_contain_text("devlab.hint(device_of)")
     row = verdict.get_by_role("row", name="is right for every kind of tensor")
     expect(row.get_by_role("img", name="passed")).to_have_count(1)

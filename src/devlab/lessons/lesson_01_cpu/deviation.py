@@ -68,7 +68,7 @@ def _epsilon(got: torch.Tensor, x: torch.Tensor) -> float | None:
     added = (centred.gather(0, place) / got.detach().cpu().double().gather(0, place)).squeeze(0) - spread
     guess = added.median().item()
     explained = centred / (spread + guess)
-    return guess if guess > 1e-5 and slips.is_alike(got.double(), explained, 1e-3) else None
+    return guess if guess > 1e-5 and slips.is_alike(got.detach().cpu(), explained, 1e-3) else None
 
 
 def _tolerance(dtype: torch.dtype) -> float:

@@ -26,8 +26,8 @@ read_back = lesson.exercise(
     signature="read_back(x)",
     facts=("M2", "P4", "P6"),
     hints=(
-        "Two steps: start the copy without waiting for it, then wait once, before the result is returned. Which "
-        "device has to be waited for?",
+        "Two steps: start the copy without waiting for it, then wait once, before you return the result. "
+        "Which device has to be waited for?",
         '`x.to("cpu", non_blocking=True)` starts the copy. Its content is undefined until '
         "`torch.accelerator.synchronize(x.device)` has returned. On the CPU there is nothing to wait for.",
         'Where `x.device.type == "cpu"`, return x. Else `y = x.to("cpu", non_blocking=True)`, then '
