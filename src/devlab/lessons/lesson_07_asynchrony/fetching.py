@@ -1,4 +1,4 @@
-"""The next batch travels while this one is worked on."""
+"""The next batch is copied while this one is worked on."""
 
 import threading
 
@@ -233,7 +233,7 @@ def overlapping(trial):
         return
     for parts in (1, 2):
         _expect_overlap(trial, parts, 1.2)
-    if limits.active:  # under Apple's rules the host waits for each copy, whoever asks for it
+    if limits.active:  # under Apple's rules the host waits for every copy
         return
     # A step that waits, as one that reads its loss does, leaves time only to a copy that was started before.
     _expect_overlap(trial, 1, 1.5, waits=True)
