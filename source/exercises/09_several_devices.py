@@ -120,8 +120,8 @@ devlab.check(TwoStage)
 # - Parts are **consecutive** rows, in order, and their lengths differ **by one at most**. With fewer rows than
 #   devices some parts are empty.
 # - The same device may stand in the list more than once.
-# - Cut first and move afterwards: only rows that a device gets travel to it, each tensor of a part once. What
-#   is there already does not travel.
+# - Cut first and move afterwards: only the rows that a device gets are transferred to it, each tensor of a part once.
+#   What is there already is not transferred.
 #
 # Needed: [A batch in parts](../notebooks/09_several_devices.ipynb#A-batch-in-parts)
 

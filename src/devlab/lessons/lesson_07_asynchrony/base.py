@@ -39,7 +39,7 @@ class Work:
     """A function of known length: `seconds(call)` says how long each call keeps the device busy.
 
     On the simulated device it is modelled work, on the CPU the host's own time goes by; on a real device it
-    is a row of matrix products, whose length nobody knows beforehand.
+    is a row of matrix products, whose length is not known beforehand.
     """
 
     def __init__(self, device: torch.device, seconds: Callable[[int], float]):

@@ -1,4 +1,4 @@
-"""The next batch travels while this one is worked on."""
+"""The next batch is copied while this one is worked on."""
 
 import threading
 

@@ -44,7 +44,7 @@ def books(trial) -> Iterator[object]:
 
 
 def floats(count: int, device: torch.device) -> torch.Tensor:
-    """Return a float32 tensor of `count` elements whose contents nobody reads."""
+    """Return a float32 tensor of `count` elements whose contents are not read."""
     return torch.empty(count, device=device)
 
 
@@ -52,7 +52,7 @@ def floats(count: int, device: torch.device) -> torch.Tensor:
 def gaps_filled(module, size: int, device: torch.device) -> Iterator[None]:
     """Run a block with an empty cache, in which whatever takes `size` bytes or more has its own segment.
 
-    A notebook's own tensors may stand in segments with room beside them, which is nobody's to give back: each
+    A notebook's own tensors may stand in segments with room beside them, which cannot be given back: each
     gap that `size` bytes would fit into is filled until the block ends.
     """
     module.empty_cache()

@@ -96,7 +96,7 @@ def reserved_less_allocated(trial):
         del live
 
 
-@cached_bytes.row("freeing adds to it, a new tensor takes from it", only="accelerator")
+@cached_bytes.row("freed tensors join it, new ones take from it", only="accelerator")
 def joins_and_leaves(trial):
     with books(trial) as module:
         live = [floats(700 * KIB, trial.device), floats(1 * MIB, trial.device)]

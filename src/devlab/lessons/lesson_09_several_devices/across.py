@@ -224,7 +224,7 @@ def own_dtype(trial):
         _expect_mean(trial, wide, trial.device, within=1e-12)
 
 
-@mean_across.row("each is transferred once, or not at all")
+@mean_across.row("each transferred once, if it is elsewhere")
 def one_transfer_each(trial):
     for device in places(trial):
         tensors = _spread(trial, 5, 6, 4)

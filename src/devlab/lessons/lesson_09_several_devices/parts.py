@@ -262,7 +262,7 @@ def joined_nested(trial):
         expect_gradient(one, 2 * one.detach(), f"part {number}")
 
 
-@gather.row("each part is transferred once, or not at all")
+@gather.row("each part transferred once, if it is elsewhere")
 def gathered_once(trial):
     for target in places(trial):
         devices = [trial.device, trial.other(), trial.device]

@@ -34,7 +34,7 @@ def serve() -> None:
     torch.set_num_threads(1)
     torch.compiler.disable(lambda: None)  # imports what a DistributedDataParallel would, in each child anew
     requests, answers = sys.stdin, os.fdopen(os.dup(1), "w")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a function prints is nobody's answer
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a function prints is no answer
     for line in requests:
         request = json.loads(line)
         _run_group(request["folder"], request["count"])
@@ -65,7 +65,7 @@ def _forked(folder: str, rank: int, count: int):
     child = os.fork()
     if not child:
         os.setpgid(0, 0)  # so that what the function starts ends with it
-        signal.alarm(LONGEST + 2)  # and so that it ends if nobody is left to end it
+        signal.alarm(LONGEST + 2)  # and so that it ends if the template has ended
         try:
             work(folder, rank, count)
         finally:

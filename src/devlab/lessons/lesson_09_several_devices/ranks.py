@@ -88,7 +88,7 @@ def _run_once(request: bytes, count: int) -> list[Report]:
 
 
 def wake() -> None:
-    """Start the template, which takes seconds, before anybody waits for it."""
+    """Start the template, which takes seconds, before a run waits for it."""
     with _lock:
         _awake()
 

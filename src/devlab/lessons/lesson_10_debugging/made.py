@@ -155,7 +155,7 @@ hidden = lesson.exercise(
         "Two roads lead to this cell: no state yet, and a state from the last call. Each leaves the state "
         "where it was made. Where is that?",
         "The zeros are a helper: make them from x. A state that came from somewhere else is brought to x. Do "
-        "not detach it: the gradient may have to travel back through time.",
+        "not detach it: the gradient may have to flow back through time.",
         "`if state is None: state = x.new_zeros(x.shape[0], cell.hidden_size)`, and then "
         "`return cell(x, state.to(x.device))`.",
     ),

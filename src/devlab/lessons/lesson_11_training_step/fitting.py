@@ -1,9 +1,7 @@
 """The capstone: whole epochs, the mean loss of each, and the counts that make them fast."""
 
 import gc
-import itertools
 import weakref
-from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -14,7 +12,6 @@ from devlab.checks import expect
 from devlab.checks.isolation import seed_generators
 from devlab.data import digits
 from devlab.lessons.lesson_11_training_step.base import (
-    WITHIN,
     Endless,
     at,
     counts_of_batches,
@@ -32,6 +29,7 @@ from devlab.lessons.lesson_11_training_step.base import (
     twin,
     watched_to_first_forward,
 )
+from devlab.lessons.lesson_11_training_step.losses import WRONG, expect_losses, other_losses
 from devlab.lessons.lesson_11_training_step.order import STEP, Order
 
 fit = lesson.exercise(
@@ -86,66 +84,6 @@ def _reference(model: nn.Module, loader: DataLoader, epochs: int, kind: str = "m
     return means
 
 
-def _expect_losses(got: object, wanted: list[float], known: Callable = dict) -> None:
-    """Expect one float for each epoch; `known` gives for each mistake, in words, the losses that it makes."""
-    expect.kind(got, list, "a list of floats")
-    for loss in got:
-        if isinstance(loss, torch.Tensor):
-            expect.fail("the losses are tensors, not floats", "a list of floats", got)
-        expect.kind(loss, float, "a float", "a loss")
-    if len(got) != len(wanted):
-        headline = f"{times(len(got), 'loss')} for {times(len(wanted), 'epoch')}"
-        expect.fail(headline, "one loss for each epoch", got)
-    for epoch, (mine, right) in enumerate(zip(got, wanted, strict=True), start=1):
-        if not _near(mine, right):
-            found = {words for words, losses in known().items() if all(map(_near, got, losses))}
-            headline = found.pop() if len(found) == 1 else f"{WRONG} epoch {epoch} is wrong"
-            expect.fail(headline, f"{right:.6g}, the mean over its samples", f"{mine:.6g}")
-
-
-WRONG = "the loss of"
-
-
-def _near(mine: float, right: float) -> bool:
-    return abs(mine - right) <= WITHIN * max(1, abs(right))
-
-
-def _other_losses(epochs: list[list[tuple[float, int]]], size: int) -> dict[str, list[float]]:
-    """Return what else people make of each epoch's losses and sizes; `size` is that of a full batch."""
-
-    def each(of: Callable) -> list[float]:
-        return [of(epoch) for epoch in epochs]
-
-    total = each(lambda epoch: sum(loss * count for loss, count in epoch))
-    count = each(lambda epoch: sum(count for _, count in epoch))
-    summed = each(lambda epoch: sum(loss for loss, _ in epoch))
-    so_far, counted = list(itertools.accumulate(total)), list(itertools.accumulate(count))
-    return {
-        "the mean over batches counts the samples of a small batch more": each(
-            lambda epoch: sum(loss for loss, _ in epoch) / len(epoch)
-        ),
-        "that is the loss of each epoch's last batch alone": each(lambda epoch: epoch[-1][0]),
-        "that is the loss of each epoch's first batch alone": each(lambda epoch: epoch[0][0]),
-        "that is the sum of the batches' losses, not divided by anything": summed,
-        "that is the sum over the samples: divide it by how many there are": total,
-        "the batches' means were added and divided by the samples: weigh each by its size": [
-            one / many for one, many in zip(summed, count, strict=True)
-        ],
-        "sum and count were never reset: an epoch's loss holds those before it": [
-            one / many for one, many in zip(so_far, counted, strict=True)
-        ],
-        "the count was never reset: each epoch's sum is divided by the samples of all so far": [
-            one / many for one, many in zip(total, counted, strict=True)
-        ],
-        "the sum was never reset: it holds the epochs before": [
-            one / many for one, many in zip(so_far, count, strict=True)
-        ],
-        "each batch was weighed as a full one, and the last one is smaller": [
-            one * size / many for one, many in zip(summed, count, strict=True)
-        ],
-    }
-
-
 @fit.row("the mean loss over samples, for each epoch")
 def mean_loss(trial):
     for (count, size, epochs), seed in zip(((10, 4, 2), (7, 7, 1)), trial.seeds, strict=False):
@@ -160,7 +98,7 @@ def mean_loss(trial):
         with order.noted(model, optimizer):
             got = _fitted(trial, model, loader, optimizer, trial.device, epochs)
         try:
-            _expect_losses(got, wanted, partial(_other_losses, each, size))
+            expect_losses(got, wanted, partial(other_losses, each, size))
         except expect.Mismatch as found:
             if found.headline.startswith(WRONG):
                 _expect_training(model, order, epochs * len(loader), epochs)
@@ -205,7 +143,7 @@ def trains_the_model(trial):
         headline = f"the loader was gone through {times(loader.passes, 'time')} for 2 epochs"
         expect.fail(headline, "once in each epoch, which may have another order", f"{loader.passes}")
     expect_weights(model, ours, trial.device, lambda name: f"after two epochs {name} is wrong")
-    _expect_losses(got, wanted)
+    expect_losses(got, wanted)
 
 
 @fit.row("one copy for each tensor of a batch", only="accelerator")
@@ -308,6 +246,6 @@ def learns_digits(trial):
     loader = _loader(trial, inputs, labels, 40)
     wanted = _reference(ours, loader, 3)
     got = _fitted(trial, model, loader, make_optimizer(model), trial.device, 3)
-    _expect_losses(got, wanted)
+    expect_losses(got, wanted)
     expect_weights(model, ours, trial.device, lambda name: f"after three epochs {name} is wrong")
     assert wanted[-1] < wanted[0]  # the row itself is worth nothing otherwise

@@ -38,7 +38,7 @@ train_step = lesson.exercise(
         "`torch.nn.functional.cross_entropy(model(inputs), labels)`; then `optimizer.zero_grad()`, "
         "`loss.backward()`, `optimizer.step()`. What does `loss.item()` cost, what else could you return?",
         "Begin with `model.train()` and end with `return loss.detach()`: a tensor on the device, without a "
-        "graph, for which nobody has waited.",
+        "graph, for which the host has not waited.",
     ),
 )
 
@@ -99,7 +99,7 @@ def detached(trial):
     got = _loss_of(trial, trial.call(model, batch, make_optimizer(model), trial.device))
     if got.requires_grad:
         headline = "the loss still holds its graph"
-        expect.fail(headline, "requires_grad=False", "requires_grad=True: whoever keeps it keeps the graph")
+        expect.fail(headline, "requires_grad=False", "requires_grad=True: to keep it is to keep the graph")
 
 
 @train_step.row("one step, by this batch's gradient alone")
