@@ -11,7 +11,8 @@ def start() -> torch.device:
 
     The device is the first accelerator, real or simulated, or the CPU when there is neither. In a notebook,
     from now on, an error about devices gets an explanation under it, as `devlab.explain()` gives it, and the
-    waits of a simulated device take real time, so that `time.perf_counter()` sees them.
+    waits of a simulated device take real time, so that `time.perf_counter()` sees them. Tracebacks of
+    uncaught errors leave out the simulator's own frames, in a notebook and in a script.
     """
     from devlab.instruments.explain.automatic import explain_errors
 

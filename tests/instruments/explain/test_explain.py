@@ -223,6 +223,31 @@ def test_messages_are_told_apart(message, kind):
     assert problem_of(RuntimeError(message)).kind == kind
 
 
+def test_a_full_memory_can_be_used_again_after_its_explanation(empty_memory):
+    """What the error held is free when its `except` block is left, in the very function that asked."""
+    half = 128 * 2**20
+    kept = [torch.ones(half, device="sim:0")]
+    try:
+        for _ in range(3):
+            kept.append(torch.ones(half, device="sim:0"))
+    except torch.OutOfMemoryError as error:
+        report = explained(error)
+    assert report.culprit == "kept"
+    kept.clear()
+    again = [torch.ones(half, device="sim:0")]
+
+    def more():
+        inner = [torch.ones(half // 2, device="sim:0")]
+        inner.append(torch.ones(half, device="sim:0"))
+
+    try:
+        more()
+    except torch.OutOfMemoryError as error:
+        report = explained(error)
+    assert report.known
+    again.append(torch.ones(half - 2**20, device="sim:0"))
+
+
 CELLS = """
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()

@@ -1,5 +1,6 @@
 """The frames of a traceback as scopes, without those that say nothing of the learner's program."""
 
+import inspect
 import types
 
 from devlab.checks.trace import PACKAGE, is_learners
@@ -39,11 +40,25 @@ def scopes_of(error: BaseException) -> list[Scope]:
     return scopes
 
 
+def _locals(frame: types.FrameType) -> dict:
+    """Return a copy of a frame's variables.
+
+    Before Python 3.13 a function's frame keeps what `f_locals` once gave. An error in it would keep its
+    traceback alive, and with it the memory of a device that was full, until the function returns.
+    """
+    kept = frame.f_locals
+    values = dict(kept)
+    if type(kept) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        for name in [name for name, value in values.items() if isinstance(value, BaseException)]:
+            del kept[name]
+    return values
+
+
 def _scope(entry: types.TracebackType, caller: Scope | None) -> Scope:
     frame = entry.tb_frame
     code = frame.f_code
     source = source_of(code.co_filename)
-    values = dict(frame.f_locals)
+    values = _locals(frame)
     free = code.co_freevars
     failing = node = None
     if source is not None:

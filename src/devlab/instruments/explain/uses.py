@@ -25,8 +25,6 @@ def serves_others(hop: Hop, device: str) -> bool:
     loops = [
         n for n in ast.walk(scope.node) if isinstance(n, _LOOPS) and n.lineno <= hop.line <= n.end_lineno
     ]
-    if any(first.lineno <= w.line <= first.end_lineno for first in loops for w in _own_results(scope, name)):
-        return True
     turns = scope.source.enclosing(name, _COMPREHENSIONS) if name in scope.source.parents else None
     if (loops or turns) and device != "cpu":  # each turn may want another accelerator
         return True
@@ -36,19 +34,6 @@ def serves_others(hop: Hop, device: str) -> bool:
         for node in own_nodes(scope.node)
         if isinstance(getattr(node, "ctx", None), ast.Load) and _needs(node, scope, device)
     )
-
-
-def _own_results(scope: Scope, name: ast.Name) -> list:
-    """Return the writes that put a result of other operations under the name, moves left out."""
-    return [
-        write
-        for write in scope.writes_before(name.id, 1 << 30)
-        if write.how == "assign" and not flow.moved_to(write.value, scope) and _uses(write.value, name.id)
-    ]
-
-
-def _uses(value: ast.AST, name: str) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(value))
 
 
 def _needs(node: ast.AST, scope: Scope, device: str) -> bool:
