@@ -138,3 +138,9 @@ def test_attempts_are_of_one_student_where_they_lie_side_by_side(tmp_path):
     (one,) = collection.gradable
     assert (one.student, Path(one.path).name) == ("anna", "anna_05_buffers (1).ipynb")
     assert one.remarks == ("the latest of 2; check that it is the one meant",)
+
+
+def test_a_students_drafts_are_one_students_beside_anothers_file(tmp_path):
+    """Folders inside a student's own tell nobody apart, where another student's notebook lies beside it."""
+    root = laid(tmp_path, ["anna/draft/x.ipynb", "anna/final/x.ipynb", "ben.ipynb"])
+    assert {one.student for one in collect([root], HANDOUTS).submissions} == {"anna", "ben"}

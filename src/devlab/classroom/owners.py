@@ -77,9 +77,10 @@ def _levels(files: list[File], assignments: Sequence[str]) -> list[Level]:
         for file in files:
             inside[file.parts[at] if len(file.parts) > at + 1 else ""].append(file)
         level = [(file, min(at, len(file.parts) - 1)) for file in inside.pop("", ())]
+        alone = len(inside) == 1 and not any(_is_notebooks(file) for file, _ in level)
         for name, deeper in inside.items():
             below = [(file, at + 1) for file in deeper]
-            if is_assignment(name, assignments) or (len(inside) == 1 and _wraps(name, below, assignments)):
+            if is_assignment(name, assignments) or (alone and _wraps(name, below, assignments)):
                 waiting.append((deeper, at + 1))
             else:
                 level += [(file, at) for file in deeper]

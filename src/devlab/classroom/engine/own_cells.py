@@ -128,13 +128,13 @@ def _needed(name: str, cells: Sequence[Cell], position: int) -> tuple[list[Cell]
     parts = [cell for cell in above if cell.name == name and not cell.own]
     wanted = {name}.union(*(cell.used for cell in parts))
     code = [cell for cell in above if cell.kind in ("own", "solution", "blank")]
-    taken: list[Cell] = []
+    taken: dict[int, Cell] = {}
 
     def take(candidates: Sequence[Cell], names: Collection[str]) -> None:
         while found := [
-            one for one in candidates if one not in taken and not names.isdisjoint(_sets(one, given))
+            one for one in candidates if one.place not in taken and not names.isdisjoint(_sets(one, given))
         ]:
-            taken.extend(found)
+            taken.update({one.place: one for one in found})
             wanted.update(*(one.used for one in found))
 
     take(code, wanted)
@@ -144,7 +144,7 @@ def _needed(name: str, cells: Sequence[Cell], position: int) -> tuple[list[Cell]
         return {
             one
             for one in wanted - there
-            if not any(cell.fills(one) for cell in (*above, *taken) if cell.kind != "spare" or cell in taken)
+            if not any(cell.fills(one) for cell in above if cell.kind != "spare" or cell.place in taken)
         }
 
     if missing := lacking():
@@ -153,7 +153,7 @@ def _needed(name: str, cells: Sequence[Cell], position: int) -> tuple[list[Cell]
         take(code, wanted)
     left = lacking()
     complete = not any(cell.fills(one) for cell in below for one in left)
-    return [cell for cell in taken if cell.own], complete
+    return [cell for cell in taken.values() if cell.own], complete
 
 
 def _sets(cell: Cell, given: Collection[str]) -> frozenset[str]:
