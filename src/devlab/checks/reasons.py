@@ -36,11 +36,11 @@ def reason(stopped: BaseException, trial: Trial, label: str) -> Finding:
     if isinstance(stopped, torch.OutOfMemoryError) and (held := full((trial.device, *trial.others))):
         headline = f"there is too little memory left on {held.device} to judge it"
         return Finding(Outcome.SKIPPED, headline, held.lines)
-    # The row itself broke, most likely over a result that nobody thought of. No traceback of
-    # ours reaches a learner; the report says what a maintainer needs.
+    # The row itself broke, most likely over a result that nobody thought of: its question was not reached. No
+    # traceback of ours reaches a learner; the report says what a maintainer needs.
     found = [("raised", said(stopped)), ("in", f"the row {label!r} of devlab")]
     headline = "devlab could not judge this answer; please report it"
-    return Finding(Outcome.ERROR, headline, details(trial, found))
+    return Finding(Outcome.ERROR, headline, details(trial, found), assumed=True)
 
 
 def _raised(raised: AnswerRaised, trial: Trial) -> Finding:
