@@ -126,7 +126,7 @@ def test_every_other_row_says_why_it_failed():
 
 
 def test_a_row_that_breaks_adds_nothing_to_another_rows_finding():
-    """A wrong answer may break a later row of ours, which was not reached then, and is no matter to report."""
+    """A wrong answer may break a later row of ours: it was not reached, and there is nothing to report."""
     exercise = doubling()
     exercise.row("breaks on its own")(lambda trial: trial.call(3).nonsense())
     result = judge(exercise, lambda x: 2 * x if type(x) is int else 3 * x, CPU)
