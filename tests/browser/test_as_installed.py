@@ -8,6 +8,7 @@ from browser.lab import AS_INSTALLED, POLLING, Notebook, Server
 
 EXERCISES = "exercises/10_debugging_exercises.ipynb"
 LESSON = "notebooks/10_debugging.ipynb"
+SEVERAL = "notebooks/09_several_devices.ipynb"
 SHARING = "notebooks/06_numpy_sharing.ipynb"
 # Whether a cell can be read; it moves a little when the cells above have got their true height.
 IN_VIEW = """([path, cell]) => {
@@ -53,7 +54,7 @@ def closed(server, page):
     [
         (EXERCISES, "Look at the whole scene", LESSON, "Look-at-the-whole-scene"),
         (EXERCISES, "Tables nobody registered", LESSON, "Tables-nobody-registered"),
-        ("notebooks/09_several_devices.ipynb", "gather", "exercises/09_several_devices_exercises.ipynb", "task_gather"),
+        (SEVERAL, "gather", "exercises/09_several_devices_exercises.ipynb", "task_gather"),
         (SHARING, "What cannot cross", SHARING, "What-cannot-cross"),
     ],
 )  # fmt: skip

@@ -125,6 +125,16 @@ def test_every_other_row_says_why_it_failed():
     assert list(dict(result.details))[-2:] == ["also failing", "next"]
 
 
+def test_a_row_that_breaks_adds_nothing_to_another_rows_finding():
+    """A wrong answer may break a later row of ours: it was not reached, and there is nothing to report."""
+    exercise = doubling()
+    exercise.row("breaks on its own")(lambda trial: trial.call(3).nonsense())
+    result = judge(exercise, lambda x: 2 * x if type(x) is int else 3 * x, CPU)
+    assert result.rows[3].outcomes["cpu"] is UNREACHED
+    assert "please report it" not in str(result)
+    assert "please report it" in str(judge(exercise, lambda x: x + x, CPU))
+
+
 def test_nothing_more_to_say():
     """One row's fault, told in full, needs no last line."""
     assert "also failing" not in str(judge(doubling(), lambda x: 2 * x if type(x) is int else 3 * x, CPU))
