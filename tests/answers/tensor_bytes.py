@@ -177,7 +177,7 @@ def two_dims(x):
     return x.shape[0] * x.shape[-1] * x.element_size()
 
 
-@wrong("a tensor of 10 elements of torch.float32 takes 40 bytes, the answer says 80")
+@wrong("every element was counted as 8 bytes, but one of torch.float32 takes 4")
 def eight(x):
     return x.numel() * 8
 

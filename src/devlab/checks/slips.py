@@ -72,20 +72,17 @@ def lost_digits(
     """
     if not isinstance(got, torch.Tensor) or got.dtype != wanted.dtype or x.is_complex():
         return
-    held = on_cpu(x)
-    thirds = {
-        third: held.to(third).to(held.dtype) for third in DTYPES if third not in (x.dtype, wanted.dtype)
-    }
+    held, back = on_cpu(x), x.dtype if made else wanted.dtype
+    made = made or (lambda rounded: rounded)
     mistaken = {
         f"digits were lost: the numbers were {third} on the way": (
-            lambda rounded=rounded: made(rounded) if made else rounded.to(wanted.dtype)
+            lambda third=third: made(held.to(third).to(back))
         )
-        for third, rounded in thirds.items()
+        for third in DTYPES
+        if third not in (x.dtype, wanted.dtype)
     }
-    ways = (
-        f"straight from {x.dtype} to {wanted.dtype}" if wanted.dtype != x.dtype else f"{x.dtype} throughout"
-    )
-    named(got, wanted, mistaken, f"every digit kept: {ways}", within=0.0)
+    way = f"{x.dtype} throughout" if wanted.dtype == x.dtype else f"from {x.dtype} to {wanted.dtype} at once"
+    named(got, wanted, mistaken, way, within=0.0)
 
 
 def is_alike(one: torch.Tensor, other: torch.Tensor, within: float | None = None) -> bool:

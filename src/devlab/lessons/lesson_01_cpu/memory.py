@@ -69,6 +69,7 @@ def _elements(trial, x: torch.Tensor, size: int, what: str) -> None:
         "that is the storage behind it, not its own elements": x.untyped_storage().nbytes(),
         "that is the number of elements, not of bytes": x.numel(),
         f"every element was counted as 4 bytes, but one of {x.dtype} takes {size}": 4 * x.numel(),
+        f"every element was counted as 8 bytes, but one of {x.dtype} takes {size}": 8 * x.numel(),
         "that is the size of one element": size,
         "those are bits, and a byte has 8 of them": 8 * x.numel() * size,
         "only the first dimension was counted": x.shape[0] * size if x.dim() else -1,
