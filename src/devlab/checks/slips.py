@@ -101,3 +101,51 @@ def is_alike(one: torch.Tensor, other: torch.Tensor, within: float | None = None
         relative, absolute = 0.0, within
     wide = torch.complex128 if mine.is_complex() or theirs.is_complex() else torch.float64
     return torch.allclose(mine.to(wide), theirs.to(wide), rtol=relative, atol=absolute, equal_nan=True)
+
+
+def tensor(
+    got: object,
+    wanted: torch.Tensor,
+    on: torch.device,
+    what: str = "the result",
+    within: float | None = None,
+    known: Callable[[], Mapping[str, torch.Tensor]] = dict,
+) -> None:
+    """Expect what `expect.tensor` does; where the result is that of a known slip, the headline names it.
+
+    `known` returns for each slip, in words, the result that it gives. It is asked only about a result of
+    the right dtype in the right place. Two slips with this very result tell nothing, and neither is named.
+
+    >>> tensor(torch.ones(2), torch.ones(2), torch.device("cpu"))
+    >>> tensor(torch.ones(2), torch.zeros(2), torch.device("cpu"), known=lambda: {"all ones": torch.ones(2)})
+    Traceback (most recent call last):
+    ...
+    devlab.checks.expect.Mismatch: all ones
+    """
+    try:
+        expect.tensor(got, wanted, on, what, within)
+    except expect.Mismatch as found:
+        in_place = isinstance(got, torch.Tensor) and (got.dtype, got.device) == (wanted.dtype, on)
+        if in_place and (words := recognized(got, known(), within)):
+            raise expect.Mismatch(words, found.expected, found.got) from None
+        raise
+
+
+def recognized(got: torch.Tensor, known: Mapping[str, torch.Tensor], within: float | None = None) -> str:
+    """Return the words of the one slip whose result this is, "" where it is none or may be several.
+
+    >>> recognized(torch.ones(()), {"a one": torch.ones(()), "a two": torch.ones(()) * 2})
+    'a one'
+    """
+    found = [w for w, value in known.items() if got.dtype == value.dtype and is_alike(got, value, within)]
+    return found[0] if len(found) == 1 else ""
+
+
+def number(got: float, known: Mapping[str, float], within: float) -> str:
+    """Return the words of the one slip whose number this is, within a share of it; else "".
+
+    >>> number(0.5, {"a half": 0.5, "one": 1.0}, within=0.01)
+    'a half'
+    """
+    found = [words for words, value in known.items() if abs(got - value) <= within * abs(value)]
+    return found[0] if len(found) == 1 else ""

@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.checks import expect, mistakes
+from devlab.checks import expect, slips
 from devlab.devices import has_float64
 from devlab.lessons.lesson_07_asynchrony.base import lesson
 
@@ -60,7 +60,7 @@ def _expect_sum(trial, losses: list[torch.Tensor], within: float) -> None:
             "a loss that stands twice in the list was counted once": each.unique().sum(),
         }
 
-    mistakes.tensor(trial.call(losses), total, trial.device, "the sum", within, known)
+    slips.tensor(trial.call(losses), total, trial.device, "the sum", within, known)
 
 
 @running_total.row("without a graph")

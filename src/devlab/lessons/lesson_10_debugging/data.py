@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from devlab.checks import expect, mistakes
+from devlab.checks import expect, slips
 from devlab.checks.holding import changed, holdings
 from devlab.checks.isolation import seed_generators
 from devlab.lessons.lesson_10_debugging.base import (
@@ -167,7 +167,7 @@ def _other_losses(
 
 def _expect_loss(trial, got: object, logits, labels, weight: torch.Tensor | None = None) -> None:
     known = partial(_other_losses, logits, labels, weight)
-    mistakes.tensor(got, _loss(logits, labels, weight), trial.device, "the loss", known=known)
+    slips.tensor(got, _loss(logits, labels, weight), trial.device, "the loss", known=known)
 
 
 @labels_.row("labels from any device")
