@@ -1,4 +1,4 @@
-"""Runs nbval's notebooks in the world that `make notebooks` built them in."""
+"""Runs nbval's notebooks in the world that they were built in; keeps some tests for `--thorough`."""
 
 import os
 import shutil
@@ -6,8 +6,24 @@ import tempfile
 from pathlib import Path
 
 
+def pytest_addoption(parser):
+    """Add the option of `make test-all`."""
+    words = "run also what costs most and finds least: the same once more, with other numbers or other rules"
+    parser.addoption("--thorough", action="store_true", help=words)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what is marked as thorough, unless it is asked for."""
+    if config.getoption("--thorough"):
+        return
+    left = [item for item in items if item.get_closest_marker("thorough")]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+
+
 def pytest_configure(config):
     """Before nbval starts a kernel: no GPU, and nobody's own progress within reach."""
+    config.addinivalue_line("markers", "thorough: for `make test-all`, which runs with --thorough")
     # A machine that only judges, with torch, NumPy and pytest, has no nbval and needs no factory.
     if getattr(config.option, "nbval", False):
         import nbval.kernel

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 ANSWERS = Path(__file__).parent / "answers"
 
 
@@ -61,6 +63,16 @@ def banks() -> list[Path]:
 def all_answers() -> list[Answer]:
     """Return every answer of every bank."""
     return [answer for path in banks() for answer in load(path)]
+
+
+def one_of_each(values: list, kind: Callable) -> list:
+    """Return pytest's parameters for values, of which `make test` tries the first of each kind alone."""
+    met, parameters = set(), []
+    for value in values:
+        marks = [pytest.mark.thorough] if kind(value) in met else []
+        met.add(kind(value))
+        parameters.append(pytest.param(value, marks=marks))
+    return parameters
 
 
 def handed_in(path: Path) -> dict[str, str]:

@@ -156,7 +156,9 @@ def filled(source: str, places: dict[str, str]) -> str:
     return source
 
 
-@pytest.mark.parametrize("level", range(1, BEST + 1))
+@pytest.mark.parametrize(
+    "level", [BEST, *(pytest.param(n, marks=pytest.mark.thorough) for n in range(1, BEST))]
+)
 def test_hostile_work_gets_what_it_deserves_and_changes_nothing(tmp_path, outside, level, monkeypatch):
     """Marks, neighbours, files, processes and ports: all as if nobody had tried anything."""
     folder, downloads = tmp_path / "course", tmp_path / "downloads"
