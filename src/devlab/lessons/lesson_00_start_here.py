@@ -81,7 +81,7 @@ same_place = lesson.exercise(
 
 
 def _expect_answer(trial, a, b, wanted: bool, why: str):
-    got = settings.kept(trial, a, b)
+    got = trial.call(a, b)
     expect.kind(got, bool, "a bool", "the answer")
     expect.equal(got, wanted, why)
 

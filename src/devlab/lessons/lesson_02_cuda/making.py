@@ -78,13 +78,13 @@ def of_that_dtype(trial):
 
 @make_on.row("PyTorch's settings stay as they are")
 def settings_stay(trial):
-    settings.kept(trial, (2, 5), trial.device, torch.float16)
+    trial.call((2, 5), trial.device, torch.float16)
     elsewhere = next(iter(trial.others), None)
     got = settings.kept(trial, (2, 5), trial.device, torch.int64, device=elsewhere, dtype=torch.bfloat16)
     _expect_zeros(trial, got, (2, 5), torch.int64)
     for current in (one for one in (trial.device, *trial.others) if one.type != "cpu"):
         with settings.current(current):
-            settings.kept(trial, (2, 5), trial.device, torch.float16)
+            trial.call((2, 5), trial.device, torch.float16)
 
 
 @make_on.row("a new tensor at every call")

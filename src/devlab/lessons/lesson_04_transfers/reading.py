@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from devlab.checks import expect, settings, slips
+from devlab.checks import expect, slips
 from devlab.checks.isolation import seed_generators
 from devlab.devices import has_float64
 from devlab.instruments.watch import watch
@@ -45,7 +45,7 @@ def values_on_the_cpu(trial):
         x = (3 * trial.randn(5, 3, seed=trial.seeds[place % 3])).to(dtype)
         if dtype.itemsize == 8:  # digits that a third dtype on the way would lose
             x = x + 2**53 if dtype is torch.int64 else x / 3
-        got, wanted = settings.kept(trial, x), x.cpu().clone()
+        got, wanted = trial.call(x), x.cpu().clone()
         early = {
             "the result is all zeros, as memory is before a copy arrives: it was read too early": 0 * wanted
         }

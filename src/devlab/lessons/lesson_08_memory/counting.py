@@ -2,7 +2,6 @@
 
 import torch
 
-from devlab.checks import settings
 from devlab.lessons.lesson_08_memory import probing
 from devlab.lessons.lesson_08_memory.base import Once, books, bytes_equal, floats, lesson, observe
 
@@ -41,7 +40,7 @@ def _judge_kept(trial, *makers) -> None:
         for make in makers:
             seen = observe(module, trial.device, make())
             fn = Once(make())
-            got = settings.kept(trial, fn, trial.device)
+            got = trial.call(fn, trial.device)
             fn.require_one_call()
             bytes_equal(
                 got,
@@ -153,7 +152,7 @@ def _judge_peak(trial, *makers, mountain: int = 0) -> None:
             floats(mountain, trial.device)  # an earlier peak, gone again
             earlier = module.max_memory_allocated(trial.device)
             fn = Once(make())
-            got = settings.kept(trial, fn, trial.device)
+            got = trial.call(fn, trial.device)
             fn.require_one_call()
             before = seen.top - seen.peak
             remembered = "that is an earlier peak, which the account still remembers: reset it before fn"

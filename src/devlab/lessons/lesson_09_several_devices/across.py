@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import torch
 
-from devlab.checks import settings, slips
+from devlab.checks import slips
 from devlab.devices import has_float64
 from devlab.lessons.lesson_09_several_devices.base import (
     expect_at_most,
@@ -76,7 +76,7 @@ def _may_arrive_late(trial, x: torch.Tensor, y: torch.Tensor, out: torch.device)
 def sum_there(trial):
     for seed, (x_at, y_at, out) in enumerate(_routes(trial), trial.seeds[0]):
         x, y = trial.randn(4, 3, seed=seed, on=x_at), trial.randn(4, 3, seed=seed + 50, on=y_at)
-        _expect_sum(trial, settings.kept(trial, x, y, out), x, y, out)
+        _expect_sum(trial, trial.call(x, y, out), x, y, out)
         if y_at != x_at:
             _expect_sum(trial, trial.call(y, x, out), y, x, out)
 
@@ -162,7 +162,7 @@ def _spread(trial, count: int, *shape: int, dtype: torch.dtype = torch.float32) 
 def _expect_mean(trial, tensors: list[torch.Tensor], device: torch.device, within: float | None = None):
     each = [tensor.cpu().double() for tensor in tensors]
     total, dtype = sum(each), tensors[0].dtype
-    got = settings.kept(trial, tensors, device)
+    got = trial.call(tensors, device)
 
     def known() -> dict[str, torch.Tensor]:
         running = each[0]

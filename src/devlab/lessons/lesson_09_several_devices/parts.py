@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import torch
 
-from devlab.checks import expect, settings
+from devlab.checks import expect
 from devlab.checks.calls import leaves
 from devlab.devices import has_float64
 from devlab.lessons.lesson_09_several_devices import ranks
@@ -99,7 +99,7 @@ def _expect_parts(parts: object, count: int) -> None:
 def _expect_scattered(trial, batch: object, devices: list[torch.device]) -> None:
     rows = len(_tensors(batch)[0])
     whole = _rows_of(batch, 0, rows)
-    parts = settings.kept(trial, batch, devices)
+    parts = trial.call(batch, devices)
     _expect_parts(parts, len(devices))
     start = 0
     for number, (part, device) in enumerate(zip(parts, devices, strict=True)):
@@ -201,7 +201,7 @@ def _moved(value: object, device: torch.device) -> object:
 def _expect_gathered(trial, batch: object, sizes: list[int], devices, target: torch.device) -> None:
     wanted = _rows_of(batch, 0, sum(sizes))
     parts = _cut(batch, sizes, devices)
-    _expect_order(got := settings.kept(trial, parts, target), parts)
+    _expect_order(got := trial.call(parts, target), parts)
     _expect_alike(got, wanted, target, "the whole")
 
 
