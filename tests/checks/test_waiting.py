@@ -101,13 +101,22 @@ def test_an_endless_loop_ends_in_a_verdict(answer):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no way to interrupt one thread")
-def test_an_empty_queue_ends_in_a_verdict():
-    """What waits inside of C sees no exception from outside; an interrupt of the judge's own ends it."""
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
+def test_an_empty_queue_ends_in_a_verdict(handler):
+    """What waits inside of C sees no exception from outside; an interrupt of the judge's own ends it.
+
+    A program that was started in the background ignores interrupts: there, too, and it does so afterwards.
+    """
 
     def total(losses):
         return queue.Queue().get()
 
-    result = judge(looping(), total, CPU)
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        result = judge(looping(), total, CPU)
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert STOPPED.fullmatch(result.headline), str(result)
     assert dict(result.details)["at"].endswith("return queue.Queue().get()")
 

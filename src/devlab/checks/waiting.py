@@ -37,14 +37,29 @@ def watched() -> Iterator[None]:
     """Let `limited` end calls that take too long, in a block, of this thread."""
     global _active
     before, watcher = _active, _Watcher()
-    _active = watcher
-    watcher.start()
+    with _interruptible():
+        _active = watcher
+        watcher.start()
+        try:
+            yield
+        finally:
+            _active = before
+            watcher.over.set()
+            watcher.disarm()
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let an interrupt arrive in a block, also where the program ignores it, as one in the background does."""
+    main = threading.current_thread() is threading.main_thread()
+    ignored = main and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
-        _active = before
-        watcher.over.set()
-        watcher.disarm()
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
