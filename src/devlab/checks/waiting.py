@@ -50,7 +50,7 @@ def watched() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let an interrupt arrive in a block, also where the program ignores it, as one in the background does."""
+    """Let an interrupt arrive in a block, also where the program ignores it, as in the background."""
     main = threading.current_thread() is threading.main_thread()
     ignored = main and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     if ignored:
