@@ -5,6 +5,8 @@ from playwright.sync_api import expect
 from browser.axe import FAULT, violations
 from browser.lab import Notebook
 
+from devlab.checks.result import Outcome
+
 # Every kind of panel, shown by one cell.
 PANELS = """import devlab
 from devlab.checks.result import Outcome, Result, RowResult
@@ -40,7 +42,9 @@ def test_panels_have_no_violations(page):
     notebook = Notebook(page, "exercises/00_start_here_exercises.ipynb")
     notebook.write("devlab.start()", PANELS)
     notebook.run("from devlab.panel")
-    expect(notebook.cell("from devlab.panel").locator(".jp-RenderedHTMLCommon")).to_have_count(9)
+    expect(notebook.cell("from devlab.panel").locator(".jp-RenderedHTMLCommon")).to_have_count(
+        len(Outcome) + 4
+    )
     notebook.write("devlab.check(device_of)", INSTRUMENTS)
     notebook.run("log.timeline()")
     outputs = notebook.cell("log.timeline()").locator(".jp-RenderedHTMLCommon")
