@@ -4,7 +4,6 @@ from playwright.sync_api import expect
 
 from browser.axe import FAULT, violations
 from browser.lab import Notebook
-
 from devlab.checks.result import Outcome
 
 # Every kind of panel, shown by one cell.
