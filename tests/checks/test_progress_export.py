@@ -141,7 +141,7 @@ def test_links_lead_to_notebooks_that_are_there(tmp_path, monkeypatch):
     (tmp_path / "exercises").mkdir()
     monkeypatch.chdir(tmp_path / "exercises")
     assert "<a " not in standing().html()
-    (tmp_path / "exercises" / "00_start_here.ipynb").touch()
+    (tmp_path / "exercises" / "00_start_here_exercises.ipynb").touch()
     assert '<a href="../exercises/00_start_here_exercises.ipynb">' in standing().html()
     monkeypatch.chdir(tmp_path)
     assert '<a href="exercises/00_start_here_exercises.ipynb">' in standing().html()

@@ -91,9 +91,6 @@ def tensors_together(trial):
     x = trial.randn(4, 3)
     for y in (trial.randn(7), x.long(), x.sum(), x[:0]):
         _expect_answer(trial, x, y, True, "shapes and dtypes differ, but the place is the same")
-    for default in (trial.device, *trial.others)[-1:]:  # a default of one's own is to stay what it is
-        settings.kept(trial, x, str(trial.device), device=default)
-        settings.kept(trial, x, trial.device.type, device=default)
 
 
 @same_place.row("two tensors on different devices")
@@ -112,6 +109,9 @@ def devices_and_names(trial):
         _expect_answer(trial, same, trial.randn(2), True, "a tensor is at its own device's address")
     _expect_answer(trial, str(device), other, False, f"{device} and {other} are two places")
     _expect_answer(trial, str(other), trial.randn(2), False, f"{device} and {other} are two places")
+    for default in (device, *trial.others)[-1:]:  # a default that the learner has set stays what it is
+        settings.kept(trial, trial.randn(2), str(device), device=default)
+        settings.kept(trial, trial.randn(2), device.type, device=default)
 
 
 @same_place.row("a bare name means the current device")
