@@ -219,7 +219,7 @@ def takes_the_default_back(a, b):
     return there(a) == there(b)
 
 
-@wrong("AttributeError: 'str' object has no attribute 'get_device'")
+@wrong("AttributeError: 'torch.device' object has no attribute 'get_device'")
 def get_device(a, b):
     return a.get_device() == b.get_device()
 

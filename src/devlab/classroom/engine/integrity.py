@@ -20,7 +20,7 @@ CALLED += ("contextlib", "dis", "json", "os", "io", "random")
 # devlab's own, with its constants; near is what runs between a call and its verdict, and the judged lessons.
 NEAR = ("devlab.checks",)
 # Of these nothing runs between a call and its verdict: they are compared before and after the judgement.
-APART = ("answer", "check", "export", "help", "overview", "overview_html", "progress", "registry", "standing")
+APART = ("answer", "check", "export", "help", "overview", "overview_html", "progress", "standing")
 OWN = (*NEAR, "devlab.devices", "devlab.sim", "devlab.instruments", "devlab.classroom.engine")
 # torch.Storage follows the default dtype, which is a notebook's to set.
 MOVES = frozenset({"Storage"})
