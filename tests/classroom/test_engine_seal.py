@@ -10,7 +10,7 @@ import types
 import pytest
 import torch
 
-from devlab.checks import calls, expect, pretend, registry, result
+from devlab.checks import calls, expect, pretend, registry, result, standing
 from devlab.checks.trial import Trial
 from devlab.classroom.engine import insides, integrity, versions, worker
 
@@ -143,9 +143,9 @@ def test_what_is_compared_less_often_runs_in_no_row():
 
 def test_what_is_compared_less_often_is_compared(seal, monkeypatch):
     """Before and after each exercise."""
-    monkeypatch.setattr(registry, "find", always)
+    monkeypatch.setattr(standing, "heading", always)
     assert seal.patched() == ""
-    assert seal.broken() == "devlab.checks.registry.find"
+    assert seal.broken() == "devlab.checks.standing.heading"
 
 
 def test_a_cell_of_the_teachers_may_change_anything(monkeypatch):

@@ -39,7 +39,8 @@ def watched() -> Iterator[None]:
     before, watcher = _active, _Watcher()
     with _interruptible():
         _active = watcher
-        watcher.start()
+        with contextlib.suppress(RuntimeError):  # a program with threads without end has no room for this one
+            watcher.start()
         try:
             yield
         finally:
