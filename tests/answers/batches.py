@@ -289,8 +289,7 @@ def mapped(loader, device):
     return map(moved, loader)
 
 
-@right
-class an_iterator_of_its_own:
+class Moved:
     def __init__(self, loader, device):
         self.source, self.device = (iter(loader), device)
 
@@ -300,6 +299,11 @@ class an_iterator_of_its_own:
     def __next__(self):
         x, y = next(self.source)
         return (x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True))
+
+
+@right
+def an_iterator_of_its_own(loader, device):
+    return Moved(loader, device)
 
 
 @right
