@@ -289,7 +289,7 @@ def mapped(loader, device):
     return map(moved, loader)
 
 
-class Moved:
+class Following:
     def __init__(self, loader, device):
         self.source, self.device = (iter(loader), device)
 
@@ -303,7 +303,7 @@ class Moved:
 
 @right
 def an_iterator_of_its_own(loader, device):
-    return Moved(loader, device)
+    return Following(loader, device)
 
 
 @right
