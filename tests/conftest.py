@@ -51,7 +51,8 @@ def browser():
 class OneServer(LoadScopeScheduling):
     """Hands out single tests, but those that share something slow to start to one worker."""
 
-    SHARING = ("tests/browser/", "tests/classroom/test_nbgrader")  # a JupyterLab server, a marked class
+    # A JupyterLab server; classes that nbgrader marked.
+    SHARING = ("tests/browser/", "tests/classroom/test_nbgrader", "tests/classroom/test_against_nbgrader")
 
     def _split_scope(self, nodeid: str) -> str:
         return next((shared for shared in self.SHARING if shared in nodeid), nodeid)

@@ -130,6 +130,7 @@ def test_a_project_without_a_gpu(tmp_path):
     assert "needs a real cuda" in said
 
 
+@pytest.mark.thorough
 def test_the_mended_example_in_parallel(tmp_path):
     """With the change that stood under the failure all six pass, also on the workers of xdist."""
     code = re.sub("future = .*", MENDED, EXAMPLE[0])

@@ -119,11 +119,7 @@ def _in_words(device: Device) -> str:
 
 
 def gather() -> Facts:
-    """Look around and return what is here.
-
-    >>> gather().python.startswith("3.")
-    True
-    """
+    """Look around and return what is here; that takes seconds, most of them for a child's import of PyTorch."""
     from devlab import __version__
 
     facts = Facts(

@@ -34,7 +34,10 @@ def students(lesson) -> dict[str, dict[str, tuple[str, str]]]:
     return {f"Rita {n}": dict(filter(None, row)) for n, row in enumerate(zip_longest(*columns))}
 
 
-@pytest.mark.parametrize("half", [0, 1], ids=["even lessons", "odd lessons"])
+@pytest.mark.parametrize(
+    "half",
+    [pytest.param(0, id="even lessons"), pytest.param(1, id="odd lessons", marks=pytest.mark.thorough)],
+)
 def test_right_answers_earn_every_point(tmp_path, half, monkeypatch):
     """The course's own solutions, and those of the banks, which go about it by other roads.
 
