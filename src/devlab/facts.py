@@ -119,7 +119,7 @@ def _in_words(device: Device) -> str:
 
 
 def gather() -> Facts:
-    """Look around and return what is here; that takes seconds, most of them for a child's import of PyTorch."""
+    """Look around and return what is here; a child that imports PyTorch takes most of the time."""
     from devlab import __version__
 
     facts = Facts(
