@@ -1,5 +1,6 @@
 """A JupyterLab of our own and a real browser in front of it."""
 
+import contextlib
 import json
 import os
 import re
@@ -8,12 +9,12 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
-from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, TimeoutError, expect, sync_playwright
 
 from devlab.lab import CONTENTS
 
@@ -42,6 +43,19 @@ def installed_browser() -> str | None:
     """Return the path of a Chromium or Chrome of this machine; None leaves the choice to playwright."""
     here = (shutil.which(name) for name in BROWSERS)
     return os.environ.get("DEVLAB_BROWSER") or next(filter(None, here), None)
+
+
+def until(page: Page, condition: str, act: Callable[[], None], arg: object = None) -> None:
+    """Do something until it has its effect, three times at the most.
+
+    On a busy machine JupyterLab may still be drawing when something is done, and undo its effect.
+    """
+    for patience in (10_000, 10_000, 30_000):
+        act()
+        with contextlib.suppress(TimeoutError):
+            page.wait_for_function(condition, arg=arg, polling=POLLING, timeout=patience)
+            return
+    raise AssertionError(f"it never came true: {condition} {arg}")
 
 
 def start_browser() -> Iterator[Browser]:

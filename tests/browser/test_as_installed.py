@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from browser.conftest import opened_page
-from browser.lab import AS_INSTALLED, POLLING, Notebook, Server
+from browser.lab import AS_INSTALLED, Notebook, Server, until
 
 EXERCISES = "exercises/10_debugging_exercises.ipynb"
 LESSON = "notebooks/10_debugging.ipynb"
@@ -18,6 +18,9 @@ IN_VIEW = """([path, cell]) => {
     const view = widget.content.node.getBoundingClientRect(), own = node.getBoundingClientRect();
     return own.bottom > view.top + 60 && own.top < view.top + view.height / 2;
 }"""
+
+
+CLOSE_ALL = "() => [...window.jupyterapp.shell.widgets('main')].forEach(widget => widget.dispose())"
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +48,7 @@ def page(server, browser):
 def closed(server, page):
     """Leave nothing open and no kernel running for the next test."""
     yield
-    page.evaluate("() => [...window.jupyterapp.shell.widgets('main')].forEach(widget => widget.dispose())")
+    page.evaluate(CLOSE_ALL)
     server.shut_kernels_down()
 
 
@@ -60,19 +63,22 @@ def closed(server, page):
 )  # fmt: skip
 def test_a_link_lands_at_its_heading_in_a_notebook_that_is_not_open_yet(page, start, name, path, cell):
     """Or, within a notebook, further down: what the link names is in the upper half of the window."""
-    notebook = Notebook(page, start)
-    link = notebook.panel.get_by_role("link", name=name, exact=True)
-    page.evaluate(
-        """async name => {
-            const content = window.jupyterapp.shell.currentWidget.content;
-            const links = ['[' + name + '](', '[`' + name + '`]('];
-            const holds = cell => links.some(link => cell.model.sharedModel.source.includes(link));
-            await content.scrollToItem(content.widgets.findIndex(holds), 'start');
-        }""",
-        name,
-    )
-    link.first.click()
-    page.wait_for_function(IN_VIEW, arg=[path, cell], polling=POLLING)
+
+    def follow() -> None:
+        page.evaluate(CLOSE_ALL)
+        notebook = Notebook(page, start)
+        page.evaluate(
+            """async name => {
+                const content = window.jupyterapp.shell.currentWidget.content;
+                const links = ['[' + name + '](', '[`' + name + '`]('];
+                const holds = cell => links.some(link => cell.model.sharedModel.source.includes(link));
+                await content.scrollToItem(content.widgets.findIndex(holds), 'start');
+            }""",
+            name,
+        )
+        notebook.panel.get_by_role("link", name=name, exact=True).first.click()
+
+    until(page, IN_VIEW, follow, arg=[path, cell])
 
 
 @pytest.mark.parametrize("path", [LESSON, EXERCISES])
@@ -111,8 +117,9 @@ def controls_keep_their_keys(page) -> None:
     choice.press("ArrowDown")
     expect(choice).not_to_have_value(chosen)
     assert page.evaluate("() => window.jupyterapp.shell.currentWidget.model.dirty")
-    page.keyboard.press("ControlOrMeta+s")
-    page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.model.dirty", polling=POLLING)
+    # The answer of the kernel to the choice may come after the first save.
+    saved = "() => !window.jupyterapp.shell.currentWidget.model.dirty"
+    until(page, saved, lambda: page.keyboard.press("ControlOrMeta+s"))
 
 
 def test_plain_keys_of_a_focused_control_do_nothing_to_the_notebook(server, page):
