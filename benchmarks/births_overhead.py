@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from devlab.instruments.explain import births
+from devlab.explaining import births
 
 CALLS = 5000
 ROUNDS = 30

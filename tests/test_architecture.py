@@ -90,7 +90,7 @@ def breaches(rule) -> list[str]:
 
 def test_the_simulated_device_and_devices_know_nothing_of_the_course():
     """`sim` and `devices` could be lifted out of the project as they are."""
-    course = {"checks", "lessons", "instruments", "explore", "classroom", "cli"}
+    course = {"checks", "lessons", "watching", "explaining", "explore", "classroom", "cli"}
     assert not breaches(lambda m, i: part(m) in {"sim", "devices"} and part(i.target) in course)
 
 
@@ -196,7 +196,8 @@ def test_importing_devlab_loads_no_notebook_no_plots_and_no_lesson():
         "devlab.lessons.",
         "devlab.explore",
         "devlab.sim",
-        "devlab.instruments.",
+        "devlab.watching.",
+        "devlab.explaining.",
     )
     script = f"import sys, devlab; print([m for m in sys.modules if m.startswith({heavy!r})])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

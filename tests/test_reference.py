@@ -179,7 +179,7 @@ LESSONS = sorted((ROOT / "source").glob("*/*.py"))
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 PROGRAMS = sorted(
     path
-    for part in ("lessons", "explore", "instruments", "checks")
+    for part in ("lessons", "explore", "watching", "explaining", "checks")
     for path in (ROOT / "src/devlab" / part).rglob("*.py")
 )
 

@@ -5,8 +5,8 @@ import time
 
 import torch
 
-from devlab.instruments.timing import time_op
 from devlab.sim import clock
+from devlab.watching.timing import time_op
 
 SIZES = [1 << power for power in range(10, 29, 2)]  # 1 KiB to 256 MiB
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.instruments.timing import time_op
+from devlab.watching.timing import time_op
 
 OPERATIONS = {
     "add": lambda x: x + x,

@@ -4,8 +4,8 @@ import time
 
 import torch
 
-from devlab.instruments.timing import time_op
 from devlab.sim import clock
+from devlab.watching.timing import time_op
 
 LAUNCHES = 1000
 

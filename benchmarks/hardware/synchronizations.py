@@ -9,8 +9,8 @@ for its stream; a non-blocking one to the device does not, even from pageable me
 import torch
 from torch.nn import functional as F
 
-from devlab.instruments.watch import watch
 from devlab.sim import clock
+from devlab.watching.watch import watch
 
 # Matrix products of this side, many of them, take much longer than starting an operation behind them.
 SIDES = {"cuda": 4096, "sim": 512}

@@ -26,14 +26,14 @@ _PLACES = {
     "CheckFailed": "devlab.checks.result",
     "check": "devlab.checks.check",
     "digits": "devlab.data",
-    "explain": "devlab.instruments.explain",
+    "explain": "devlab.explaining",
     "hint": "devlab.checks.help",
-    "memory": "devlab.instruments.memory",
+    "memory": "devlab.watching.memory",
     "progress": "devlab.checks.overview",
     "solution": "devlab.checks.help",
     "start": "devlab.begin",
-    "time_op": "devlab.instruments.timing",
-    "watch": "devlab.instruments.watch",
+    "time_op": "devlab.watching.timing",
+    "watch": "devlab.watching.watch",
 }
 
 

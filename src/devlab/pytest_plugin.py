@@ -100,7 +100,7 @@ def two_devices(request: pytest.FixtureRequest) -> "Iterator[tuple[torch.device,
 @pytest.fixture
 def watch():
     """`devlab.watch`: `with watch() as log:` counts the block's transfers, synchronizations and launches."""
-    from devlab.instruments.watch import watch
+    from devlab.watching.watch import watch
 
     return watch
 
@@ -124,8 +124,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
     report = yield
     asks = ASKING & set(getattr(item, "fixturenames", ()))
     if report.failed and call.excinfo is not None and asks and "torch" in sys.modules:
-        from devlab.instruments.explain import explained
-        from devlab.instruments.explain.error import worth_explaining
+        from devlab.explaining import explained
+        from devlab.explaining.error import worth_explaining
 
         if worth_explaining(call.excinfo.value):
             report.sections.append(("devlab explains", explained(call.excinfo.value).text()))
@@ -135,7 +135,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
 @contextlib.contextmanager
 def _births_remembered(device: "torch.device") -> Iterator[None]:
     """Remember in a block where tensors are made, so that an explanation can name the line that made them."""
-    from devlab.instruments.explain import births
+    from devlab.explaining import births
 
     if device.type == "cpu" or births.active():
         yield

@@ -13,8 +13,8 @@ from devlab.checks.describe import describe
 from devlab.checks.expect import Mismatch
 from devlab.checks.reading import copied, on_cpu
 from devlab.devices import bench
-from devlab.instruments.watch import watch
 from devlab.sim import clock
+from devlab.watching.watch import watch
 
 
 class Whole:

@@ -11,7 +11,7 @@ from devlab.checks.calls import AnswerRaised, Call, Snapshot, named, names_of, r
 from devlab.checks.expect import Mismatch, readable
 
 if TYPE_CHECKING:
-    from devlab.instruments.watch import Log
+    from devlab.watching.watch import Log
 
 
 MOST_UNUSUAL = 4  # calls of a row with unusual settings in force
@@ -87,7 +87,7 @@ class Trial:
 
     def watched(self, *args: object, changes: bool = False) -> "tuple[object, Log]":
         """Call the answer as `call` does; return its result, and the log of what it moved and waited for."""
-        from devlab.instruments.watch import watch  # here, so that importing devlab stays light
+        from devlab.watching.watch import watch  # here, so that importing devlab stays light
 
         log = watch()
         return self.run(self.answer, *args, label=self.name, changes=changes, log=log), log

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.instruments.lanes import COMPUTING, HOST, Span, lay_out
-from devlab.instruments.watch import watch
-from devlab.instruments.where import Line
+from devlab.watching.lanes import COMPUTING, HOST, Span, lay_out
+from devlab.watching.watch import watch
+from devlab.watching.where import Line
 
 FILE = "<the timeline's program>"
 WAIT = "torch.accelerator.synchronize(device)"

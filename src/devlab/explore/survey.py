@@ -10,8 +10,8 @@ from devlab import sim
 from devlab.devices import has_float64, name_of
 from devlab.explore import roads
 from devlab.explore.stopwatch import can_pin
-from devlab.instruments.sizes import size
 from devlab.sim.specs import HOST
+from devlab.watching.sizes import size
 
 SHARED = "shared with the CPU"
 

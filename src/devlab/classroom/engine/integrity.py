@@ -21,7 +21,14 @@ CALLED += ("contextlib", "dis", "json", "os", "io", "random")
 NEAR = ("devlab.checks",)
 # Of these nothing runs between a call and its verdict: they are compared before and after the judgement.
 APART = ("answer", "check", "export", "help", "overview", "overview_html", "progress", "standing")
-OWN = (*NEAR, "devlab.devices", "devlab.sim", "devlab.instruments", "devlab.classroom.engine")
+OWN = (
+    *NEAR,
+    "devlab.devices",
+    "devlab.sim",
+    "devlab.watching",
+    "devlab.explaining",
+    "devlab.classroom.engine",
+)
 # torch.Storage follows the default dtype, which is a notebook's to set.
 MOVES = frozenset({"Storage"})
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)

@@ -20,7 +20,7 @@ from devlab.checks.result import Outcome, Result
 from devlab.classroom.engine import cells, own_cells
 from devlab.classroom.engine.integrity import Seal, Tampered, guard_calls, refuse_spying
 from devlab.classroom.engine.recorder import Recorder, record_calls
-from devlab.instruments.explain import births
+from devlab.explaining import births
 
 TEXT = 4000  # characters of a detail that a record keeps
 

@@ -11,8 +11,8 @@ from devlab.explore.explorer import Explorer
 from devlab.explore.paper import margins, sheet
 from devlab.explore.places import source
 from devlab.explore.survey import SHARED, Roads, facts, modelled_host, roads_of
-from devlab.instruments.timeline import round_up
 from devlab.sim.specs import CUDA_LIKE, MPS_LIKE
+from devlab.watching.timeline import round_up
 
 HEIGHT = 4.4  # inches, as all lengths here; widths of roads are in points
 TOP, LOW, TALL = 4.3, 1.7, 1.15  # where the boxes end, and how high a device's is

@@ -7,8 +7,8 @@ import torch
 
 from devlab.checks import expect, settings, slips
 from devlab.devices import has_float64
-from devlab.instruments.watch import Log, watch
 from devlab.lessons.lesson_02_cuda.base import lesson
+from devlab.watching.watch import Log, watch
 
 make_on = lesson.exercise(
     "make_on",

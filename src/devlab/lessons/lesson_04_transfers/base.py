@@ -4,8 +4,8 @@ import torch
 
 from devlab.checks import expect, slips
 from devlab.checks.exercise import Lesson
-from devlab.instruments.watch import Log
 from devlab.sim import clock
+from devlab.watching.watch import Log
 
 lesson = Lesson("04_transfers", "Transfers")
 

@@ -4,7 +4,6 @@ import torch
 
 from devlab.checks import expect, settings, slips
 from devlab.devices import has_float64
-from devlab.instruments.watch import watch
 from devlab.lessons.lesson_04_transfers.base import (
     CPU,
     expect_arrived,
@@ -13,6 +12,7 @@ from devlab.lessons.lesson_04_transfers.base import (
     times,
 )
 from devlab.sim.operator_mode import OperatorMode
+from devlab.watching.watch import watch
 
 cast_and_move = lesson.exercise(
     "cast_and_move",

@@ -8,8 +8,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from devlab.checks import expect, slips
 from devlab.checks.calls import require_parameters
-from devlab.instruments.watch import Log, watch
 from devlab.lessons.lesson_04_transfers.base import CPU, lesson, times
+from devlab.watching.watch import Log, watch
 
 make_loader = lesson.exercise(
     "make_loader",

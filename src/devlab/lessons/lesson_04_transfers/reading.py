@@ -9,7 +9,6 @@ from torch.utils.data import DataLoader
 from devlab.checks import expect, slips
 from devlab.checks.isolation import seed_generators
 from devlab.devices import has_float64
-from devlab.instruments.watch import watch
 from devlab.lessons.lesson_04_transfers.base import (
     CPU,
     expect_arrived,
@@ -20,6 +19,7 @@ from devlab.lessons.lesson_04_transfers.base import (
     times,
 )
 from devlab.sim import clock
+from devlab.watching.watch import watch
 
 read_back = lesson.exercise(
     "read_back",

@@ -13,8 +13,8 @@ import torch
 
 from devlab.checks.calls import plain_function
 from devlab.checks.exercise import Lesson
-from devlab.instruments.timing import time_op as measured
 from devlab.sim import clock
+from devlab.watching.timing import time_op as measured
 
 lesson = Lesson("07_asynchrony", "Asynchrony")
 

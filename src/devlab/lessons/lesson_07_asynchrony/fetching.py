@@ -6,10 +6,10 @@ import torch
 
 from devlab.checks import expect
 from devlab.devices import has_float64
-from devlab.instruments.watch import watch
 from devlab.lessons.lesson_07_asynchrony import in_turns
 from devlab.lessons.lesson_07_asynchrony.base import keep_busy, lesson
 from devlab.sim import clock, events, limits, streams
+from devlab.watching.watch import watch
 
 Prefetcher = lesson.exercise(
     "Prefetcher",

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.instruments.watch import watch
 from devlab.lessons.lesson_07_asynchrony.base import keep_busy
 from devlab.sim import clock, events
+from devlab.watching.watch import watch
 
 WORK = 100e-6  # seconds of the work on each batch
 

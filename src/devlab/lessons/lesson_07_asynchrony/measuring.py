@@ -7,8 +7,8 @@ from unittest import mock
 import torch
 
 from devlab.checks import expect, slips
-from devlab.instruments import timing
 from devlab.lessons.lesson_07_asynchrony.base import Work, keep_busy, real_length, simulated_clock
+from devlab.watching import timing
 
 LENGTH = 1e-3  # seconds of one call
 SLOW = 20e-3  # seconds of a call that should not count

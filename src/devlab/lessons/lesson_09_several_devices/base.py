@@ -4,7 +4,7 @@ import torch
 
 from devlab.checks import expect
 from devlab.checks.exercise import Lesson
-from devlab.instruments.watch import Log
+from devlab.watching.watch import Log
 
 lesson = Lesson("09_several_devices", "Several devices")
 

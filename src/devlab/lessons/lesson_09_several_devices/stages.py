@@ -8,13 +8,13 @@ from torch import nn
 from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
 from devlab.checks.isolation import seed_generators
-from devlab.instruments.watch import watch
 from devlab.lessons.lesson_09_several_devices.base import (
     expect_at_most,
     expect_gradient,
     expect_graph,
     lesson,
 )
+from devlab.watching.watch import watch
 
 TwoStage = lesson.exercise(
     "TwoStage",

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from devlab.checks import expect
 from devlab.checks.exercise import Lesson
 from devlab.checks.isolation import seed_generators
-from devlab.instruments.watch import Log, watch
+from devlab.watching.watch import Log, watch
 
 lesson = Lesson("11_training_step", "The training step")
 

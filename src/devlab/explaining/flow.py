@@ -1,0 +1,299 @@
+"""On which device the value of an expression is, or must have been, read from values and source text."""
+
+import ast
+import inspect
+import types
+
+import numpy
+import torch
+
+from devlab.explaining.lookup import MISSING, element
+from devlab.explaining.scope import Scope, argument_for, called
+
+FACTORIES = frozenset(
+    [
+        "arange",
+        "as_tensor",
+        "asarray",
+        "bartlett_window",
+        "blackman_window",
+        "complex",
+        "empty",
+        "empty_strided",
+        "eye",
+        "frombuffer",
+        "from_numpy",
+        "full",
+        "hamming_window",
+        "hann_window",
+        "kaiser_window",
+        "linspace",
+        "logspace",
+        "normal",
+        "ones",
+        "rand",
+        "randint",
+        "randn",
+        "randperm",
+        "range",
+        "scalar_tensor",
+        "sparse_coo_tensor",
+        "tensor",
+        "tril_indices",
+        "triu_indices",
+        "zeros",
+        "Tensor",
+        "FloatTensor",
+        "LongTensor",
+        "BoolTensor",
+        "IntTensor",
+        "DoubleTensor",
+        "HalfTensor",
+        "ByteTensor",
+        "Generator",
+    ]
+)
+LIKE = frozenset(
+    ["empty_like", "full_like", "ones_like", "rand_like", "randint_like", "randn_like", "zeros_like"]
+)
+MOVERS = frozenset({"to", "cuda", "cpu", "xpu", "mps", "sim"})
+# What these return is no tensor: it lives where Python does.
+_NO_TENSOR = frozenset(
+    ["item", "tolist", "numpy", "size", "dim", "numel", "shape", "dtype", "device", "ndim"]
+)
+_DEEPEST = 12
+
+
+def same(one: str, other: str) -> bool:
+    """Tell whether two devices' names may mean one device: a bare `cuda` and `cuda:0` do.
+
+    >>> same("cuda", "cuda:0"), same("cuda:0", "cuda:1")
+    (True, False)
+    """
+    first, second = one.partition(":"), other.partition(":")
+    return first[0] == second[0] and (first[2] == second[2] or not first[2] or not second[2])
+
+
+def is_call_of(node: ast.AST, scope: Scope, names: frozenset) -> str:
+    """Return the name of PyTorch's function that a call makes, if it is one of the names; else ""."""
+    if not isinstance(node, ast.Call):
+        return ""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if name not in names:
+        return ""
+    if isinstance(node.func, ast.Attribute):
+        root = scope.evaluate(node.func.value)
+        return name if isinstance(root, types.ModuleType) and root.__name__.split(".")[0] == "torch" else ""
+    value = scope.lookup(name)
+    return (
+        name
+        if value is not MISSING and str(getattr(value, "__module__", "torch")).startswith("torch")
+        else ""
+    )
+
+
+def is_torchs(node: ast.Call, scope: Scope) -> bool:
+    """Tell whether a call is of a function in one of PyTorch's modules, as `torch.cat` is."""
+    root = scope.evaluate(node.func.value) if isinstance(node.func, ast.Attribute) else None
+    return isinstance(root, types.ModuleType) and root.__name__.split(".")[0] == "torch"
+
+
+def is_unknown(node: ast.Call, function: object) -> bool:
+    """Tell whether a call is of a plain name that stands for nothing known."""
+    return function is MISSING and isinstance(node.func, ast.Name)
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr | None:
+    """Return the expression passed to a call under a keyword, or None."""
+    return next((k.value for k in call.keywords if k.arg == name), None)
+
+
+def device_argument(call: ast.Call, scope: Scope) -> tuple[ast.expr | None, str]:
+    """Return the argument of `.to(...)` or of a factory that names a device, and that device; else None."""
+    given = keyword(call, "device")
+    method = isinstance(call.func, ast.Attribute) and call.func.attr in MOVERS
+    candidates = [given] if given is not None else (call.args[:2] if method else [])
+    for node in candidates:
+        if name := named_device(node, scope):
+            return node, name
+    if given is not None:
+        return given, ""
+    return None, ""
+
+
+def named_device(node: ast.expr, scope: Scope) -> str:
+    """Return the device that an expression names (`"cuda"`, `device`, `x.device`, a tensor), or ""."""
+    value = scope.evaluate(node)
+    if isinstance(value, torch.device):
+        return str(value)
+    if isinstance(value, str):
+        try:
+            return str(torch.device(value))
+        except RuntimeError:
+            return ""
+    if isinstance(value, torch.Tensor):
+        return str(value.device)
+    if isinstance(node, ast.Attribute) and node.attr == "device":
+        return infer(node.value, scope)
+    if isinstance(node, ast.Name) and value is MISSING and (passed := argument_for(scope, node.id)):
+        return named_device(*passed)
+    return ""
+
+
+def moved_to(call: ast.AST, scope: Scope) -> str:
+    """Return where `.to(device)`, `.cpu()` or `.cuda()` puts its tensor; "" for any other call."""
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in MOVERS):
+        return ""
+    if call.func.attr == "to":
+        return device_argument(call, scope)[1]
+    if call.func.attr == "cpu":
+        return "cpu"
+    index = scope.evaluate(call.args[0]) if call.args else None
+    return f"{call.func.attr}:{index}" if isinstance(index, int) else call.func.attr
+
+
+def infer(node: ast.AST, scope: Scope, depth: int = 0) -> str:
+    """Return the device of the tensor that an expression is, or made; "" where it cannot be known."""
+    if depth > _DEEPEST:
+        return ""
+    value = scope.evaluate(node)
+    if isinstance(value, torch.Tensor | torch.Generator):
+        return str(value.device)
+    if isinstance(value, list | tuple | dict):
+        return _common(value)
+    if getattr(getattr(node, "func", node), "attr", "") in _NO_TENSOR:
+        return ""
+    if isinstance(node, ast.Call):
+        return _of_call(node, scope, depth + 1)
+    if isinstance(node, ast.Name) and value is MISSING:
+        return _of_missing(node.id, scope, depth + 1)
+    if isinstance(node, ast.BinOp):
+        return _joint([node.left, node.right], scope, depth + 1)
+    if isinstance(node, ast.Compare):
+        return _joint([node.left, *node.comparators], scope, depth + 1)
+    if isinstance(node, ast.Subscript | ast.Attribute | ast.Starred):
+        holder = scope.evaluate(node.value)
+        if isinstance(holder, list | tuple | dict):
+            return _common(holder)
+        return infer(node.value, scope, depth + 1)
+    if isinstance(node, ast.UnaryOp):
+        return infer(node.operand, scope, depth + 1)
+    if isinstance(node, ast.IfExp):
+        return _joint([node.body, node.orelse], scope, depth + 1)
+    if isinstance(node, ast.NamedExpr):
+        return infer(node.value, scope, depth + 1)
+    return ""
+
+
+def _common(holder: list | tuple | dict) -> str:
+    """The device of a container's tensors, if all are on one."""
+    items = list(holder.values() if isinstance(holder, dict) else holder)[:1000]
+    firsts = (next(iter(i.parameters()), None) if isinstance(i, torch.nn.Module) else i for i in items)
+    places = {str(item.device) for item in firsts if isinstance(item, torch.Tensor)}
+    return places.pop() if len(places) == 1 else ""
+
+
+def _joint(nodes: list, scope: Scope, depth: int) -> str:
+    """The device of what several operands give: an accelerator wins over a scalar on the CPU."""
+    found = [device for node in nodes if (device := infer(node, scope, depth))]
+    return next((device for device in found if device != "cpu"), found[0] if found else "")
+
+
+def _of_missing(name: str, scope: Scope, depth: int) -> str:
+    write = scope.write_before(name, 1 << 30)
+    if write is not None and write.how in ("assign", "part"):
+        return infer(write.value, scope, depth)
+    passed = argument_for(scope, name)
+    return infer(passed[0], passed[1], depth) if passed else ""
+
+
+def _of_call(call: ast.Call, scope: Scope, depth: int) -> str:
+    if is_call_of(call, scope, FACTORIES):
+        return factory_device(call, scope)
+    if target := moved_to(call, scope):
+        return target
+    if isinstance(call.func, ast.Attribute):
+        owner = scope.evaluate(call.func.value)
+        if call.func.attr == "get" and call.args and isinstance(owner, dict):
+            found = element(owner, scope.evaluate(call.args[0]))
+            return str(found.device) if isinstance(found, torch.Tensor) else ""
+        if call.func.attr.startswith("new_") and keyword(call, "device") is not None:
+            return device_argument(call, scope)[1]
+        if device := ("" if isinstance(owner, types.ModuleType) else infer(call.func.value, scope, depth)):
+            return device
+    if isinstance(call.func, ast.Call) and (device := infer(call.func, scope, depth)):
+        return device
+    function = scope.evaluate(call.func)
+    if is_call_of(call, scope, LIKE) and keyword(call, "device") is not None:
+        return device_argument(call, scope)[1]
+    inside = returned(function, scope, call)
+    for expression, inner in inside:
+        if device := infer(expression, inner, depth + 2):
+            return device
+    if isinstance(function, torch.nn.Module):
+        first = next(iter(function.parameters()), None)
+        if first is not None:
+            return str(first.device)
+    if inside:
+        return ""
+    return _joint([*call.args, *(k.value for k in call.keywords)], scope, depth)
+
+
+def factory_device(call: ast.Call, scope: Scope) -> str:
+    """Return where a factory such as `torch.zeros` makes its tensor."""
+    given, device = device_argument(call, scope)
+    if given is not None:
+        return device
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name == "Generator":
+        return named_device(call.args[0], scope) if call.args else "cpu"
+    follows = name in ("as_tensor", "asarray", "normal", "complex") and call.args
+    if follows and (device := infer(call.args[0], scope)):
+        return device
+    return "cpu" if name == "from_numpy" else str(torch.get_default_device())
+
+
+def returned(function: object, scope: Scope, call: ast.Call) -> list[tuple[ast.expr, Scope]]:
+    """Return what a Python function of the learner's returns or yields, each with the function's scope."""
+    if function is MISSING or (isinstance(function, torch.nn.Module) and _is_torchs(type(function))):
+        return []
+    if inspect.isclass(function) or _is_torchs(function):
+        return []
+    try:
+        inner = called(function, scope, call)
+    except Exception:  # an object that only looks like a function
+        return []
+    if inner is None or isinstance(inner.node, ast.Module) or _nested(inner):
+        return []
+    if isinstance(inner.node, ast.Lambda):
+        return [(inner.node.body, inner)]
+    from devlab.explaining.source import own_nodes
+
+    return [
+        (node.value, inner)
+        for node in own_nodes(inner.node)
+        if isinstance(node, ast.Return | ast.Yield) and node.value is not None
+    ]
+
+
+def _is_torchs(thing: object) -> bool:
+    return str(getattr(thing, "__module__", "") or "").split(".")[0] in ("torch", "numpy")
+
+
+def _nested(scope: Scope) -> bool:
+    """Tell whether a function is already being looked into, as a recursive one would be for ever."""
+    outer = scope.caller
+    while outer is not None:
+        if outer.function is not None and outer.function is scope.function:
+            return True
+        outer = outer.caller
+    return False
+
+
+def from_numpy(node: ast.AST, scope: Scope) -> bool:
+    """Tell whether a factory makes its tensor out of a NumPy array."""
+    if is_call_of(node, scope, frozenset({"from_numpy"})):
+        return True
+    if not is_call_of(node, scope, FACTORIES) or not node.args:
+        return False
+    return isinstance(scope.evaluate(node.args[0]), numpy.ndarray | numpy.generic)

@@ -1,1 +1,0 @@
-"""Instruments: see what a program did, on every device alike."""

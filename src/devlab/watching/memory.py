@@ -1,0 +1,130 @@
+"""`devlab.memory`: what live tensors hold on a device, what the cache keeps besides, and the peak."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from devlab.devices import UnknownDevice
+from devlab.panel import Note, Panel, escape
+from devlab.watching.sizes import size
+
+BAR = 40
+NO_ACCOUNT = (
+    "PyTorch keeps no account of the CPU's memory: tensors take it from the system and give it back.\n"
+    "devlab.watch() counts the bytes of the tensors that a block makes."
+)
+
+
+@dataclass(repr=False, eq=False)
+class Memory(Panel):
+    """A device's memory in bytes; None where the device does not tell.
+
+    `allocated` is what live tensors hold, `reserved` what PyTorch has taken from the device (its cache
+    included), `peak` the most that was ever allocated, and `total` what the device has.
+    """
+
+    device: torch.device
+    allocated: int
+    reserved: int | None
+    peak: int | None
+    total: int | None
+
+    @property
+    def cached(self) -> int | None:
+        """Return what is reserved and holds nothing."""
+        return None if self.reserved is None else self.reserved - self.allocated
+
+    @property
+    def _name(self) -> str:
+        return f"{self.device} (simulated)" if self.device.type == "sim" else str(self.device)
+
+    def _rows(self) -> list[tuple[str, int, str]]:
+        rows = [
+            ("allocated", self.allocated, "live tensors"),
+            ("reserved", self.reserved, "taken from the device: live tensors and cache"),
+            ("peak", self.peak, "the most allocated so far"),
+            ("total", self.total, "what the device has"),
+        ]
+        return [row for row in rows if row[1] is not None]
+
+    @property
+    def _most(self) -> int:
+        return max(self.allocated, self.reserved or 0, self.peak or 0)
+
+    def _bar(self) -> str:
+        """Return the bar: full blocks for what is allocated, light ones for the cache, a stroke at peak."""
+        cells = ["·"] * BAR
+        for amount, sign in ((self.reserved, "░"), (self.allocated, "█")):
+            for cell in range(_cells(amount, self._most)):
+                cells[cell] = sign
+        if self.peak:
+            cells[_cells(self.peak, self._most) - 1] = "┃"
+        return "".join(cells)
+
+    def _legend(self) -> str:
+        cache = "  ░ cached" if self.reserved is not None else ""
+        peak = "  ┃ peak" if self.peak is not None else ""
+        return f"0 to {size(self._most)}:  █ allocated{cache}{peak}"
+
+    def text(self) -> str:
+        """Return the figures and a bar."""
+        lines = [f"  {name:<10} {size(amount):>9}  {meaning}" for name, amount, meaning in self._rows()]
+        return "\n".join([f"memory of {self._name}", *lines, f"  {self._bar()}", f"  {self._legend()}"])
+
+    def html(self) -> str:
+        """Return the same as HTML."""
+        rows = "".join(
+            f'<tr><th scope="row" style="text-align:left;font-weight:normal">{name}</th>'
+            f'<td style="text-align:right">{size(amount)}</td>'
+            f'<td style="text-align:left">{meaning}</td></tr>'
+            for name, amount, meaning in self._rows()
+        )
+        return (
+            f"<div><strong>memory of {escape(self._name)}</strong></div><table><tbody>{rows}</tbody></table>"
+            f'<div style="font-family:monospace" aria-hidden="true">{self._bar()}</div>'
+            f"<div>{escape(self._legend())}</div>"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Memory of {self._name}: {size(self.allocated)} allocated>"
+
+
+def _cells(amount: int | None, whole: int) -> int:
+    """Return how many cells of the bar an amount fills; anything at all fills one."""
+    return math.ceil((amount or 0) * BAR / max(whole, 1))
+
+
+def memory(device: torch.device | str = "cpu", *, show: bool = True) -> Memory | Note:
+    """Show what a device's memory holds and return it; on the CPU, say that no account is kept.
+
+    `torch.get_device_module(device).reset_peak_memory_stats()` lets the peak start again.
+
+    >>> panel = memory("cpu")
+    PyTorch keeps no account of the CPU's memory: tensors take it from the system and give it back.
+    devlab.watch() counts the bytes of the tensors that a block makes.
+    """
+    panel = _account(torch.device(device))
+    if show:
+        panel.show()
+    return panel
+
+
+def _account(device: torch.device) -> Memory | Note:
+    if device.type == "cpu":
+        return Note(NO_ACCOUNT)
+    module = torch.get_device_module(device)
+    if not module.is_available():
+        raise UnknownDevice(f"{device} is not here; devlab.devices() lists what is")
+    if device.index is None and hasattr(module, "current_device"):
+        device = torch.device(device.type, module.current_device())
+    if device.type == "mps":
+        allocated, reserved = module.current_allocated_memory(), module.driver_allocated_memory()
+        return Memory(device, allocated, reserved, None, module.recommended_max_memory())
+    return Memory(
+        device,
+        module.memory_allocated(device),
+        module.memory_reserved(device),
+        module.max_memory_allocated(device),
+        module.mem_get_info(device)[1],
+    )

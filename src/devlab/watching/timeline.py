@@ -1,0 +1,189 @@
+"""`log.timeline()`: the host and its devices side by side in time, as text and as a drawing."""
+
+import math
+from itertools import groupby
+
+from devlab import palette
+from devlab.panel import Panel, escape
+from devlab.watching.events import Events
+from devlab.watching.lanes import COMPUTING, COPYING, HOST, STAGING, STARTING, WAITING, Span, lay_out, paint
+from devlab.watching.sizes import duration
+
+COLUMNS = 72
+SIGNS = {STARTING: "▪", STAGING: "▓", WAITING: "░", COMPUTING: "█", COPYING: "▒", "": "·"}
+MOST_WAITS = 5
+
+# As in every picture; what a device computes is in the device's own colour. Heights differ, too.
+_COLOURS = {
+    STARTING: palette.HOST,
+    STAGING: palette.COPY,
+    WAITING: palette.WAIT,
+    COPYING: palette.COPY,
+    COMPUTING: palette.DEVICES[0],
+}
+_HEIGHTS = {STARTING: 14, STAGING: 14, WAITING: 5, COMPUTING: 14, COPYING: 9}
+_WIDTH, _LANE, _LEFT = 720, 24, 130
+# A notebook that is not trusted loses its drawings and keeps the words in them: those in here are to be read
+# then and not otherwise, all others not then.
+_INSTEAD = (
+    '<foreignObject width="0" height="0">'
+    '<span style="font-size:13px">Run this cell, and the drawing is here.</span></foreignObject>'
+)
+
+
+class Timeline(Panel):
+    """A log in time.
+
+    `lanes` holds, by name, what the host and each device did: spans with `start`, `end`, `state`, `name` and
+    `line`, in seconds; `total` is how long it all took, `waited` how long the host stood still. The drawing
+    goes from 0 to `scale`, a round number of seconds, and at least as far as that of the timeline `beside`.
+    """
+
+    def __init__(self, events: Events, beside: "Timeline | None" = None):
+        self.lanes = lay_out(events)
+        self.simulated = any(name.startswith("sim") for name in self.lanes)
+        self.total = max((span.end for lane in self.lanes.values() for span in lane), default=0.0)
+        self.scale = max(round_up(self.total), beside.scale if beside else 0.0)
+        self.other_scale = beside.scale if beside and beside.scale < self.scale else None
+
+    @property
+    def waited(self) -> float:
+        """Return how long the host waited altogether, in seconds."""
+        return sum(span.seconds for span in self._host_waits())
+
+    def _host_waits(self) -> list[Span]:
+        return [span for span in self.lanes[HOST] if span.state == WAITING]
+
+    def text(self) -> str:
+        """Return the lanes as rows of signs, and the longest waits."""
+        if not self.lanes[HOST]:
+            return "nothing left the CPU, so there are no lanes to draw"
+        left = max(map(len, self.lanes)) + 2
+        ruler = f"{'0':<{COLUMNS - len(duration(self.scale))}}{duration(self.scale)}"
+        drawn = max(1, math.ceil(COLUMNS * self.total / self.scale - 1e-9)) if self.scale else COLUMNS
+        lines = [self._title(), " " * left + ruler]
+        lines += [
+            f"{name:<{left}}" + "".join(SIGNS[state] for state in paint(lane, self.scale, COLUMNS)[:drawn])
+            for name, lane in self.lanes.items()
+        ]
+        return "\n".join([*lines, self._legend(), *self._waits()])
+
+    def html(self) -> str:
+        """Return the lanes as a drawing, and the longest waits."""
+        if not self.lanes[HOST]:
+            return f"<div>{escape(self.text())}</div>"
+        waits = "".join(f'<div style="white-space:pre-wrap">{escape(line)}</div>' for line in self._waits())
+        title = f"<div><strong>{escape(self._title())}</strong></div>"
+        return f"{title}{self._drawing()}<div>{self._html_legend()}</div>{waits}"
+
+    def _title(self) -> str:
+        title = f"{duration(self.total)}, measured"
+        if self.simulated:
+            host = "starts work, stages bytes and waits" if self._stages() else "starts work and waits"
+            title = f"{duration(self.total)} of simulated time, in which the host only {host}"
+        if self.other_scale is None:
+            return title
+        return f"{title}; drawn over {duration(self.scale)}, the one before over {duration(self.other_scale)}"
+
+    def _stages(self) -> bool:
+        return any(span.state == STAGING for span in self.lanes[HOST])
+
+    def _states(self) -> list[str]:
+        shown = {span.state for lane in self.lanes.values() for span in lane}
+        return [state for state in SIGNS if state in shown]
+
+    def _legend(self) -> str:
+        return "  ".join(f"{SIGNS[state]} {state}" for state in self._states())
+
+    def _html_legend(self) -> str:
+        return "".join(
+            f'<span style="display:inline-block;width:18px;height:{_HEIGHTS[state]}px;'
+            f'background:{_COLOURS[state]}"></span> {state} &ensp;'
+            for state in self._states()
+        )
+
+    def _waits(self) -> list[str]:
+        """Return how long the host waited, and where: the same wait on the same line counts as one."""
+        places: dict[tuple, list[float]] = {}
+        for span in self._host_waits():
+            places.setdefault((span.name, span.line), []).append(span.seconds)
+        if not places:
+            return ["the host never waited"]
+        longest = sorted(places.items(), key=lambda place: -sum(place[1]))
+        rows = [
+            f"  {duration(sum(seconds)):>8}  {len(seconds):,} × {name}  {line}".rstrip()
+            for (name, line), seconds in longest[:MOST_WAITS]
+        ]
+        more = ", longest:" if len(places) > MOST_WAITS else ":"
+        return [
+            f"the host waited {duration(self.waited)}, {self.waited / self.total:.0%} of the time{more}",
+            *rows,
+        ]
+
+    def _drawing(self) -> str:
+        parts, end = [], _LEFT + _WIDTH * (self.total / self.scale if self.scale else 1.0)
+        for row, (name, lane) in enumerate(self.lanes.items()):
+            base = (row + 1) * _LANE
+            parts.append(
+                f'<text x="0" y="{base - 4}" fill="currentColor" font-size="12">{escape(name)}</text>'
+            )
+            parts.append(
+                f'<line x1="{_LEFT}" y1="{base}" x2="{end:.1f}" y2="{base}" stroke="currentColor" '
+                'stroke-opacity="0.4"/>'
+            )
+            own = _COLOURS | {COMPUTING: palette.of(name.split()[0])}
+            parts += _rectangles(lane, self.scale, base, own)
+        height = _LANE * (len(self.lanes) + 1)
+        marks = [(_LEFT, "start", "0"), (_LEFT + _WIDTH, "end", duration(self.scale))]
+        if _LEFT + 60 < end < _LEFT + _WIDTH - 110:  # else it stands on one of the others
+            marks.append((round(end), "middle", duration(self.total)))
+        for x, anchor, label in marks:
+            parts.append(
+                f'<text x="{x}" y="{height - 6}" fill="currentColor" font-size="12" '
+                f'text-anchor="{anchor}">{label}</text>'
+            )
+        drawing = (
+            f'<svg role="img" aria-label="{escape(self._spoken())}" viewBox="0 0 {_LEFT + _WIDTH} {height}" '
+            f'style="width:100%;max-width:{_LEFT + _WIDTH}px;height:auto">{_INSTEAD}{"".join(parts)}</svg>'
+        )
+        return f'<div style="font-size:0px">{drawing}</div>'
+
+    def _spoken(self) -> str:
+        lanes = [
+            f"{name}: busy {duration(sum(span.seconds for span in lane))}"
+            for name, lane in self.lanes.items()
+            if name != HOST
+        ]
+        return "; ".join([f"timeline of {self._title()}", *lanes, self._waits()[0]])
+
+    def __repr__(self) -> str:
+        return f"<Timeline of {duration(self.total)}: {', '.join(self.lanes)}>"
+
+
+def round_up(seconds: float) -> float:
+    """Return the next of 1, 2.5, 5, 10, 25, 50, ... units of time, so that similar times are drawn alike.
+
+    >>> round(1e6 * round_up(221e-6)), round(1e6 * round_up(157e-6)), round_up(0.5)
+    (250, 250, 0.5)
+    """
+    if seconds <= 0:
+        return 0.0
+    unit = 10.0 ** math.floor(math.log10(seconds))
+    return next(
+        float(f"{step * unit:.3g}") for step in (1, 2.5, 5, 10) if seconds <= step * unit * (1 + 1e-9)
+    )
+
+
+def _rectangles(lane: list[Span], total: float, base: int, colours: dict[str, str]) -> list[str]:
+    """Return a lane's stretches as rectangles, one for each run of pixels in one state."""
+    found, x = [], 0
+    for state, run in groupby(paint(lane, total, _WIDTH)):
+        width = len(list(run))
+        if state:
+            height = _HEIGHTS[state]
+            found.append(
+                f'<rect x="{_LEFT + x}" y="{base - height}" width="{width}" height="{height}" '
+                f'fill="{colours[state]}"><title>{state}</title></rect>'
+            )
+        x += width
+    return found

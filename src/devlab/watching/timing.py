@@ -1,0 +1,185 @@
+"""`devlab.time_op`: how long a function takes on a device, measured so that the figure can be trusted."""
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+from devlab.devices import UnknownDevice
+from devlab.panel import Panel, escape
+from devlab.sim import clock
+from devlab.watching.sizes import duration
+
+WARM_UPS = 3
+FEWEST = 5
+# A short function runs several times a sample, so that starting and stopping the clock counts for little.
+SHORTEST_SAMPLE = 1e-3
+LONGEST_SAMPLE = 20e-3
+PATIENCE = 2.0
+
+
+class Timing(Panel):
+    """How long one call takes, in seconds.
+
+    `times` holds every sample, `median` and `spread` (the lower and the upper quartile) sum them up;
+    `calls` is how many calls one sample averages, `modelled` tells whether the time is the simulator's
+    own, and `clock` says in words what was timed by. `float(timing)` is the median.
+    """
+
+    def __init__(self, times: list[float], calls: int, device: torch.device, clock: str, modelled: bool):
+        self.times = times
+        self.calls = calls
+        self.device = device
+        self.clock = clock
+        self.modelled = modelled
+
+    @property
+    def median(self) -> float:
+        """Return the middle sample."""
+        return statistics.median(self.times)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Return the lower and the upper quartile: half of the samples lie between them."""
+        lower, _, upper = statistics.quantiles(self.times, n=4, method="inclusive")
+        return lower, upper
+
+    def __float__(self) -> float:
+        return self.median
+
+    def text(self) -> str:
+        """Return the median, the spread, and how they came about."""
+        return f"{self._figure()}\n{self._manner()}"
+
+    def html(self) -> str:
+        """Return the same as HTML."""
+        return f"<div><strong>{escape(self._figure())}</strong></div><div>{escape(self._manner())}</div>"
+
+    def _figure(self) -> str:
+        lower, upper = map(duration, self.spread)
+        modelled = "modelled, " if self.modelled else ""
+        spread = f"half of the samples from {lower} to {upper}"
+        if lower == upper:
+            all_alike = duration(min(self.times)) == duration(max(self.times))
+            spread = "every sample the same" if all_alike else "half of the samples the same"
+        return f"{duration(self.median)} on {self.device} ({modelled}{spread})"
+
+    def _manner(self) -> str:
+        each = f"{len(self.times)} samples" + (f" of {self.calls} calls each" if self.calls > 1 else "")
+        manner = f"{each} after a warm-up, {self.clock}"
+        if self.modelled:
+            manner += "; the device is simulated, and so is its time"
+        if not self.median:
+            manner += f". Nothing ran on {self.device}: does the function use tensors that are there?"
+        return manner
+
+    def __repr__(self) -> str:
+        return f"<Timing: {duration(self.median)} on {self.device}>"
+
+
+def time_op(
+    fn: Callable[[], object],
+    device: torch.device | str = "cpu",
+    *,
+    repeats: int = 30,
+    show: bool = True,
+) -> Timing:
+    """Time a function of no arguments on a device, show the median and the spread, and return them.
+
+    The function is warmed up, run at least five times and `repeats` times at most (fewer where it takes
+    long), and the device is synchronized around the samples. Where the device keeps events, they time it
+    on the device itself. On the simulated accelerator the time is the simulator's model, and is called so.
+    What the function raises comes through.
+
+    >>> x = torch.ones(64, 64)
+    >>> timing = time_op(lambda: x @ x, "cpu", repeats=5, show=False)
+    >>> 0 < timing.spread[0] <= timing.median <= timing.spread[1]
+    True
+    """
+    if not callable(fn):
+        raise TypeError(
+            f"time_op runs the function itself, and this is its result, {type(fn).__name__}: "
+            "write devlab.time_op(lambda: x @ x, device)"
+        )
+    device = torch.device(device)
+    with clock.virtual():
+        timing = _sampled(fn, device, repeats)
+    if show:
+        timing.show()
+    return timing
+
+
+def _sampled(fn: Callable[[], object], device: torch.device, repeats: int) -> Timing:
+    ruler = _ruler(device)
+    for _ in range(WARM_UPS):
+        fn()
+    modelled = device.type == "sim"
+    calls = 1 if modelled else _calls_a_sample(ruler, fn)
+    times, started = [], time.perf_counter()
+    while len(times) < max(FEWEST, repeats):
+        times.append(ruler.sample(fn, calls) / calls)
+        if len(times) >= FEWEST and time.perf_counter() - started > PATIENCE:
+            break
+    return Timing(times, calls, ruler.device, ruler.clock, modelled)
+
+
+def _calls_a_sample(ruler: "_HostClock | _DeviceEvents", fn: Callable) -> int:
+    """Return how many calls make a sample long enough for the clock, and short enough for the reader."""
+    started = time.perf_counter()
+    took = ruler.sample(fn, 1)
+    waited = time.perf_counter() - started
+    enough = math.ceil(SHORTEST_SAMPLE / max(took, 1e-9))
+    return max(1, min(enough, int(LONGEST_SAMPLE / waited)))
+
+
+def _ruler(device: torch.device) -> "_HostClock | _DeviceEvents":
+    if device.type == "cpu":
+        return _HostClock(device, lambda: None, "on the host's clock")
+    module = torch.get_device_module(device)
+    if not module.is_available():
+        raise UnknownDevice(f"{device} is not here; devlab.devices() lists what is")
+    if device.index is None and hasattr(module, "current_device"):
+        device = torch.device(device.type, module.current_device())
+    if hasattr(module, "Event") and hasattr(module, "current_stream"):
+        return _DeviceEvents(device, module)
+    return _HostClock(device, module.synchronize, "synchronized, on the host's clock")
+
+
+class _HostClock:
+    """Times by the host, waiting for the device before and after."""
+
+    def __init__(self, device: torch.device, synchronize: Callable, clock: str):
+        self.device = device
+        self.clock = clock
+        self._synchronize = synchronize
+
+    def sample(self, fn: Callable, calls: int) -> float:
+        self._synchronize()
+        start = time.perf_counter()
+        for _ in range(calls):
+            fn()
+        self._synchronize()
+        return time.perf_counter() - start
+
+
+class _DeviceEvents:
+    """Times on the device: two marks in its queue, and the time between them by its own clock."""
+
+    def __init__(self, device: torch.device, module):
+        self.device = device
+        self.clock = "synchronized, by events in the device's queue"
+        self._module = module
+
+    def sample(self, fn: Callable, calls: int) -> float:
+        module = self._module
+        begin, end = module.Event(enable_timing=True), module.Event(enable_timing=True)
+        module.synchronize(self.device)
+        stream = module.current_stream(self.device)
+        begin.record(stream)
+        for _ in range(calls):
+            fn()
+        end.record(stream)
+        module.synchronize(self.device)
+        return begin.elapsed_time(end) / 1e3
