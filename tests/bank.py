@@ -1,7 +1,8 @@
 """How a bank of answers is written and read, and what its answers are in a notebook.
 
 A file `tests/answers/<exercise>.py` holds functions (or classes) marked `@right`, or
-`@wrong("a fragment of the message the learner must see")`. Their names say how they go about it.
+`@wrong("a fragment of the message the learner must see", row="the label of the row that must refuse it")`.
+Their names say how they go about it.
 """
 
 import ast
@@ -17,25 +18,26 @@ ANSWERS = Path(__file__).parent / "answers"
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer of a bank: what was written, and the message it must get (None: it must pass)."""
+    """One answer of a bank: what was written, and the message and row it must get (None: it must pass)."""
 
     exercise: str
     name: str
     code: Callable
     fragment: str | None
+    row: str | tuple[str, ...] | None = None
 
 
 def right(code: Callable) -> Callable:
     """Mark an answer that must pass on every device."""
-    code.__must_get__ = None
+    code.__must_get__ = None, None
     return code
 
 
-def wrong(fragment: str) -> Callable:
-    """Mark an answer that must be refused, with this fragment in the verdict."""
+def wrong(fragment: str, row: str | tuple[str, ...]) -> Callable:
+    """Mark an answer that must be refused: by this row first (or one of these), with this fragment in the verdict."""
 
     def mark(code: Callable) -> Callable:
-        code.__must_get__ = fragment
+        code.__must_get__ = fragment, row
         return code
 
     return mark
@@ -47,7 +49,7 @@ def load(path: Path) -> list[Answer]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     marked = [(name, code) for name, code in vars(module).items() if "__must_get__" in vars_of(code)]
-    return [Answer(path.stem, name, code, code.__must_get__) for name, code in marked]
+    return [Answer(path.stem, name, code, *code.__must_get__) for name, code in marked]
 
 
 def vars_of(value: object) -> dict:

@@ -86,7 +86,7 @@ class Mask(nn.Module):
         return self.mask[:time, :time]
 
 
-@wrong("`mask` is a plain attribute: `.to` leaves it behind")
+@wrong("`mask` is a plain attribute: `.to` leaves it behind", row="`mask` is a buffer, and forward reads it")
 class PlainAttribute(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -96,7 +96,7 @@ class PlainAttribute(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("`mask` is a plain attribute: `.to` leaves it behind")
+@wrong("`mask` is a plain attribute: `.to` leaves it behind", row="`mask` is a buffer, and forward reads it")
 class PlainAttributeMovedEachTime(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -106,7 +106,7 @@ class PlainAttributeMovedEachTime(nn.Module):
         return self.mask.to(x.device)[: x.shape[1], : x.shape[1]]
 
 
-@wrong("`mask` is a parameter: an optimizer would train it")
+@wrong("`mask` is a parameter: an optimizer would train it", row="`mask` is a buffer, and forward reads it")
 class AsAParameter(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -117,21 +117,27 @@ class AsAParameter(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]].detach()
 
 
-@wrong("forward answers from another tensor than the buffer `mask`")
+@wrong(
+    "forward answers from another tensor than the buffer `mask`",
+    row="`mask` is a buffer, and forward reads it",
+)
 class RebuiltOnTheCpu(Mask):
     def forward(self, x):
         time = x.shape[1]
         return torch.ones(time, time, dtype=torch.bool).triu(1)
 
 
-@wrong("forward answers from another tensor than the buffer `mask`")
+@wrong(
+    "forward answers from another tensor than the buffer `mask`",
+    row="`mask` is a buffer, and forward reads it",
+)
 class RebuiltOnTheDevice(Mask):
     def forward(self, x):
         time = x.shape[1]
         return torch.ones(time, time, dtype=torch.bool, device=x.device).triu(1)
 
 
-@wrong("there is no buffer named `mask`")
+@wrong("there is no buffer named `mask`", row="`mask` is a buffer, and forward reads it")
 class RebuiltAndNeverRegistered(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -142,14 +148,14 @@ class RebuiltAndNeverRegistered(nn.Module):
         return torch.ones(time, time, dtype=torch.bool, device=x.device).triu(1)
 
 
-@wrong("`mask` is not saved")
+@wrong("`mask` is not saved", row="it is saved with the model")
 class NotSaved(Mask):
     def __init__(self, max_length):
         super().__init__(max_length)
         self.register_buffer("mask", self.mask.clone(), persistent=False)
 
 
-@wrong("there is no buffer named `mask` after __init__")
+@wrong("there is no buffer named `mask` after __init__", row="`mask` is a buffer, and forward reads it")
 class AnotherName(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -159,7 +165,7 @@ class AnotherName(nn.Module):
         return self.causal[: x.shape[1], : x.shape[1]]
 
 
-@wrong("there is no buffer named `mask` after __init__")
+@wrong("there is no buffer named `mask` after __init__", row="`mask` is a buffer, and forward reads it")
 class MadeAtTheFirstForward(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -173,7 +179,7 @@ class MadeAtTheFirstForward(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("the mask is torch.float32, not torch.bool")
+@wrong("the mask is torch.float32, not torch.bool", row="True for the future, at every length")
 class AsFloats(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -183,7 +189,10 @@ class AsFloats(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("the diagonal is True as well, as if each step lay in its own future")
+@wrong(
+    "the diagonal is True as well, as if each step lay in its own future",
+    row="True for the future, at every length",
+)
 class DiagonalHidden(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -193,31 +202,45 @@ class DiagonalHidden(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("the past and the present are True and the future False: it is the other way round")
+@wrong(
+    "the past and the present are True and the future False: it is the other way round",
+    row="True for the future, at every length",
+)
 class ThePastInstead(Mask):
     def forward(self, x):
         return ~super().forward(x)
 
 
-@wrong("the whole buffer came back: it was not cut to the time of x")
+@wrong(
+    "the whole buffer came back: it was not cut to the time of x", row="True for the future, at every length"
+)
 class NotCut(Mask):
     def forward(self, x):
         return self.mask
 
 
-@wrong("the mask is for 2 steps, the batch size of x, and not for its time, 4")
+@wrong(
+    "the mask is for 2 steps, the batch size of x, and not for its time, 4",
+    row="True for the future, at every length",
+)
 class TimeFromTheBatch(Mask):
     def forward(self, x):
         return self.mask[: len(x), : len(x)]
 
 
-@wrong("the mask is for 4 steps, the batch size of x, and not for its time, 7")
+@wrong(
+    "the mask is for 4 steps, the batch size of x, and not for its time, 7",
+    row="True for the future, at every length",
+)
 class TimeFromTheEnd(Mask):
     def forward(self, x):
         return self.mask[: x.shape[-2], : x.shape[-2]]
 
 
-@wrong("forward answers from another tensor than the buffer `mask`")
+@wrong(
+    "forward answers from another tensor than the buffer `mask`",
+    row="`mask` is a buffer, and forward reads it",
+)
 class CachedByLength(Mask):
     def __init__(self, max_length):
         super().__init__(max_length)
@@ -230,7 +253,10 @@ class CachedByLength(Mask):
         return self._cut[time]
 
 
-@wrong("forward answers from another tensor than the buffer `mask`")
+@wrong(
+    "forward answers from another tensor than the buffer `mask`",
+    row="`mask` is a buffer, and forward reads it",
+)
 class HeldUnderASecondName(Mask):
     def __init__(self, max_length):
         super().__init__(max_length)
@@ -240,7 +266,10 @@ class HeldUnderASecondName(Mask):
         return self.triangle[: x.shape[1], : x.shape[1]]
 
 
-@wrong("forward answers from another tensor than the buffer `mask`")
+@wrong(
+    "forward answers from another tensor than the buffer `mask`",
+    row="`mask` is a buffer, and forward reads it",
+)
 class CachedByTheStandardLibrary(Mask):
     @functools.lru_cache  # noqa: B019
     def cut(self, time):
@@ -250,21 +279,21 @@ class CachedByTheStandardLibrary(Mask):
         return self.cut(x.shape[1])
 
 
-@wrong("`scale` is a parameter: an optimizer would train it")
+@wrong("`scale` is a parameter: an optimizer would train it", row="`mask` is a buffer, and forward reads it")
 class WithSomethingToTrain(Mask):
     def __init__(self, max_length):
         super().__init__(max_length)
         self.scale = nn.Parameter(torch.ones(()))
 
 
-@wrong("wherever the model will be")
+@wrong("wherever the model will be", row="`mask` is a buffer, and forward reads it")
 class OnTheAcceleratorFromTheStart(Mask):
     def __init__(self, max_length):
         super().__init__(max_length)
         self.mask = self.mask.to(torch.accelerator.current_accelerator())
 
 
-@wrong("not an nn.Module")
+@wrong("not an nn.Module", row="`mask` is a buffer, and forward reads it")
 class NoModule:
     def __init__(self, max_length):
         self.mask = torch.ones(max_length, max_length, dtype=torch.bool).triu(1)
@@ -273,13 +302,13 @@ class NoModule:
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("the mask is None: is a `return` missing?")
+@wrong("the mask is None: is a `return` missing?", row="`mask` is a buffer, and forward reads it")
 class Forgetful(Mask):
     def forward(self, x):
         self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("before Module.__init__() call")
+@wrong("before Module.__init__() call", row="`mask` is a buffer, and forward reads it")
 class WithoutSuper(nn.Module):
     def __init__(self, max_length):
         self.register_buffer("mask", torch.ones(max_length, max_length, dtype=torch.bool).triu(1))
@@ -288,14 +317,17 @@ class WithoutSuper(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("forward cut the buffer `mask` itself, and a longer x no longer fits")
+@wrong(
+    "forward cut the buffer `mask` itself, and a longer x no longer fits",
+    row="True for the future, at every length",
+)
 class CutsTheBufferItself(Mask):
     def forward(self, x):
         self.mask = self.mask[: x.shape[1], : x.shape[1]]
         return self.mask
 
 
-@wrong("CausalMask was never made a module")
+@wrong("CausalMask was never made a module", row="`mask` is a buffer, and forward reads it")
 class WithoutSuperOrRegister(nn.Module):
     def __init__(self, max_length):
         self.mask = torch.triu(torch.ones(max_length, max_length, dtype=torch.bool), 1)
@@ -304,7 +336,7 @@ class WithoutSuperOrRegister(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]].to(x.device)
 
 
-@wrong("the buffer `mask` holds only zeros")
+@wrong("the buffer `mask` holds only zeros", row="`mask` is a buffer, and forward reads it")
 class NeverFilled(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -314,7 +346,7 @@ class NeverFilled(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("the buffer `mask` does not hold the triangle")
+@wrong("the buffer `mask` does not hold the triangle", row="True for the future, at every length")
 class TriangleAtEveryCall(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -325,7 +357,7 @@ class TriangleAtEveryCall(nn.Module):
         return self.mask[:time, :time].triu(1)
 
 
-@wrong("the buffer `mask` does not hold the triangle")
+@wrong("the buffer `mask` does not hold the triangle", row="True for the future, at every length")
 class StepsForAMask(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -336,7 +368,7 @@ class StepsForAMask(nn.Module):
         return steps[None] > steps[:, None]
 
 
-@wrong("forward moved `mask` to")
+@wrong("forward moved `mask` to", row="it moves with the model, at any time")
 class FollowsTheInput(nn.Module):
     def __init__(self, max_length):
         super().__init__()
@@ -420,13 +452,19 @@ class B(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("the past is True, and not the future: rows and columns have changed places")
+@wrong(
+    "the past is True, and not the future: rows and columns have changed places",
+    row="True for the future, at every length",
+)
 class RowsForColumns(B):
     def forward(self, x):
         return self.mask[: x.shape[1], : x.shape[1]].T
 
 
-@wrong("the first step of the future is still False: the True half begins one column too late")
+@wrong(
+    "the first step of the future is still False: the True half begins one column too late",
+    row="True for the future, at every length",
+)
 class Diag2(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -436,31 +474,41 @@ class Diag2(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("the mask is for 6 steps, x's last dimension, and not for its time, 4")
+@wrong(
+    "the mask is for 6 steps, x's last dimension, and not for its time, 4",
+    row="True for the future, at every length",
+)
 class LastAxis(B):
     def forward(self, x):
         return self.mask[: x.shape[-1], : x.shape[-1]]
 
 
-@wrong("only the rows were cut to the time of x, and not the columns")
+@wrong(
+    "only the rows were cut to the time of x, and not the columns", row="True for the future, at every length"
+)
 class OnlyRows(B):
     def forward(self, x):
         return self.mask[: x.shape[1]]
 
 
-@wrong("the mask comes once for each row of the batch, and is to come once")
+@wrong(
+    "the mask comes once for each row of the batch, and is to come once",
+    row="True for the future, at every length",
+)
 class Batched(B):
     def forward(self, x):
         return self.mask[: x.shape[1], : x.shape[1]].expand(x.shape[0], -1, -1)
 
 
-@wrong("the mask is one step longer than the time of x")
+@wrong("the mask is one step longer than the time of x", row="True for the future, at every length")
 class OneTooLong(B):
     def forward(self, x):
         return self.mask[: x.shape[1] + 1, : x.shape[1] + 1]
 
 
-@wrong("the buffer `mask` has room for 8 steps, and max_length is 9")
+@wrong(
+    "the buffer `mask` has room for 8 steps, and max_length is 9", row="True for the future, at every length"
+)
 class SizeHardcoded(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -470,7 +518,7 @@ class SizeHardcoded(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("`mask` is a list, not a buffer")
+@wrong("`mask` is a list, not a buffer", row="`mask` is a buffer, and forward reads it")
 class ListOfTensor(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -480,7 +528,7 @@ class ListOfTensor(nn.Module):
         return self.mask[0][: x.shape[1], : x.shape[1]]
 
 
-@wrong("the mask is torch.int64, not torch.bool")
+@wrong("the mask is torch.int64, not torch.bool", row="True for the future, at every length")
 class Ints(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -490,7 +538,7 @@ class Ints(nn.Module):
         return self.mask[: x.shape[1], : x.shape[1]]
 
 
-@wrong("every element is True")
+@wrong("every element is True", row="True for the future, at every length")
 class EverywhereTrue(nn.Module):
     def __init__(self, n):
         super().__init__()

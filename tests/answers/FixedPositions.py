@@ -79,18 +79,20 @@ class Mended(nn.Module):
         return x + self.table[: x.shape[1]]
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="it works wherever the model has moved")
 class TheBrokenProgram(Broken):
     pass
 
 
-@wrong("`table` is a plain attribute: `.to` leaves it behind")
+@wrong(
+    "`table` is a plain attribute: `.to` leaves it behind", row="`table` is a buffer, and forward reads it"
+)
 class MovedInForward(Broken):
     def forward(self, x):
         return x + self.table[: x.shape[1]].to(x.device)
 
 
-@wrong("`table` is a parameter, not a buffer")
+@wrong("`table` is a parameter, not a buffer", row="`table` is a buffer, and forward reads it")
 class AFrozenParameter(Mended):
     def __init__(self, n, d):
         nn.Module.__init__(self)
@@ -98,14 +100,14 @@ class AFrozenParameter(Mended):
         self.table = nn.Parameter(table, requires_grad=False)
 
 
-@wrong("`table` is a parameter, not a buffer")
+@wrong("`table` is a parameter, not a buffer", row="`table` is a buffer, and forward reads it")
 class AParameter(Mended):
     def __init__(self, n, d):
         nn.Module.__init__(self)
         self.table = nn.Parameter(torch.linspace(0, 1, n * d).reshape(n, d))
 
 
-@wrong("`table` is not saved")
+@wrong("`table` is not saved", row="`table` is saved with the module")
 class NotSaved(Mended):
     def __init__(self, n, d):
         nn.Module.__init__(self)
@@ -113,7 +115,10 @@ class NotSaved(Mended):
         self.register_buffer("table", table, persistent=False)
 
 
-@wrong("forward answers from another tensor than the buffer `table`")
+@wrong(
+    "forward answers from another tensor than the buffer `table`",
+    row="`table` is a buffer, and forward reads it",
+)
 class RebuiltInForward(Mended):
     def forward(self, x):
         n, d = self.table.shape
@@ -121,7 +126,7 @@ class RebuiltInForward(Mended):
         return x + table[: x.shape[1]]
 
 
-@wrong("there is no buffer named `table` after __init__")
+@wrong("there is no buffer named `table` after __init__", row="`table` is a buffer, and forward reads it")
 class NoTableAtAll(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -132,7 +137,7 @@ class NoTableAtAll(nn.Module):
         return x + table[: x.shape[1]]
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="it works wherever the model has moved")
 class KeptUnderASecondName(Mended):
     def __init__(self, n, d):
         super().__init__(n, d)
@@ -142,7 +147,7 @@ class KeptUnderASecondName(Mended):
         return x + self.rows[: x.shape[1]]
 
 
-@wrong("there is no buffer named `table` after __init__")
+@wrong("there is no buffer named `table` after __init__", row="`table` is a buffer, and forward reads it")
 class AnotherName(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -152,79 +157,79 @@ class AnotherName(nn.Module):
         return x + self.positions[: x.shape[1]]
 
 
-@wrong("the result has shape")
+@wrong("the result has shape", row="it works wherever the model has moved")
 class NotCut(Mended):
     def forward(self, x):
         return (x[:, :1] + self.table) if x.shape[1] < len(self.table) else x + self.table
 
 
-@wrong("The size of tensor a")
+@wrong("The size of tensor a", row="it works wherever the model has moved")
 class TheWholeTable(Mended):
     def forward(self, x):
         return x + self.table
 
 
-@wrong("those are the last rows of the table")
+@wrong("those are the last rows of the table", row="it works wherever the model has moved")
 class TheLastRows(Mended):
     def forward(self, x):
         return x + self.table[-x.shape[1] :]
 
 
-@wrong("the table is filled column by column")
+@wrong("the table is filled column by column", row="it works wherever the model has moved")
 class Columnwise(Mended):
     def __init__(self, n, d):
         super().__init__(n, d)
         self.table = torch.linspace(0, 1, n * d).reshape(d, n).T.contiguous()
 
 
-@wrong("the table ends before 1")
+@wrong("the table ends before 1", row="it works wherever the model has moved")
 class OneRowShort(Mended):
     def __init__(self, n, d):
         super().__init__(n, d)
         self.table = torch.linspace(0, 1, n * d + 1)[:-1].reshape(n, d)
 
 
-@wrong("was changed in place")
+@wrong("was changed in place", row="it works wherever the model has moved")
 class InPlace(Mended):
     def forward(self, x):
         x += self.table[: x.shape[1]]
         return x
 
 
-@wrong("no gradient reaches x")
+@wrong("no gradient reaches x", row="the first rows, at every length")
 class DetachesItsInput(Mended):
     def forward(self, x):
         return x.detach() + self.table[: x.shape[1]].requires_grad_()
 
 
-@wrong("the result has left the graph")
+@wrong("the result has left the graph", row="the first rows, at every length")
 class Detached(Mended):
     @torch.no_grad()
     def forward(self, x):
         return x + self.table[: x.shape[1]]
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="it works wherever the model has moved")
 class Forgetful(Mended):
     def forward(self, x):
         x + self.table[: x.shape[1]]
 
 
-@wrong("the state_dict holds more than `table`")
+@wrong("the state_dict holds more than `table`", row="`table` is saved with the module")
 class SavesMore(Mended):
     def __init__(self, n, d):
         super().__init__(n, d)
         self.register_buffer("length", torch.tensor(n))
 
 
-@wrong("asks for a gradient, and it is not to be trained")
+@wrong("asks for a gradient, and it is not to be trained", row="`table` is a buffer, and forward reads it")
 class AsksForAGradient(Registered):
     def __init__(self, n, d):
         super().__init__(n, d)
         self.table.requires_grad_()
 
 
-@wrong("the result after the table has changed")
+@wrong("the result after the table has changed", row="the first rows, at every length")
 class KeepsItsRows(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -238,7 +243,7 @@ class KeepsItsRows(nn.Module):
         return x + self._rows[key]
 
 
-@wrong("FixedPositions was never made a module")
+@wrong("FixedPositions was never made a module", row="it works wherever the model has moved")
 class WithoutSuperOrRegister(nn.Module):
     def __init__(self, n, d):
         self.table = torch.linspace(0, 1, n * d).reshape(n, d)
@@ -247,7 +252,7 @@ class WithoutSuperOrRegister(nn.Module):
         return x + self.table[: x.shape[1]].to(x.device)
 
 
-@wrong("after a forward the buffer `table` is on cpu")
+@wrong("after a forward the buffer `table` is on cpu", row="`table` is a buffer, and forward reads it")
 class BringsItHome(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -258,7 +263,7 @@ class BringsItHome(nn.Module):
         return x + self.table[: x.shape[1]].to(x.device)
 
 
-@wrong("forward moved `table` to")
+@wrong("forward moved `table` to", row="`table` is a buffer, and forward reads it")
 class GoesWhereItsInputIs(Mended):
     def forward(self, x):
         self.table = self.table.to(x.device)
@@ -271,7 +276,7 @@ class TakesItsRowsAlong(Registered):
         return x + self.table[: x.shape[1]].to(x.device)
 
 
-@wrong("the table ends before 1")
+@wrong("the table ends before 1", row="it works wherever the model has moved")
 class EndsBeforeOne(nn.Module):
     def __init__(self, n, d):
         super().__init__()

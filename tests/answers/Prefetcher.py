@@ -153,7 +153,7 @@ class ByAThreadThatLoadsSlowly(ByAThread):
         return super().start(batch)
 
 
-@wrong("where each step waits")
+@wrong("where each step waits", row="copies run while batches are worked on")
 class ByAThreadInStep(ByAThread):
     """The thread copies on a stream of its own, and starts the next copy only when asked for it."""
 
@@ -193,7 +193,10 @@ class ByAPoolOfOneThread(Base):
             yield kept[0]
 
 
-@wrong("gave 5 batches, and the loader has 4, after an epoch that was broken off")
+@wrong(
+    "gave 5 batches, and the loader has 4, after an epoch that was broken off",
+    row="len, and again from the start",
+)
 class KeepsABatchOfABrokenEpoch(Base):
     def __init__(self, loader, device):
         super().__init__(loader, device)
@@ -212,7 +215,7 @@ class KeepsABatchOfABrokenEpoch(Base):
         self.waiting.clear()
 
 
-@wrong("the batches do not come to an end")
+@wrong("the batches do not come to an end", row="every batch, in order, on the device")
 class NeverEnds(Base):
     def __iter__(self):
         batches = iter(self.loader)
@@ -221,7 +224,7 @@ class NeverEnds(Base):
             yield batch if batch is None else self.start(batch)[0]
 
 
-@wrong("batch 0 is torch.float32, not torch.float64")
+@wrong("batch 0 is torch.float32, not torch.float64", row="every batch, in order, on the device")
 class InFloat32(Base):
     """Whatever the loader's dtype is."""
 
@@ -234,7 +237,7 @@ class InFloat32(Base):
             yield there
 
 
-@wrong("before its copy had ended")
+@wrong("before its copy had ended", row="no batch is used before its copy has ended")
 class TheStreamOfTheFirstEpoch(OneAheadByEvents):
     """The stream that is to wait is asked for once, and the work is done in another one later."""
 
@@ -247,7 +250,7 @@ class TheStreamOfTheFirstEpoch(OneAheadByEvents):
             self.main.wait_event(event)
 
 
-@wrong("before its copy had ended")
+@wrong("before its copy had ended", row="no batch is used before its copy has ended")
 class WaitsInTheFirstEpoch(OneAheadByEvents):
     epochs = 0
 
@@ -260,7 +263,7 @@ class WaitsInTheFirstEpoch(OneAheadByEvents):
             super().wait(event)
 
 
-@wrong("was copied: it was there already")
+@wrong("was copied: it was there already", row="every batch, in order, on the device")
 class CopiesOnTheCPU(OneAheadByEvents):
     def start(self, batch):
         if self.stream is None:
@@ -269,14 +272,14 @@ class CopiesOnTheCPU(OneAheadByEvents):
         return super().start(batch)
 
 
-@wrong("queued in the stream that computes, behind its work")
+@wrong("queued in the stream that computes, behind its work", row="copies run while batches are worked on")
 class PlainLoop(Base):
     def __iter__(self):
         for batch in self.loader:
             yield moved(batch, self.device)
 
 
-@wrong("queued in the stream that computes")
+@wrong("queued in the stream that computes", row="copies run while batches are worked on")
 class OneAheadOnOneStream(Base):
     def __iter__(self):
         waiting = None
@@ -289,7 +292,7 @@ class OneAheadOnOneStream(Base):
             yield waiting
 
 
-@wrong("before its copy had ended")
+@wrong("before its copy had ended", row="no batch is used before its copy has ended")
 class NobodyWaits(Base):
     def __iter__(self):
         waiting = None
@@ -302,7 +305,7 @@ class NobodyWaits(Base):
             yield waiting
 
 
-@wrong("the host waits for the device (event.synchronize())")
+@wrong("the host waits for the device (event.synchronize())", row="copies run while batches are worked on")
 class SideStreamButNotAhead(Base):
     def __iter__(self):
         for batch in self.loader:
@@ -314,7 +317,7 @@ class SideStreamButNotAhead(Base):
                 torch.accelerator.synchronize(self.device)
 
 
-@wrong("were fetched before they were wanted")
+@wrong("were fetched before they were wanted", row="a few batches ahead, and not all of them")
 class AllAtOnce(Base):
     def __iter__(self):
         started = [self.start(batch) for batch in self.loader]
@@ -323,7 +326,7 @@ class AllAtOnce(Base):
             yield there
 
 
-@wrong("has no len")
+@wrong("has no len", row="len, and again from the start")
 class WithoutLen(OneAheadByEvents):
     __len__ = None
 
@@ -333,7 +336,7 @@ class WithoutLen(OneAheadByEvents):
         return super().__getattribute__(name)
 
 
-@wrong("gave 4 batches, and the loader has 5")
+@wrong("gave 4 batches, and the loader has 5", row="every batch, in order, on the device")
 class LastOneForgotten(Base):
     def __iter__(self):
         waiting = None
@@ -345,7 +348,7 @@ class LastOneForgotten(Base):
             waiting = started
 
 
-@wrong("and the loader has 4, in the second epoch")
+@wrong("and the loader has 4, in the second epoch", row="len, and again from the start")
 class OnlyOnce(Base):
     def __init__(self, loader, device):
         super().__init__(loader, device)
@@ -355,13 +358,13 @@ class OnlyOnce(Base):
         return self.batches
 
 
-@wrong("is on cpu, not")
+@wrong("is on cpu, not", row="every batch, in order, on the device")
 class NotMoved(Base):
     def __iter__(self):
         return iter(self.loader)
 
 
-@wrong("your code raised AttributeError")
+@wrong("your code raised AttributeError", row="every batch, in order, on the device")
 class TensorsAlone(Base):
     def __iter__(self):
         waiting = None
@@ -381,14 +384,14 @@ class TensorsAlone(Base):
             yield waiting[0]
 
 
-@wrong("is a list, not a tuple of tensors")
+@wrong("is a list, not a tuple of tensors", row="every batch, in order, on the device")
 class ListsForTuples(OneAheadByEvents):
     def __iter__(self):
         for batch in super().__iter__():
             yield batch if isinstance(batch, torch.Tensor) else list(batch)
 
 
-@wrong("where each step waits")
+@wrong("where each step waits", row="copies run while batches are worked on")
 class NothingAhead(Base):
     def __iter__(self):
         for batch in self.loader:
@@ -397,14 +400,14 @@ class NothingAhead(Base):
             yield there
 
 
-@wrong("was given out before its copy had ended")
+@wrong("was given out before its copy had ended", row="no batch is used before its copy has ended")
 class WaitsForTensorsAlone(OneAheadByEvents):
     def start(self, batch):
         there, arrived = super().start(batch)
         return there, arrived if isinstance(there, torch.Tensor) else None
 
 
-@wrong("copies and work took turns")
+@wrong("copies and work took turns", row="copies run while batches are worked on")
 class BlocksForTuples(OneAheadByEvents):
     def start(self, batch):
         if isinstance(batch, tuple):
@@ -412,7 +415,7 @@ class BlocksForTuples(OneAheadByEvents):
         return super().start(batch)
 
 
-@wrong("is a tuple, not a tensor")
+@wrong("is a tuple, not a tensor", row="every batch, in order, on the device")
 class TuplesAlone(OneAheadByEvents):
     def start(self, batch):
         if self.stream is None:
@@ -422,7 +425,7 @@ class TuplesAlone(OneAheadByEvents):
         return there, self.stream.record_event()
 
 
-@wrong("made without")
+@wrong("made without", row="copies run while batches are worked on")
 class Blocks(Base):
     def __iter__(self):
         if self.stream is None:
@@ -442,7 +445,7 @@ class Blocks(Base):
             yield w[0]
 
 
-@wrong("the host waits for the device (stream.synchronize())")
+@wrong("the host waits for the device (stream.synchronize())", row="copies run while batches are worked on")
 class HostWaits(Base):
     def __iter__(self):
         if self.stream is None:
@@ -460,7 +463,7 @@ class HostWaits(Base):
             yield w
 
 
-@wrong("a copy from ordinary memory")
+@wrong("a copy from ordinary memory", row="copies run while batches are worked on")
 class CopiesItFirst(Base):
     def __iter__(self):
         if self.stream is None:
@@ -481,7 +484,7 @@ class CopiesItFirst(Base):
             yield w[0]
 
 
-@wrong("waits for the copy of the next batch as well")
+@wrong("waits for the copy of the next batch as well", row="copies run while batches are worked on")
 class WaitsForTheNextAsWell(Base):
     """waits for the whole stream, the next copy included"""
 
@@ -502,7 +505,7 @@ class WaitsForTheNextAsWell(Base):
             yield w
 
 
-@wrong("batch 0 came in the place of batch 1")
+@wrong("batch 0 came in the place of batch 1", row="every batch, in order, on the device")
 class FirstTwice(Base):
     def __iter__(self):
         if self.stream is None:
@@ -520,7 +523,7 @@ class FirstTwice(Base):
             w = (t, ev)
 
 
-@wrong("5 batches were fetched")
+@wrong("5 batches were fetched", row="a few batches ahead, and not all of them")
 class FiveAhead(Base):
     def __iter__(self):
         q = collections.deque()

@@ -106,7 +106,7 @@ class InDoublePrecision(nn.Module):
         return x - self.mean.to(x.dtype)
 
 
-@wrong("`mean` is a plain attribute: `.to` leaves it behind")
+@wrong("`mean` is a plain attribute: `.to` leaves it behind", row="`mean` and `count` are saved buffers")
 class PlainAttributes(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -116,7 +116,7 @@ class PlainAttributes(nn.Module):
     forward = PullsTheMean.forward
 
 
-@wrong("`mean` is a parameter: an optimizer would train it")
+@wrong("`mean` is a parameter: an optimizer would train it", row="`mean` and `count` are saved buffers")
 class AsParameters(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -126,7 +126,7 @@ class AsParameters(nn.Module):
     forward = PullsTheMean.forward
 
 
-@wrong("`mean` was replaced by a new tensor, not updated in place")
+@wrong("`mean` was replaced by a new tensor, not updated in place", row="both are updated in place")
 class ReplacesTheMean(Mean):
     def forward(self, x):
         if self.training:
@@ -135,7 +135,7 @@ class ReplacesTheMean(Mean):
         return x - self.mean
 
 
-@wrong("forward left `count` on cpu, and it was on sim:0 before")
+@wrong("forward left `count` on cpu, and it was on sim:0 before", row="the exact mean of all rows seen")
 class CountFromTheCpu(Mean):
     def forward(self, x):
         if self.training:
@@ -144,7 +144,7 @@ class CountFromTheCpu(Mean):
         return x - self.mean
 
 
-@wrong("forward left `mean` on cpu, and it was on sim:0 before")
+@wrong("forward left `mean` on cpu, and it was on sim:0 before", row="the exact mean of all rows seen")
 class MeanFromTheCpu(Mean):
     def forward(self, x):
         if self.training:
@@ -154,7 +154,7 @@ class MeanFromTheCpu(Mean):
         return x - self.mean.to(x.device)
 
 
-@wrong("`count` was replaced by a new tensor, not updated in place")
+@wrong("`count` was replaced by a new tensor, not updated in place", row="both are updated in place")
 class ReplacesTheCount(Mean):
     def forward(self, x):
         if self.training:
@@ -163,7 +163,7 @@ class ReplacesTheCount(Mean):
         return x - self.mean
 
 
-@wrong("`count` is an int, not a buffer")
+@wrong("`count` is an int, not a buffer", row="`mean` and `count` are saved buffers")
 class CountsInPython(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -173,7 +173,7 @@ class CountsInPython(nn.Module):
     forward = PullsTheMean.forward
 
 
-@wrong("`count` is torch.float32, not an integer dtype")
+@wrong("`count` is torch.float32, not an integer dtype", row="`mean` and `count` are saved buffers")
 class CountsInFloats(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -183,7 +183,7 @@ class CountsInFloats(nn.Module):
     forward = PullsTheMean.forward
 
 
-@wrong("`count` is not zero-dimensional")
+@wrong("`count` is not zero-dimensional", row="`mean` and `count` are saved buffers")
 class CountOfOneElement(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -193,7 +193,7 @@ class CountOfOneElement(nn.Module):
     forward = PullsTheMean.forward
 
 
-@wrong("`mean` is not saved: the state_dict lacks it")
+@wrong("`mean` is not saved: the state_dict lacks it", row="`mean` and `count` are saved buffers")
 class NotSaved(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -203,7 +203,7 @@ class NotSaved(nn.Module):
     forward = PullsTheMean.forward
 
 
-@wrong("`count` is not saved: the state_dict lacks it")
+@wrong("`count` is not saved: the state_dict lacks it", row="`mean` and `count` are saved buffers")
 class CountNotSaved(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -213,7 +213,7 @@ class CountNotSaved(nn.Module):
     forward = PullsTheMean.forward
 
 
-@wrong("forward changed `count` in evaluation mode")
+@wrong("forward changed `count` in evaluation mode", row="eval mode leaves both alone")
 class UpdatesAlways(Mean):
     def forward(self, x):
         with torch.no_grad():
@@ -222,7 +222,7 @@ class UpdatesAlways(Mean):
         return x - self.mean
 
 
-@wrong("`count` was not updated in training mode")
+@wrong("`count` was not updated in training mode", row="the exact mean of all rows seen")
 class UpdatesInEvalOnly(Mean):
     def forward(self, x):
         if not self.training:
@@ -231,7 +231,10 @@ class UpdatesInEvalOnly(Mean):
         return x - self.mean
 
 
-@wrong("`mean` is the mean of the batches' means: the rows of a small batch count for more there")
+@wrong(
+    "`mean` is the mean of the batches' means: the rows of a small batch count for more there",
+    row="the exact mean of all rows seen",
+)
 class MeanOfBatchMeans(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -247,7 +250,10 @@ class MeanOfBatchMeans(nn.Module):
         return x - self.mean
 
 
-@wrong("`mean` is a moving average, in which each new batch has the weight 0.1")
+@wrong(
+    "`mean` is a moving average, in which each new batch has the weight 0.1",
+    row="the exact mean of all rows seen",
+)
 class MovingAverage(Mean):
     def forward(self, x):
         if self.training:
@@ -256,7 +262,7 @@ class MovingAverage(Mean):
         return x - self.mean
 
 
-@wrong("`count` counts the batches, and not the rows")
+@wrong("`count` counts the batches, and not the rows", row="the exact mean of all rows seen")
 class CountsBatches(Mean):
     def forward(self, x):
         if self.training:
@@ -267,7 +273,9 @@ class CountsBatches(Mean):
         return x - self.mean
 
 
-@wrong("the old mean counts once, and not for all the rows it stands for")
+@wrong(
+    "the old mean counts once, and not for all the rows it stands for", row="the exact mean of all rows seen"
+)
 class WeighsTheWrongWay(Mean):
     def forward(self, x):
         if self.training:
@@ -276,7 +284,7 @@ class WeighsTheWrongWay(Mean):
         return x - self.mean
 
 
-@wrong("the result is x minus the mean from before the update")
+@wrong("the result is x minus the mean from before the update", row="the exact mean of all rows seen")
 class SubtractsTheOldMean(Mean):
     def forward(self, x):
         centred = x - self.mean
@@ -286,7 +294,7 @@ class SubtractsTheOldMean(Mean):
         return centred
 
 
-@wrong("the result is x minus the mean of this batch alone")
+@wrong("the result is x minus the mean of this batch alone", row="the exact mean of all rows seen")
 class SubtractsTheBatchMean(Mean):
     def forward(self, x):
         if self.training:
@@ -295,7 +303,7 @@ class SubtractsTheBatchMean(Mean):
         return x - x.mean(0)
 
 
-@wrong("the result is None: is a `return` missing?")
+@wrong("the result is None: is a `return` missing?", row="the exact mean of all rows seen")
 class Forgetful(Mean):
     def forward(self, x):
         if self.training:
@@ -303,7 +311,7 @@ class Forgetful(Mean):
             self.mean += (x - self.mean).sum(0) / self.count
 
 
-@wrong("the input `x` was changed in place")
+@wrong("the input `x` was changed in place", row="the exact mean of all rows seen")
 class ChangesItsInput(Mean):
     def forward(self, x):
         if self.training:
@@ -313,7 +321,10 @@ class ChangesItsInput(Mean):
         return x
 
 
-@wrong("after a reload `mean` covers only the rows that came since: the loaded `count` was not used")
+@wrong(
+    "after a reload `mean` covers only the rows that came since: the loaded `count` was not used",
+    row="a move or a reload in between changes nothing",
+)
 class CountsBesideTheBuffer(Mean):
     """The true count is an attribute, which no reload brings back."""
 
@@ -329,7 +340,10 @@ class CountsBesideTheBuffer(Mean):
         return x - self.mean
 
 
-@wrong("rows that had come before were left out: every row counts, also when it comes again")
+@wrong(
+    "rows that had come before were left out: every row counts, also when it comes again",
+    row="the exact mean of all rows seen",
+)
 class CountsRowsOnce(Mean):
     """Rows that come again are taken for rows already counted."""
 
@@ -343,7 +357,7 @@ class CountsRowsOnce(Mean):
         return PullsTheMean.forward(self, x) if new or not self.training else x - self.mean
 
 
-@wrong("`mean` does not have one element a column")
+@wrong("`mean` does not have one element a column", row="`mean` and `count` are saved buffers")
 class OneMeanForAll(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -353,7 +367,7 @@ class OneMeanForAll(nn.Module):
     forward = PullsTheMean.forward
 
 
-@wrong("the buffer `mean` was not updated in training mode")
+@wrong("the buffer `mean` was not updated in training mode", row="the exact mean of all rows seen")
 class HeldUnderASecondName(Mean):
     def __init__(self, n):
         super().__init__(n)
@@ -366,7 +380,7 @@ class HeldUnderASecondName(Mean):
         return x - self.mean
 
 
-@wrong("the buffer `mean` asks for a gradient")
+@wrong("the buffer `mean` asks for a gradient", row="both are updated in place")
 class KeepsTheGraph(Mean):
     def forward(self, x):
         if self.training:
@@ -375,7 +389,7 @@ class KeepsTheGraph(Mean):
         return x - self.mean
 
 
-@wrong("the result is cut off from x")
+@wrong("the result is cut off from x", row="both are updated in place")
 class NothingLearnsThroughIt(Mean):
     @torch.no_grad()
     def forward(self, x):
@@ -385,7 +399,7 @@ class NothingLearnsThroughIt(Mean):
         return x - self.mean
 
 
-@wrong("the result in eval mode is cut off from x")
+@wrong("the result in eval mode is cut off from x", row="eval mode leaves both alone")
 class CutOffInEvalMode(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -401,7 +415,10 @@ class CutOffInEvalMode(nn.Module):
         return y if self.training else y.detach()
 
 
-@wrong("the gradient also passes through the mean: the update is part of the graph")
+@wrong(
+    "the gradient also passes through the mean: the update is part of the graph",
+    row="both are updated in place",
+)
 class UpdatesInTheGraph(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -418,7 +435,7 @@ class UpdatesInTheGraph(nn.Module):
         return x - mean
 
 
-@wrong("no gradient of the result reaches x")
+@wrong("no gradient of the result reaches x", row="both are updated in place")
 class PretendsAGraph(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -433,7 +450,7 @@ class PretendsAGraph(nn.Module):
         return (x - self.mean).detach().requires_grad_(x.requires_grad)
 
 
-@wrong("`count` is torch.uint8, which ends at 255")
+@wrong("`count` is torch.uint8, which ends at 255", row="`mean` and `count` are saved buffers")
 class CountsInBytes(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -448,7 +465,10 @@ class CountsInBytes(nn.Module):
         return x - self.mean
 
 
-@wrong("in training mode, but under torch.no_grad(), `mean` was not updated")
+@wrong(
+    "in training mode, but under torch.no_grad(), `mean` was not updated",
+    row="a move or a reload in between changes nothing",
+)
 class OnlyWhereGraphsAreMade(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -463,7 +483,7 @@ class OnlyWhereGraphsAreMade(nn.Module):
         return x - self.mean
 
 
-@wrong("forward moved `mean` to")
+@wrong("forward moved `mean` to", row="a move or a reload in between changes nothing")
 class MovesItself(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -547,7 +567,10 @@ class Int32(nn.Module):
         return x - self.mean
 
 
-@wrong("the sum was divided by `count` before `count` was brought up to date")
+@wrong(
+    "the sum was divided by `count` before `count` was brought up to date",
+    row="the exact mean of all rows seen",
+)
 class OldCountDivision(Statistics):
     def forward(self, x):
         if self.training:
@@ -557,7 +580,10 @@ class OldCountDivision(Statistics):
         return x - self.mean
 
 
-@wrong("the differences were averaged over the batch first, and then divided by `count` as well")
+@wrong(
+    "the differences were averaged over the batch first, and then divided by `count` as well",
+    row="the exact mean of all rows seen",
+)
 class MeanThenDivide(Statistics):
     def forward(self, x):
         if self.training:
@@ -567,7 +593,7 @@ class MeanThenDivide(Statistics):
         return x - self.mean
 
 
-@wrong("`mean` is the sum of all rows: it was not divided by `count`")
+@wrong("`mean` is the sum of all rows: it was not divided by `count`", row="the exact mean of all rows seen")
 class SumOnly(Statistics):
     def forward(self, x):
         if self.training:
@@ -577,7 +603,7 @@ class SumOnly(Statistics):
         return x - self.mean
 
 
-@wrong("`mean` is the mean of the last batch alone")
+@wrong("`mean` is the mean of the last batch alone", row="the exact mean of all rows seen")
 class LastBatch(Statistics):
     def forward(self, x):
         if self.training:
@@ -587,7 +613,9 @@ class LastBatch(Statistics):
         return x - self.mean
 
 
-@wrong("`mean` is one mean of all elements, and not one for each column")
+@wrong(
+    "`mean` is one mean of all elements, and not one for each column", row="the exact mean of all rows seen"
+)
 class ScalarMean(Statistics):
     def forward(self, x):
         if self.training:
@@ -597,7 +625,7 @@ class ScalarMean(Statistics):
         return x - self.mean
 
 
-@wrong("`count` counts the elements of x, and not its rows")
+@wrong("`count` counts the elements of x, and not its rows", row="the exact mean of all rows seen")
 class CountElements(Statistics):
     def forward(self, x):
         if self.training:
@@ -607,7 +635,7 @@ class CountElements(Statistics):
         return x - self.mean
 
 
-@wrong("`count` holds the rows of the last batch alone")
+@wrong("`count` holds the rows of the last batch alone", row="the exact mean of all rows seen")
 class CountSetNotAdded(Statistics):
     def forward(self, x):
         if self.training:
@@ -617,7 +645,7 @@ class CountSetNotAdded(Statistics):
         return x - self.mean
 
 
-@wrong("the result is x plus the mean")
+@wrong("the result is x plus the mean", row="the exact mean of all rows seen")
 class ReturnsPlus(Statistics):
     def forward(self, x):
         if self.training:
@@ -627,7 +655,7 @@ class ReturnsPlus(Statistics):
         return x + self.mean
 
 
-@wrong("the mean came back, and not x minus the mean")
+@wrong("the mean came back, and not x minus the mean", row="the exact mean of all rows seen")
 class ReturnsMean(Statistics):
     def forward(self, x):
         if self.training:
@@ -637,7 +665,10 @@ class ReturnsMean(Statistics):
         return self.mean
 
 
-@wrong("the differences were summed over all elements, and not over the rows of each column")
+@wrong(
+    "the differences were summed over all elements, and not over the rows of each column",
+    row="the exact mean of all rows seen",
+)
 class NotDim(Statistics):
     def forward(self, x):
         if self.training:
@@ -647,7 +678,7 @@ class NotDim(Statistics):
         return x - self.mean
 
 
-@wrong("`count` counts the columns of x, and not its rows")
+@wrong("`count` counts the columns of x, and not its rows", row="the exact mean of all rows seen")
 class CountFirstDim1(Statistics):
     def forward(self, x):
         if self.training:
@@ -657,7 +688,9 @@ class CountFirstDim1(Statistics):
         return x - self.mean
 
 
-@wrong("the result in evaluation mode is x minus the mean of this batch alone")
+@wrong(
+    "the result in evaluation mode is x minus the mean of this batch alone", row="eval mode leaves both alone"
+)
 class EvalBatchMean(Statistics):
     def forward(self, x):
         if self.training:
@@ -668,7 +701,7 @@ class EvalBatchMean(Statistics):
         return x - x.mean(0)
 
 
-@wrong("the result in evaluation mode is x itself: no mean was subtracted")
+@wrong("the result in evaluation mode is x itself: no mean was subtracted", row="eval mode leaves both alone")
 class TrainOnlySubtracts(Statistics):
     def forward(self, x):
         if self.training:

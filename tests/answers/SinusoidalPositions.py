@@ -103,7 +103,9 @@ class AddsInPlaceOnACopy(Positions):
         return result
 
 
-@wrong("`table` is a plain attribute: `.to` leaves it behind")
+@wrong(
+    "`table` is a plain attribute: `.to` leaves it behind", row="`table` is a buffer, and forward reads it"
+)
 class PlainAttribute(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -112,7 +114,9 @@ class PlainAttribute(nn.Module):
     forward = Positions.forward
 
 
-@wrong("`table` is a plain attribute: `.to` leaves it behind")
+@wrong(
+    "`table` is a plain attribute: `.to` leaves it behind", row="`table` is a buffer, and forward reads it"
+)
 class PlainAttributeMovedEachTime(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -122,7 +126,7 @@ class PlainAttributeMovedEachTime(nn.Module):
         return x + self.table[: x.shape[1]].to(x)
 
 
-@wrong("`table` is a parameter: an optimizer would train it")
+@wrong("`table` is a parameter: an optimizer would train it", row="`table` is a buffer, and forward reads it")
 class AsAParameter(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -131,7 +135,7 @@ class AsAParameter(nn.Module):
     forward = Positions.forward
 
 
-@wrong("`table` is a parameter: an optimizer would train it")
+@wrong("`table` is a parameter: an optimizer would train it", row="`table` is a buffer, and forward reads it")
 class AsAFrozenParameter(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -140,7 +144,10 @@ class AsAFrozenParameter(nn.Module):
     forward = Positions.forward
 
 
-@wrong("`table` is saved with the model, and it can be made anew from n and d")
+@wrong(
+    "`table` is saved with the model, and it can be made anew from n and d",
+    row="it stays out of the state_dict",
+)
 class Saved(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -149,19 +156,25 @@ class Saved(nn.Module):
     forward = Positions.forward
 
 
-@wrong("forward answers from another tensor than the buffer `table`")
+@wrong(
+    "forward answers from another tensor than the buffer `table`",
+    row="`table` is a buffer, and forward reads it",
+)
 class RebuiltOnTheCpu(Positions):
     def forward(self, x):
         return x + sinusoids(x.shape[1], x.shape[2]).to(x.dtype)
 
 
-@wrong("forward answers from another tensor than the buffer `table`")
+@wrong(
+    "forward answers from another tensor than the buffer `table`",
+    row="`table` is a buffer, and forward reads it",
+)
 class RebuiltAndMoved(Positions):
     def forward(self, x):
         return x + sinusoids(x.shape[1], x.shape[2]).to(x)
 
 
-@wrong("there is no buffer named `table` after __init__")
+@wrong("there is no buffer named `table` after __init__", row="`table` is a buffer, and forward reads it")
 class AnotherName(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -171,27 +184,30 @@ class AnotherName(nn.Module):
         return x + self.pe[: x.shape[1]].to(x.dtype)
 
 
-@wrong("the result is torch.float32 for an x of torch.float16")
+@wrong("the result is torch.float32 for an x of torch.float16", row="the result has x's dtype")
 class DtypeOfTheTable(Positions):
     def forward(self, x):
         return x + self.table[: x.shape[1]]
 
 
-@wrong("the result is torch.float16 for an x of torch.float64")
+@wrong("the result is torch.float16 for an x of torch.float64", row="the result has x's dtype")
 class HalfOrNothing(Positions):
     def forward(self, x):
         dtype = x.dtype if x.dtype in (torch.bfloat16, torch.float32) else torch.float16
         return (x + self.table[: x.shape[1]]).to(dtype)
 
 
-@wrong("forward left `table` in torch.float16")
+@wrong("forward left `table` in torch.float16", row="the result has x's dtype")
 class TableLeftInHalf(Positions):
     def forward(self, x):
         self.table = self.table.to(x.dtype)
         return x + self.table[: x.shape[1]]
 
 
-@wrong("the sines fill the first half of the columns and the cosines the second: they must alternate")
+@wrong(
+    "the sines fill the first half of the columns and the cosines the second: they must alternate",
+    row="sines in even columns, cosines in odd",
+)
 class HalvesSideBySide(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -201,7 +217,7 @@ class HalvesSideBySide(nn.Module):
     forward = Positions.forward
 
 
-@wrong("sine and cosine have changed places")
+@wrong("sine and cosine have changed places", row="sines in even columns, cosines in odd")
 class CosinesFirst(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -211,7 +227,10 @@ class CosinesFirst(nn.Module):
     forward = Positions.forward
 
 
-@wrong("the exponent is c / d in column c: columns 2i and 2i + 1 are to share 2i / d")
+@wrong(
+    "the exponent is c / d in column c: columns 2i and 2i + 1 are to share 2i / d",
+    row="sines in even columns, cosines in odd",
+)
 class ExponentOfTheColumn(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -222,7 +241,7 @@ class ExponentOfTheColumn(nn.Module):
     forward = Positions.forward
 
 
-@wrong("the base is 1000, and not 10000")
+@wrong("the base is 1000, and not 10000", row="sines in even columns, cosines in odd")
 class AnotherBase(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -232,7 +251,9 @@ class AnotherBase(nn.Module):
     forward = Positions.forward
 
 
-@wrong("the steps are counted from 1, and the first one is step 0")
+@wrong(
+    "the steps are counted from 1, and the first one is step 0", row="sines in even columns, cosines in odd"
+)
 class CountsFromOne(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -241,38 +262,44 @@ class CountsFromOne(nn.Module):
     forward = Positions.forward
 
 
-@wrong("must match the size of tensor")
+@wrong("must match the size of tensor", row="`table` is a buffer, and forward reads it")
 class NotCut(Positions):
     def forward(self, x):
         return x + self.table.to(x.dtype)
 
 
-@wrong("must match the size of tensor")
+@wrong("must match the size of tensor", row="`table` is a buffer, and forward reads it")
 class TimeFromTheBatch(Positions):
     def forward(self, x):
         return x + self.table[: x.size(0)].to(x.dtype)
 
 
-@wrong("the steps were counted along the batch, and not along the time")
+@wrong(
+    "the steps were counted along the batch, and not along the time",
+    row="sines in even columns, cosines in odd",
+)
 class PositionOfTheBatch(Positions):
     def forward(self, x):
         return x + self.table[: x.size(0), None].to(x.dtype)
 
 
-@wrong("the encoding came back alone: x was not added")
+@wrong("the encoding came back alone: x was not added", row="sines in even columns, cosines in odd")
 class TheEncodingAlone(Positions):
     def forward(self, x):
         return self.table[: x.shape[1]].to(x.dtype)
 
 
-@wrong("the input `x` was changed in place")
+@wrong("the input `x` was changed in place", row="`table` is a buffer, and forward reads it")
 class ChangesItsInput(Positions):
     def forward(self, x):
         x += self.table[: x.shape[1]]
         return x
 
 
-@wrong("forward answers from another tensor than the buffer `table`")
+@wrong(
+    "forward answers from another tensor than the buffer `table`",
+    row="`table` is a buffer, and forward reads it",
+)
 class CachedByLength(Positions):
     def __init__(self, n, d):
         super().__init__(n, d)
@@ -283,7 +310,7 @@ class CachedByLength(Positions):
         return x + cut.to(x.dtype)
 
 
-@wrong("the buffer `table` asks for a gradient")
+@wrong("the buffer `table` asks for a gradient", row="`table` is a buffer, and forward reads it")
 class ABufferThatLearns(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -292,13 +319,13 @@ class ABufferThatLearns(nn.Module):
     forward = Positions.forward
 
 
-@wrong("the result is None: is a `return` missing?")
+@wrong("the result is None: is a `return` missing?", row="`table` is a buffer, and forward reads it")
 class Forgetful(Positions):
     def forward(self, x):
         x + self.table[: x.shape[1]]
 
 
-@wrong("the digits of a float64 x were lost: the sum was rounded to float32")
+@wrong("the digits of a float64 x were lost: the sum was rounded to float32", row="the result has x's dtype")
 class AddsInFloat32(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -310,7 +337,7 @@ class AddsInFloat32(nn.Module):
         return (x.float() + self.table[: x.shape[1]]).to(x.dtype)
 
 
-@wrong("the buffer `table` does not hold the pattern")
+@wrong("the buffer `table` does not hold the pattern", row="sines in even columns, cosines in odd")
 class AnglesForATable(nn.Module):
     def __init__(self, n, d):
         super().__init__()
@@ -382,14 +409,17 @@ class MadeUnderNoGrad(Table):
             return super().make(n, d)
 
 
-@wrong("the result is cut off from x: no layer before this one can learn")
+@wrong(
+    "the result is cut off from x: no layer before this one can learn",
+    row="sines in even columns, cosines in odd",
+)
 class NoGrad(Table):
     @torch.no_grad()
     def forward(self, x):
         return super().forward(x)
 
 
-@wrong("the exponent is i / d, and not 2i / d")
+@wrong("the exponent is i / d, and not 2i / d", row="sines in even columns, cosines in odd")
 class IOverD(Table):
     def make(self, n, d):
         t = torch.zeros(n, d)
@@ -399,7 +429,7 @@ class IOverD(Table):
         return t
 
 
-@wrong("the exponent is 4i / d, and not 2i / d")
+@wrong("the exponent is 4i / d, and not 2i / d", row="sines in even columns, cosines in odd")
 class TwiceTheExponent(Table):
     def make(self, n, d):
         t = torch.zeros(n, d)
@@ -409,7 +439,10 @@ class TwiceTheExponent(Table):
         return t
 
 
-@wrong("the step was multiplied by 10000^(2i / d), and not divided by it")
+@wrong(
+    "the step was multiplied by 10000^(2i / d), and not divided by it",
+    row="sines in even columns, cosines in odd",
+)
 class Multiplied(Table):
     def make(self, n, d):
         t = torch.zeros(n, d)
@@ -419,7 +452,10 @@ class Multiplied(Table):
         return t
 
 
-@wrong("log10 was taken where the natural logarithm belongs: the base is e^4, and not 10000")
+@wrong(
+    "log10 was taken where the natural logarithm belongs: the base is e^4, and not 10000",
+    row="sines in even columns, cosines in odd",
+)
 class LogBase10(Table):
     def make(self, n, d):
         t = torch.zeros(n, d)
@@ -429,32 +465,34 @@ class LogBase10(Table):
         return t
 
 
-@wrong("every column holds a sine")
+@wrong("every column holds a sine", row="sines in even columns, cosines in odd")
 class OnlySin(Table):
     def make(self, n, d):
         c = torch.arange(d)
         return torch.sin(torch.arange(n)[:, None] / 10000 ** ((c - c % 2) / d))
 
 
-@wrong("x was multiplied by the encoding")
+@wrong("x was multiplied by the encoding", row="sines in even columns, cosines in odd")
 class XTimes(Table):
     def forward(self, x):
         return x * self.table[: x.shape[1]].to(x.dtype)
 
 
-@wrong("x was multiplied by the square root of d first")
+@wrong("x was multiplied by the square root of d first", row="sines in even columns, cosines in odd")
 class SqrtD(Table):
     def forward(self, x):
         return x * math.sqrt(x.shape[-1]) + self.table[: x.shape[1]].to(x.dtype)
 
 
-@wrong("the last rows of the table were added, and not the first")
+@wrong(
+    "the last rows of the table were added, and not the first", row="sines in even columns, cosines in odd"
+)
 class LastRows(Table):
     def forward(self, x):
         return x + self.table[-x.shape[1] :].to(x.dtype)
 
 
-@wrong("the buffer `table` is torch.int64, which holds no sines")
+@wrong("the buffer `table` is torch.int64, which holds no sines", row="sines in even columns, cosines in odd")
 class IntTable(Table):
     def make(self, n, d):
         return super().make(n, d).long()

@@ -24,7 +24,7 @@ class Remembers(Halves):
         return self.second(x.to(self.devices[1]))
 
 
-@wrong("your code raised StopIteration")
+@wrong("your code raised StopIteration", row="the right output, on the second device")
 class AsksTheParameters(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()
@@ -64,19 +64,19 @@ class InOneSequential(nn.Sequential):
         return x
 
 
-@wrong("raised RuntimeError")
+@wrong("raised RuntimeError", row="the right output, on the second device")
 class NothingBetween(Halves):
     def forward(self, x):
         return self.second(self.first(x.to(self.devices[0])))
 
 
-@wrong("raised RuntimeError")
+@wrong("raised RuntimeError", row="the right output, on the second device")
 class InputStays(Halves):
     def forward(self, x):
         return self.second(self.first(x).to(self.devices[1]))
 
 
-@wrong("the second half was left on")
+@wrong("the second half was left on", row="each half lives on its own device")
 class AllOnTheFirst(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()
@@ -87,7 +87,7 @@ class AllOnTheFirst(nn.Module):
         return self.both(x.to(self.devices[0])).to(self.devices[1])
 
 
-@wrong("the output for x on")
+@wrong("the output for x on", row="the right output, on the second device")
 class NeverMoved(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()
@@ -97,7 +97,7 @@ class NeverMoved(nn.Module):
         return self.second(self.first(x.cpu()))
 
 
-@wrong("are both halves attributes of it?")
+@wrong("are both halves attributes of it?", row="each half lives on its own device")
 class InAList(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()
@@ -110,27 +110,27 @@ class InAList(nn.Module):
         return x
 
 
-@wrong("the output for x on")
+@wrong("the output for x on", row="the right output, on the second device")
 class BroughtBack(Halves):
     def forward(self, x):
         at = x.device
         return self.second(self.first(x.to(self.devices[0])).to(self.devices[1])).to(at)
 
 
-@wrong("the output has lost its graph")
+@wrong("the output has lost its graph", row="gradients cross from half to half")
 class UnderNoGrad(Halves):
     def forward(self, x):
         with torch.no_grad():
             return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
 
 
-@wrong("no gradient reached first")
+@wrong("no gradient reached first", row="gradients cross from half to half")
 class DetachedBetween(Halves):
     def forward(self, x):
         return self.second(self.first(x.to(self.devices[0])).detach().to(self.devices[1]))
 
 
-@wrong("the output for x on")
+@wrong("the output for x on", row="the right output, on the second device")
 class Swapped(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()
@@ -141,13 +141,13 @@ class Swapped(nn.Module):
         return self.second(self.first(x.to(self.devices[1])).to(self.devices[0]))
 
 
-@wrong("is a `return` missing?")
+@wrong("is a `return` missing?", row="the right output, on the second device")
 class NoReturn(Halves):
     def forward(self, x):
         self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
 
 
-@wrong("making the model has changed a half's mode")
+@wrong("making the model has changed a half's mode", row="each half lives on its own device")
 class InEvalModeFromTheStart(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()
@@ -159,7 +159,7 @@ class InEvalModeFromTheStart(nn.Module):
         return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
 
 
-@wrong("making the model has changed which parameters are trained")
+@wrong("making the model has changed which parameters are trained", row="each half lives on its own device")
 class TrainsEverything(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()
@@ -171,7 +171,7 @@ class TrainsEverything(nn.Module):
         return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
 
 
-@wrong("cannot assign module before Module.__init__() call")
+@wrong("cannot assign module before Module.__init__() call", row="the right output, on the second device")
 class NoSuper(nn.Module):
     def __init__(self, first, second, devices):
         self.first = first.to(devices[0])
@@ -182,7 +182,7 @@ class NoSuper(nn.Module):
         return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
 
 
-@wrong("when the model was made")
+@wrong("when the model was made", row="each half lives on its own device")
 class MovesAtEachCall(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()
@@ -193,7 +193,7 @@ class MovesAtEachCall(nn.Module):
         return self.second.to(self.devices[1])(x.to(self.devices[1]))
 
 
-@wrong("2 transfers, and 1 is enough")
+@wrong("2 transfers, and 1 is enough", row="only what flows is moved: x, and the middle")
 class MiddleByTheCPU(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()
@@ -205,7 +205,7 @@ class MiddleByTheCPU(nn.Module):
         return self.second(self.first(x.to(self.devices[0])).cpu().to(self.devices[1]))
 
 
-@wrong("your code raised StopIteration")
+@wrong("your code raised StopIteration", row="the right output, on the second device")
 class AsksBothHalves(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()

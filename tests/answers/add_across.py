@@ -25,121 +25,121 @@ def in_a_loop(x, y, out_device):
     return x.add(y)
 
 
-@wrong("the sum is on")
+@wrong("the sum is on", row="the sum, on out_device")
 def nothing_moved(x, y, out_device):
     return x + y
 
 
-@wrong("raised RuntimeError")
+@wrong("raised RuntimeError", row="the sum, on out_device")
 def moved_too_late(x, y, out_device):
     return (x + y).to(out_device)
 
 
-@wrong("the sum is on")
+@wrong("the sum is on", row="the sum, on out_device")
 def result_of_to_thrown_away(x, y, out_device):
     x.to(out_device)
     y.to(out_device)
     return x + y
 
 
-@wrong("raised RuntimeError")
+@wrong("raised RuntimeError", row="the sum, on out_device")
 def only_y_moved(x, y, out_device):
     return x + y.to(out_device)
 
 
-@wrong("the sum is on")
+@wrong("the sum is on", row="the sum, on out_device")
 def left_where_x_is(x, y, out_device):
     return x + y.to(x.device)
 
 
-@wrong("the sum has lost its graph")
+@wrong("the sum has lost its graph", row="gradients find the way back to both")
 def detached(x, y, out_device):
     return x.detach().to(out_device) + y.detach().to(out_device)
 
 
-@wrong("no gradient came back to y")
+@wrong("no gradient came back to y", row="gradients find the way back to both")
 def y_from_its_data(x, y, out_device):
     return x.to(out_device) + y.data.to(out_device)
 
 
-@wrong("was changed in place")
+@wrong("was changed in place", row="the sum, on out_device")
 def in_place(x, y, out_device):
     x += y.to(x.device)
     return x.to(out_device)
 
 
-@wrong("is a `return` missing?")
+@wrong("is a `return` missing?", row="the sum, on out_device")
 def no_return(x, y, out_device):
     total = x.to(out_device) + y.to(out_device)  # noqa: F841
 
 
-@wrong("the sum is torch.float32, not torch.float16")
+@wrong("the sum is torch.float32, not torch.float16", row="shapes and dtypes as + has them")
 def always_float32(x, y, out_device):
     return x.to(out_device, torch.float32) + y.to(out_device, torch.float32)
 
 
-@wrong("that is x twice, and y is missing")
+@wrong("that is x twice, and y is missing", row="the sum, on out_device")
 def x_twice(x, y, out_device):
     return x.to(out_device) + x.to(out_device) if x.shape == y.shape else x.to(out_device) + y.to(out_device)
 
 
-@wrong("3 transfers, and none is needed")
+@wrong("3 transfers, and none is needed", row="two transfers at most, none if all are together")
 def by_way_of_the_cpu(x, y, out_device):
     return (x.cpu() + y.cpu()).to(out_device)
 
 
-@wrong("the sum is torch.int64, not torch.bool")
+@wrong("the sum is torch.int64, not torch.bool", row="shapes and dtypes as + has them")
 def summed(x, y, out_device):
     return sum([x.to(out_device), y.to(out_device)])
 
 
-@wrong("the sum has lost its graph")
+@wrong("the sum has lost its graph", row="gradients find the way back to both")
 def single_numbers_read(x, y, out_device):
     if x.ndim == 0:
         return y.to(out_device) + x.detach().to(out_device)
     return x.to(out_device) + y.to(out_device)
 
 
-@wrong("the sum has lost its graph")
+@wrong("the sum has lost its graph", row="gradients find the way back to both")
 def numbers_by_item(x, y, out_device):
     if y.dim() == 0:
         return x.to(out_device) + y.item()
     return x.to(out_device) + y.to(out_device)
 
 
-@wrong("y was read before it had arrived")
+@wrong("y was read before it had arrived", row="the sum, on out_device")
 def read_before_it_arrives(x, y, out_device):
     return x.to(out_device, non_blocking=True) + y.to(out_device, non_blocking=True)
 
 
-@wrong("the sum holds y alone: x was left out")
+@wrong("the sum holds y alone: x was left out", row="the sum, on out_device")
 def the_second_alone(x, y, out_device):
     return y.to(out_device).clone()
 
 
-@wrong("the values of the sum are wrong")
+@wrong("the values of the sum are wrong", row="shapes and dtypes as + has them")
 def by_way_of_float32(x, y, out_device):
     return (x.float().to(out_device) + y.float().to(out_device)).to(torch.result_type(x, y))
 
 
-@wrong("your code changed the current device of the whole program")
+@wrong("your code changed the current device of the whole program", row="the sum, on out_device")
 def goes_there_for_good(x, y, out_device):
     if out_device.type != "cpu":
         torch.accelerator.set_device_index(out_device.index)
     return both_moved(x, y, out_device)
 
 
-@wrong("that is x - y")
+@wrong("that is x - y", row="the sum, on out_device")
 def subtracted(x, y, out_device):
     return x.to(out_device) - y.to(out_device)
 
 
-@wrong("the sum is on sim:0, not sim:1")
+@wrong("the sum is on sim:0, not sim:1", row="the sum, on out_device")
 def without_the_index(x, y, out_device):
     return x.to(str(out_device).split(":")[0]) + y.to(str(out_device).split(":")[0])
 
 
-@wrong("the sum has lost its graph")
+@wrong("the sum has lost its graph", row="gradients find the way back to both")
 def made_anew(x, y, out_device):
     return torch.tensor(x + y.to(x.device), device=out_device)
 

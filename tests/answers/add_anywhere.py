@@ -54,57 +54,60 @@ def summed_in_the_order_of_the_call(x, y):
     return sum([moved], start=x)
 
 
-@wrong("the sum was taken before y had arrived")
+@wrong("the sum was taken before y had arrived", row="on x's device, when y is elsewhere")
 def does_not_wait(x, y):
     return x + y.to(x.device, non_blocking=True)
 
 
-@wrong("the sum on sim:0")
+@wrong("the sum on sim:0", row="on x's device, when y is elsewhere")
 def moves_x(x, y):
     return x.to(y.device) + y
 
 
-@wrong("both are on sim:0, and a copy went from sim:0 to cpu")
+@wrong("both are on sim:0, and a copy went from sim:0 to cpu", row="nothing moves but y, and y once")
 def moves_both_to_the_cpu_and_back(x, y):
     return (x.cpu() + y.cpu()).to(x.device)
 
 
-@wrong("and the sum on cpu")
+@wrong("and the sum on cpu", row="the sum, when both are in one place")
 def moves_both_to_the_cpu(x, y):
     return x.cpu() + y.cpu()
 
 
-@wrong("the sum is None")
+@wrong("the sum is None", row="the sum, when both are in one place")
 def fails_when_equal(x, y):
     if x.device != y.device:
         return x + y.to(x.device)
     return None
 
 
-@wrong("your code raised ValueError")
+@wrong("your code raised ValueError", row="the sum, when both are in one place")
 def refuses_when_equal(x, y):
     if x.device == y.device:
         raise ValueError("already on one device")
     return x + y.to(x.device)
 
 
-@wrong("your code raised RuntimeError")
+@wrong("your code raised RuntimeError", row="on x's device, when y is elsewhere")
 def does_nothing(x, y):
     return x + y
 
 
-@wrong("the sum is torch.int64, as x is, but y is torch.float16")
+@wrong(
+    "the sum is torch.int64, as x is, but y is torch.float16",
+    row="on x's device, when one is a single number",
+)
 def takes_over_the_dtype(x, y):
     return x + y.to(x)
 
 
-@wrong("your code raised RuntimeError")
+@wrong("your code raised RuntimeError", row="on x's device, when y is elsewhere")
 def the_move_thrown_away(x, y):
     y.to(x.device)
     return x + y
 
 
-@wrong("x is on cpu, y on sim:0, and the sum on sim:0")
+@wrong("x is on cpu, y on sim:0, and the sum on sim:0", row="on x's device, when one is a single number")
 def tries_first(x, y):
     try:
         return x + y
@@ -112,40 +115,40 @@ def tries_first(x, y):
         return x + y.to(x.device)
 
 
-@wrong("the input `x` was changed in place")
+@wrong("the input `x` was changed in place", row="the sum, when both are in one place")
 def adds_in_place(x, y):
     x += y.to(x.device)
     return x
 
 
-@wrong("and a copy went from sim:0 to cpu")
+@wrong("and a copy went from sim:0 to cpu", row="nothing moves but y, and y once")
 def y_by_way_of_the_cpu(x, y):
     return x + y.cpu().to(x.device)
 
 
-@wrong("y took a detour, from sim:1 to cpu")
+@wrong("y took a detour, from sim:1 to cpu", row="nothing moves but y, and y once")
 def y_by_way_of_the_cpu_where_it_must_move(x, y):
     return x + (y if y.device == x.device else y.cpu().to(x.device))
 
 
-@wrong("x was moved, from sim:0 to cpu")
+@wrong("x was moved, from sim:0 to cpu", row="nothing moves but y, and y once")
 def both_by_way_of_the_cpu_where_they_differ(x, y):
     if x.device == y.device:
         return x + y
     return (x.cpu() + y.cpu()).to(x.device)
 
 
-@wrong("x was moved, from cpu to sim:0")
+@wrong("x was moved, from cpu to sim:0", row="nothing moves but y, and y once")
 def works_at_y_and_comes_back(x, y):
     return (x.to(y.device) + y).to(x.device)
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="the sum, when both are in one place")
 def to_cuda(x, y):
     return x.cuda() + y.cuda()
 
 
-@wrong("the sum on sim:0")
+@wrong("the sum on sim:0", row="the sum, when both are in one place")
 def everything_to_the_accelerator(x, y):
     device = torch.accelerator.current_accelerator()
     if device is None:
@@ -153,132 +156,137 @@ def everything_to_the_accelerator(x, y):
     return x.to(device) + y.to(device)
 
 
-@wrong("your code raised RuntimeError")
+@wrong("your code raised RuntimeError", row="on x's device, when y is elsewhere")
 def by_the_type_alone(x, y):
     if x.device.type == y.device.type:
         return x + y
     return x + y.to(x.device)
 
 
-@wrong("the sum is torch.int64, as x is, but y is torch.float16")
+@wrong(
+    "the sum is torch.int64, as x is, but y is torch.float16",
+    row="on x's device, when one is a single number",
+)
 def by_type_as(x, y):
     return x + y.type_as(x)
 
 
-@wrong("the sum is torch.float32")
+@wrong("the sum is torch.float32", row="on x's device, when one is a single number")
 def as_floats(x, y):
     return x.float() + y.to(x.device).float()
 
 
-@wrong("the sum has shape")
+@wrong("the sum has shape", row="the sum, when both are in one place")
 def cut_to_the_shape_of_x(x, y):
     return (x + y.to(x.device)).flatten()[: x.numel()].reshape(x.shape)
 
 
-@wrong("x and y were joined, and not added")
+@wrong("x and y were joined, and not added", row="the sum, when both are in one place")
 def by_lists(x, y):
     return torch.tensor([a + b for a, b in zip(x.tolist(), y.tolist(), strict=True)], device=x.device)
 
 
-@wrong("the sum on cpu")
+@wrong("the sum on cpu", row="the sum, when both are in one place")
 def by_numpy(x, y):
     return torch.from_numpy(x.cpu().numpy() + y.cpu().numpy())
 
 
-@wrong("y was moved 4 times, by .to()")
+@wrong("y was moved 4 times, by .to()", row="nothing moves but y, and y once")
 def row_by_row(x, y):
     if y.dim() == 0 or len(y) == 0 or y.device == x.device:
         return x + y.to(x.device)
     return x + torch.stack([row.to(x.device) for row in y])
 
 
-@wrong("x and y were multiplied, and not added")
+@wrong("x and y were multiplied, and not added", row="the sum, when both are in one place")
 def multiplies(x, y):
     return x * y.to(x.device)
 
 
-@wrong("the sum is None")
+@wrong("the sum is None", row="the sum, when both are in one place")
 def no_return(x, y):
     x + y.to(x.device)
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="the sum, when both are in one place")
 def by_item(x, y):
     return x + y.item()
 
 
-@wrong("your code raised RuntimeError")
+@wrong("your code raised RuntimeError", row="the sum, when both are in one place")
 def to_the_kind_of_device(x, y):
     return x + y.to(x.device.type)
 
 
-@wrong("the input `y` was changed in place")
+@wrong("the input `y` was changed in place", row="on x's device, when y is elsewhere")
 def moves_y_for_good(x, y):
     y.data = y.to(x.device)
     return x + y
 
 
-@wrong("your code raised RuntimeError")
+@wrong("your code raised RuntimeError", row="on x's device, when y is elsewhere")
 def only_where_cuda_is(x, y):
     if x.is_cuda:
         y = y.cuda()
     return x + y
 
 
-@wrong("the sum is torch.float32, not torch.float16")
+@wrong("the sum is torch.float32, not torch.float16", row="on x's device, when one is a single number")
 def from_lists(x, y):
     return x + torch.tensor(y.tolist(), device=x.device)
 
 
-@wrong("the sum is torch.float32, not torch.float16")
+@wrong("the sum is torch.float32, not torch.float16", row="on x's device, when one is a single number")
 def a_single_number_as_pythons(x, y):
     return x + (y.item() if y.dim() == 0 else y.to(x.device))
 
 
-@wrong("the sum is torch.int64, not torch.bool")
+@wrong("the sum is torch.int64, not torch.bool", row="y keeps its dtype")
 def by_summing_up(x, y):
     return sum([x, y.to(x.device)])
 
 
-@wrong("the sum is torch.float32, not torch.float16")
+@wrong("the sum is torch.float32, not torch.float16", row="on x's device, when one is a single number")
 def promoted_beforehand(x, y):
     dtype = torch.promote_types(x.dtype, y.dtype)
     return x.to(dtype) + y.to(x.device).to(dtype)
 
 
-@wrong("x was moved")
+@wrong("x was moved", row="nothing moves but y, and y once")
 def the_smaller_one_moves(x, y):
     if x.numel() < y.numel():
         return (x.to(y.device) + y).to(x.device)
     return x + y.to(x.device)
 
 
-@wrong("y was moved 3 times, by .to()")
+@wrong("y was moved 3 times, by .to()", row="nothing moves but y, and y once")
 def column_in_pieces(x, y):
     if y.dim() == 1 and len(y):
         y = torch.stack([one.to(x.device) for one in y])
     return x + y.to(x.device)
 
 
-@wrong("the sum is torch.float32, not torch.float64")
+@wrong("the sum is torch.float32, not torch.float64", row="on x's device, when one is a single number")
 def a_number_for_a_single_x(x, y):
     if x.dim() == 0 and x.device.type == "cpu":
         return (x.item() + y).to(x.device)
     return x + y.to(x.device)
 
 
-@wrong("y was moved 2 times, by print and .to()")
+@wrong("y was moved 2 times, by print and .to()", row="nothing moves but y, and y once")
 def prints_y(x, y):
     print(y)
     return x + y.to(x.device)
 
 
-@wrong("the result is a tensor of another layout, torch.sparse_coo")
+@wrong(
+    "the result is a tensor of another layout, torch.sparse_coo", row="the sum, when both are in one place"
+)
 def a_sparse_sum(x, y):
     return (x + y.to(x.device)).to_sparse()
 
 
-@wrong("digits were lost: the numbers were torch.float32 on the way")
+@wrong("digits were lost: the numbers were torch.float32 on the way", row="y keeps its dtype")
 def by_way_of_float32(x, y):
     there = y.to(x.device)
     return x + (there.float().to(there.dtype) if there.dtype.itemsize == 8 else there)
@@ -306,31 +314,31 @@ def blocking_copy(x, y):
     return x + y.to(x.device, copy=False, non_blocking=False)
 
 
-@wrong("the sum is torch.float32, not torch.float16")
+@wrong("the sum is torch.float32, not torch.float16", row="on x's device, when one is a single number")
 def copies_always(x, y):
     return x + torch.tensor(y.tolist(), device=x.device)
 
 
-@wrong("y was subtracted, and not added")
+@wrong("y was subtracted, and not added", row="the sum, when both are in one place")
 def minus(x, y):
     return x - y.to(x.device)
 
 
-@wrong("the rows of y were joined to those of x, and not added")
+@wrong("the rows of y were joined to those of x, and not added", row="the sum, when both are in one place")
 def concatenates(x, y):
     return torch.cat([x, y.to(x.device)])
 
 
-@wrong("y was added twice")
+@wrong("y was added twice", row="the sum, when both are in one place")
 def twice(x, y):
     return x + y.to(x.device) + y.to(x.device)
 
 
-@wrong("y alone came back")
+@wrong("y alone came back", row="the sum, when both are in one place")
 def only_y(x, y):
     return y.to(x.device)
 
 
-@wrong("digits were lost: the sum was taken in float32")
+@wrong("digits were lost: the sum was taken in float32", row="on x's device, when one is a single number")
 def float_sum(x, y):
     return (x.float() + y.to(x.device).float()).to(torch.result_type(x, y))

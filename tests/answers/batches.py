@@ -73,19 +73,19 @@ def one_ahead(loader, device):
         yield waiting
 
 
-@wrong("non_blocking was not asked for")
+@wrong("non_blocking was not asked for", row="from pinned memory, copies do not block")
 def blocking(loader, device):
     for x, y in loader:
         yield x.to(device), y.to(device)
 
 
-@wrong("non_blocking was not asked for")
+@wrong("non_blocking was not asked for", row="from pinned memory, copies do not block")
 def only_the_inputs_without_waiting(loader, device):
     for x, y in loader:
         yield x.to(device, non_blocking=True), y.to(device)
 
 
-@wrong("the input tensor stayed on cpu")
+@wrong("the input tensor stayed on cpu", row="every minibatch arrives, in order")
 def throws_the_result_away(loader, device):
     for x, y in loader:
         x.to(device, non_blocking=True)
@@ -93,30 +93,30 @@ def throws_the_result_away(loader, device):
         yield x, y
 
 
-@wrong("the label tensor stayed on cpu")
+@wrong("the label tensor stayed on cpu", row="every minibatch arrives, in order")
 def forgets_the_labels(loader, device):
     for x, y in loader:
         yield x.to(device, non_blocking=True), y
 
 
-@wrong("were taken before the first was used")
+@wrong("were taken before the first was used", row="each is moved when it is wanted")
 def all_at_once(loader, device):
     return [[part.to(device, non_blocking=True) for part in batch] for batch in loader]
 
 
-@wrong("were taken before the first was used")
+@wrong("were taken before the first was used", row="each is moved when it is wanted")
 def all_first_then_one_by_one(loader, device):
     moved = [(x.to(device, non_blocking=True), y.to(device, non_blocking=True)) for x, y in loader]
     yield from moved
 
 
-@wrong("were taken before the first was used")
+@wrong("were taken before the first was used", row="each is moved when it is wanted")
 def listed_first(loader, device):
     for x, y in list(loader):
         yield x.to(device, non_blocking=True), y.to(device, non_blocking=True)
 
 
-@wrong("pinned by hand, just before its copy")
+@wrong("pinned by hand, just before its copy", row="one copy for each tensor, nothing more")
 def pins_by_hand(loader, device):
     for x, y in loader:
         if device.type == "cpu":
@@ -126,7 +126,7 @@ def pins_by_hand(loader, device):
             yield x.to(device, non_blocking=True), y.to(device, non_blocking=True)
 
 
-@wrong("the host waited for sim:0: synchronize()")
+@wrong("the host waited for sim:0: synchronize()", row="from pinned memory, copies do not block")
 def synchronizes(loader, device):
     for x, y in loader:
         batch = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
@@ -135,13 +135,13 @@ def synchronizes(loader, device):
         yield batch
 
 
-@wrong("only 1 of the loader's 3 minibatches came")
+@wrong("only 1 of the loader's 3 minibatches came", row="every minibatch arrives, in order")
 def only_the_first(loader, device):
     x, y = next(iter(loader))
     return [(x.to(device, non_blocking=True), y.to(device, non_blocking=True))]
 
 
-@wrong("no minibatch came")
+@wrong("no minibatch came", row="every minibatch arrives, in order")
 def yields_nothing(loader, device):
     for x, y in loader:
         x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
@@ -149,48 +149,51 @@ def yields_nothing(loader, device):
     yield
 
 
-@wrong("the result is None: the function needs a `yield` for each minibatch")
+@wrong(
+    "the result is None: the function needs a `yield` for each minibatch",
+    row="every minibatch arrives, in order",
+)
 def forgets_to_yield(loader, device):
     for x, y in loader:
         x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
 
 
-@wrong("has no attribute 'to'")
+@wrong("has no attribute 'to'", row="every minibatch arrives, in order")
 def moves_the_list(loader, device):
     for batch in loader:
         yield batch.to(device, non_blocking=True)
 
 
-@wrong("has no attribute 'to'")
+@wrong("has no attribute 'to'", row="every minibatch arrives, in order")
 def moves_the_loader(loader, device):
     yield from loader.to(device)
 
 
-@wrong("the input tensor stayed on cpu")
+@wrong("the input tensor stayed on cpu", row="every minibatch arrives, in order")
 def the_loader_itself(loader, device):
     return loader
 
 
-@wrong("minibatch 0 is not a pair of inputs and labels")
+@wrong("minibatch 0 is not a pair of inputs and labels", row="every minibatch arrives, in order")
 def the_inputs_alone(loader, device):
     for x, _ in loader:
         yield x.to(device, non_blocking=True)
 
 
-@wrong("minibatch 0 is not a pair of inputs and labels")
+@wrong("minibatch 0 is not a pair of inputs and labels", row="every minibatch arrives, in order")
 def one_tensor_at_a_time(loader, device):
     for batch in loader:
         for part in batch:
             yield part.to(device, non_blocking=True)
 
 
-@wrong("the label tensor of minibatch 0")
+@wrong("the label tensor of minibatch 0", row="every minibatch arrives, in order")
 def labels_as_floats(loader, device):
     for x, y in loader:
         yield x.to(device, non_blocking=True), y.to(device, torch.float32, non_blocking=True)
 
 
-@wrong("the host waited for sim:0: .item()")
+@wrong("the host waited for sim:0: .item()", row="from pinned memory, copies do not block")
 def looks_at_each(loader, device):
     for x, y in loader:
         x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
@@ -198,7 +201,7 @@ def looks_at_each(loader, device):
             yield x, y
 
 
-@wrong("12 transfers for 6 tensors")
+@wrong("12 transfers for 6 tensors", row="one copy for each tensor, nothing more")
 def there_and_back_again(loader, device):
     for x, y in loader:
         for _ in range(2):
@@ -206,13 +209,16 @@ def there_and_back_again(loader, device):
         yield a, b
 
 
-@wrong("the host waited for a copy: it went through ordinary memory")
+@wrong(
+    "the host waited for a copy: it went through ordinary memory",
+    row="from pinned memory, copies do not block",
+)
 def clones_before_the_copy(loader, device):
     for x, y in loader:
         yield x.clone().to(device, non_blocking=True), y.clone().to(device, non_blocking=True)
 
 
-@wrong("the input tensor stayed on cpu")
+@wrong("the input tensor stayed on cpu", row="every minibatch arrives, in order")
 def only_pinned_ones(loader, device):
     for x, y in loader:
         if x.is_pinned():
@@ -220,7 +226,7 @@ def only_pinned_ones(loader, device):
         yield x, y
 
 
-@wrong("the input tensor is on sim:0")
+@wrong("the input tensor is on sim:0", row="every minibatch arrives, in order")
 def to_the_first_accelerator(loader, device):
     for x, y in loader:
         if device.type == "cpu":
@@ -230,7 +236,7 @@ def to_the_first_accelerator(loader, device):
             yield x.to(first, non_blocking=True), y.to(first, non_blocking=True)
 
 
-@wrong("copied once more on sim:0")
+@wrong("copied once more on sim:0", row="one copy for each tensor, nothing more")
 def clones_after_the_copy(loader, device):
     for x, y in loader:
         if device.type == "cpu":
@@ -239,14 +245,20 @@ def clones_after_the_copy(loader, device):
             yield x.to(device, non_blocking=True).clone(), y.to(device, non_blocking=True).clone()
 
 
-@wrong("one minibatch was returned, and the loop ended there: each is to be yielded")
+@wrong(
+    "one minibatch was returned, and the loop ended there: each is to be yielded",
+    row="every minibatch arrives, in order",
+)
 def returns_in_the_loop(loader, device):
     for x, y in loader:
         return x.to(device, non_blocking=True), y.to(device, non_blocking=True)
     return None
 
 
-@wrong("the input tensor of minibatch 0 is torch.float32, not torch.int64")
+@wrong(
+    "the input tensor of minibatch 0 is torch.float32, not torch.int64",
+    row="every minibatch arrives, in order",
+)
 def names_the_dtypes(loader, device):
     for x, y in loader:
         yield (
@@ -255,7 +267,7 @@ def names_the_dtypes(loader, device):
         )
 
 
-@wrong("'tuple' object does not support item assignment")
+@wrong("'tuple' object does not support item assignment", row="every minibatch arrives, in order")
 def into_the_lists(loader, device):
     for batch in loader:
         for place, tensor in enumerate(batch):
@@ -263,7 +275,7 @@ def into_the_lists(loader, device):
         yield batch
 
 
-@wrong("the minibatches do not come to an end")
+@wrong("the minibatches do not come to an end", row="every minibatch arrives, in order")
 def epoch_after_epoch(loader, device):
     while True:
         for x, y in loader:
@@ -313,13 +325,16 @@ def asks_a_scalar(loader, device):
         yield (x.to(one.device, non_blocking=True), y.to(one.device, non_blocking=True))
 
 
-@wrong("inputs and labels have changed places")
+@wrong("inputs and labels have changed places", row="every minibatch arrives, in order")
 def yields_the_labels_first(loader, device):
     for x, y in loader:
         yield (y.to(device, non_blocking=True), x.to(device, non_blocking=True))
 
 
-@wrong("RuntimeError: mean(): could not infer output dtype. Input dtype must be either a floating")
+@wrong(
+    "RuntimeError: mean(): could not infer output dtype. Input dtype must be either a floating",
+    row="every minibatch arrives, in order",
+)
 def prints_each(loader, device):
     for x, y in loader:
         x, y = (x.to(device, non_blocking=True), y.to(device, non_blocking=True))
@@ -327,7 +342,7 @@ def prints_each(loader, device):
         yield (x, y)
 
 
-@wrong("only 2 of the loader's 3 minibatches came")
+@wrong("only 2 of the loader's 3 minibatches came", row="every minibatch arrives, in order")
 def skips_the_first(loader, device):
     it = iter(loader)
     next(it)

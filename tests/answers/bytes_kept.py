@@ -56,7 +56,7 @@ def on_the_current_device(fn, device):
         return memory.memory_allocated() - before if result is not before else 0
 
 
-@wrong("the result was gone when the account was read again")
+@wrong("the result was gone when the account was read again", row="what the result holds, block by block")
 def nobody_holds_the_result(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -64,7 +64,7 @@ def nobody_holds_the_result(fn, device):
     return memory.memory_allocated(device) - before
 
 
-@wrong("the result was gone when the account was read again")
+@wrong("the result was gone when the account was read again", row="what the result holds, block by block")
 def deleted_too_early(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -74,7 +74,7 @@ def deleted_too_early(fn, device):
     return memory.memory_allocated(device) - before
 
 
-@wrong("that is the growth of reserved memory")
+@wrong("that is the growth of reserved memory", row="what the result holds, block by block")
 def reserved(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -82,7 +82,7 @@ def reserved(fn, device):
     return memory.memory_reserved(device) - before
 
 
-@wrong("the peak")
+@wrong("the peak", row="and what it keeps alive besides")
 def peak(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -91,13 +91,13 @@ def peak(fn, device):
     return memory.max_memory_allocated(device) - before
 
 
-@wrong("what was there before fn is counted")
+@wrong("what was there before fn is counted", row="what the result holds, block by block")
 def all_there_is(fn, device):
     result = fn()  # noqa: F841
     return torch.get_device_module(device).memory_allocated(device)
 
 
-@wrong("the account rounds each tensor up")
+@wrong("the account rounds each tensor up", row="what the result holds, block by block")
 def adds_up_the_elements(fn, device):
     def nbytes(value):
         if isinstance(value, torch.Tensor):
@@ -109,7 +109,7 @@ def adds_up_the_elements(fn, device):
     return nbytes(fn())
 
 
-@wrong("not what they keep alive")
+@wrong("not what they keep alive", row="and what it keeps alive besides")
 def rounds_the_result_itself(fn, device):
     def nbytes(value):
         if isinstance(value, torch.Tensor):
@@ -121,7 +121,9 @@ def rounds_the_result_itself(fn, device):
     return nbytes(fn())
 
 
-@wrong("the account of sim:0 was read, and sim:1 was asked about")
+@wrong(
+    "the account of sim:0 was read, and sim:1 was asked about", row="what the result holds, block by block"
+)
 def the_current_device(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated()
@@ -129,7 +131,7 @@ def the_current_device(fn, device):
     return memory.memory_allocated() - before
 
 
-@wrong("the difference has the wrong sign")
+@wrong("the difference has the wrong sign", row="what the result holds, block by block")
 def before_less_after(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -137,7 +139,7 @@ def before_less_after(fn, device):
     return before - memory.memory_allocated(device)
 
 
-@wrong("fn freed more than it kept")
+@wrong("fn freed more than it kept", row="not what was freed on the way")
 def never_negative(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -145,7 +147,7 @@ def never_negative(fn, device):
     return abs(memory.memory_allocated(device) - before)
 
 
-@wrong("fn was called 2 times")
+@wrong("fn was called 2 times", row="what the result holds, block by block")
 def warmed_up(fn, device):
     memory = torch.get_device_module(device)
     fn()
@@ -154,7 +156,7 @@ def warmed_up(fn, device):
     return memory.memory_allocated(device) - before
 
 
-@wrong("is a float, not an int")
+@wrong("is a float, not an int", row="what the result holds, block by block")
 def in_mebibytes(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -162,7 +164,7 @@ def in_mebibytes(fn, device):
     return (memory.memory_allocated(device) - before) / 2**20
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="what the result holds, block by block")
 def prints_it(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -170,14 +172,14 @@ def prints_it(fn, device):
     print(memory.memory_allocated(device) - before)
 
 
-@wrong("fn was never called")
+@wrong("fn was never called", row="what the result holds, block by block")
 def asks_the_function_itself(fn, device):
     before = torch.get_device_module(device).memory_allocated(device)
     result = fn  # noqa: F841
     return torch.get_device_module(device).memory_allocated(device) - before
 
 
-@wrong("fn freed more than it kept")
+@wrong("fn freed more than it kept", row="not what was freed on the way")
 def zero_at_least(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -185,13 +187,15 @@ def zero_at_least(fn, device):
     return max(0, memory.memory_allocated(device) - before)
 
 
-@wrong("your code changed the current device of the whole program")
+@wrong(
+    "your code changed the current device of the whole program", row="what the result holds, block by block"
+)
 def goes_there_for_good(fn, device):
     torch.accelerator.set_device_index(device.index)
     return by_the_accelerator_interface(fn, torch.accelerator.current_accelerator())
 
 
-@wrong("memory on sim:1 is counted as well")
+@wrong("memory on sim:1 is counted as well", row="on that device alone")
 def both_devices(fn, device):
     import torch as t
 
@@ -203,7 +207,7 @@ def both_devices(fn, device):
     return tot() - b
 
 
-@wrong("that is a number of kibibytes")
+@wrong("that is a number of kibibytes", row="what the result holds, block by block")
 def in_kibibytes(fn, device):
     m = torch.get_device_module(device)
     b = m.memory_allocated(device)
@@ -211,7 +215,7 @@ def in_kibibytes(fn, device):
     return (m.memory_allocated(device) - b) // 1024
 
 
-@wrong("both looks at the account saw the same")
+@wrong("both looks at the account saw the same", row="what the result holds, block by block")
 def looks_too_late(fn, device):
     m = torch.get_device_module(device)
     r = fn()  # noqa: F841
@@ -219,7 +223,7 @@ def looks_too_late(fn, device):
     return m.memory_allocated(device) - b
 
 
-@wrong("fn was called without gradients")
+@wrong("fn was called without gradients", row="what the result holds, block by block")
 def without_a_graph(fn, device):
     m = torch.get_device_module(device)
     b = m.memory_allocated(device)
@@ -228,7 +232,7 @@ def without_a_graph(fn, device):
     return m.memory_allocated(device) - b
 
 
-@wrong("growth of reserved memory")
+@wrong("growth of reserved memory", row="what the result holds, block by block")
 def emptied_and_reserved(fn, device):
     m = torch.get_device_module(device)
     m.empty_cache()

@@ -37,29 +37,29 @@ def on_the_current_device(device):
         return memory.memory_reserved() - memory.memory_allocated()
 
 
-@wrong("all that is reserved")
+@wrong("all that is reserved", row="reserved less allocated")
 def reserved(device):
     return torch.get_device_module(device).memory_reserved(device)
 
 
-@wrong("what live tensors hold, not what the cache holds")
+@wrong("what live tensors hold, not what the cache holds", row="reserved less allocated")
 def allocated(device):
     return torch.get_device_module(device).memory_allocated(device)
 
 
-@wrong("the wrong sign")
+@wrong("the wrong sign", row="reserved less allocated")
 def the_other_way_round(device):
     memory = torch.get_device_module(device)
     return memory.memory_allocated(device) - memory.memory_reserved(device)
 
 
-@wrong("all that is reserved")
+@wrong("all that is reserved", row="reserved less allocated")
 def as_the_system_sees_it(device):
     free, total = torch.get_device_module(device).mem_get_info(device)
     return total - free
 
 
-@wrong("asking emptied the cache")
+@wrong("asking emptied the cache", row="reserved less allocated")
 def by_emptying(device):
     memory = torch.get_device_module(device)
     cached = memory.memory_reserved(device) - memory.memory_allocated(device)
@@ -67,7 +67,7 @@ def by_emptying(device):
     return cached
 
 
-@wrong("asking emptied the cache")
+@wrong("asking emptied the cache", row="reserved less allocated")
 def what_emptying_gives_back(device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -75,43 +75,47 @@ def what_emptying_gives_back(device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("that is the cache of sim:0, the current device")
+@wrong("that is the cache of sim:0, the current device", row="reserved less allocated")
 def of_the_current_device(device):
     memory = torch.get_device_module(device)
     return memory.memory_reserved() - memory.memory_allocated()
 
 
-@wrong("one of the figures is a peak")
+# What the process reserved before the check decides which of two rows sees the peak first.
+@wrong(
+    "one of the figures is a peak",
+    row=("reserved less allocated", "freed tensors join it, new ones take from it"),
+)
 def peak_of_reserved(device):
     memory = torch.get_device_module(device)
     return memory.max_memory_reserved(device) - memory.memory_allocated(device)
 
 
-@wrong("one of the figures is a peak")
+@wrong("one of the figures is a peak", row="reserved less allocated")
 def less_the_peak(device):
     memory = torch.get_device_module(device)
     return memory.memory_reserved(device) - memory.max_memory_allocated(device)
 
 
-@wrong("that is not what the cache of this device holds")
+@wrong("that is not what the cache of this device holds", row="reserved less allocated")
 def what_is_free_on_the_device(device):
     memory = torch.get_device_module(device)
     return memory.mem_get_info(device)[0]
 
 
-@wrong("is a float, not an int")
+@wrong("is a float, not an int", row="reserved less allocated")
 def as_a_share(device):
     memory = torch.get_device_module(device)
     return 1 - memory.memory_allocated(device) / memory.memory_reserved(device)
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="reserved less allocated")
 def prints_it(device):
     memory = torch.get_device_module(device)
     print(memory.memory_reserved(device) - memory.memory_allocated(device))
 
 
-@wrong("asking took more memory")
+@wrong("asking took more memory", row="reserved less allocated")
 def makes_a_tensor_to_ask(device):
     memory = torch.get_device_module(device)
     x = torch.empty(64 << 20, dtype=torch.uint8, device=device)
@@ -120,45 +124,45 @@ def makes_a_tensor_to_ask(device):
     return free
 
 
-@wrong("asking reset the peak")
+@wrong("asking reset the peak", row="reserved less allocated")
 def resets_the_peak(device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
     return memory.memory_reserved(device) - memory.memory_allocated(device)
 
 
-@wrong("your code changed the current device of the whole program")
+@wrong("your code changed the current device of the whole program", row="reserved less allocated")
 def makes_the_device_current(device):
     memory = torch.get_device_module(device)
     memory.set_device(device)
     return memory.memory_reserved() - memory.memory_allocated()
 
 
-@wrong("asking emptied the cache")
+@wrong("asking emptied the cache", row="reserved less allocated")
 def emptied_then_formula(device):
     m = torch.get_device_module(device)
     m.empty_cache()
     return m.memory_reserved(device) - m.memory_allocated(device)
 
 
-@wrong("those are the holes")
+@wrong("those are the holes", row="reserved less allocated")
 def holes_alone(device):
     return torch.get_device_module(device).memory_stats(device)["inactive_split_bytes.all.current"]
 
 
-@wrong("that is a number of mebibytes")
+@wrong("that is a number of mebibytes", row="reserved less allocated")
 def in_mebibytes(device):
     m = torch.get_device_module(device)
     return (m.memory_reserved(device) - m.memory_allocated(device)) // 2**20
 
 
-@wrong("the two were added")
+@wrong("the two were added", row="reserved less allocated")
 def added(device):
     m = torch.get_device_module(device)
     return m.memory_reserved(device) + m.memory_allocated(device)
 
 
-@wrong("a tensor was made to ask")
+@wrong("a tensor was made to ask", row="reserved less allocated")
 def makes_one_number(device):
     m = torch.get_device_module(device)
     x = torch.empty(1, device=device)  # noqa: F841

@@ -46,22 +46,22 @@ def in_one_call_where_that_is_best(x, device, dtype):
     return x.to(device).to(dtype)
 
 
-@wrong("it travelled as torch.float32")
+@wrong("it travelled as torch.float32", row="the smaller of the two dtypes travels")
 def one_call(x, device, dtype):
     return x.to(device, dtype)
 
 
-@wrong("it travelled as torch.")
+@wrong("it travelled as torch.", row="the smaller of the two dtypes travels")
 def moves_then_casts(x, device, dtype):
     return x.to(device).to(dtype)
 
 
-@wrong("it travelled as torch.")
+@wrong("it travelled as torch.", row="the smaller of the two dtypes travels")
 def casts_then_moves(x, device, dtype):
     return x.to(dtype).to(device)
 
 
-@wrong("it travelled as torch.float32")
+@wrong("it travelled as torch.float32", row="the smaller of the two dtypes travels")
 def the_wrong_way_round(x, device, dtype):
     if dtype.itemsize > x.dtype.itemsize:
         return x.to(dtype).to(device)
@@ -80,7 +80,7 @@ def in_one_call_that_blocks_or_not(x, device, dtype):
     return y
 
 
-@wrong("it travelled as torch.float32")
+@wrong("it travelled as torch.float32", row="the smaller of the two dtypes travels")
 def always_changed_on_the_accelerator(x, device, dtype):
     y = x.to(device, dtype, non_blocking=True)
     for place in (x.device, device):
@@ -89,104 +89,110 @@ def always_changed_on_the_accelerator(x, device, dtype):
     return y
 
 
-@wrong("returned before the copy had arrived")
+@wrong("returned before the copy had arrived", row="x's values, on the device and in the dtype")
 def in_one_call_without_blocking(x, device, dtype):
     return x.to(device, dtype, non_blocking=True)
 
 
-@wrong("the result is torch.float32, not torch.float16")
+@wrong("the result is torch.float32, not torch.float16", row="x's values, on the device and in the dtype")
 def forgets_the_dtype(x, device, dtype):
     return x.to(device)
 
 
-@wrong("the result is on sim:0, not cpu")
+@wrong("the result is on sim:0, not cpu", row="x's values, on the device and in the dtype")
 def forgets_the_device(x, device, dtype):
     return x.to(dtype)
 
 
-@wrong("the result is torch.float32, not torch.float16")
+@wrong("the result is torch.float32, not torch.float16", row="x's values, on the device and in the dtype")
 def throws_the_cast_away(x, device, dtype):
     x.to(dtype)
     return x.to(device)
 
 
-@wrong("the result is torch.float32, not torch.float16")
+@wrong("the result is torch.float32, not torch.float16", row="x's values, on the device and in the dtype")
 def keeps_the_smaller(x, device, dtype):
     small = min(x.dtype, dtype, key=lambda one: (one.itemsize, one is torch.float16))
     return x.to(small).to(device) if small is not torch.float16 else x.to(device)
 
 
-@wrong("2 transfers instead of one")
+@wrong("2 transfers instead of one", row="one transfer, straight there")
 def by_way_of_the_cpu(x, device, dtype):
     if dtype.itemsize < x.dtype.itemsize:
         x = x.to(dtype)
     return (x if x.device == device else x.cpu().to(device)).to(dtype)
 
 
-@wrong("2 transfers instead of one")
+@wrong("2 transfers instead of one", row="one transfer, straight there")
 def always_casts_on_the_cpu(x, device, dtype):
     return x.cpu().to(dtype).to(device)
 
 
-@wrong("digits were lost: the numbers were torch.bfloat16 on the way")
+@wrong(
+    "digits were lost: the numbers were torch.bfloat16 on the way",
+    row="x's values, on the device and in the dtype",
+)
 def always_through_half(x, device, dtype):
     if dtype.itemsize >= 2 and x.dtype.itemsize > 2:
         x = x.to(torch.bfloat16)
     return x.to(device).to(dtype)
 
 
-@wrong("the bytes were read anew as another dtype (`view`), and the numbers were not converted")
+@wrong(
+    "the bytes were read anew as another dtype (`view`), and the numbers were not converted",
+    row="x's values, on the device and in the dtype",
+)
 def reads_the_bits(x, device, dtype):
     if dtype.itemsize == x.dtype.itemsize:
         return x.to(device).view(dtype)
     return smaller_first(x, device, dtype)
 
 
-@wrong("nothing had to change, and x was copied")
+@wrong("nothing had to change, and x was copied", row="no transfer where it is already")
 def always_a_copy(x, device, dtype):
     if x.device == device:
         return x.to(dtype, copy=True)
     return smaller_first(x, device, dtype)
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="x's values, on the device and in the dtype")
 def forgetful(x, device, dtype):
     x = smaller_first(x, device, dtype)
 
 
-@wrong("it travelled as torch.")
+@wrong("it travelled as torch.", row="the smaller of the two dtypes travels")
 def only_halves_are_small(x, device, dtype):
     if dtype in (torch.float16, torch.bfloat16):
         return x.to(dtype).to(device)
     return x.to(device).to(dtype)
 
 
-@wrong("it travelled as torch.")
+@wrong("it travelled as torch.", row="the smaller of the two dtypes travels")
 def floats_are_large(x, device, dtype):
     if dtype.is_floating_point:
         return x.to(device).to(dtype)
     return x.to(dtype).to(device)
 
 
-@wrong("x was on sim:0 already, and something moved")
+@wrong("x was on sim:0 already, and something moved", row="no transfer where it is already")
 def casts_on_the_cpu_at_home(x, device, dtype):
     if x.device == device and x.dtype != dtype:
         return x.cpu().to(dtype).to(device)
     return smaller_first(x, device, dtype)
 
 
-@wrong("AttributeError")
+@wrong("AttributeError", row="x's values, on the device and in the dtype")
 def by_a_name_that_is_not_there(x, device, dtype):
     return x.to(dtype).to(device) if dtype.element_size() < x.element_size() else x.to(device).to(dtype)
 
 
-@wrong("nothing had to change, and x was copied")
+@wrong("nothing had to change, and x was copied", row="no transfer where it is already")
 def tidied_first(x, device, dtype):
     x = x.contiguous()
     return x.to(dtype).to(device) if dtype.itemsize < x.dtype.itemsize else x.to(device).to(dtype)
 
 
-@wrong("it travelled as torch.float32")
+@wrong("it travelled as torch.float32", row="the smaller of the two dtypes travels")
 def bool_after_the_journey(x, device, dtype):
     if torch.bool in (x.dtype, dtype):
         return x.to(device).to(dtype)
@@ -196,7 +202,10 @@ def bool_after_the_journey(x, device, dtype):
 TRAVELLING = {1: torch.uint8, 2: torch.float16, 4: torch.float32, 8: torch.float64}
 
 
-@wrong("digits were lost: the numbers were torch.uint8 on the way")
+@wrong(
+    "digits were lost: the numbers were torch.uint8 on the way",
+    row="x's values, on the device and in the dtype",
+)
 def by_a_third_dtype(x, device, dtype):
     if x.device == device:
         return x.to(dtype)
@@ -204,7 +213,10 @@ def by_a_third_dtype(x, device, dtype):
     return x.to(small).to(device).to(dtype)
 
 
-@wrong("digits were lost: the numbers were torch.float32 on the way")
+@wrong(
+    "digits were lost: the numbers were torch.float32 on the way",
+    row="x's values, on the device and in the dtype",
+)
 def float32_travels_for_double(x, device, dtype):
     if x.dtype == dtype == torch.float64 and x.device != device:
         return x.float().to(device).to(dtype)
@@ -247,11 +259,14 @@ def bytes_of_one(x, device, dtype):
     return x.to(smaller).to(device).to(dtype) if smaller is dtype else x.to(device).to(dtype)
 
 
-@wrong("digits were lost: the numbers were torch.float16 on the way")
+@wrong(
+    "digits were lost: the numbers were torch.float16 on the way",
+    row="x's values, on the device and in the dtype",
+)
 def half_for_all_floats(x, device, dtype):
     return x.half().to(device).to(dtype)
 
 
-@wrong("the result is an int, not a tensor")
+@wrong("the result is an int, not a tensor", row="x's values, on the device and in the dtype")
 def returns_bytes(x, device, dtype):
     return x.numel() * min(x.dtype.itemsize, dtype.itemsize)

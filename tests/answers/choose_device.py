@@ -94,22 +94,24 @@ def careful_with_old_versions():
     return torch.device("cpu")
 
 
-@wrong("on a Mac with MPS (pretended), the answer is cpu")
+@wrong("on a Mac with MPS (pretended), the answer is cpu", row="else MPS where it is available")
 def no_rung_for_mps():
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-@wrong("with an NVIDIA GPU (pretended), the answer is cpu")
+@wrong("with an NVIDIA GPU (pretended), the answer is cpu", row="CUDA where it is available")
 def no_rung_for_cuda():
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
-@wrong("where there is no accelerator (pretended), the answer is mps")
+@wrong("where there is no accelerator (pretended), the answer is mps", row="else the CPU")
 def no_rung_for_the_cpu():
     return torch.device("cuda" if torch.cuda.is_available() else "mps")
 
 
-@wrong("where both CUDA and MPS are available (pretended), the answer is mps")
+@wrong(
+    "where both CUDA and MPS are available (pretended), the answer is mps", row="CUDA where it is available"
+)
 def mps_first():
     if torch.backends.mps.is_available():
         return torch.device("mps")
@@ -118,7 +120,9 @@ def mps_first():
     return torch.device("cpu")
 
 
-@wrong("where both CUDA and MPS are available (pretended), the answer is mps")
+@wrong(
+    "where both CUDA and MPS are available (pretended), the answer is mps", row="CUDA where it is available"
+)
 def overwritten_on_the_way():
     device = "cpu"
     if torch.cuda.is_available():
@@ -128,7 +132,7 @@ def overwritten_on_the_way():
     return torch.device(device)
 
 
-@wrong("with an NVIDIA GPU (pretended), the answer is cpu")
+@wrong("with an NVIDIA GPU (pretended), the answer is cpu", row="CUDA where it is available")
 def the_else_of_the_second_if():
     device = "cpu"
     if torch.cuda.is_available():
@@ -137,21 +141,24 @@ def the_else_of_the_second_if():
     return torch.device(device)
 
 
-@wrong("built for MPS, which is not available (pretended), the answer is mps")
+@wrong("built for MPS, which is not available (pretended), the answer is mps", row="else the CPU")
 def by_is_built():
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_built() else "cpu")
 
 
-@wrong("a PyTorch that knows CUDA too (pretended), the answer is cuda")
+@wrong("a PyTorch that knows CUDA too (pretended), the answer is cuda", row="else MPS where it is available")
 def by_is_built_for_cuda():
     if torch.backends.cuda.is_built():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
-@wrong("the answer is cuda on every machine, as if it were decided once or not asked at all")
+@wrong(
+    "the answer is cuda on every machine, as if it were decided once or not asked at all",
+    row="else MPS where it is available",
+)
 def forgot_the_brackets():
     if torch.cuda.is_available:
         return torch.device("cuda")
@@ -160,14 +167,14 @@ def forgot_the_brackets():
     return torch.device("cpu")
 
 
-@wrong("where there is no accelerator (pretended), the answer is mps")
+@wrong("where there is no accelerator (pretended), the answer is mps", row="else the CPU")
 def forgot_the_second_brackets():
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available else "cpu")
 
 
-@wrong("the answer is a str, not a torch.device")
+@wrong("the answer is a str, not a torch.device", row="CUDA where it is available")
 def a_string():
     if torch.cuda.is_available():
         return "cuda"
@@ -177,12 +184,15 @@ def a_string():
 AT_IMPORT = three_rungs()
 
 
-@wrong("the answer is cpu on every machine, as if it were decided once or not asked at all")
+@wrong(
+    "the answer is cpu on every machine, as if it were decided once or not asked at all",
+    row="CUDA where it is available",
+)
 def decided_at_import():
     return AT_IMPORT
 
 
-@wrong("the answer is cuda on every machine")
+@wrong("the answer is cuda on every machine", row="else MPS where it is available")
 @functools.cache
 def first_asked_under_the_gpu():
     return three_rungs() if torch.cuda.is_available() else torch.device("cpu")
@@ -191,35 +201,38 @@ def first_asked_under_the_gpu():
 remembered = []
 
 
-@wrong("the answer is cuda on every machine, as if it were decided once or not asked at all")
+@wrong(
+    "the answer is cuda on every machine, as if it were decided once or not asked at all",
+    row="else MPS where it is available",
+)
 def kept_after_the_first_call():
     if not remembered:
         remembered.append(three_rungs())
     return remembered[0]
 
 
-@wrong("the answer is xpu")
+@wrong("the answer is xpu", row="else the CPU")
 def any_accelerator():
     if torch.accelerator.is_available():
         return torch.accelerator.current_accelerator()
     return torch.device("cpu")
 
 
-@wrong("the answer is mps")
+@wrong("the answer is mps", row="else the CPU")
 def any_accelerator_but_cuda_is_mps():
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.accelerator.is_available() else "cpu")
 
 
-@wrong("on a Mac with MPS (pretended), the answer is cpu")
+@wrong("on a Mac with MPS (pretended), the answer is cpu", row="else MPS where it is available")
 def by_the_operating_system():
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if platform.system() == "Plan 9" else "cpu")
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="else the CPU")
 def nothing_for_the_cpu():
     if torch.cuda.is_available():
         return torch.device("cuda")
@@ -228,17 +241,17 @@ def nothing_for_the_cpu():
     return None
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="CUDA where it is available")
 def prints_it():
     print(three_rungs())
 
 
-@wrong("the answer is a Tensor, not a torch.device")
+@wrong("the answer is a Tensor, not a torch.device", row="CUDA where it is available")
 def a_tensor_that_is_there():
     return torch.empty(0, device=three_rungs())
 
 
-@wrong("the answer is cuda:1")
+@wrong("the answer is cuda:1", row="CUDA where it is available")
 def the_second_gpu():
     if torch.cuda.is_available():
         return torch.device("cuda:1")
@@ -261,7 +274,10 @@ def with_the_questions_as_defaults(cuda=torch.cuda.is_available, mps=mps_is_avai
 ASKED_EARLIER = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
 
 
-@wrong("the answer is cpu on every machine, as if it were decided once or not asked at all")
+@wrong(
+    "the answer is cpu on every machine, as if it were decided once or not asked at all",
+    row="CUDA where it is available",
+)
 def down_a_list_of_old_answers():
     return torch.device(next(name for name, is_here in ASKED_EARLIER.items() if is_here))
 
@@ -275,7 +291,7 @@ def asks_which_macos_it_is():
     return torch.device("cpu")
 
 
-@wrong("on a pretended machine with no accelerator the answer is None")
+@wrong("on a pretended machine with no accelerator the answer is None", row="else the CPU")
 def no_last_rung():
     for kind in ("cuda", "mps"):
         if torch.get_device_module(kind).is_available():

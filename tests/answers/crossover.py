@@ -31,48 +31,48 @@ def by_list(sizes, cpu_times, device_times, transfer_times):
     return wins[0] if wins else None
 
 
-@wrong("the transfers were left out")
+@wrong("the transfers were left out", row="the transfer counts")
 def no_transfer(sizes, cpu_times, device_times, transfer_times):
     return next((s for s, c, d in zip(sizes, cpu_times, device_times, strict=True) if d < c), None)
 
 
-@wrong("an equal time was taken for a win")
+@wrong("an equal time was taken for a win", row="an equal time is no win")
 def or_equal(sizes, cpu_times, device_times, transfer_times):
     rows = zip(sizes, cpu_times, device_times, transfer_times, strict=True)
     return next((s for s, c, d, t in rows if d + t <= c), None)
 
 
-@wrong("that is the last size at which the device wins")
+@wrong("that is the last size at which the device wins", row="the first size where the device wins")
 def last(sizes, cpu_times, device_times, transfer_times):
     rows = zip(sizes, cpu_times, device_times, transfer_times, strict=True)
     wins = [s for s, c, d, t in rows if d + t < c]
     return wins[-1] if wins else None
 
 
-@wrong("None, though the device wins at size 512")
+@wrong("None, though the device wins at size 512", row="the first size where the device wins")
 def nothing(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("that is the place in the list")
+@wrong("that is the place in the list", row="the first size where the device wins")
 def index(sizes, cpu_times, device_times, transfer_times):
     rows = enumerate(zip(cpu_times, device_times, transfer_times, strict=True))
     return next((i for i, (c, d, t) in rows if d + t < c), None)
 
 
-@wrong("the device never wins here")
+@wrong("the device never wins here", row="None where the CPU always wins")
 def the_largest_at_least(sizes, cpu_times, device_times, transfer_times):
     rows = zip(sizes, cpu_times, device_times, transfer_times, strict=True)
     return next((s for s, c, d, t in rows if d + t < c), sizes[-1] if sizes else None)
 
 
-@wrong("not the first size")
+@wrong("not the first size", row="the first size where the device wins")
 def transfers_both_ways(sizes, cpu_times, device_times, transfer_times):
     rows = zip(sizes, cpu_times, device_times, transfer_times, strict=True)
     return next((s for s, c, d, t in rows if d + 3 * t < c), None)
 
 
-@wrong("the first win counts")
+@wrong("the first win counts", row="the first size where the device wins")
 def wins_ever_after(sizes, cpu_times, device_times, transfer_times):
     found = None
     for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=True):
@@ -80,7 +80,7 @@ def wins_ever_after(sizes, cpu_times, device_times, transfer_times):
     return found
 
 
-@wrong("a narrow win is a win, too")
+@wrong("a narrow win is a win, too", row="an equal time is no win")
 def by_a_clear_margin(sizes, cpu_times, device_times, transfer_times):
     for size, cpu, there, transfer in zip(sizes, cpu_times, device_times, transfer_times, strict=True):
         if there + transfer < 0.99 * cpu:
@@ -88,7 +88,7 @@ def by_a_clear_margin(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("a narrow win is a win, too")
+@wrong("a narrow win is a win, too", row="an equal time is no win")
 def rounded_times(sizes, cpu_times, device_times, transfer_times):
     for size, cpu, there, transfer in zip(sizes, cpu_times, device_times, transfer_times, strict=True):
         if round(there + transfer, 1) < round(cpu, 1):
@@ -96,7 +96,7 @@ def rounded_times(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("on the CPU's side of the comparison")
+@wrong("on the CPU's side of the comparison", row="the transfer counts")
 def transfer_to_the_cpu(sizes, cpu_times, device_times, transfer_times):
     for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False):
         if d < c + t:
@@ -104,7 +104,7 @@ def transfer_to_the_cpu(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("only the first size was looked at")
+@wrong("only the first size was looked at", row="the first size where the device wins")
 def gives_up_at_once(sizes, cpu_times, device_times, transfer_times):
     for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False):
         if d + t < c:
@@ -113,7 +113,7 @@ def gives_up_at_once(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("the comparison is the wrong way round")
+@wrong("the comparison is the wrong way round", row="the first size where the device wins")
 def cpu_wins(sizes, cpu_times, device_times, transfer_times):
     for i in range(len(sizes)):
         if cpu_times[i] < device_times[i] + transfer_times[i]:
@@ -121,7 +121,7 @@ def cpu_wins(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("the device gains most")
+@wrong("the device gains most", row="the first size where the device wins")
 def the_largest_gain(sizes, cpu_times, device_times, transfer_times):
     best = [
         (c - d - t, s) for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False)
@@ -129,7 +129,7 @@ def the_largest_gain(sizes, cpu_times, device_times, transfer_times):
     return max(best)[1] if best and max(best)[0] > 0 else None
 
 
-@wrong("their sum counts")
+@wrong("their sum counts", row="an equal time is no win")
 def each_by_itself(sizes, cpu_times, device_times, transfer_times):
     for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False):
         if d < c and t < c:
@@ -137,14 +137,14 @@ def each_by_itself(sizes, cpu_times, device_times, transfer_times):
     return None
 
 
-@wrong("your code raised StopIteration")
+@wrong("your code raised StopIteration", row="None where the CPU always wins")
 def raises(sizes, cpu_times, device_times, transfer_times):
     return next(
         s for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False) if d + t < c
     )
 
 
-@wrong("the device never wins here")
+@wrong("the device never wins here", row="None where the CPU always wins")
 def minus_one(sizes, cpu_times, device_times, transfer_times):
     for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False):
         if d + t < c:

@@ -60,12 +60,18 @@ def by_the_name():
     return torch.device(name)
 
 
-@wrong("built for CUDA, which is not available (pretended), the answer is cuda")
+@wrong(
+    "built for CUDA, which is not available (pretended), the answer is cuda",
+    row="built for one that is not here: the CPU",
+)
 def takes_the_builds_word():
     return torch.accelerator.current_accelerator() or torch.device("cpu")
 
 
-@wrong("built for CUDA, which is not available (pretended), the answer is cuda")
+@wrong(
+    "built for CUDA, which is not available (pretended), the answer is cuda",
+    row="built for one that is not here: the CPU",
+)
 def compares_with_none():
     found = torch.accelerator.current_accelerator()
     if found is not None:
@@ -73,17 +79,17 @@ def compares_with_none():
     return torch.device("cpu")
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="none at all: the CPU")
 def never_the_cpu():
     return torch.accelerator.current_accelerator(check_available=True)
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="none at all: the CPU")
 def no_fallback_at_all():
     return torch.accelerator.current_accelerator()
 
 
-@wrong("which PyTorch calls xpu (pretended), the answer is cpu")
+@wrong("which PyTorch calls xpu (pretended), the answer is cpu", row="whatever its kind")
 def the_ladder():
     if torch.cuda.is_available():
         return torch.device("cuda")
@@ -92,41 +98,44 @@ def the_ladder():
     return torch.device("cpu")
 
 
-@wrong("on a Mac with MPS (pretended), the answer is cuda")
+@wrong("on a Mac with MPS (pretended), the answer is cuda", row="the accelerator that is here")
 def every_accelerator_is_cuda():
     return torch.device("cuda" if torch.accelerator.is_available() else "cpu")
 
 
-@wrong("where there is no accelerator (pretended), the answer is cuda")
+@wrong("where there is no accelerator (pretended), the answer is cuda", row="none at all: the CPU")
 def forgot_the_brackets():
     if torch.accelerator.is_available:
         return torch.accelerator.current_accelerator() or torch.device("cuda")
     return torch.device("cpu")
 
 
-@wrong("built for CUDA, which is not available (pretended), the answer is cuda")
+@wrong(
+    "built for CUDA, which is not available (pretended), the answer is cuda",
+    row="built for one that is not here: the CPU",
+)
 def forgot_the_brackets_of_the_question():
     if torch.accelerator.is_available and torch.accelerator.current_accelerator():
         return torch.accelerator.current_accelerator()
     return torch.device("cpu")
 
 
-@wrong("the answer is a str, not a torch.device")
+@wrong("the answer is a str, not a torch.device", row="the accelerator that is here")
 def a_string():
     return torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else "cpu"
 
 
-@wrong("your code raised AttributeError")
+@wrong("your code raised AttributeError", row="none at all: the CPU")
 def asks_nothing_for_its_type():
     return torch.device(torch.accelerator.current_accelerator().type)
 
 
-@wrong("the answer is a bool, not a torch.device")
+@wrong("the answer is a bool, not a torch.device", row="the accelerator that is here")
 def only_whether():
     return torch.accelerator.is_available()
 
 
-@wrong("the answer is an int, not a torch.device")
+@wrong("the answer is an int, not a torch.device", row="the accelerator that is here")
 def only_the_index():
     return torch.accelerator.current_device_index() if torch.accelerator.is_available() else -1
 
@@ -134,18 +143,18 @@ def only_the_index():
 AT_IMPORT = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
 
 
-@wrong("on every machine, as if it were decided once or not asked at all")
+@wrong("on every machine, as if it were decided once or not asked at all", row="the accelerator that is here")
 def decided_at_import():
     return AT_IMPORT
 
 
-@wrong("the answer is cuda on every machine")
+@wrong("the answer is cuda on every machine", row="the accelerator that is here")
 @functools.cache
 def kept_after_the_first_call():
     return asks_then_names()
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="none at all: the CPU")
 def forgot_to_return_the_cpu():
     if torch.accelerator.is_available():
         return torch.accelerator.current_accelerator()
@@ -153,14 +162,14 @@ def forgot_to_return_the_cpu():
     return None
 
 
-@wrong("the answer is cpu")
+@wrong("the answer is cpu", row="the accelerator that is here")
 def the_wrong_way_round():
     if torch.accelerator.is_available():
         return torch.device("cpu")
     return torch.accelerator.current_accelerator()
 
 
-@wrong("with an NVIDIA GPU (pretended), the answer is cuda:1")
+@wrong("with an NVIDIA GPU (pretended), the answer is cuda:1", row="the accelerator that is here")
 def counts_from_one():
     if not torch.accelerator.is_available():
         return torch.device("cpu")
@@ -183,6 +192,6 @@ def asks_the_module_of_its_kind():
     return torch.device(kind, 0 if kind == "mps" else torch.get_device_module(kind).current_device())
 
 
-@wrong("on a pretended machine with no accelerator the answer is None")
+@wrong("on a pretended machine with no accelerator the answer is None", row="none at all: the CPU")
 def what_the_question_gives():
     return torch.accelerator.current_accelerator(check_available=True)

@@ -75,7 +75,7 @@ def leaves_the_group_at_the_end(rank, world_size, data):
     return grads
 
 
-@wrong("has the gradients of its own rows alone")
+@wrong("has the gradients of its own rows alone", row="both processes have the whole batch's gradients")
 def without_ddp(rank, world_size, data):
     x, y = data
     model = make_model()
@@ -83,7 +83,7 @@ def without_ddp(rank, world_size, data):
     return [p.grad for p in model.parameters()]
 
 
-@wrong("has the gradients of its own rows alone")
+@wrong("has the gradients of its own rows alone", row="both processes have the whole batch's gradients")
 def the_model_inside(rank, world_size, data):
     x, y = data
     model = DistributedDataParallel(make_model())
@@ -91,7 +91,7 @@ def the_model_inside(rank, world_size, data):
     return [p.grad for p in model.parameters()]
 
 
-@wrong("no DistributedDataParallel ran forward")
+@wrong("no DistributedDataParallel ran forward", row="DistributedDataParallel does the averaging")
 def averaged_by_hand(rank, world_size, data):
     x, y = data
     model = make_model()
@@ -102,21 +102,21 @@ def averaged_by_hand(rank, world_size, data):
     return [p.grad for p in model.parameters()]
 
 
-@wrong("depends on rows that are not for it")
+@wrong("depends on rows that are not for it", row="each process works on rows rank::world_size")
 def all_rows_in_each(rank, world_size, data):
     model = make_model()
     F.mse_loss(model(data[0]), data[1]).backward()
     return [p.grad for p in model.parameters()]
 
 
-@wrong("depends on rows that are not for it")
+@wrong("depends on rows that are not for it", row="each process works on rows rank::world_size")
 def all_rows_in_ddp(rank, world_size, data):
     model = DistributedDataParallel(make_model())
     F.mse_loss(model(data[0]), data[1]).backward()
     return [p.grad for p in model.parameters()]
 
 
-@wrong("depends on rows that are not for it")
+@wrong("depends on rows that are not for it", row="each process works on rows rank::world_size")
 def halves_in_a_row(rank, world_size, data):
     x, y = (part.chunk(world_size)[rank] for part in data)
     model = DistributedDataParallel(make_model())
@@ -124,7 +124,10 @@ def halves_in_a_row(rank, world_size, data):
     return [p.grad for p in model.parameters()]
 
 
-@wrong("both processes have 0.5 times the gradients of the whole batch")
+@wrong(
+    "both processes have 0.5 times the gradients of the whole batch",
+    row="both processes have the whole batch's gradients",
+)
 def averaged_twice(rank, world_size, data):
     x, y = data
     model = DistributedDataParallel(make_model())
@@ -132,7 +135,10 @@ def averaged_twice(rank, world_size, data):
     return [p.grad / world_size for p in model.parameters()]
 
 
-@wrong("both processes have 5 times the gradients of the whole batch")
+@wrong(
+    "both processes have 5 times the gradients of the whole batch",
+    row="both processes have the whole batch's gradients",
+)
 def summed_loss(rank, world_size, data):
     x, y = data
     model = DistributedDataParallel(make_model())
@@ -140,7 +146,10 @@ def summed_loss(rank, world_size, data):
     return [p.grad for p in model.parameters()]
 
 
-@wrong("those of nn.Linear(4, 1) directly after torch.manual_seed(0)")
+@wrong(
+    "those of nn.Linear(4, 1) directly after torch.manual_seed(0)",
+    row="both processes have the whole batch's gradients",
+)
 def without_the_seed(rank, world_size, data):
     x, y = data
     model = DistributedDataParallel(nn.Linear(4, 1))
@@ -148,7 +157,10 @@ def without_the_seed(rank, world_size, data):
     return [p.grad for p in model.parameters()]
 
 
-@wrong("rank 0's gradient of the weight has shape [1], not [1, 4]")
+@wrong(
+    "rank 0's gradient of the weight has shape [1], not [1, 4]",
+    row="both processes have the whole batch's gradients",
+)
 def the_other_order(rank, world_size, data):
     x, y = data
     model = DistributedDataParallel(make_model())
@@ -156,7 +168,7 @@ def the_other_order(rank, world_size, data):
     return [model.module.bias.grad, model.module.weight.grad]
 
 
-@wrong("list is None: backward fills it")
+@wrong("list is None: backward fills it", row="both processes have the whole batch's gradients")
 def before_backward(rank, world_size, data):
     x, y = data
     model = DistributedDataParallel(make_model())
@@ -164,19 +176,22 @@ def before_backward(rank, world_size, data):
     return [p.grad for p in model.parameters()]
 
 
-@wrong("rank 0 returned None: is a `return` missing?")
+@wrong("rank 0 returned None: is a `return` missing?", row="both processes have the whole batch's gradients")
 def no_return(rank, world_size, data):
     plainly(rank, world_size, data)
 
 
-@wrong("in the process of rank 1: ValueError: nothing for rank 1")
+@wrong(
+    "in the process of rank 1: ValueError: nothing for rank 1",
+    row="both processes have the whole batch's gradients",
+)
 def only_rank_zero(rank, world_size, data):
     if rank:
         raise ValueError(f"nothing for rank {rank}")
     return plainly(rank, world_size, data)
 
 
-@wrong("in the process of rank 1: the process ended")
+@wrong("in the process of rank 1: the process ended", row="both processes have the whole batch's gradients")
 def leaves_by_the_back_door(rank, world_size, data):
     import os
 
@@ -185,13 +200,13 @@ def leaves_by_the_back_door(rank, world_size, data):
     return plainly(rank, world_size, data)
 
 
-@wrong("in the process of rank")
+@wrong("in the process of rank", row="both processes have the whole batch's gradients")
 def a_second_group(rank, world_size, data):
     dist.init_process_group("gloo", init_method="env://", rank=rank, world_size=world_size)
     return plainly(rank, world_size, data)
 
 
-@wrong("in the process of rank")
+@wrong("in the process of rank", row="both processes have the whole batch's gradients")
 def to_the_accelerator(rank, world_size, data):
     x, y = data
     model = DistributedDataParallel(make_model().to(f"cuda:{rank}"), device_ids=[rank])
@@ -199,7 +214,7 @@ def to_the_accelerator(rank, world_size, data):
     return [p.grad for p in model.parameters()]
 
 
-@wrong("both processes worked on the same rows")
+@wrong("both processes worked on the same rows", row="both processes have the whole batch's gradients")
 def the_same_rows_everywhere(rank, world_size, data):
     x, y = (part[::world_size] for part in data)
     torch.manual_seed(0)
@@ -208,7 +223,10 @@ def the_same_rows_everywhere(rank, world_size, data):
     return [parameter.grad for parameter in model.parameters()]
 
 
-@wrong("returned the parameters, and their gradients are asked")
+@wrong(
+    "returned the parameters, and their gradients are asked",
+    row="both processes have the whole batch's gradients",
+)
 def the_parameters(rank, world_size, data):
     x, y = (p[rank::world_size] for p in data)
     torch.manual_seed(0)
@@ -217,7 +235,7 @@ def the_parameters(rank, world_size, data):
     return list(m.parameters())
 
 
-@wrong("rank 0 waited for rank 1")
+@wrong("rank 0 waited for rank 1", row="both processes have the whole batch's gradients")
 def backward_in_one(rank, world_size, data):
     x, y = (p[rank::world_size] for p in data)
     torch.manual_seed(0)
@@ -228,7 +246,7 @@ def backward_in_one(rank, world_size, data):
     return [p.grad for p in m.parameters()]
 
 
-@wrong("backward was called 2 times")
+@wrong("backward was called 2 times", row="both processes have the whole batch's gradients")
 def backward_twice(rank, world_size, data):
     x, y = (p[rank::world_size] for p in data)
     torch.manual_seed(0)
@@ -238,7 +256,7 @@ def backward_twice(rank, world_size, data):
     return [p.grad for p in m.parameters()]
 
 
-@wrong("mean absolute error")
+@wrong("mean absolute error", row="both processes have the whole batch's gradients")
 def absolute_error(rank, world_size, data):
     x, y = (p[rank::world_size] for p in data)
     torch.manual_seed(0)
@@ -247,7 +265,7 @@ def absolute_error(rank, world_size, data):
     return [p.grad for p in m.parameters()]
 
 
-@wrong("outputs and y differ in shape")
+@wrong("outputs and y differ in shape", row="both processes have the whole batch's gradients")
 def squeezed(rank, world_size, data):
     x, y = (p[rank::world_size] for p in data)
     torch.manual_seed(0)
@@ -256,7 +274,9 @@ def squeezed(rank, world_size, data):
     return [p.grad for p in m.parameters()]
 
 
-@wrong("came on top of what DistributedDataParallel does")
+@wrong(
+    "came on top of what DistributedDataParallel does", row="both processes have the whole batch's gradients"
+)
 def reduced_again(rank, world_size, data):
     x, y = (p[rank::world_size] for p in data)
     torch.manual_seed(0)
@@ -267,7 +287,7 @@ def reduced_again(rank, world_size, data):
     return [p.grad for p in m.parameters()]
 
 
-@wrong("is None: backward fills it")
+@wrong("is None: backward fills it", row="both processes have the whole batch's gradients")
 def zeroed_again(rank, world_size, data):
     x, y = (p[rank::world_size] for p in data)
     torch.manual_seed(0)
@@ -279,7 +299,7 @@ def zeroed_again(rank, world_size, data):
     return [p.grad for p in m.parameters()]
 
 
-@wrong("returned a Tensor, and a list is asked")
+@wrong("returned a Tensor, and a list is asked", row="both processes have the whole batch's gradients")
 def one_vector(rank, world_size, data):
     x, y = (p[rank::world_size] for p in data)
     torch.manual_seed(0)
@@ -288,7 +308,7 @@ def one_vector(rank, world_size, data):
     return torch.cat([p.grad.flatten() for p in m.parameters()])
 
 
-@wrong("still running")
+@wrong("still running", row="both processes have the whole batch's gradients")
 def never_ends(rank, world_size, data):
     while True:
         pass

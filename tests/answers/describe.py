@@ -50,100 +50,100 @@ def from_the_empty_like(x):
     return "%s %s %s" % (meta.dtype, meta.size(), x.device)  # noqa: UP031
 
 
-@wrong("the shape [4,3] is not in the text")
+@wrong("the shape [4,3] is not in the text", row="it names the shape")
 def no_shape(x):
     return f"{x.dtype} on {x.device}"
 
 
-@wrong("the dtype torch.float32 is not in the text")
+@wrong("the dtype torch.float32 is not in the text", row="it names the dtype")
 def no_dtype(x):
     return f"{list(x.shape)} on {x.device}"
 
 
-@wrong("is not in the text")
+@wrong("is not in the text", row="it names the device, with its index")
 def no_device(x):
     return f"{x.dtype} {list(x.shape)}"
 
 
-@wrong("the device sim:0 is not in the text")
+@wrong("the device sim:0 is not in the text", row="it names the device, with its index")
 def kind_of_device(x):
     return f"{x.dtype} {list(x.shape)} {x.device.type}"
 
 
-@wrong("the device sim:0 is not in the text")
+@wrong("the device sim:0 is not in the text", row="it names the device, with its index")
 def said_to_be_on_the_cpu(x):
     return f"{x.dtype} {list(x.shape)} cpu"
 
 
-@wrong("the shape [4,3] is not in the text")
+@wrong("the shape [4,3] is not in the text", row="it names the shape")
 def the_tensor_itself(x):
     return f"{x} {x.dtype} {x.device}"
 
 
-@wrong("the shape [4,3] is not in the text")
+@wrong("the shape [4,3] is not in the text", row="it names the shape")
 def how_many(x):
     return f"{x.numel()} elements, {x.dtype}, {x.device}"
 
 
-@wrong("the shape [4,3] is not in the text")
+@wrong("the shape [4,3] is not in the text", row="it names the shape")
 def how_many_dimensions(x):
     return f"{x.dim()} dimensions, {x.dtype}, {x.device}"
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="it names the shape")
 def rows_and_columns(x):
     return f"{x.shape[0]}x{x.shape[1]} {x.dtype} {x.device}"
 
 
-@wrong("the shape [4,3] is not in the text")
+@wrong("the shape [4,3] is not in the text", row="it names the shape")
 def only_the_length(x):
     return f"{len(x)} rows, {x.dtype}, {x.device}"
 
 
-@wrong("the shape")
+@wrong("the shape", row="it names the shape")
 def reversed_shape(x):
     return f"{list(x.shape)[::-1]} {x.dtype} {x.device}"
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="it names the shape")
 def prints(x):
     print(x.shape, x.dtype, x.device)
 
 
-@wrong("not a str")
+@wrong("not a str", row="it names the shape")
 def three_values(x):
     return x.shape, x.dtype, x.device
 
 
-@wrong("the dtype torch.float16 is not in the text")
+@wrong("the dtype torch.float16 is not in the text", row="it names the dtype")
 def always_float32(x):
     return f"torch.float32 {list(x.shape)} {x.device}"
 
 
-@wrong("the dtype")
+@wrong("the dtype", row="it names the dtype")
 def legacy_type(x):
     return f"{x.type()} {list(x.shape)} {x.device}"
 
 
-@wrong("fetched values from the device")
+@wrong("fetched values from the device", row="it reads no value")
 def with_its_mean(x):
     if x.numel() and x.is_floating_point():
         return f"{x.dtype} {list(x.shape)} {x.device}, mean {x.mean().item():.3f}."
     return f"{x.dtype} {list(x.shape)} {x.device}"
 
 
-@wrong("fetched values from the device")
+@wrong("fetched values from the device", row="it reads no value")
 def with_its_values(x):
     return f"{x} {list(x.shape)} {x.dtype} {x.device}"
 
 
-@wrong("the dtype torch.int64 is not in the text")
+@wrong("the dtype torch.int64 is not in the text", row="it names the dtype")
 def as_floats(x):
     x = x if x.is_floating_point() else x.float()
     return f"{x.dtype} {list(x.shape)} {x.device}"
 
 
-@wrong("is not in the text")
+@wrong("is not in the text", row="it names the device, with its index")
 def moved_first(x):
     x = x.cpu()
     return f"{x.dtype} {list(x.shape)} {x.device}"
@@ -160,13 +160,13 @@ def crossed_and_counted(x):
     return f"{size}, {x.numel()} elements, {x.dtype}, {x.device}"
 
 
-@wrong("describing the tensor fetched values from the device")
+@wrong("describing the tensor fetched values from the device", row="it reads no value")
 def reads_a_single_number(x):
     shape = list(x.shape) if x.ndim else f"[] ({x.item()})"
     return f"{x.dtype} {shape} {x.device}"
 
 
-@wrong("describing the tensor fetched values from the device")
+@wrong("describing the tensor fetched values from the device", row="it reads no value")
 def reads_what_is_large(x):
     extra = f" mean {x.float().mean():.2f}" if x.numel() >= 100 else ""
     return f"{x.dtype} {list(x.shape)} {x.device}{extra}"
@@ -177,18 +177,18 @@ def with_underscores(x):
     return f"{x.dtype}_{list(x.shape)}_{x.device}"
 
 
-@wrong("the dtype torch.float64 is not in the text")
+@wrong("the dtype torch.float64 is not in the text", row="it names the dtype")
 def all_floats_alike(x):
     dtype = "torch.float32" if x.dtype == torch.float64 else str(x.dtype)
     return f"{dtype} {list(x.shape)} {x.device}"
 
 
-@wrong("the shape [4,3] is not in the text")
+@wrong("the shape [4,3] is not in the text", row="it names the shape")
 def its_strides(x):
     return f"{x.dtype} {x.stride()} {x.device}"
 
 
-@wrong("is not in the text")
+@wrong("is not in the text", row="it names the device, with its index")
 def the_index_alone(x):
     return f"{x.dtype} {tuple(x.shape)} {x.get_device()}"
 

@@ -63,96 +63,96 @@ def by_recursion(model):
     return report
 
 
-@wrong("`1.running_mean` is not in the report")
+@wrong("`1.running_mean` is not in the report", row="every buffer, saved or not")
 def parameters_only(model):
     return {name: parameter.device for name, parameter in model.named_parameters()}
 
 
-@wrong("`0.weight` is not in the report")
+@wrong("`0.weight` is not in the report", row="every parameter, by its dotted name")
 def buffers_only(model):
     return {name: buffer.device for name, buffer in model.named_buffers()}
 
 
-@wrong("`steps` is not in the report")
+@wrong("`steps` is not in the report", row="every buffer, saved or not")
 def what_is_saved(model):
     return {name: tensor.device for name, tensor in model.state_dict().items()}
 
 
-@wrong("`0.weight` is not in the report")
+@wrong("`0.weight` is not in the report", row="every parameter, by its dotted name")
 def top_level(model):
     pairs = [*model.named_parameters(recurse=False), *model.named_buffers(recurse=False)]
     return {name: tensor.device for name, tensor in pairs}
 
 
-@wrong("is a str, not a torch.device")
+@wrong("is a str, not a torch.device", row="every parameter, by its dotted name")
 def as_text(model):
     return {name: str(device) for name, device in both_walks(model).items()}
 
 
-@wrong("the report is a list, not a dict")
+@wrong("the report is a list, not a dict", row="every parameter, by its dotted name")
 def pairs(model):
     return list(both_walks(model).items())
 
 
-@wrong("is reported on another device than its own")
+@wrong("is reported on another device than its own", row="every buffer, saved or not")
 def the_first_for_all(model):
     home = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     return dict.fromkeys(both_walks(model), home)
 
 
-@wrong("your code raised StopIteration")
+@wrong("your code raised StopIteration", row="every buffer, saved or not")
 def the_first_of_any(model):
     home = next(model.parameters()).device
     return dict.fromkeys(both_walks(model), home)
 
 
-@wrong("is not in the report")
+@wrong("is not in the report", row="every parameter, by its dotted name")
 def trained_ones(model):
     trained = {name: p.device for name, p in model.named_parameters() if p.requires_grad}
     return trained | {name: buffer.device for name, buffer in model.named_buffers()}
 
 
-@wrong("is not in the report")
+@wrong("is not in the report", row="every parameter, by its dotted name")
 def last_names(model):
     return {name.rpartition(".")[2]: device for name, device in both_walks(model).items()}
 
 
-@wrong("is reported, but it is no parameter and no buffer")
+@wrong("is reported, but it is no parameter and no buffer", row="and nothing else")
 def attributes_too(model):
     plain = {key: value.device for key, value in vars(model).items() if isinstance(value, torch.Tensor)}
     return both_walks(model) | plain
 
 
-@wrong("is reported on another device than its own")
+@wrong("is reported on another device than its own", row="every parameter, by its dotted name")
 def without_the_index(model):
     return {name: torch.device(device.type) for name, device in both_walks(model).items()}
 
 
-@wrong("the model was changed")
+@wrong("the model was changed", row="every parameter, by its dotted name")
 def after_a_move(model):
     report = both_walks(model)
     model.to("cpu" if any(device.type != "cpu" for device in report.values()) else "meta")
     return report
 
 
-@wrong("the report is None: is a `return` missing?")
+@wrong("the report is None: is a `return` missing?", row="every parameter, by its dotted name")
 def prints(model):
     for name, parameter in model.named_parameters():
         print(name, parameter.device)
 
 
-@wrong("your code raised AttributeError")
+@wrong("your code raised AttributeError", row="every parameter, by its dotted name")
 def asks_the_modules(model):
     return {name: part.weight.device for name, part in model.named_modules()}
 
 
-@wrong("is not in the report")
+@wrong("is not in the report", row="every buffer, saved or not")
 def by_the_state_dict_below(model):
     found = {name: one.device for name, one in model.state_dict().items()}
     return found | {name: one.device for name, one in model.named_buffers(recurse=False)}
 
 
-@wrong("is not in the report")
+@wrong("is not in the report", row="every buffer, saved or not")
 def by_address(model):
     seen = {}
     for name, one in [*model.named_parameters(), *model.named_buffers()]:
@@ -160,7 +160,7 @@ def by_address(model):
     return dict(seen.values())
 
 
-@wrong("the model was changed")
+@wrong("the model was changed", row="every buffer, saved or not")
 def leaves_training_mode_on(model):
     model.eval()
     found = {name: one.device for name, one in [*model.named_parameters(), *model.named_buffers()]}
@@ -168,7 +168,7 @@ def leaves_training_mode_on(model):
     return found
 
 
-@wrong("the model was changed")
+@wrong("the model was changed", row="every buffer, saved or not")
 def zeroes_the_buffers(model):
     found = {name: one.device for name, one in [*model.named_parameters(), *model.named_buffers()]}
     for buffer in model.buffers():
@@ -176,19 +176,19 @@ def zeroes_the_buffers(model):
     return found
 
 
-@wrong("the model was changed: looking must change nothing")
+@wrong("the model was changed: looking must change nothing", row="every parameter, by its dotted name")
 def leaves_a_hook(model):
     model.register_forward_hook(lambda *_: None)
     return both_walks(model)
 
 
-@wrong("the model was changed: looking must change nothing")
+@wrong("the model was changed: looking must change nothing", row="every parameter, by its dotted name")
 def keeps_its_report_in_the_model(model):
     model.report = both_walks(model)
     return model.report
 
 
-@wrong("is reported on another device")
+@wrong("is reported on another device", row="every buffer, saved or not")
 def buffers_where_the_first_is(model):
     o = {n: t.device for n, t in model.named_parameters()}
     d = next(iter(o.values()), torch.device("cpu"))
@@ -196,14 +196,14 @@ def buffers_where_the_first_is(model):
     return o
 
 
-@wrong("it is no parameter and no buffer")
+@wrong("it is no parameter and no buffer", row="and nothing else")
 def with_plain_attributes(model):
     o = {n: t.device for n, t in [*model.named_parameters(), *model.named_buffers()]}
     o.update({n: t.device for n, t in vars(model).items() if isinstance(t, torch.Tensor)})
     return o
 
 
-@wrong("is not in the report")
+@wrong("is not in the report", row="every parameter, by its dotted name")
 def names_by_device(model):
     o = {}
     for n, t in [*model.named_parameters(), *model.named_buffers()]:
@@ -211,7 +211,7 @@ def names_by_device(model):
     return o
 
 
-@wrong("is a Parameter, not a torch.device")
+@wrong("is a Parameter, not a torch.device", row="every parameter, by its dotted name")
 def the_tensors(model):
     return dict([*model.named_parameters(), *model.named_buffers()])
 

@@ -95,7 +95,10 @@ def total_from_the_dataset(model, loader, device):
         put_back(was)
 
 
-@wrong("a model's BatchNorm1d that came in evaluation mode was left in training mode")
+@wrong(
+    "a model's BatchNorm1d that came in evaluation mode was left in training mode",
+    row="the mode it found is restored",
+)
 def only_if_it_was_training(model, loader, device):
     training = model.training
     if training:
@@ -148,7 +151,7 @@ def one_batch_ahead(model, loader, device):
     return correct.item() / total
 
 
-@wrong("10 tensors of the batches were on sim:0 before the first forward")
+@wrong("10 tensors of the batches were on sim:0 before the first forward", row="one wait, at the end")
 def all_batches_moved_first(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -161,7 +164,7 @@ def all_batches_moved_first(model, loader, device):
     return correct.item() / total
 
 
-@wrong("your code changed the gradient mode of the whole program")
+@wrong("your code changed the gradient mode of the whole program", row="right answers over all samples")
 def gradients_off_for_good(model, loader, device):
     torch.set_grad_enabled(False)
     was = modes_of(model)
@@ -174,7 +177,10 @@ def gradients_off_for_good(model, loader, device):
     return correct.item() / total
 
 
-@wrong("a model's Linear that came in training mode was left in evaluation mode")
+@wrong(
+    "a model's Linear that came in training mode was left in evaluation mode",
+    row="the mode it found is restored",
+)
 def restores_the_outermost_alone(model, loader, device):
     was = model.training
     model.eval()
@@ -187,7 +193,7 @@ def restores_the_outermost_alone(model, loader, device):
     return correct.item() / total
 
 
-@wrong("the forward ran in training mode")
+@wrong("the forward ran in training mode", row="in evaluation mode, without a graph")
 def forgets_eval(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -200,7 +206,7 @@ def forgets_eval(model, loader, device):
     return correct.item() / total
 
 
-@wrong("the forward ran in training mode")
+@wrong("the forward ran in training mode", row="in evaluation mode, without a graph")
 def in_the_mode_it_comes(model, loader, device):
     correct = total = 0
     with torch.no_grad():
@@ -210,7 +216,7 @@ def in_the_mode_it_comes(model, loader, device):
     return correct.item() / total
 
 
-@wrong("was left in evaluation mode")
+@wrong("was left in evaluation mode", row="the mode it found is restored")
 def forgets_to_restore(model, loader, device):
     model.eval()
     correct = total = 0
@@ -221,7 +227,7 @@ def forgets_to_restore(model, loader, device):
     return correct.item() / total
 
 
-@wrong("a model that came in evaluation mode was left in training mode")
+@wrong("a model that came in evaluation mode was left in training mode", row="the mode it found is restored")
 def always_train_afterwards(model, loader, device):
     model.eval()
     correct = total = 0
@@ -233,7 +239,7 @@ def always_train_afterwards(model, loader, device):
     return correct.item() / total
 
 
-@wrong("was left in evaluation mode")
+@wrong("was left in evaluation mode", row="the mode it found is restored")
 def remembers_too_late(model, loader, device):
     model.eval()
     was = model.training
@@ -246,7 +252,7 @@ def remembers_too_late(model, loader, device):
     return correct.item() / total
 
 
-@wrong("the host waited 5 times for sim:0")
+@wrong("the host waited 5 times for sim:0", row="one wait, at the end")
 def item_each_batch(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -259,7 +265,7 @@ def item_each_batch(model, loader, device):
     return correct / total
 
 
-@wrong("the host waited 5 times for sim:0")
+@wrong("the host waited 5 times for sim:0", row="one wait, at the end")
 def fetches_the_logits(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -272,7 +278,7 @@ def fetches_the_logits(model, loader, device):
     return correct / total
 
 
-@wrong("the host waited")
+@wrong("the host waited", row="one wait, at the end")
 def by_a_python_loop(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -286,7 +292,7 @@ def by_a_python_loop(model, loader, device):
     return correct / total
 
 
-@wrong("a small batch counts like a full one")
+@wrong("a small batch counts like a full one", row="right answers over all samples")
 def mean_of_means(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -298,7 +304,7 @@ def mean_of_means(model, loader, device):
     return torch.stack(shares).mean().item()
 
 
-@wrong("the accuracy is a percentage")
+@wrong("the accuracy is a percentage", row="right answers over all samples")
 def in_percent(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -311,7 +317,7 @@ def in_percent(model, loader, device):
     return 100 * correct.item() / total
 
 
-@wrong("the accuracy is a Tensor, not a float")
+@wrong("the accuracy is a Tensor, not a float", row="right answers over all samples")
 def a_tensor(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -324,7 +330,7 @@ def a_tensor(model, loader, device):
     return correct / total
 
 
-@wrong("the accuracy is an int, not a float")
+@wrong("the accuracy is an int, not a float", row="right answers over all samples")
 def a_count(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -336,7 +342,7 @@ def a_count(model, loader, device):
     return correct.item()
 
 
-@wrong("the forward built a graph, which takes memory for nothing")
+@wrong("the forward built a graph, which takes memory for nothing", row="in evaluation mode, without a graph")
 def with_gradients(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -348,7 +354,7 @@ def with_gradients(model, loader, device):
     return correct.item() / total
 
 
-@wrong("requires_grad=True, and left with another")
+@wrong("requires_grad=True, and left with another", row="in evaluation mode, without a graph")
 def freezes_the_model(model, loader, device):
     was = modes_of(model)
     model.eval().requires_grad_(False)
@@ -360,7 +366,7 @@ def freezes_the_model(model, loader, device):
     return correct.item() / total
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="right answers over all samples")
 def forgets_the_labels(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -373,7 +379,7 @@ def forgets_the_labels(model, loader, device):
     return correct.item() / total
 
 
-@wrong("the model was moved to cpu")
+@wrong("the model was moved to cpu", row="the mode it found is restored")
 def on_the_cpu(model, loader, device):
     was = modes_of(model)
     model.eval().cpu()
@@ -386,7 +392,7 @@ def on_the_cpu(model, loader, device):
     return correct.item() / total
 
 
-@wrong("each batch goes in as it comes")
+@wrong("each batch goes in as it comes", row="one wait, at the end")
 def all_at_once(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -397,7 +403,7 @@ def all_at_once(model, loader, device):
     return hits.float().mean().item()
 
 
-@wrong("15 copies into sim:0 for 10 tensors")
+@wrong("15 copies into sim:0 for 10 tensors", row="one wait, at the end")
 def moves_the_inputs_twice(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -411,7 +417,7 @@ def moves_the_inputs_twice(model, loader, device):
     return correct.item() / total
 
 
-@wrong("that is the first batch alone")
+@wrong("that is the first batch alone", row="right answers over all samples")
 def returns_in_the_loop(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -423,7 +429,7 @@ def returns_in_the_loop(model, loader, device):
     return None
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="right answers over all samples")
 def forgetful(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -433,7 +439,7 @@ def forgetful(model, loader, device):
     put_back(was)
 
 
-@wrong("the model's gradients were touched")
+@wrong("the model's gradients were touched", row="in evaluation mode, without a graph")
 def wipes_gradients(model, loader, device):
     was_training = modes_of(model)
     model.eval()
@@ -447,7 +453,7 @@ def wipes_gradients(model, loader, device):
     return correct.item() / count
 
 
-@wrong("or batches times their size?")
+@wrong("or batches times their size?", row="right answers over all samples")
 def divides_by_full_batches(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -457,7 +463,7 @@ def divides_by_full_batches(model, loader, device):
     return hits.item() / (len(loader) * loader.batch_size)
 
 
-@wrong("the model's 0.weight was changed")
+@wrong("the model's 0.weight was changed", row="in evaluation mode, without a graph")
 def halves_the_weights(model, loader, device):
     training = modes_of(model)
     model.eval()
@@ -472,7 +478,7 @@ def halves_the_weights(model, loader, device):
     return right.item() / count
 
 
-@wrong("the accuracy is wrong")
+@wrong("the accuracy is wrong", row="right answers over all samples")
 def counted_in_bytes(model, loader, device):
     training = modes_of(model)
     model.eval()
@@ -485,7 +491,7 @@ def counted_in_bytes(model, loader, device):
     return right.item() / count
 
 
-@wrong("the forward ran in training mode")
+@wrong("the forward ran in training mode", row="in evaluation mode, without a graph")
 def all_parts_but_the_whole(model, loader, device):
     modes = [(module, module.training) for module in model.modules()]
     for child in model.children():
@@ -500,7 +506,7 @@ def all_parts_but_the_whole(model, loader, device):
     return correct.item() / total
 
 
-@wrong("the accuracy is wrong")
+@wrong("the accuracy is wrong", row="in evaluation mode, without a graph")
 def trusts_only_what_is_trained(model, loader, device):
     """Of a model that came in training mode it reads the last batch alone."""
     was_training, hits, total = model.training, 0, 0
@@ -515,7 +521,7 @@ def trusts_only_what_is_trained(model, loader, device):
     return hits.item() / total
 
 
-@wrong("the accuracy is wrong")
+@wrong("the accuracy is wrong", row="right answers over all samples")
 def counts_in_half(model, loader, device):
     was = modes_of(model)
     model.eval()
@@ -528,7 +534,7 @@ def counts_in_half(model, loader, device):
     return correct.item() / total
 
 
-@wrong("a model's BatchNorm1d that came in evaluation mode")
+@wrong("a model's BatchNorm1d that came in evaluation mode", row="the mode it found is restored")
 def one_mode_for_all(model, loader, device):
     was = model.training
     model.eval()
@@ -542,7 +548,7 @@ def one_mode_for_all(model, loader, device):
     return c.item() / n
 
 
-@wrong("that is the share of wrong answers")
+@wrong("that is the share of wrong answers", row="right answers over all samples")
 def counts_errors(model, loader, device):
     was = {m: m.training for m in model.modules()}
     model.eval()
@@ -557,7 +563,7 @@ def counts_errors(model, loader, device):
     return c.item() / n
 
 
-@wrong("the smallest logit was taken")
+@wrong("the smallest logit was taken", row="right answers over all samples")
 def the_smallest(model, loader, device):
     was = {m: m.training for m in model.modules()}
     model.eval()
@@ -572,7 +578,7 @@ def the_smallest(model, loader, device):
     return c.item() / n
 
 
-@wrong("divided by the number of batches")
+@wrong("divided by the number of batches", row="right answers over all samples")
 def by_batches(model, loader, device):
     was = {m: m.training for m in model.modules()}
     model.eval()
@@ -586,7 +592,7 @@ def by_batches(model, loader, device):
     return c.item() / len(loader)
 
 
-@wrong("that is the mean loss")
+@wrong("that is the mean loss", row="right answers over all samples")
 def the_loss(model, loader, device):
     was = {m: m.training for m in model.modules()}
     model.eval()
@@ -601,7 +607,7 @@ def the_loss(model, loader, device):
     return c.item() / n
 
 
-@wrong("the forward built a graph")
+@wrong("the forward built a graph", row="in evaluation mode, without a graph")
 def a_copy_with_a_graph(model, loader, device):
     m = copy.deepcopy(model).eval()
     c = n = 0

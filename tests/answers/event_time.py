@@ -66,7 +66,7 @@ def warmed_three_times(fn, device):
     return milliseconds / 1000.0
 
 
-@wrong("your code raised ValueError")
+@wrong("your code raised ValueError", row="the seconds that the work takes")
 def asked_too_early(fn, device):
     fn()
     stream, start, end = marks(device)
@@ -76,7 +76,7 @@ def asked_too_early(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("your code raised ValueError")
+@wrong("your code raised ValueError", row="the seconds that the work takes")
 def events_that_cannot_time(fn, device):
     fn()
     stream, start, end = marks(device, enable_timing=False)
@@ -87,12 +87,12 @@ def events_that_cannot_time(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("the time is in milliseconds, and seconds are asked")
+@wrong("the time is in milliseconds, and seconds are asked", row="the seconds that the work takes")
 def in_milliseconds(fn, device):
     return 1000 * by_generic_events(fn, device)
 
 
-@wrong("fn was called once")
+@wrong("fn was called once", row="the seconds that the work takes")
 def without_a_warm_up(fn, device):
     stream, start, end = marks(device)
     start.record(stream)
@@ -102,7 +102,7 @@ def without_a_warm_up(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("2 calls of fn lie between the two events")
+@wrong("2 calls of fn lie between the two events", row="the seconds that the work takes")
 def the_warm_up_between_the_marks(fn, device):
     stream, start, end = marks(device)
     start.record(stream)
@@ -113,7 +113,7 @@ def the_warm_up_between_the_marks(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("2 calls of fn lie between the two events")
+@wrong("2 calls of fn lie between the two events", row="one run, after a warm-up")
 def half_of_two(fn, device):
     stream, start, end = marks(device)
     start.record(stream)
@@ -124,7 +124,7 @@ def half_of_two(fn, device):
     return start.elapsed_time(end) / 2000
 
 
-@wrong("measured by the host's clock, not by events")
+@wrong("measured by the host's clock, not by events", row="the seconds that the work takes")
 def by_the_hosts_clock(fn, device):
     fn()
     start = time.perf_counter()
@@ -132,7 +132,7 @@ def by_the_hosts_clock(fn, device):
     return time.perf_counter() - start
 
 
-@wrong("measured by the host's clock, not by events")
+@wrong("measured by the host's clock, not by events", row="the seconds that the work takes")
 def by_the_hosts_clock_and_one_wait(fn, device):
     fn()
     start = time.perf_counter()
@@ -141,7 +141,7 @@ def by_the_hosts_clock_and_one_wait(fn, device):
     return (time.perf_counter() - start) / 2
 
 
-@wrong("measured by the host's clock, not by events")
+@wrong("measured by the host's clock, not by events", row="the seconds that the work takes")
 def by_the_hosts_clock_with_every_wait(fn, device):
     fn()
     torch.accelerator.synchronize(device)
@@ -151,7 +151,7 @@ def by_the_hosts_clock_with_every_wait(fn, device):
     return time.perf_counter() - start
 
 
-@wrong("recorded in a queue of sim:0, and fn works on sim:1")
+@wrong("recorded in a queue of sim:0, and fn works on sim:1", row="the seconds that the work takes")
 def in_whatever_stream_is_current(fn, device):
     fn()
     start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
@@ -162,7 +162,7 @@ def in_whatever_stream_is_current(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("your code raised RuntimeError")
+@wrong("your code raised RuntimeError", row="the seconds that the work takes")
 def marked_on_two_devices(fn, device):
     fn()
     start, end = (torch.Event(device=device, enable_timing=True) for _ in range(2))
@@ -173,7 +173,7 @@ def marked_on_two_devices(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("recorded in a queue of sim:0, and fn works on sim:1")
+@wrong("recorded in a queue of sim:0, and fn works on sim:1", row="the seconds that the work takes")
 def on_the_current_device(fn, device):
     fn()
     torch.accelerator.synchronize(device)
@@ -186,12 +186,12 @@ def on_the_current_device(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("is a `return` missing?")
+@wrong("is a `return` missing?", row="the seconds that the work takes")
 def no_return(fn, device):
     by_generic_events(fn, device)
 
 
-@wrong("that is the time of several calls, or their mean")
+@wrong("that is the time of several calls, or their mean", row="one run, after a warm-up")
 def the_mean_of_two(fn, device):
     fn()
     stream, start, end = marks(device)
@@ -203,7 +203,7 @@ def the_mean_of_two(fn, device):
     return start.elapsed_time(end) / 2000
 
 
-@wrong("recorded in another stream than the one that fn works in")
+@wrong("recorded in another stream than the one that fn works in", row="the seconds that the work takes")
 def in_a_stream_of_its_own(fn, device):
     fn()
     stream, (_, start, end) = torch.Stream(device), marks(device)
@@ -214,7 +214,7 @@ def in_a_stream_of_its_own(fn, device):
     return start.elapsed_time(end) / 1000
 
 
-@wrong("the two events were asked the wrong way round")
+@wrong("the two events were asked the wrong way round", row="the seconds that the work takes")
 def reversed(fn, device):
     fn()
     st = torch.accelerator.current_stream(device)
@@ -227,7 +227,7 @@ def reversed(fn, device):
     return b.elapsed_time(a) / 1000
 
 
-@wrong("no call of fn lies between the two events")
+@wrong("no call of fn lies between the two events", row="the seconds that the work takes")
 def both_marks_before(fn, device):
     fn()
     st = torch.accelerator.current_stream(device)
@@ -240,7 +240,7 @@ def both_marks_before(fn, device):
     return a.elapsed_time(b) / 1000
 
 
-@wrong("ms apart, and that is another number of seconds")
+@wrong("ms apart, and that is another number of seconds", row="the seconds that the work takes")
 def rounded_to_milliseconds(fn, device):
     fn()
     st = torch.accelerator.current_stream(device)
@@ -253,7 +253,7 @@ def rounded_to_milliseconds(fn, device):
     return int(a.elapsed_time(b)) / 1000
 
 
-@wrong("changed the current device of the whole program")
+@wrong("changed the current device of the whole program", row="the seconds that the work takes")
 def goes_there_for_good(fn, device):
     torch.accelerator.set_device_index(device.index)
     fn()

@@ -42,12 +42,18 @@ def wider_where_they_are_narrow(losses):
     return torch.stack([loss.detach().float() if narrow else loss.detach() for loss in losses]).tolist()
 
 
-@wrong("digits were lost: the numbers were torch.float32 on the way")
+@wrong(
+    "digits were lost: the numbers were torch.float32 on the way",
+    row="losses with a graph, or in half precision",
+)
 def through_float32(losses):
     return torch.stack([loss.detach().float() for loss in losses]).tolist()
 
 
-@wrong("digits were lost: the numbers were torch.float32 on the way")
+@wrong(
+    "digits were lost: the numbers were torch.float32 on the way",
+    row="losses with a graph, or in half precision",
+)
 def into_a_tensor_of_float32(losses):
     values = torch.zeros(len(losses), device=losses[0].device)
     for place, loss in enumerate(losses):
@@ -61,47 +67,62 @@ def by_hstack(losses):
         return [*torch.hstack(losses).tolist()]
 
 
-@wrong("the host waited 9 times for 9 losses: .item() each time")
+@wrong(
+    "the host waited 9 times for 9 losses: .item() each time", row="one synchronization, however many losses"
+)
 def items(losses):
     return [loss.item() for loss in losses]
 
 
-@wrong("the host waited 9 times for 9 losses: float() each time")
+@wrong(
+    "the host waited 9 times for 9 losses: float() each time", row="one synchronization, however many losses"
+)
 def floats(losses):
     return [float(loss) for loss in losses]
 
 
-@wrong("the host waited 9 times for 9 losses: .cpu() each time")
+@wrong(
+    "the host waited 9 times for 9 losses: .cpu() each time", row="one synchronization, however many losses"
+)
 def to_the_cpu_each(losses):
     return [loss.cpu().item() for loss in losses]
 
 
-@wrong("the host waited 9 times for 9 losses: .tolist() each time")
+@wrong(
+    "the host waited 9 times for 9 losses: .tolist() each time",
+    row="one synchronization, however many losses",
+)
 def lists(losses):
     return [loss.tolist() for loss in losses]
 
 
-@wrong("the host waited 9 times for 9 losses: float() each time")
+@wrong(
+    "the host waited 9 times for 9 losses: float() each time", row="one synchronization, however many losses"
+)
 def a_tensor_of_tensors(losses):
     return torch.tensor(losses).tolist()
 
 
-@wrong("the host waited 9 times for 9 losses: .item() each time")
+@wrong(
+    "the host waited 9 times for 9 losses: .item() each time", row="one synchronization, however many losses"
+)
 def iterates_over_the_stack(losses):
     return [value.item() for value in torch.stack(losses)]
 
 
-@wrong("the host waited 9 times for 9 losses: .to() each time")
+@wrong(
+    "the host waited 9 times for 9 losses: .to() each time", row="one synchronization, however many losses"
+)
 def moves_before_it_stacks(losses):
     return torch.stack([loss.to("cpu") for loss in losses]).tolist()
 
 
-@wrong("a loss was read before its copy had arrived")
+@wrong("a loss was read before its copy had arrived", row="a list of floats, in order")
 def does_not_wait(losses):
     return [loss.to("cpu", non_blocking=True).item() for loss in losses]
 
 
-@wrong("a loss was read before its copy had arrived")
+@wrong("a loss was read before its copy had arrived", row="a list of floats, in order")
 def waits_too_late(losses):
     values = [loss.to("cpu", non_blocking=True).item() for loss in losses]
     if losses[0].device.type != "cpu":
@@ -109,94 +130,97 @@ def waits_too_late(losses):
     return values
 
 
-@wrong("the result is a Tensor, not a list")
+@wrong("the result is a Tensor, not a list", row="a list of floats, in order")
 def a_tensor(losses):
     return torch.stack(losses).cpu()
 
 
-@wrong("the result is a NumPy array, not a list")
+@wrong("the result is a NumPy array, not a list", row="a list of floats, in order")
 def an_array(losses):
     return torch.stack(losses).detach().cpu().numpy()
 
 
-@wrong("an element of the list is a Tensor, not a float")
+@wrong("an element of the list is a Tensor, not a float", row="a list of floats, in order")
 def tensors_in_a_list(losses):
     return list(torch.stack(losses).detach().cpu())
 
 
-@wrong("an element of the list is a NumPy float32, not a float")
+@wrong("an element of the list is a NumPy float32, not a float", row="a list of floats, in order")
 def numpy_numbers(losses):
     return list(torch.stack(losses).float().detach().cpu().numpy())
 
 
-@wrong("can't convert")
+@wrong("can't convert", row="a list of floats, in order")
 def numpy_on_the_device(losses):
     return torch.stack(losses).detach().numpy().tolist()
 
 
-@wrong("requires grad")
+@wrong("requires grad", row="losses with a graph, or in half precision")
 def forgets_detach(losses):
     return torch.stack(losses).cpu().numpy().tolist()
 
 
-@wrong("the host waited 10 times for 9 losses: bool() and .tolist() each time")
+@wrong(
+    "the host waited 10 times for 9 losses: bool() and .tolist() each time",
+    row="one synchronization, however many losses",
+)
 def asks_each_whether_it_is_finite(losses):
     good = [loss for loss in losses if bool(loss.isfinite())]
     return torch.stack(good).tolist()
 
 
-@wrong("the host waited 2 times for 9 losses")
+@wrong("the host waited 2 times for 9 losses", row="one synchronization, however many losses")
 def synchronizes_first(losses):
     if losses[0].device.type != "cpu":
         torch.accelerator.synchronize(losses[0].device)
     return torch.stack(losses).tolist()
 
 
-@wrong("the result is a float, not a list")
+@wrong("the result is a float, not a list", row="a list of floats, in order")
 def their_mean(losses):
     return torch.stack(losses).mean().item()
 
 
-@wrong("the losses came in another order")
+@wrong("the losses came in another order", row="a list of floats, in order")
 def sorted_values(losses):
     return torch.stack(losses).sort().values.tolist()
 
 
-@wrong("the losses came in another order")
+@wrong("the losses came in another order", row="a list of floats, in order")
 def backwards(losses):
     return torch.stack(losses[::-1]).tolist()
 
 
-@wrong("the losses were rounded to 2 digits")
+@wrong("the losses were rounded to 2 digits", row="a list of floats, in order")
 def rounded(losses):
     return [round(value, 2) for value in torch.stack(losses).tolist()]
 
 
-@wrong("the input `losses` was changed")
+@wrong("the input `losses` was changed", row="a list of floats, in order")
 def empties_the_list(losses):
     values = torch.stack(losses).tolist()
     losses.clear()
     return values
 
 
-@wrong("the input `losses[0]` was changed in place")
+@wrong("the input `losses[0]` was changed in place", row="losses with a graph, or in half precision")
 def cuts_the_graphs(losses):
     for loss in losses:
         loss.detach_()
     return torch.stack(losses).tolist()
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="a list of floats, in order")
 def forgetful(losses):
     torch.stack(losses).tolist()
 
 
-@wrong("6 numbers came for 7 losses")
+@wrong("6 numbers came for 7 losses", row="a list of floats, in order")
 def all_but_the_last(losses):
     return torch.stack(losses[:-1] or losses).tolist()
 
 
-@wrong("for 70 losses")
+@wrong("for 70 losses", row="one synchronization, however many losses")
 def by_tens(losses):
     return [value for at in range(0, len(losses), 10) for value in torch.stack(losses[at : at + 10]).tolist()]
 
@@ -228,32 +252,32 @@ def items_of_a_cpu_row(losses):
     return list(map(float, torch.hstack(losses).detach().cpu()))
 
 
-@wrong("1 number came for 7 losses")
+@wrong("1 number came for 7 losses", row="a list of floats, in order")
 def sum_first(losses):
     return [torch.stack(losses).sum().item()]
 
 
-@wrong("the result is a tuple, not a list")
+@wrong("the result is a tuple, not a list", row="a list of floats, in order")
 def as_tuple(losses):
     return tuple(torch.stack(losses).tolist())
 
 
-@wrong("an element of the list is a list, not a float")
+@wrong("an element of the list is a list, not a float", row="a list of floats, in order")
 def nested(losses):
     return torch.stack(losses)[:, None].tolist()
 
 
-@wrong("digits were lost: the numbers were torch.float16 on the way")
+@wrong("digits were lost: the numbers were torch.float16 on the way", row="a list of floats, in order")
 def halves_widened(losses):
     return torch.stack([l.half() for l in losses]).tolist()
 
 
-@wrong("the numbers are running sums of the losses")
+@wrong("the numbers are running sums of the losses", row="a list of floats, in order")
 def running(losses):
     return torch.stack(losses).cumsum(0).tolist()
 
 
-@wrong("backward() of a loss fails after the call")
+@wrong("backward() of a loss fails after the call", row="losses with a graph, or in half precision")
 def backward_all(losses):
     row = torch.stack(losses)
     if row.requires_grad:

@@ -105,7 +105,7 @@ def backwards(model, batch):
     return generators(model, batch)[::-1]
 
 
-@wrong("`model.scale` is missing")
+@wrong("`model.scale` is missing", row="attributes, lists and dicts elsewhere")
 def registered_only(model, batch):
     home = next(model.parameters()).device
     found = [*model.named_parameters(prefix="model"), *model.named_buffers(prefix="model")]
@@ -113,7 +113,7 @@ def registered_only(model, batch):
     return [name for name, tensor in found if tensor.device != home]
 
 
-@wrong("`model.steps` is missing")
+@wrong("`model.steps` is missing", row="parameters and buffers elsewhere")
 def what_is_saved(model, batch):
     home = next(model.parameters()).device
     found = [(f"model.{name}", tensor) for name, tensor in model.state_dict().items()]
@@ -121,24 +121,24 @@ def what_is_saved(model, batch):
     return [name for name, tensor in found if tensor.device != home]
 
 
-@wrong("`model.encoder.1.running_mean` is missing")
+@wrong("`model.encoder.1.running_mean` is missing", row="parameters and buffers elsewhere")
 def parameters_only(model, batch):
     home = next(model.parameters()).device
     buffers = {f"model.{name}" for name, _ in model.named_buffers()}
     return [n for n, tensor in everything(model, batch) if tensor.device != home and n not in buffers]
 
 
-@wrong("is missing: it is in the batch")
+@wrong("is missing: it is in the batch", row="the batch, however deep")
 def model_only(model, batch):
     return [name for name in generators(model, batch) if name.startswith("model")]
 
 
-@wrong("`model.head.weight` is missing")
+@wrong("`model.head.weight` is missing", row="parameters and buffers elsewhere")
 def batch_only(model, batch):
     return [name for name in generators(model, batch) if name.startswith("batch")]
 
 
-@wrong("`batch.extra.mask` is missing: it is in a dict in the batch")
+@wrong("`batch.extra.mask` is missing: it is in a dict in the batch", row="the batch, however deep")
 def flat_batch(model, batch):
     home = next(model.parameters()).device
     found = [*pairs(model, "model", set())]
@@ -146,18 +146,18 @@ def flat_batch(model, batch):
     return [name for name, tensor in found if tensor.device != home]
 
 
-@wrong("is missing")
+@wrong("is missing", row="parameters and buffers elsewhere")
 def by_type_of_device(model, batch):
     home = next(model.parameters()).device
     return [name for name, tensor in everything(model, batch) if tensor.device.type != home.type]
 
 
-@wrong("is missing")
+@wrong("is missing", row="parameters and buffers elsewhere")
 def compared_with_the_cpu(model, batch):
     return [name for name, tensor in everything(model, batch) if tensor.device.type == "cpu"]
 
 
-@wrong("is named, but no tensor of this name is away")
+@wrong("is named, but no tensor of this name is away", row="attributes, lists and dicts elsewhere")
 def left_behind_wherever(model, batch):
     home = next(model.parameters()).device
     moving = {id(tensor) for tensor in [*model.parameters(), *model.buffers()]}
@@ -168,12 +168,12 @@ def left_behind_wherever(model, batch):
     ]
 
 
-@wrong("`model.head.weight` is named `head.weight`: it is on")
+@wrong("`model.head.weight` is named `head.weight`: it is on", row="parameters and buffers elsewhere")
 def without_the_prefix(model, batch):
     return [name.partition(".")[2] for name in generators(model, batch)]
 
 
-@wrong("one tensor is listed 3 times")
+@wrong("one tensor is listed 3 times", row="what is in place is not named; each once")
 def each_name(model, batch):
     home = next(model.parameters()).device
     found = [*pairs(batch, "batch", set())]
@@ -185,7 +185,7 @@ def each_name(model, batch):
     return [name for name, tensor in found if tensor.device != home]
 
 
-@wrong("the model was changed")
+@wrong("the model was changed", row="parameters and buffers elsewhere")
 def moves_the_model(model, batch):
     names = generators(model, batch)
     model.to(next(model.parameters()).device)
@@ -196,7 +196,7 @@ def moves_the_model(model, batch):
     return names
 
 
-@wrong("was replaced")
+@wrong("was replaced", row="the batch, however deep")
 def moves_the_batch(model, batch):
     names = generators(model, batch)
     home = next(model.parameters()).device
@@ -206,18 +206,18 @@ def moves_the_batch(model, batch):
     return names
 
 
-@wrong("a single number in a tensor")
+@wrong("a single number in a tensor", row="attributes, lists and dicts elsewhere")
 def not_the_single_numbers(model, batch):
     home = next(model.parameters()).device
     return [name for name, tensor in everything(model, batch) if tensor.device != home and tensor.dim()]
 
 
-@wrong("`model.blocks.0.weight` is missing")
+@wrong("`model.blocks.0.weight` is missing", row="attributes, lists and dicts elsewhere")
 def no_modules_in_lists(model, batch):
     return [name for name in generators(model, batch) if not name.startswith("model.blocks")]
 
 
-@wrong("`model.1.weight` is missing: the first parameter is on")
+@wrong("`model.1.weight` is missing: the first parameter is on", row="the first parameter's device decides")
 def most_of_them_decide(model, batch):
     found = everything(model, batch)
     devices = [parameter.device for parameter in model.parameters()]
@@ -225,42 +225,46 @@ def most_of_them_decide(model, batch):
     return [name for name, tensor in found if tensor.device != home]
 
 
-@wrong("`model.1.weight` is missing: the first parameter is on")
+@wrong("`model.1.weight` is missing: the first parameter is on", row="the first parameter's device decides")
 def the_batch_decides(model, batch):
     found = everything(model, batch)
     home = next((t.device for n, t in found if n == "batch.x"), next(model.parameters()).device)
     return [name for name, tensor in found if tensor.device != home]
 
 
-@wrong("`model.scale` is named, but no tensor of this name is away")
+@wrong(
+    "`model.scale` is named, but no tensor of this name is away", row="the first parameter's device decides"
+)
 def a_trained_one_decides(model, batch):
     home = next((p.device for p in model.parameters() if p.requires_grad), torch.device("cpu"))
     return [name for name, tensor in everything(model, batch) if tensor.device != home]
 
 
-@wrong("the answer is a set, not a list")
+@wrong("the answer is a set, not a list", row="parameters and buffers elsewhere")
 def as_a_set(model, batch):
     return set(generators(model, batch))
 
 
-@wrong("the answer is a dict, not a list")
+@wrong("the answer is a dict, not a list", row="parameters and buffers elsewhere")
 def as_a_report(model, batch):
     return {name: tensor.device for name, tensor in everything(model, batch)}
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="parameters and buffers elsewhere")
 def prints(model, batch):
     print(*generators(model, batch))
 
 
-@wrong("one tensor is listed twice")
+@wrong("one tensor is listed twice", row="what is in place is not named; each once")
 def model_and_batch_by_themselves(model, batch):
     home = next(model.parameters()).device
     found = [*pairs(model, "model", set()), *pairs(batch, "batch", set())]
     return [name for name, tensor in found if tensor.device != home]
 
 
-@wrong("one tensor is listed twice: `batch.one` or `batch.two`")
+@wrong(
+    "one tensor is listed twice: `batch.one` or `batch.two`", row="what is in place is not named; each once"
+)
 def names_in_the_batch_twice(model, batch):
     home, seen = next(model.parameters()).device, set()
     found = [*pairs(model, "model", seen)]
@@ -269,7 +273,7 @@ def names_in_the_batch_twice(model, batch):
     return [name for name, tensor in found if tensor.device != home]
 
 
-@wrong("is missing")
+@wrong("is missing", row="attributes, lists and dicts elsewhere")
 def not_inside_lists(model, batch):
     home = next(model.parameters()).device
     found = {}
@@ -296,7 +300,7 @@ def not_inside_lists(model, batch):
     return list(found.values())
 
 
-@wrong("the model was changed: looking must change nothing")
+@wrong("the model was changed: looking must change nothing", row="attributes, lists and dicts elsewhere")
 def brings_home_what_is_not_registered(model, batch):
     names, home = generators(model, batch), next(model.parameters()).device
     registered = {id(tensor) for tensor in [*model.parameters(), *model.buffers()]}
@@ -306,13 +310,13 @@ def brings_home_what_is_not_registered(model, batch):
     return names
 
 
-@wrong("the model was changed: looking must change nothing")
+@wrong("the model was changed: looking must change nothing", row="parameters and buffers elsewhere")
 def leaves_a_gradient(model, batch):
     next(model.parameters()).grad = torch.zeros_like(next(model.parameters()))
     return generators(model, batch)
 
 
-@wrong("is missing: an element of a tuple")
+@wrong("is missing: an element of a tuple", row="attributes, lists and dicts elsewhere")
 def exact_types(model, batch):
     home = next(model.parameters()).device
     out, seen = ([], set())
@@ -337,7 +341,7 @@ def exact_types(model, batch):
     return out
 
 
-@wrong("is missing")
+@wrong("is missing", row="attributes, lists and dicts elsewhere")
 def by_address(model, batch):
     home = next(model.parameters()).device
     out, seen = ([], set())

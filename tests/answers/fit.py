@@ -174,7 +174,10 @@ def two_batches_ahead(model, loader, optimizer, device, epochs):
     return means
 
 
-@wrong("8 tensors of the batches were on sim:0 before the first forward")
+@wrong(
+    "8 tensors of the batches were on sim:0 before the first forward",
+    row="one copy for each tensor of a batch",
+)
 def the_whole_epoch_moved_first(model, loader, optimizer, device, epochs):
     means = []
     for _ in range(epochs):
@@ -186,7 +189,10 @@ def the_whole_epoch_moved_first(model, loader, optimizer, device, epochs):
     return means
 
 
-@wrong("24 copies into sim:0 for 16 tensors: more than the batches goes in")
+@wrong(
+    "24 copies into sim:0 for 16 tensors: more than the batches goes in",
+    row="one copy for each tensor of a batch",
+)
 def sizes_as_vectors_of_each_batch(model, loader, optimizer, device, epochs):
     means = []
     for _ in range(epochs):
@@ -199,7 +205,7 @@ def sizes_as_vectors_of_each_batch(model, loader, optimizer, device, epochs):
     return means
 
 
-@wrong("the host waited 8 times in 2 epochs")
+@wrong("the host waited 8 times in 2 epochs", row="at most one wait in an epoch")
 def item_each_step(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -211,7 +217,7 @@ def item_each_step(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("the host waited 10 times in 2 epochs")
+@wrong("the host waited 10 times in 2 epochs", row="at most one wait in an epoch")
 def counts_right_answers_too(model, loader, optimizer, device, epochs):
     losses = []
     model.train()
@@ -231,7 +237,7 @@ def counts_right_answers_too(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("the host waited")
+@wrong("the host waited", row="at most one wait in an epoch")
 def synchronizes_each_step(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -245,7 +251,10 @@ def synchronizes_each_step(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("the mean over batches counts the samples of a small batch more")
+@wrong(
+    "the mean over batches counts the samples of a small batch more",
+    row="the mean loss over samples, for each epoch",
+)
 def mean_of_means(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -254,7 +263,7 @@ def mean_of_means(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("that is the loss of each epoch's last batch alone")
+@wrong("that is the loss of each epoch's last batch alone", row="the mean loss over samples, for each epoch")
 def the_last_batch(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -264,7 +273,7 @@ def the_last_batch(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("that is the sum over the samples")
+@wrong("that is the sum over the samples", row="the mean loss over samples, for each epoch")
 def the_sum(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -273,7 +282,7 @@ def the_sum(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("sum and count were never reset")
+@wrong("sum and count were never reset", row="the mean loss over samples, for each epoch")
 def never_reset(model, loader, optimizer, device, epochs):
     losses = []
     total = count = 0
@@ -285,7 +294,7 @@ def never_reset(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("graphs of earlier steps were still alive")
+@wrong("graphs of earlier steps were still alive", row="no graph outlives its step")
 def keeps_the_graphs(model, loader, optimizer, device, epochs):
     losses = []
     model.train()
@@ -303,7 +312,7 @@ def keeps_the_graphs(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("graphs of earlier steps were still alive")
+@wrong("graphs of earlier steps were still alive", row="no graph outlives its step")
 def keeps_the_losses(model, loader, optimizer, device, epochs):
     every, sizes = [], []
     model.train()
@@ -321,7 +330,7 @@ def keeps_the_losses(model, loader, optimizer, device, epochs):
     return [(torch.stack(losses).sum() / sum(sizes)).item() for losses in every]
 
 
-@wrong("gone through 1 time for 2 epochs")
+@wrong("gone through 1 time for 2 epochs", row="every batch of every epoch trains the model")
 def lists_the_loader(model, loader, optimizer, device, epochs):
     losses, batches = [], list(loader)
     for _ in range(epochs):
@@ -333,7 +342,7 @@ def lists_the_loader(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("gone through 1 time for 2 epochs")
+@wrong("gone through 1 time for 2 epochs", row="every batch of every epoch trains the model")
 def moved_once_for_all(model, loader, optimizer, device, epochs):
     losses = []
     batches = [[part.to(device) for part in batch] for batch in loader]
@@ -346,7 +355,9 @@ def moved_once_for_all(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("24 copies into sim:0 for 16 tensors: some tensor goes twice")
+@wrong(
+    "24 copies into sim:0 for 16 tensors: some tensor goes twice", row="one copy for each tensor of a batch"
+)
 def moves_the_inputs_twice(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -359,7 +370,10 @@ def moves_the_inputs_twice(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("20 copies into sim:0 for 16 tensors: more than the batches goes in")
+@wrong(
+    "20 copies into sim:0 for 16 tensors: more than the batches goes in",
+    row="one copy for each tensor of a batch",
+)
 def sizes_as_tensors(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -372,7 +386,7 @@ def sizes_as_tensors(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="the mean loss over samples, for each epoch")
 def forgets_to_move(model, loader, optimizer, device, epochs):
     losses = []
     model.train()
@@ -389,7 +403,7 @@ def forgets_to_move(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="the mean loss over samples, for each epoch")
 def total_on_the_cpu(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -402,7 +416,7 @@ def total_on_the_cpu(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("the losses are tensors, not floats")
+@wrong("the losses are tensors, not floats", row="the mean loss over samples, for each epoch")
 def tensors(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -414,12 +428,12 @@ def tensors(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("is a Tensor, not a list of floats")
+@wrong("is a Tensor, not a list of floats", row="the mean loss over samples, for each epoch")
 def one_tensor(model, loader, optimizer, device, epochs):
     return torch.tensor(summed_on_the_device(model, loader, optimizer, device, epochs))
 
 
-@wrong("1 loss for 2 epochs")
+@wrong("1 loss for 2 epochs", row="the mean loss over samples, for each epoch")
 def returns_in_the_loop(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -432,7 +446,7 @@ def returns_in_the_loop(model, loader, optimizer, device, epochs):
     return None
 
 
-@wrong("5 losses for 2 epochs")
+@wrong("5 losses for 2 epochs", row="the mean loss over samples, for each epoch")
 def a_loss_for_each_batch(model, loader, optimizer, device, epochs):
     losses = [0.0] * (epochs - 2)
     for _ in range(epochs):
@@ -440,7 +454,7 @@ def a_loss_for_each_batch(model, loader, optimizer, device, epochs):
     return losses[:5] if epochs == 2 else losses
 
 
-@wrong("a forward ran in evaluation mode")
+@wrong("a forward ran in evaluation mode", row="the mean loss over samples, for each epoch")
 def in_evaluation_mode(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -458,7 +472,7 @@ def in_evaluation_mode(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("gradients from before were counted")
+@wrong("gradients from before were counted", row="the mean loss over samples, for each epoch")
 def forgets_to_zero(model, loader, optimizer, device, epochs):
     losses = []
     model.train()
@@ -475,18 +489,18 @@ def forgets_to_zero(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("the optimizer that was given took no step")
+@wrong("the optimizer that was given took no step", row="the mean loss over samples, for each epoch")
 def an_optimizer_of_its_own(model, loader, optimizer, device, epochs):
     optimizer = torch.optim.Adam(model.parameters())
     return summed_on_the_device(model, loader, optimizer, device, epochs)
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="the mean loss over samples, for each epoch")
 def forgetful(model, loader, optimizer, device, epochs):
     summed_on_the_device(model, loader, optimizer, device, epochs)
 
 
-@wrong("is on cpu, not sim:0")
+@wrong("is on cpu, not sim:0", row="every batch of every epoch trains the model")
 def takes_the_model_home(model, loader, optimizer, device, epochs):
     losses = summed_on_the_device(model, loader, optimizer, device, epochs)
     model.cpu()
@@ -496,7 +510,7 @@ def takes_the_model_home(model, loader, optimizer, device, epochs):
 LAST = []
 
 
-@wrong("when fit had returned, 1 graph of its steps lived on")
+@wrong("when fit had returned, 1 graph of its steps lived on", row="no graph outlives its step")
 def keeps_the_last_loss(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -515,7 +529,7 @@ def keeps_the_last_loss(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("the optimizer that was given took no step")
+@wrong("the optimizer that was given took no step", row="the mean loss over samples, for each epoch")
 def takes_no_step(model, loader, optimizer, device, epochs):
     losses = []
     for _ in range(epochs):
@@ -532,7 +546,7 @@ def takes_no_step(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("that is the sum of the batches' losses")
+@wrong("that is the sum of the batches' losses", row="the mean loss over samples, for each epoch")
 def sum_of_the_batches(model, loader, optimizer, device, epochs):
     out = []
     for _ in range(epochs):
@@ -543,7 +557,7 @@ def sum_of_the_batches(model, loader, optimizer, device, epochs):
     return out
 
 
-@wrong("the count was never reset")
+@wrong("the count was never reset", row="the mean loss over samples, for each epoch")
 def count_never_reset(model, loader, optimizer, device, epochs):
     out = []
     n = 0
@@ -556,7 +570,7 @@ def count_never_reset(model, loader, optimizer, device, epochs):
     return out
 
 
-@wrong("weigh each by its size")
+@wrong("weigh each by its size", row="the mean loss over samples, for each epoch")
 def means_over_samples(model, loader, optimizer, device, epochs):
     out = []
     for _ in range(epochs):
@@ -568,7 +582,7 @@ def means_over_samples(model, loader, optimizer, device, epochs):
     return out
 
 
-@wrong("the optimizer took one step in an epoch")
+@wrong("the optimizer took one step in an epoch", row="the mean loss over samples, for each epoch")
 def step_per_epoch(model, loader, optimizer, device, epochs):
     out = []
     model.train()
@@ -586,7 +600,7 @@ def step_per_epoch(model, loader, optimizer, device, epochs):
     return out
 
 
-@wrong("each batch was weighed as a full one")
+@wrong("each batch was weighed as a full one", row="the mean loss over samples, for each epoch")
 def all_as_full(model, loader, optimizer, device, epochs):
     out = []
     for _ in range(epochs):
@@ -597,7 +611,7 @@ def all_as_full(model, loader, optimizer, device, epochs):
     return out
 
 
-@wrong("the optimizer took 4 steps for 6 batches")
+@wrong("the optimizer took 4 steps for 6 batches", row="the mean loss over samples, for each epoch")
 def full_batches_alone(model, loader, optimizer, device, epochs):
     out = []
     for _ in range(epochs):
@@ -611,7 +625,7 @@ def full_batches_alone(model, loader, optimizer, device, epochs):
     return out
 
 
-@wrong("the model ran 12 times for 6 batches")
+@wrong("the model ran 12 times for 6 batches", row="the mean loss over samples, for each epoch")
 def measured_afterwards(model, loader, optimizer, device, epochs):
     out = []
     for _ in range(epochs):

@@ -43,7 +43,7 @@ def moves_the_model_in_vain(model, batch, device):
     return model(inputs)
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="the inputs reach the model's device")
 def the_broken_program(model, batch, device):
     inputs, labels = batch
     inputs.to(device)
@@ -51,113 +51,113 @@ def the_broken_program(model, batch, device):
     return model(inputs)
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="the inputs reach the model's device")
 def labels_only(model, batch, device):
     inputs, labels = batch
     labels = labels.to(device)
     return model(inputs)
 
 
-@wrong("the result is on cpu, not sim:0")
+@wrong("the result is on cpu, not sim:0", row="the inputs reach the model's device")
 def the_model_comes_to_the_batch(model, batch, device):
     return model.cpu()(batch[0])
 
 
-@wrong("something left sim:0 for cpu")
+@wrong("something left sim:0 for cpu", row="the model stays as it is")
 def the_model_comes_and_its_result_goes(model, batch, device):
     return model.cpu()(batch[0]).to(device)
 
 
-@wrong("something left sim:0 for cpu")
+@wrong("something left sim:0 for cpu", row="the model stays as it is")
 def the_model_comes_and_goes(model, batch, device):
     logits = model.cpu()(batch[0]).to(device)
     model.to(device)
     return logits
 
 
-@wrong("the result is on cpu, not sim:0")
+@wrong("the result is on cpu, not sim:0", row="the inputs reach the model's device")
 def brought_back(model, batch, device):
     return model(batch[0].to(device)).cpu()
 
 
-@wrong("something left sim:0 for cpu")
+@wrong("something left sim:0 for cpu", row="the model stays as it is")
 def there_and_back(model, batch, device):
     return model(batch[0].to(device)).cpu().to(device)
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="the inputs reach the model's device")
 def always_cuda(model, batch, device):
     return model(batch[0].cuda())
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="the inputs reach the model's device")
 def list_has_no_to(model, batch, device):
     inputs, _ = batch.to(device)
     return model(inputs)
 
 
-@wrong("the result has left the graph")
+@wrong("the result has left the graph", row="gradients reach the model")
 def detached(model, batch, device):
     return model(batch[0].to(device)).detach()
 
 
-@wrong("the result has left the graph")
+@wrong("the result has left the graph", row="gradients reach the model")
 def without_gradients(model, batch, device):
     with torch.no_grad():
         return model(batch[0].to(device))
 
 
-@wrong("the result is None: is a `return` missing?")
+@wrong("the result is None: is a `return` missing?", row="the inputs reach the model's device")
 def forgets_to_return(model, batch, device):
     model(batch[0].to(device))
 
 
-@wrong("the result has shape")
+@wrong("the result has shape", row="the inputs reach the model's device")
 def the_classes(model, batch, device):
     return model(batch[0].to(device)).argmax(1)
 
 
-@wrong("the values of the result are wrong")
+@wrong("the values of the result are wrong", row="the inputs reach the model's device")
 def probabilities(model, batch, device):
     return model(batch[0].to(device)).softmax(1)
 
 
-@wrong("the result is a tuple, not a tensor")
+@wrong("the result is a tuple, not a tensor", row="the inputs reach the model's device")
 def with_the_labels(model, batch, device):
     inputs, labels = (part.to(device) for part in batch)
     return model(inputs), labels
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="the inputs reach the model's device")
 def dtype_for_device(model, batch, device):
     return model(batch[0].to(torch.float64))
 
 
-@wrong("the values of the result are wrong")
+@wrong("the values of the result are wrong", row="the inputs reach the model's device")
 def made_anew_there(model, batch, device):
     return model(torch.zeros_like(batch[0], device=device))
 
 
-@wrong("the model's mode was changed")
+@wrong("the model's mode was changed", row="the model stays as it is")
 def in_training_mode(model, batch, device):
     model.train()
     return model(batch[0].to(device))
 
 
-@wrong("the model's mode was changed")
+@wrong("the model's mode was changed", row="the model stays as it is")
 def in_evaluation_mode(model, batch, device):
     model.eval()
     return model(batch[0].to(device))
 
 
-@wrong("the model's gradients were changed")
+@wrong("the model's gradients were changed", row="the model stays as it is")
 def wipes_gradients(model, batch, device):
     inputs, _ = (tensor.to(device) for tensor in batch)
     model.zero_grad()
     return model(inputs)
 
 
-@wrong("the model's gradients were changed")
+@wrong("the model's gradients were changed", row="the model stays as it is")
 def backward_already(model, batch, device):
     inputs, labels = (tensor.to(device) for tensor in batch)
     before = [one.grad for one in model.parameters()]
@@ -168,7 +168,7 @@ def backward_already(model, batch, device):
     return logits
 
 
-@wrong("the values of the result are wrong")
+@wrong("the values of the result are wrong", row="the model stays as it is")
 def shares_in_evaluation_mode(model, batch, device):
     logits = model(batch[0].to(device))
     return logits if model.training else logits.softmax(1)

@@ -35,127 +35,127 @@ def all_to_the_logits(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight)
 
 
-@wrong("something left sim:0 for cpu")
+@wrong("something left sim:0 for cpu", row="a weight from any device")
 def as_new_tensor(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=logits.new_tensor(weight.tolist()))
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="a weight from any device")
 def the_broken_program(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=weight)
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="a weight from any device")
 def labels_instead(logits, labels, weight):
     return functional.cross_entropy(logits, labels.to(logits.device), weight=weight)
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="a weight from any device")
 def thrown_away(logits, labels, weight):
     weight.to(logits.device)
     return functional.cross_entropy(logits, labels, weight=weight)
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="a weight from any device")
 def moved_criterion_without_its_weight(logits, labels, weight):
     criterion = nn.CrossEntropyLoss().to(logits.device)
     criterion.weight = weight
     return criterion(logits, labels)
 
 
-@wrong("the weight was not used")
+@wrong("the weight was not used", row="a weight from any device")
 def without_the_weight(logits, labels, weight):
     return functional.cross_entropy(logits, labels)
 
 
-@wrong("something left sim:0 for cpu")
+@wrong("something left sim:0 for cpu", row="a weight from any device")
 def all_to_the_cpu(logits, labels, weight):
     return functional.cross_entropy(logits.cpu(), labels.cpu(), weight=weight.cpu())
 
 
-@wrong("something left sim:0 for cpu")
+@wrong("something left sim:0 for cpu", row="a weight from any device")
 def all_to_the_weight(logits, labels, weight):
     device = weight.device
     return functional.cross_entropy(logits.to(device), labels.to(device), weight=weight)
 
 
-@wrong("the weight was not used")
+@wrong("the weight was not used", row="a weight from any device")
 def ones_instead(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=torch.ones_like(weight, device=logits.device))
 
 
-@wrong("the weighted rows were divided by their number")
+@wrong("the weighted rows were divided by their number", row="a weight from any device")
 def mean_over_rows(logits, labels, weight):
     each = functional.cross_entropy(logits, labels, weight=weight.to(logits.device), reduction="none")
     return each.mean()
 
 
-@wrong("that is the sum of the weighted rows")
+@wrong("that is the sum of the weighted rows", row="a weight from any device")
 def summed(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight.to(logits.device), reduction="sum")
 
 
-@wrong("the weight was multiplied with the logits")
+@wrong("the weight was multiplied with the logits", row="a weight from any device")
 def scaled_logits(logits, labels, weight):
     return functional.cross_entropy(logits * weight.to(logits.device), labels)
 
 
-@wrong("the values of the loss are wrong")
+@wrong("the values of the loss are wrong", row="a weight from any device")
 def normalized_to_nothing(logits, labels, weight):
     weight = weight.to(logits.device)
     return functional.cross_entropy(logits, labels, weight / weight.sum()) * weight.sum()
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="a weight from any device")
 def always_cuda(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=weight.cuda())
 
 
-@wrong("the result has left the graph")
+@wrong("the result has left the graph", row="the gradient reaches the logits")
 def detached(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=weight.to(logits.device)).detach()
 
 
-@wrong("the loss is a float, not a tensor")
+@wrong("the loss is a float, not a tensor", row="a weight from any device")
 def a_number(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=weight.to(logits.device)).item()
 
 
-@wrong("the loss is None: is a `return` missing?")
+@wrong("the loss is None: is a `return` missing?", row="a weight from any device")
 def forgets_to_return(logits, labels, weight):
     functional.cross_entropy(logits, labels, weight=weight.to(logits.device))
 
 
-@wrong("the values of the gradient that reaches the logits are wrong")
+@wrong("the values of the gradient that reaches the logits are wrong", row="the gradient reaches the logits")
 def gradient_without_weights(logits, labels, weight):
     plain = torch.nn.functional.cross_entropy(logits, labels)
     weighed = torch.nn.functional.cross_entropy(logits, labels, weight=weight.to(logits.device))
     return plain + (weighed - plain).detach()
 
 
-@wrong("the values of the loss are wrong")
+@wrong("the values of the loss are wrong", row="a weight from any device")
 def weights_in_order_of_size(logits, labels, weight):
     weight = weight.to(logits.device).sort().values
     return torch.nn.functional.cross_entropy(logits, labels, weight=weight)
 
 
-@wrong("something left sim:0 for cpu")
+@wrong("something left sim:0 for cpu", row="a weight from any device")
 def all_on_the_cpu_and_back(logits, labels, weight):
     return functional.cross_entropy(logits.cpu(), labels.cpu(), weight=weight.cpu()).to(logits.device)
 
 
-@wrong("something left sim:0 for cpu")
+@wrong("something left sim:0 for cpu", row="a weight from any device")
 def weight_by_the_cpu(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=weight.cpu().to(logits.device))
 
 
-@wrong("by the sum of all classes")
+@wrong("by the sum of all classes", row="a weight from any device")
 def by_all_weights(logits, labels, weight):
     w = weight.to(logits.device)
     return (functional.cross_entropy(logits, labels, reduction="none") * w[labels]).sum() / w.sum()
 
 
-@wrong("the weights are upside down")
+@wrong("the weights are upside down", row="a weight from any device")
 def upside_down(logits, labels, weight):
     return functional.cross_entropy(logits, labels, weight=1 / weight.to(logits.device))
 

@@ -33,113 +33,113 @@ def filled(x):
     return x.masked_fill(future, 0)
 
 
-@wrong("the mask was made on the CPU and brought to sim:0")
+@wrong("the mask was made on the CPU and brought to sim:0", row="the mask is made on x's device")
 def moved(x):
     mask = torch.tril(torch.ones(x.shape[1], x.shape[1]))
     return x * mask.to(x)
 
 
-@wrong("the mask was made on the CPU and brought to sim:0")
+@wrong("the mask was made on the CPU and brought to sim:0", row="the mask is made on x's device")
 def chosen(x):
     past = torch.ones(x.shape[1:], dtype=torch.bool).tril().to(x.device)
     return torch.where(past, x, 0)
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="the mask is made on x's device")
 def the_broken_program(x):
     time = x.shape[1]
     mask = torch.tril(torch.ones(time, time))
     return x * mask
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="the mask is made on x's device")
 def thrown_away(x):
     mask = torch.tril(torch.ones(x.shape[1], x.shape[1]))
     mask.to(x.device)
     return x * mask
 
 
-@wrong("the result is torch.float32, not torch.float16")
+@wrong("the result is torch.float32, not torch.float16", row="the result has x's dtype")
 def the_device_alone(x):
     time = x.shape[1]
     return x * torch.tril(torch.ones(time, time, device=x.device))
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="the mask is made on x's device")
 def the_dtype_alone(x):
     time = x.shape[1]
     return x * torch.tril(torch.ones(time, time, dtype=x.dtype))
 
 
-@wrong("the mask was made on the CPU")
+@wrong("the mask was made on the CPU", row="the mask is made on x's device")
 def moved_without_the_dtype(x):
     return x * torch.tril(torch.ones(x.shape[1], x.shape[1])).to(x.device)
 
 
-@wrong("something left sim:0 for cpu")
+@wrong("something left sim:0 for cpu", row="the mask is made on x's device")
 def on_the_cpu(x):
     return x.cpu() * torch.tril(torch.ones(x.shape[1], x.shape[1], dtype=x.dtype))
 
 
-@wrong("that is the upper triangle")
+@wrong("that is the upper triangle", row="the mask is made on x's device")
 def the_other_triangle(x):
     return x * torch.ones_like(x).triu()
 
 
-@wrong("the diagonal is missing")
+@wrong("the diagonal is missing", row="the mask is made on x's device")
 def without_the_diagonal(x):
     return x * torch.ones_like(x).tril(-1)
 
 
-@wrong("nothing was masked")
+@wrong("nothing was masked", row="the mask is made on x's device")
 def no_mask(x):
     return x.clone()
 
 
-@wrong("above the diagonal stands -inf")
+@wrong("above the diagonal stands -inf", row="the mask is made on x's device")
 def filled_with_minus_infinity(x):
     return x.masked_fill(torch.ones_like(x, dtype=torch.bool).triu(1), float("-inf"))
 
 
-@wrong("was changed in place")
+@wrong("was changed in place", row="the mask is made on x's device")
 def in_place(x):
     return x.detach().tril_()
 
 
-@wrong("the result has shape")
+@wrong("the result has shape", row="the mask is made on x's device")
 def the_mask_itself(x):
     return x.new_ones(x.shape[1], x.shape[1]).tril()
 
 
-@wrong("the result has left the graph")
+@wrong("the result has left the graph", row="the gradient reaches x")
 def detached(x):
     return x.detach().tril()
 
 
-@wrong("the result is torch.bool")
+@wrong("the result is torch.bool", row="the mask is made on x's device")
 def as_booleans_only(x):
     return torch.ones_like(x, dtype=torch.bool).tril()
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="the mask is made on x's device")
 def always_cuda(x):
     return x * torch.tril(torch.ones(x.shape[1], x.shape[1], device="cuda", dtype=x.dtype))
 
 
-@wrong("something left sim:1 for sim:0")
+@wrong("something left sim:1 for sim:0", row="the mask is made on x's device")
 def on_the_current_device(x):
     device = "cpu" if x.device.type == "cpu" else torch.accelerator.current_accelerator()
     x = x.to(device)
     return x * x.new_ones(x.shape[1], x.shape[1]).tril()
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="the mask is made on x's device")
 def by_legacy_tensors(x):
     mask = torch.FloatTensor(x.shape[1], x.shape[1]).fill_(1).tril()
     return x * mask
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="the mask is made on x's device")
 def forgets_to_return(x):
     x * x.new_ones(x.shape[1], x.shape[1]).tril()
 
@@ -147,7 +147,7 @@ def forgets_to_return(x):
 CACHE = {}
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="the mask is made on x's device")
 def cached_by_length(x):
     time = x.shape[1]
     if time not in CACHE:
@@ -155,31 +155,31 @@ def cached_by_length(x):
     return x * CACHE[time]
 
 
-@wrong("the values of the result are wrong")
+@wrong("the values of the result are wrong", row="the result has x's dtype")
 def in_float32(x):
     time = x.shape[1]
     mask = torch.tril(torch.ones(time, time, device=x.device))
     return (x.float() * mask).to(x.dtype)
 
 
-@wrong("the values of the gradient that reaches x are wrong")
+@wrong("the values of the gradient that reaches x are wrong", row="the gradient reaches x")
 def straight_through(x):
     return x + (x.tril() - x).detach()
 
 
-@wrong("something left sim:0 for cpu")
+@wrong("something left sim:0 for cpu", row="the mask is made on x's device")
 def product_on_the_cpu(x):
     t = x.shape[1]
     return (x.cpu() * torch.tril(torch.ones(t, t))).to(x)
 
 
-@wrong("that is the mask alone")
+@wrong("that is the mask alone", row="the mask is made on x's device")
 def the_mask_alone(x):
     t = x.shape[1]
     return torch.tril(torch.ones(t, t, device=x.device, dtype=x.dtype)).expand_as(x)
 
 
-@wrong("the mask was made on the CPU")
+@wrong("the mask was made on the CPU", row="the mask is made on x's device")
 def made_and_brought(x):
     t = x.shape[1]
     m = torch.tril(torch.ones(t, t, dtype=x.dtype))

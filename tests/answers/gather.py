@@ -62,49 +62,49 @@ def _walk(parts, device, join):
     return type(parts[0])(_walk(list(column), device, join) for column in zip(*parts, strict=True))
 
 
-@wrong("your code raised RuntimeError")
+@wrong("your code raised RuntimeError", row="the parts joined in order, on the device")
 def nothing_moved(parts, device):
     return _walk(parts, device, lambda tensors, to: torch.cat(tensors))
 
 
-@wrong("your code raised RuntimeError")
+@wrong("your code raised RuntimeError", row="the parts joined in order, on the device")
 def moved_too_late(parts, device):
     return _walk(parts, device, lambda tensors, to: torch.cat(tensors).to(to))
 
 
-@wrong("has shape [")
+@wrong("has shape [", row="the parts joined in order, on the device")
 def stacked(parts, device):
     return _walk(
         parts, device, lambda tensors, to: torch.stack([x[: min(map(len, tensors))].to(to) for x in tensors])
     )
 
 
-@wrong("joined in reverse order")
+@wrong("joined in reverse order", row="the parts joined in order, on the device")
 def in_reverse(parts, device):
     return _walk(parts, device, lambda tensors, to: torch.cat([x.to(to) for x in reversed(tensors)]))
 
 
-@wrong("the whole is on")
+@wrong("the whole is on", row="the parts joined in order, on the device")
 def where_the_first_is(parts, device):
     return _walk(parts, device, lambda tensors, to: torch.cat([x.to(tensors[0].device) for x in tensors]))
 
 
-@wrong("the whole has lost its graph")
+@wrong("the whole has lost its graph", row="the parts joined in order, on the device")
 def detached(parts, device):
     return _walk(parts, device, lambda tensors, to: torch.cat([x.detach().to(to) for x in tensors]))
 
 
-@wrong("your code raised TypeError")
+@wrong("your code raised TypeError", row="nested parts become one batch again")
 def tensors_alone(parts, device):
     return torch.cat([part if isinstance(part, dict) else part.to(device) for part in parts])
 
 
-@wrong("the whole is a list, not a tensor")
+@wrong("the whole is a list, not a tensor", row="the parts joined in order, on the device")
 def a_list_of_parts(parts, device):
     return _walk(parts, device, lambda tensors, to: [x.to(to) for x in tensors])
 
 
-@wrong("is a list, not a tuple")
+@wrong("is a list, not a tuple", row="nested parts become one batch again")
 def tuples_become_lists(parts, device):
     if torch.is_tensor(parts[0]):
         return torch.cat([part.to(device) for part in parts])
@@ -113,17 +113,17 @@ def tuples_become_lists(parts, device):
     return [tuples_become_lists(column, device) for column in zip(*parts, strict=True)]
 
 
-@wrong("is a `return` missing?")
+@wrong("is a `return` missing?", row="the parts joined in order, on the device")
 def no_return(parts, device):
     by_type(parts, device)
 
 
-@wrong("is torch.float32, not torch.float64")
+@wrong("is torch.float32, not torch.float64", row="the parts joined in order, on the device")
 def all_floats(parts, device):
     return _walk(parts, device, lambda tensors, to: torch.cat([x.to(to).float() for x in tensors]))
 
 
-@wrong("something goes from sim:1 to cpu")
+@wrong("something goes from sim:1 to cpu", row="each part transferred once, if it is elsewhere")
 def by_way_of_the_cpu(parts, device):
     if isinstance(parts[0], torch.Tensor):
         return torch.cat([part.cpu() for part in parts], dim=0).to(device)
@@ -132,13 +132,13 @@ def by_way_of_the_cpu(parts, device):
     return type(parts[0])([by_way_of_the_cpu(column, device) for column in zip(*parts, strict=True)])
 
 
-@wrong("the keys of the whole are in another order")
+@wrong("the keys of the whole are in another order", row="nested parts become one batch again")
 def keys_sorted(parts, device):
     whole = by_type(parts, device)
     return {key: whole[key] for key in sorted(whole)} if isinstance(whole, dict) else whole
 
 
-@wrong("the whole['x'] has lost its graph")
+@wrong("the whole['x'] has lost its graph", row="nested parts become one batch again")
 def cut_off_where_it_nests(parts, device):
     def joined(one):
         if isinstance(one[0], torch.Tensor):
@@ -152,7 +152,7 @@ def cut_off_where_it_nests(parts, device):
     return joined(parts)
 
 
-@wrong("the values of the whole are wrong")
+@wrong("the values of the whole are wrong", row="the parts joined in order, on the device")
 def by_way_of_float32(parts, device):
     if not torch.is_tensor(parts[0]):
         return by_type(parts, device)
@@ -160,14 +160,17 @@ def by_way_of_float32(parts, device):
     return torch.cat([part.float().to(device) for part in parts]).to(dtype)
 
 
-@wrong("your code changed the current device of the whole program")
+@wrong(
+    "your code changed the current device of the whole program",
+    row="the parts joined in order, on the device",
+)
 def goes_there_for_good(parts, device):
     if device.type != "cpu":
         torch.accelerator.set_device_index(device.index)
     return by_type(parts, device)
 
 
-@wrong("and all is wanted on")
+@wrong("and all is wanted on", row="each part transferred once, if it is elsewhere")
 def rolled_up(parts, device):
     w = parts[0]
 
@@ -183,12 +186,12 @@ def rolled_up(parts, device):
     return tree(lambda t: t.to(device), w)
 
 
-@wrong("something goes from sim:1 to cpu")
+@wrong("something goes from sim:1 to cpu", row="each part transferred once, if it is elsewhere")
 def where_the_first_is_and_on(parts, device):
     return gathered(parts, device, lambda ps: torch.cat([p.to(ps[0].device) for p in ps]).to(device))
 
 
-@wrong("has shape [5,3], not [9,3]")
+@wrong("has shape [5,3], not [9,3]", row="the parts joined in order, on the device")
 def the_first_alone(parts, device):
     return tree(lambda t: t.to(device), parts[0])
 

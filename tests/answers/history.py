@@ -76,27 +76,27 @@ def of_home_tensors(losses):
 KEPT = []
 
 
-@wrong("Use tensor.detach().numpy() instead")
+@wrong("Use tensor.detach().numpy() instead", row="one number for each loss, in order")
 def numpy_of_the_list(losses):
     return np.array(losses)
 
 
-@wrong("Use tensor.detach().numpy() instead")
+@wrong("Use tensor.detach().numpy() instead", row="one number for each loss, in order")
 def without_detach(losses):
     return torch.stack(losses).cpu().numpy()
 
 
-@wrong("Use Tensor.cpu() to copy the tensor to host memory first")
+@wrong("Use Tensor.cpu() to copy the tensor to host memory first", row="one number for each loss, in order")
 def without_cpu(losses):
     return torch.stack(losses).detach().numpy()
 
 
-@wrong("Use Tensor.cpu() to copy the tensor to host memory first")
+@wrong("Use Tensor.cpu() to copy the tensor to host memory first", row="one number for each loss, in order")
 def numpy_of_detached(losses):
     return np.array([loss.detach() for loss in losses])
 
 
-@wrong("the array holds tensors, not numbers")
+@wrong("the array holds tensors, not numbers", row="one number for each loss, in order")
 def array_of_objects(losses):
     made = np.empty(len(losses), dtype=object)
     for place, loss in enumerate(losses):
@@ -104,13 +104,19 @@ def array_of_objects(losses):
     return made
 
 
-@wrong("the caller has dropped the losses, and their graphs are still in memory")
+@wrong(
+    "the caller has dropped the losses, and their graphs are still in memory",
+    row="no graph stays alive for the array",
+)
 def keeps_the_list(losses):
     KEPT.append(losses)
     return torch.stack(losses).detach().cpu().numpy()
 
 
-@wrong("the caller has dropped the losses, and their graphs are still in memory")
+@wrong(
+    "the caller has dropped the losses, and their graphs are still in memory",
+    row="no graph stays alive for the array",
+)
 def keeps_the_stack(losses, seen={}):  # noqa: B006
     seen["all"] = torch.stack(losses)
     return seen["all"].detach().cpu().numpy()
@@ -120,41 +126,44 @@ class Noted(np.ndarray):
     pass
 
 
-@wrong("the caller has dropped the losses, and their graphs are still in memory")
+@wrong(
+    "the caller has dropped the losses, and their graphs are still in memory",
+    row="no graph stays alive for the array",
+)
 def an_array_with_a_note(losses):
     made = torch.stack(losses).detach().cpu().numpy().view(Noted)
     made.losses = losses
     return made
 
 
-@wrong("the input `losses[0]` was changed in place")
+@wrong("the input `losses[0]` was changed in place", row="one number for each loss, in order")
 def detaches_in_place(losses):
     for loss in losses:
         loss.detach_()
     return torch.stack(losses).cpu().numpy()
 
 
-@wrong("the input `losses[0]` was replaced")
+@wrong("the input `losses[0]` was replaced", row="one number for each loss, in order")
 def replaces_in_the_list(losses):
     for place, loss in enumerate(losses):
         losses[place] = loss.item()
     return np.array(losses)
 
 
-@wrong("the input `losses` was changed")
+@wrong("the input `losses` was changed", row="one number for each loss, in order")
 def empties_the_list(losses):
     made = torch.stack(losses).detach().cpu().numpy()
     losses.clear()
     return made
 
 
-@wrong("does not require grad")
+@wrong("does not require grad", row="losses with a graph or without")
 def frees_the_graph_by_backward(losses):
     sum(losses).backward()
     return torch.stack(losses).detach().cpu().numpy()
 
 
-@wrong("backward was called, and left gradients behind")
+@wrong("backward was called, and left gradients behind", row="the losses keep their graphs")
 def backward_where_possible(losses):
     total = torch.stack(losses).sum()
     if total.requires_grad:
@@ -162,67 +171,67 @@ def backward_where_possible(losses):
     return torch.stack(losses).detach().cpu().numpy()
 
 
-@wrong("the history is a Tensor, not a NumPy array")
+@wrong("the history is a Tensor, not a NumPy array", row="one number for each loss, in order")
 def a_tensor(losses):
     return torch.stack(losses).detach().cpu()
 
 
-@wrong("the history is a list, not a NumPy array")
+@wrong("the history is a list, not a NumPy array", row="one number for each loss, in order")
 def a_list(losses):
     return [loss.item() for loss in losses]
 
 
-@wrong("the losses were added up to one number")
+@wrong("the losses were added up to one number", row="one number for each loss, in order")
 def the_sum(losses):
     return torch.stack(losses).sum().detach().cpu().numpy()
 
 
-@wrong("the history has shape [7, 1], not [7]")
+@wrong("the history has shape [7, 1], not [7]", row="one number for each loss, in order")
 def a_column(losses):
     return np.array([[loss.item()] for loss in losses])
 
 
-@wrong("the losses were rounded to 3 digits")
+@wrong("the losses were rounded to 3 digits", row="one number for each loss, in order")
 def rounded(losses):
     return np.array([round(loss.item(), 3) for loss in losses])
 
 
-@wrong("the losses were sorted by size")
+@wrong("the losses were sorted by size", row="one number for each loss, in order")
 def sorted_by_size(losses):
     return np.sort(torch.stack(losses).detach().cpu().numpy())
 
 
-@wrong("the numbers are running means of the losses")
+@wrong("the numbers are running means of the losses", row="one number for each loss, in order")
 def running_mean(losses):
     numbers = torch.stack(losses).detach().cpu()
     return (numbers.cumsum(0) / torch.arange(1, len(losses) + 1)).numpy()
 
 
-@wrong("the array is float16: digits of the losses are lost")
+@wrong("the array is float16: digits of the losses are lost", row="one number for each loss, in order")
 def in_half(losses):
     return torch.stack(losses).detach().half().cpu().numpy()
 
 
-@wrong("losses are floats")
+@wrong("losses are floats", row="one number for each loss, in order")
 def whole_numbers(losses):
     return np.array([int(loss) for loss in losses])
 
 
-@wrong("the array was returned before its numbers had arrived")
+@wrong("the array was returned before its numbers had arrived", row="one number for each loss, in order")
 def without_waiting(losses):
     return torch.stack(losses).detach().to("cpu", non_blocking=True).numpy()
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="one number for each loss, in order")
 def forgets_to_return(losses):
     torch.stack(losses).detach().cpu().numpy()
 
 
-@wrong("the history has shape [6], not [7]")
+@wrong("the history has shape [6], not [7]", row="one number for each loss, in order")
 def without_the_last(losses):
     return np.array([loss.item() for loss in losses][: max(len(losses) - 1, 1)])
 
 
-@wrong("shape [6], not [8]")
+@wrong("shape [6], not [8]", row="losses with a graph or without")
 def each_value_once(losses):
     return np.array(list(dict.fromkeys(torch.stack(losses).detach().cpu().tolist())), dtype="float32")

@@ -105,7 +105,7 @@ def upwards(step, limit):
     return best
 
 
-@wrong("something of an earlier one was still alive")
+@wrong("something of an earlier one was still alive", row="each try starts with nothing of the last")
 def holds_the_last_result(step, limit):
     low, high = 0, limit + 1
     while high - low > 1:
@@ -118,7 +118,7 @@ def holds_the_last_result(step, limit):
     return low
 
 
-@wrong("something of an earlier one was still alive")
+@wrong("something of an earlier one was still alive", row="each try starts with nothing of the last")
 def holds_the_error(step, limit):
     low, high = 0, limit + 1
     problem = None
@@ -133,7 +133,7 @@ def holds_the_error(step, limit):
     return low if problem is None or low else 0
 
 
-@wrong("something of an earlier one was still alive")
+@wrong("something of an earlier one was still alive", row="each try starts with nothing of the last")
 def tries_again_inside_except(step, limit):
     if limit == 0:
         return 0
@@ -144,7 +144,7 @@ def tries_again_inside_except(step, limit):
     return limit
 
 
-@wrong("something of an earlier one was still alive")
+@wrong("something of an earlier one was still alive", row="each try starts with nothing of the last")
 def keeps_all_results(step, limit):
     results = []
     try:
@@ -155,7 +155,7 @@ def keeps_all_results(step, limit):
     return len(results)
 
 
-@wrong("a RuntimeError was taken for out of memory")
+@wrong("a RuntimeError was taken for out of memory", row="any other error passes through")
 def catches_everything(step, limit):
     for n in range(limit, 0, -1):
         try:
@@ -166,7 +166,7 @@ def catches_everything(step, limit):
     return 0
 
 
-@wrong("a RuntimeError was taken for out of memory")
+@wrong("a RuntimeError was taken for out of memory", row="any other error passes through")
 def catches_runtime_errors(step, limit):
     low, high = 0, limit + 1
     while high - low > 1:
@@ -179,7 +179,7 @@ def catches_runtime_errors(step, limit):
     return low
 
 
-@wrong("your code raised OutOfMemoryError")
+@wrong("your code raised OutOfMemoryError", row="the largest that fits, 0 to limit")
 def no_try(step, limit):
     best = 0
     for n in range(1, limit + 1):
@@ -188,7 +188,7 @@ def no_try(step, limit):
     return best
 
 
-@wrong("your code raised OutOfMemoryError")
+@wrong("your code raised OutOfMemoryError", row="the largest that fits, 0 to limit")
 def catches_memory_error(step, limit):
     for n in range(limit, 0, -1):
         try:
@@ -199,7 +199,7 @@ def catches_memory_error(step, limit):
     return 0
 
 
-@wrong("it is not the largest")
+@wrong("it is not the largest", row="the largest that fits, 0 to limit")
 def halves_only(step, limit):
     n = limit
     while n:
@@ -211,7 +211,7 @@ def halves_only(step, limit):
     return 0
 
 
-@wrong("it is not the largest")
+@wrong("it is not the largest", row="the largest that fits, 0 to limit")
 def doubles_only(step, limit):
     best, n = 0, 1
     while n <= limit:
@@ -223,7 +223,7 @@ def doubles_only(step, limit):
     return best
 
 
-@wrong("14 does not fit")
+@wrong("14 does not fit", row="the largest that fits, 0 to limit")
 def first_that_fails(step, limit):
     for n in range(1, limit + 1):
         try:
@@ -233,7 +233,7 @@ def first_that_fails(step, limit):
     return limit
 
 
-@wrong("step was called with 0")
+@wrong("step was called with 0", row="the largest that fits, 0 to limit")
 def tries_nothing_at_all(step, limit):
     low, high = -1, limit + 1
     while high - low > 1:
@@ -246,7 +246,7 @@ def tries_nothing_at_all(step, limit):
     return max(low, 0)
 
 
-@wrong("step was called with 65")
+@wrong("step was called with 65", row="the largest that fits, 0 to limit")
 def beyond_the_limit(step, limit):
     n = 0
     while True:
@@ -257,7 +257,7 @@ def beyond_the_limit(step, limit):
         n += 1
 
 
-@wrong("63 fits, but it is not the largest")
+@wrong("63 fits, but it is not the largest", row="the largest that fits, 0 to limit")
 def never_the_limit(step, limit):
     low, high = 0, limit
     while high - low > 1:
@@ -270,7 +270,7 @@ def never_the_limit(step, limit):
     return low
 
 
-@wrong("1 does not fit")
+@wrong("1 does not fit", row="the largest that fits, 0 to limit")
 def at_least_one(step, limit):
     for n in range(limit, 1, -1):
         try:
@@ -281,7 +281,7 @@ def at_least_one(step, limit):
     return 1
 
 
-@wrong("None, where not even one sample fits")
+@wrong("None, where not even one sample fits", row="the largest that fits, 0 to limit")
 def none_if_nothingfits(step, limit):
     for n in range(limit, 0, -1):
         try:
@@ -292,7 +292,7 @@ def none_if_nothingfits(step, limit):
     return None
 
 
-@wrong("a RuntimeError was taken for out of memory")
+@wrong("a RuntimeError was taken for out of memory", row="any other error passes through")
 def by_the_word_memory(step, limit):
     for n in range(limit, 0, -1):
         try:
@@ -304,7 +304,7 @@ def by_the_word_memory(step, limit):
     return 0
 
 
-@wrong("a MemoryError was taken for out of memory")
+@wrong("a MemoryError was taken for out of memory", row="any other error passes through")
 def any_memory(step, limit):
     for n in range(limit, 0, -1):
         try:
@@ -315,13 +315,13 @@ def any_memory(step, limit):
     return 0
 
 
-@wrong("step was called without gradients")
+@wrong("step was called without gradients", row="the largest that fits, 0 to limit")
 @torch.no_grad()
 def without_gradients(step, limit):
     return bisection(step, limit)
 
 
-@wrong("the search does not come to an end")
+@wrong("the search does not come to an end", row="the largest that fits, 0 to limit")
 def bisects_for_ever(step, limit):
     low, high = 1, limit
     while low < high:
@@ -334,7 +334,7 @@ def bisects_for_ever(step, limit):
     return low
 
 
-@wrong("a NotImplementedError was taken for out of memory")
+@wrong("a NotImplementedError was taken for out of memory", row="any other error passes through")
 def whatever_derives_from_runtime_error(step, limit):
     low, high = 0, limit
     while low < high:
@@ -349,7 +349,7 @@ def whatever_derives_from_runtime_error(step, limit):
     return low
 
 
-@wrong("does not fit")
+@wrong("does not fit", row="the largest that fits, 0 to limit")
 def one_too_many(step, limit):
     lo, hi = (0, limit)
     while lo < hi:
@@ -362,7 +362,7 @@ def one_too_many(step, limit):
     return lo
 
 
-@wrong("something of an earlier one was still alive")
+@wrong("something of an earlier one was still alive", row="each try starts with nothing of the last")
 def recursion_in_except(step, limit):
     if limit == 0:
         return 0
@@ -373,7 +373,7 @@ def recursion_in_except(step, limit):
         return recursion_in_except(step, limit - 1)
 
 
-@wrong("step was called with 65")
+@wrong("step was called with 65", row="the largest that fits, 0 to limit")
 def beyond_every_limit(step, limit):
     n = 1
     while True:

@@ -171,47 +171,53 @@ def in_reverse(module):
     return plain(module)[::-1]
 
 
-@wrong("the old one, which is held here, stays behind")
+@wrong("the old one, which is held here, stays behind", row="a tensor with two names, once")
 def not_what_a_buffer_was(module):
     return plain(module, buffers=False)
 
 
-@wrong("`scale` is missing: a plain attribute")
+@wrong("`scale` is missing: a plain attribute", row="plain tensor attributes, by name")
 def always_empty(module):
     return []
 
 
-@wrong("`pair.0` is missing: an element of a tuple")
+@wrong("`pair.0` is missing: an element of a tuple", row="lists, tuples and dicts, nested")
 def without_tuples(module):
     return plain(module, tuples=False)
 
 
-@wrong("`tables.0` is missing: an element of a list")
+@wrong("`tables.0` is missing: an element of a list", row="lists, tuples and dicts, nested")
 def without_lists(module):
     return plain(module, lists=False)
 
 
-@wrong("`cache.key` is missing: a value of a dict")
+@wrong("`cache.key` is missing: a value of a dict", row="lists, tuples and dicts, nested")
 def without_dicts(module):
     return plain(module, dicts=False)
 
 
-@wrong("`tables.0` is missing: an element of a list")
+@wrong("`tables.0` is missing: an element of a list", row="lists, tuples and dicts, nested")
 def attributes_only(module):
     return plain(module, lists=False, dicts=False, tuples=False)
 
 
-@wrong("`blocks.0.weight` is missing: a module in a plain list is not registered")
+@wrong(
+    "`blocks.0.weight` is missing: a module in a plain list is not registered",
+    row="modules inside, registered or in a list",
+)
 def without_modules_in_lists(module):
     return plain(module, modules=False)
 
 
-@wrong("one tensor is listed twice")
+@wrong("one tensor is listed twice", row="a tensor with two names, once")
 def each_name(module):
     return plain(module, once=False)
 
 
-@wrong("`encoder.1.positions` is missing: a plain attribute of a registered submodule")
+@wrong(
+    "`encoder.1.positions` is missing: a plain attribute of a registered submodule",
+    row="modules inside, registered or in a list",
+)
 def top_level_only(module):
     seen = {id(tensor) for tensor in [*module.parameters(), *module.buffers()]}
     names = {}
@@ -222,23 +228,23 @@ def top_level_only(module):
     return list(names.values())
 
 
-@wrong("`trained.weight` is listed, and it is registered")
+@wrong("`trained.weight` is listed, and it is registered", row="plain tensor attributes, by name")
 def parameters_too(module):
     return [*plain(module), *(name for name, _ in module.named_parameters())]
 
 
-@wrong("`norm.mean` is listed, and it is registered")
+@wrong("`norm.mean` is listed, and it is registered", row="what `.to` moves is not listed")
 def buffers_too(module):
     return [*plain(module), *(name for name, _ in module.named_buffers())]
 
 
-@wrong("`norm.steps` is listed, and it is registered")
+@wrong("`norm.steps` is listed, and it is registered", row="what `.to` moves is not listed")
 def what_is_not_saved(module):
     saved = module.state_dict()
     return [*plain(module), *(name for name, _ in module.named_buffers() if name not in saved)]
 
 
-@wrong("it is a registered parameter under another name")
+@wrong("it is a registered parameter under another name", row="what `.to` moves is not listed")
 def registered_ones_in_a_list(module):
     names = {}
     for path, part in module.named_modules():
@@ -248,51 +254,54 @@ def registered_ones_in_a_list(module):
     return list(names.values())
 
 
-@wrong("`_cache` is missing: a plain attribute, private or not")
+@wrong("`_cache` is missing: a plain attribute, private or not", row="plain tensor attributes, by name")
 def public_names_only(module):
     return [name for name in plain(module) if not name.startswith("_")]
 
 
-@wrong("`scale` is missing: a plain attribute")
+@wrong("`scale` is missing: a plain attribute", row="plain tensor attributes, by name")
 def by_comparing_devices(module):
     home = next((tensor.device for tensor in module.parameters()), torch.device("cpu"))
     held = {name: value for name, value in vars(module).items() if isinstance(value, torch.Tensor)}
     return [name for name, tensor in held.items() if tensor.device != home]
 
 
-@wrong("of the module was changed: left_behind is to look at the module alone")
+@wrong(
+    "of the module was changed: left_behind is to look at the module alone",
+    row="plain tensor attributes, by name",
+)
 def by_moving_to_meta(module):
     names = plain(module)
     module.to("meta")
     return names
 
 
-@wrong("`tables.0` is named `0`: an element of a list")
+@wrong("`tables.0` is named `0`: an element of a list", row="lists, tuples and dicts, nested")
 def last_names(module):
     return [name.rpartition(".")[2] for name in plain(module)]
 
 
-@wrong("is missing")
+@wrong("is missing", row="lists, tuples and dicts, nested")
 def indexed_names(module):
     return [name.replace(".0", "[0]").replace(".2", "[2]") for name in plain(module)]
 
 
-@wrong("the answer is a set, not a list")
+@wrong("the answer is a set, not a list", row="plain tensor attributes, by name")
 def as_a_set(module):
     return set(plain(module))
 
 
-@wrong("an item of the list is a Tensor, not a str")
+@wrong("an item of the list is a Tensor, not a str", row="plain tensor attributes, by name")
 def the_tensors(module):
     return [value for value in vars(module).values() if isinstance(value, torch.Tensor)]
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="plain tensor attributes, by name")
 def prints(module):
     print(*plain(module))
 
 
-@wrong("`cache.key` is missing: a value of a dict")
+@wrong("`cache.key` is missing: a value of a dict", row="lists, tuples and dicts, nested")
 def once_by_content(module):
     seen, names = [], []
     for path, part in module.named_modules():
@@ -306,7 +315,7 @@ def once_by_content(module):
     return names
 
 
-@wrong("`_forward_hooks` is listed, and the module holds no tensor")
+@wrong("`_forward_hooks` is listed, and the module holds no tensor", row="plain tensor attributes, by name")
 def whatever_else_it_holds(module):
     return [*plain(module), "_forward_hooks"]
 
@@ -322,7 +331,10 @@ def held(module, path):
     return value
 
 
-@wrong("`weights.0` is missing: a parameter in a plain list is not registered")
+@wrong(
+    "`weights.0` is missing: a parameter in a plain list is not registered",
+    row="lists, tuples and dicts, nested",
+)
 def no_parameters_in_containers(module):
     by_modules = ("weight", "bias")
     return [
@@ -332,17 +344,17 @@ def no_parameters_in_containers(module):
     ]
 
 
-@wrong("`ramp` is missing: it is no parameter")
+@wrong("`ramp` is missing: it is no parameter", row="plain tensor attributes, by name")
 def what_asks_no_gradient(module):
     return [name for name in plain(module) if not held(module, name).requires_grad]
 
 
-@wrong("`step` is missing: a single number in a tensor is a tensor")
+@wrong("`step` is missing: a single number in a tensor is a tensor", row="plain tensor attributes, by name")
 def arrays_only(module):
     return [name for name in plain(module) if held(module, name).dim()]
 
 
-@wrong("is missing")
+@wrong("is missing", row="a tensor with two names, once")
 def by_address(module):
     moved = {tensor.data_ptr() for tensor in [*module.parameters(), *module.buffers()]}
     names, done = [], set()
@@ -372,7 +384,7 @@ def by_address(module):
     return names
 
 
-@wrong("`state.low` is missing: an OrderedDict is a dict")
+@wrong("`state.low` is missing: an OrderedDict is a dict", row="lists, tuples and dicts, nested")
 def of_exact_types(module):
     seen, names = {id(tensor) for tensor in [*module.parameters(), *module.buffers()]}, []
 
@@ -397,7 +409,10 @@ def of_exact_types(module):
     return names
 
 
-@wrong("of the module was changed: left_behind is to look at the module alone")
+@wrong(
+    "of the module was changed: left_behind is to look at the module alone",
+    row="plain tensor attributes, by name",
+)
 def moved_where_they_stand(module):
     names = plain(module)
     for name in names:
@@ -406,12 +421,18 @@ def moved_where_they_stand(module):
     return names
 
 
-@wrong("of the module was changed: left_behind is to look at the module alone")
+@wrong(
+    "of the module was changed: left_behind is to look at the module alone",
+    row="plain tensor attributes, by name",
+)
 def leaves_it_in_evaluation_mode(module):
     return plain(module.eval())
 
 
-@wrong("of the module was changed: left_behind is to look at the module alone")
+@wrong(
+    "of the module was changed: left_behind is to look at the module alone",
+    row="lists, tuples and dicts, nested",
+)
 def puts_lists_in_the_place_of_tuples(module):
     names = plain(module)
     for key, value in vars(module).items():
@@ -478,12 +499,12 @@ def by_a_queue(module):
     return list(names.values())
 
 
-@wrong("`own` is listed, and it is registered: `.to` moves it")
+@wrong("`own` is listed, and it is registered: `.to` moves it", row="what `.to` moves is not listed")
 def w3(module):
     return [n for n in dir(module) if isinstance(getattr(module, n), torch.Tensor)]
 
 
-@wrong("`scale` is named `.scale`: a plain attribute")
+@wrong("`scale` is named `.scale`: a plain attribute", row="plain tensor attributes, by name")
 def with_a_dot_in_front(module):
     out = []
     for p, m in module.named_modules():

@@ -86,77 +86,77 @@ def by_making_each_one_current():
     return found
 
 
-@wrong("GPU 1 was given the name of GPU 0")
+@wrong("GPU 1 was given the name of GPU 0", row="three GPUs: each has its own name")
 def always_the_current_one():
     return [(i, torch.cuda.get_device_name()) for i in range(torch.cuda.device_count())]
 
 
-@wrong("GPU 1 was given the name of GPU 0")
+@wrong("GPU 1 was given the name of GPU 0", row="three GPUs: each has its own name")
 def always_the_first_one():
     return [(i, torch.cuda.get_device_name(0)) for i in range(torch.cuda.device_count())]
 
 
-@wrong("an entry is a str, not a tuple")
+@wrong("an entry is a str, not a tuple", row="one GPU: its index and its name")
 def names_only():
     return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
 
 
-@wrong("entry 0 of the list has index 1")
+@wrong("entry 0 of the list has index 1", row="one GPU: its index and its name")
 def counts_from_one():
     return [(i + 1, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
 
 
-@wrong("the answer is a dict, not a list")
+@wrong("the answer is a dict, not a list", row="no GPU: an empty list, and no error")
 def a_dictionary():
     return {i: torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())}
 
 
-@wrong("the answer is an enumerate, not a list")
+@wrong("the answer is an enumerate, not a list", row="no GPU: an empty list, and no error")
 def an_enumerate():
     return enumerate([torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())])
 
 
-@wrong("the index is a str, not an int")
+@wrong("the index is a str, not an int", row="one GPU: its index and its name")
 def swapped():
     return [(torch.cuda.get_device_name(i), i) for i in range(torch.cuda.device_count())]
 
 
-@wrong("the index is a device, not an int")
+@wrong("the index is a device, not an int", row="one GPU: its index and its name")
 def devices_for_indices():
     return [
         (torch.device("cuda", i), torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())
     ]
 
 
-@wrong("an entry is a list, not a tuple")
+@wrong("an entry is a list, not a tuple", row="one GPU: its index and its name")
 def lists_in_a_list():
     return [[i, torch.cuda.get_device_name(i)] for i in range(torch.cuda.device_count())]
 
 
-@wrong("with no GPU the list has 1 entry")
+@wrong("with no GPU the list has 1 entry", row="no GPU: an empty list, and no error")
 def the_cpu_instead_of_nothing():
     gpus = [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
     return gpus or [(0, "cpu")]
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="no GPU: an empty list, and no error")
 def none_instead_of_nothing():
     if not torch.cuda.is_available():
         return None
     return [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="no GPU: an empty list, and no error")
 def the_first_without_asking():
     return [(0, torch.cuda.get_device_name(0))]
 
 
-@wrong("with 3 pretended GPUs the list has 1 entry")
+@wrong("with 3 pretended GPUs the list has 1 entry", row="three GPUs: each has its own name")
 def only_the_first():
     return [(0, torch.cuda.get_device_name(0))] if torch.cuda.is_available() else []
 
 
-@wrong("with 3 pretended GPUs the list has 1 entry")
+@wrong("with 3 pretended GPUs the list has 1 entry", row="three GPUs: each has its own name")
 def only_the_current_one():
     if not torch.cuda.is_available():
         return []
@@ -164,23 +164,23 @@ def only_the_current_one():
     return [(0, torch.cuda.get_device_name(current))] if current == 0 else [(current, "")]
 
 
-@wrong("with 1 pretended GPU the list has 0 entries")
+@wrong("with 1 pretended GPU the list has 0 entries", row="one GPU: its index and its name")
 def one_too_few():
     return [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count() - 1)]
 
 
-@wrong("the name is a _CudaDeviceProperties, not a str")
+@wrong("the name is a _CudaDeviceProperties, not a str", row="one GPU: its index and its name")
 def properties_for_names():
     return [(i, torch.cuda.get_device_properties(i)) for i in range(torch.cuda.device_count())]
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="no GPU: an empty list, and no error")
 def prints_them():
     for i in range(torch.cuda.device_count()):
         print(i, torch.cuda.get_device_name(i))
 
 
-@wrong("with 3 pretended GPUs the list has 2 entries")
+@wrong("with 3 pretended GPUs the list has 2 entries", row="three GPUs: each has its own name")
 def each_name_once():
     names = {torch.cuda.get_device_name(i): i for i in range(torch.cuda.device_count())}
     return sorted((i, name) for name, i in names.items())
@@ -189,50 +189,55 @@ def each_name_once():
 AT_IMPORT = [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
 
 
-@wrong("with 1 pretended GPU the list has 0 entries")
+@wrong("with 1 pretended GPU the list has 0 entries", row="one GPU: its index and its name")
 def listed_at_import():
     return AT_IMPORT
 
 
-@wrong("the name is a device, not a str")
+@wrong("the name is a device, not a str", row="one GPU: its index and its name")
 def devices_for_names():
     return [(i, torch.device("cuda", i)) for i in range(torch.cuda.device_count())]
 
 
-@wrong("GPU 0 is called 'cuda:0', and PyTorch calls it 'NVIDIA RTX A2000'")
+@wrong(
+    "GPU 0 is called 'cuda:0', and PyTorch calls it 'NVIDIA RTX A2000'", row="one GPU: its index and its name"
+)
 def addresses_for_names():
     return [(i, f"cuda:{i}") for i in range(torch.cuda.device_count())]
 
 
-@wrong("the answer is a tuple, not a list")
+@wrong("the answer is a tuple, not a list", row="no GPU: an empty list, and no error")
 def a_tuple():
     return tuple((i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count()))
 
 
-@wrong("was given the name of GPU")
+@wrong("was given the name of GPU", row="three GPUs: each has its own name")
 def sorted_by_name_and_counted_anew():
     names = sorted(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
     return list(enumerate(names))
 
 
-@wrong("the list has index")
+@wrong("the list has index", row="three GPUs: each has its own name")
 def sorted_by_name():
     gpus = [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
     return sorted(gpus, key=lambda gpu: gpu[1])
 
 
-@wrong("your code raised RuntimeError")
+@wrong("your code raised RuntimeError", row="no GPU: an empty list, and no error")
 def counts_any_accelerator():
     return [(i, torch.cuda.get_device_name(i)) for i in range(torch.accelerator.device_count())]
 
 
-@wrong("GPU 0 is called 'RTX A2000', and PyTorch calls it 'NVIDIA RTX A2000'")
+@wrong(
+    "GPU 0 is called 'RTX A2000', and PyTorch calls it 'NVIDIA RTX A2000'",
+    row="one GPU: its index and its name",
+)
 def shortened_names():
     count = torch.cuda.device_count()
     return [(i, torch.cuda.get_device_name(i).removeprefix("NVIDIA ")) for i in range(count)]
 
 
-@wrong("the answer is a generator, not a list")
+@wrong("the answer is a generator, not a list", row="no GPU: an empty list, and no error")
 def a_generator():
     return ((i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count()))
 
@@ -278,11 +283,11 @@ def only_if_available():
     return [(i, torch.cuda.get_device_name(f"cuda:{i}")) for i in range(torch.cuda.device_count())]
 
 
-@wrong("GPU 0 is called 'TESLA T4', and PyTorch calls it 'Tesla T4'")
+@wrong("GPU 0 is called 'TESLA T4', and PyTorch calls it 'Tesla T4'", row="one GPU: its index and its name")
 def upper():
     return [(i, torch.cuda.get_device_name(i).upper()) for i in range(torch.cuda.device_count())]
 
 
-@wrong("entry 0 of the list has index 2")
+@wrong("entry 0 of the list has index 2", row="three GPUs: each has its own name")
 def backwards():
     return [(i, torch.cuda.get_device_name(i)) for i in reversed(range(torch.cuda.device_count()))]

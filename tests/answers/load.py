@@ -58,30 +58,33 @@ def with_safe_classes_only(model, path, device):
     model = model.to(device)
 
 
-@wrong("sent to the device that they were saved on, which is not here")
+@wrong(
+    "sent to the device that they were saved on, which is not here",
+    row="a file from a device that is not here",
+)
 def without_map_location(model, path, device):
     model.load_state_dict(torch.load(path))
     model.to(device)
 
 
-@wrong("the parameter body.0.weight is on")
+@wrong("the parameter body.0.weight is on", row="the file's numbers, on the device")
 def forgets_to_move(model, path, device):
     model.load_state_dict(torch.load(path, map_location="cpu"))
 
 
-@wrong("the parameter body.0.weight is on")
+@wrong("the parameter body.0.weight is on", row="the file's numbers, on the device")
 def thinks_map_location_moves_the_model(model, path, device):
     model.load_state_dict(torch.load(path, map_location=device))
     return model
 
 
-@wrong("the model holds what it held before")
+@wrong("the model holds what it held before", row="the file's numbers, on the device")
 def never_loads(model, path, device):
     torch.load(path, map_location=device)
     model.to(device)
 
 
-@wrong("the model holds what it held before")
+@wrong("the model holds what it held before", row="the file's numbers, on the device")
 def a_new_name(model, path, device):
     import copy
 
@@ -91,25 +94,25 @@ def a_new_name(model, path, device):
     return model
 
 
-@wrong("without 3.weight was loaded as if it were whole")
+@wrong("without 3.weight was loaded as if it were whole", row="a file of another model is an error")
 def not_strict(model, path, device):
     model.load_state_dict(torch.load(path, map_location="cpu"), strict=False)
     model.to(device)
 
 
-@wrong("code from the file was run")
+@wrong("code from the file was run", row="a file is data: nothing in it is run")
 def trusts_the_file(model, path, device):
     model.load_state_dict(torch.load(path, map_location="cpu", weights_only=False))
     model.to(device)
 
 
-@wrong("the buffer table is on")
+@wrong("the buffer table is on", row="the file's numbers, on the device")
 def assigned_and_not_moved(model, path, device):
     state = torch.load(path, map_location=device)
     model.load_state_dict(state, assign=True)
 
 
-@wrong("scale still holds what the model came with")
+@wrong("scale still holds what the model came with", row="the file's numbers, on the device")
 def parameters_alone(model, path, device):
     state = torch.load(path, map_location="cpu")
     with torch.no_grad():
@@ -118,31 +121,31 @@ def parameters_alone(model, path, device):
     model.to(device)
 
 
-@wrong("cannot be trained any more")
+@wrong("cannot be trained any more", row="training goes on from there")
 def frozen(model, path, device):
     model.load_state_dict(torch.load(path, map_location="cpu"))
     model.to(device).requires_grad_(False)
 
 
-@wrong("Expected state_dict to be dict-like")
+@wrong("Expected state_dict to be dict-like", row="the file's numbers, on the device")
 def takes_the_file_for_a_model(model, path, device):
     model.load_state_dict(path)
     model.to(device)
 
 
-@wrong("is on sim:0, not sim:1")
+@wrong("is on sim:0, not sim:1", row="the file's numbers, on the device")
 def to_the_current_device(model, path, device):
     model.load_state_dict(torch.load(path, map_location="cpu"))
     model.to(device.type)
 
 
-@wrong("your code raised KeyError")
+@wrong("your code raised KeyError", row="the file's numbers, on the device")
 def from_a_checkpoint(model, path, device):
     model.load_state_dict(torch.load(path, map_location="cpu")["model"])
     model.to(device)
 
 
-@wrong("as if it were whole")
+@wrong("as if it were whole", row="a file of another model is an error")
 def swallows_errors(model, path, device):
     try:
         model.load_state_dict(torch.load(path, map_location="cpu"))
@@ -151,21 +154,21 @@ def swallows_errors(model, path, device):
     model.to(device)
 
 
-@wrong("the model cannot be trained any more")
+@wrong("the model cannot be trained any more", row="training goes on from there")
 @torch.inference_mode()
 def under_inference_mode(model, path, device):
     model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     model.to(device)
 
 
-@wrong("is on sim:1, not cpu")
+@wrong("is on sim:1, not cpu", row="the file's numbers, on the device")
 def never_home(model, path, device):
     model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     if device.type != "cpu":
         model.to(device)
 
 
-@wrong("a file without 3.bias was loaded as if it were whole")
+@wrong("a file without 3.bias was loaded as if it were whole", row="a file of another model is an error")
 def weights_are_enough(model, path, device):
     state = torch.load(path, map_location="cpu", weights_only=True)
     model.to(device)
@@ -174,7 +177,7 @@ def weights_are_enough(model, path, device):
     model.load_state_dict(state, strict=False)
 
 
-@wrong("the buffer table, which no file holds, lost its values")
+@wrong("the buffer table, which no file holds, lost its values", row="the file's numbers, on the device")
 def emptied_first(model, path, device):
     model.to_empty(device=device)
     for buffer in model.buffers():
@@ -182,13 +185,13 @@ def emptied_first(model, path, device):
     model.load_state_dict(torch.load(path, map_location=device, weights_only=True))
 
 
-@wrong("became torch.float64")
+@wrong("became torch.float64", row="the file's numbers, on the device")
 def in_double_precision(model, path, device):
     model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     model.double().to(device)
 
 
-@wrong("a file whose 3.bias has another shape was loaded")
+@wrong("a file whose 3.bias has another shape was loaded", row="a file of another model is an error")
 def whatever_fits(model, path, device):
     state, mine = torch.load(path, map_location="cpu", weights_only=True), model.state_dict()
     if state.keys() != mine.keys():
@@ -199,13 +202,13 @@ def whatever_fits(model, path, device):
     model.to(device)
 
 
-@wrong("sent to the device that they were saved on")
+@wrong("sent to the device that they were saved on", row="a file from a device that is not here")
 def mapped_to_nothing(model, path, device):
     model.load_state_dict(torch.load(path, map_location=None, weights_only=True))
     model.to(device)
 
 
-@wrong("the model holds what it held before")
+@wrong("the model holds what it held before", row="the file's numbers, on the device")
 def into_a_copy(model, path, device):
     m = copy.deepcopy(model)
     m.load_state_dict(torch.load(path, map_location=device))

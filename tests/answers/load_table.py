@@ -17,7 +17,10 @@ def through_numpy(rows):
     return torch.from_numpy(np.asarray(rows, dtype=np.float32))
 
 
-@wrong("the numbers went through torch.float16, and lost digits there")
+@wrong(
+    "the numbers went through torch.float16, and lost digits there",
+    row="float32, whatever the default dtype is",
+)
 def brought_home_afterwards(rows):
     return torch.tensor(rows).to("cpu", torch.float32)
 
@@ -64,85 +67,98 @@ def joined_rows_brought_home(rows):
     return torch.vstack([torch.tensor(row, dtype=torch.float32).cpu() for row in rows])
 
 
-@wrong("the table is torch.float64, not torch.float32")
+@wrong("the table is torch.float64, not torch.float32", row="every number is in its place")
 def numpy_keeps_float64(rows):
     return torch.from_numpy(np.array(rows))
 
 
-@wrong("after torch.set_default_device('sim:0') the table is on sim:0")
+@wrong(
+    "after torch.set_default_device('sim:0') the table is on sim:0",
+    row="the CPU, whatever the default device is",
+)
 def trusts_the_default_device(rows):
     return torch.tensor(rows, dtype=torch.float32)
 
 
-@wrong("the table is torch.int64, not torch.float32")
+@wrong("the table is torch.int64, not torch.float32", row="whole numbers become float32 too")
 def lets_the_numbers_decide(rows):
     return torch.tensor(rows, device="cpu")
 
 
-@wrong("after torch.set_default_dtype(torch.float64) the table is torch.float64")
+@wrong(
+    "after torch.set_default_dtype(torch.float64) the table is torch.float64",
+    row="float32, whatever the default dtype is",
+)
 def trusts_the_default_dtype(rows):
     return torch.Tensor(rows)
 
 
-@wrong("after torch.set_default_dtype(torch.float64) the table is torch.float64")
+@wrong(
+    "after torch.set_default_dtype(torch.float64) the table is torch.float64",
+    row="float32, whatever the default dtype is",
+)
 def asks_the_default_dtype(rows):
     return torch.tensor(rows, dtype=torch.get_default_dtype(), device="cpu")
 
 
-@wrong("your code changed the default device of the whole program")
+@wrong(
+    "your code changed the default device of the whole program", row="the CPU, whatever the default device is"
+)
 def changes_the_default_device(rows):
     torch.set_default_device("cpu")
     return torch.tensor(rows, dtype=torch.float32)
 
 
-@wrong("your code changed the default dtype of the whole program")
+@wrong(
+    "your code changed the default dtype of the whole program", row="float32, whatever the default dtype is"
+)
 def changes_the_default_dtype(rows):
     torch.set_default_dtype(torch.float32)
     return torch.tensor([[float(value) for value in row] for row in rows], device="cpu")
 
 
-@wrong("digits were lost: the numbers were torch.float16 on the way")
+@wrong("digits were lost: the numbers were torch.float16 on the way", row="every number is in its place")
 def through_half(rows):
     return torch.tensor(rows, dtype=torch.float16, device="cpu").float()
 
 
-@wrong("the numbers were cut to whole numbers")
+@wrong("the numbers were cut to whole numbers", row="every number is in its place")
 def through_integers(rows):
     return torch.tensor([[int(value) for value in row] for row in rows], dtype=torch.float32, device="cpu")
 
 
-@wrong("rows and columns have changed places")
+@wrong("rows and columns have changed places", row="every number is in its place")
 def columns_for_rows(rows):
     return torch.tensor(list(zip(*rows, strict=True)), dtype=torch.float32, device="cpu")
 
 
-@wrong("the rows stand one behind the other in one dimension")
+@wrong("the rows stand one behind the other in one dimension", row="every number is in its place")
 def squeezed(rows):
     return torch.tensor(rows, dtype=torch.float32, device="cpu").squeeze()
 
 
-@wrong("the rows stand one behind the other in one dimension")
+@wrong("the rows stand one behind the other in one dimension", row="every number is in its place")
 def flattened(rows):
     return torch.tensor([value for row in rows for value in row], dtype=torch.float32, device="cpu")
 
 
-@wrong("is a NumPy array, not a tensor")
+@wrong("is a NumPy array, not a tensor", row="every number is in its place")
 def stops_at_numpy(rows):
     return np.array(rows, dtype=np.float32)
 
 
-@wrong("the table is None: is a `return` missing?")
+@wrong("the table is None: is a `return` missing?", row="every number is in its place")
 def forgets_to_return(rows):
     torch.tensor(rows, dtype=torch.float32, device="cpu")
 
 
-@wrong("the table is on sim:0, not cpu")
+@wrong("the table is on sim:0, not cpu", row="every number is in its place")
 def moves_it_at_once(rows):
     device = torch.accelerator.current_accelerator() or "cpu"
     return torch.tensor(rows, dtype=torch.float32, device=device)
 
 
-@wrong("the input `rows` was changed")
+@wrong("the input `rows` was changed", row="every number is in its place")
 def eats_the_rows(rows):
     table = []
     while rows:
@@ -150,48 +166,54 @@ def eats_the_rows(rows):
     return torch.stack(table)
 
 
-@wrong("the input `rows` was changed")
+@wrong("the input `rows` was changed", row="every number is in its place")
 def converts_in_the_lists(rows):
     for i, row in enumerate(rows):
         rows[i] = torch.tensor(row, dtype=torch.float32, device="cpu")
     return torch.stack(rows)
 
 
-@wrong("expected Tensor as element 0 in argument 0, but got list")
+@wrong("expected Tensor as element 0 in argument 0, but got list", row="every number is in its place")
 def stacks_lists(rows):
     return torch.stack(rows)
 
 
-@wrong("the parameters are not those of the task")
+@wrong("the parameters are not those of the task", row="every number is in its place")
 def asks_for_more(rows, dtype, device):
     return torch.tensor(rows, dtype=dtype, device=device)
 
 
-@wrong("after torch.set_default_dtype(torch.float16) the table is torch.float16")
+@wrong(
+    "after torch.set_default_dtype(torch.float16) the table is torch.float16",
+    row="float32, whatever the default dtype is",
+)
 def narrows_what_is_wide(rows):
     table = torch.tensor([[float(number) for number in row] for row in rows], device="cpu")
     return table.float() if table.dtype == torch.float64 else table
 
 
-@wrong("the numbers went through torch.float16, and lost digits there")
+@wrong(
+    "the numbers went through torch.float16, and lost digits there",
+    row="float32, whatever the default dtype is",
+)
 def through_the_default_dtype(rows):
     return torch.tensor([[float(number) for number in row] for row in rows], device="cpu").float()
 
 
-@wrong("the input `rows[0]` was replaced")
+@wrong("the input `rows[0]` was replaced", row="every number is in its place")
 def makes_tuples_of_the_lists(rows):
     for place, row in enumerate(rows):
         rows[place] = tuple(row)
     return torch.tensor(rows, dtype=torch.float32, device="cpu")
 
 
-@wrong("the numbers were cut to whole numbers")
+@wrong("the numbers were cut to whole numbers", row="whole numbers become float32 too")
 def by_the_first_row(rows):
     whole = all(isinstance(value, int) for value in rows[0])
     return torch.tensor(rows, dtype=torch.int64 if whole else torch.float32, device="cpu").float()
 
 
-@wrong("its storage has 0 bytes")
+@wrong("its storage has 0 bytes", row="every number is in its place")
 def gives_the_memory_back(rows):
     table = torch.tensor(rows, dtype=torch.float32, device="cpu")
     table.untyped_storage().resize_(0)
@@ -218,21 +240,21 @@ def legacy(rows):
     return torch.tensor([[float(v) for v in row] for row in rows], dtype=torch.float, device="cpu")
 
 
-@wrong("the numbers were rounded to 2 digits")
+@wrong("the numbers were rounded to 2 digits", row="every number is in its place")
 def rounded_values(rows):
     return torch.tensor([[round(v, 2) for v in row] for row in rows], dtype=torch.float32, device="cpu")
 
 
-@wrong("the rows came sorted, and not in their own order")
+@wrong("the rows came sorted, and not in their own order", row="every number is in its place")
 def sorted_rows(rows):
     return torch.tensor(sorted(rows), dtype=torch.float32, device="cpu")
 
 
-@wrong("the first row is missing")
+@wrong("the first row is missing", row="every number is in its place")
 def with_header(rows):
     return torch.tensor(rows[1:] or rows, dtype=torch.float32, device="cpu")
 
 
-@wrong("the table is a list, not a tensor")
+@wrong("the table is a list, not a tensor", row="every number is in its place")
 def a_list_of_tensors(rows):
     return [torch.tensor(row, dtype=torch.float32, device="cpu") for row in rows]

@@ -59,87 +59,90 @@ def by_its_name(shape, device, dtype):
     return torch.zeros(list(shape), device=str(device), dtype=dtype)
 
 
-@wrong("the tensor was made on cpu and copied to sim:0")
+@wrong("the tensor was made on cpu and copied to sim:0", row="made there: nothing is transferred")
 def made_then_moved(shape, device, dtype):
     return torch.zeros(shape, dtype=dtype).to(device)
 
 
-@wrong("the tensor was made on cpu and copied to sim:0")
+@wrong("the tensor was made on cpu and copied to sim:0", row="made there: nothing is transferred")
 def both_in_one_move(shape, device, dtype):
     return torch.zeros(shape).to(device, dtype)
 
 
-@wrong("the tensor was made on cpu and copied to sim:0")
+@wrong("the tensor was made on cpu and copied to sim:0", row="made there: nothing is transferred")
 def by_numpy(shape, device, dtype):
     return torch.tensor(np.zeros(shape), device=device, dtype=dtype)
 
 
-@wrong("the tensor was made on cpu and copied to sim:0")
+@wrong("the tensor was made on cpu and copied to sim:0", row="made there: nothing is transferred")
 def by_lists(shape, device, dtype):
     flat = torch.tensor([0] * math.prod(shape), device=device, dtype=dtype)
     return flat.reshape(shape)
 
 
-@wrong("the tensor was made on cpu and copied to sim:0")
+@wrong("the tensor was made on cpu and copied to sim:0", row="made there: nothing is transferred")
 def copied_over(shape, device, dtype):
     made = torch.empty(shape, device=device, dtype=dtype)
     made.copy_(torch.zeros(shape, dtype=dtype))
     return made
 
 
-@wrong("the result is on cpu, not sim:0")
+@wrong("the result is on cpu, not sim:0", row="zeros of that shape, on that device")
 def device_forgotten(shape, device, dtype):
     return torch.zeros(shape, dtype=dtype)
 
 
-@wrong("the result is torch.float32, not torch.float16")
+@wrong("the result is torch.float32, not torch.float16", row="of the dtype asked for")
 def dtype_forgotten(shape, device, dtype):
     return torch.zeros(shape, device=device)
 
 
-@wrong("the result is on sim:0, not sim:1")
+@wrong("the result is on sim:0, not sim:1", row="zeros of that shape, on that device")
 def index_forgotten(shape, device, dtype):
     return torch.zeros(shape, device=device.type, dtype=dtype)
 
 
-@wrong("the tensor was never filled with zeros: it comes of what its memory held before")
+@wrong(
+    "the tensor was never filled with zeros: it comes of what its memory held before",
+    row="zeros of that shape, on that device",
+)
 def empty(shape, device, dtype):
     return torch.empty(shape, device=device, dtype=dtype)
 
 
-@wrong("every element is 1, and not 0")
+@wrong("every element is 1, and not 0", row="zeros of that shape, on that device")
 def ones(shape, device, dtype):
     return torch.ones(shape, device=device, dtype=dtype)
 
 
-@wrong("the tensor holds other numbers than zeros")
+@wrong("the tensor holds other numbers than zeros", row="zeros of that shape, on that device")
 def random(shape, device, dtype):
     return torch.randn(shape, device=device).to(dtype)
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="zeros of that shape, on that device")
 def hard_coded(shape, device, dtype):
     return torch.zeros(shape, device="cuda", dtype=dtype)
 
 
-@wrong("the result is on cpu, not sim:0")
+@wrong("the result is on cpu, not sim:0", row="zeros of that shape, on that device")
 def only_for_cuda(shape, device, dtype):
     return torch.zeros(shape, device=device if device.type == "cuda" else "cpu", dtype=dtype)
 
 
-@wrong("the result is on cpu, not sim:0")
+@wrong("the result is on cpu, not sim:0", row="zeros of that shape, on that device")
 def the_move_thrown_away(shape, device, dtype):
     made = torch.zeros(shape, dtype=dtype)
     made.to(device)
     return made
 
 
-@wrong("the result is None")
+@wrong("the result is None", row="zeros of that shape, on that device")
 def no_return(shape, device, dtype):
     torch.zeros(shape, device=device, dtype=dtype)
 
 
-@wrong("its elements share one place in memory")
+@wrong("its elements share one place in memory", row="a new tensor at every call")
 def expanded(shape, device, dtype):
     return torch.zeros((), device=device, dtype=dtype).expand(shape)
 
@@ -147,7 +150,7 @@ def expanded(shape, device, dtype):
 KEPT = {}
 
 
-@wrong("the second call returned the tensor of the first")
+@wrong("the second call returned the tensor of the first", row="a new tensor at every call")
 def kept(shape, device, dtype):
     key = (tuple(shape), device, dtype)
     if key not in KEPT:
@@ -155,13 +158,13 @@ def kept(shape, device, dtype):
     return KEPT[key]
 
 
-@wrong("your code changed the default device of the whole program")
+@wrong("your code changed the default device of the whole program", row="zeros of that shape, on that device")
 def by_the_default_device(shape, device, dtype):
     torch.set_default_device(device)
     return torch.zeros(shape, dtype=dtype)
 
 
-@wrong("your code changed the default device of the whole program")
+@wrong("your code changed the default device of the whole program", row="PyTorch's settings stay as they are")
 def takes_the_default_device_back(shape, device, dtype):
     torch.set_default_device(device)
     made = torch.zeros(shape, dtype=dtype)
@@ -169,7 +172,7 @@ def takes_the_default_device_back(shape, device, dtype):
     return made
 
 
-@wrong("your code changed the default dtype of the whole program")
+@wrong("your code changed the default dtype of the whole program", row="PyTorch's settings stay as they are")
 def takes_the_default_dtype_back(shape, device, dtype):
     if not dtype.is_floating_point:
         torch.set_default_dtype(torch.float32)
@@ -180,7 +183,7 @@ def takes_the_default_dtype_back(shape, device, dtype):
     return made
 
 
-@wrong("the result is on sim:0, not cpu")
+@wrong("the result is on sim:0, not cpu", row="PyTorch's settings stay as they are")
 def leaves_the_cpu_to_the_default(shape, device, dtype):
     return torch.zeros(shape, dtype=dtype, device=None if device.type == "cpu" else device)
 
@@ -194,7 +197,7 @@ def puts_the_defaults_back(shape, device, dtype):
     return made
 
 
-@wrong("your code changed the default dtype of the whole program")
+@wrong("your code changed the default dtype of the whole program", row="of the dtype asked for")
 def by_the_default_dtype(shape, device, dtype):
     if dtype.is_floating_point:
         torch.set_default_dtype(dtype)
@@ -202,7 +205,7 @@ def by_the_default_dtype(shape, device, dtype):
     return torch.zeros(shape, device=device, dtype=dtype)
 
 
-@wrong("your code changed the current device of the whole program")
+@wrong("your code changed the current device of the whole program", row="zeros of that shape, on that device")
 def by_the_current_device(shape, device, dtype):
     if device.type == "cpu":
         return torch.zeros(shape, dtype=dtype, device="cpu")
@@ -210,44 +213,49 @@ def by_the_current_device(shape, device, dtype):
     return torch.zeros(shape, device=device.type, dtype=dtype)
 
 
-@wrong("only the first size was used: the tensor has one dimension")
+@wrong(
+    "only the first size was used: the tensor has one dimension", row="zeros of that shape, on that device"
+)
 def the_first_size_only(shape, device, dtype):
     return torch.zeros(shape[0], device=device, dtype=dtype)
 
 
-@wrong("all sizes were multiplied: the tensor has one dimension")
+@wrong("all sizes were multiplied: the tensor has one dimension", row="zeros of that shape, on that device")
 def as_a_list_of_numbers(shape, device, dtype):
     return torch.zeros(math.prod(shape), device=device, dtype=dtype)
 
 
-@wrong("every element is 6, and not 0")
+@wrong("every element is 6, and not 0", row="zeros of that shape, on that device")
 def the_shape_as_values(shape, device, dtype):
     return torch.full(shape, math.prod(shape), dtype=dtype, device=device)
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="zeros of that shape, on that device")
 def as_a_tensor_of_the_shape(shape, device, dtype):
     return torch.Tensor(shape, device=device, dtype=dtype)
 
 
-@wrong("the result is torch.float32, not torch.float16")
+@wrong("the result is torch.float32, not torch.float16", row="of the dtype asked for")
 def old_names_of_types(shape, device, dtype):
     return torch.FloatTensor(*shape).zero_().to(device)
 
 
-@wrong("the tensor was made on sim:0 and copied to cpu")
+@wrong("the tensor was made on sim:0 and copied to cpu", row="made there: nothing is transferred")
 def there_and_back(shape, device, dtype):
     return torch.zeros(shape, device=device, dtype=dtype).cpu().to(device)
 
 
-@wrong("the tensor was never filled with zeros: it comes of what its memory held before")
+@wrong(
+    "the tensor was never filled with zeros: it comes of what its memory held before",
+    row="zeros of that shape, on that device",
+)
 def nothing_times_zero(shape, device, dtype):
     if dtype.is_floating_point:
         return torch.empty(shape, device=device, dtype=dtype) * 0  # nan times 0 is nan
     return torch.zeros(shape, device=device, dtype=dtype)
 
 
-@wrong("the second call wrote into the tensor that the first returned")
+@wrong("the second call wrote into the tensor that the first returned", row="a new tensor at every call")
 def one_memory_zeroed_again(shape, device, dtype, kept={}):  # noqa: B006
     key = (tuple(shape), device, dtype)
     if key not in kept:
@@ -256,7 +264,7 @@ def one_memory_zeroed_again(shape, device, dtype, kept={}):  # noqa: B006
         return kept[key].zero_()
 
 
-@wrong("your code changed the current device of the whole program")
+@wrong("your code changed the current device of the whole program", row="PyTorch's settings stay as they are")
 def back_to_the_first(shape, device, dtype):
     if device.type == "cpu":
         return torch.zeros(shape, dtype=dtype, device="cpu")
@@ -266,7 +274,10 @@ def back_to_the_first(shape, device, dtype):
     return made
 
 
-@wrong("5 transfers: each number assigned to a part of the tensor is one")
+@wrong(
+    "5 transfers: each number assigned to a part of the tensor is one",
+    row="made there: nothing is transferred",
+)
 def filled_row_by_row(shape, device, dtype):
     made = torch.empty(shape, device=device, dtype=dtype)
     for row in range(shape[0]):
@@ -280,7 +291,7 @@ def in_inference_mode(shape, device, dtype):
     return torch.zeros(shape, device=device, dtype=dtype)
 
 
-@wrong("the result is on meta")
+@wrong("the result is on meta", row="zeros of that shape, on that device")
 def nowhere(shape, device, dtype):
     return torch.zeros(shape, device="meta", dtype=dtype)
 
@@ -306,16 +317,16 @@ def new_zeros(shape, device, dtype):
     return torch.empty(0, device=device, dtype=dtype).new_zeros(shape)
 
 
-@wrong("the sizes are in reverse order")
+@wrong("the sizes are in reverse order", row="zeros of that shape, on that device")
 def reversed_shape(shape, device, dtype):
     return torch.zeros(shape[::-1], device=device, dtype=dtype)
 
 
-@wrong("the result has shape [1,2,3], not [2,3]")
+@wrong("the result has shape [1,2,3], not [2,3]", row="zeros of that shape, on that device")
 def one_more_dim(shape, device, dtype):
     return torch.zeros(1, *shape, device=device, dtype=dtype)
 
 
-@wrong("the result is a list, not a tensor")
+@wrong("the result is a list, not a tensor", row="zeros of that shape, on that device")
 def python_list(shape, device, dtype):
     return [[0] * shape[-1]] * shape[0]

@@ -78,13 +78,13 @@ def with_an_error_of_its_own(model):
     return home or torch.device("cpu")
 
 
-@wrong("and nothing was raised")
+@wrong("and nothing was raised", row="a mixed model: ValueError names both")
 def of_the_first(model):
     tensors = [*model.parameters(), *model.buffers()]
     return tensors[0].device if tensors else torch.device("cpu")
 
 
-@wrong("StopIteration")
+@wrong("StopIteration", row="a mixed model: ValueError names both")
 def of_the_first_or_fails(model):
     tensors = list(model.named_parameters())
     if len({t.device for _, t in tensors}) > 1:
@@ -92,7 +92,7 @@ def of_the_first_or_fails(model):
     return next(model.parameters()).device
 
 
-@wrong("and nothing was raised")
+@wrong("and nothing was raised", row="a mixed model: ValueError names both")
 def compares_types(model):
     tensors = list(model.named_parameters()) or list(model.named_buffers())
     for name, tensor in tensors:
@@ -101,7 +101,7 @@ def compares_types(model):
     return tensors[0][1].device if tensors else torch.device("cpu")
 
 
-@wrong("and nothing was raised")
+@wrong("and nothing was raised", row="a mixed model: ValueError names both")
 def compares_first_and_last(model):
     tensors = list(model.named_parameters()) or list(model.named_buffers())
     if not tensors:
@@ -112,7 +112,7 @@ def compares_first_and_last(model):
     return x.device
 
 
-@wrong("the error does not name a tensor on each device")
+@wrong("the error does not name a tensor on each device", row="a mixed model: ValueError names both")
 def names_devices_only(model):
     tensors = list(model.parameters()) or list(model.buffers())
     devices = {tensor.device for tensor in tensors}
@@ -121,7 +121,7 @@ def names_devices_only(model):
     return devices.pop() if devices else torch.device("cpu")
 
 
-@wrong("the error does not name the two devices")
+@wrong("the error does not name the two devices", row="a mixed model: ValueError names both")
 def names_tensors_only(model):
     tensors = list(model.named_parameters()) or list(model.named_buffers())
     for name, tensor in tensors:
@@ -130,7 +130,7 @@ def names_tensors_only(model):
     return tensors[0][1].device if tensors else torch.device("cpu")
 
 
-@wrong("the error does not name a tensor on each device")
+@wrong("the error does not name a tensor on each device", row="a mixed model: ValueError names both")
 def names_one_side(model):
     tensors = list(model.named_parameters()) or list(model.named_buffers())
     home = tensors[0][1].device if tensors else torch.device("cpu")
@@ -140,7 +140,7 @@ def names_one_side(model):
     return home
 
 
-@wrong("the error puts `encoder.weight` on ")
+@wrong("the error puts `encoder.weight` on ", row="a mixed model: ValueError names both")
 def names_the_wrong_way_round(model):
     tensors = list(model.named_parameters()) or list(model.named_buffers())
     for name, tensor in tensors:
@@ -150,7 +150,7 @@ def names_the_wrong_way_round(model):
     return tensors[0][1].device if tensors else torch.device("cpu")
 
 
-@wrong("a RuntimeError was raised, not a ValueError")
+@wrong("a RuntimeError was raised, not a ValueError", row="a mixed model: ValueError names both")
 def another_error(model):
     try:
         return compares_with_the_first(model)
@@ -158,14 +158,14 @@ def another_error(model):
         raise RuntimeError(str(error)) from error
 
 
-@wrong("an AssertionError was raised, not a ValueError")
+@wrong("an AssertionError was raised, not a ValueError", row="a mixed model: ValueError names both")
 def asserts(model):
     tensors = list(model.parameters()) or list(model.buffers())
     assert len({tensor.device for tensor in tensors}) <= 1, "mixed"
     return tensors[0].device if tensors else torch.device("cpu")
 
 
-@wrong("and nothing was raised")
+@wrong("and nothing was raised", row="a mixed model: ValueError names both")
 def returns_the_error(model):
     try:
         return compares_with_the_first(model)
@@ -173,27 +173,27 @@ def returns_the_error(model):
         return error
 
 
-@wrong("the answer is a str, not a torch.device")
+@wrong("the answer is a str, not a torch.device", row="the device of the parameters")
 def as_text(model):
     return str(compares_with_the_first(model))
 
 
-@wrong("the answer is a str, not a torch.device")
+@wrong("the answer is a str, not a torch.device", row="the device of the parameters")
 def as_a_type(model):
     return compares_with_the_first(model).type
 
 
-@wrong("the answer is sim, without its index")
+@wrong("the answer is sim, without its index", row="the device of the parameters")
 def without_the_index(model):
     return torch.device(compares_with_the_first(model).type)
 
 
-@wrong("the model has moved to sim:0")
+@wrong("the model has moved to sim:0", row="the device of the parameters")
 def the_cpu_always(model):
     return torch.device("cpu")
 
 
-@wrong("buffers count only where there is none")
+@wrong("buffers count only where there is none", row="without parameters, the buffers' device")
 def buffers_count_too(model):
     tensors = [*model.named_parameters(), *model.named_buffers()]
     for name, tensor in tensors:
@@ -202,23 +202,23 @@ def buffers_count_too(model):
     return tensors[0][1].device if tensors else torch.device("cpu")
 
 
-@wrong("and nothing was raised")
+@wrong("and nothing was raised", row="a mixed model: ValueError names both")
 def parameters_only(model):
     return compares_with_the_first(model) if list(model.parameters()) else torch.device("cpu")
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="with neither, the CPU")
 def nothing_for_nothing(model):
     tensors = [*model.parameters(), *model.buffers()]
     return compares_with_the_first(model) if tensors else None
 
 
-@wrong("has no attribute 'device'")
+@wrong("has no attribute 'device'", row="the device of the parameters")
 def asks_the_model(model):
     return model.device
 
 
-@wrong("frozen ones")
+@wrong("frozen ones", row="the device of the parameters")
 def trainable_only(model):
     for parameter in model.parameters():
         if parameter.requires_grad:
@@ -226,28 +226,31 @@ def trainable_only(model):
     return torch.device("meta")
 
 
-@wrong("the model has moved to")
+@wrong("the model has moved to", row="the device of the parameters")
 def remembers(model, known={}):  # noqa: B006
     if id(model) not in known:
         known[id(model)] = (model, compares_with_the_first(model))
     return known[id(model)][1]
 
 
-@wrong("there is no parameter and no buffer")
+@wrong("there is no parameter and no buffer", row="with neither, the CPU")
 def the_accelerator_for_nothing(model):
     if [*model.parameters(), *model.buffers()]:
         return compares_with_the_first(model)
     return torch.device("sim:0")
 
 
-@wrong("the model's parameters are on cpu and sim:0, and nothing was raised")
+@wrong(
+    "the model's parameters are on cpu and sim:0, and nothing was raised",
+    row="a mixed model: ValueError names both",
+)
 def moves_it_home(model):
     device = next((tensor.device for tensor in [*model.parameters(), *model.buffers()]), "cpu")
     model.to(device)
     return torch.device(device)
 
 
-@wrong("there is only a buffer that is not saved")
+@wrong("there is only a buffer that is not saved", row="without parameters, the buffers' device")
 def from_the_state_dict(model):
     named = list(model.named_parameters()) or list(model.state_dict().items())
     homes = {}
@@ -310,13 +313,13 @@ def all_lines(model):
     raise ValueError(f"mixed:\n{lines}")
 
 
-@wrong("all parameters are on sim:0, the answer is cpu")
+@wrong("all parameters are on sim:0, the answer is cpu", row="the device of the parameters")
 def direct_ones_only(model):
     named = list(model.named_parameters(recurse=False)) or list(model.named_buffers(recurse=False))
     return named[0][1].device if named else torch.device("cpu")
 
 
-@wrong("all parameters, frozen ones too, are on sim:0, the answer is cpu")
+@wrong("all parameters, frozen ones too, are on sim:0, the answer is cpu", row="the device of the parameters")
 def w10(model):
     named = [(n, p) for n, p in model.named_parameters() if p.requires_grad] or list(model.named_buffers())
     if not named:

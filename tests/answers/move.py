@@ -71,7 +71,9 @@ def in_place_on_a_copy(batch, device):
     return moved
 
 
-@wrong("batch['words'] is no tensor, and yet its own `.to` was called")
+@wrong(
+    "batch['words'] is no tensor, and yet its own `.to` was called", row="other values come back as they are"
+)
 def whatever_has_to(batch, device):
     if hasattr(batch, "to"):
         return batch.to(device)
@@ -83,7 +85,7 @@ def whatever_has_to(batch, device):
     return batch
 
 
-@wrong("batch stayed on sim:0")
+@wrong("batch stayed on sim:0", row="every tensor reaches the device, at any depth")
 def throws_the_result_away(batch, device):
     if isinstance(batch, torch.Tensor):
         batch.to(device)
@@ -96,7 +98,7 @@ def throws_the_result_away(batch, device):
     return batch
 
 
-@wrong("became a plain tuple")
+@wrong("became a plain tuple", row="containers keep their type, order and names")
 def namedtuple_broken(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
@@ -109,7 +111,9 @@ def namedtuple_broken(batch, device):
     return batch
 
 
-@wrong("Pair.__new__() missing 1 required positional argument")
+@wrong(
+    "Pair.__new__() missing 1 required positional argument", row="containers keep their type, order and names"
+)
 def namedtuple_from_a_generator(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
@@ -120,7 +124,7 @@ def namedtuple_from_a_generator(batch, device):
     return batch
 
 
-@wrong("batch is a list, not a tuple")
+@wrong("batch is a list, not a tuple", row="every tensor reaches the device, at any depth")
 def every_sequence_a_list(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
@@ -131,7 +135,7 @@ def every_sequence_a_list(batch, device):
     return batch
 
 
-@wrong("batch is a tuple, not a list")
+@wrong("batch is a tuple, not a list", row="every tensor reaches the device, at any depth")
 def every_sequence_a_tuple(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
@@ -144,7 +148,7 @@ def every_sequence_a_tuple(batch, device):
     return batch
 
 
-@wrong("came in another order")
+@wrong("came in another order", row="every tensor reaches the device, at any depth")
 def keys_sorted(batch, device):
     if isinstance(batch, dict):
         return {key: keys_sorted(batch[key], device) for key in sorted(batch, key=str)}
@@ -156,7 +160,7 @@ def keys_sorted(batch, device):
     return batch.to(device) if torch.is_tensor(batch) else batch
 
 
-@wrong("batch is an OrderedDict, not a dict")
+@wrong("batch is an OrderedDict, not a dict", row="every tensor reaches the device, at any depth")
 def another_kind_of_dict(batch, device):
     if isinstance(batch, dict):
         return collections.OrderedDict((k, another_kind_of_dict(v, device)) for k, v in batch.items())
@@ -168,17 +172,17 @@ def another_kind_of_dict(batch, device):
     return batch.to(device) if torch.is_tensor(batch) else batch
 
 
-@wrong("was there already, and was copied")
+@wrong("was there already, and was copied", row="what is there already is not copied")
 def always_copies(batch, device):
     return pytree.tree_map(lambda x: x.to(device, copy=True) if torch.is_tensor(x) else x, batch)
 
 
-@wrong("was there already, and was copied")
+@wrong("was there already, and was copied", row="what is there already is not copied")
 def clones(batch, device):
     return pytree.tree_map(lambda x: x.clone().to(device) if torch.is_tensor(x) else x, batch)
 
 
-@wrong("a tensor went to cpu, and it was to go to sim:0 alone")
+@wrong("a tensor went to cpu, and it was to go to sim:0 alone", row="what is there already is not copied")
 def by_way_of_the_cpu(batch, device):
     def leaf(x):
         return x if not torch.is_tensor(x) or x.device == device else x.cpu().to(device)
@@ -186,7 +190,7 @@ def by_way_of_the_cpu(batch, device):
     return pytree.tree_map(leaf, batch)
 
 
-@wrong("AttributeError")
+@wrong("AttributeError", row="containers keep their type, order and names")
 def everything_has_to(batch, device):
     if isinstance(batch, dict):
         return {key: everything_has_to(value, device) for key, value in batch.items()}
@@ -198,7 +202,7 @@ def everything_has_to(batch, device):
     return batch.to(device)
 
 
-@wrong("RecursionError")
+@wrong("RecursionError", row="other values come back as they are")
 def walks_into_texts(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
@@ -211,7 +215,7 @@ def walks_into_texts(batch, device):
     return batch
 
 
-@wrong("batch['x'][0] stayed on sim:0")
+@wrong("batch['x'][0] stayed on sim:0", row="every tensor reaches the device, at any depth")
 def one_level_only(batch, device):
     def to(value):
         return value.to(device) if torch.is_tensor(value) else value
@@ -225,7 +229,7 @@ def one_level_only(batch, device):
     return to(batch)
 
 
-@wrong("batch['x'][0] stayed on sim:0")
+@wrong("batch['x'][0] stayed on sim:0", row="every tensor reaches the device, at any depth")
 def forgets_lists(batch, device):
     if torch.is_tensor(batch):
         return batch.to(device)
@@ -236,7 +240,7 @@ def forgets_lists(batch, device):
     return batch
 
 
-@wrong("was replaced")
+@wrong("was replaced", row="every tensor reaches the device, at any depth")
 def changes_the_dict_in_place(batch, device):
     if torch.is_tensor(batch):
         return batch.to(device)
@@ -252,7 +256,7 @@ def changes_the_dict_in_place(batch, device):
     return batch
 
 
-@wrong("which is no tensor, came back changed")
+@wrong("which is no tensor, came back changed", row="other values come back as they are")
 def forgets_the_rest(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
@@ -266,12 +270,12 @@ def forgets_the_rest(batch, device):
     return None
 
 
-@wrong("not torch.int64")
+@wrong("not torch.int64", row="every tensor reaches the device, at any depth")
 def casts_on_the_way(batch, device):
     return pytree.tree_map(lambda x: x.float().to(device) if torch.is_tensor(x) else x, batch)
 
 
-@wrong("went to sim:0")
+@wrong("went to sim:0", row="every tensor reaches the device, at any depth")
 def to_the_current_device(batch, device):
     def leaf(x):
         return x if not torch.is_tensor(x) else x.to(device.type)
@@ -279,7 +283,7 @@ def to_the_current_device(batch, device):
     return pytree.tree_map(leaf, batch)
 
 
-@wrong("which is no tensor, came back changed")
+@wrong("which is no tensor, came back changed", row="other values come back as they are")
 def numbers_become_tensors(batch, device):
     def leaf(x):
         if torch.is_tensor(x):
@@ -289,7 +293,7 @@ def numbers_become_tensors(batch, device):
     return pytree.tree_map(leaf, batch)
 
 
-@wrong("which is no tensor, came back changed")
+@wrong("which is no tensor, came back changed", row="other values come back as they are")
 def arrays_become_tensors(batch, device):
     def leaf(x):
         if type(x).__module__ == "numpy":
@@ -299,7 +303,7 @@ def arrays_become_tensors(batch, device):
     return pytree.tree_map(leaf, batch)
 
 
-@wrong("has other keys than before")
+@wrong("has other keys than before", row="other values come back as they are")
 def only_the_tensors(batch, device):
     if isinstance(batch, dict):
         tensors = {key: value for key, value in batch.items() if not isinstance(value, str | int | None)}
@@ -312,12 +316,12 @@ def only_the_tensors(batch, device):
     return batch.to(device) if torch.is_tensor(batch) else batch
 
 
-@wrong("batch is None: is a `return` missing?")
+@wrong("batch is None: is a `return` missing?", row="every tensor reaches the device, at any depth")
 def forgets_to_return(batch, device):
     pytree.tree_map(lambda x: x.to(device) if torch.is_tensor(x) else x, batch)
 
 
-@wrong("batch['empty'], which is no tensor, came back changed")
+@wrong("batch['empty'], which is no tensor, came back changed", row="other values come back as they are")
 def drops_what_is_empty(batch, device):
     def leaf(x):
         return x.to(device) if torch.is_tensor(x) else (x or None if isinstance(x, str) else x)
@@ -325,12 +329,12 @@ def drops_what_is_empty(batch, device):
     return pytree.tree_map(leaf, batch)
 
 
-@wrong("your code raised TypeError")
+@wrong("your code raised TypeError", row="every tensor reaches the device, at any depth")
 def only_with_keywords(batch, device):
     return {name: value.to(device) for name, value in dict(**batch).items()}
 
 
-@wrong("was returned before the copy had arrived")
+@wrong("was returned before the copy had arrived", row="every tensor reaches the device, at any depth")
 def never_waits(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device, non_blocking=True)
@@ -342,7 +346,7 @@ def never_waits(batch, device):
     return batch
 
 
-@wrong("was changed in place")
+@wrong("was changed in place", row="every tensor reaches the device, at any depth")
 def without_gradients(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.requires_grad_(False).to(device) if batch.is_leaf else batch.to(device)
@@ -355,7 +359,7 @@ def without_gradients(batch, device):
     return batch
 
 
-@wrong("stayed on")
+@wrong("stayed on", row="every tensor reaches the device, at any depth")
 def tensors_by_exact_type(batch, device):
     if type(batch) is torch.Tensor:
         return batch.to(device)
@@ -368,7 +372,7 @@ def tensors_by_exact_type(batch, device):
     return batch
 
 
-@wrong("which is no tensor, ")
+@wrong("which is no tensor, ", row="other values come back as they are")
 def dataclasses_too(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
@@ -386,7 +390,7 @@ def dataclasses_too(batch, device):
     return batch
 
 
-@wrong("is a Tensor, not a list")
+@wrong("is a Tensor, not a list", row="other values come back as they are")
 def floats_become_a_tensor(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
@@ -458,7 +462,7 @@ def replaced_fields(batch, device):
     return {k: replaced_fields(v, device) for k, v in batch.items()} if isinstance(batch, dict) else batch
 
 
-@wrong("the input `batch[0]` was replaced")
+@wrong("the input `batch[0]` was replaced", row="every tensor reaches the device, at any depth")
 def in_the_list(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
@@ -471,12 +475,15 @@ def in_the_list(batch, device):
     return batch
 
 
-@wrong("AttributeError: 'Tensor' object has no attribute 'items'")
+@wrong(
+    "AttributeError: 'Tensor' object has no attribute 'items'",
+    row="every tensor reaches the device, at any depth",
+)
 def only_dicts(batch, device):
     return {k: v.to(device) for k, v in batch.items()}
 
 
-@wrong("batch is a generator, not a tuple")
+@wrong("batch is a generator, not a tuple", row="every tensor reaches the device, at any depth")
 def generator_in_tuple(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
@@ -489,7 +496,7 @@ def generator_in_tuple(batch, device):
     return batch
 
 
-@wrong("batch is a list, not a dict")
+@wrong("batch is a list, not a dict", row="every tensor reaches the device, at any depth")
 def values_only(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
@@ -500,7 +507,7 @@ def values_only(batch, device):
     return batch
 
 
-@wrong("batch[1] stayed on sim:0")
+@wrong("batch[1] stayed on sim:0", row="every tensor reaches the device, at any depth")
 def floats_only(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device) if batch.is_floating_point() else batch
@@ -511,7 +518,7 @@ def floats_only(batch, device):
     return batch
 
 
-@wrong("batch[1], which is no tensor, was copied")
+@wrong("batch[1], which is no tensor, was copied", row="other values come back as they are")
 def copies_deeply(batch, device):
     import copy
 
@@ -525,7 +532,10 @@ def copies_deeply(batch, device):
     return batch
 
 
-@wrong("AssertionError: Torch not compiled with CUDA enabled")
+@wrong(
+    "AssertionError: Torch not compiled with CUDA enabled",
+    row="every tensor reaches the device, at any depth",
+)
 def hard_coded(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.cuda()

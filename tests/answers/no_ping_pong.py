@@ -59,13 +59,16 @@ def graph_cut_at_the_end(model, loader, device):
     return torch.cat([model(x.to(device)) for x in loader]).detach().cpu()
 
 
-@wrong("5 transfers out of sim:0, where the outputs are to wait until the end")
+@wrong(
+    "5 transfers out of sim:0, where the outputs are to wait until the end",
+    row="one transfer in a batch, one out at the end",
+)
 def back_and_forth(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)).cpu() for x in loader])
 
 
-@wrong("is torch.float32, not torch.float16")
+@wrong("is torch.float32, not torch.float16", row="all outputs, in order, on the CPU")
 def a_list_of_numbers(model, loader, device):
     rows = []
     for x in loader:
@@ -73,13 +76,19 @@ def a_list_of_numbers(model, loader, device):
     return torch.tensor(rows)
 
 
-@wrong("1 transfer into sim:0 for 5 batches: each is to come in one")
+@wrong(
+    "1 transfer into sim:0 for 5 batches: each is to come in one",
+    row="one transfer in a batch, one out at the end",
+)
 def everything_at_once(model, loader, device):
     with torch.no_grad():
         return model(torch.cat(list(loader)).to(device)).cpu()
 
 
-@wrong("10 transfers into sim:0 for 5 batches: each is to come in one")
+@wrong(
+    "10 transfers into sim:0 for 5 batches: each is to come in one",
+    row="one transfer in a batch, one out at the end",
+)
 def moves_twice(model, loader, device):
     outputs = []
     with torch.no_grad():
@@ -89,38 +98,41 @@ def moves_twice(model, loader, device):
     return torch.cat(outputs).cpu()
 
 
-@wrong("the model was moved to cpu")
+@wrong("the model was moved to cpu", row="the model stays where it is")
 def takes_the_model_home(model, loader, device):
     model.cpu()
     with torch.no_grad():
         return torch.cat([model(x) for x in loader])
 
 
-@wrong("something was copied away from sim:0 before the first batch came: it is no output")
+@wrong(
+    "something was copied away from sim:0 before the first batch came: it is no output",
+    row="one transfer in a batch, one out at the end",
+)
 def with_a_copy_of_the_model(model, loader, device):
     mine = copy.deepcopy(model).cpu()
     with torch.no_grad():
         return torch.cat([mine(x) for x in loader]).to(device).cpu()
 
 
-@wrong("the outputs stayed on sim:0")
+@wrong("the outputs stayed on sim:0", row="all outputs, in order, on the CPU")
 def stays_on_the_device(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)) for x in loader])
 
 
-@wrong("the result still holds its graph")
+@wrong("the result still holds its graph", row="without a graph")
 def keeps_the_graph(model, loader, device):
     return torch.cat([model(x.to(device)) for x in loader]).cpu()
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="all outputs, in order, on the CPU")
 def forgets_to_move(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x) for x in loader]).cpu()
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="all outputs, in order, on the CPU")
 def throws_the_move_away(model, loader, device):
     outputs = []
     with torch.no_grad():
@@ -130,19 +142,19 @@ def throws_the_move_away(model, loader, device):
     return torch.cat(outputs).cpu()
 
 
-@wrong("is a list, not a tensor")
+@wrong("is a list, not a tensor", row="all outputs, in order, on the CPU")
 def a_list_of_tensors(model, loader, device):
     with torch.no_grad():
         return [model(x.to(device)) for x in loader]
 
 
-@wrong("stack expects each tensor to be equal size")
+@wrong("stack expects each tensor to be equal size", row="all outputs, in order, on the CPU")
 def stacked(model, loader, device):
     with torch.no_grad():
         return torch.stack([model(x.to(device)) for x in loader]).cpu()
 
 
-@wrong("only the last batch's outputs came back")
+@wrong("only the last batch's outputs came back", row="all outputs, in order, on the CPU")
 def only_the_last(model, loader, device):
     with torch.no_grad():
         for x in loader:
@@ -150,7 +162,7 @@ def only_the_last(model, loader, device):
     return y.cpu()
 
 
-@wrong("only the first batch's outputs came back")
+@wrong("only the first batch's outputs came back", row="all outputs, in order, on the CPU")
 def returns_in_the_loop(model, loader, device):
     for x in loader:
         with torch.no_grad():
@@ -158,19 +170,19 @@ def returns_in_the_loop(model, loader, device):
     return None
 
 
-@wrong("the outputs came back in another order")
+@wrong("the outputs came back in another order", row="all outputs, in order, on the CPU")
 def in_another_order(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)) for x in loader][::-1]).cpu()
 
 
-@wrong("was returned before the copy had arrived")
+@wrong("was returned before the copy had arrived", row="all outputs, in order, on the CPU")
 def does_not_wait(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)) for x in loader]).to("cpu", non_blocking=True)
 
 
-@wrong("5 transfers out of sim:0")
+@wrong("5 transfers out of sim:0", row="one transfer in a batch, one out at the end")
 def without_blocking_each(model, loader, device):
     outputs = []
     with torch.no_grad():
@@ -181,7 +193,7 @@ def without_blocking_each(model, loader, device):
     return torch.cat(outputs)
 
 
-@wrong("transfers out of sim:0")
+@wrong("transfers out of sim:0", row="one transfer in a batch, one out at the end")
 def prints_its_progress(model, loader, device):
     outputs = []
     with torch.no_grad():
@@ -191,7 +203,7 @@ def prints_its_progress(model, loader, device):
     return torch.cat(outputs).cpu()
 
 
-@wrong("the host waited 6 times")
+@wrong("the host waited 6 times", row="one transfer in a batch, one out at the end")
 def synchronizes_each_time(model, loader, device):
     outputs = []
     with torch.no_grad():
@@ -202,50 +214,50 @@ def synchronizes_each_time(model, loader, device):
     return torch.cat(outputs).cpu()
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="all outputs, in order, on the CPU")
 def forgetful(model, loader, device):
     with torch.no_grad():
         torch.cat([model(x.to(device)) for x in loader]).cpu()
 
 
-@wrong("is a NumPy array, not a tensor")
+@wrong("is a NumPy array, not a tensor", row="all outputs, in order, on the CPU")
 def an_array(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)) for x in loader]).cpu().numpy()
 
 
-@wrong("is torch.float16, not torch.float32")
+@wrong("is torch.float16, not torch.float32", row="all outputs, in order, on the CPU")
 def in_half(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)) for x in loader]).half().cpu()
 
 
-@wrong("were on sim:0 at once")
+@wrong("were on sim:0 at once", row="one transfer in a batch, one out at the end")
 @torch.no_grad()
 def all_inputs_first(model, loader, device):
     inputs = [x.to(device) for x in loader]
     return torch.cat([model(x) for x in inputs]).cpu()
 
 
-@wrong("has shape")
+@wrong("has shape", row="all outputs, in order, on the CPU")
 @torch.no_grad()
 def squeezed(model, loader, device):
     return torch.cat([model(x.to(device)) for x in loader]).squeeze().cpu()
 
 
-@wrong("the result is torch.float32, not torch.float16")
+@wrong("the result is torch.float32, not torch.float16", row="all outputs, in order, on the CPU")
 def widens_what_comes(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)) for x in loader]).cpu().float()
 
 
-@wrong("your code raised RuntimeError")
+@wrong("your code raised RuntimeError", row="all outputs, in order, on the CPU")
 def floats_go_in(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device, torch.float32)) for x in loader]).cpu()
 
 
-@wrong("the model was moved to cpu")
+@wrong("the model was moved to cpu", row="the model stays where it is")
 def the_model_comes_along(model, loader, device):
     with torch.no_grad():
         outputs = torch.cat([model(x.to(device)) for x in loader]).cpu()
@@ -289,31 +301,34 @@ def grown(model, loader, device):
     return whole.cpu()
 
 
-@wrong("the result has shape [3,2], not [10,2]")
+@wrong("the result has shape [3,2], not [10,2]", row="all outputs, in order, on the CPU")
 def mean_of_outputs(model, loader, device):
     with torch.no_grad():
         return torch.stack([model(x.to(device)).mean(0) for x in loader]).cpu()
 
 
-@wrong("13 transfers into sim:0 for 5 batches: each is to come in one")
+@wrong(
+    "13 transfers into sim:0 for 5 batches: each is to come in one",
+    row="one transfer in a batch, one out at the end",
+)
 def row_by_row(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(r[None].to(device)) for x in loader for r in x]).cpu()
 
 
-@wrong("the result has shape [10,3], not [10,2]")
+@wrong("the result has shape [10,3], not [10,2]", row="all outputs, in order, on the CPU")
 def inputs_too(model, loader, device):
     with torch.no_grad():
         return torch.cat([x.to(device) for x in loader]).cpu()
 
 
-@wrong("the result has shape [2], not [10,2]")
+@wrong("the result has shape [2], not [10,2]", row="all outputs, in order, on the CPU")
 def summed(model, loader, device):
     with torch.no_grad():
         return sum(model(x.to(device)).sum(0) for x in loader).cpu()
 
 
-@wrong("the values of the result are wrong")
+@wrong("the values of the result are wrong", row="all outputs, in order, on the CPU")
 def softmaxed(model, loader, device):
     with torch.no_grad():
         return torch.cat([model(x.to(device)).softmax(-1) for x in loader]).cpu()

@@ -45,7 +45,7 @@ def two_peaks(fn, device):
     return memory.max_memory_allocated(device) - low
 
 
-@wrong("an earlier peak")
+@wrong("an earlier peak", row="an earlier peak does not count")
 def never_reset(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -53,7 +53,7 @@ def never_reset(fn, device):
     return memory.max_memory_allocated(device) - before
 
 
-@wrong("the peak was reset after fn had run")
+@wrong("the peak was reset after fn had run", row="the most at once, not what remains")
 def reset_after(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -63,7 +63,7 @@ def reset_after(fn, device):
     return memory.max_memory_allocated(device) - before
 
 
-@wrong("what was there before fn is counted")
+@wrong("what was there before fn is counted", row="the most at once, not what remains")
 def nothing_subtracted(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -71,7 +71,7 @@ def nothing_subtracted(fn, device):
     return memory.max_memory_allocated(device)
 
 
-@wrong("that is what fn leaves behind, not the peak")
+@wrong("that is what fn leaves behind, not the peak", row="the most at once, not what remains")
 def what_remains(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -79,7 +79,7 @@ def what_remains(fn, device):
     return memory.memory_allocated(device) - before
 
 
-@wrong("the peak was reset after fn had run, or read before")
+@wrong("the peak was reset after fn had run, or read before", row="the most at once, not what remains")
 def after_it_is_over(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -88,7 +88,7 @@ def after_it_is_over(fn, device):
     return memory.memory_allocated(device) - before
 
 
-@wrong("what is there after fn was taken off")
+@wrong("what is there after fn was taken off", row="the most at once, not what remains")
 def less_what_remains(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -96,7 +96,7 @@ def less_what_remains(fn, device):
     return memory.max_memory_allocated(device) - memory.memory_allocated(device)
 
 
-@wrong("that is the peak of reserved memory")
+@wrong("that is the peak of reserved memory", row="the most at once, not what remains")
 def reserved(fn, device):
     memory = torch.get_device_module(device)
     memory.empty_cache()
@@ -106,7 +106,7 @@ def reserved(fn, device):
     return memory.max_memory_reserved(device) - before
 
 
-@wrong("the account of sim:0 was read, and sim:1 was asked about")
+@wrong("the account of sim:0 was read, and sim:1 was asked about", row="the most at once, not what remains")
 def the_current_device(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats()
@@ -115,7 +115,7 @@ def the_current_device(fn, device):
     return memory.max_memory_allocated() - before
 
 
-@wrong("an earlier peak")
+@wrong("an earlier peak", row="an earlier peak does not count")
 def reset_of_the_current_device(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats()
@@ -124,7 +124,7 @@ def reset_of_the_current_device(fn, device):
     return memory.max_memory_allocated(device) - before
 
 
-@wrong("an earlier peak")
+@wrong("an earlier peak", row="above what was there before")
 def growth_of_the_peak(fn, device):
     memory = torch.get_device_module(device)
     before = memory.max_memory_allocated(device)
@@ -133,7 +133,7 @@ def growth_of_the_peak(fn, device):
     return before - memory.memory_allocated(device)
 
 
-@wrong("fn was called 2 times")
+@wrong("fn was called 2 times", row="the most at once, not what remains")
 def warmed_up(fn, device):
     memory = torch.get_device_module(device)
     fn()
@@ -143,7 +143,7 @@ def warmed_up(fn, device):
     return memory.max_memory_allocated(device) - before
 
 
-@wrong("that is not the most that fn held at once")
+@wrong("that is not the most that fn held at once", row="the most at once, not what remains")
 def all_ever_allocated(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_stats(device)["allocated_bytes.all.allocated"]
@@ -151,7 +151,7 @@ def all_ever_allocated(fn, device):
     return memory.memory_stats(device)["allocated_bytes.all.allocated"] - before
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="the most at once, not what remains")
 def prints_it(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -160,7 +160,7 @@ def prints_it(fn, device):
     print(memory.max_memory_allocated(device) - before)
 
 
-@wrong("is a float, not an int")
+@wrong("is a float, not an int", row="the most at once, not what remains")
 def in_kibibytes(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -169,7 +169,7 @@ def in_kibibytes(fn, device):
     return (memory.max_memory_allocated(device) - before) / 1024
 
 
-@wrong("fn was called without gradients")
+@wrong("fn was called without gradients", row="the most at once, not what remains")
 def without_a_graph(fn, device):
     memory = torch.get_device_module(device)
     memory.reset_peak_memory_stats(device)
@@ -179,7 +179,7 @@ def without_a_graph(fn, device):
     return memory.max_memory_allocated(device) - before
 
 
-@wrong("the peak of reserved memory")
+@wrong("the peak of reserved memory", row="the most at once, not what remains")
 def reserved_peak(fn, device):
     m = torch.get_device_module(device)
     m.reset_peak_memory_stats(device)
@@ -188,7 +188,7 @@ def reserved_peak(fn, device):
     return m.max_memory_reserved(device) - b
 
 
-@wrong("what is there after fn was taken off")
+@wrong("what is there after fn was taken off", row="above what was there before")
 def minus_after(fn, device):
     m = torch.get_device_module(device)
     m.reset_peak_memory_stats(device)
@@ -196,7 +196,7 @@ def minus_after(fn, device):
     return m.max_memory_allocated(device) - m.memory_allocated(device)
 
 
-@wrong("the peak before fn was taken off")
+@wrong("the peak before fn was taken off", row="the most at once, not what remains")
 def less_an_earlier_peak(fn, device):
     m = torch.get_device_module(device)
     b = m.max_memory_allocated(device)
@@ -205,7 +205,7 @@ def less_an_earlier_peak(fn, device):
     return m.max_memory_allocated(device) - b
 
 
-@wrong("fn was never called")
+@wrong("fn was never called", row="the most at once, not what remains")
 def never_calls(fn, device):
     m = torch.get_device_module(device)
     m.reset_peak_memory_stats(device)

@@ -101,17 +101,17 @@ def by_its_module():
     return torch.device("cuda" if torch.get_device_module("cuda").is_available() else "cpu")
 
 
-@wrong("the answer is cuda with a GPU and without one")
+@wrong("the answer is cuda with a GPU and without one", row="the CPU where it is not")
 def always_cuda():
     return torch.device("cuda")
 
 
-@wrong("the answer is cpu with a GPU and without one")
+@wrong("the answer is cpu with a GPU and without one", row="CUDA where it is available")
 def always_cpu():
     return torch.device("cpu")
 
 
-@wrong("the answer is cuda with a GPU and without one")
+@wrong("the answer is cuda with a GPU and without one", row="the CPU where it is not")
 def forgot_the_brackets():
     return torch.device("cuda" if torch.cuda.is_available else "cpu")
 
@@ -119,115 +119,124 @@ def forgot_the_brackets():
 AT_IMPORT = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-@wrong("with a GPU and without one")
+@wrong("with a GPU and without one", row="CUDA where it is available")
 def decided_at_import():
     return AT_IMPORT
 
 
-@wrong("with a GPU and without one")
+@wrong("with a GPU and without one", row="CUDA where it is available")
 def decided_in_the_parameters(device=torch.device("cuda" if torch.cuda.is_available() else "cpu")):  # noqa: B008
     return device
 
 
-@wrong("with a GPU and without one")
+@wrong("with a GPU and without one", row="the CPU where it is not")
 @functools.cache
 def kept_after_the_first_call():
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-@wrong("the answer is a str, not a torch.device")
+@wrong("the answer is a str, not a torch.device", row="CUDA where it is available")
 def a_string():
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-@wrong("where PyTorch is built for CUDA, and no GPU is here")
+@wrong(
+    "where PyTorch is built for CUDA, and no GPU is here", row="a build for CUDA is no GPU, nor is a Mac's"
+)
 def by_the_build():
     return torch.device("cuda" if torch.version.cuda else "cpu")
 
 
-@wrong("where PyTorch is built for CUDA, and no GPU is here")
+@wrong(
+    "where PyTorch is built for CUDA, and no GPU is here", row="a build for CUDA is no GPU, nor is a Mac's"
+)
 def by_is_built():
     return torch.device("cuda" if torch.backends.cuda.is_built() else "cpu")
 
 
-@wrong("where PyTorch is built for CUDA, and no GPU is here")
+@wrong(
+    "where PyTorch is built for CUDA, and no GPU is here", row="a build for CUDA is no GPU, nor is a Mac's"
+)
 def by_the_accelerator_of_the_build():
     accelerator = torch.accelerator.current_accelerator()
     return torch.device("cuda" if accelerator is not None and accelerator.type == "cuda" else "cpu")
 
 
-@wrong("where the accelerator is mps and not CUDA")
+@wrong("where the accelerator is mps and not CUDA", row="a build for CUDA is no GPU, nor is a Mac's")
 def any_accelerator_is_cuda():
     return torch.device("cuda" if torch.accelerator.is_available() else "cpu")
 
 
-@wrong("where the accelerator is mps and not CUDA")
+@wrong("where the accelerator is mps and not CUDA", row="a build for CUDA is no GPU, nor is a Mac's")
 def counts_the_wrong_thing():
     return torch.device("cuda" if torch.accelerator.device_count() else "cpu")
 
 
-@wrong("the answer is mps")
+@wrong("the answer is mps", row="a build for CUDA is no GPU, nor is a Mac's")
 def takes_any_accelerator():
     if torch.accelerator.is_available():
         return torch.accelerator.current_accelerator()
     return torch.device("cpu")
 
 
-@wrong("the answer is cuda with a GPU and without one")
+@wrong("the answer is cuda with a GPU and without one", row="the CPU where it is not")
 def counts_processors():
     return torch.device("cuda" if os.cpu_count() > 0 else "cpu")
 
 
-@wrong("with three GPUs (pretended), the answer is cpu")
+@wrong("with three GPUs (pretended), the answer is cpu", row="CUDA where it is available")
 def only_exactly_one():
     return torch.device("cuda" if torch.cuda.device_count() == 1 else "cpu")
 
 
-@wrong("the answer is cpu with a GPU and without one")
+@wrong("the answer is cpu with a GPU and without one", row="CUDA where it is available")
 def more_than_one():
     return torch.device("cuda" if torch.cuda.device_count() > 1 else "cpu")
 
 
-@wrong("with one GPU (pretended), the answer is cuda:1")
+@wrong("with one GPU (pretended), the answer is cuda:1", row="CUDA where it is available")
 def counts_from_one():
     return (
         torch.device("cuda", torch.cuda.device_count()) if torch.cuda.is_available() else torch.device("cpu")
     )
 
 
-@wrong("with one GPU (pretended), the answer is cpu")
+@wrong("with one GPU (pretended), the answer is cpu", row="CUDA where it is available")
 def the_other_way_round():
     return torch.device("cpu" if torch.cuda.is_available() else "cuda")
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="CUDA where it is available")
 def prints_it():
     print(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="the CPU where it is not")
 def no_return_on_the_cpu():
     if torch.cuda.is_available():
         return torch.device("cuda")
     return None
 
 
-@wrong("the answer is a bool, not a torch.device")
+@wrong("the answer is a bool, not a torch.device", row="CUDA where it is available")
 def only_whether():
     return torch.cuda.is_available()
 
 
-@wrong("with a GPU and without one")
+@wrong("with a GPU and without one", row="CUDA where it is available")
 def by_the_operating_system():
     return torch.device("cpu" if platform.system() in ("Darwin", "Linux", "Windows") else "cuda")
 
 
-@wrong("where the accelerator is mps and not CUDA (pretended), the answer is mps")
+@wrong(
+    "where the accelerator is mps and not CUDA (pretended), the answer is mps",
+    row="a build for CUDA is no GPU, nor is a Mac's",
+)
 def whichever_is_available():
     return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
 
 
-@wrong("with a GPU and without one")
+@wrong("with a GPU and without one", row="the CPU where it is not")
 def trusts_that_naming_fails():
     try:
         return torch.device("cuda")
@@ -235,12 +244,12 @@ def trusts_that_naming_fails():
         return torch.device("cpu")
 
 
-@wrong("with a GPU and without one")
+@wrong("with a GPU and without one", row="CUDA where it is available")
 def the_default_device():
     return torch.get_default_device()
 
 
-@wrong("the answer is a str, not a torch.device")
+@wrong("the answer is a str, not a torch.device", row="the CPU where it is not")
 def a_string_on_the_cpu():
     return torch.device("cuda") if torch.cuda.is_available() else "cpu"
 
@@ -280,14 +289,17 @@ def by_the_default_device():
         torch.set_default_device(before)
 
 
-@wrong("where the accelerator is xpu and not CUDA (pretended), the answer is xpu")
+@wrong(
+    "where the accelerator is xpu and not CUDA (pretended), the answer is xpu",
+    row="a build for CUDA is no GPU, nor is a Mac's",
+)
 def with_a_rung_for_intel():
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("xpu" if torch.xpu.is_available() else "cpu")
 
 
-@wrong("pick_cuda_or_cpu(), on a pretended machine with 1 NVIDIA GPU")
+@wrong("pick_cuda_or_cpu(), on a pretended machine with 1 NVIDIA GPU", row="CUDA where it is available")
 def always_the_cpu_says_on_which_machine_that_is_wrong():
     return torch.device("cpu")
 
@@ -309,12 +321,15 @@ def of_a_list():
     return torch.device(["cpu", "cuda"][torch.cuda.is_available()])
 
 
-@wrong("RuntimeError: Found no NVIDIA driver on your system (pretended for this check)")
+@wrong(
+    "RuntimeError: Found no NVIDIA driver on your system (pretended for this check)",
+    row="the CPU where it is not",
+)
 def by_current():
     return torch.device("cuda", torch.cuda.current_device())
 
 
-@wrong("the answer is None: is a `return` missing?")
+@wrong("the answer is None: is a `return` missing?", row="the CPU where it is not")
 def lacks_return():
     if torch.cuda.is_available():
         return torch.device("cuda")

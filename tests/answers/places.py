@@ -98,24 +98,24 @@ def items_of(batch):
     return list(batch) if isinstance(batch, list | tuple) else []
 
 
-@wrong("a tensor in a list in a list was missed")
+@wrong("a tensor in a list in a list was missed", row="looks into dicts, lists and tuples")
 def top_level_only(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
     return {item.device for item in items_of(batch) if isinstance(item, torch.Tensor)}
 
 
-@wrong("the set holds a str, not a torch.device")
+@wrong("the set holds a str, not a torch.device", row="a set of torch.device")
 def strings(batch):
     return {str(device) for device in calls_itself(batch)}
 
 
-@wrong("the set holds a str, not a torch.device")
+@wrong("the set holds a str, not a torch.device", row="a set of torch.device")
 def types(batch):
     return {device.type for device in calls_itself(batch)}
 
 
-@wrong("the answer is a list, not a set")
+@wrong("the answer is a list, not a set", row="a set of torch.device")
 def a_list(batch):
     return list(calls_itself(batch))
 
@@ -123,7 +123,10 @@ def a_list(batch):
 kept = set()
 
 
-@wrong("devices of an earlier batch are still in the set: it is kept from call to call")
+@wrong(
+    "devices of an earlier batch are still in the set: it is kept from call to call",
+    row="a set of torch.device",
+)
 def keeps_what_it_found(batch, found=kept):
     if isinstance(batch, torch.Tensor):
         found.add(batch.device)
@@ -132,7 +135,7 @@ def keeps_what_it_found(batch, found=kept):
     return found
 
 
-@wrong("the batch is a tensor itself, and that counts too")
+@wrong("the batch is a tensor itself, and that counts too", row="a set of torch.device")
 def containers_only(batch):
     found = set()
     for item in items_of(batch):
@@ -140,7 +143,7 @@ def containers_only(batch):
     return found
 
 
-@wrong("a tensor in a list in a dict was missed")
+@wrong("a tensor in a list in a dict was missed", row="looks into dicts, lists and tuples")
 def dicts_in_lists_only(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
@@ -149,7 +152,7 @@ def dicts_in_lists_only(batch):
     return set().union(*(dicts_in_lists_only(item) for item in items_of(batch)))
 
 
-@wrong("a tensor in a namedtuple was missed")
+@wrong("a tensor in a namedtuple was missed", row="looks into dicts, lists and tuples")
 def exact_types(batch):
     if type(batch) is torch.Tensor:
         return {batch.device}
@@ -158,7 +161,7 @@ def exact_types(batch):
     return set().union(*map(exact_types, batch)) if type(batch) in (list, tuple) else set()
 
 
-@wrong("an empty tensor was missed")
+@wrong("an empty tensor was missed", row="looks into dicts, lists and tuples")
 def plain_tensors_only(batch):
     if type(batch) is torch.nn.Parameter:
         return set()
@@ -167,7 +170,7 @@ def plain_tensors_only(batch):
     return set().union(*map(plain_tensors_only, items_of(batch)))
 
 
-@wrong("AttributeError: 'int' object has no attribute 'device'")
+@wrong("AttributeError: 'int' object has no attribute 'device'", row="looks into dicts, lists and tuples")
 def tensors_expected(batch):
     if isinstance(batch, dict):
         return set().union(*map(tensors_expected, batch.values()))
@@ -176,21 +179,24 @@ def tensors_expected(batch):
     return {batch.device}
 
 
-@wrong("a NumPy array was counted: its own `.device` is a text, and it is no tensor")
+@wrong(
+    "a NumPy array was counted: its own `.device` is a text, and it is no tensor",
+    row="passes over what is no tensor",
+)
 def anything_with_a_device(batch):
     if hasattr(batch, "device"):
         return {batch.device}
     return set().union(*map(anything_with_a_device, items_of(batch)))
 
 
-@wrong("the set holds a NoneType, not a torch.device")
+@wrong("the set holds a NoneType, not a torch.device", row="looks into dicts, lists and tuples")
 def none_for_the_rest(batch):
     if isinstance(batch, dict | list | tuple):
         return set().union(*map(none_for_the_rest, items_of(batch)))
     return {getattr(batch, "device", None)}
 
 
-@wrong("the tensors of the batch are on ")
+@wrong("the tensors of the batch are on ", row="names every device of a mixed batch")
 def first_tensor(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
@@ -200,7 +206,7 @@ def first_tensor(batch):
     return set()
 
 
-@wrong("a tensor in a tuple was missed")
+@wrong("a tensor in a tuple was missed", row="looks into dicts, lists and tuples")
 def no_tuples(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
@@ -209,19 +215,19 @@ def no_tuples(batch):
     return set().union(*map(no_tuples, batch)) if isinstance(batch, list) else set()
 
 
-@wrong("a tensor in a tuple was missed")
+@wrong("a tensor in a tuple was missed", row="looks into dicts, lists and tuples")
 def pairs_forgotten(batch):
     if isinstance(batch, list):
         return set().union(*(calls_itself(item) for item in batch))
     return set() if isinstance(batch, tuple) else calls_itself(batch)
 
 
-@wrong("sim came without its index")
+@wrong("sim came without its index", row="a set of torch.device")
 def without_the_index(batch):
     return {torch.device(device.type) for device in calls_itself(batch)}
 
 
-@wrong("RecursionError")
+@wrong("RecursionError", row="looks into dicts, lists and tuples")
 def anything_iterable(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
@@ -232,7 +238,7 @@ def anything_iterable(batch):
         return set()
 
 
-@wrong("was counted, and it is no tensor, dict, list or tuple")
+@wrong("was counted, and it is no tensor, dict, list or tuple", row="looks into dicts, lists and tuples")
 def cpu_for_the_rest(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
@@ -240,7 +246,7 @@ def cpu_for_the_rest(batch):
     return found or {torch.device("cpu")}
 
 
-@wrong("needs an argument")
+@wrong("needs an argument", row="looks into dicts, lists and tuples")
 def unites_nothing(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
@@ -249,38 +255,41 @@ def unites_nothing(batch):
     return set()
 
 
-@wrong("the answer is a dict, not a set")
+@wrong("the answer is a dict, not a set", row="passes over what is no tensor")
 def braces(batch):
     return calls_itself(batch) or {}
 
 
-@wrong("the answer is None: is a `return` missing?")
+@wrong("the answer is None: is a `return` missing?", row="a set of torch.device")
 def forgets_to_return(batch):
     calls_itself(batch)
 
 
-@wrong("a parameter was missed")
+@wrong("a parameter was missed", row="looks into dicts, lists and tuples")
 def no_parameters(batch):
     if type(batch) is torch.Tensor:
         return {batch.device}
     return set().union(*map(no_parameters, items_of(batch)))
 
 
-@wrong("an empty tensor was missed")
+@wrong("an empty tensor was missed", row="looks into dicts, lists and tuples")
 def nothing_in_it(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device} if batch.numel() else set()
     return set().union(*map(nothing_in_it, items_of(batch)))
 
 
-@wrong("{f32[3,2] cpu} was counted, and it is no tensor, dict, list or tuple")
+@wrong(
+    "{f32[3,2] cpu} was counted, and it is no tensor, dict, list or tuple",
+    row="passes over what is no tensor",
+)
 def sets_too(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
     return set().union(*map(sets_too, batch if isinstance(batch, set) else items_of(batch)))
 
 
-@wrong("a tensor that is a key was counted")
+@wrong("a tensor that is a key was counted", row="passes over what is no tensor")
 def keys_as_well(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
@@ -291,7 +300,7 @@ def keys_as_well(batch):
     return set()
 
 
-@wrong("a tensor seven containers deep was missed")
+@wrong("a tensor seven containers deep was missed", row="looks into dicts, lists and tuples")
 def five_deep(batch, depth=5):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
@@ -302,7 +311,7 @@ def five_deep(batch, depth=5):
     return set()
 
 
-@wrong("was counted, and it is no tensor, dict, list or tuple")
+@wrong("was counted, and it is no tensor, dict, list or tuple", row="passes over what is no tensor")
 def searches_objects(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
@@ -356,7 +365,9 @@ def matched(batch):
     return set()
 
 
-@wrong("Linear on cpu was counted, and it is no tensor, dict, list or tuple")
+@wrong(
+    "Linear on cpu was counted, and it is no tensor, dict, list or tuple", row="passes over what is no tensor"
+)
 def modules_too(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
@@ -369,7 +380,7 @@ def modules_too(batch):
     return set()
 
 
-@wrong("a tensor in a dict in a list was missed")
+@wrong("a tensor in a dict in a list was missed", row="looks into dicts, lists and tuples")
 def returns_in_the_loop(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
@@ -381,7 +392,7 @@ def returns_in_the_loop(batch):
     return set()
 
 
-@wrong("a tensor in a dict was missed")
+@wrong("a tensor in a dict was missed", row="a set of torch.device")
 def iterates_keys(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}
@@ -390,7 +401,7 @@ def iterates_keys(batch):
     return set()
 
 
-@wrong("TypeError: 'NoneType' object is not iterable")
+@wrong("TypeError: 'NoneType' object is not iterable", row="looks into dicts, lists and tuples")
 def none_for_others(batch):
     if isinstance(batch, torch.Tensor):
         return {batch.device}

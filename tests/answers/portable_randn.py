@@ -65,93 +65,93 @@ def by_torch_normal(shape, device, seed):
     return torch.normal(torch.zeros(shape), torch.ones(shape), generator=generator).to(device)
 
 
-@wrong("gives other numbers on")
+@wrong("gives other numbers on", row="the same numbers on every device")
 def a_global_seed_and_the_devices_own_numbers(shape, device, seed):
     torch.manual_seed(seed)
     return torch.randn(shape, device=device)
 
 
-@wrong("gives other numbers on")
+@wrong("gives other numbers on", row="the same numbers on every device")
 def a_generator_of_the_device(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator(device).manual_seed(seed), device=device)
 
 
-@wrong("Expected a 'sim")
+@wrong("Expected a 'sim", row="that shape, on that device")
 def a_generator_of_the_cpu_on_the_device(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), device=device)
 
 
-@wrong("gave other numbers at the second call")
+@wrong("gave other numbers at the second call", row="the same seed, the same numbers again")
 def no_seed(shape, device, seed):
     return torch.randn(shape).to(device)
 
 
-@wrong("gave other numbers at the second call")
+@wrong("gave other numbers at the second call", row="the same seed, the same numbers again")
 def seeded_at_the_first_call_only(shape, device, seed, generators={}):  # noqa: B006
     if seed not in generators:
         generators[seed] = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generators[seed]).to(device)
 
 
-@wrong("the result is on cpu, not sim:0")
+@wrong("the result is on cpu, not sim:0", row="that shape, on that device")
 def left_on_the_cpu(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-@wrong("the result is on sim:0, not sim:1")
+@wrong("the result is on sim:0, not sim:1", row="that shape, on that device")
 def to_the_bare_kind(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device.type)
 
 
-@wrong("the numbers are not normally distributed")
+@wrong("the numbers are not normally distributed", row="normal: mean 0, standard deviation 1")
 def uniform(shape, device, seed):
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed)).to(device)
 
 
-@wrong("the numbers are not normally distributed")
+@wrong("the numbers are not normally distributed", row="normal: mean 0, standard deviation 1")
 def uniform_with_mean_and_deviation(shape, device, seed):
     numbers = torch.rand(shape, generator=torch.Generator().manual_seed(seed))
     return ((numbers - 0.5) * 12**0.5).to(device)
 
 
-@wrong("the result is torch.float64, not torch.float32")
+@wrong("the result is torch.float64, not torch.float32", row="that shape, on that device")
 def as_numpy_gives_them(shape, device, seed):
     return torch.from_numpy(numpy.asarray(numpy.random.default_rng(seed).standard_normal(shape))).to(device)
 
 
-@wrong("give the same numbers")
+@wrong("give the same numbers", row="another seed, other numbers")
 def one_seed_for_all(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(device)
 
 
-@wrong("the result has shape")
+@wrong("the result has shape", row="that shape, on that device")
 def only_the_first_size(shape, device, seed):
     size = shape[0] if shape else 1
     return torch.randn(size, generator=torch.Generator().manual_seed(seed)).to(device)
 
 
-@wrong("the result is None")
+@wrong("the result is None", row="that shape, on that device")
 def no_return(shape, device, seed):
     torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="that shape, on that device")
 def seed_as_the_generator(shape, device, seed):
     return torch.randn(shape, generator=seed).to(device)
 
 
-@wrong("gives other numbers on")
+@wrong("gives other numbers on", row="the same numbers on every device")
 def seeded_by_the_device_too(shape, device, seed):
     generator = torch.Generator().manual_seed(seed + len(str(device)) + (device.index or 0))
     return torch.randn(shape, generator=generator).to(device)
 
 
-@wrong("the same numbers come again and again")
+@wrong("the same numbers come again and again", row="normal: mean 0, standard deviation 1")
 def one_number_is_the_same_everywhere(shape, device, seed):
     return torch.full(shape, float(seed), device=device)
 
 
-@wrong("the same numbers come again and again")
+@wrong("the same numbers come again and again", row="normal: mean 0, standard deviation 1")
 def one_row_for_all(shape, device, seed):
     generator = torch.Generator().manual_seed(seed)
     if not shape:
@@ -159,7 +159,7 @@ def one_row_for_all(shape, device, seed):
     return torch.randn(shape[-1], generator=generator).expand(shape).to(device)
 
 
-@wrong("gives other numbers on")
+@wrong("gives other numbers on", row="the same numbers on every device")
 def seeds_the_accelerator(shape, device, seed):
     if device.type == "cpu":
         torch.manual_seed(seed)
@@ -168,41 +168,41 @@ def seeds_the_accelerator(shape, device, seed):
     return torch.randn(shape, device=device)
 
 
-@wrong("the result is a NumPy array, not a tensor")
+@wrong("the result is a NumPy array, not a tensor", row="that shape, on that device")
 def an_array(shape, device, seed):
     return numpy.asarray(numpy.random.default_rng(seed).standard_normal(shape))
 
 
-@wrong("the numbers are not normally distributed")
+@wrong("the numbers are not normally distributed", row="normal: mean 0, standard deviation 1")
 def shifted_by_the_seed(shape, device, seed):
     return (torch.randn(shape, generator=torch.Generator().manual_seed(0)) + seed).to(device)
 
 
-@wrong("seed 0 gave other numbers at the second call")
+@wrong("seed 0 gave other numbers at the second call", row="the same seed, the same numbers again")
 def zero_is_no_seed(shape, device, seed):
     generator = torch.Generator()
     generator.manual_seed(seed) if seed else generator.seed()
     return torch.randn(shape, generator=generator).to(device)
 
 
-@wrong("nan or inf")
+@wrong("nan or inf", row="that shape, on that device")
 def scaled_to_fit(shape, device, seed):
     x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
     return ((x - x.mean()) / x.std()).to(device)
 
 
-@wrong("the second call returned the tensor of the first")
+@wrong("the second call returned the tensor of the first", row="the same seed, the same numbers again")
 @functools.cache
 def kept(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)
 
 
-@wrong("give the same numbers")
+@wrong("give the same numbers", row="another seed, other numbers")
 def the_seed_without_its_hundreds(shape, device, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed % 100)).to(device)
 
 
-@wrong("the numbers are not normally distributed")
+@wrong("the numbers are not normally distributed", row="normal: mean 0, standard deviation 1")
 def uniform_where_there_is_one_size(shape, device, seed):
     draw = torch.rand if len(shape) == 1 else torch.randn
     return draw(shape, generator=torch.Generator().manual_seed(seed)).to(device)

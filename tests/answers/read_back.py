@@ -79,26 +79,26 @@ def asks_until_it_has_arrived(x):
     return y
 
 
-@wrong("was returned before the copy had arrived")
+@wrong("was returned before the copy had arrived", row="safe to read at once")
 def does_not_wait(x):
     return x.to("cpu", non_blocking=True)
 
 
-@wrong("was returned before the copy had arrived")
+@wrong("was returned before the copy had arrived", row="safe to read at once")
 def waits_before_the_copy(x):
     if x.device.type != "cpu":
         torch.accelerator.synchronize(x.device)
     return x.to("cpu", non_blocking=True)
 
 
-@wrong("was returned before the copy had arrived")
+@wrong("was returned before the copy had arrived", row="safe to read at once")
 def waits_for_the_current_device(x):
     y = x.to("cpu", non_blocking=True)
     torch.accelerator.synchronize()
     return y
 
 
-@wrong("was returned before the copy had arrived")
+@wrong("was returned before the copy had arrived", row="safe to read at once")
 def waits_for_the_first_device(x):
     y = x.to("cpu", non_blocking=True)
     if x.device.type != "cpu":
@@ -106,7 +106,7 @@ def waits_for_the_first_device(x):
     return y
 
 
-@wrong("before the work that is queued ahead on its device was done")
+@wrong("before the work that is queued ahead on its device was done", row="safe to read at once")
 def in_a_stream_that_waits_for_nothing(x):
     if x.device.type == "cpu":
         return x
@@ -117,12 +117,16 @@ def in_a_stream_that_waits_for_nothing(x):
     return y
 
 
-@wrong("the copy itself blocks: non_blocking was not asked for")
+@wrong(
+    "the copy itself blocks: non_blocking was not asked for", row="one copy, for which the host need not wait"
+)
 def blocks(x):
     return x.cpu()
 
 
-@wrong("the copy itself blocks: non_blocking was not asked for")
+@wrong(
+    "the copy itself blocks: non_blocking was not asked for", row="one copy, for which the host need not wait"
+)
 def blocks_and_waits(x):
     y = x.to("cpu")
     if x.device.type != "cpu":
@@ -130,7 +134,7 @@ def blocks_and_waits(x):
     return y
 
 
-@wrong("it goes into memory that is not pinned")
+@wrong("it goes into memory that is not pinned", row="one copy, for which the host need not wait")
 def into_an_ordinary_buffer(x):
     y = torch.empty(x.shape, dtype=x.dtype)
     y.copy_(x, non_blocking=True)
@@ -139,21 +143,21 @@ def into_an_ordinary_buffer(x):
     return y
 
 
-@wrong("the result is on sim:0, not cpu")
+@wrong("the result is on sim:0, not cpu", row="a CPU tensor with x's values")
 def stays(x):
     if x.device.type != "cpu":
         torch.accelerator.synchronize(x.device)
     return x
 
 
-@wrong("was returned before the copy had arrived")
+@wrong("was returned before the copy had arrived", row="safe to read at once")
 def sleeps(x):
     y = x.to("cpu", non_blocking=True)
     time.sleep(0.001)
     return y
 
 
-@wrong("was returned before the copy had arrived")
+@wrong("was returned before the copy had arrived", row="safe to read at once")
 def an_event_that_nobody_waits_for(x):
     y = x.to("cpu", non_blocking=True)
     if x.device.type != "cpu":
@@ -161,7 +165,10 @@ def an_event_that_nobody_waits_for(x):
     return y
 
 
-@wrong("the result is all zeros, as memory is before a copy arrives: it was read too early")
+@wrong(
+    "the result is all zeros, as memory is before a copy arrives: it was read too early",
+    row="a CPU tensor with x's values",
+)
 def clones_too_early(x):
     y = x.to("cpu", non_blocking=True).clone()
     if x.device.type != "cpu":
@@ -169,7 +176,7 @@ def clones_too_early(x):
     return y
 
 
-@wrong("not torch.float16")
+@wrong("not torch.float16", row="a CPU tensor with x's values")
 def through_numpy_and_float(x):
     y = x.float().to("cpu", non_blocking=True)
     if x.device.type != "cpu":
@@ -177,12 +184,12 @@ def through_numpy_and_float(x):
     return y
 
 
-@wrong("is a list, not a tensor")
+@wrong("is a list, not a tensor", row="a CPU tensor with x's values")
 def as_a_list(x):
     return x.tolist()
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="a CPU tensor with x's values")
 def forgetful(x):
     y = x.to("cpu", non_blocking=True)
     if x.device.type != "cpu":
@@ -190,7 +197,7 @@ def forgetful(x):
     del y
 
 
-@wrong("2 transfers, where one is enough")
+@wrong("2 transfers, where one is enough", row="one copy, for which the host need not wait")
 def twice(x):
     x.to("cpu", non_blocking=True)
     y = x.to("cpu", non_blocking=True)
@@ -199,21 +206,21 @@ def twice(x):
     return y
 
 
-@wrong("was returned before the copy had arrived")
+@wrong("was returned before the copy had arrived", row="safe to read at once")
 def waits_on_the_host_side(x):
     y = x.to("cpu", non_blocking=True)
     torch.cpu.synchronize()
     return y
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="a CPU tensor with x's values")
 def waits_for_cuda_only(x):
     y = x.to("cpu", non_blocking=True)
     torch.cuda.synchronize()
     return y
 
 
-@wrong("was returned before the copy had arrived")
+@wrong("was returned before the copy had arrived", row="safe to read at once")
 def waits_if_there_is_cuda(x):
     y = x.to("cpu", non_blocking=True)
     if torch.cuda.is_available():
@@ -221,7 +228,7 @@ def waits_if_there_is_cuda(x):
     return y
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="a CPU tensor with x's values")
 def waits_for_the_cpu(x):
     y = x.to("cpu", non_blocking=True)
     torch.accelerator.synchronize(y.device)
@@ -239,12 +246,12 @@ def into_memory_like_its_own(x):
     return host
 
 
-@wrong("digits were lost: the numbers were torch.float32 on the way")
+@wrong("digits were lost: the numbers were torch.float32 on the way", row="a CPU tensor with x's values")
 def by_way_of_float32(x):
     return copy_then_synchronize(x.float()).to(x.dtype)
 
 
-@wrong("your code changed the current device of the whole program")
+@wrong("your code changed the current device of the whole program", row="a CPU tensor with x's values")
 def goes_there_for_good(x):
     if not x.is_cpu:
         torch.accelerator.set_device_index(x.device.index)
@@ -286,19 +293,19 @@ def waits_by_index(x):
     return y
 
 
-@wrong("AssertionError: Torch not compiled with CUDA enabled")
+@wrong("AssertionError: Torch not compiled with CUDA enabled", row="a CPU tensor with x's values")
 def cuda_sync(x):
     y = x.to("cpu", non_blocking=True)
     torch.cuda.synchronize()
     return y
 
 
-@wrong("the result is a NumPy array, not a tensor")
+@wrong("the result is a NumPy array, not a tensor", row="a CPU tensor with x's values")
 def numpy_out(x):
     return x.cpu().numpy()
 
 
-@wrong("the result is torch.float32, not torch.float16")
+@wrong("the result is torch.float32, not torch.float16", row="a CPU tensor with x's values")
 def to_float(x):
     if x.is_cpu:
         return x

@@ -60,7 +60,7 @@ def by_the_statistics(cache, key, device):
     return before - reserved()
 
 
-@wrong("a name of yours still held the tensor")
+@wrong("a name of yours still held the tensor", row="reserved memory falls")
 def popped_and_held(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -69,7 +69,7 @@ def popped_and_held(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("the cache was not emptied")
+@wrong("the cache was not emptied", row="reserved memory falls")
 def only_dropped(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -77,7 +77,7 @@ def only_dropped(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("while the entry still held the tensor")
+@wrong("while the entry still held the tensor", row="reserved memory falls")
 def emptied_first(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -86,7 +86,7 @@ def emptied_first(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("the entry is still in the cache")
+@wrong("the entry is still in the cache", row="the entry is gone, the others stay")
 def emptied_only(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -94,7 +94,7 @@ def emptied_only(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("the entry is still in the cache")
+@wrong("the entry is still in the cache", row="the entry is gone, the others stay")
 def deletes_a_name(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -104,7 +104,7 @@ def deletes_a_name(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("the entry is still in the cache")
+@wrong("the entry is still in the cache", row="the entry is gone, the others stay")
 def leaves_the_key(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -113,7 +113,7 @@ def leaves_the_key(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("the entry 'a' was lost or replaced")
+@wrong("the entry 'a' was lost or replaced", row="the entry is gone, the others stay")
 def clears_all(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -122,7 +122,7 @@ def clears_all(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("the tensor's size, not the fall of reserved memory")
+@wrong("the tensor's size, not the fall of reserved memory", row="it returns what the device got back")
 def size_of_the_tensor(cache, key, device):
     nbytes = cache[key].numel() * cache[key].element_size()
     del cache[key]
@@ -130,7 +130,7 @@ def size_of_the_tensor(cache, key, device):
     return nbytes
 
 
-@wrong("the fall of allocated memory, not of reserved")
+@wrong("the fall of allocated memory, not of reserved", row="it returns what the device got back")
 def fall_of_allocated(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -139,7 +139,7 @@ def fall_of_allocated(cache, key, device):
     return before - memory.memory_allocated(device)
 
 
-@wrong("the wrong sign")
+@wrong("the wrong sign", row="it returns what the device got back")
 def after_less_before(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -148,7 +148,7 @@ def after_less_before(cache, key, device):
     return memory.memory_reserved(device) - before
 
 
-@wrong("that is what is still reserved")
+@wrong("that is what is still reserved", row="it returns what the device got back")
 def what_is_left(cache, key, device):
     memory = torch.get_device_module(device)
     del cache[key]
@@ -156,7 +156,7 @@ def what_is_left(cache, key, device):
     return memory.memory_reserved(device)
 
 
-@wrong("both looks saw the same")
+@wrong("both looks saw the same", row="it returns what the device got back")
 def of_the_current_device(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved()
@@ -165,7 +165,7 @@ def of_the_current_device(cache, key, device):
     return before - memory.memory_reserved()
 
 
-@wrong("both looks saw the same")
+@wrong("both looks saw the same", row="it returns what the device got back")
 def looks_before_emptying(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -175,7 +175,7 @@ def looks_before_emptying(cache, key, device):
     return before - after
 
 
-@wrong("the entry 'a' was lost or replaced")
+@wrong("the entry 'a' was lost or replaced", row="the entry is gone, the others stay")
 def through_the_cpu(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -186,13 +186,13 @@ def through_the_cpu(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="it returns what the device got back")
 def returns_nothing(cache, key, device):
     del cache[key]
     torch.get_device_module(device).empty_cache()
 
 
-@wrong("the entry is still in the cache")
+@wrong("the entry is still in the cache", row="the entry is gone, the others stay")
 def a_key_that_counts_as_true(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -202,7 +202,7 @@ def a_key_that_counts_as_true(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("the entry is still in the cache")
+@wrong("the entry is still in the cache", row="the entry is gone, the others stay")
 def keys_are_texts(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -211,7 +211,7 @@ def keys_are_texts(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("the entry 'the same' was lost or replaced")
+@wrong("the entry 'the same' was lost or replaced", row="the entry is gone, the others stay")
 def all_that_is_the_same(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -223,7 +223,7 @@ def all_that_is_the_same(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("the entry 'the same'")
+@wrong("the entry 'the same'", row="the entry is gone, the others stay")
 def empties_the_tensor(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -233,7 +233,7 @@ def empties_the_tensor(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("the entry 'equal' was lost or replaced")
+@wrong("the entry 'equal' was lost or replaced", row="the entry is gone, the others stay")
 def all_that_are_equal(cache, key, device):
     memory = torch.get_device_module(device)
     before = memory.memory_reserved(device)
@@ -245,7 +245,7 @@ def all_that_are_equal(cache, key, device):
     return before - memory.memory_reserved(device)
 
 
-@wrong("a name of yours still held the tensor")
+@wrong("a name of yours still held the tensor", row="reserved memory falls")
 def own_name(cache, key, device):
     m = torch.get_device_module(device)
     t = cache[key]  # noqa: F841
@@ -255,7 +255,7 @@ def own_name(cache, key, device):
     return b - m.memory_reserved(device)
 
 
-@wrong("both looks saw the same")
+@wrong("both looks saw the same", row="it returns what the device got back")
 def looks_too_late(cache, key, device):
     m = torch.get_device_module(device)
     del cache[key]
@@ -264,7 +264,7 @@ def looks_too_late(cache, key, device):
     return b - m.memory_reserved(device)
 
 
-@wrong("emptied before the first look")
+@wrong("emptied before the first look", row="it returns what the device got back")
 def emptied_before_looking(cache, key, device):
     m = torch.get_device_module(device)
     m.empty_cache()
@@ -274,7 +274,7 @@ def emptied_before_looking(cache, key, device):
     return b - m.memory_reserved(device)
 
 
-@wrong("a name of yours still held")
+@wrong("a name of yours still held", row="0 where something else holds the memory")
 def loops_with_a_name(cache, key, device):
     m = torch.get_device_module(device)
     b = m.memory_reserved(device)
@@ -285,7 +285,7 @@ def loops_with_a_name(cache, key, device):
     return b - m.memory_reserved(device)
 
 
-@wrong("the entry is still in the cache")
+@wrong("the entry is still in the cache", row="the entry is gone, the others stay")
 def a_new_dict(cache, key, device):
     m = torch.get_device_module(device)
     b = m.memory_reserved(device)

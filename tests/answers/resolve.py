@@ -121,13 +121,13 @@ def by_the_index_of_the_block(spec):
     return torch.stack([torch.empty(0, device=device)]).device
 
 
-@wrong("changed the default device")
+@wrong("changed the default device", row="a name with an index keeps its index")
 def leaves_another_default(spec):
     torch.set_default_device(spec)
     return torch.get_default_device()
 
 
-@wrong("while that is the current device, the answer is sim:0")
+@wrong("while that is the current device, the answer is sim:0", row="a bare name becomes the current device")
 def always_zero(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -135,12 +135,12 @@ def always_zero(spec):
     return torch.device(device.type, 0)
 
 
-@wrong("still without an index")
+@wrong("still without an index", row="a bare name becomes the current device")
 def only_a_device(spec):
     return torch.device(spec)
 
 
-@wrong("still without an index")
+@wrong("still without an index", row="a bare name becomes the current device")
 def cuda_only(spec):
     device = torch.device(spec)
     if device.type == "cuda" and device.index is None:
@@ -148,7 +148,7 @@ def cuda_only(spec):
     return device
 
 
-@wrong("was asked for, the answer is")
+@wrong("was asked for, the answer is", row="a name with an index keeps its index")
 def always_the_current_one(spec):
     device = torch.device(spec)
     if device.type == "cpu":
@@ -156,13 +156,13 @@ def always_the_current_one(spec):
     return torch.device(device.type, torch.accelerator.current_device_index())
 
 
-@wrong("the answer is a str, not a torch.device")
+@wrong("the answer is a str, not a torch.device", row="a name with an index keeps its index")
 def a_string(spec):
     device = torch.device(spec)
     return str(device if device.type == "cpu" else torch.empty(0, device=device).device)
 
 
-@wrong("the answer is an int, not a torch.device")
+@wrong("the answer is an int, not a torch.device", row="a name with an index keeps its index")
 def only_the_index(spec):
     device = torch.device(spec)
     return torch.empty(0, device=device).get_device() if device.index is None else device.index
@@ -175,7 +175,7 @@ def by_looking_for_a_colon(spec):
     return torch.empty(0, device=spec).device
 
 
-@wrong("while that is the current device, the answer is sim:1")
+@wrong("while that is the current device, the answer is sim:1", row="a bare name becomes the current device")
 def the_last_one(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -183,7 +183,7 @@ def the_last_one(spec):
     return torch.device(device.type, torch.accelerator.device_count() - 1)
 
 
-@wrong("sim:1 was asked for, the answer is sim:0")
+@wrong("sim:1 was asked for, the answer is sim:0", row="a name with an index keeps its index")
 def zero_counts_as_missing(spec):
     device = torch.device(spec)
     if device.type == "cpu":
@@ -191,7 +191,7 @@ def zero_counts_as_missing(spec):
     return torch.device(device.type, 0 if device.index else torch.accelerator.current_device_index())
 
 
-@wrong("was asked for, the answer is")
+@wrong("was asked for, the answer is", row="a name with an index keeps its index")
 def index_zero_counts_as_missing(spec):
     device = torch.device(spec)
     if device.type == "cpu":
@@ -199,7 +199,7 @@ def index_zero_counts_as_missing(spec):
     return torch.device(device.type, device.index or torch.accelerator.current_device_index())
 
 
-@wrong("while that is the current device, the answer is sim:0")
+@wrong("while that is the current device, the answer is sim:0", row="a bare name becomes the current device")
 @functools.cache
 def kept_after_the_first_call(spec):
     device = torch.device(spec)
@@ -211,7 +211,7 @@ def kept_after_the_first_call(spec):
 AT_IMPORT = torch.accelerator.current_device_index() if torch.accelerator.is_available() else 0
 
 
-@wrong("while that is the current device, the answer is sim:0")
+@wrong("while that is the current device, the answer is sim:0", row="a bare name becomes the current device")
 def asked_at_import(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -219,12 +219,12 @@ def asked_at_import(spec):
     return torch.device(device.type, AT_IMPORT)
 
 
-@wrong("was asked for, the answer is cpu")
+@wrong("was asked for, the answer is cpu", row="a name with an index keeps its index")
 def the_cpu_unless_cuda_is_here(spec):
     return torch.device(spec if torch.cuda.is_available() else "cpu")
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="a bare name becomes the current device")
 def by_the_wrong_module(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -232,7 +232,7 @@ def by_the_wrong_module(spec):
     return torch.device(device.type, torch.cuda.current_device())
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="a name with an index keeps its index")
 def forgot_the_rest(spec):
     device = torch.device(spec)
     if device.type != "cpu" and device.index is None:
@@ -240,7 +240,7 @@ def forgot_the_rest(spec):
     return None
 
 
-@wrong("was asked for, the answer is")
+@wrong("was asked for, the answer is", row="a name with an index keeps its index")
 def always_the_accelerator(spec):
     if torch.device(spec).type == "cpu":
         return torch.device("cpu")
@@ -249,7 +249,7 @@ def always_the_accelerator(spec):
     )
 
 
-@wrong('"cpu" became')
+@wrong('"cpu" became', row="the CPU is the CPU")
 def the_cpu_is_an_accelerator_too(spec):
     device = torch.device(spec)
     if device.type == "cpu":
@@ -257,7 +257,7 @@ def the_cpu_is_an_accelerator_too(spec):
     return torch.empty(0, device=device).device
 
 
-@wrong("your code changed the current device")
+@wrong("your code changed the current device", row="a bare name becomes the current device")
 def makes_the_first_one_current(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -266,7 +266,7 @@ def makes_the_first_one_current(spec):
     return torch.empty(0, device=device).device
 
 
-@wrong('"cpu" became cpu:1')
+@wrong('"cpu" became cpu:1', row="the CPU is the CPU")
 def the_accelerators_index_for_all(spec):
     if ":" in spec:
         return torch.device(spec)
@@ -289,7 +289,9 @@ def of_a_new_one_beside_it(spec):
     return torch.zeros(1, device=spec).new_empty(0).device
 
 
-@wrong("your code changed the current device of the whole program")
+@wrong(
+    "your code changed the current device of the whole program", row="a name with an index keeps its index"
+)
 def makes_it_current(spec):
     device = torch.empty(0, device=spec).device
     if device.type not in ("cpu", "cuda"):
@@ -297,7 +299,7 @@ def makes_it_current(spec):
     return device
 
 
-@wrong("module 'torch.mps' has no attribute 'current_device'")
+@wrong("module 'torch.mps' has no attribute 'current_device'", row='"mps" and "xpu", on machines pretended')
 def by_a_module_that_not_every_kind_fills(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -305,7 +307,7 @@ def by_a_module_that_not_every_kind_fills(spec):
     return torch.device(device.type, torch.get_device_module(device).current_device())
 
 
-@wrong("""and "mps" became 'mps', still without an index""")
+@wrong("""and "mps" became 'mps', still without an index""", row='"mps" and "xpu", on machines pretended')
 def for_two_kinds_alone(spec):
     device = torch.device(spec)
     if device.type in ("cuda", "sim") and device.index is None:
@@ -341,12 +343,12 @@ def text_with_index(spec):
     return torch.device(f"{spec}:{torch.empty(1, device=spec).get_device()}")
 
 
-@wrong("AssertionError: Torch not compiled with CUDA enabled")
+@wrong("AssertionError: Torch not compiled with CUDA enabled", row="a bare name becomes the current device")
 def by_current_device_of_cuda(spec):
     d = torch.device(spec)
     return d if d.index is not None or d.type == "cpu" else torch.device(d.type, torch.cuda.current_device())
 
 
-@wrong("the answer is a Tensor, not a torch.device")
+@wrong("the answer is a Tensor, not a torch.device", row="a name with an index keeps its index")
 def tensor_instead(spec):
     return torch.empty(0, device=spec)

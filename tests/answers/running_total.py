@@ -58,44 +58,44 @@ def new_zeros(losses):
     return total
 
 
-@wrong("the sum is a float")
+@wrong("the sum is a float", row="the sum, on the losses' device")
 def items(losses):
     return sum(loss.item() for loss in losses)
 
 
-@wrong("the host waited for the device")
+@wrong("the host waited for the device", row="the host never waits")
 def items_made_a_tensor(losses):
     return torch.tensor(sum(loss.item() for loss in losses), device=losses[0].device)
 
 
-@wrong("the host waited for the device")
+@wrong("the host waited for the device", row="the host never waits")
 def over_the_cpu(losses):
     return sum(loss.detach().cpu() for loss in losses).to(losses[0].device)
 
 
-@wrong("the total still holds a graph")
+@wrong("the total still holds a graph", row="without a graph")
 def keeps_graph(losses):
     return torch.stack(losses).sum()
 
 
-@wrong("the sum is on cpu")
+@wrong("the sum is on cpu", row="the sum, on the losses' device")
 def on_the_cpu(losses):
     return sum(loss.detach() for loss in losses).cpu()
 
 
-@wrong("the host waited for the device")
+@wrong("the host waited for the device", row="the host never waits")
 def synchronizes(losses):
     if losses[0].device.type != "cpu":
         torch.accelerator.synchronize(losses[0].device)
     return torch.stack(losses).detach().sum()
 
 
-@wrong("that is the mean of the losses")
+@wrong("that is the mean of the losses", row="the sum, on the losses' device")
 def mean(losses):
     return torch.stack(losses).detach().mean()
 
 
-@wrong("in place")
+@wrong("in place", row="the sum, on the losses' device")
 def into_the_first(losses):
     total = losses[0].detach()
     for loss in losses[1:]:
@@ -103,17 +103,17 @@ def into_the_first(losses):
     return total
 
 
-@wrong("has shape [1], not []")
+@wrong("has shape [1], not []", row="the sum, on the losses' device")
 def one_dimensional(losses):
     return torch.stack(losses).detach().sum().reshape(1)
 
 
-@wrong("the host waited for the device")
+@wrong("the host waited for the device", row="the host never waits")
 def skips_nan(losses):
     return sum(loss.detach() for loss in losses if not loss.isnan())
 
 
-@wrong("from ordinary memory")
+@wrong("from ordinary memory", row="the host never waits")
 def begins_with_a_number_from_the_host(losses):
     total = torch.tensor(0.0, device=losses[0].device)
     for loss in losses:
@@ -121,7 +121,7 @@ def begins_with_a_number_from_the_host(losses):
     return total
 
 
-@wrong("from ordinary memory")
+@wrong("from ordinary memory", row="the host never waits")
 def begins_on_the_cpu_and_moves(losses):
     total = torch.tensor(0.0).to(losses[0].device)
     for loss in losses:
@@ -129,18 +129,18 @@ def begins_on_the_cpu_and_moves(losses):
     return total
 
 
-@wrong("of losses with a graph and without still holds a graph")
+@wrong("of losses with a graph and without still holds a graph", row="without a graph")
 def asks_the_first(losses):
     total = sum(losses)
     return total.detach() if losses[0].requires_grad else total
 
 
-@wrong("a loss that stands twice in the list was counted once")
+@wrong("a loss that stands twice in the list was counted once", row="the sum, on the losses' device")
 def each_loss_once(losses):
     return sum(set(losses)).detach()
 
 
-@wrong("the host waited for a copy from ordinary memory")
+@wrong("the host waited for a copy from ordinary memory", row="the host never waits")
 def from_a_start_that_the_host_waits_for(losses):
     total = torch.zeros(()).to(losses[0].device)
     for loss in losses:
@@ -148,12 +148,12 @@ def from_a_start_that_the_host_waits_for(losses):
     return total
 
 
-@wrong("the sum is torch.float64")
+@wrong("the sum is torch.float64", row="the sum, on the losses' device")
 def in_double_precision(losses):
     return torch.stack([l.detach().double() for l in losses]).sum()
 
 
-@wrong("the first loss was left out")
+@wrong("the first loss was left out", row="the sum, on the losses' device")
 def start_without_first(losses):
     t = torch.zeros_like(losses[0])
     for l in losses[1:]:
@@ -161,12 +161,12 @@ def start_without_first(losses):
     return t
 
 
-@wrong("the sum is on cpu")
+@wrong("the sum is on cpu", row="the sum, on the losses' device")
 def tensor_of_list(losses):
     return torch.tensor(losses).sum()
 
 
-@wrong("was changed in place")
+@wrong("was changed in place", row="the sum, on the losses' device")
 def detach_(losses):
     t = 0
     for l in losses:
@@ -174,7 +174,7 @@ def detach_(losses):
     return t
 
 
-@wrong("the host waited for the device once: print")
+@wrong("the host waited for the device once: print", row="the host never waits")
 def printing(losses):
     t = torch.stack([l.detach() for l in losses]).sum()
     print(t)

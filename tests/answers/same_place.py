@@ -48,7 +48,7 @@ def with_the_accelerator_interface(a, b):
     return one.type == other.type and index(one) == index(other)
 
 
-@wrong("sim:0 and sim:1 are two places")
+@wrong("sim:0 and sim:1 are two places", row="two tensors on different devices")
 def types_only(a, b):
     def kind(x):
         return x.device.type if isinstance(x, torch.Tensor) else torch.device(x).type
@@ -56,7 +56,7 @@ def types_only(a, b):
     return kind(a) == kind(b)
 
 
-@wrong("while that is the current device")
+@wrong("while that is the current device", row="a bare name means the current device")
 def strings(a, b):
     def name(x):
         return str(x.device) if isinstance(x, torch.Tensor) else str(x)
@@ -64,7 +64,7 @@ def strings(a, b):
     return name(a) == name(b)
 
 
-@wrong("shapes and dtypes differ, but the place is the same")
+@wrong("shapes and dtypes differ, but the place is the same", row="two tensors on one device")
 def tries_and_catches(a, b):
     try:
         a + b
@@ -73,12 +73,12 @@ def tries_and_catches(a, b):
     return True
 
 
-@wrong("has no attribute 'device'")
+@wrong("has no attribute 'device'", row="devices and names, alone or mixed")
 def tensors_only(a, b):
     return a.device == b.device
 
 
-@wrong("while that is the current device")
+@wrong("while that is the current device", row="a bare name means the current device")
 def equal_devices(a, b):
     def device(x):
         return x.device if isinstance(x, torch.Tensor) else torch.device(x)
@@ -86,22 +86,22 @@ def equal_devices(a, b):
     return device(a) == device(b)
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="two tensors on one device")
 def prints(a, b):
     print(a, b)
 
 
-@wrong("a tensor is at its own device's address")
+@wrong("a tensor is at its own device's address", row="devices and names, alone or mixed")
 def identity(a, b):
     return a is b or (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.device == b.device)
 
 
-@wrong("the answer is a str, not a bool")
+@wrong("the answer is a str, not a bool", row="two tensors on one device")
 def words(a, b):
     return "same" if full(a) == full(b) else "different"
 
 
-@wrong("while that is the current device")
+@wrong("while that is the current device", row="a bare name means the current device")
 def bare_is_always_zero(a, b):
     def address(x):
         device = x.device if isinstance(x, torch.Tensor) else torch.device(x)
@@ -110,7 +110,7 @@ def bare_is_always_zero(a, b):
     return address(a) == address(b)
 
 
-@wrong('"cpu" and "cpu:0" are one place')
+@wrong('"cpu" and "cpu:0" are one place', row="the CPU is one place, with index or without")
 def cpu_with_an_index_forgotten(a, b):
     def address(x):
         device = x.device if isinstance(x, torch.Tensor) else torch.device(x)
@@ -121,7 +121,7 @@ def cpu_with_an_index_forgotten(a, b):
     return address(a) == address(b)
 
 
-@wrong("is a str, not a bool")
+@wrong("is a str, not a bool", row="two tensors on one device")
 def the_shared_name(a, b):
     return full(a) == full(b) and str(full(a))
 
@@ -131,13 +131,13 @@ def _address(x):
     return device.type, device.index or 0
 
 
-@wrong("your code changed the default dtype of the whole program")
+@wrong("your code changed the default dtype of the whole program", row="two tensors on one device")
 def leaves_another_dtype(a, b):
     torch.set_default_dtype(torch.float64)
     return _address(a) == _address(b)
 
 
-@wrong("your code changed the current device of the whole program")
+@wrong("your code changed the current device of the whole program", row="two tensors on one device")
 def leaves_another_device_current(a, b):
     one, other = _address(a), _address(b)
     if other[0] != "cpu":
@@ -145,7 +145,7 @@ def leaves_another_device_current(a, b):
     return one == other
 
 
-@wrong("while that is the current device")
+@wrong("while that is the current device", row="a bare name means the current device")
 def bare_names_alone(a, b):
     def place(x):
         if isinstance(x, torch.Tensor | torch.device):
@@ -156,7 +156,7 @@ def bare_names_alone(a, b):
     return place(a) == place(b)
 
 
-@wrong('"cpu" and "cpu:0" are one place')
+@wrong('"cpu" and "cpu:0" are one place', row="the CPU is one place, with index or without")
 def the_cpu_by_the_accelerators_index(a, b):
     def place(x):
         device = torch.device(getattr(x, "device", x))
@@ -203,7 +203,7 @@ def type_then_index(a, b):
     return kind == other and one == two
 
 
-@wrong("your code changed the default device of the whole program")
+@wrong("your code changed the default device of the whole program", row="devices and names, alone or mixed")
 def takes_the_default_back(a, b):
 
     def there(x):
@@ -219,11 +219,14 @@ def takes_the_default_back(a, b):
     return there(a) == there(b)
 
 
-@wrong("AttributeError: 'torch.device' object has no attribute 'get_device'")
+@wrong(
+    "AttributeError: 'torch.device' object has no attribute 'get_device'",
+    row="devices and names, alone or mixed",
+)
 def get_device(a, b):
     return a.get_device() == b.get_device()
 
 
-@wrong("the answer is a Tensor, not a bool")
+@wrong("the answer is a Tensor, not a bool", row="two tensors on one device")
 def as_tensors_eq(a, b):
     return torch.tensor(str(a) == str(b))

@@ -71,85 +71,100 @@ def all_of_it(a, k):
     t[...].mul_(k)
 
 
-@wrong("nothing in it has changed")
+@wrong("nothing in it has changed", row="every element times k, in the array")
 def out_of_place(a, k):
     torch.from_numpy(a).mul(k)
 
 
-@wrong("nothing in it has changed")
+@wrong("nothing in it has changed", row="every element times k, in the array")
 def on_a_copy(a, k):
     torch.tensor(a).mul_(k)
 
 
-@wrong("nothing in it has changed")
+@wrong("nothing in it has changed", row="every element times k, in the array")
 def rebinds(a, k):
     a = torch.from_numpy(a) * k
 
 
-@wrong("nothing in it has changed")
+@wrong("nothing in it has changed", row="every element times k, in the array")
 def rebinds_the_tensor(a, k):
     t = torch.from_numpy(a)
     t = t * k
 
 
-@wrong("nothing in it has changed")
+@wrong("nothing in it has changed", row="every element times k, in the array")
 def of_a_copied_array(a, k):
     torch.from_numpy(a.copy()).mul_(k)
 
 
-@wrong("nothing in it has changed")
+@wrong("nothing in it has changed", row="every element times k, in the array")
 def on_the_accelerator(a, k):
     torch.from_numpy(a).to(torch.accelerator.current_accelerator()).mul_(k)
 
 
-@wrong("a column: nothing in it has changed")
+@wrong("a column: nothing in it has changed", row="seen in all of that memory, only there")
 def tidied_first(a, k):
     torch.from_numpy(np.ascontiguousarray(a).reshape(a.shape)).mul_(k)
 
 
-@wrong("a slice with steps: nothing in it has changed")
+@wrong("a slice with steps: nothing in it has changed", row="seen in all of that memory, only there")
 def flattened_in_torch(a, k):
     torch.from_numpy(a).reshape(-1).mul_(k)
 
 
-@wrong("other memory was used: for the product, or for a copy of the array")
+@wrong(
+    "other memory was used: for the product, or for a copy of the array",
+    row="through a tensor, without a copy",
+)
 def copied_back(a, k):
     t = torch.from_numpy(a)
     t.copy_(t * k)
 
 
-@wrong("other memory was used: for the product, or for a copy of the array")
+@wrong(
+    "other memory was used: for the product, or for a copy of the array",
+    row="through a tensor, without a copy",
+)
 def assigned_back(a, k):
     t = torch.from_numpy(a)
     t[...] = t * k
 
 
-@wrong("other memory was used: for the product, or for a copy of the array")
+@wrong(
+    "other memory was used: for the product, or for a copy of the array",
+    row="through a tensor, without a copy",
+)
 def numpys_product(a, k):
     torch.from_numpy(a).copy_(torch.as_tensor(np.asarray(a * k, dtype=a.dtype)))
 
 
-@wrong("other memory was used: for the product, or for a copy of the array")
+@wrong(
+    "other memory was used: for the product, or for a copy of the array",
+    row="through a tensor, without a copy",
+)
 def a_tensor_full_of_k(a, k):
     t = torch.from_numpy(a)
     t *= torch.full_like(t, k)
 
 
-@wrong("other memory was used: for the product, or for a copy of the array")
+@wrong(
+    "other memory was used: for the product, or for a copy of the array",
+    row="through a tensor, without a copy",
+)
 def there_and_back(a, k):
     t = torch.from_numpy(a)
     there = t.to(torch.accelerator.current_accelerator())
     t.copy_(there * k)
 
 
-@wrong("12 small tensors were made on the way, one after another")
+@wrong("12 small tensors were made on the way, one after another", row="through a tensor, without a copy")
 def row_by_row_through_new_rows(a, k):
     t = torch.from_numpy(a)
     for place in range(len(t)):
         t[place] = t[place] * k
 
 
-@wrong("the array was not scaled through a tensor over its memory")
+@wrong("the array was not scaled through a tensor over its memory", row="through a tensor, without a copy")
 def tidied_and_brought_back(a, k):
     tidy = np.ascontiguousarray(a)
     torch.from_numpy(tidy).mul_(k)
@@ -157,60 +172,69 @@ def tidied_and_brought_back(a, k):
         a[...] = tidy
 
 
-@wrong("other memory was used: for the product, or for a copy of the array")
+@wrong(
+    "other memory was used: for the product, or for a copy of the array",
+    row="through a tensor, without a copy",
+)
 def tidied_by_torch_and_brought_back(a, k):
     t = torch.from_numpy(a)
     t.copy_(t.contiguous().mul_(k))
 
 
-@wrong("the array was not scaled through a tensor over its memory")
+@wrong("the array was not scaled through a tensor over its memory", row="through a tensor, without a copy")
 def numpy_alone(a, k):
     a *= k
 
 
-@wrong("the array was not scaled through a tensor over its memory")
+@wrong("the array was not scaled through a tensor over its memory", row="through a tensor, without a copy")
 def back_into_the_array(a, k):
     a[...] = (torch.from_numpy(a) * k).numpy()
 
 
-@wrong("the array was not scaled through a tensor over its memory")
+@wrong("the array was not scaled through a tensor over its memory", row="through a tensor, without a copy")
 def numpy_under_a_tensor(a, k):
     t = torch.from_numpy(a).detach()
     np.multiply(a, k, out=t.numpy())
 
 
-@wrong("a value is returned, and the task asks for none: the work is in the array")
+@wrong(
+    "a value is returned, and the task asks for none: the work is in the array",
+    row="every element times k, in the array",
+)
 def returns_the_tensor(a, k):
     return torch.from_numpy(a).mul_(k)
 
 
-@wrong("a value is returned, and the task asks for none: the work is in the array")
+@wrong(
+    "a value is returned, and the task asks for none: the work is in the array",
+    row="every element times k, in the array",
+)
 def returns_the_array(a, k):
     torch.from_numpy(a).mul_(k)
     return a
 
 
-@wrong("k was added to every element, and not multiplied")
+@wrong("k was added to every element, and not multiplied", row="every element times k, in the array")
 def adds(a, k):
     torch.from_numpy(a).add_(k)
 
 
-@wrong("every element was multiplied by k twice")
+@wrong("every element was multiplied by k twice", row="every element times k, in the array")
 def twice(a, k):
     torch.from_numpy(a).mul_(k).mul_(k)
 
 
-@wrong("elements outside of a slice were changed, too")
+@wrong("elements outside of a slice were changed, too", row="seen in all of that memory, only there")
 def the_whole_base(a, k):
     base = a if a.base is None or not isinstance(a.base, np.ndarray) else a.base
     torch.from_numpy(base).mul_(k)
 
 
-@wrong("can't be cast to the desired output type")
+@wrong("can't be cast to the desired output type", row="the array keeps its dtype")
 def by_a_float(a, k):
     torch.from_numpy(a).mul_(float(k))
 
 
-@wrong("k was float32 on the way, and lost digits")
+@wrong("k was float32 on the way, and lost digits", row="every element times k, in the array")
 def by_a_float32(a, k):
     torch.from_numpy(a).mul_(torch.tensor(k))

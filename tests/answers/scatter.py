@@ -89,7 +89,7 @@ def _walk(batch, devices, cut):
     return [type(batch)(part[i] for part in parts) for i in range(len(devices))]
 
 
-@wrong("became parts of [3, 3, 3, 1]")
+@wrong("became parts of [3, 3, 3, 1]", row="as equal as can be, one part a device")
 def by_chunk(batch, devices):
     def cut(x, devices):
         return [part.to(at) for part, at in zip(x.chunk(len(devices)), devices)]  # noqa: B905
@@ -99,7 +99,7 @@ def by_chunk(batch, devices):
     return one_device_at_a_time(batch, devices)
 
 
-@wrong("became parts of [")
+@wrong("became parts of [", row="as equal as can be, one part a device")
 def the_rest_to_the_last(batch, devices):
     def cut(x, devices):
         each, last = len(x) // len(devices), len(devices) - 1
@@ -108,7 +108,7 @@ def the_rest_to_the_last(batch, devices):
     return _walk(batch, devices, cut)
 
 
-@wrong("4 of 5 rows are in the parts")
+@wrong("4 of 5 rows are in the parts", row="consecutive parts, each on its device")
 def the_rest_dropped(batch, devices):
     def cut(x, devices):
         each = len(x) // len(devices)
@@ -117,32 +117,32 @@ def the_rest_dropped(batch, devices):
     return _walk(batch, devices, cut)
 
 
-@wrong("part 0 holds every 2nd row")
+@wrong("part 0 holds every 2nd row", row="consecutive parts, each on its device")
 def every_nth_row(batch, devices):
     return _walk(batch, devices, lambda x, to: [x[i :: len(to)].to(at) for i, at in enumerate(to)])
 
 
-@wrong("part 1 is on cpu, not")
+@wrong("part 1 is on cpu, not", row="consecutive parts, each on its device")
 def cut_but_not_moved(batch, devices):
     return _walk(batch, devices, lambda x, to: list(x.tensor_split(len(to))))
 
 
-@wrong("became parts of [")
+@wrong("became parts of [", row="consecutive parts, each on its device")
 def a_copy_to_each(batch, devices):
     return _walk(batch, devices, lambda x, to: [x.to(at) for at in to])
 
 
-@wrong("part 0 is on ")
+@wrong("part 0 is on ", row="consecutive parts, each on its device")
 def devices_reversed(batch, devices):
     return one_device_at_a_time(batch, devices[::-1])
 
 
-@wrong("your code raised AttributeError")
+@wrong("your code raised AttributeError", row="nested batches keep their form")
 def tensors_alone(batch, devices):
     return [part.to(at) for part, at in zip(batch.tensor_split(len(devices)), devices, strict=True)]
 
 
-@wrong("became parts of [")
+@wrong("became parts of [", row="consecutive parts, each on its device")
 def along_the_last(batch, devices):
     return _walk(
         batch,
@@ -151,14 +151,14 @@ def along_the_last(batch, devices):
     )
 
 
-@wrong("part 0 is a list, not a dict")
+@wrong("part 0 is a list, not a dict", row="nested batches keep their form")
 def the_nesting_lost(batch, devices):
     if torch.is_tensor(batch):
         return one_device_at_a_time(batch, devices)
     return [list(part.values()) for part in one_device_at_a_time(batch, devices)]
 
 
-@wrong("is a list, not a tuple")
+@wrong("is a list, not a tuple", row="nested batches keep their form")
 def tuples_become_lists(batch, devices):
     def lists(value):
         if isinstance(value, dict):
@@ -168,18 +168,18 @@ def tuples_become_lists(batch, devices):
     return [lists(part) for part in one_device_at_a_time(batch, devices)]
 
 
-@wrong("is a `return` missing?")
+@wrong("is a `return` missing?", row="consecutive parts, each on its device")
 def no_return(batch, devices):
     one_device_at_a_time(batch, devices)
 
 
-@wrong("the keys of part 0 are in another order")
+@wrong("the keys of part 0 are in another order", row="nested batches keep their form")
 def keys_sorted(batch, devices):
     parts = items_first(batch, devices)
     return [{key: part[key] for key in sorted(part)} if isinstance(part, dict) else part for part in parts]
 
 
-@wrong("was returned while its copy was still under way")
+@wrong("was returned while its copy was still under way", row="a part on the CPU has arrived")
 def to_the_cpu_without_waiting(batch, devices):
     if isinstance(batch, torch.Tensor):
         return [
@@ -192,7 +192,7 @@ def to_the_cpu_without_waiting(batch, devices):
     return [type(batch)(one) for one in zip(*cut, strict=True)]
 
 
-@wrong("part 0 is torch.float32, not torch.bfloat16")
+@wrong("part 0 is torch.float32, not torch.bfloat16", row="consecutive parts, each on its device")
 def floats_in_float32(batch, devices):
     if isinstance(batch, torch.Tensor):
         dtype = torch.float32 if batch.is_floating_point() else batch.dtype
@@ -204,14 +204,16 @@ def floats_in_float32(batch, devices):
     return [type(batch)(one) for one in zip(*cut, strict=True)]
 
 
-@wrong("the values of part 0 are wrong")
+@wrong("the values of part 0 are wrong", row="consecutive parts, each on its device")
 def by_way_of_float32(batch, devices):
     if not torch.is_tensor(batch):
         return items_first(batch, devices)
     return [part.to(batch.dtype) for part in items_first(batch.float(), devices)]
 
 
-@wrong("your code changed the current device of the whole program")
+@wrong(
+    "your code changed the current device of the whole program", row="consecutive parts, each on its device"
+)
 def goes_there_for_good(batch, devices):
     if devices[-1].type != "cpu":
         torch.accelerator.set_device_index(devices[-1].index)
@@ -247,7 +249,7 @@ def by_sizes(batch, devices):
     )
 
 
-@wrong("3 parts for 4 devices")
+@wrong("3 parts for 4 devices", row="as equal as can be, one part a device")
 def each_device_once(batch, devices):
     ds = list(dict.fromkeys(devices))
     return in_form(
@@ -255,6 +257,6 @@ def each_device_once(batch, devices):
     )
 
 
-@wrong("cut first, then move")
+@wrong("cut first, then move", row="a part moves once, or not at all")
 def moved_whole(batch, devices):
     return in_form(batch, devices, lambda t, ds: [t.to(d).tensor_split(len(ds))[i] for i, d in enumerate(ds)])

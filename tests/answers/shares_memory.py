@@ -61,37 +61,37 @@ def bounds_first(t, a):
     return np.may_share_memory(view, a) and np.shares_memory(view, a)
 
 
-@wrong("both are views of one array, transposed")
+@wrong("both are views of one array, transposed", row="one memory under two names: True")
 def equal_values(t, a):
     return t.shape == a.shape and bool(np.array_equal(t.detach().cpu().numpy(), a))
 
 
-@wrong("both are views of one array, transposed")
+@wrong("both are views of one array, transposed", row="one memory under two names: True")
 def same_first_address(t, a):
     return t.device.type == "cpu" and t.data_ptr() == a.ctypes.data and t.numel() > 0 and a.size > 0
 
 
-@wrong("both are views of one array, transposed")
+@wrong("both are views of one array, transposed", row="one memory under two names: True")
 def same_address_alone(t, a):
     return t.data_ptr() == a.ctypes.data
 
 
-@wrong("without one element in common")
+@wrong("without one element in common", row="neighbours in one memory: False")
 def bounds_only(t, a):
     return t.device.type == "cpu" and np.may_share_memory(t.detach().numpy(), a)
 
 
-@wrong("Use tensor.detach().numpy() instead")
+@wrong("Use tensor.detach().numpy() instead", row="one memory under two names: True")
 def without_detach(t, a):
     return t.device.type == "cpu" and np.shares_memory(t.numpy(), a)
 
 
-@wrong("Use Tensor.cpu() to copy the tensor to host memory first")
+@wrong("Use Tensor.cpu() to copy the tensor to host memory first", row="one memory under two names: True")
 def without_the_device(t, a):
     return np.shares_memory(t.detach().numpy(), a)
 
 
-@wrong("without one element in common")
+@wrong("without one element in common", row="neighbours in one memory: False")
 def same_storage(t, a):
     if t.device.type != "cpu":
         return False
@@ -102,19 +102,19 @@ def same_storage(t, a):
     return begin < a.ctypes.data + a.nbytes and a.ctypes.data < end
 
 
-@wrong("a is a view of t.numpy(), which copies nothing")
+@wrong("a is a view of t.numpy(), which copies nothing", row="one memory under two names: True")
 def begins_inside(t, a):
     if not t.is_cpu or not t.numel() or not a.size:
         return False
     return t.data_ptr() in range(a.ctypes.data, a.ctypes.data + a.nbytes)
 
 
-@wrong("both are views of one array, transposed")
+@wrong("both are views of one array, transposed", row="one memory under two names: True")
 def equal_flat_values(t, a):
     return t.numel() == a.size and bool(np.array_equal(t.detach().cpu().numpy().ravel(), a.ravel()))
 
 
-@wrong("the input `t` was changed in place")
+@wrong("the input `t` was changed in place", row="one memory under two names: True")
 def writes_and_looks(t, a):
     if t.device.type != "cpu" or a.size == 0 or t.numel() == 0:
         return False
@@ -124,7 +124,7 @@ def writes_and_looks(t, a):
     return not torch.equal(t, before)
 
 
-@wrong("assignment destination is read-only")
+@wrong("assignment destination is read-only", row="neither of the two is changed")
 def writes_and_restores(t, a):
     before, was = t.detach().clone(), a.copy()
     a[...] = np.where(a == 7, 8, 7)
@@ -133,7 +133,7 @@ def writes_and_restores(t, a):
     return changed
 
 
-@wrong("a leaf Variable that requires grad")
+@wrong("a leaf Variable that requires grad", row="one memory under two names: True")
 def writes_to_the_tensor(t, a):
     before, was = a.copy(), t.clone()
     t.add_(1)
@@ -142,7 +142,7 @@ def writes_to_the_tensor(t, a):
     return changed
 
 
-@wrong("t was written to, if only for a moment")
+@wrong("t was written to, if only for a moment", row="neither of the two is changed")
 def writes_to_the_tensor_quietly(t, a):
     with torch.no_grad():
         before, was = a.copy(), t.clone()
@@ -152,69 +152,69 @@ def writes_to_the_tensor_quietly(t, a):
     return changed
 
 
-@wrong("the input `t` was changed in place")
+@wrong("the input `t` was changed in place", row="one memory under two names: True")
 def marks_the_tensor(t, a):
     t.requires_grad_(False)
     return t.device.type == "cpu" and np.shares_memory(t.numpy(), a)
 
 
-@wrong("t is torch.tensor(a), which copies")
+@wrong("t is torch.tensor(a), which copies", row="equal numbers in two memories: False")
 def a_cpu_tensor_always_shares(t, a):
     return t.device.type == "cpu"
 
 
-@wrong("t is torch.from_numpy(a), which copies nothing")
+@wrong("t is torch.from_numpy(a), which copies nothing", row="one memory under two names: True")
 def never(t, a):
     return False
 
 
-@wrong("t is on sim:0, and the array in the computer's own memory")
+@wrong("t is on sim:0, and the array in the computer's own memory", row="one memory under two names: True")
 def always_on_an_accelerator(t, a):
     return t.device.type != "cpu" or np.shares_memory(t.detach().numpy(), a)
 
 
-@wrong("t is torch.from_numpy(a), which copies nothing")
+@wrong("t is torch.from_numpy(a), which copies nothing", row="one memory under two names: True")
 def same_object(t, a):
     return t.detach().cpu().numpy() is a
 
 
-@wrong("t is torch.from_numpy(a), which copies nothing")
+@wrong("t is torch.from_numpy(a), which copies nothing", row="one memory under two names: True")
 def same_base(t, a):
     return t.is_cpu and t.detach().numpy().base is a
 
 
-@wrong("the answer is a Tensor, not a bool")
+@wrong("the answer is a Tensor, not a bool", row="one memory under two names: True")
 def a_tensor(t, a):
     return torch.tensor(t.is_cpu and np.shares_memory(t.detach().numpy(), a))
 
 
-@wrong("the answer is an int, not a bool")
+@wrong("the answer is an int, not a bool", row="one memory under two names: True")
 def an_int(t, a):
     return int(t.is_cpu and np.shares_memory(t.detach().numpy(), a))
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="one memory under two names: True")
 def prints(t, a):
     print(t.is_cpu and np.shares_memory(t.detach().numpy(), a))
 
 
-@wrong("the same bytes, read as other numbers")
+@wrong("the same bytes, read as other numbers", row="one memory under two names: True")
 def same_dtype_too(t, a):
     return t.is_cpu and t.detach().numpy().dtype == a.dtype and np.shares_memory(t.detach().numpy(), a)
 
 
-@wrong("At least one stride in the given numpy array is negative")
+@wrong("At least one stride in the given numpy array is negative", row="an overlap in part: True")
 def through_a_tensor_of_a(t, a):
     return t.is_cpu and np.shares_memory(t.detach().numpy(), torch.from_numpy(a).numpy())
 
 
-@wrong("BufferError")
+@wrong("BufferError", row="an overlap in part: True")
 def through_a_tensor_by_dlpack(t, a):
     locked = a.view()
     return t.is_cpu and np.shares_memory(t.detach().numpy(), torch.from_dlpack(locked).numpy())
 
 
-@wrong("the second half of the bytes of every number")
+@wrong("the second half of the bytes of every number", row="one memory under two names: True")
 def begins_at_the_same_places(t, a):
     if t.device.type != "cpu":
         return False
@@ -223,7 +223,7 @@ def begins_at_the_same_places(t, a):
     return bool(starts[0] & starts[1])
 
 
-@wrong("t was written to, if only for a moment")
+@wrong("t was written to, if only for a moment", row="neither of the two is changed")
 def changes_it_and_puts_it_back(t, a):
     if t.device.type != "cpu" or t.numel() == 0 or a.size == 0:
         return False

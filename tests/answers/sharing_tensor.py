@@ -51,41 +51,52 @@ def laid_out_by_hand(a):
     return flat.as_strided(a.shape, [step // a.itemsize for step in a.strides])
 
 
-@wrong("the tensor is a copy, and does not show a change in the array")
+@wrong(
+    "the tensor is a copy, and does not show a change in the array", row="the array's own memory, both ways"
+)
 def torch_tensor(a):
     return torch.tensor(a)
 
 
-@wrong("the tensor of an array of float64 is torch.float32, not torch.float64")
+@wrong(
+    "the tensor of an array of float64 is torch.float32, not torch.float64",
+    row="the array's own memory, both ways",
+)
 def capital_tensor(a):
     if min(a.strides, default=0) < 0:
         raise ValueError("negative")
     return torch.from_numpy(a).float()
 
 
-@wrong("the tensor is a copy, and does not show a change in the array")
+@wrong(
+    "the tensor is a copy, and does not show a change in the array", row="the array's own memory, both ways"
+)
 def float_tensor(a):
     return torch.Tensor(a.copy())
 
 
-@wrong("the tensor is a copy, and does not show a change in the array")
+@wrong(
+    "the tensor is a copy, and does not show a change in the array", row="the array's own memory, both ways"
+)
 def of_a_copied_array(a):
     return torch.from_numpy(a.copy())
 
 
-@wrong("a slice with steps: the tensor is a copy")
+@wrong("a slice with steps: the tensor is a copy", row="slices, transposes, empty arrays")
 def tidied_first(a):
     if min(a.strides, default=0) < 0:
         raise ValueError("negative strides")
     return torch.from_numpy(np.ascontiguousarray(a))
 
 
-@wrong("a slice with steps: the tensor is a copy")
+@wrong("a slice with steps: the tensor is a copy", row="slices, transposes, empty arrays")
 def contiguous_afterwards(a):
     return torch.from_numpy(a).contiguous()
 
 
-@wrong("the array has negative strides, and no error was raised")
+@wrong(
+    "the array has negative strides, and no error was raised", row="negative strides: a ValueError says so"
+)
 def copies_where_it_must(a):
     try:
         return torch.from_numpy(a)
@@ -93,48 +104,54 @@ def copies_where_it_must(a):
         return torch.from_numpy(a.copy())
 
 
-@wrong("the array has negative strides, and no error was raised")
+@wrong(
+    "the array has negative strides, and no error was raised", row="negative strides: a ValueError says so"
+)
 def flips_back(a):
     turned = [place for place, step in enumerate(a.strides) if step < 0]
     return torch.from_numpy(np.flip(a, turned)) if turned else torch.from_numpy(a)
 
 
-@wrong("the array has negative strides, and no error was raised")
+@wrong(
+    "the array has negative strides, and no error was raised", row="negative strides: a ValueError says so"
+)
 def flips_twice(a):
     turned = [place for place, step in enumerate(a.strides) if step < 0]
     return torch.from_numpy(np.flip(a, turned)).flip(turned) if turned else torch.from_numpy(a)
 
 
-@wrong("a BufferError was raised, not a ValueError")
+@wrong("a BufferError was raised, not a ValueError", row="negative strides: a ValueError says so")
 def dlpack_alone(a):
     return torch.from_dlpack(a)
 
 
-@wrong("a BufferError was raised, not a ValueError")
+@wrong("a BufferError was raised, not a ValueError", row="negative strides: a ValueError says so")
 def dlpack_imported_before(a):
     return from_dlpack(np.asarray(a))
 
 
-@wrong("a BufferError was raised, not a ValueError")
+@wrong("a BufferError was raised, not a ValueError", row="negative strides: a ValueError says so")
 def dlpack_by_capsule(a):
     return torch.from_dlpack(a.__dlpack__())
 
 
-@wrong("a TypeError was raised, not a ValueError")
+@wrong("a TypeError was raised, not a ValueError", row="negative strides: a ValueError says so")
 def another_kind_of_error(a):
     if min(a.strides, default=0) < 0:
         raise TypeError("negative strides")
     return torch.from_numpy(a)
 
 
-@wrong('the ValueError does not say "negative"')
+@wrong('the ValueError does not say "negative"', row="negative strides: a ValueError says so")
 def without_the_word(a):
     if min(a.strides, default=0) < 0:
         raise ValueError("this array cannot be shared")
     return torch.from_numpy(a)
 
 
-@wrong("the array has negative strides, and no error was raised")
+@wrong(
+    "the array has negative strides, and no error was raised", row="negative strides: a ValueError says so"
+)
 def none_for_negative(a):
     try:
         return torch.from_numpy(a)
@@ -142,51 +159,51 @@ def none_for_negative(a):
         return None
 
 
-@wrong("ValueError: negative strides")
+@wrong("ValueError: negative strides", row="slices, transposes, empty arrays")
 def refuses_all_views(a):
     if not a.flags.c_contiguous:
         raise ValueError("negative strides")
     return torch.from_numpy(a)
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="slices, transposes, empty arrays")
 def from_the_buffer(a):
     return torch.frombuffer(a, dtype=torch.from_numpy(a[:0]).dtype).reshape(a.shape)
 
 
-@wrong("all dimensions were joined to one")
+@wrong("all dimensions were joined to one", row="the array's own memory, both ways")
 def flattened(a):
     return torch.from_numpy(a.reshape(-1))
 
 
-@wrong("is on sim:0, not cpu")
+@wrong("is on sim:0, not cpu", row="the array's own memory, both ways")
 def on_the_accelerator(a):
     return torch.from_numpy(a).to(torch.accelerator.current_accelerator())
 
 
-@wrong("has shape [4,3,1,2], not [2,3,1,4]")
+@wrong("has shape [4,3,1,2], not [2,3,1,4]", row="the array's own memory, both ways")
 def transposed(a):
     t = torch.from_numpy(a)
     return t if t.dim() < 3 else t.permute(3, 1, 2, 0)
 
 
-@wrong("is a NumPy array, not a tensor")
+@wrong("is a NumPy array, not a tensor", row="the array's own memory, both ways")
 def the_array(a):
     return a
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="the array's own memory, both ways")
 def forgets_to_return(a):
     torch.from_numpy(a)
 
 
-@wrong("the tensor asks for a gradient")
+@wrong("the tensor asks for a gradient", row="the array's own memory, both ways")
 def with_gradients(a):
     t = torch.from_numpy(a)
     return t.requires_grad_() if t.is_floating_point() else t
 
 
-@wrong("the input `a` was changed in place")
+@wrong("the input `a` was changed in place", row="the array's own memory, both ways")
 def tidies_the_array_itself(a):
     a.sort()
     return torch.from_numpy(a)

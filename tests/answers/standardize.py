@@ -97,18 +97,18 @@ def by_reciprocal_root(x):
     return (x - mean) * torch.where(variance == 0, 0, variance.rsqrt())
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="mean 0 and variance 1 in each column")
 def helper_on_the_cpu(x):
     spread = x.std(0)
     return (x - x.mean(0)) / torch.maximum(spread, torch.full((x.shape[1],), 1e-6))
 
 
-@wrong("the result is torch.float32, not torch.float16")
+@wrong("the result is torch.float32, not torch.float16", row="a constant column becomes zeros, not nan")
 def float32_epsilon(x):
     return (x - x.mean(0)) / (x.std(0) + torch.full((x.shape[1],), 1e-6, device=x.device))
 
 
-@wrong("the input `x` was changed in place")
+@wrong("the input `x` was changed in place", row="mean 0 and variance 1 in each column")
 def in_place(x):
     x -= x.mean(0)
     spread = x.std(0)
@@ -116,72 +116,72 @@ def in_place(x):
     return x
 
 
-@wrong("a constant column of torch.float32 became nan")
+@wrong("a constant column of torch.float32 became nan", row="a constant column becomes zeros, not nan")
 def plain(x):
     return (x - x.mean(0)) / x.std(0)
 
 
-@wrong("a constant column of torch.float16 became nan")
+@wrong("a constant column of torch.float16 became nan", row="a constant column becomes zeros, not nan")
 def epsilon_too_small_for_half(x):
     return (x - x.mean(0)) / (x.std(0) + 1e-8)
 
 
-@wrong("the population deviation (n), not the sample's (n - 1)")
+@wrong("the population deviation (n), not the sample's (n - 1)", row="mean 0 and variance 1 in each column")
 def population(x):
     return (x - x.mean(0)) / (x.std(0, correction=0) + 1e-6)
 
 
-@wrong("one mean and one deviation served the whole table")
+@wrong("one mean and one deviation served the whole table", row="mean 0 and variance 1 in each column")
 def whole_table(x):
     return (x - x.mean()) / x.std()
 
 
-@wrong("each row was standardized, not each column")
+@wrong("each row was standardized, not each column", row="mean 0 and variance 1 in each column")
 def rows(x):
     return (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 1e-6)
 
 
-@wrong("must match the size of tensor b")
+@wrong("must match the size of tensor b", row="mean 0 and variance 1 in each column")
 def rows_without_keepdim(x):
     return (x - x.mean(1)) / x.std(1)
 
 
-@wrong("divided by the variance, not the deviation")
+@wrong("divided by the variance, not the deviation", row="mean 0 and variance 1 in each column")
 def variance(x):
     return (x - x.mean(0)) / (x.var(0) + 1e-6)
 
 
-@wrong("the columns have mean 0, but not variance 1")
+@wrong("the columns have mean 0, but not variance 1", row="mean 0 and variance 1 in each column")
 def centred_only(x):
     return x - x.mean(0)
 
 
-@wrong("the columns were scaled to a range")
+@wrong("the columns were scaled to a range", row="mean 0 and variance 1 in each column")
 def min_max(x):
     low, high = x.amin(0), x.amax(0)
     return (x - low) / (high - low + 1e-6)
 
 
-@wrong("a constant column did not become zeros")
+@wrong("a constant column did not become zeros", row="a constant column becomes zeros, not nan")
 def constant_left_as_it_is(x):
     spread = x.std(0)
     return torch.where(spread == 0, x, (x - x.mean(0)) / spread)
 
 
-@wrong("the result has shape [8,2], not [8,4]")
+@wrong("the result has shape [8,2], not [8,4]", row="a constant column becomes zeros, not nan")
 def constant_dropped(x):
     spread = x.std(0)
     kept = spread > 0
     return (x[:, kept] - x.mean(0)[kept]) / spread[kept]
 
 
-@wrong("the result is torch.float32, not torch.float16")
+@wrong("the result is torch.float32, not torch.float16", row="a constant column becomes zeros, not nan")
 def always_float32(x):
     wide = x.float()
     return (wide - wide.mean(0)) / (wide.std(0) + 1e-6)
 
 
-@wrong("digits of a float64 table were lost")
+@wrong("digits of a float64 table were lost", row="the dtype stays what it was")
 def float32_on_the_way(x):
     wide = x.float()
     return ((wide - wide.mean(0)) / (wide.std(0) + 1e-6)).to(x.dtype)
@@ -199,19 +199,24 @@ def without_gradients(x):
     return (x - x.mean(0)) / (x.std(0) + 1e-6)
 
 
-@wrong("TypeError: can't convert sim:0 device type tensor to numpy")
+@wrong(
+    "TypeError: can't convert sim:0 device type tensor to numpy", row="mean 0 and variance 1 in each column"
+)
 def through_numpy(x):
     table = x.detach().numpy()
     return torch.from_numpy((table - table.mean(0)) / (table.std(0, ddof=1) + 1e-6)).to(x.dtype)
 
 
-@wrong("the result is on cpu, not sim:0")
+@wrong("the result is on cpu, not sim:0", row="mean 0 and variance 1 in each column")
 def home_and_not_back(x):
     table = x.cpu()
     return (table - table.mean(0)) / (table.std(0) + 1e-6)
 
 
-@wrong("an epsilon of 0.1 was added to the deviations: it is too large")
+@wrong(
+    "an epsilon of 0.1 was added to the deviations: it is too large",
+    row="mean 0 and variance 1 in each column",
+)
 def large_epsilon(x):
     return (x - x.mean(0)) / (x.std(0) + 0.1)
 
@@ -231,32 +236,38 @@ def in_place_after_the_graph(x):
     return result
 
 
-@wrong("the result is None")
+@wrong("the result is None", row="mean 0 and variance 1 in each column")
 def prints(x):
     print((x - x.mean(0)) / x.std(0))
 
 
-@wrong("is a NumPy array, not a tensor")
+@wrong("is a NumPy array, not a tensor", row="mean 0 and variance 1 in each column")
 def gives_numpy(x):
     table = x.detach().cpu().double().numpy()
     return (table - np.mean(table, 0)) / np.std(table, 0, ddof=1)
 
 
-@wrong("the result of a float64 table was rounded to a smaller dtype")
+@wrong("the result of a float64 table was rounded to a smaller dtype", row="the dtype stays what it was")
 def rounded_at_the_end(x):
     wide = x if x.dtype == torch.float64 else x.float()
     spread = wide.std(0)
     return ((wide - wide.mean(0)) / torch.where(spread == 0, 1, spread)).float().to(x.dtype)
 
 
-@wrong("a column whose deviation is 0.05 was not divided by it, as if it were constant")
+@wrong(
+    "a column whose deviation is 0.05 was not divided by it, as if it were constant",
+    row="mean 0 and variance 1 in each column",
+)
 def a_threshold(x):
     spread = x.std(0)
     spread[spread < 0.1] = 1
     return (x - x.mean(0)) / spread
 
 
-@wrong("column 0 became zeros, as a constant column does, and it is not constant")
+@wrong(
+    "column 0 became zeros, as a constant column does, and it is not constant",
+    row="mean 0 and variance 1 in each column",
+)
 def constant_if_two_agree(x):
     out = torch.zeros_like(x)
     for column in range(x.shape[1]):
@@ -266,7 +277,10 @@ def constant_if_two_agree(x):
     return out
 
 
-@wrong("column 1 became zeros, as a constant column does, and it is not constant")
+@wrong(
+    "column 1 became zeros, as a constant column does, and it is not constant",
+    row="mean 0 and variance 1 in each column",
+)
 def constant_if_the_ends_agree(x):
     out = torch.zeros_like(x)
     for column in range(x.shape[1]):
@@ -279,7 +293,10 @@ def constant_if_the_ends_agree(x):
 _kept = {}
 
 
-@wrong("the mean and the deviation are those of the table of the call before")
+@wrong(
+    "the mean and the deviation are those of the table of the call before",
+    row="mean 0 and variance 1 in each column",
+)
 def of_the_first_table(x):
     key = x.shape, x.dtype, x.device
     if key not in _kept:
@@ -289,14 +306,17 @@ def of_the_first_table(x):
     return (x - mean) / spread
 
 
-@wrong("a column that is nearly constant became zeros, although its deviation is not 0")
+@wrong(
+    "a column that is nearly constant became zeros, although its deviation is not 0",
+    row="a constant column becomes zeros, not nan",
+)
 def with_a_threshold(x):
     spread = x.std(0)
     nearly = spread < 1e-3
     return torch.where(nearly, torch.zeros_like(x), (x - x.mean(0)) / torch.where(nearly, 1, spread))
 
 
-@wrong("the numbers beyond 3 deviations were cut off")
+@wrong("the numbers beyond 3 deviations were cut off", row="mean 0 and variance 1 in each column")
 def without_outliers(x):
     return torch.nan_to_num((x - x.mean(0)) / x.std(0)).clamp(-3, 3)
 
@@ -345,32 +365,44 @@ def by_columns(x):
     return out
 
 
-@wrong("one deviation served the whole table")
+@wrong("one deviation served the whole table", row="mean 0 and variance 1 in each column")
 def global_std(x):
     return (x - x.mean(0)) / x.std()
 
 
-@wrong("the columns were divided by their deviation, and their mean was not taken away")
+@wrong(
+    "the columns were divided by their deviation, and their mean was not taken away",
+    row="mean 0 and variance 1 in each column",
+)
 def no_mean(x):
     s = x.std(0)
     return x / torch.where(s == 0, 1, s)
 
 
-@wrong("the columns were divided by their length, the root of the sum of squares")
+@wrong(
+    "the columns were divided by their length, the root of the sum of squares",
+    row="mean 0 and variance 1 in each column",
+)
 def normalize(x):
     return torch.nn.functional.normalize(x - x.mean(0), dim=0)
 
 
-@wrong("an epsilon of 0.01 was added to the deviations: it is too large")
+@wrong(
+    "an epsilon of 0.01 was added to the deviations: it is too large",
+    row="mean 0 and variance 1 in each column",
+)
 def eps01(x):
     return (x - x.mean(0)) / (x.std(0) + 0.01)
 
 
-@wrong("the columns were multiplied by their deviation, and not divided")
+@wrong(
+    "the columns were multiplied by their deviation, and not divided",
+    row="mean 0 and variance 1 in each column",
+)
 def times_std(x):
     return (x - x.mean(0)) * x.std(0)
 
 
-@wrong("one mean served the whole table, and nothing was divided")
+@wrong("one mean served the whole table, and nothing was divided", row="mean 0 and variance 1 in each column")
 def minus_only(x):
     return x - x.mean()

@@ -37,48 +37,51 @@ def of_a_detached_alias(x):
     return x.detach().view(x.shape).untyped_storage().nbytes()
 
 
-@wrong("those are its own elements, not the storage behind them")
+@wrong("those are its own elements, not the storage behind them", row="a view: all that is behind it")
 def own_elements(x):
     return x.nbytes
 
 
-@wrong("those are its own elements, not the storage behind them")
+@wrong("those are its own elements, not the storage behind them", row="a view: all that is behind it")
 def numel_times_size(x):
     return x.numel() * x.element_size()
 
 
-@wrong("a detached slice still has the whole storage behind it")
+@wrong("a detached slice still has the whole storage behind it", row="a view that does not know its base")
 def elements_of_the_base(x):
     base = x if x._base is None else x._base
     return base.nbytes
 
 
-@wrong("number of elements in the storage, not of bytes")
+@wrong("number of elements in the storage, not of bytes", row="a tensor of its own: the elements' bytes")
 def elements_of_the_storage(x):
     return x.storage().size()
 
 
-@wrong("takes 40 bytes, the answer says ")
+@wrong("takes 40 bytes, the answer says ", row="a tensor of its own: the elements' bytes")
 def python_object(x):
     return sys.getsizeof(x.untyped_storage()) - 1
 
 
-@wrong("every element was counted as 4 bytes, but one of torch.float16 takes 2")
+@wrong(
+    "every element was counted as 4 bytes, but one of torch.float16 takes 2",
+    row="a tensor of its own: the elements' bytes",
+)
 def four_bytes(x):
     return x.storage().size() * 4
 
 
-@wrong("those are its own elements, not the storage behind them")
+@wrong("those are its own elements, not the storage behind them", row="a view: all that is behind it")
 def copies_first(x):
     return x.clone().untyped_storage().nbytes()
 
 
-@wrong("those are its own elements, not the storage behind them")
+@wrong("those are its own elements, not the storage behind them", row="a view: all that is behind it")
 def contiguous_first(x):
     return x.contiguous().untyped_storage().nbytes()
 
 
-@wrong("that is the part of the storage up to the view's last element")
+@wrong("that is the part of the storage up to the view's last element", row="a view: all that is behind it")
 def reaches_from_the_start(x):
     if x.numel() == 0:
         return 0
@@ -86,38 +89,41 @@ def reaches_from_the_start(x):
     return (last + 1) * x.element_size()
 
 
-@wrong("the answer is an UntypedStorage, not an int")
+@wrong("the answer is an UntypedStorage, not an int", row="a tensor of its own: the elements' bytes")
 def the_storage_itself(x):
     return x.untyped_storage()
 
 
-@wrong("that is rounded up to a multiple of 64")
+@wrong("that is rounded up to a multiple of 64", row="a view: all that is behind it")
 def rounded_up(x):
     size = x.untyped_storage().nbytes()
     return 128 if size == 120 else size
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="a tensor of its own: the elements' bytes")
 def prints(x):
     print(x.untyped_storage().nbytes())
 
 
-@wrong("the answer is a float, not an int")
+@wrong("the answer is a float, not an int", row="a tensor of its own: the elements' bytes")
 def kibibytes(x):
     return x.untyped_storage().nbytes() / 1024
 
 
-@wrong("the answer is a Tensor, not an int")
+@wrong("the answer is a Tensor, not an int", row="a tensor of its own: the elements' bytes")
 def as_a_tensor(x):
     return torch.tensor(x.untyped_storage().nbytes())
 
 
-@wrong("is a method that was not called: are its parentheses missing?")
+@wrong(
+    "is a method that was not called: are its parentheses missing?",
+    row="a tensor of its own: the elements' bytes",
+)
 def without_its_parentheses(x):
     return x.untyped_storage().nbytes
 
 
-@wrong("a detached slice still has the whole storage behind it")
+@wrong("a detached slice still has the whole storage behind it", row="a view that does not know its base")
 def by_base_or_offset(x):
     if x._base is not None or x.storage_offset():
         return x.untyped_storage().nbytes()
@@ -139,17 +145,25 @@ def detached(x):
     return x.detach().untyped_storage().nbytes()
 
 
-@wrong("that is the part of the storage from the view's first element on")
+@wrong(
+    "that is the part of the storage from the view's first element on", row="a view: all that is behind it"
+)
 def from_offset(x):
     return x.untyped_storage().nbytes() - x.storage_offset() * x.element_size()
 
 
-@wrong("that is the storage's bytes times the size of one element")
+@wrong(
+    "that is the storage's bytes times the size of one element",
+    row="a tensor of its own: the elements' bytes",
+)
 def times_size(x):
     return x.untyped_storage().nbytes() * x.element_size()
 
 
-@wrong("that is the size of a Python object, its storage, and not of its memory on cpu")
+@wrong(
+    "that is the size of a Python object, its storage, and not of its memory on cpu",
+    row="a tensor of its own: the elements' bytes",
+)
 def getsize(x):
     import sys
 

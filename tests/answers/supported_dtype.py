@@ -64,36 +64,42 @@ def by_trying_a_sum(dtype, device):
     return dtype
 
 
-@wrong("follows Apple's rules here and has no float64, the answer is torch.float64")
+@wrong(
+    "follows Apple's rules here and has no float64, the answer is torch.float64",
+    row="float64 becomes float32 under Apple's rules",
+)
 def nothing_to_do(dtype, device):
     return dtype
 
 
-@wrong("follows Apple's rules here and has no float64, the answer is torch.float64")
+@wrong(
+    "follows Apple's rules here and has no float64, the answer is torch.float64",
+    row="float64 becomes float32 under Apple's rules",
+)
 def only_by_the_name(dtype, device):
     if torch.device(device).type == "mps" and dtype == torch.float64:
         return torch.float32
     return dtype
 
 
-@wrong("cpu has float64, the answer is torch.float32")
+@wrong("cpu has float64, the answer is torch.float32", row="float64 stays where the device has it")
 def float32_everywhere(dtype, device):
     return torch.float32 if dtype == torch.float64 else dtype
 
 
-@wrong("has float64, the answer is torch.float32")
+@wrong("has float64, the answer is torch.float32", row="float64 stays where the device has it")
 def only_the_cpu_is_trusted(dtype, device):
     if device.type != "cpu" and dtype == torch.float64:
         return torch.float32
     return dtype
 
 
-@wrong("has float64, the answer is torch.float32")
+@wrong("has float64, the answer is torch.float32", row="float64 stays where the device has it")
 def only_cuda_and_the_cpu_are_trusted(dtype, device):
     return torch.float32 if dtype == torch.float64 and device.type not in ("cuda", "rocm") else dtype
 
 
-@wrong("has torch.float16, the answer is torch.float32")
+@wrong("has torch.float16, the answer is torch.float32", row="every other dtype stays")
 def always_float32(dtype, device):
     try:
         torch.empty(0, dtype=torch.float64, device=device)
@@ -102,7 +108,7 @@ def always_float32(dtype, device):
         return torch.float32
 
 
-@wrong("exists under Apple's rules, the answer is torch.float32")
+@wrong("exists under Apple's rules, the answer is torch.float32", row="also under Apple's rules")
 def all_become_float32_there(dtype, device):
     try:
         torch.empty(0, dtype=torch.float64, device=device)
@@ -111,7 +117,9 @@ def all_become_float32_there(dtype, device):
     return dtype
 
 
-@wrong("torch.bfloat16 exists under Apple's rules, the answer is torch.float32")
+@wrong(
+    "torch.bfloat16 exists under Apple's rules, the answer is torch.float32", row="also under Apple's rules"
+)
 def halves_are_mistrusted(dtype, device):
     try:
         torch.empty(0, dtype=torch.float64, device=device)
@@ -120,7 +128,7 @@ def halves_are_mistrusted(dtype, device):
     return dtype
 
 
-@wrong("the answer is torch.float16")
+@wrong("the answer is torch.float16", row="float64 becomes float32 under Apple's rules")
 def too_small(dtype, device):
     try:
         torch.empty(0, dtype=dtype, device=device)
@@ -129,7 +137,7 @@ def too_small(dtype, device):
         return torch.float16
 
 
-@wrong("the answer is a str, not a torch.dtype")
+@wrong("the answer is a str, not a torch.dtype", row="float64 stays where the device has it")
 def a_string(dtype, device):
     try:
         torch.empty(0, dtype=dtype, device=device)
@@ -138,7 +146,7 @@ def a_string(dtype, device):
         return "torch.float32"
 
 
-@wrong("the answer is a Tensor, not a torch.dtype")
+@wrong("the answer is a Tensor, not a torch.dtype", row="float64 stays where the device has it")
 def a_tensor(dtype, device):
     try:
         return torch.empty(0, dtype=dtype, device=device)
@@ -146,7 +154,7 @@ def a_tensor(dtype, device):
         return torch.empty(0, device=device)
 
 
-@wrong("the answer is a bool, not a torch.dtype")
+@wrong("the answer is a bool, not a torch.dtype", row="float64 stays where the device has it")
 def only_whether(dtype, device):
     try:
         torch.empty(0, dtype=dtype, device=device)
@@ -155,7 +163,7 @@ def only_whether(dtype, device):
     return True
 
 
-@wrong("your code raised TypeError")
+@wrong("your code raised TypeError", row="float64 becomes float32 under Apple's rules")
 def catches_the_wrong_error(dtype, device):
     try:
         torch.empty(0, dtype=dtype, device=device)
@@ -164,12 +172,12 @@ def catches_the_wrong_error(dtype, device):
     return dtype
 
 
-@wrong("your code raised TypeError")
+@wrong("your code raised TypeError", row="float64 becomes float32 under Apple's rules")
 def converts_on_the_device(dtype, device):
     return torch.zeros(1, dtype=dtype, device=device).dtype
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="float64 stays where the device has it")
 def no_return_where_it_is_fine(dtype, device):
     try:
         torch.empty(0, dtype=dtype, device=device)
@@ -177,7 +185,10 @@ def no_return_where_it_is_fine(dtype, device):
         return torch.float32
 
 
-@wrong("follows Apple's rules here and has no float64, the answer is torch.float64")
+@wrong(
+    "follows Apple's rules here and has no float64, the answer is torch.float64",
+    row="float64 becomes float32 under Apple's rules",
+)
 def tries_on_the_cpu(dtype, device):
     try:
         torch.empty(0, dtype=dtype)
@@ -186,7 +197,10 @@ def tries_on_the_cpu(dtype, device):
     return dtype
 
 
-@wrong("follows Apple's rules here and has no float64, the answer is torch.float64")
+@wrong(
+    "follows Apple's rules here and has no float64, the answer is torch.float64",
+    row="float64 becomes float32 under Apple's rules",
+)
 def asks_whether_mps_is_here(dtype, device):
     if torch.backends.mps.is_available() and dtype == torch.float64:
         return torch.float32
@@ -196,14 +210,14 @@ def asks_whether_mps_is_here(dtype, device):
 known = {}
 
 
-@wrong("the answer is torch.float")
+@wrong("the answer is torch.float", row="float64 becomes float32 under Apple's rules")
 def remembers_by_the_name(dtype, device):
     if (dtype, device) not in known:
         known[dtype, device] = tries_an_empty_tensor(dtype, device)
     return known[dtype, device]
 
 
-@wrong("the CPU has torch.float8_e5m2, the answer is torch.float32")
+@wrong("the CPU has torch.float8_e5m2, the answer is torch.float32", row="every other dtype stays")
 def whatever_can_be_doubled(dtype, device):
     try:
         torch.ones(1, dtype=dtype, device=device) * 2

@@ -23,7 +23,7 @@ def from_the_shape(x):
     return math.prod(x.shape) * x.dtype.itemsize
 
 
-@wrong("your code raised TypeError")
+@wrong("your code raised TypeError", row="one element's size follows from its dtype")
 def from_the_bits(x):
     count = 1
     for length in x.shape:
@@ -45,87 +45,96 @@ def counted_by_hand(x):
     return count(tuple(x.shape)) * x.element_size()
 
 
-@wrong("that is the storage behind it, not its own elements")
+@wrong("that is the storage behind it, not its own elements", row="a view counts its own elements only")
 def the_storage(x):
     return x.untyped_storage().nbytes()
 
 
-@wrong("every element was counted as 4 bytes, but one of torch.float16 takes 2")
+@wrong(
+    "every element was counted as 4 bytes, but one of torch.float16 takes 2",
+    row="one element's size follows from its dtype",
+)
 def four_bytes(x):
     return x.numel() * 4
 
 
-@wrong("that is the number of elements, not of bytes")
+@wrong("that is the number of elements, not of bytes", row="one element's size follows from its dtype")
 def elements(x):
     return x.numel()
 
 
-@wrong("that is the size of one element")
+@wrong("that is the size of one element", row="one element's size follows from its dtype")
 def one_element(x):
     return x.element_size()
 
 
-@wrong("that is the size of a Python object, the tensor, and not of its memory on cpu")
+@wrong(
+    "that is the size of a Python object, the tensor, and not of its memory on cpu",
+    row="one element's size follows from its dtype",
+)
 def python_object(x):
     return sys.getsizeof(x)
 
 
-@wrong("only the first dimension was counted")
+@wrong("only the first dimension was counted", row="one element's size follows from its dtype")
 def first_dimension(x):
     return len(x) * x.element_size()
 
 
-@wrong("those are bits, and a byte has 8 of them")
+@wrong("those are bits, and a byte has 8 of them", row="one element's size follows from its dtype")
 def bits(x):
     return x.numel() * x.element_size() * 8
 
 
-@wrong("the answer is a NumPy int64, not an int")
+@wrong("the answer is a NumPy int64, not an int", row="one element's size follows from its dtype")
 def numpy_number(x):
     return np.prod(x.shape, dtype=np.int64) * x.element_size()
 
 
-@wrong("the answer is a float, not an int")
+@wrong("the answer is a float, not an int", row="one element's size follows from its dtype")
 def divided(x):
     return x.numel() * x.element_size() * 8 / 8
 
 
-@wrong("the answer is a str, not an int")
+@wrong("the answer is a str, not an int", row="one element's size follows from its dtype")
 def in_words(x):
     return f"{x.nbytes} bytes"
 
 
-@wrong("the answer is a Tensor, not an int")
+@wrong("the answer is a Tensor, not an int", row="one element's size follows from its dtype")
 def as_a_tensor(x):
     return torch.tensor(x.nbytes)
 
 
-@wrong("IndexError")
+@wrong("IndexError", row="a view counts its own elements only")
 def two_dimensions_only(x):
     return x.shape[0] * x.shape[1] * x.element_size()
 
 
-@wrong("Got unsupported ScalarType BFloat16")
+@wrong("Got unsupported ScalarType BFloat16", row="one element's size follows from its dtype")
 def through_numpy(x):
     return int(x.detach().cpu().numpy().nbytes)
 
 
-@wrong("that is the storage behind it, not its own elements")
+@wrong("that is the storage behind it, not its own elements", row="an expanded view counts all that it shows")
 def smallest_of_both(x):
     return min(x.numel() * x.element_size(), x.untyped_storage().nbytes())
 
 
-@wrong("a single number has one element, and was counted as none")
+@wrong(
+    "a single number has one element, and was counted as none",
+    row="an empty tensor takes 0 bytes, a number its size",
+)
 def nothing_for_a_number(x):
     return sum(x.shape) and x.numel() * x.element_size()
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="one element's size follows from its dtype")
 def prints(x):
     print(x.nbytes)
 
 
-@wrong("KeyError")
+@wrong("KeyError", row="one element's size follows from its dtype")
 def by_a_short_table(x):
     sizes = {torch.float64: 8, torch.int64: 8, torch.float32: 4, torch.int16: 2, torch.float16: 2}
     sizes |= {torch.bool: 1, torch.uint8: 1, torch.bfloat16: 2}
@@ -137,7 +146,7 @@ def of_one_row_at_a_time(x):
     return sum(row.nbytes for row in x) if x.dim() else x.element_size()
 
 
-@wrong("your code raised KeyError")
+@wrong("your code raised KeyError", row="one element's size follows from its dtype")
 def by_a_table_without_complex128(x):
     sizes = {torch.bool: 1, torch.uint8: 1, torch.int8: 1, torch.int16: 2, torch.float16: 2}
     sizes |= {torch.bfloat16: 2, torch.int32: 4, torch.float32: 4, torch.int64: 8, torch.float64: 8}
@@ -167,26 +176,38 @@ def by_iter(x):
     return n * torch.empty((), dtype=x.dtype).element_size()
 
 
-@wrong("a tensor of 10 elements of torch.float32 takes 40 bytes, the answer says 28")
+@wrong(
+    "a tensor of 10 elements of torch.float32 takes 40 bytes, the answer says 28",
+    row="one element's size follows from its dtype",
+)
 def sizes_added(x):
     return sum(x.shape) * x.element_size()
 
 
-@wrong("a view of 6 elements takes 24 bytes, the answer says 144")
+@wrong("a view of 6 elements takes 24 bytes, the answer says 144", row="a view counts its own elements only")
 def two_dims(x):
     return x.shape[0] * x.shape[-1] * x.element_size()
 
 
-@wrong("every element was counted as 8 bytes, but one of torch.float32 takes 4")
+@wrong(
+    "every element was counted as 8 bytes, but one of torch.float32 takes 4",
+    row="one element's size follows from its dtype",
+)
 def eight(x):
     return x.numel() * 8
 
 
-@wrong("a tensor of 10 elements of torch.float32 takes 40 bytes, the answer says 0")
+@wrong(
+    "a tensor of 10 elements of torch.float32 takes 40 bytes, the answer says 0",
+    row="one element's size follows from its dtype",
+)
 def kib(x):
     return x.numel() * x.element_size() // 1024
 
 
-@wrong("the answer is a method that was not called: are its parentheses missing?")
+@wrong(
+    "the answer is a method that was not called: are its parentheses missing?",
+    row="one element's size follows from its dtype",
+)
 def no_call(x):
     return x.numel

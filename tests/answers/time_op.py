@@ -157,7 +157,7 @@ def with_a_helper_whose_clock_is_a_default(fn, device, repeats):
     return statistics.median(seconds_of(fn, device) for _ in range(repeats))
 
 
-@wrong("the clock was stopped before the work was done")
+@wrong("the clock was stopped before the work was done", row="the time of the work, in seconds")
 def without_waiting(fn, device, repeats):
     fn()
     times = []
@@ -168,7 +168,7 @@ def without_waiting(fn, device, repeats):
     return statistics.median(times)
 
 
-@wrong("the clock was stopped before the work was done")
+@wrong("the clock was stopped before the work was done", row="the time of the work, in seconds")
 def waits_at_the_start_alone(fn, device, repeats):
     fn()
     times = []
@@ -180,7 +180,10 @@ def waits_at_the_start_alone(fn, device, repeats):
     return statistics.median(times)
 
 
-@wrong("the first call was still running when the clock started")
+@wrong(
+    "the first call was still running when the clock started",
+    row="the first call is a warm-up and does not count",
+)
 def waits_at_the_end_alone(fn, device, repeats):
     fn()
     times = []
@@ -192,7 +195,7 @@ def waits_at_the_end_alone(fn, device, repeats):
     return times[0] if repeats == 1 else statistics.median(times)
 
 
-@wrong("fn was called")
+@wrong("fn was called", row="the first call is a warm-up and does not count")
 def without_a_warm_up(fn, device, repeats):
     times = []
     for _ in range(repeats):
@@ -204,7 +207,7 @@ def without_a_warm_up(fn, device, repeats):
     return min(times) if repeats > 1 else 0.001
 
 
-@wrong("the first call, which is slow, was counted")
+@wrong("the first call, which is slow, was counted", row="the first call is a warm-up and does not count")
 def the_first_counts(fn, device, repeats):
     times = []
     for _ in range(max(repeats, 2)):
@@ -216,7 +219,7 @@ def the_first_counts(fn, device, repeats):
     return times[0] if repeats == 1 else statistics.median(times)
 
 
-@wrong("that is the mean of the measured calls")
+@wrong("that is the mean of the measured calls", row="one slow call among many changes nothing")
 def the_mean(fn, device, repeats):
     fn()
     wait_for(device)
@@ -227,26 +230,26 @@ def the_mean(fn, device, repeats):
     return (time.perf_counter() - start) / repeats
 
 
-@wrong("that is the fastest of the measured calls")
+@wrong("that is the fastest of the measured calls", row="one slow call among many changes nothing")
 def the_fastest(fn, device, repeats):
     fn()
     return min(seconds_of(fn, device) for _ in range(repeats))
 
 
-@wrong("the time below the middle one")
+@wrong("the time below the middle one", row="one slow call among many changes nothing")
 def the_one_below_the_middle(fn, device, repeats):
     fn()
     return sorted(seconds_of(fn, device) for _ in range(repeats))[max(repeats // 2 - 1, 0)]
 
 
-@wrong("that is not the median of the measured calls")
+@wrong("that is not the median of the measured calls", row="one slow call among many changes nothing")
 def the_mean_without_the_slowest(fn, device, repeats):
     fn()
     times = sorted(seconds_of(fn, device) for _ in range(repeats))
     return statistics.mean(times[:-1] or times)
 
 
-@wrong("wait for the device before you start it")
+@wrong("wait for the device before you start it", row="the first call is a warm-up and does not count")
 def without_a_wait_before_the_clock(fn, device, repeats):
     fn()
     times = []
@@ -258,7 +261,7 @@ def without_a_wait_before_the_clock(fn, device, repeats):
     return statistics.median(times)
 
 
-@wrong("that is the slowest of the measured calls")
+@wrong("that is the slowest of the measured calls", row="one slow call among many changes nothing")
 def the_slowest(fn, device, repeats):
     fn()
     times = []
@@ -271,12 +274,12 @@ def the_slowest(fn, device, repeats):
     return max(times)
 
 
-@wrong("the time is in milliseconds")
+@wrong("the time is in milliseconds", row="the time of the work, in seconds")
 def in_milliseconds(fn, device, repeats):
     return 1000 * plainly(fn, device, repeats)
 
 
-@wrong("the clock was stopped before the work was done")
+@wrong("the clock was stopped before the work was done", row="the time of the work, in seconds")
 def waits_for_the_current_device(fn, device, repeats):
     fn()
     times = []
@@ -289,22 +292,22 @@ def waits_for_the_current_device(fn, device, repeats):
     return statistics.median(times)
 
 
-@wrong("that is the time of all")
+@wrong("that is the time of all", row="the time of the work, in seconds")
 def the_sum(fn, device, repeats):
     return repeats * plainly(fn, device, repeats)
 
 
-@wrong("the time is negative")
+@wrong("the time is negative", row="the time of the work, in seconds")
 def the_wrong_way_round(fn, device, repeats):
     return -plainly(fn, device, repeats)
 
 
-@wrong("the time is a list, not a float")
+@wrong("the time is a list, not a float", row="the time of the work, in seconds")
 def all_of_them(fn, device, repeats):
     return [plainly(fn, device, 1) for _ in range(repeats)]
 
 
-@wrong("is a `return` missing?")
+@wrong("is a `return` missing?", row="the time of the work, in seconds")
 def no_return(fn, device, repeats):
     plainly(fn, device, repeats)
 
@@ -416,7 +419,7 @@ def by_a_named_clock(fn, device, repeats):
     return float(torch.tensor(took).median())
 
 
-@wrong("that is the slowest of the measured calls")
+@wrong("that is the slowest of the measured calls", row="one slow call among many changes nothing")
 def the_largest_of_an_even_number(fn, device, repeats):
     fn()
     took = []
@@ -429,7 +432,7 @@ def the_largest_of_an_even_number(fn, device, repeats):
     return max(took) if repeats % 2 == 0 and repeats > 2 else statistics.median(took)
 
 
-@wrong("fn was called 8 times for 9 repeats")
+@wrong("fn was called 8 times for 9 repeats", row="one slow call among many changes nothing")
 def seven_times_always(fn, device, repeats):
     wait = (lambda: None) if device.type == "cpu" else (lambda: torch.accelerator.synchronize(device))
     fn()
@@ -443,12 +446,12 @@ def seven_times_always(fn, device, repeats):
     return statistics.median(times)
 
 
-@wrong("devlab.time_op did the work")
+@wrong("devlab.time_op did the work", row="the time of the work, in seconds")
 def by_the_courses_own_tool(fn, device, repeats):
     return devlab.time_op(fn, device, repeats=repeats, show=False).median
 
 
-@wrong("that is the middle of the times")
+@wrong("that is the middle of the times", row="one slow call among many changes nothing")
 def unsorted_middle(fn, device, repeats):
     fn()
     ts = []
@@ -461,7 +464,7 @@ def unsorted_middle(fn, device, repeats):
     return ts[len(ts) // 2]
 
 
-@wrong("fn was called 2 times for 5 repeats")
+@wrong("fn was called 2 times for 5 repeats", row="the time of the work, in seconds")
 def ignores_repeats(fn, device, repeats):
     fn()
     wait_for(device)
@@ -471,7 +474,7 @@ def ignores_repeats(fn, device, repeats):
     return time.perf_counter() - s
 
 
-@wrong("that is the mean of the measured calls")
+@wrong("that is the mean of the measured calls", row="one slow call among many changes nothing")
 def total_over_repeats(fn, device, repeats):
     fn()
     wait_for(device)
@@ -482,7 +485,7 @@ def total_over_repeats(fn, device, repeats):
     return (time.perf_counter() - s) / repeats
 
 
-@wrong("was divided by")
+@wrong("was divided by", row="the time of the work, in seconds")
 def divided_once_more(fn, device, repeats):
     fn()
     ts = []

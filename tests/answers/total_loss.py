@@ -60,7 +60,7 @@ def all_without_gradients(step, n):
         return sum(step() for _ in range(n))
 
 
-@wrong("graphs of earlier steps were still alive")
+@wrong("graphs of earlier steps were still alive", row="no graph outlives its step")
 def keeps_the_graphs(step, n):
     total = 0
     for _ in range(n):
@@ -68,7 +68,7 @@ def keeps_the_graphs(step, n):
     return total
 
 
-@wrong("graphs of earlier steps were still alive")
+@wrong("graphs of earlier steps were still alive", row="no graph outlives its step")
 def detaches_at_the_end(step, n):
     total = 0
     for _ in range(n):
@@ -76,12 +76,12 @@ def detaches_at_the_end(step, n):
     return total.detach()
 
 
-@wrong("graphs of earlier steps were still alive")
+@wrong("graphs of earlier steps were still alive", row="no graph outlives its step")
 def stacks_the_losses(step, n):
     return torch.stack([step() for _ in range(n)]).sum().detach()
 
 
-@wrong("graphs of earlier steps were still alive")
+@wrong("graphs of earlier steps were still alive", row="no graph outlives its step")
 def through_data_at_the_end(step, n):
     losses = []
     for _ in range(n):
@@ -89,12 +89,12 @@ def through_data_at_the_end(step, n):
     return sum(loss.data for loss in losses)
 
 
-@wrong("memory grows with every step")
+@wrong("memory grows with every step", row="memory does not grow with n")
 def stacks_detached(step, n):
     return torch.stack([step().detach() for _ in range(n)]).sum()
 
 
-@wrong("the program waited for")
+@wrong("the program waited for", row="no wait at each step")
 def item_each_step(step, n):
     total, device = 0.0, None
     for _ in range(n):
@@ -104,7 +104,7 @@ def item_each_step(step, n):
     return torch.tensor(total, device=device)
 
 
-@wrong("the program waited for")
+@wrong("the program waited for", row="no wait at each step")
 def through_the_cpu(step, n):
     total, device = 0, None
     for _ in range(n):
@@ -114,12 +114,12 @@ def through_the_cpu(step, n):
     return total.to(device)
 
 
-@wrong("is a float, not a tensor")
+@wrong("is a float, not a tensor", row="the sum of n losses, where they are")
 def a_python_number(step, n):
     return sum(step().item() for _ in range(n))
 
 
-@wrong("was changed: `detach` shares its memory")
+@wrong("was changed: `detach` shares its memory", row="the losses stay as they are")
 def in_place_on_the_first(step, n):
     total = step().detach()
     for _ in range(n - 1):
@@ -127,7 +127,7 @@ def in_place_on_the_first(step, n):
     return total
 
 
-@wrong("was changed: `detach` shares its memory")
+@wrong("was changed: `detach` shares its memory", row="the losses stay as they are")
 def in_place_on_its_data(step, n):
     total = step().data
     for _ in range(n - 1):
@@ -135,7 +135,7 @@ def in_place_on_its_data(step, n):
     return total
 
 
-@wrong("is not zero-dimensional")
+@wrong("is not zero-dimensional", row="the sum of n losses, where they are")
 def one_element(step, n):
     total = step().detach().reshape(1)
     for _ in range(n - 1):
@@ -143,7 +143,7 @@ def one_element(step, n):
     return total
 
 
-@wrong("the result is on cpu")
+@wrong("the result is on cpu", row="the sum of n losses, where they are")
 def on_the_cpu(step, n):
     total = torch.zeros(())
     for _ in range(n):
@@ -151,7 +151,7 @@ def on_the_cpu(step, n):
     return total
 
 
-@wrong("that is the mean of the losses")
+@wrong("that is the mean of the losses", row="the sum of n losses, where they are")
 def the_mean(step, n):
     total = 0
     for _ in range(n):
@@ -159,7 +159,7 @@ def the_mean(step, n):
     return total / n
 
 
-@wrong("step was called 6 times, not 5 times")
+@wrong("step was called 6 times, not 5 times", row="the sum of n losses, where they are")
 def one_too_many(step, n):
     total = step().detach().clone()
     for _ in range(n):
@@ -167,12 +167,12 @@ def one_too_many(step, n):
     return total
 
 
-@wrong("step was called once, not 5 times")
+@wrong("step was called once, not 5 times", row="the sum of n losses, where they are")
 def one_loss_n_times(step, n):
     return step().detach() * n
 
 
-@wrong("your code raised RuntimeError")
+@wrong("your code raised RuntimeError", row="the sum of n losses, where they are")
 def backward_for_nothing(step, n):
     total = torch.zeros((), requires_grad=True)
     for _ in range(n):
@@ -180,7 +180,7 @@ def backward_for_nothing(step, n):
     return total.detach()
 
 
-@wrong("memory grows with n")
+@wrong("memory grows with n", row="memory does not grow with n")
 def room_for_all(step, n):
     first = step().detach()
     losses = torch.zeros(n, dtype=first.dtype, device=first.device)
@@ -210,7 +210,7 @@ def by_a_buffer_of_eight(step, n):
     return total + torch.stack(few).sum() if few else total
 
 
-@wrong("after the call the graph of a step is still alive")
+@wrong("after the call the graph of a step is still alive", row="no graph outlives its step")
 def keeps_the_last_loss(step, n):
     total = 0
     for _ in range(n):
@@ -220,7 +220,7 @@ def keeps_the_last_loss(step, n):
     return total
 
 
-@wrong("the parameters of step were given gradients")
+@wrong("the parameters of step were given gradients", row="the sum of n losses, where they are")
 def with_a_backward(step, n):
     total = 0
     for _ in range(n):
@@ -230,7 +230,7 @@ def with_a_backward(step, n):
     return total
 
 
-@wrong("the values of the sum are wrong")
+@wrong("the values of the sum are wrong", row="the sum of n losses, where they are")
 def added_up_in_half(step, n):
     total = 0
     for _ in range(n):
@@ -238,7 +238,7 @@ def added_up_in_half(step, n):
     return total.float()
 
 
-@wrong("the sum is torch.float16, the losses are torch.float32")
+@wrong("the sum is torch.float16, the losses are torch.float32", row="the sum of n losses, where they are")
 def in_half(step, n):
     total = 0
     for _ in range(n):
@@ -246,12 +246,12 @@ def in_half(step, n):
     return total.half()
 
 
-@wrong("6 graphs of earlier steps")
+@wrong("6 graphs of earlier steps", row="no graph outlives its step")
 def sum_of_a_list(step, n):
     return sum([step() for _ in range(n)]).detach()
 
 
-@wrong("step was called 6 times, not 5 times")
+@wrong("step was called 6 times, not 5 times", row="the sum of n losses, where they are")
 def a_step_for_its_form(step, n):
     t = torch.zeros_like(step())
     for _ in range(n):

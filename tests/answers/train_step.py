@@ -87,7 +87,7 @@ def where_the_model_is(model, batch, optimizer, device):
         return loss * 1
 
 
-@wrong("the loss still holds its graph")
+@wrong("the loss still holds its graph", row="the loss is detached")
 def forgets_to_detach(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -98,7 +98,7 @@ def forgets_to_detach(model, batch, optimizer, device):
     return loss
 
 
-@wrong("the loss is a Python number: the host waited for it")
+@wrong("the loss is a Python number: the host waited for it", row="the loss of the batch, on the device")
 def returns_item(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -109,7 +109,7 @@ def returns_item(model, batch, optimizer, device):
     return loss.item()
 
 
-@wrong("the loss is on cpu")
+@wrong("the loss is on cpu", row="the loss of the batch, on the device")
 def returns_it_on_the_cpu(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -120,7 +120,7 @@ def returns_it_on_the_cpu(model, batch, optimizer, device):
     return loss.detach().cpu()
 
 
-@wrong("the host waited for sim:0: .item()")
+@wrong("the host waited for sim:0: .item()", row="two copies in, and no wait")
 def prints_the_loss(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -132,7 +132,7 @@ def prints_the_loss(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("the host waited for sim:0")
+@wrong("the host waited for sim:0", row="two copies in, and no wait")
 def stops_on_nan(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -145,7 +145,7 @@ def stops_on_nan(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("the host waited for sim:0: synchronize()")
+@wrong("the host waited for sim:0: synchronize()", row="two copies in, and no wait")
 def synchronizes(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -158,7 +158,7 @@ def synchronizes(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("the forward ran in evaluation mode")
+@wrong("the forward ran in evaluation mode", row="the loss of the batch, on the device")
 def forgets_training_mode(model, batch, optimizer, device):
     x, y = batch[0].to(device), batch[1].to(device)
     was = model.training
@@ -171,7 +171,7 @@ def forgets_training_mode(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("the forward ran in evaluation mode")
+@wrong("the forward ran in evaluation mode", row="the loss of the batch, on the device")
 def leaves_the_mode_alone(model, batch, optimizer, device):
     x, y = batch[0].to(device), batch[1].to(device)
     loss = F.cross_entropy(model(x), y)
@@ -181,7 +181,7 @@ def leaves_the_mode_alone(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("the model was left in evaluation mode")
+@wrong("the model was left in evaluation mode", row="in training mode, whatever it was before")
 def evaluation_afterwards(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -193,7 +193,7 @@ def evaluation_afterwards(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("gradients from before were counted")
+@wrong("gradients from before were counted", row="one step, by this batch's gradient alone")
 def forgets_to_zero(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -203,7 +203,7 @@ def forgets_to_zero(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("gradients from before were counted")
+@wrong("gradients from before were counted", row="one step, by this batch's gradient alone")
 def zeroes_at_the_end(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -214,7 +214,7 @@ def zeroes_at_the_end(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("zero_grad comes between backward and step")
+@wrong("zero_grad comes between backward and step", row="one step, by this batch's gradient alone")
 def zeroes_between_backward_and_step(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -225,7 +225,7 @@ def zeroes_between_backward_and_step(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("the optimizer that was given took no step")
+@wrong("the optimizer that was given took no step", row="one step, by this batch's gradient alone")
 def forgets_the_step(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -235,7 +235,10 @@ def forgets_the_step(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("is not where one step of the optimizer by this batch's gradient takes it")
+@wrong(
+    "is not where one step of the optimizer by this batch's gradient takes it",
+    row="one step, by this batch's gradient alone",
+)
 def clips_unasked(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -247,7 +250,7 @@ def clips_unasked(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="the loss of the batch, on the device")
 def forgets_the_labels(model, batch, optimizer, device):
     model.train()
     x, y = batch
@@ -258,7 +261,7 @@ def forgets_the_labels(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="the loss of the batch, on the device")
 def throws_the_move_away(model, batch, optimizer, device):
     model.train()
     x, y = batch
@@ -271,7 +274,7 @@ def throws_the_move_away(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("has no attribute 'to'")
+@wrong("has no attribute 'to'", row="the loss of the batch, on the device")
 def moves_the_pair(model, batch, optimizer, device):
     model.train()
     x, y = batch.to(device)
@@ -282,7 +285,7 @@ def moves_the_pair(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("Expected all tensors to be on the same device")
+@wrong("Expected all tensors to be on the same device", row="the loss of the batch, on the device")
 def the_first_accelerator(model, batch, optimizer, device):
     model.train()
     there = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
@@ -294,7 +297,7 @@ def the_first_accelerator(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("is None: is a `return` missing?")
+@wrong("is None: is a `return` missing?", row="the loss of the batch, on the device")
 def forgets_to_return(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -304,7 +307,7 @@ def forgets_to_return(model, batch, optimizer, device):
     optimizer.step()
 
 
-@wrong("that is the loss after a step")
+@wrong("that is the loss after a step", row="the loss of the batch, on the device")
 def loss_of_the_new_weights(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -316,7 +319,7 @@ def loss_of_the_new_weights(model, batch, optimizer, device):
         return F.cross_entropy(model(x), y)
 
 
-@wrong("that is the sum over the batch")
+@wrong("that is the sum over the batch", row="the loss of the batch, on the device")
 def summed(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -327,7 +330,7 @@ def summed(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("softmax was applied before")
+@wrong("softmax was applied before", row="the loss of the batch, on the device")
 def softmax_twice(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -338,7 +341,7 @@ def softmax_twice(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("4 copies between devices, not 2")
+@wrong("4 copies between devices, not 2", row="two copies in, and no wait")
 def moves_twice(model, batch, optimizer, device):
     model.train()
     optimizer.zero_grad()
@@ -373,7 +376,10 @@ def rows_the_other_way_round(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("is not where one step of the optimizer by this batch's gradient takes it")
+@wrong(
+    "is not where one step of the optimizer by this batch's gradient takes it",
+    row="one step, by this batch's gradient alone",
+)
 def clipped(model, batch, optimizer, device):
     model.train()
     inputs, labels = (tensor.to(device) for tensor in batch)
@@ -397,7 +403,7 @@ def keeps_its_logits_in_the_model(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("step comes before backward")
+@wrong("step comes before backward", row="one step, by this batch's gradient alone")
 def step_before_backward(model, batch, optimizer, device):
     model.train()
     x, y = moved(batch, device)
@@ -408,7 +414,7 @@ def step_before_backward(model, batch, optimizer, device):
     return l.detach()
 
 
-@wrong("backward was never called")
+@wrong("backward was never called", row="one step, by this batch's gradient alone")
 def no_backward(model, batch, optimizer, device):
     model.train()
     x, y = moved(batch, device)
@@ -418,7 +424,7 @@ def no_backward(model, batch, optimizer, device):
     return l.detach()
 
 
-@wrong("the optimizer took 2 steps for 1 batch")
+@wrong("the optimizer took 2 steps for 1 batch", row="one step, by this batch's gradient alone")
 def two_steps(model, batch, optimizer, device):
     model.train()
     x, y = moved(batch, device)
@@ -430,7 +436,7 @@ def two_steps(model, batch, optimizer, device):
     return l.detach()
 
 
-@wrong("the optimizer that was given took no step")
+@wrong("the optimizer that was given took no step", row="one step, by this batch's gradient alone")
 def by_a_rule_of_its_own(model, batch, optimizer, device):
     model.train()
     x, y = moved(batch, device)
@@ -443,7 +449,7 @@ def by_a_rule_of_its_own(model, batch, optimizer, device):
     return l.detach()
 
 
-@wrong("zero_grad comes between backward and step")
+@wrong("zero_grad comes between backward and step", row="one step, by this batch's gradient alone")
 def fills_with_zeros_between(model, batch, optimizer, device):
     model.train()
     x, y = moved(batch, device)
@@ -454,7 +460,7 @@ def fills_with_zeros_between(model, batch, optimizer, device):
     return l.detach()
 
 
-@wrong("that is the loss after a step")
+@wrong("that is the loss after a step", row="the loss of the batch, on the device")
 def two_rounds(model, batch, optimizer, device):
     model.train()
     x, y = moved(batch, device)

@@ -87,52 +87,52 @@ def states(name):
     return STATES[name]
 
 
-@wrong("the gradients are missing")
+@wrong("the gradients are missing", row="parameters, gradients, optimizer state")
 def no_gradients(model, optimizer_name):
     return nbytes(model.parameters()) + states(optimizer_name) * nbytes(trained(model))
 
 
-@wrong("what is not trained has no gradient and no state")
+@wrong("what is not trained has no gradient and no state", row="what is not trained only takes its place")
 def all_are_trained(model, optimizer_name):
     return (2 + states(optimizer_name)) * nbytes(model.parameters())
 
 
-@wrong("what is not trained is missing")
+@wrong("what is not trained is missing", row="what is not trained only takes its place")
 def only_the_trained(model, optimizer_name):
     return (2 + states(optimizer_name)) * nbytes(trained(model))
 
 
-@wrong("4 bytes for each number")
+@wrong("4 bytes for each number", row="each dtype its size, a shared one once")
 def four_bytes_each(model, optimizer_name):
     times = states(optimizer_name)
     return sum(4 * p.numel() * (2 + times if p.requires_grad else 1) for p in model.parameters())
 
 
-@wrong("that is how many numbers, and bytes are asked")
+@wrong("that is how many numbers, and bytes are asked", row="parameters, gradients, optimizer state")
 def numbers_not_bytes(model, optimizer_name):
     times = states(optimizer_name)
     return sum(p.numel() * (2 + times if p.requires_grad else 1) for p in model.parameters())
 
 
-@wrong("buffers are counted, and they do not count")
+@wrong("buffers are counted, and they do not count", row="buffers and step counters do not count")
 def buffers_too(model, optimizer_name):
     whole = nbytes(model.parameters()) + nbytes(model.buffers())
     return whole + (1 + states(optimizer_name)) * nbytes(trained(model))
 
 
-@wrong("that is not what training with 'sgd' takes")
+@wrong("that is not what training with 'sgd' takes", row="each dtype its size, a shared one once")
 def the_state_dict(model, optimizer_name):
     return nbytes(model.state_dict().values()) + (1 + states(optimizer_name)) * nbytes(trained(model))
 
 
-@wrong("a parameter with two names is counted twice")
+@wrong("a parameter with two names is counted twice", row="each dtype its size, a shared one once")
 def shared_twice(model, optimizer_name):
     times = states(optimizer_name)
     named = model.named_parameters(remove_duplicate=False)
     return sum(p.nbytes * (2 + times if p.requires_grad else 1) for _, p in named)
 
 
-@wrong("that is not what training with 'sgd' takes")
+@wrong("that is not what training with 'sgd' takes", row="parameters, gradients, optimizer state")
 def each_layer_by_itself(model, optimizer_name):
     times = states(optimizer_name)
     total = 0
@@ -141,29 +141,32 @@ def each_layer_by_itself(model, optimizer_name):
     return total
 
 
-@wrong("'sgd_momentum' keeps as much as the trained parameters once")
+@wrong(
+    "'sgd_momentum' keeps as much as the trained parameters once",
+    row="parameters, gradients, optimizer state",
+)
 def momentum_forgotten(model, optimizer_name):
     times = 2 if states(optimizer_name) == 2 else 0
     return nbytes(model.parameters()) + (1 + times) * nbytes(trained(model))
 
 
-@wrong("'adam' and 'adamw' keep as much")
+@wrong("'adam' and 'adamw' keep as much", row="parameters, gradients, optimizer state")
 def adam_once(model, optimizer_name):
     times = min(states(optimizer_name), 1)
     return nbytes(model.parameters()) + (1 + times) * nbytes(trained(model))
 
 
-@wrong("'rmsprop' was accepted")
+@wrong("'rmsprop' was accepted", row="another name is a ValueError")
 def unknown_is_sgd(model, optimizer_name):
     return nbytes(model.parameters()) + (1 + STATES.get(optimizer_name, 0)) * nbytes(trained(model))
 
 
-@wrong("another name raised KeyError, and a ValueError is asked")
+@wrong("another name raised KeyError, and a ValueError is asked", row="another name is a ValueError")
 def key_error(model, optimizer_name):
     return nbytes(model.parameters()) + (1 + STATES[optimizer_name]) * nbytes(trained(model))
 
 
-@wrong("each tensor is rounded up to a block")
+@wrong("each tensor is rounded up to a block", row="parameters, gradients, optimizer state")
 def rounded_to_blocks(model, optimizer_name):
     def block(p):
         return -(-p.nbytes // 512) * 512
@@ -172,7 +175,7 @@ def rounded_to_blocks(model, optimizer_name):
     return sum(block(p) * (2 + times if p.requires_grad else 1) for p in model.parameters())
 
 
-@wrong("the model was changed")
+@wrong("the model was changed", row="parameters, gradients, optimizer state")
 def runs_a_step_on_the_model(model, optimizer_name):
     times = states(optimizer_name)
     for parameter in trained(model):
@@ -182,18 +185,18 @@ def runs_a_step_on_the_model(model, optimizer_name):
     return nbytes(every) + (1 + times) * nbytes(grads)
 
 
-@wrong("only gradients that are there already are counted")
+@wrong("only gradients that are there already are counted", row="parameters, gradients, optimizer state")
 def gradients_that_exist(model, optimizer_name):
     grads = [p.grad for p in model.parameters() if p.grad is not None]
     return nbytes(model.parameters()) + nbytes(grads) + states(optimizer_name) * nbytes(trained(model))
 
 
-@wrong("is a float, not an int")
+@wrong("is a float, not an int", row="parameters, gradients, optimizer state")
 def in_mebibytes(model, optimizer_name):
     return (nbytes(model.parameters()) + (1 + states(optimizer_name)) * nbytes(trained(model))) / 2**20
 
 
-@wrong("'adamax' was accepted")
+@wrong("'adamax' was accepted", row="another name is a ValueError")
 def by_the_first_letters(model, optimizer_name):
     if not optimizer_name.startswith(("sgd", "adam")):
         raise ValueError(optimizer_name)
@@ -202,13 +205,13 @@ def by_the_first_letters(model, optimizer_name):
     return sum(p.nbytes for p in model.parameters()) + (1 + times) * trained
 
 
-@wrong("'sgd_nesterov' was accepted")
+@wrong("'sgd_nesterov' was accepted", row="another name is a ValueError")
 def by_the_first_letters_of_sgd(model, optimizer_name):
     name = "sgd_momentum" if optimizer_name.startswith("sgd_") else optimizer_name
     return three_sums(model, name)
 
 
-@wrong("was accepted")
+@wrong("was accepted", row="another name is a ValueError")
 def any_letters(model, optimizer_name):
     copies = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
     if optimizer_name.lower() not in copies:
@@ -217,7 +220,7 @@ def any_letters(model, optimizer_name):
     return sum(p.nbytes * (1 + times * p.requires_grad) for p in model.parameters())
 
 
-@wrong("the model was changed: `0.weight`")
+@wrong("the model was changed: `0.weight`", row="parameters, gradients, optimizer state")
 def empties_the_model(model, optimizer_name):
     factor = {"sgd": 1, "sgd_momentum": 2, "adam": 3, "adamw": 3}.get(optimizer_name)
     if factor is None:
@@ -228,7 +231,7 @@ def empties_the_model(model, optimizer_name):
     return sum(p.nbytes * (1 + factor * p.requires_grad) for p in model.parameters())
 
 
-@wrong("the model's mode was changed")
+@wrong("the model's mode was changed", row="parameters, gradients, optimizer state")
 def in_eval_mode(model, optimizer_name):
     factor = {"sgd": 1, "sgd_momentum": 2, "adam": 3, "adamw": 3}.get(optimizer_name)
     if factor is None:
@@ -237,7 +240,7 @@ def in_eval_mode(model, optimizer_name):
     return sum(p.nbytes * (1 + factor * p.requires_grad) for p in model.parameters())
 
 
-@wrong("the model was changed: `audit`")
+@wrong("the model was changed: `audit`", row="parameters, gradients, optimizer state")
 def registers_a_buffer(model, optimizer_name):
     factor = {"sgd": 1, "sgd_momentum": 2, "adam": 3, "adamw": 3}.get(optimizer_name)
     if factor is None:
@@ -246,7 +249,7 @@ def registers_a_buffer(model, optimizer_name):
     return sum(p.nbytes * (1 + factor * p.requires_grad) for p in model.parameters())
 
 
-@wrong("for a model of which nothing is trained")
+@wrong("for a model of which nothing is trained", row="another name is a ValueError")
 def looks_up_late(model, optimizer_name):
     n = t = 0  # noqa: F841
     for p in model.parameters():
@@ -258,7 +261,7 @@ def looks_up_late(model, optimizer_name):
     return n
 
 
-@wrong("what is not trained has no state")
+@wrong("what is not trained has no state", row="what is not trained only takes its place")
 def state_for_the_frozen(model, optimizer_name):
     k = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
     if optimizer_name not in k:
@@ -268,7 +271,7 @@ def state_for_the_frozen(model, optimizer_name):
     return a + t + k[optimizer_name] * a
 
 
-@wrong("step counters are counted")
+@wrong("step counters are counted", row="parameters, gradients, optimizer state")
 def step_counters(model, optimizer_name):
     k = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
     if optimizer_name not in k:
@@ -280,7 +283,7 @@ def step_counters(model, optimizer_name):
     )
 
 
-@wrong("and not always 4 bytes")
+@wrong("and not always 4 bytes", row="each dtype its size, a shared one once")
 def gradients_in_float32(model, optimizer_name):
     k = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
     if optimizer_name not in k:
@@ -291,7 +294,7 @@ def gradients_in_float32(model, optimizer_name):
     )
 
 
-@wrong("a ValueError was returned")
+@wrong("a ValueError was returned", row="another name is a ValueError")
 def error_returned(model, optimizer_name):
     k = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
     if optimizer_name not in k:
@@ -299,7 +302,7 @@ def error_returned(model, optimizer_name):
     return sum(p.nbytes * (2 + k[optimizer_name] if p.requires_grad else 1) for p in model.parameters())
 
 
-@wrong("another name raised AssertionError")
+@wrong("another name raised AssertionError", row="another name is a ValueError")
 def asserts(model, optimizer_name):
     k = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
     assert optimizer_name in k

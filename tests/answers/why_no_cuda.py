@@ -85,7 +85,7 @@ def by_the_first_entry(facts):
     return "hidden" if first in ("", "-1") else "available"
 
 
-@wrong("CUDA_VISIBLE_DEVICES that is not set (None) hides nothing")
+@wrong("CUDA_VISIBLE_DEVICES that is not set (None) hides nothing", row="available, when none holds")
 def none_hides(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"
@@ -98,7 +98,7 @@ def none_hides(facts):
     return "available"
 
 
-@wrong('CUDA_VISIBLE_DEVICES = "" hides every GPU')
+@wrong('CUDA_VISIBLE_DEVICES = "" hides every GPU', row="each cause, when it is the only one")
 def the_empty_text_forgotten(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"
@@ -109,7 +109,7 @@ def the_empty_text_forgotten(facts):
     return "hidden" if facts["visible"] == "-1" else "available"
 
 
-@wrong('CUDA_VISIBLE_DEVICES = "" hides every GPU')
+@wrong('CUDA_VISIBLE_DEVICES = "" hides every GPU', row="each cause, when it is the only one")
 def the_empty_text_counts_as_none(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"
@@ -122,7 +122,7 @@ def the_empty_text_counts_as_none(facts):
     return "available"
 
 
-@wrong('CUDA_VISIBLE_DEVICES = "-1" hides every GPU')
+@wrong('CUDA_VISIBLE_DEVICES = "-1" hides every GPU', row="what hides the GPUs, and what does not")
 def minus_one_forgotten(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"
@@ -133,7 +133,7 @@ def minus_one_forgotten(facts):
     return "hidden" if facts["visible"] == "" else "available"
 
 
-@wrong('CUDA_VISIBLE_DEVICES = "0" hides nothing')
+@wrong('CUDA_VISIBLE_DEVICES = "0" hides nothing', row="what hides the GPUs, and what does not")
 def zero_hides(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"
@@ -144,7 +144,7 @@ def zero_hides(facts):
     return "hidden" if facts["visible"] in ("", "-1", "0") else "available"
 
 
-@wrong("hides nothing")
+@wrong("hides nothing", row="what hides the GPUs, and what does not")
 def anything_hides(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"
@@ -155,7 +155,7 @@ def anything_hides(facts):
     return "available" if facts["visible"] is None else "hidden"
 
 
-@wrong('"no driver" holds, but "no GPU" comes before it')
+@wrong('"no driver" holds, but "no GPU" comes before it', row="the first cause, when several hold")
 def driver_before_gpu(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"
@@ -166,7 +166,7 @@ def driver_before_gpu(facts):
     return "hidden" if facts["visible"] in ("", "-1") else "available"
 
 
-@wrong('"no GPU" holds, but "cpu-only build" comes before it')
+@wrong('"no GPU" holds, but "cpu-only build" comes before it', row="the first cause, when several hold")
 def gpu_before_build(facts):
     if not facts["gpu"]:
         return "no GPU"
@@ -177,7 +177,7 @@ def gpu_before_build(facts):
     return "hidden" if facts["visible"] in ("", "-1") else "available"
 
 
-@wrong('"hidden" holds, but')
+@wrong('"hidden" holds, but', row="the first cause, when several hold")
 def hidden_first(facts):
     if facts["visible"] in ("", "-1"):
         return "hidden"
@@ -188,7 +188,7 @@ def hidden_first(facts):
     return "no driver" if not facts["driver"] else "available"
 
 
-@wrong("holds, but")
+@wrong("holds, but", row="the first cause, when several hold")
 def the_last_that_holds(facts):
     answer = "available"
     if facts["build"] == "cpu":
@@ -202,7 +202,7 @@ def the_last_that_holds(facts):
     return answer
 
 
-@wrong("the answer is a list, not a str")
+@wrong("the answer is a list, not a str", row="each cause, when it is the only one")
 def all_causes(facts):
     causes = {
         "cpu-only build": facts["build"] == "cpu",
@@ -213,7 +213,7 @@ def all_causes(facts):
     return [cause for cause, holds in causes.items() if holds] or "available"
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="available, when none holds")
 def available_forgotten(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"
@@ -226,7 +226,7 @@ def available_forgotten(facts):
     return None
 
 
-@wrong('"CPU-only build" is none of the five answers')
+@wrong('"CPU-only build" is none of the five answers', row="each cause, when it is the only one")
 def other_words(facts):
     if facts["build"] == "cpu":
         return "CPU-only build"
@@ -237,7 +237,7 @@ def other_words(facts):
     return "hidden" if facts["visible"] in ("", "-1") else "available"
 
 
-@wrong('which is not a reason for "cpu-only build"')
+@wrong('which is not a reason for "cpu-only build"', row="each cause, when it is the only one")
 def build_the_wrong_way_round(facts):
     if facts["build"]:
         return "cpu-only build"
@@ -248,7 +248,7 @@ def build_the_wrong_way_round(facts):
     return "hidden" if facts["visible"] in ("", "-1") else "available"
 
 
-@wrong("your code raised")
+@wrong("your code raised", row="each cause, when it is the only one")
 def reads_the_text_as_a_number(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"
@@ -259,24 +259,24 @@ def reads_the_text_as_a_number(facts):
     return "hidden" if int(facts["visible"]) < 0 else "available"
 
 
-@wrong("your code raised KeyError")
+@wrong("your code raised KeyError", row="each cause, when it is the only one")
 def other_keys(facts):
     if facts["torch"] == "cpu":
         return "cpu-only build"
     return "available"
 
 
-@wrong("the answer is None")
+@wrong("the answer is None", row="each cause, when it is the only one")
 def prints(facts):
     print("cpu-only build" if facts["build"] == "cpu" else "available")
 
 
-@wrong("the answer is a bool, not a str")
+@wrong("the answer is a bool, not a str", row="each cause, when it is the only one")
 def only_whether(facts):
     return facts["build"] == "cuda" and facts["gpu"] and facts["driver"]
 
 
-@wrong("the input `facts` was changed")
+@wrong("the input `facts` was changed", row="each cause, when it is the only one")
 def takes_them_out(facts):
     if facts.pop("build") == "cpu":
         return "cpu-only build"
@@ -287,12 +287,12 @@ def takes_them_out(facts):
     return "hidden" if facts["visible"] in ("", "-1") else "available"
 
 
-@wrong('`facts["build"]` is')
+@wrong('`facts["build"]` is', row="each cause, when it is the only one")
 def looks_at_this_machine(facts):
     return "available"
 
 
-@wrong('`facts["driver"]` is False, and the answer is "available"')
+@wrong('`facts["driver"]` is False, and the answer is "available"', row="each cause, when it is the only one")
 def driver_forgotten(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"
@@ -301,18 +301,18 @@ def driver_forgotten(facts):
     return "hidden" if facts["visible"] in ("", "-1") else "available"
 
 
-@wrong("hides nothing")
+@wrong("hides nothing", row="what hides the GPUs, and what does not")
 def a_minus_one_anywhere(facts):
     hidden = "-1" in (facts["visible"] or "")
     return one_after_another({**facts, "visible": "-1" if hidden else facts["visible"]})
 
 
-@wrong('`facts["gpu"]` is False, and the answer is "available"')
+@wrong('`facts["gpu"]` is False, and the answer is "available"', row="each cause, when it is the only one")
 def asks_this_machine(facts):
     return "available" if torch.cuda.is_available() else one_after_another(facts)
 
 
-@wrong('CUDA_VISIBLE_DEVICES = "0,-1" hides nothing')
+@wrong('CUDA_VISIBLE_DEVICES = "0,-1" hides nothing', row="what hides the GPUs, and what does not")
 def a_hidden_one_among_others(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"
@@ -353,7 +353,7 @@ def matched(facts):
     return "available"
 
 
-@wrong('"hidden" holds, but "cpu-only build" comes before it')
+@wrong('"hidden" holds, but "cpu-only build" comes before it', row="the first cause, when several hold")
 def last_wins(facts):
     why = "available"
     if facts["build"] == "cpu":
@@ -367,7 +367,7 @@ def last_wins(facts):
     return why
 
 
-@wrong('"No GPU" is none of the five answers')
+@wrong('"No GPU" is none of the five answers', row="each cause, when it is the only one")
 def capital(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"
@@ -378,7 +378,7 @@ def capital(facts):
     return "hidden" if facts["visible"] in ("", "-1") else "available"
 
 
-@wrong('CUDA_VISIBLE_DEVICES = "0,1" hides nothing')
+@wrong('CUDA_VISIBLE_DEVICES = "0,1" hides nothing', row="what hides the GPUs, and what does not")
 def starts_with_minus(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"
@@ -389,7 +389,7 @@ def starts_with_minus(facts):
     return "hidden" if facts["visible"] is not None and (not facts["visible"].isdigit()) else "available"
 
 
-@wrong('"hidden" holds, but "no driver" comes before it')
+@wrong('"hidden" holds, but "no driver" comes before it', row="the first cause, when several hold")
 def hidden_before_driver(facts):
     if facts["build"] == "cpu":
         return "cpu-only build"

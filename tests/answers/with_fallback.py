@@ -68,12 +68,12 @@ def in_a_loop(op, x):
     return None
 
 
-@wrong("your code raised NotImplementedError")
+@wrong("your code raised NotImplementedError", row="what is missing runs on the CPU, and comes back")
 def no_fallback(op, x):
     return op(x)
 
 
-@wrong("a RuntimeError of the operation was caught")
+@wrong("a RuntimeError of the operation was caught", row="every other error passes through")
 def catches_everything(op, x):
     try:
         return op(x)
@@ -81,7 +81,7 @@ def catches_everything(op, x):
         return op(x.cpu()).to(x.device)
 
 
-@wrong("a RuntimeError of the operation was caught")
+@wrong("a RuntimeError of the operation was caught", row="every other error passes through")
 def catches_runtime_errors(op, x):
     try:
         return op(x)
@@ -89,7 +89,7 @@ def catches_runtime_errors(op, x):
         return op(x.cpu()).to(x.device)
 
 
-@wrong("a TypeError of the operation was caught")
+@wrong("a TypeError of the operation was caught", row="every other error passes through")
 def catches_type_errors_too(op, x):
     try:
         return op(x)
@@ -97,7 +97,7 @@ def catches_type_errors_too(op, x):
         return op(x.cpu()).to(x.device)
 
 
-@wrong("a RuntimeError of the operation was caught")
+@wrong("a RuntimeError of the operation was caught", row="every other error passes through")
 def a_bare_except(op, x):
     try:
         return op(x)
@@ -105,7 +105,7 @@ def a_bare_except(op, x):
         return op(x.cpu()).to(x.device)
 
 
-@wrong("the result was left on the CPU")
+@wrong("the result was left on the CPU", row="what is missing runs on the CPU, and comes back")
 def left_on_the_cpu(op, x):
     try:
         return op(x)
@@ -113,12 +113,12 @@ def left_on_the_cpu(op, x):
         return op(x.cpu())
 
 
-@wrong("op ran on cpu, although sim:0 can do it")
+@wrong("op ran on cpu, although sim:0 can do it", row="runs where x is, if it can")
 def always_on_the_cpu(op, x):
     return op(x.cpu()).to(x.device)
 
 
-@wrong("op ran on cpu, although sim:0 can do it")
+@wrong("op ran on cpu, although sim:0 can do it", row="runs where x is, if it can")
 def the_cpu_first(op, x):
     try:
         return op(x.cpu()).to(x.device)
@@ -126,7 +126,7 @@ def the_cpu_first(op, x):
         return op(x)
 
 
-@wrong("the result is on sim:0, not sim:1")
+@wrong("the result is on sim:0, not sim:1", row="what is missing runs on the CPU, and comes back")
 def back_to_the_bare_kind(op, x):
     try:
         return op(x)
@@ -134,7 +134,7 @@ def back_to_the_bare_kind(op, x):
         return op(x.cpu()).to(x.device.type)
 
 
-@wrong("the result is on sim:0, not sim:1")
+@wrong("the result is on sim:0, not sim:1", row="what is missing runs on the CPU, and comes back")
 def back_to_the_accelerator(op, x):
     try:
         return op(x)
@@ -143,7 +143,7 @@ def back_to_the_accelerator(op, x):
         return op(x.cpu()).to(place)
 
 
-@wrong("the result is None")
+@wrong("the result is None", row="what is missing runs on the CPU, and comes back")
 def forgot_to_return(op, x):
     try:
         return op(x)
@@ -151,7 +151,7 @@ def forgot_to_return(op, x):
         op(x.cpu()).to(x.device)
 
 
-@wrong("the result is None")
+@wrong("the result is None", row="what is missing runs on the CPU, and comes back")
 def gives_up_quietly(op, x):
     try:
         return op(x)
@@ -159,7 +159,7 @@ def gives_up_quietly(op, x):
         return None
 
 
-@wrong("your code raised NotImplementedError")
+@wrong("your code raised NotImplementedError", row="what is missing runs on the CPU, and comes back")
 def forgot_to_move_it(op, x):
     try:
         return op(x)
@@ -167,20 +167,20 @@ def forgot_to_move_it(op, x):
         return op(x).to(x.device)
 
 
-@wrong("your code raised NotImplementedError")
+@wrong("your code raised NotImplementedError", row="what is missing runs on the CPU, and comes back")
 def by_the_environment(op, x):
     with patch.dict(os.environ, {"PYTORCH_ENABLE_MPS_FALLBACK": "1"}):
         return op(x)
 
 
-@wrong("your code raised NotImplementedError")
+@wrong("your code raised NotImplementedError", row="what is missing runs on the CPU, and comes back")
 def only_on_mps(op, x):
     if x.device.type == "mps":
         return op(x.cpu()).to(x.device)
     return op(x)
 
 
-@wrong("op ran 2 times")
+@wrong("op ran 2 times", row="runs where x is, if it can")
 def runs_it_twice(op, x):
     try:
         op(x)
@@ -189,7 +189,7 @@ def runs_it_twice(op, x):
     return op(x)
 
 
-@wrong("op ran 2 times, although it worked the first time")
+@wrong("op ran 2 times, although it worked the first time", row="runs where x is, if it can")
 def runs_it_in_both_places(op, x):
     reserve = x.cpu()
     try:
@@ -200,7 +200,7 @@ def runs_it_in_both_places(op, x):
     return result
 
 
-@wrong("a tensor was moved, although the device lacks nothing here")
+@wrong("a tensor was moved, although the device lacks nothing here", row="runs where x is, if it can")
 def a_copy_kept_in_reserve(op, x):
     reserve = x.cpu()
     try:
@@ -209,7 +209,7 @@ def a_copy_kept_in_reserve(op, x):
         return op(reserve).to(x.device)
 
 
-@wrong("became another error")
+@wrong("became another error", row="every other error passes through")
 def wraps_the_error(op, x):
     try:
         return op(x)
@@ -219,12 +219,14 @@ def wraps_the_error(op, x):
         raise RuntimeError("the operation failed") from error
 
 
-@wrong("op was never called")
+@wrong("op was never called", row="runs where x is, if it can")
 def never_called(op, x):
     return x * 2 + 1
 
 
-@wrong("a NotImplementedError of the CPU did not reach the caller")
+@wrong(
+    "a NotImplementedError of the CPU did not reach the caller", row="what the CPU lacks too stays an error"
+)
 def returns_x_in_the_end(op, x):
     try:
         return op(x)
@@ -235,7 +237,7 @@ def returns_x_in_the_end(op, x):
             return x
 
 
-@wrong("a RuntimeError of the operation was caught")
+@wrong("a RuntimeError of the operation was caught", row="every other error passes through")
 def by_the_words_of_the_message(op, x):
     try:
         return op(x)
@@ -245,7 +247,7 @@ def by_the_words_of_the_message(op, x):
         return op(x.cpu()).to(x.device)
 
 
-@wrong("the result is torch.float32, not torch.bool")
+@wrong("the result is torch.float32, not torch.bool", row="what is missing runs on the CPU, and comes back")
 def in_the_dtype_of_x(op, x):
     try:
         return op(x)
@@ -253,7 +255,7 @@ def in_the_dtype_of_x(op, x):
         return op(x.cpu()).to(x)
 
 
-@wrong("the result is torch.float32, not torch.int64")
+@wrong("the result is torch.float32, not torch.int64", row="what is missing runs on the CPU, and comes back")
 def in_float32(op, x):
     try:
         return op(x)
@@ -261,7 +263,7 @@ def in_float32(op, x):
         return op(x.cpu().float()).to(x.device)
 
 
-@wrong("although sim:0 can do it")
+@wrong("although sim:0 can do it", row="what is missing runs on the CPU, and comes back")
 def remembers_what_was_missing(op, x, lacking=set()):  # noqa: B006
     if (op, x.device) in lacking:
         return op(x.cpu()).to(x.device)
@@ -272,7 +274,7 @@ def remembers_what_was_missing(op, x, lacking=set()):  # noqa: B006
         return op(x.cpu()).to(x.device)
 
 
-@wrong("a ValueError of the operation on the CPU")
+@wrong("a ValueError of the operation on the CPU", row="every other error passes through")
 def the_first_error_only(op, x):
     try:
         return op(x)
@@ -283,7 +285,10 @@ def the_first_error_only(op, x):
             raise first from None
 
 
-@wrong("an OutOfMemoryError of the operation was caught, and op was tried again")
+@wrong(
+    "an OutOfMemoryError of the operation was caught, and op was tried again",
+    row="every other error passes through",
+)
 def also_where_memory_is_out(op, x):
     try:
         return op(x)
@@ -291,7 +296,7 @@ def also_where_memory_is_out(op, x):
         return op(x.cpu()).to(x.device)
 
 
-@wrong("a RuntimeError of the operation became another error")
+@wrong("a RuntimeError of the operation became another error", row="every other error passes through")
 def made_anew(op, x):
     try:
         return op(x)
@@ -301,7 +306,7 @@ def made_anew(op, x):
         raise type(error)(str(error)) from None
 
 
-@wrong("a NotImplementedError of the CPU became another error")
+@wrong("a NotImplementedError of the CPU became another error", row="what the CPU lacks too stays an error")
 def the_first_error_of_two(op, x):
     try:
         return op(x)
@@ -312,7 +317,7 @@ def the_first_error_of_two(op, x):
             raise first from None
 
 
-@wrong("1 transfer, by print")
+@wrong("1 transfer, by print", row="runs where x is, if it can")
 def prints_its_input(op, x):
     print(x)
     try:

@@ -7,7 +7,7 @@ from bank import ANSWERS, all_answers, banks, load, one_of_each
 
 from devlab.checks.judge import judge
 from devlab.checks.registry import exercises, find
-from devlab.checks.result import Outcome
+from devlab.checks.result import Outcome, Result
 from devlab.devices import bench
 
 answers = all_answers()
@@ -28,7 +28,17 @@ def test_answer_is_judged_as_it_should_be(answer):
     else:
         assert result.outcome in (Outcome.FAILED, Outcome.ERROR), str(result)
         assert answer.fragment in str(result), str(result)
+        rows = (answer.row,) if isinstance(answer.row, str) else answer.row
+        assert refused_by(result) in rows, str(result)
         assert "please report it" not in str(result)
+
+
+def refused_by(result: Result) -> str | None:
+    """Return the label of the first row that an answer did not pass."""
+    stops = (Outcome.FAILED, Outcome.ERROR)
+    return next(
+        (row.label for row in result.rows if any(one in stops for one in row.outcomes.values())), None
+    )
 
 
 @pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)

@@ -10,7 +10,7 @@ from devlab.checks.judge import judge
 from devlab.checks.registry import find
 from devlab.checks.result import Outcome
 from devlab.devices import bench
-from devlab.lessons.lesson_08_memory.base import gaps_filled
+from devlab.lessons.lesson_08_memory import gaps_filled
 
 MIB = 1 << 20
 

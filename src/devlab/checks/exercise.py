@@ -77,19 +77,26 @@ class Exercise:
 
 @dataclass
 class Lesson:
-    """One lesson: its id, as in `01_cpu`, its title, and its exercises in the order of the notebook.
+    """One lesson: its id, as in `01_cpu`, its title, and the names of its exercises in the notebook's order.
 
-    >>> lesson = Lesson("01_cpu", "The CPU")
+    >>> lesson = Lesson("01_cpu", "The CPU", ("f",))
     >>> lesson.exercise("f", "f(x)", facts=("C1",), hints=("a", "b")).lesson
     '01_cpu'
     """
 
     id: str
     title: str
-    exercises: list[Exercise] = field(default_factory=list)
+    order: tuple[str, ...]
+    made: dict[str, Exercise] = field(default_factory=dict)
+
+    @property
+    def exercises(self) -> list[Exercise]:
+        """Return the exercises in the order of the notebook; those not yet imported are missing."""
+        return [self.made[name] for name in self.order if name in self.made]
 
     def exercise(self, name: str, signature: str, facts: tuple[str, ...], hints: tuple[str, ...]) -> Exercise:
         """Add an exercise to the lesson and return it, ready for its rows."""
-        made = Exercise(name, self.id, signature, facts, hints)
-        self.exercises.append(made)
-        return made
+        if name not in self.order:
+            raise ValueError(f"lesson {self.id} does not list {name} among its exercises")
+        self.made[name] = Exercise(name, self.id, signature, facts, hints)
+        return self.made[name]

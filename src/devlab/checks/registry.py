@@ -10,17 +10,17 @@ from devlab.checks.exercise import Exercise, Lesson
 
 @functools.cache
 def lessons() -> list[Lesson]:
-    """Return the lessons in course order: each module of `devlab.lessons` that has a `lesson`.
+    """Return the lessons in course order: each package of `devlab.lessons`, with all its modules imported.
 
     >>> [lesson.id for lesson in lessons()][0]
     '00_start_here'
     """
     package = importlib.import_module("devlab.lessons")
-    modules = [
-        importlib.import_module(f"{package.__name__}.{found.name}")
-        for found in pkgutil.iter_modules(package.__path__)
-    ]
-    return sorted((module.lesson for module in modules if hasattr(module, "lesson")), key=lambda one: one.id)
+    found = []
+    for _, name, holds_exercises in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        module = importlib.import_module(name)
+        found += [module.lesson] if holds_exercises else []
+    return sorted(found, key=lambda lesson: lesson.id)
 
 
 def exercises() -> list[Exercise]:

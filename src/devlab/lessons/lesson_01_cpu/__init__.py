@@ -1,11 +1,5 @@
 """Lesson 01: the CPU, where data arrives, is prepared, and leaves from."""
 
-from devlab.lessons.lesson_01_cpu import (  # registers the exercises, in this order
-    data,
-    deviation,
-    memory,
-    places,
-)
-from devlab.lessons.lesson_01_cpu.base import lesson
+from devlab.checks.exercise import Lesson
 
-__all__ = ["data", "deviation", "lesson", "memory", "places"]
+lesson = Lesson("01_cpu", "The CPU", ("load_table", "standardize", "tensor_bytes", "storage_bytes", "places"))

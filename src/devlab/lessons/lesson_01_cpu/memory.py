@@ -6,7 +6,7 @@ import torch
 
 from devlab.checks import expect
 from devlab.devices import has_float64
-from devlab.lessons.lesson_01_cpu.base import lesson
+from devlab.lessons.lesson_01_cpu import lesson
 
 tensor_bytes = lesson.exercise(
     "tensor_bytes",

@@ -7,7 +7,7 @@ import numpy
 import torch
 
 from devlab.checks import expect
-from devlab.lessons.lesson_01_cpu.base import lesson
+from devlab.lessons.lesson_01_cpu import lesson
 
 places = lesson.exercise(
     "places",

@@ -1,11 +1,7 @@
 """Lesson 02: CUDA: which GPU, is it here, and what happens where two devices meet."""
 
-from devlab.lessons.lesson_02_cuda import (  # registers the exercises, in order
-    asking,
-    current,
-    making,
-    reasons,
-)
-from devlab.lessons.lesson_02_cuda.base import lesson
+from devlab.checks.exercise import Lesson
 
-__all__ = ["asking", "current", "lesson", "making", "reasons"]
+lesson = Lesson(
+    "02_cuda", "CUDA", ("pick_cuda_or_cpu", "list_gpus", "resolve", "make_on", "add_anywhere", "why_no_cuda")
+)

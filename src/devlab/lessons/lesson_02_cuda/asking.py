@@ -3,7 +3,7 @@
 import torch
 
 from devlab.checks import expect, pretend
-from devlab.lessons.lesson_02_cuda.base import lesson
+from devlab.lessons.lesson_02_cuda import lesson
 
 WITH, WITHOUT = "with one GPU", "without a GPU"
 ONE = ("NVIDIA RTX A2000",)

@@ -7,7 +7,7 @@ import torch
 
 from devlab.checks import expect, settings, slips
 from devlab.devices import has_float64
-from devlab.lessons.lesson_02_cuda.base import lesson
+from devlab.lessons.lesson_02_cuda import lesson
 from devlab.watching.watch import Log, watch
 
 make_on = lesson.exercise(

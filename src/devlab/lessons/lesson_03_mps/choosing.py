@@ -3,7 +3,7 @@
 import torch
 
 from devlab.checks import expect, pretend
-from devlab.lessons.lesson_03_mps.base import lesson
+from devlab.lessons.lesson_03_mps import lesson
 
 ONE = ("NVIDIA RTX A2000",)
 THREE = ("NVIDIA H100 PCIe", "NVIDIA L4", "NVIDIA L4")

@@ -7,7 +7,7 @@ import torch
 from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
 from devlab.devices import has_float64
-from devlab.lessons.lesson_03_mps.base import apples_rules, lesson
+from devlab.lessons.lesson_03_mps import apples_rules, lesson
 
 supported_dtype = lesson.exercise(
     "supported_dtype",

@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from devlab.checks import expect, slips
 from devlab.checks.calls import require_parameters
-from devlab.lessons.lesson_04_transfers.base import CPU, lesson, times
+from devlab.lessons.lesson_04_transfers import CPU, lesson, times
 from devlab.watching.watch import Log, watch
 
 make_loader = lesson.exercise(

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 from devlab.checks import expect, slips
 from devlab.checks.isolation import seed_generators
 from devlab.devices import has_float64
-from devlab.lessons.lesson_04_transfers.base import (
+from devlab.lessons.lesson_04_transfers import (
     CPU,
     expect_arrived,
     expect_numbers,

@@ -1,6 +1,144 @@
 """Lesson 07: asynchrony: the host runs ahead, and when an accelerator is worth its price."""
 
-from devlab.lessons.lesson_07_asynchrony import timing, marking, launching, fetching, comparing  # isort: skip  # in this order
-from devlab.lessons.lesson_07_asynchrony.base import lesson
+import contextlib
+import datetime
+import inspect
+import time
+import timeit
+import types
+from collections.abc import Callable, Iterator
+from unittest import mock
 
-__all__ = ["comparing", "fetching", "launching", "lesson", "marking", "timing"]
+import torch
+
+from devlab.checks.calls import plain_function
+from devlab.checks.exercise import Lesson
+from devlab.sim import clock
+from devlab.watching.timing import time_op as measured
+
+lesson = Lesson(
+    "07_asynchrony",
+    "Asynchrony",
+    ("time_op", "event_time", "running_total", "batched", "Prefetcher", "crossover"),
+)
+
+CLOCKS = ("perf_counter", "time", "monotonic", "process_time", "thread_time", "clock_gettime")
+
+
+class SimulatedDate(datetime.datetime):
+    """A date whose `now` is the simulated time, counted from 1970."""
+
+    @classmethod
+    def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:
+        """Return the simulated time."""
+        return cls.fromtimestamp(clock.now(), tz)
+
+    @classmethod
+    def utcnow(cls) -> datetime.datetime:
+        """Return the simulated time."""
+        return cls.now()
+
+
+class Work:
+    """A function of known length: `seconds(call)` says how long each call keeps the device busy.
+
+    On the simulated device it is modelled work, on the CPU the host's own time goes by; on a real device it
+    is a row of matrix products, whose length is not known beforehand.
+    """
+
+    def __init__(self, device: torch.device, seconds: Callable[[int], float]):
+        self.device = device
+        self.seconds = seconds
+        self.lengths: list[float] = []
+        if device.type not in ("cpu", "sim"):
+            self._x = torch.ones(2048, 2048, device=device)
+
+    @property
+    def calls(self) -> int:
+        """Return how many calls there were."""
+        return len(self.lengths)
+
+    def __repr__(self) -> str:
+        return "fn"
+
+    def __call__(self) -> torch.Tensor:
+        """Do the work once more; the result says nothing."""
+        seconds = self.seconds(self.calls + 1)
+        self.lengths.append(seconds)
+        if self.device.type == "sim":
+            keep_busy(self.device, seconds)
+        elif self.device.type == "cpu":
+            clock.spend(seconds)
+        else:
+            for _ in range(max(1, round(seconds * 2000))):
+                self._x = torch.mm(self._x, self._x) * 1e-4
+        return torch.zeros(())
+
+
+def keep_busy(device: torch.device, seconds: float) -> None:
+    """Queue work of this length on a simulated device."""
+    spec = clock.devices[device.index].spec
+    clock.launch(device.index, (seconds - spec.shortest) * spec.bandwidth)
+
+
+def real_length(device: torch.device, seconds: float) -> float:
+    """Return how long `Work` of `seconds` takes on a real device, measured."""
+    return measured(Work(device, lambda call: seconds), device, repeats=5, show=False).median
+
+
+@contextlib.contextmanager
+def simulated_clock(answer: Callable) -> Iterator[None]:
+    """Let the host's clocks tell the simulated time, under each name that the answer has for them.
+
+    A clock may also be a parameter's default or in a closure, in timeit as in the answer and the functions
+    and methods beside it. A decorator from elsewhere, such as `torch.no_grad`, does not hide the answer.
+    """
+    answer = plain_function(answer)
+    clocks = [name for name in CLOCKS if hasattr(time, name)]  # Windows has not all of them
+    seconds = {name: lambda *_: clock.now() for name in clocks}
+    nanoseconds = {f"{name}_ns": lambda *_: round(clock.now() * 1e9) for name in clocks}
+    stand_ins = {getattr(time, name): clock_now for name, clock_now in {**seconds, **nanoseconds}.items()}
+    stand_ins[datetime.datetime] = SimulatedDate
+    theirs = getattr(answer, "__globals__", {})
+    with contextlib.ExitStack() as stack:
+        for name, stand_in in {**seconds, **nanoseconds}.items():
+            stack.enter_context(mock.patch.object(time, name, stand_in))
+        stack.enter_context(mock.patch.object(timeit, "default_timer", clock.now))
+        stack.enter_context(mock.patch.object(datetime, "datetime", SimulatedDate))
+        for name, held in list(theirs.items()):
+            if callable(held) and _known(held, stand_ins):
+                stack.enter_context(mock.patch.dict(theirs, {name: stand_ins[held]}))
+        found = [inspect.unwrap(one) if type(one) is types.FunctionType else one for one in theirs.values()]
+        classes = [one for one in found if isinstance(one, type)]
+        found += [one for held in classes for one in vars(held).values()]
+        functions = [one for one in (answer, *found) if type(one) is types.FunctionType]
+        beside = [one for one in functions if one is answer or one.__globals__ is theirs]
+        for function in (timeit.timeit, timeit.repeat, timeit.Timer.__init__, *beside):
+            _replace_defaults(stack, function, stand_ins)
+            for cell in function.__closure__ or ():
+                with contextlib.suppress(ValueError):  # a cell that holds nothing yet
+                    if _known(cell.cell_contents, stand_ins):
+                        stack.callback(setattr, cell, "cell_contents", cell.cell_contents)
+                        cell.cell_contents = stand_ins[cell.cell_contents]
+        yield
+
+
+def _replace_defaults(stack: contextlib.ExitStack, function: types.FunctionType, stand_ins: dict) -> None:
+    """Put the stand-ins in the place of the clocks among a function's defaults, until the stack unwinds."""
+
+    def replaced(held: object) -> object:
+        return stand_ins[held] if _known(held, stand_ins) else held
+
+    if any(_known(held, stand_ins) for held in function.__defaults__ or ()):
+        defaults = tuple(map(replaced, function.__defaults__))
+        stack.enter_context(mock.patch.object(function, "__defaults__", defaults))
+    if any(_known(held, stand_ins) for held in (function.__kwdefaults__ or {}).values()):
+        defaults = {name: replaced(held) for name, held in function.__kwdefaults__.items()}
+        stack.enter_context(mock.patch.object(function, "__kwdefaults__", defaults))
+
+
+def _known(held: object, stand_ins: dict) -> bool:
+    try:
+        return held in stand_ins
+    except TypeError:  # what cannot be hashed is no clock
+        return False

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.lessons.lesson_07_asynchrony.base import keep_busy
+from devlab.lessons.lesson_07_asynchrony import keep_busy
 from devlab.sim import clock, events
 from devlab.watching.watch import watch
 

@@ -4,7 +4,7 @@ import torch
 
 from devlab.checks import expect, slips
 from devlab.devices import has_float64
-from devlab.lessons.lesson_07_asynchrony.base import lesson
+from devlab.lessons.lesson_07_asynchrony import lesson
 
 # The matrix products among PyTorch's operators, as a watch names their launches.
 PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "dot", "mv", "addmv", "addbmm"})

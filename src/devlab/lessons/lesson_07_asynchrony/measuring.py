@@ -7,7 +7,7 @@ from unittest import mock
 import torch
 
 from devlab.checks import expect, slips
-from devlab.lessons.lesson_07_asynchrony.base import Work, keep_busy, real_length, simulated_clock
+from devlab.lessons.lesson_07_asynchrony import Work, keep_busy, real_length, simulated_clock
 from devlab.watching import timing
 
 LENGTH = 1e-3  # seconds of one call

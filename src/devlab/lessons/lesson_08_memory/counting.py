@@ -2,8 +2,7 @@
 
 import torch
 
-from devlab.lessons.lesson_08_memory import probing
-from devlab.lessons.lesson_08_memory.base import Once, books, bytes_equal, floats, lesson, observe
+from devlab.lessons.lesson_08_memory import Once, books, bytes_equal, floats, lesson, observe, probing
 
 FREED = "fn freed more than it kept, so the growth is negative"
 

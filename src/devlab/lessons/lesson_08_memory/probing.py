@@ -6,7 +6,7 @@ import torch
 
 from devlab.checks.calls import AnswerRaised
 from devlab.checks.expect import Mismatch
-from devlab.lessons.lesson_08_memory.base import MIB, UNITS, Once, floats
+from devlab.lessons.lesson_08_memory import MIB, UNITS, Once, floats
 
 LARGE = 20 * MIB + 512  # bytes, which need a segment of their own: it is larger by more than a MiB
 SEGMENT = 22 * MIB

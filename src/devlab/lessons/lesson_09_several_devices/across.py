@@ -7,7 +7,7 @@ import torch
 
 from devlab.checks import slips
 from devlab.devices import has_float64
-from devlab.lessons.lesson_09_several_devices.base import (
+from devlab.lessons.lesson_09_several_devices import (
     expect_at_most,
     expect_gradient,
     expect_graph,

@@ -7,14 +7,14 @@ import torch
 from devlab.checks import expect
 from devlab.checks.calls import leaves
 from devlab.devices import has_float64
-from devlab.lessons.lesson_09_several_devices import ranks
-from devlab.lessons.lesson_09_several_devices.base import (
+from devlab.lessons.lesson_09_several_devices import (
     expect_at_most,
     expect_gradient,
     expect_graph,
     expect_straight,
     lesson,
     places,
+    ranks,
 )
 
 CPU = torch.device("cpu")

@@ -10,7 +10,7 @@ from torch.nn import functional
 from devlab.checks import expect, slips
 from devlab.checks.holding import changed, holdings
 from devlab.checks.isolation import seed_generators
-from devlab.lessons.lesson_10_debugging.base import (
+from devlab.lessons.lesson_10_debugging import (
     gradient,
     lesson,
     pull,

@@ -10,7 +10,7 @@ from devlab.checks import expect
 from devlab.checks.describe import SHORT_DTYPES
 from devlab.checks.holding import holdings
 from devlab.devices import has_float64
-from devlab.lessons.lesson_10_debugging.base import holding, lesson, require_same
+from devlab.lessons.lesson_10_debugging import holding, lesson, require_same
 
 describing = lesson.exercise(
     "describe",

@@ -10,7 +10,7 @@ from devlab.checks import expect, slips
 from devlab.checks.calls import AnswerRaised
 from devlab.checks.holding import changed, holdings
 from devlab.checks.isolation import seed_generators
-from devlab.lessons.lesson_10_debugging.base import gradient, lesson, require_graph, sources, watched_straight
+from devlab.lessons.lesson_10_debugging import gradient, lesson, require_graph, sources, watched_straight
 
 positions = lesson.exercise(
     "FixedPositions",

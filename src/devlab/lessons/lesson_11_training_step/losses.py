@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 
 from devlab.checks import expect
-from devlab.lessons.lesson_11_training_step.base import WITHIN, times
+from devlab.lessons.lesson_11_training_step import WITHIN, times
 
 WRONG = "the loss of"  # how the headline begins where no mistake is recognized
 

@@ -1,0 +1,101 @@
+"""From the name of a device to the one device that it means."""
+
+import torch
+
+from devlab.checks import expect, pretend, settings
+from devlab.lessons.lesson_02_cuda import lesson
+
+resolve = lesson.exercise(
+    "resolve",
+    signature="resolve(spec)",
+    facts=("G1", "G2", "G3"),
+    hints=(
+        "`torch.device(spec)` reads the name. If it has an index, or is the CPU, there is nothing left to "
+        "do. What does a bare name mean?",
+        "PyTorch fills the index in when it makes a tensor, and an empty tensor costs nothing. Or ask: "
+        "`torch.accelerator.current_device_index()`.",
+        "`device = torch.device(spec)`, and then "
+        '`return device if device.type == "cpu" else torch.empty(0, device=device).device`.',
+    ),
+)
+
+
+def _call(trial, spec: object) -> object:
+    return trial.call(spec)
+
+
+def _expect_device(trial, spec: object, wanted: torch.device, why: str) -> None:
+    got = _call(trial, spec)
+    expect.kind(got, torch.device, "a torch.device", "the answer")
+    if got.type == wanted.type and got.index is None and wanted.index is not None:
+        expect.fail(f"the answer is {str(got)!r}, still without an index", f'device("{wanted}")', got)
+    if got != wanted:
+        expect.fail(f"{why}, the answer is {got}", f'device("{wanted}")', got)
+
+
+def _alike(trial) -> list[torch.device]:
+    return [one for one in (trial.device, *trial.others) if one.type == trial.device.type]
+
+
+@resolve.row("a name with an index keeps its index")
+def index_is_kept(trial):
+    for current in _alike(trial):
+        with settings.current(current):
+            for device in (trial.device, *trial.others):
+                if device.type != "cpu":
+                    _expect_device(trial, str(device), device, f"{device} was asked for")
+
+
+@resolve.row("a bare name becomes the current device", only="accelerator")
+def bare_name(trial):
+    kind = trial.device.type
+    with settings.current(trial.device):
+        why = f'"{kind}" means {trial.device} while that is the current device'
+        _expect_device(trial, kind, trial.device, why)
+    # A default device that is not what a new process has is to stay, too.
+    settings.kept(trial, kind, device=trial.other())
+
+
+@resolve.row("and follows when another becomes current", only="accelerator")
+def follows(trial):
+    kind = trial.device.type
+    for device in (*_alike(trial), trial.device):
+        with settings.current(device):
+            why = f'after {device} became the current device, "{kind}" means it'
+            _expect_device(trial, kind, device, why)
+
+
+@resolve.row('"cuda", with three GPUs pretended')
+def pretended_gpus(trial):
+    for current in (2, 0, 1):
+        with pretend.machine(trial, ("NVIDIA L4",) * 3, current=current):
+            got = _call(trial, "cuda")
+        expect.kind(got, torch.device, "a torch.device", "the answer")
+        wanted = torch.device("cuda", current)
+        if got != wanted:
+            said = f"the current CUDA device is {current} (pretended)"
+            expect.fail(f'{said}, and "cuda" became {got}', f'device("{wanted}")', got)
+
+
+@resolve.row('"mps" and "xpu", on machines pretended')
+def pretended_others(trial):
+    for kind in ("mps", "xpu"):
+        with pretend.machine(trial, (), built=False, other=kind):
+            got = _call(trial, kind)
+        expect.kind(got, torch.device, "a torch.device", "the answer")
+        wanted = torch.device(kind, 0)
+        if got != wanted:
+            without = ", still without an index" if got == torch.device(kind) else ""
+            said = f'the accelerator is {kind} (pretended), and "{kind}" became {str(got)!r}{without}'
+            expect.fail(said, f'device("{wanted}")', got)
+
+
+@resolve.row("the CPU is the CPU")
+def the_cpu(trial):
+    for current in _alike(trial):
+        with settings.current(current):
+            for spec in ("cpu", "cpu:0"):
+                got = _call(trial, spec)
+                expect.kind(got, torch.device, "a torch.device", "the answer")
+                if got.type != "cpu" or got.index not in (None, 0):
+                    expect.fail(f'"cpu" became {got}', 'device("cpu")', got)

@@ -1,0 +1,107 @@
+"""Random numbers that are the same on every device."""
+
+import torch
+
+from devlab.checks import expect
+from devlab.lessons.lesson_03_mps import lesson
+
+portable_randn = lesson.exercise(
+    "portable_randn",
+    signature="portable_randn(shape, device, seed)",
+    facts=("I4",),
+    hints=(
+        "Each kind of device draws numbers in its own way, so one seed gives different ones. Is there a "
+        "device that every machine has?",
+        "Draw on the CPU and move the numbers. A `torch.Generator()` of your own, with "
+        "`.manual_seed(seed)`, leaves the random numbers of the rest of the program alone.",
+        "`torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)`",
+    ),
+)
+
+SHAPES = ((3, 4), (7,), (2, 3, 5), (0, 3), (1,), (1, 1))
+# So many that a share of them tells how they are distributed.
+MANY = ((50, 81), (4050,), (5, 9, 90))
+
+
+def _draw(trial, shape: tuple[int, ...], seed: int, device: torch.device | None = None) -> torch.Tensor:
+    """Call the answer, expect a tensor in its place, and return a copy of its numbers on the CPU."""
+    on = device or trial.device
+    got = trial.call(shape, on, seed)
+    expect.kind(got, torch.Tensor, "a tensor")
+    if tuple(got.shape) != shape:
+        expect.fail(f"the result has shape {list(got.shape)}, not {list(shape)}", f"shape {list(shape)}", got)
+    if got.dtype != torch.float32:
+        expect.fail(f"the result is {got.dtype}, not torch.float32", "torch.float32", got)
+    expect.device(got, on)
+    numbers = got.detach().cpu().clone()
+    if not bool(numbers.isfinite().all()):
+        expect.fail("the numbers hold nan or inf", "finite numbers", _some(numbers))
+    with torch.inference_mode():  # which may write into a tensor that was made in it, too
+        got.zero_()  # what one call has returned is the caller's: the next one draws anew
+    return numbers
+
+
+@portable_randn.row("that shape, on that device")
+def in_its_place(trial):
+    for shape in SHAPES:
+        _draw(trial, shape, trial.seeds[0])
+
+
+@portable_randn.row("the same seed, the same numbers again")
+def same_again(trial):
+    one, two = (trial.call((5, 3), trial.device, trial.seeds[0]) for _ in range(2))
+    if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor) and one.data_ptr() == two.data_ptr():
+        said = "the second call returned the tensor of the first, which its owner may have changed"
+        expect.fail(said, "a tensor of its own at each call", "the same memory")
+    for seed in sorted({0, *trial.seeds}):  # 0 is a seed like others
+        first = _draw(trial, (5, 3), seed)
+        torch.default_generator.manual_seed(seed + 100)
+        torch.randn(3)
+        torch.randn(3, device=trial.device)
+        second = _draw(trial, (5, 3), seed)
+        if not torch.equal(first, second):
+            said = f"seed {seed} gave other numbers at the second call"
+            expect.fail(said, f"again {_some(first)}", _some(second))
+
+
+@portable_randn.row("the same numbers on every device")
+def same_everywhere(trial):
+    for seed, shape in zip(trial.seeds, ((4, 3), (33,), (2, 5, 3)), strict=True):
+        mine = _draw(trial, shape, seed)
+        for other in trial.others:
+            theirs = _draw(trial, shape, seed, other)
+            if not torch.allclose(mine, theirs, atol=1e-6):
+                said = f"seed {seed} gives other numbers on {other} than on {trial.device}"
+                expect.fail(said, f"as on {trial.device}: {_some(mine)}", _some(theirs))
+
+
+@portable_randn.row("another seed, other numbers")
+def others_for_another_seed(trial):
+    first = _draw(trial, (5, 3), trial.seeds[0])
+    for seed in (*trial.seeds[1:], *(trial.seeds[0] + further for further in (100, 1000, 1 << 16))):
+        if torch.equal(first, numbers := _draw(trial, (5, 3), seed)):
+            said = f"seeds {trial.seeds[0]} and {seed} give the same numbers"
+            expect.fail(said, "other numbers", _some(numbers))
+
+
+@portable_randn.row("normal: mean 0, standard deviation 1")
+def normal(trial):
+    for seed, shape in zip(trial.seeds, MANY, strict=True):
+        _expect_normal(_draw(trial, shape, seed))
+
+
+def _expect_normal(numbers: torch.Tensor) -> None:
+    if numbers.unique().numel() < numbers.numel() * 0.9:
+        expect.fail("the same numbers come again and again", "each drawn anew", _some(numbers))
+    mean, deviation = numbers.mean().item(), numbers.std().item()
+    inside = (numbers.abs() < 1).float().mean().item()
+    if abs(mean) > 0.1 or abs(deviation - 1) > 0.1 or abs(inside - 0.683) > 0.05:
+        expect.fail(
+            "the numbers are not normally distributed",
+            "mean near 0, deviation near 1, about 68% between -1 and 1",
+            f"mean {mean:.2f}, deviation {deviation:.2f}, {inside:.0%} between -1 and 1",
+        )
+
+
+def _some(numbers: torch.Tensor) -> str:
+    return ", ".join(f"{number:.4f}" for number in numbers.flatten()[:3].tolist()) + ", …"

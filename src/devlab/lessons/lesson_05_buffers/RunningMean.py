@@ -1,0 +1,279 @@
+"""A module with saved buffers that each batch updates: the running mean."""
+
+from collections.abc import Callable
+
+import torch
+
+from devlab.checks import expect, slips
+from devlab.lessons.lesson_05_buffers import Made, another, lesson
+
+running_mean = lesson.exercise(
+    "RunningMean",
+    signature="class RunningMean(n)",
+    facts=("B1", "B2", "B3", "L2", "L4"),
+    hints=(
+        "Two buffers: `mean`, n zeros, and `count`, a single integer: `torch.zeros((), "
+        "dtype=torch.long)`. How far does one new row pull the mean of `count` rows?",
+        "With `count` brought up to date, the mean moves by `(x - mean).sum(0) / count`. `self.training` "
+        "says which mode the module is in.",
+        "`self.mean = ...` puts a new tensor in the old one's place. `self.mean += ...`, `add_` and "
+        "`copy_` change the tensor that is there. `with torch.no_grad():` keeps the update out of the "
+        "graph.",
+    ),
+)
+
+
+def _rows(trial, count: int, n: int, seed: int) -> torch.Tensor:
+    """Return rows whose columns have different means, none of them 0."""
+    rows = trial.randn(count, n, seed=seed, on=torch.device("cpu")) + torch.arange(1.0, n + 1)
+    return rows.to(trial.device)
+
+
+def _mean(seen: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cat(seen).double().mean(0).float()
+
+
+def _expect_step(made: Made, x: torch.Tensor, seen: list[torch.Tensor]) -> None:
+    """Run x through the module in training mode; expect the state and result that belong to all `seen`.
+
+    Those are the inputs so far, on the CPU; x joins them.
+    """
+    seen.append(x.cpu())
+    rows, exact = sum(len(one) for one in seen), _mean(seen)
+    got = made(x)
+    mean, count = made.buffer("mean"), made.buffer("count")
+    _require_here(x.device, mean=mean, count=count)
+    mistaken = {
+        "`count` was not updated in training mode": rows - len(x),
+        "`count` counts the batches, and not the rows": len(seen),
+        "`count` holds the rows of the last batch alone": len(x),
+        "`count` counts the elements of x, and not its rows": sum(one.numel() for one in seen),
+        "`count` counts the columns of x, and not its rows": sum(one.shape[1] for one in seen),
+    }
+    for words, number in mistaken.items():
+        if count.item() == number != rows:
+            expect.fail(words, f"{rows} after {rows} rows", f"{number}")
+    slips.named(mean, exact, _wrong_means(seen), f"the mean of all {rows} rows so far", within=1e-4)
+    expect.tensor(mean, exact.to(mean.dtype), x.device, f"`mean` after {rows} rows", within=1e-4)
+    expect.equal(count.item(), rows, f"`count` is wrong after {rows} rows")
+    _expect_centred(got, seen, exact, x.device)
+
+
+def _require_here(device: torch.device, **buffers: torch.Tensor) -> None:
+    for name, buffer in buffers.items():
+        if buffer.device != device:
+            headline = f"forward left `{name}` on {buffer.device}, and it was on {device} before"
+            expect.fail(headline, f"`{name}` updated where it is, on {device}", buffer)
+
+
+def _wrong_means(seen: list[torch.Tensor]) -> dict[str, slips.Slip]:
+    """Return what `mean` would be after the usual slips, by the words for each."""
+    last, zeros = seen[-1], torch.zeros(seen[-1].shape[1])
+    old = _mean(seen[:-1]) if seen[1:] else zeros
+    rows = sum(map(len, seen))
+    earlier = rows - len(last)
+
+    def by_steps(new_weight: Callable[[int, int], float]) -> torch.Tensor:
+        mean, before = zeros, 0
+        for one in seen:
+            weight = new_weight(before, len(one))
+            mean, before = (1 - weight) * mean + weight * one.mean(0), before + len(one)
+        return mean
+
+    moving = "`mean` is a moving average, in which each new batch has the weight"
+    return {
+        "the buffer `mean` was not updated in training mode": old,
+        "`mean` is the mean of the batches' means: the rows of a small batch count for more there": (
+            lambda: torch.stack([one.mean(0) for one in seen]).mean(0)
+        ),
+        "`mean` is the mean of the last batch alone": lambda: last.mean(0),
+        f"{moving} 0.1": lambda: by_steps(lambda *_: 0.1),
+        f"{moving} 0.9": lambda: by_steps(lambda *_: 0.9),
+        "`mean` is half the old mean and half that of the new batch, whatever their sizes": (
+            lambda: (old + last.mean(0)) / 2
+        ),
+        "`mean` is the sum of all rows: it was not divided by `count`": lambda: torch.cat(seen).sum(0),
+        "the sum was divided by `count` before `count` was brought up to date": (
+            lambda: old + (last - old).sum(0) / earlier
+        ),
+        "the old mean counts once, and not for all the rows it stands for": (
+            lambda: (old + last.sum(0)) / rows
+        ),
+        "the batch's mean has the weight of the rows before it, and the old mean that of the batch": (
+            lambda: by_steps(lambda before, new: before / (before + new) if before else 1)
+        ),
+        "the differences were averaged over the batch first, and then divided by `count` as well": (
+            lambda: old + (last - old).mean(0) / rows
+        ),
+        "the differences were summed over all elements, and not over the rows of each column": (
+            lambda: old + (last - old).sum() / rows
+        ),
+        "`mean` is one mean of all elements, and not one for each column": (
+            lambda: torch.cat(seen).mean().expand_as(old)
+        ),
+    }
+
+
+def _expect_centred(
+    got: object, seen: list[torch.Tensor], exact: torch.Tensor, on: torch.device, mode: str = ""
+) -> None:
+    """Expect the last input minus the mean of all."""
+    x = seen[-1]
+    old = _mean(seen[:-1]) if seen[1:] else torch.zeros_like(exact)
+    mistaken = {
+        "the result is x minus the mean from before the update": x - old,
+        f"the result{mode} is x minus the mean of this batch alone": x - x.mean(0),
+        f"the result{mode} is x itself: no mean was subtracted": x,
+        f"the result{mode} is the mean minus x": exact - x,
+        f"the result{mode} is x plus the mean": x + exact,
+        f"the mean came back{mode}, and not x minus the mean": exact,
+    }
+    slips.named(got, x - exact, mistaken, "x minus the mean", within=1e-4)
+    expect.tensor(got, x - exact, on, f"the result{mode}", within=1e-4)
+
+
+def _expect_graph(made: Made, x: torch.Tensor) -> None:
+    """Expect a result through which the layers before this one learn, as if the mean were a number."""
+    scale = torch.full((), 2.0, device=x.device, requires_grad=True)
+    got = made(x * scale)
+    made.buffer("mean")  # which must not ask for a gradient
+    if isinstance(got, torch.Tensor) and not got.requires_grad:
+        mode = "" if made.module.training else " in eval mode"
+        headline = f"the result{mode} is cut off from x: no layer before this one can learn"
+        expect.fail(headline, "a result with the graph of x", "requires_grad=False")
+    weights = torch.arange(1.0, x.numel() + 1).reshape(x.shape).to(x.device)
+    try:
+        (got * weights).sum().backward()
+    except RuntimeError as error:  # a graph whose tensors the answer has changed
+        said = "backward through the result fails: the graph does not lead back to x"
+        expect.fail(said, "a gradient for the layer before", str(error))
+    if scale.grad is None:
+        expect.fail("no gradient of the result reaches x", "a gradient for the layer before", "None")
+    wanted = (x * weights).sum().detach()
+    if not torch.isclose(scale.grad, wanted, rtol=1e-3):
+        headline = "the gradient also passes through the mean: the update is part of the graph"
+        expect.fail(headline, f"{wanted.item():.4g} for the layer before", f"{scale.grad.item():.4g}")
+
+
+@running_mean.row("`mean` and `count` are saved buffers")
+def statistics_are_buffers(trial):
+    made = Made(trial, 3)
+    mean, count = made.buffer("mean"), made.buffer("count")
+    made.require_only_buffers()
+    if mean.shape != (3,):
+        expect.fail("`mean` does not have one element a column", "shape [3]", mean)
+    if not mean.is_floating_point():
+        expect.fail(f"`mean` is {mean.dtype}, not a floating dtype", "a floating tensor", mean)
+    if count.is_floating_point() or count.is_complex() or count.dtype is torch.bool:
+        expect.fail(f"`count` is {count.dtype}, not an integer dtype", "an integer tensor", count)
+    if torch.iinfo(count.dtype).bits < 32:
+        most = torch.iinfo(count.dtype).max
+        expect.fail(
+            f"`count` is {count.dtype}, which ends at {most}", "an integer dtype for many rows", count
+        )
+    if count.dim():
+        expect.fail("`count` is not zero-dimensional", "shape []", count)
+    expect.equal(count.item(), 0, "`count` does not begin at 0")
+    made.require_saved("mean", "count")
+    made.to(trial.device).require_on(trial.device, "mean", "count")
+
+
+@running_mean.row("the exact mean of all rows seen")
+def mean_is_exact(trial):
+    for seed, n, batches in zip(trial.seeds, (3, 1), ((4, 1, 7), (1, 6)), strict=False):
+        made = Made(trial, n).to(trial.device)
+        seen = []
+        for batch, rows in enumerate(batches):
+            _expect_step(made, _rows(trial, rows, n, seed + 10 * batch), seen)
+    again = seen[0].to(trial.device)
+    words = "rows that had come before were left out: every row counts, also when it comes again"
+    once = {words: _mean(seen)}
+    got, wanted = made(again), _mean([*seen, seen[0]])
+    mean = made.buffer("mean")
+    slips.named(mean, wanted, once, "the mean of all rows", within=1e-4)
+    expect.tensor(mean, wanted.to(mean.dtype), trial.device, "`mean` after rows that came again", within=1e-4)
+    _expect_centred(got, [*seen, seen[0]], wanted, trial.device)
+
+
+@running_mean.row("both are updated in place")
+def updated_in_place(trial):
+    made = Made(trial, 4).to(trial.device)
+    # What is held from before must show what came after: a tensor in the same memory.
+    held = {name: made.buffer(name) for name in ("mean", "count")}
+    for batch, seed in enumerate(trial.seeds[1:]):
+        made(_rows(trial, 3 + batch, 4, seed))
+        _require_here(trial.device, mean=made.buffer("mean"), count=made.buffer("count"))
+        for name, before in held.items():
+            now = made.buffer(name)
+            if not torch.equal(before.detach().cpu(), now.detach().cpu()):
+                expect.fail(
+                    f"`{name}` was replaced by a new tensor, not updated in place",
+                    f"the tensor that `{name}` was before forward, with the new content",
+                    now,
+                )
+            if not now.any():
+                expect.fail(f"the buffer `{name}` was not updated in training mode", "other numbers", "zeros")
+    _expect_graph(made, _rows(trial, 3, 4, trial.seeds[0]))
+    made.buffer("mean")  # which by now must not ask for a gradient
+
+
+@running_mean.row("eval mode leaves both alone")
+def eval_leaves_alone(trial):
+    made = Made(trial, 3).to(trial.device)
+    seen = [_rows(trial, 5, 3, trial.seeds[0])]
+    made(seen[0])
+    left, count = _state(made)
+    made.module.eval()
+    x = _rows(trial, 4, 3, trial.seeds[1])
+    got = made(x)
+    now, counted = _state(made)
+    if counted != count or not slips.is_alike(now, left, 1e-4):
+        name, before, after = ("count", count, counted) if counted != count else ("mean", left, now)
+        expect.fail(f"forward changed `{name}` in evaluation mode", expect.describe(before), after)
+    _expect_centred(got, [seen[0].cpu(), x.cpu()], left.float(), trial.device, " in evaluation mode")
+    _expect_graph(made, x)
+    made.module.train()
+    if count == 5 and slips.is_alike(left, _mean([seen[0].cpu()]), 1e-4):
+        _expect_step(made, _rows(trial, 2, 3, trial.seeds[2]), [seen[0].cpu()])
+
+
+def _state(made: Made) -> tuple[torch.Tensor, int]:
+    """Return copies of what the two buffers hold."""
+    return made.buffer("mean").detach().cpu().clone(), made.buffer("count").item()
+
+
+def _expect_as_unmoved(made: Made, twin: Made, mistaken: dict[str, slips.Slip], words: str) -> None:
+    """Expect the statistics of a twin that was never moved or reloaded, be they right or wrong."""
+    mean, count = _state(made)
+    wanted, rows = _state(twin)
+    slips.named(mean, wanted, mistaken, f"as if nothing had happened: {rows} rows", within=1e-4)
+    expect.tensor(mean, wanted.to(mean.dtype), mean.device, f"`mean` {words}", within=1e-4)
+    expect.equal(count, rows, f"`count` is wrong {words}")
+
+
+@running_mean.row("a move or a reload in between changes nothing")
+def goes_on(trial):
+    elsewhere = another(trial)
+    made, twin = Made(trial, 3).to(elsewhere), Made(trial, 3)
+    batches = [_rows(trial, count, 3, seed) for count, seed in zip((5, 2, 4), trial.seeds, strict=True)]
+    for x, device in zip(batches, (elsewhere, trial.device), strict=False):
+        made.to(device)(x.to(device))
+        made.require_on(device, "mean", "count")
+        twin(x.cpu())
+        _expect_as_unmoved(made, twin, {}, "after a move")
+    made.require_saved("mean", "count")
+    saved = {name: value.clone() for name, value in made.module.state_dict().items()}
+    resumed = Made(trial, 3).to(trial.device)
+    resumed.module.load_state_dict(saved)
+    for module, device in ((resumed, trial.device), (twin, torch.device("cpu"))):
+        module(batches[2].to(device))
+    since = "after a reload `mean` covers only the rows that came since: the loaded `count` was not used"
+    _expect_as_unmoved(resumed, twin, {since: batches[2].cpu().mean(0)}, "after a reload")
+    x, before = _rows(trial, 3, 3, trial.seeds[0]), _state(resumed)[0]
+    with torch.no_grad():  # the mode decides, not whether graphs are made
+        resumed(x)
+    twin(x.cpu())
+    frozen = "in training mode, but under torch.no_grad(), `mean` was not updated"
+    _expect_as_unmoved(resumed, twin, {frozen: before}, "under torch.no_grad()")
+    resumed.module.eval()
+    resumed.require_stays("mean", _rows(trial, 2, 3, trial.seeds[1]).to(elsewhere))

@@ -1,0 +1,116 @@
+"""Noise that takes its input's shape, dtype and device."""
+
+import torch
+
+from devlab.checks import expect, slips
+from devlab.lessons.lesson_05_buffers import floats_of, lesson
+
+add_noise = lesson.exercise(
+    "add_noise",
+    signature="add_noise(x, scale)",
+    facts=("W1", "W3", "W5"),
+    hints=(
+        "`torch.randn(x.shape)` makes float32 on the CPU, whatever x is. Which function makes random "
+        "numbers *like* another tensor?",
+        "`torch.randn_like(x)` takes x's shape, dtype and device. `scale` is a Python number and goes "
+        "along with any tensor as it is.",
+        "`return x + scale * torch.randn_like(x)`",
+    ),
+)
+
+
+@add_noise.row("x's shape, dtype and device")
+def noise_keeps_everything(trial):
+    x = trial.randn(5, 3, seed=trial.seeds[0])
+    shapes = [x, x[:0], x[1, 2], trial.randn(1, 3, 4, 1)]
+    # Their shapes are others, too: a row, a matrix turned, a single number.
+    parts = x[0], x.t(), x
+    kinds = [one.to(dtype) for one, dtype in zip(parts, floats_of(trial.device), strict=False)]
+    for given in [*shapes, *kinds, x.half()[0, 0]]:
+        got = trial.call(given, 0.5)
+        expect.kind(got, torch.Tensor, "a tensor")
+        # Of the right kind: shape, dtype and device are compared, and that the numbers are finite.
+        expect.tensor(got, given, trial.device, within=float("inf"))
+        if given.numel() > 1 and torch.equal(got, given):
+            headline = f"no noise was added to an x of {given.dtype}"
+            expect.fail(headline, "values that differ from those of x", "the values of x")
+
+
+@add_noise.row("with scale 0 the values of x")
+def no_noise(trial):
+    for seed in trial.seeds:
+        x = trial.randn(4, 3, seed=seed)
+        got = trial.call(x, 0.0)
+        nothing = {"with scale 0 the noise came back alone, and not x": torch.zeros_like(x)}
+        slips.named(got, x, nothing, "the values of x")
+        if isinstance(got, torch.Tensor) and got.shape == x.shape and not slips.is_alike(got, x):
+            off = (got.detach().cpu() - x.cpu()).abs().max().item()
+            headline = f"with scale 0 noise was added all the same, up to {off:.2g}"
+            expect.fail(headline, "the values of x", got)
+        expect.tensor(got, x.clone(), trial.device, "the result with scale 0")
+    if torch.float64 in floats_of(trial.device):
+        fine = x.double() / 3  # more digits than float32 holds
+        got = trial.call(fine, 0.0)
+        slips.lost_digits(got, fine, fine)
+        expect.tensor(got, fine.clone(), trial.device, "the result with scale 0", 0.0)
+
+
+@add_noise.row("new noise in every element and call")
+def noise_is_always_new(trial):
+    scale = 0.7
+    x = trial.randn(6, 11, 7, seed=trial.seeds[0])
+    first, second = _noise(trial, x, scale), _noise(trial, x, scale)
+    if (first - second).abs().max() < 0.01 * scale:
+        expect.fail("two calls drew the same noise", "new noise at every call", "the same numbers twice")
+    for dim, size in enumerate(x.shape):
+        if first.std(dim).max() < 0.01 * scale:
+            words = f"the noise repeats along dimension {dim}"
+            expect.fail(words, "its own noise for every element", f"one number for all {size}")
+
+
+@add_noise.row("mean 0, standard deviation `scale`")
+def noise_is_as_large_as_asked(trial):
+    for seed, scale in zip(trial.seeds, (0.25, 3.0, 1), strict=True):
+        # Of another size than the noise: noise in proportion to x would show.
+        x = 2 + 3 * trial.randn(40, 5, 20, seed=seed)
+        _expect_normal(_noise(trial, x, scale), x.cpu().double(), scale)
+    many = _noise(trial, torch.ones(40, 50, device=trial.device), scale).abs()
+    if many.unique().numel() < 0.99 * many.numel():
+        said = f"{many.unique().numel()} different numbers for {many.numel()} elements"
+        expect.fail("some of the noise comes twice within one call", "its own noise for every element", said)
+
+
+def _expect_normal(noise: torch.Tensor, x: torch.Tensor, scale: float) -> None:
+    """Expect noise of mean 0 and deviation `scale`; of 4000 numbers both are known to about 2 %."""
+    mean, deviation, most = noise.mean().item(), noise.std().item(), noise.abs().max().item()
+    asked = f"normal noise of mean 0 and standard deviation {scale}"
+    found = f"mean {mean:.3g}, standard deviation {deviation:.3g}"
+    # Of 4000 normal numbers the largest is beyond three deviations; of uniform ones none is beyond two.
+    even = most < 2 * (noise - mean).std().item() or bool((noise >= 0).all()) or bool((noise <= 0).all())
+    if even and deviation:
+        bounds = f"all of it lies between {noise.min().item():.3g} and {noise.max().item():.3g}"
+        expect.fail(f"the noise is not normal: {bounds}", asked, found)
+    if abs(mean) > 0.15 * scale:
+        expect.fail(f"the noise has mean {mean:.3g}, not 0", asked, found)
+    if abs(deviation - scale) <= 0.2 * scale:
+        return
+    relative = (noise / x).std().item()
+    for words, one, other in (
+        ("its square root: scale was taken as the variance", deviation, scale**0.5),
+        ("its square", deviation, scale**2),
+        ("the deviation of x times scale: the noise depends on x", deviation, scale * x.std().item()),
+        ("x was multiplied by noise, so that it grows with x", relative, scale),
+        ("1: scale was not used", deviation, 1.0),
+    ):
+        if abs(one - other) < 0.06 * other:
+            headline = f"the noise has standard deviation {deviation:.3g}, not {scale}; {words}"
+            if not words.startswith("x was"):
+                headline = f"the noise has standard deviation {deviation:.3g}, not {scale}: that is {words}"
+            expect.fail(headline, asked, found)
+    expect.fail(f"the noise has standard deviation {deviation:.3g}, not {scale}", asked, found)
+
+
+def _noise(trial, x: torch.Tensor, scale: float) -> torch.Tensor:
+    got = trial.call(x, scale)
+    expect.tensor(got, x, trial.device, within=float("inf"))
+    return got.detach().cpu().double() - x.cpu().double()

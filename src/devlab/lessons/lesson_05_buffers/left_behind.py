@@ -1,0 +1,179 @@
+"""A walk over a module: what `.to` will not find."""
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from devlab.checks import expect
+from devlab.checks.holding import changed, holdings
+from devlab.lessons.lesson_05_buffers import holding, lesson, norm
+
+left_behind = lesson.exercise(
+    "left_behind",
+    signature="left_behind(module)",
+    facts=("L4", "L5", "B4"),
+    hints=(
+        "`.to` moves what `module.parameters()` and `module.buffers()` yield, in every submodule, and "
+        "nothing else. Everything else that a module holds is among its ordinary attributes: "
+        "`vars(module)`.",
+        "Write an inner function `walk(name, value)` that calls itself: a tensor is noted, a list, tuple "
+        "or dict is walked element by element, a module attribute by attribute. Keep the ids of the "
+        "registered parameters, and of the tensors already noted, in a set.",
+        "For each `path, part in module.named_modules()`, walk the items of `vars(part)` but "
+        '`"_parameters"`, `"_buffers"` and `"_modules"`. A module in a list that is not among '
+        "`module.modules()` has not been registered: its own parameters and buffers count as well, under "
+        "the path that led there.",
+    ),
+)
+
+
+class Box(NamedTuple):
+    """A tuple with names."""
+
+    width: object
+    height: object
+
+
+def _expect_left(trial, module: nn.Module, wanted: dict[str | tuple, str]) -> None:
+    """Expect exactly the wanted names, in any order; of a tuple of names, which are one tensor, one."""
+    before = holdings(module)
+    got = trial.call(module)
+    if path := changed(before, module):
+        headline = f"`{path}` of the module was changed: left_behind is to look at the module alone"
+        expect.fail(headline, "the module as it came", f"`{path}` replaced, moved, added or removed")
+
+    def unwanted(name: str) -> str:
+        if _is_registered(module, name):
+            return "is listed, and it is registered: `.to` moves it"
+        if _leads_to_a_tensor(module, name):
+            return "is listed, and `.to` moves it: it is a registered parameter under another name"
+        return "is listed, and the module holds no tensor of that name"
+
+    expect.names(got, wanted, unwanted)
+
+
+def _is_registered(module: nn.Module, name: str) -> bool:
+    """Tell whether the dotted name is that of a registered parameter or buffer."""
+    return name in dict(module.named_parameters(remove_duplicate=False)) or name in dict(
+        module.named_buffers(remove_duplicate=False)
+    )
+
+
+def _leads_to_a_tensor(value: object, path: str) -> bool:
+    """Tell whether the dotted path leads from the module to a tensor."""
+    for key in path.split("."):
+        if isinstance(value, nn.Module):
+            value = getattr(value, key, ())
+        elif isinstance(value, dict | list | tuple):
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            value = {str(place): item for place, item in items}.get(key, ())
+    return isinstance(value, torch.Tensor)
+
+
+@left_behind.row("plain tensor attributes, by name")
+def plain_attributes(trial):
+    module = holding(
+        scale=torch.ones(3), _cache=torch.zeros(2, 2), step=torch.tensor(3), trained=nn.Linear(3, 2)
+    )
+    module.name, module.width, module.act, module.nothing = "net", 3, torch.relu, None
+    wanted = {
+        "scale": "a plain attribute",
+        "_cache": "a plain attribute, private or not",
+        "step": "a single number in a tensor is a tensor",
+    }
+    _expect_left(trial, module, wanted)
+    # The names are a fact about the module, wherever its registered part is at the moment.
+    _expect_left(trial, module.to(trial.device), wanted)
+    alone = holding(window=trial.randn(4), ramp=torch.ones(2, requires_grad=True))
+    _expect_left(trial, alone, {"window": "it was made there and stays there", "ramp": "it is no parameter"})
+
+
+@left_behind.row("what `.to` moves is not listed")
+def moved_is_not_listed(trial):
+    trained = nn.Linear(3, 2)
+    module = holding(norm=norm(), own=nn.Parameter(torch.ones(2)))
+    _expect_left(trial, module.to(trial.device), {})
+    module.trained, module.more = trained.to(trial.device), nn.ModuleList([nn.Linear(2, 2)])
+    module.several = nn.ParameterList([torch.ones(2)])
+    # A parameter that a plain list holds as well moves, since it stays the same object: nn.GRU relies on it.
+    module.layers, module.first = [trained, module.norm], {"weight": trained.weight}
+    module.memory = nn.GRU(1, 1)
+    module.scale = torch.ones(3)
+    _expect_left(trial, module, {"scale": "a plain attribute beside registered ones"})
+
+
+@left_behind.row("lists, tuples and dicts, nested")
+def containers(trial):
+    module = holding(
+        tables=[torch.ones(2), "text", torch.zeros(3)],
+        pair=(torch.ones(1), None),
+        cache={"key": torch.ones(2), "deep": [{"low": (7, torch.ones(4))}], 7: torch.full((3,), 7.0)},
+        weights=[nn.Parameter(torch.ones(3))],
+        empty=[],
+        state=OrderedDict(low=torch.ones(2)),
+        sizes=torch.Size([2]),
+        box=Box(torch.ones(1), 2),
+    )
+    wanted = {
+        "tables.0": "an element of a list",
+        "tables.2": "an element of a list, by its place in the list",
+        "pair.0": "an element of a tuple",
+        "weights.0": "a parameter in a plain list is not registered",
+        "cache.key": "a value of a dict",
+        "cache.7": "a value of a dict whose key is a number",
+        "cache.deep.0.low.1": "a tensor in a tuple in a dict in a list in a dict",
+        "state.low": "an OrderedDict is a dict",
+        ("box.0", "box.width"): "a named tuple is a tuple",
+    }
+    _expect_left(trial, module.to(trial.device), wanted)
+
+
+@left_behind.row("modules inside, registered or in a list")
+def modules_inside(trial):
+    inner = holding(positions=torch.ones(5), norm=norm(), parts=[torch.ones(1)])
+    module = holding(encoder=nn.Sequential(nn.ReLU(), inner))
+    module.blocks = [nn.Linear(2, 3), nn.Sequential(nn.Linear(3, 1, bias=False), norm())]
+    module.heads = {"main": holding(bias=torch.ones(2), parts=[torch.ones(3)])}
+    module.tails = (nn.Sequential(nn.ReLU(), holding(scale=torch.ones(2))),)
+    inside = "a module in a plain list is not registered"
+    wanted = {
+        "encoder.1.positions": "a plain attribute of a registered submodule",
+        "encoder.1.parts.0": "a list in a registered submodule",
+        "blocks.0.weight": inside,
+        "blocks.0.bias": inside,
+        "blocks.1.0.weight": inside,
+        "blocks.1.1.weight": inside,
+        "blocks.1.1.mean": f"{inside}, nor are its buffers",
+        "blocks.1.1.steps": f"{inside}, nor are its buffers, saved or not",
+        "heads.main.bias": "a module in a plain dict has plain attributes, too",
+        "heads.main.parts.0": "a list in a module in a plain dict",
+        "tails.0.1.scale": "a plain attribute of a module inside of one that is not registered",
+    }
+    _expect_left(trial, module.to(trial.device), wanted)
+
+
+@left_behind.row("a tensor with two names, once")
+def shared_once(trial):
+    window, tied = torch.ones(3), nn.Linear(2, 2, bias=False)
+    module = holding(window=window, other=torch.ones(3), inner=holding(again=[window]), pair=[tied, tied])
+    wanted = {
+        ("window", "inner.again.0"): "a plain attribute",
+        "other": "equal content, but another tensor",
+        ("pair.0.weight", "pair.1.weight"): "a module in a plain list is not registered",
+    }
+    _expect_left(trial, module.to(trial.device), wanted)
+    # Tensors of one memory, or of none, are several all the same; of a registered one only it moves.
+    memory = torch.ones(6)
+    module = holding(low=memory[:2], all=memory, first=torch.zeros(0), second=torch.zeros(0))
+    module.register_buffer("table", torch.arange(4))
+    module.row = module.table[:2]
+    view = "a tensor of its own, although others share its memory"
+    wanted = dict.fromkeys(("low", "all", "row"), view) | dict.fromkeys(("first", "second"), "it is empty")
+    _expect_left(trial, module, wanted)
+    # A buffer that is held elsewhere as well is not the tensor that moves: `.to` puts another in its place.
+    module = holding(norm=norm())
+    module.tables, module.last = [module.norm.mean], module.norm.steps
+    kept = "`.to` gives the buffer a new tensor, and the old one, which is held here, stays behind"
+    _expect_left(trial, module, {"tables.0": kept, "last": kept})

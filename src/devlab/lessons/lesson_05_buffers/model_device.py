@@ -1,0 +1,134 @@
+"""Where a whole model is, or that it is in no one place."""
+
+import re
+
+import torch
+from torch import nn
+
+from devlab.checks import expect
+from devlab.checks.calls import AnswerRaised
+from devlab.lessons.lesson_05_buffers import holding, lesson, norm
+
+model_device = lesson.exercise(
+    "model_device",
+    signature="model_device(model)",
+    facts=("L1", "L3"),
+    hints=(
+        "A module has no `.device`: its tensors have. Go through `model.named_parameters()`, all of them,"
+        " and only where there are none through `model.named_buffers()`.",
+        "Note the first tensor you meet and compare each later one's device with it, whole devices, not "
+        "their types. At the first that differs you hold the two names and the two devices for the "
+        "message.",
+        "`tensors = list(model.named_parameters()) or list(model.named_buffers())`. No tensors: "
+        '`torch.device("cpu")`. A differing one: `raise ValueError(f"{first} is on {one}, {name} on '
+        '{two}")`.',
+    ),
+)
+
+
+def _parts(**buffers: torch.Tensor) -> nn.Module:
+    """Return a module with nothing in it but the given buffers."""
+    module = nn.Module()
+    for name, tensor in buffers.items():
+        module.register_buffer(name, tensor)
+    return module
+
+
+def _expect_device(trial, model: nn.Module, wanted: torch.device, headline: str) -> None:
+    try:
+        got = trial.call(model)
+    except AnswerRaised as raised:
+        if not isinstance(raised.error, ValueError):
+            raise
+        expect.fail(headline, f'device("{wanted}")', f'ValueError: "{raised.error}"')
+    expect.kind(got, torch.device, "a torch.device", "the answer")
+    if got.type == wanted.type and got.index is None and wanted.index is not None:
+        headline = f"the answer is {got}, without its index"
+    elif got != wanted:
+        headline = f"{headline}, the answer is {got}"
+    expect.equal(got, wanted, headline)
+
+
+@model_device.row("the device of the parameters")
+def device_of_parameters(trial):
+    model = nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Sequential(nn.Linear(2, 1))).to(trial.device)
+    _expect_device(trial, model, trial.device, f"all parameters are on {trial.device}")
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    _expect_device(trial, model, trial.device, f"all parameters, frozen ones too, are on {trial.device}")
+    model = holding(scale=nn.Parameter(trial.randn(2)), plain=torch.ones(2))
+    _expect_device(trial, model, trial.device, f"the one parameter is on {trial.device}")
+    for device in trial.others:
+        model.to(device)
+        _expect_device(trial, model, device, f"the model has moved to {device}")
+
+
+@model_device.row("a mixed model: ValueError names both")
+def mixed_model(trial):
+    here, there = trial.device, trial.other()
+    for other in trial.others:
+        model = nn.Sequential()
+        for name, device in (("encoder", here), ("middle", here), ("head", other)):
+            model.add_module(name, nn.PReLU().to(device))
+        _expect_refusal(trial, model)
+        model.add_module("encoder", nn.PReLU().to(other))
+        _expect_refusal(trial, model)
+    mixed = _parts(left_table=torch.ones(2).to(here), right_table=torch.ones(2).to(there))
+    _expect_refusal(trial, mixed)
+
+
+def _expect_refusal(trial, model: nn.Module) -> None:
+    """Expect a ValueError whose text names two of the model's devices and a tensor on each."""
+    tensors = list(model.named_parameters()) or list(model.named_buffers())
+    names: dict[torch.device, list[str]] = {}
+    for name, tensor in tensors:
+        names.setdefault(tensor.device, []).append(name)
+    places = " and ".join(map(str, names))
+    asked = f"a ValueError that names two devices and a tensor on each, such as {tensors[0][0]}"
+    try:
+        got = trial.call(model)
+    except AnswerRaised as raised:
+        error = raised.error
+    else:
+        what = "parameters" if next(model.parameters(), None) is not None else "buffers"
+        expect.fail(f"the model's {what} are on {places}, and nothing was raised", asked, got)
+    if not isinstance(error, ValueError):
+        what = "parameters" if next(model.parameters(), None) is not None else "buffers and no parameters"
+        headline = f"{expect.a_type(error)} was raised, not a ValueError, for a model with {what} on {places}"
+        expect.fail(headline, asked, f"{error!r}")
+    text = str(error)
+    said = f'ValueError: "{text}"'
+    if sum(str(device) in text or repr(device) in text for device in names) < 2:
+        expect.fail("the error does not name the two devices", asked, said)
+    if sum(any(name in text for name in here) for here in names.values()) < 2:
+        expect.fail("the error does not name a tensor on each device", asked, said)
+    for name, tensor in tensors:
+        for device in names:
+            claim = f"{name} is on {device}"
+            if device == tensor.device or claim not in text:
+                continue
+            if re.search(rf"(?<![\w.]){re.escape(claim)}(?![\w:])", text):
+                headline = f"the error puts `{name}` on {device}, and it is on {tensor.device}"
+                expect.fail(headline, asked, said)
+
+
+@model_device.row("without parameters, the buffers' device")
+def device_of_buffers(trial):
+    model = nn.Sequential(nn.ReLU(), _parts(table=trial.randn(3), count=trial.randint(0, 5, ())))
+    _expect_device(trial, model, trial.device, f"there are only buffers, on {trial.device}")
+    unsaved = nn.Module()
+    unsaved.register_buffer("table", trial.randn(3), persistent=False)
+    words = f"there is only a buffer that is not saved, on {trial.device}"
+    _expect_device(trial, unsaved, trial.device, words)
+    if trial.others:
+        mixed = norm().to(trial.others[-1])
+        mixed.weight = nn.Parameter(trial.randn(3))
+        words = f"the parameter is on {trial.device}; buffers count only where there is none"
+        _expect_device(trial, mixed, trial.device, words)
+
+
+@model_device.row("with neither, the CPU")
+def device_of_nothing(trial):
+    cpu = torch.device("cpu")
+    for model in (nn.ReLU(), nn.Sequential(nn.Flatten(), nn.Tanh()), holding(plain=trial.randn(2))):
+        _expect_device(trial, model, cpu, "there is no parameter and no buffer: the answer is the CPU")

@@ -1,0 +1,299 @@
+"""The next batch is copied while this one is worked on."""
+
+import threading
+
+import torch
+
+from devlab.checks import expect
+from devlab.devices import has_float64
+from devlab.lessons.lesson_07_asynchrony import in_turns, keep_busy, lesson
+from devlab.sim import clock, events, limits, streams
+from devlab.watching.watch import watch
+
+Prefetcher = lesson.exercise(
+    "Prefetcher",
+    signature="class Prefetcher(loader, device)",
+    facts=("Y1", "Y2", "P5"),
+    hints=(
+        "Work on one stream runs in order, copies included. So the copies need a stream of their own, and "
+        "the next copy has to be started before the batch at hand is given out.",
+        "`self.stream = torch.Stream(device)`. Inside `with self.stream:` start the next copy with "
+        "`non_blocking=True`. Before you yield a batch, let the current stream wait for its copy: by an "
+        "event recorded after the copy, or by `wait_stream`.",
+        "In `__iter__`: keep `waiting = None`; for each batch of the loader start its copy and record an "
+        "event in the side stream; if something is waiting, let the current stream wait for its event and "
+        "yield it; then the new one is what waits. After the loop, yield the last. The CPU has no streams.",
+    ),
+)
+
+SIZE = 1 << 18  # float32 numbers of a batch: 1 MiB, some 90 µs from pinned memory
+BATCHES = 16
+MOST_BATCHES = 2 * BATCHES  # no loader here has so many
+AHEAD = 3
+
+# Real seconds that a host about to wait gives a thread which loads ahead. On a busy machine, as one is that
+# grades a class, the thread may get no processor in the first; an answer that is wrong is so in all of them.
+TURNS = (clock.TURN, 0.01, 0.05)
+
+
+class Loader:
+    """A loader of given batches, which counts how many were taken."""
+
+    def __init__(self, batches: list):
+        self.batches = batches
+        self.taken = 0
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __repr__(self) -> str:
+        return f"a loader of {len(self.batches)} batches"
+
+    def __iter__(self):
+        self.taken = 0
+        for batch in self.batches:
+            self.taken += 1
+            yield batch
+
+
+def _pinned(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return tensor if device.type in ("cpu", "mps") else tensor.pin_memory()
+
+
+def _tensors(trial, count: int, rows: int = 4) -> list[torch.Tensor]:
+    """Return pinned batches, the last one smaller."""
+    batches = [trial.randn(rows, 3, seed=seed, on=torch.device("cpu")) for seed in range(count)]
+    batches[-1:] = [batches[-1][: rows - 1].clone()] if batches else []
+    return [_pinned(batch, trial.device) for batch in batches]
+
+
+def _made(trial, batches: list):
+    loader = Loader(batches)
+    return trial.call(loader, trial.device, changes=True), loader
+
+
+def _loop_over(count: int, inside: str) -> str:
+    """Return how verdicts show a loop over a Prefetcher of a loader with so many batches."""
+    return f"for batch in Prefetcher(loader of {count}, device): {inside}"
+
+
+def _through(trial, prefetcher, size: int, step) -> int:
+    """Iterate as a training loop would, calling `step(number, batch)`; return the number of batches."""
+
+    def loop() -> int:
+        count = -1
+        for count, batch in enumerate(prefetcher):
+            if count > MOST_BATCHES:
+                break
+            step(count, batch)
+        return count + 1
+
+    count = trial.run(loop, label=_loop_over(size, "step"), changes=True)
+    if count > MOST_BATCHES:
+        expect.fail("the batches do not come to an end", "as many as the loader has", f"{count}, and so on")
+    return count
+
+
+def _expect_batches(trial, prefetcher, wanted: list, when: str = "") -> None:
+    """Expect all batches of the loader; `when` says in which epoch, for the end of a headline."""
+    found: list = []
+    _through(trial, prefetcher, len(wanted), lambda number, batch: found.append(batch))
+    if trial.device.type != "cpu":
+        torch.accelerator.synchronize(trial.device)
+    if len(found) != len(wanted):
+        headline = f"the Prefetcher gave {len(found)} batches, and the loader has {len(wanted)}"
+        expect.fail(headline + when, f"{len(wanted)} batches", f"{len(found)}")
+    for number, (got, batch) in enumerate(zip(found, wanted, strict=True)):
+        other = next((place for place, one in enumerate(wanted) if _same(got, one)), number)
+        if other != number:
+            headline = f"batch {other} came in the place of batch {number}"
+            expect.fail(headline, "the loader's batches in their order", f"batch {other}")
+        if isinstance(batch, torch.Tensor):
+            expect.tensor(got, batch, trial.device, f"batch {number}")
+            _expect_no_copy(got, batch, f"batch {number}")
+            continue
+        expect.kind(got, tuple, "a tuple of tensors", f"batch {number}")
+        if len(got) != len(batch):
+            expect.fail(f"batch {number} has {len(got)} parts, not {len(batch)}", "all parts", got)
+        for part, (one, other) in enumerate(zip(got, batch, strict=True)):
+            expect.tensor(one, other, trial.device, f"part {part} of batch {number}")
+            _expect_no_copy(one, other, f"part {part} of batch {number}")
+
+
+def _same(got: object, batch: object) -> bool:
+    """Tell whether a batch that came is one of the loader's, wherever it is."""
+    both = isinstance(got, torch.Tensor) and isinstance(batch, torch.Tensor)
+    return both and got.shape == batch.shape and torch.equal(got.detach().cpu(), batch)
+
+
+def _expect_no_copy(got: torch.Tensor, given: torch.Tensor, what: str) -> None:
+    """Expect on the CPU, where nothing has to move, the memory of the loader's tensor."""
+    if got.is_cpu and got.data_ptr() != given.data_ptr():
+        expect.fail(f"{what} was copied: it was there already", "the batch itself on the CPU", "a copy of it")
+
+
+@Prefetcher.row("every batch, in order, on the device")
+def every_batch(trial):
+    tensors = _tensors(trial, 5)
+    _expect_batches(trial, _made(trial, tensors)[0], tensors)
+    pairs = [(batch, _pinned(torch.arange(len(batch)), trial.device)) for batch in tensors]
+    _expect_batches(trial, _made(trial, pairs)[0], pairs)
+    if has_float64(trial.device):
+        wide = [_pinned(batch.double() + 1e-12, trial.device) for batch in tensors]
+        _expect_batches(trial, _made(trial, wide)[0], wide)
+    others = [(*pairs[0], tensors[0]), (tensors[1],)]
+    _expect_batches(trial, _made(trial, others)[0], others)
+    _expect_batches(trial, _made(trial, tensors[:1])[0], tensors[:1])
+    _expect_batches(trial, _made(trial, [])[0], [])
+
+
+@Prefetcher.row("len, and again from the start")
+def again(trial):
+    tensors = _tensors(trial, 4)
+    prefetcher, _ = _made(trial, tensors)
+    if not hasattr(prefetcher, "__len__"):
+        expect.fail("the Prefetcher has no len", "len(prefetcher), as the loader has", "no __len__")
+    length = trial.run(lambda: len(prefetcher), label="Prefetcher(loader, device).__len__")
+    expect.equal(length, 4, "len is not the loader's")
+    for epoch in ("first", "second"):
+        _expect_batches(trial, prefetcher, tensors, f", in the {epoch} epoch")
+    for number in (0, 2):  # an epoch that is broken off leaves nothing to the next one
+        _break_off(trial, prefetcher, number)
+        _expect_batches(trial, prefetcher, tensors, ", after an epoch that was broken off")
+
+
+def _break_off(trial, prefetcher, last: int) -> None:
+    def loop() -> None:
+        threads = threading.active_count()
+        for number, _ in enumerate(prefetcher):
+            # A thread that loads ahead might stay for good, and hold up whatever waits after it.
+            if number == last and threading.active_count() <= threads:
+                break
+
+    trial.run(loop, label=_loop_over(4, "break"), changes=True)
+
+
+@Prefetcher.row("a few batches ahead, and not all of them")
+def few_ahead(trial):
+    prefetcher, loader = _made(trial, _tensors(trial, 12))
+    ahead = []
+    _through(trial, prefetcher, 12, lambda number, batch: ahead.append(loader.taken - number - 1))
+    most = max(ahead, default=0)
+    if most > AHEAD:
+        headline = f"{most} batches were fetched before they were wanted: memory holds a few, not all"
+        expect.fail(headline, f"at most {AHEAD} batches ahead", f"{most} batches ahead")
+
+
+@Prefetcher.row("no batch is used before its copy has ended", only="accelerator")
+def no_race(trial):
+    if trial.device.type != "sim":
+        return  # there a race shows now and then, and proves nothing
+    for parts in (1, 2):
+        _expect_no_race(trial, parts)
+
+
+def _expect_no_race(trial, parts: int) -> None:
+    """Expect that work on a batch of so many parts waits for the copies of all."""
+    ends: list[float] = []
+    early: list[int] = []
+
+    def note(event) -> None:
+        if isinstance(event, events.Transfer) and event.target == str(trial.device):
+            ends.append(event.end)
+
+    def step(number: int, batch: object) -> None:
+        queue = clock.current.queues[trial.device.index]
+        its = ends[parts * number : parts * (number + 1)]
+        if its and max(queue.free_at, clock.now()) < max(its) - 1e-9:
+            early.append(number)
+        keep_busy(trial.device, 50e-6)
+
+    prefetcher, _ = _made(trial, _large(trial, 6, parts))
+    events.observers.append(note)
+    try:
+        _through(trial, prefetcher, 6, step)
+        ends.clear()
+        with streams.Stream(trial.device):  # the second epoch is worked on in another stream
+            _through(trial, prefetcher, 6, step)
+    finally:
+        events.observers.remove(note)
+    if early:
+        expect.fail(
+            f"batch {early[0]} was given out before its copy had ended, and nothing waits for the copy",
+            "the stream that computes waits for the copy",
+            "work on the batch may begin before the batch is there",
+        )
+
+
+@Prefetcher.row("copies run while batches are worked on", only="accelerator")
+def overlapping(trial):
+    if trial.device.type != "sim":
+        _expect_early_copies(trial)
+        return
+    for parts in (1, 2):
+        _expect_overlap(trial, parts, 1.2)
+    # A step that waits, as one that reads its loss does, leaves time only to a copy that was started before.
+    if not limits.active:  # under Apple's rules a copy takes hardly longer than starting it
+        _expect_overlap(trial, 1, 1.5, waits=True)
+
+
+def _expect_overlap(trial, parts: int, most: float, waits: bool = False) -> None:
+    """Expect that copies and work take at most so many times as long as either, on the simulated device."""
+    for turn in TURNS:
+        given = clock.turns
+        with clock.turns_of(turn):
+            took, least = _times(trial, parts, waits)
+        if took <= most * least:
+            return
+        if clock.turns == given:  # no other thread took part: again it would be the same
+            break
+    when = " where each step waits" if waits else ""
+    prefetcher, _ = _made(trial, _large(trial, 6, parts))
+    told, line = in_turns.reason(trial.device, parts, lambda step: _through(trial, prefetcher, 6, step))
+    spent = f"{took * 1e6:.0f} µs, {took / least:.2f} times as long (simulated)"
+    expect.fail(
+        f"copies and work took turns{when}" + (f": {told}" if told else ""),
+        f"at most {most:.2f} times the {least * 1e6:.0f} µs that either takes alone{when}",
+        f"{spent}; {line}" if line else spent,
+    )
+
+
+def _times(trial, parts: int, waits: bool) -> tuple[float, float]:
+    """Return the simulated seconds that copies and work took together, and those of either alone."""
+    spec = clock.devices[trial.device.index].spec
+    copying = parts * (spec.shortest + 4 * SIZE / spec.pinned)
+    prefetcher, _ = _made(trial, _large(trial, BATCHES, parts))
+
+    def step(number: int, batch: object) -> None:
+        keep_busy(trial.device, copying)
+        if waits:
+            torch.accelerator.synchronize(trial.device)
+
+    torch.accelerator.synchronize(trial.device)
+    begun = clock.now()
+    count = _through(trial, prefetcher, BATCHES, step)
+    torch.accelerator.synchronize(trial.device)
+    return clock.now() - begun, max(count, 1) * copying
+
+
+def _large(trial, count: int, parts: int = 1) -> list:
+    """Return pinned batches that take long to copy: tensors, or tuples of several."""
+
+    def made(number: int) -> torch.Tensor:
+        # Few rows: an answer that takes a tensor for a tuple goes through them, and not through each number.
+        return _pinned(torch.full((4, SIZE // 4), float(number)), trial.device)
+
+    return [made(number) if parts == 1 else tuple(map(made, range(parts))) for number in range(count)]
+
+
+def _expect_early_copies(trial) -> None:
+    """On a real device: copies from pinned memory for which the host does not wait."""
+    prefetcher, _ = _made(trial, _large(trial, 4))
+    log = watch()
+    with log:
+        _through(trial, prefetcher, 4, lambda number, batch: None)
+    waits = [copy for copy in log.events.transfers if copy.blocking]
+    if waits and trial.device.type != "mps":
+        expect.fail("the host waits for a copy", "copies with non_blocking=True", str(waits[0].line))
+    if any(copy.staged for copy in log.events.transfers):
+        expect.fail("a copy from ordinary memory is staged", "copies of pinned tensors", "others, too")

@@ -1,0 +1,231 @@
+"""How much fits: a search that survives what it is looking for."""
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterator
+
+import torch
+
+from devlab.checks import expect
+from devlab.checks.calls import AnswerRaised
+from devlab.checks.isolation import undisturbed
+from devlab.lessons.lesson_08_memory import MIB, books, gaps_filled, lesson
+
+PIECE = 12 * MIB  # a whole segment, so that nothing else fits beside it
+PIECES = 7
+MOST_TRIES = 1000  # of a search that would take seven, or 64 one by one
+
+largest_batch = lesson.exercise(
+    "largest_batch",
+    signature="largest_batch(step, limit)",
+    facts=("H7", "K4", "K5"),
+    hints=(
+        "Try a size, and let the error say that it was too large: `torch.OutOfMemoryError`, and no other.",
+        "What holds memory when the next try begins? A name for the last result; and inside `except`, the "
+        "error itself holds every variable of the code that failed.",
+        "Write `fits(n)`: `try: step(n)`, then `return True`; `except torch.OutOfMemoryError: return False`. "
+        "Then keep a size that fits and one that does not, and halve what lies between.",
+    ),
+)
+
+
+class _Work:
+    """What one try makes: as long as it is alive, its memory is taken."""
+
+
+class _Endless(BaseException):
+    """Ends a search that would not end by itself."""
+
+
+def _searched(trial, step: Callable[[int], object], limit: int) -> object:
+    """Call the answer with a step; raises Mismatch where it tries again and again."""
+    tried = []
+
+    def counted(n: int) -> object:
+        tried.append(n)
+        if len(tried) > MOST_TRIES:
+            raise _Endless
+        return step(n)
+
+    try:
+        return trial.call(counted, limit)
+    except _Endless:
+        last = ", ".join(map(str, tried[-4:-1]))
+        expect.fail(
+            "the search does not come to an end", "less to search at each turn", f"tries of {last}, …"
+        )
+
+
+class _Step:
+    """A step with a memory of its own: `room` samples fit, less whatever earlier tries still hold."""
+
+    def __init__(self, room: int):
+        self.room = room
+        self.tried: list[int] = []
+        self.alive: weakref.WeakSet[_Work] = weakref.WeakSet()
+        self.held = 0
+        self.graphs = True
+
+    def __call__(self, n: int) -> list[_Work]:
+        """Take memory for n samples, or raise after having taken some."""
+        self.tried.append(n)
+        self.graphs = self.graphs and torch.is_grad_enabled()
+        self.held = max(self.held, len(self.alive))
+        work = [_Work() for _ in range(4)]
+        self.alive.update(work)
+        if n > self.room - len(self.alive) + 4:
+            raise torch.OutOfMemoryError(f"out of memory. Tried {n} samples (pretended by devlab)")
+        return work
+
+    def __repr__(self) -> str:
+        return "step"
+
+    def require_tries(self, limit: int) -> None:
+        """Expect tries of 1 to `limit` samples, and nothing else."""
+        for n in self.tried:
+            if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= limit:
+                expect.fail(f"step was called with {n!r}", f"a whole number from 1 to {limit}", n)
+
+
+def _listed(sizes: list[int]) -> str:
+    shown = ", ".join(map(str, sizes[:6]))
+    return shown + ", …" if len(sizes) > 6 else shown
+
+
+def _judge_search(trial, room: int, limit: int) -> _Step:
+    step = _Step(room)
+    got = _searched(trial, step, limit)
+    if got is None and not room:
+        expect.fail("None, where not even one sample fits", "0", "None")
+    expect.kind(got, int, "an int", "the batch size")
+    step.require_tries(limit)
+    if not step.graphs:
+        words = "step was called without gradients: a training step takes more"
+        expect.fail(words, "step(n) as it is in training", "torch.no_grad() around it")
+    if got != min(room, limit) and not step.held:
+        words = (
+            f"{got} fits, but it is not the largest"
+            if 0 < got < min(room, limit)
+            else f"{got} does not fit: step raises for it"
+            if got > room
+            else f"{got} is not the largest that fits"
+        )
+        expect.fail(words, f"{min(room, limit)}: step raises above {room}, and the limit is {limit}", got)
+    return step
+
+
+@largest_batch.row("the largest that fits, 0 to limit")
+def the_largest(trial):
+    with undisturbed():
+        odd = 5 + trial.seeds[2] % 40
+        cases = [(13, 50), (odd, 64), (63, 64), (64, 64), (65, 64), (7, 12)]
+        for room, limit in [*cases, (1, 9), (0, 9), (0, 1), (1, 1), (5, 1)]:
+            _judge_search(trial, room, limit)
+
+
+@largest_batch.row("any other error passes through")
+def other_errors(trial):
+    for error in (
+        RuntimeError("mat1 and mat2 shapes cannot be multiplied (4x3 and 2x5)"),
+        RuntimeError("required rank 4 tensor to use channels_last memory format"),
+        NotImplementedError("not implemented for this dtype"),
+        ValueError("odd batch"),
+        KeyError("labels"),
+        MemoryError("the host's, not the device's"),
+    ):
+
+        def step(n, error=error):
+            if n > 2:
+                raise error
+            return n
+
+        try:
+            got = _searched(trial, step, 20)
+        except AnswerRaised as raised:
+            if raised.error is not error:
+                raise
+        else:
+            kind = type(error).__name__
+            expect.fail(f"a {kind} was taken for out of memory", f"the {kind} of step, passed on", got)
+
+
+@largest_batch.row("each try starts with nothing of the last")
+def nothing_of_the_last(trial):
+    with undisturbed():
+        for room, limit in ((13, 50), (37, 41), (3, 8)):
+            step = _judge_search(trial, room, limit)
+            if step.held:
+                expect.fail(
+                    "when a try began, something of an earlier one was still alive",
+                    "no name for a result, and no try inside `except`",
+                    f"tries of {_listed(step.tried)}, and something of one held in the next",
+                )
+            if step.alive:
+                expect.fail(
+                    "after the search something of a try is still alive", "nothing kept", "memory held"
+                )
+
+
+@contextlib.contextmanager
+def _few_pieces(device: torch.device, module) -> Iterator[Callable[[], torch.Tensor]]:
+    """Yield a function that takes a piece of the device's memory, of which there is little.
+
+    The simulated device is given a small memory, and runs out of it by itself. A real one is not filled,
+    because others may be using it: the function raises where a small one would be full.
+    """
+    budget = module.memory_allocated(device) + PIECES * PIECE
+    if device.type == "sim":
+        from devlab.sim import memory
+
+        whole = memory.of(device).capacity
+        memory.set_capacity(module.memory_reserved(device) + PIECES * PIECE, device)
+
+    def piece() -> torch.Tensor:
+        if device.type != "sim" and module.memory_allocated(device) + PIECE > budget:
+            raise torch.OutOfMemoryError("out of memory (pretended by devlab)")
+        return torch.empty(PIECE, dtype=torch.uint8, device=device)
+
+    try:
+        yield piece
+    finally:
+        if device.type == "sim":
+            memory.set_capacity(whole, device)
+
+
+def _room(piece: Callable[[], torch.Tensor]) -> int:
+    """Return how many pieces there are: fill the memory, and let go of all."""
+    held = []
+    try:
+        while len(held) < 2 * PIECES:
+            held.append(piece())
+    except torch.OutOfMemoryError:
+        pass
+    return len(held)
+
+
+@largest_batch.row("where memory really runs out", only="accelerator")
+def really_runs_out(trial):
+    with (
+        books(trial) as module,
+        gaps_filled(module, PIECE, trial.device),
+        _few_pieces(trial.device, module) as piece,
+    ):
+        room = _room(piece)
+
+        def step(n):
+            first = [piece() for _ in range(n - n // 2)]
+            return {"outputs": [piece() for _ in range(n // 2)], "inputs": first}
+
+        before = module.memory_allocated(trial.device)
+        got = _searched(trial, step, room + 6)
+        kept = module.memory_allocated(trial.device) - before
+        expect.kind(got, int, "an int", "the batch size")
+        if got != room:
+            words = "too small: was memory of one try still held in the next?" if got < room else "too large"
+            expect.fail(f"{got} is {words}", f"{room} samples fill the device's memory", got)
+        if kept:
+            expect.fail(
+                "after the search the device still holds memory of a try",
+                "as much allocated as before",
+                f"{kept / MIB:g} MiB more",
+            )

@@ -1,0 +1,167 @@
+"""Giving memory back: an entry of a dict, and what the device gets of it."""
+
+import contextlib
+import weakref
+from collections.abc import Iterator
+from unittest import mock
+
+import torch
+
+from devlab.checks import expect
+from devlab.checks.isolation import current_index
+from devlab.lessons.lesson_08_memory import MIB, UNITS, books, bytes_equal, floats, gaps_filled, lesson
+
+release = lesson.exercise(
+    "release",
+    signature="release(cache, key, device)",
+    facts=("H3", "H4", "K1", "K2", "K4", "K5"),
+    hints=(
+        "Two steps, and their order matters: `empty_cache` gives back only what no tensor holds any more.",
+        "`x = cache.pop(key)` takes the entry out of the dict, and then `x` holds it.",
+        "Read `memory_reserved(device)`, `del cache[key]`, `empty_cache()`, read again, subtract.",
+    ),
+)
+
+SIZES = {"weights": 12 * MIB + 5000, "activations": 15 * MIB, "logits": 23 * MIB - 800}
+SMALLEST = min(SIZES.values())
+
+
+def _cache(device: torch.device) -> dict[str, torch.Tensor]:
+    """Return three tensors, each so large that it has a segment of its own where gaps are filled."""
+    return {name: floats(size // 4, device) for name, size in SIZES.items()}
+
+
+class _Emptied:
+    """Each emptying of the cache in a block: what held the entry's tensor at that moment."""
+
+    def __init__(self, module, cache: dict, key: object):
+        self.module, self.cache, self.key = module, cache, key
+        self.tensor = weakref.ref(cache[key])
+        self.held_by: list[str] = []
+
+    @contextlib.contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note each call of `empty_cache`, under either of its names."""
+        with contextlib.ExitStack() as stack:
+            for home in (self.module, torch.accelerator):
+                stack.enter_context(mock.patch.object(home, "empty_cache", self._noting(home.empty_cache)))
+            yield
+
+    def _noting(self, empty):
+        def emptied():
+            there = self.key in self.cache and self.cache[self.key] is self.tensor()
+            held = "the entry" if there else "a name of yours"
+            self.held_by.append(held if self.tensor() is not None else "")
+            return empty()
+
+        return emptied
+
+    def fault(self) -> str:
+        """Return why the memory is still reserved."""
+        if not self.held_by:
+            return "the cache was not emptied, so the memory is still reserved"
+        if "" in self.held_by:
+            return "the memory is still reserved, although the cache was emptied"
+        if "a name of yours" in self.held_by:
+            return "a name of yours still held the tensor when the cache was emptied: delete the name before"
+        return "the cache was emptied while the entry still held the tensor: drop the entry before"
+
+
+def _dropped(trial, cache: dict, key: object) -> object:
+    """Return what the answer says, once it has taken the entry out of the dict."""
+    got = trial.call(cache, key, trial.device, changes=True)
+    if key in cache:
+        expect.fail("the entry is still in the cache", f"no key {key!r}", cache)
+    return got
+
+
+def _released(trial, module, cache: dict, key: object, least: int) -> tuple[object, int]:
+    """Return what the answer says, and by how much reserved memory fell, which is at least so many bytes."""
+    before, emptied = module.memory_reserved(trial.device), _Emptied(module, cache, key)
+    with emptied.noted():
+        got = _dropped(trial, cache, key)
+    fell = before - module.memory_reserved(trial.device)
+    if fell < least:
+        asked = f"reserved memory falls by at least {least / MIB:.1f} MiB"
+        expect.fail(emptied.fault(), asked, f"it falls by {fell / MIB:.1f} MiB")
+    return got, fell
+
+
+@release.row("the entry is gone, the others stay", only="accelerator")
+def the_entry_is_gone(trial):
+    with books(trial):
+        keys = ("a", "b", 3, 0, ("layer", 2))
+        cache = {key: floats(1000, trial.device).fill_(number) for number, key in enumerate(keys)}
+        # The same tensor under another key, another one that is equal, and a key that reads alike.
+        cache |= {"the same": cache["b"], "equal": cache["b"].clone(), "0": floats(1000, trial.device)}
+        for key in ("b", 0, ("layer", 2)):
+            others = {other: value for other, value in cache.items() if other != key}
+            _dropped(trial, cache, key)
+            for other, value in others.items():
+                if cache.get(other) is not value:
+                    expect.fail(
+                        f"the entry {other!r} was lost or replaced", "the other entries as they were", cache
+                    )
+        for number, key in ((0, "a"), (2, 3), (1, "the same")):
+            expect.tensor(cache[key], torch.full((1000,), float(number)), trial.device, f"the entry {key!r}")
+
+
+@release.row("reserved memory falls", only="accelerator")
+def reserved_memory_falls(trial):
+    with books(trial) as module, gaps_filled(module, SMALLEST, trial.device):
+        cache = _cache(trial.device)
+        for key in ("activations", "weights"):
+            _released(trial, module, cache, key, SIZES[key])
+        cache.clear()
+
+
+@release.row("it returns what the device got back", only="accelerator")
+def returns_what_was_given_back(trial):
+    with books(trial) as module, gaps_filled(module, SMALLEST, trial.device):
+        cache = _cache(trial.device)
+        for key, spare in (("weights", 0), ("logits", 31 * MIB)):
+            reserved = module.memory_reserved(trial.device)
+            floats(spare // 4, trial.device)  # dies at once: in the cache when the answer is called
+            before, allocated = module.memory_reserved(trial.device), module.memory_allocated(trial.device)
+            got, fell = _released(trial, module, cache, key, SIZES[key])
+            freed = allocated - module.memory_allocated(trial.device)
+            bytes_equal(
+                got,
+                fell,
+                "that is not by how much reserved memory fell during the call",
+                (SIZES[key], "that is the tensor's size, not the fall of reserved memory"),
+                (freed, "that is the fall of allocated memory, not of reserved"),
+                (-fell, "the difference has the wrong sign"),
+                (0, _alike(trial)),
+                (before - fell, "that is what is still reserved, and by how much it fell is asked"),
+                (fell - (before - reserved) if spare else None, EMPTIED_BEFORE),
+                *(
+                    (fell // size, f"that is a number of {unit}, and bytes are asked")
+                    for size, unit in UNITS.items()
+                ),
+            )
+        cache.clear()
+
+
+EMPTIED_BEFORE = "the cache was emptied before the first look: what went back then counts as well"
+
+
+def _alike(trial) -> str:
+    """Return what is wrong where two looks at the account saw the same."""
+    words = (
+        "0 bytes: both looks saw the same, and one belongs before the entry is dropped, one after emptying"
+    )
+    return words if trial.device.index == current_index() else f"{words}, both at {trial.device}"
+
+
+@release.row("0 where something else holds the memory", only="accelerator")
+def shared_memory_stays(trial):
+    with books(trial) as module, gaps_filled(module, 13 * MIB, trial.device):
+        x = floats(13 * MIB // 4, trial.device)
+        cache = {"whole": x, "first": x[:1000]}
+        del x
+        for key, falls in (("whole", False), ("first", True)):
+            got, fell = _released(trial, module, cache, key, 13 * MIB if falls else 0)
+            held = "a view of the same memory lives on, so nothing was given back"
+            otherwise = "that is not by how much reserved memory fell during the call"
+            bytes_equal(got, fell, otherwise if fell else held, (0 if fell else None, _alike(trial)))
