@@ -34,7 +34,7 @@ def right(code: Callable) -> Callable:
 
 
 def wrong(fragment: str, row: str | tuple[str, ...]) -> Callable:
-    """Mark an answer that must be refused: by this row first (or one of these), with this fragment in the verdict."""
+    """Mark an answer that must be refused first by this row, or one of these, with this fragment."""
 
     def mark(code: Callable) -> Callable:
         code.__must_get__ = fragment, row
