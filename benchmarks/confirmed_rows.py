@@ -16,7 +16,7 @@ from promises import promise
 from devlab.checks.judge import judge
 from devlab.checks.registry import exercises
 from devlab.classroom.engine.checker import Checker
-from devlab.classroom.engine.recorder import Recorder
+from devlab.classroom.engine.transcript import Recorder
 from devlab.devices import bench
 
 SEED = 4711

@@ -27,7 +27,7 @@ from classroom.hostile_answers import DEATHS, TAMPERS
 from classroom.students import CLASS, LESSON, RIGHT, fill, handed_out
 from promises import promise
 
-from devlab.classroom.engine.sandbox import isolation_available
+from devlab.classroom.engine.walls import isolation_available
 
 ONE_IN = 20
 # Runs of ours at each of three moments: each takes seconds, and a shared machine has good ones and bad ones,

@@ -190,9 +190,9 @@ def _collect(arguments: argparse.Namespace) -> int:
 
 
 def _grade(arguments: argparse.Namespace) -> int:
-    from devlab.classroom.engine import begin
+    from devlab.classroom.engine import command
 
-    return begin.run(arguments)
+    return command.run(arguments)
 
 
 def _report(arguments: argparse.Namespace) -> int:

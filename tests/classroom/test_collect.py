@@ -17,7 +17,7 @@ from devlab import cli
 from devlab.classroom import collect as collecting
 from devlab.classroom import unpack
 from devlab.classroom.collect import collect
-from devlab.classroom.engine import watch
+from devlab.classroom.engine import quota
 from devlab.classroom.handout import Handout
 from devlab.classroom.submitted import put
 
@@ -592,7 +592,7 @@ def endless(tmp_path):
         yield root
     finally:
         os.chdir(here)
-        watch.empty(root)
+        quota.empty(root)
 
 
 def test_folders_without_end_cost_a_line(endless):

@@ -7,10 +7,10 @@ from classroom.students import CLASS, LESSON, RIGHT, deserved, hand_in
 
 from devlab.classroom import course
 from devlab.classroom.collect import collect
-from devlab.classroom.engine import merge
+from devlab.classroom.engine import cells
 from devlab.classroom.engine.grade import Settings, grade
-from devlab.classroom.engine.limits import Limits
-from devlab.classroom.engine.sandbox import isolation_available
+from devlab.classroom.engine.quota import Limits
+from devlab.classroom.engine.walls import isolation_available
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
 
@@ -43,14 +43,14 @@ def test_honest_marks_are_those_deserved(tmp_path):
 
 def test_whatever_goes_wrong_over_one_submission_is_its_own(tmp_path, monkeypatch):
     """An exception that nobody foresaw costs one student a line that says so, and nobody else anything."""
-    merged = merge.merged
+    merged = cells.merged
 
     def strange(handout, notebook):
         if "Anna" in str(notebook):
             raise RecursionError("out of the blue")
         return merged(handout, notebook)
 
-    monkeypatch.setattr(merge, "merged", strange)
+    monkeypatch.setattr(cells, "merged", strange)
     answers = {"Anna": ({**RIGHT, "device_of": "# Anna's\n" + RIGHT["device_of"]}, {}), "Ben": (RIGHT, {})}
     records = sandboxed(tmp_path, answers)
     assert records["Ben"].points == 8

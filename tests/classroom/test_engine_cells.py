@@ -73,10 +73,10 @@ def in_ipython(tmp_path_factory) -> dict[str, bool]:
 @pytest.mark.parametrize("name", LEFT)
 def test_an_answer_is_there_where_ipython_has_one(in_ipython, name):
     """What a student saw work is not lost to the grader, and what failed does not work here either."""
-    notebook = cells.notebook()
+    notebook = cells.new_notebook()
     notebook.torch = torch
     try:
-        cells.run(LEFT[name], f"<{name}>", notebook)
+        cells.run_cell(LEFT[name], f"<{name}>", notebook)
     except Exception:
         assert not in_ipython[name]
     answer = vars(notebook).get("device_of")
@@ -86,9 +86,9 @@ def test_an_answer_is_there_where_ipython_has_one(in_ipython, name):
 
 def test_what_a_cell_imports_from_the_future_holds_in_later_cells():
     """As in IPython: an annotation that names nothing is then asked by nobody; in another notebook it is."""
-    notebook, annotated = cells.notebook(), ANSWER.replace("(x)", "(x: Tensor)")
-    cells.run("from __future__ import annotations", "<1>", notebook)
-    cells.run(annotated, "<2>", notebook)
+    notebook, annotated = cells.new_notebook(), ANSWER.replace("(x)", "(x: Tensor)")
+    cells.run_cell("from __future__ import annotations", "<1>", notebook)
+    cells.run_cell(annotated, "<2>", notebook)
     assert str(notebook.device_of(torch.ones(1))) == "cpu"
     with pytest.raises(NameError):
-        cells.run(annotated, "<2>", cells.notebook())
+        cells.run_cell(annotated, "<2>", cells.new_notebook())

@@ -11,7 +11,7 @@ from bank import ANSWERS, load
 
 from devlab.checks.judge import judge
 from devlab.checks.registry import find
-from devlab.classroom.engine import checker, recorder, transcript
+from devlab.classroom.engine import checker, transcript
 from devlab.devices import bench
 
 SEED = 4711
@@ -22,7 +22,7 @@ SAMPLE += ["cached_bytes", "CausalMask"]
 
 def recorded(code, exercise) -> dict:
     """Judge an answer as a worker does; return the verdict with its transcript, as it comes over a pipe."""
-    kept = recorder.Recorder()
+    kept = transcript.Recorder()
     result = judge(exercise, code, bench(), SEED, kept)
     rows = [
         [row.label, {place: one and str(one) for place, one in row.outcomes.items()}] for row in result.rows

@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from devlab.checks.registry import find
-from devlab.classroom.engine import watch, watcher
-from devlab.classroom.engine.limits import Limits
-from devlab.classroom.engine.sandbox import Walls
+from devlab.classroom.engine import quota, watcher
+from devlab.classroom.engine.quota import Limits
+from devlab.classroom.engine.walls import Walls
 from devlab.classroom.engine.watcher import Gone, Watcher
 
 NONCE = "a secret"
@@ -174,7 +174,7 @@ def test_whoever_was_there_before_is_passed_over_for_a_second(place, monkeypatch
     """A machine has many processes; but a number that comes again may be the submission's."""
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     looked, clock = [], itertools.count(100.0, 0.5)
-    monkeypatch.setattr(watch, "excess", lambda *facts: looked.append(watch.descendants(facts[0], facts[-1])))
+    monkeypatch.setattr(quota, "excess", lambda *facts: looked.append(quota.descendants(facts[0], facts[-1])))
     monkeypatch.setattr(watcher.time, "monotonic", lambda: next(clock))
     try:
         place.watcher._begin_to_look()

@@ -19,8 +19,8 @@ from classroom.students import LESSON, RIGHT, hand_in
 from devlab.classroom import course
 from devlab.classroom.collect import collect
 from devlab.classroom.engine.grade import Settings, grade
-from devlab.classroom.engine.limits import Limits
-from devlab.classroom.engine.sandbox import isolation_available
+from devlab.classroom.engine.quota import Limits
+from devlab.classroom.engine.walls import isolation_available
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,18 +14,20 @@ from classroom.students import LESSON, RIGHT, hand_in
 
 import devlab
 from devlab.classroom import course
-from devlab.classroom.engine import sandbox, seccomp
-from devlab.classroom.engine.sandbox import isolation_available
+from devlab.classroom.engine import walls
+from devlab.classroom.engine.walls import isolation_available
 from devlab.classroom.record import Record
 
 BEST = isolation_available()
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's"),
-    pytest.mark.skipif(not seccomp.known(), reason=f"no filter is made for {platform.machine()}"),
+    pytest.mark.skipif(not walls.filter_known(), reason=f"no filter is made for {platform.machine()}"),
 ]
 # Machines with fewer walls than this one: what a filter refuses is as good as absent.
 LESSER = {1: "landlock_create_ruleset 444 444", 2: "unshare 272 97"}
-WITHOUT = "from devlab.classroom.engine import seccomp\nseccomp.enter(seccomp.refusing({refused!r}))\n"
+WITHOUT = (
+    "from devlab.classroom.engine import walls\nwalls.enter_filter(walls.filter_refusing({refused!r}))\n"
+)
 
 
 def on_lesser(level: int, code: str) -> subprocess.CompletedProcess:
@@ -47,7 +49,7 @@ def test_a_lesser_machine_is_found_out_and_refused(tmp_path, level):
     hand_in(folder / "handout" / LESSON / f"{LESSON}.ipynb", tmp_path / "downloads", {"Anna": (RIGHT, {})})
     out = tmp_path / "results" / "results.jsonl"
     command = ["grade", str(tmp_path / "downloads"), "--course", str(folder), "--out", str(out)]
-    found = on_lesser(level, "from devlab.classroom.engine.sandbox import *\nprint(isolation_available())")
+    found = on_lesser(level, "from devlab.classroom.engine.walls import *\nprint(isolation_available())")
     assert found.stdout.strip() == str(level), found.stderr
     refused = on_lesser(level, cli([*command, "--require-isolation", "3"]))
     assert refused.returncode == 1
@@ -120,14 +122,14 @@ ALLOWED = [
 ]
 FILTERED = """
 import ctypes, os
-from devlab.classroom.engine import seccomp
+from devlab.classroom.engine import walls
 libc = ctypes.CDLL(None, use_errno=True)
 def call(number, *arguments):
     if libc.syscall(ctypes.c_long(number), *map(ctypes.c_long, arguments)) < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 OTHER, FILE = {other}, {file!r}
 if {network}: import socket; socket.socket()
-seccomp.enter(seccomp.submissions(network={network}, signals={signals}))
+walls.enter_filter(walls.filter_for_submissions(network={network}, signals={signals}))
 for tried in {tries}:
     try:
         exec(tried)
@@ -142,9 +144,9 @@ print(oct(os.stat(FILE).st_mode & 0o777), os.stat(FILE).st_mtime_ns)
 WALLED = """
 import subprocess, sys, torch
 from pathlib import Path
-from devlab.classroom.engine import sandbox
+from devlab.classroom.engine import walls
 assert not Path(torch.__file__).is_relative_to(sys.prefix)
-sandbox.enter_walls(sandbox.ruleset(Path({scratch!r})), 2)
+walls.enter_walls(walls.ruleset(Path({scratch!r})), 2)
 import torch.utils.benchmark
 subprocess.run([sys.executable, "-c", "import numpy"], check=True)
 """
@@ -171,7 +173,7 @@ def test_solutions_are_kept_back_wherever_packages_lie(tmp_path, monkeypatch):
         (packages / name).parent.mkdir(parents=True, exist_ok=True)
         (packages / name).write_text("", encoding="utf-8")
     monkeypatch.setattr(sys, "path", [*sys.path, str(packages), str(tmp_path)])
-    found = {path for path in sandbox.readable.__wrapped__() if path.is_relative_to(tmp_path)}
+    found = {path for path in walls.readable.__wrapped__() if path.is_relative_to(tmp_path)}
     assert found == {packages / "numpy", packages / "devlab" / "cli.py"}
 
 

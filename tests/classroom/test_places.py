@@ -11,9 +11,9 @@ from classroom.students import LESSON, RIGHT, hand_in
 
 from devlab import cli
 from devlab.classroom import course, record
-from devlab.classroom.engine import sandbox
+from devlab.classroom.engine import walls
 
-pytestmark = pytest.mark.skipif(sandbox.isolation_available() < 2, reason="this machine has no such walls")
+pytestmark = pytest.mark.skipif(walls.isolation_available() < 2, reason="this machine has no such walls")
 # What is right in places where nothing can be read nor listed, and nowhere else.
 LOOKS = """
 def device_of(x):
@@ -62,13 +62,13 @@ def test_what_is_kept_back_is_no_more_than_that(inside):
     (inside / "beside").mkdir()
     hidden = (inside / "course",)
     hidden[0].mkdir()
-    granted = sandbox.readable(hidden)
+    granted = walls.readable(hidden)
     assert any((inside / "beside").is_relative_to(path) for path in granted)
     assert not any(hidden[0].is_relative_to(path) for path in granted)
-    assert any(hidden[0].is_relative_to(path) for path in sandbox.readable())
+    assert any(hidden[0].is_relative_to(path) for path in walls.readable())
 
 
-@pytest.mark.parametrize("place", [sysconfig.get_path("purelib"), sandbox.PACKAGE.parent])
+@pytest.mark.parametrize("place", [sysconfig.get_path("purelib"), walls.PACKAGE.parent])
 def test_where_nothing_can_be_kept_back_nothing_is_graded(place, tmp_path, capsys):
     """Folders that another Python lists as a whole: the words name the place, and nothing is written."""
     command = handed_in(tmp_path)
@@ -84,5 +84,5 @@ def test_where_nothing_can_be_kept_back_nothing_is_graded(place, tmp_path, capsy
 
 def test_pythons_own_folder_is_no_place_for_a_course():
     """It has to be read as a whole."""
-    assert "move it elsewhere" in sandbox.in_the_way([Path(sys.prefix)])
-    assert sandbox.in_the_way([Path(tempfile.gettempdir())]) == ""
+    assert "move it elsewhere" in walls.in_the_way([Path(sys.prefix)])
+    assert walls.in_the_way([Path(tempfile.gettempdir())]) == ""

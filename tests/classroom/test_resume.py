@@ -18,10 +18,11 @@ from classroom.test_hostile import processes
 from devlab import cli
 from devlab.classroom import course
 from devlab.classroom.collect import collect
-from devlab.classroom.engine import family, watch
 from devlab.classroom.engine import grade as grading
-from devlab.classroom.engine.limits import Limits
-from devlab.classroom.engine.sandbox import isolation_available
+from devlab.classroom.engine import processes as family
+from devlab.classroom.engine import quota
+from devlab.classroom.engine.quota import Limits
+from devlab.classroom.engine.walls import isolation_available
 from devlab.classroom.record import read
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="devlab grade needs Linux")
@@ -193,31 +194,31 @@ def test_a_template_that_gives_no_answer_is_ended(tmp_path, monkeypatch):
 def test_a_process_that_one_look_misses_is_ended_all_the_same(monkeypatch):
     """Its parent forked it and was gone within that look: as processes that build walls do."""
     program = (
-        "import os, time\nfrom devlab.classroom.engine.sandbox import adopt_orphans\nadopt_orphans()\n"
+        "import os, time\nfrom devlab.classroom.engine.walls import adopt_orphans\nadopt_orphans()\n"
         "print([os.fork() or time.sleep(60) or os._exit(0) for _ in range(2)], flush=True)\ntime.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as root:
         gone, missed = json.loads(root.stdout.readline())
         looks = iter([[gone], []])
-        seen = watch.descendants
+        seen = quota.descendants
         monkeypatch.setattr(
-            watch,
+            quota,
             "descendants",
             lambda process: seen(process) if (look := next(looks, None)) is None else look,
         )
-        watch.kill(root.pid)
-        assert missed not in watch._parents()
+        quota.kill(root.pid)
+        assert missed not in quota._parents()
     assert root.returncode == -signal.SIGKILL
 
 
 def test_what_a_template_ends_is_not_waited_for():
     """A fork bomb's process that some looks miss would sleep out its minute, and the class with it."""
     program = (
-        "import os, time\nfrom devlab.classroom.engine import watch\n"
+        "import os, time\nfrom devlab.classroom.engine import quota\n"
         "seen, missed = [os.fork() or time.sleep(60) or os._exit(0) for _ in range(2)]\n"
-        "looks, descendants = iter([[seen]] * 3), watch.descendants\n"
-        "watch.descendants = lambda root: next(looks, None) or descendants(root)\n"
-        "watch.end(os.getpid())"
+        "looks, descendants = iter([[seen]] * 3), quota.descendants\n"
+        "quota.descendants = lambda root: next(looks, None) or descendants(root)\n"
+        "quota.end(os.getpid())"
     )
     done = subprocess.run([sys.executable, "-c", program], timeout=30, check=False)
     assert done.returncode == 0
@@ -232,15 +233,15 @@ def test_a_process_of_ours_that_is_killed_takes_its_submission_along(killed):
         assert handle.ask({"steps": [], "names": []})["exercises"] == {}
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(handle.ask, {"steps": [sleeping], "names": []})
-            while len(below := watch.descendants(handle.process)) < 3 and not waiting.done():
+            while len(below := quota.descendants(handle.process)) < 3 and not waiting.done():
                 time.sleep(0.02)
-            template = next(one for one in below if watch._parents()[one] == handle.process)
+            template = next(one for one in below if quota._parents()[one] == handle.process)
             os.kill(handle.process if killed == "watcher" else template, signal.SIGKILL)
             with pytest.raises(family.EngineError, match="the template process ended"):
                 waiting.result(timeout=30)
         assert started.ended
         deadline = time.monotonic() + 10
-        while (left := set(below) & watch._parents().keys()) and time.monotonic() < deadline:
+        while (left := set(below) & quota._parents().keys()) and time.monotonic() < deadline:
             time.sleep(0.02)
         assert not left
     finally:

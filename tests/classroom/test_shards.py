@@ -10,9 +10,9 @@ from classroom.test_hostile import processes
 from devlab import cli
 from devlab.classroom import course
 from devlab.classroom.collect import collect
-from devlab.classroom.engine import shards
+from devlab.classroom.engine import command as shards
 from devlab.classroom.engine.grade import EngineError
-from devlab.classroom.engine.limits import Limits
+from devlab.classroom.engine.quota import Limits
 from devlab.classroom.record import read
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="devlab grade needs Linux")

@@ -17,8 +17,8 @@ from typing import BinaryIO
 import torch
 
 from devlab.checks import registry
-from devlab.classroom.engine.messages import receive, send, whole
-from devlab.classroom.engine.replay import judged_again, places
+from devlab.classroom.engine.processes import receive, send, whole
+from devlab.classroom.engine.transcript import judged_again, places
 from devlab.classroom.engine.worker import Ready, begin_randomly, work
 
 CLAIM = (False, False, [])

@@ -1,28 +1,44 @@
-"""`devlab grade`: what it says while it marks, and the files it leaves."""
+"""`devlab grade`: what it says while it marks, the files it leaves, and how a class is graded in parts."""
 
 import argparse
 import contextlib
+import itertools
+import json
+import os
 import signal
+import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from devlab.classroom import course, record, reports
-from devlab.classroom.collect import collect
-from devlab.classroom.engine import grade, sandbox, shards
-from devlab.classroom.engine.family import Family
-from devlab.classroom.engine.limits import Limits
-from devlab.classroom.engine.progress import shown
+from devlab.classroom.collect import Collection, collect
+from devlab.classroom.engine import grade, walls
+from devlab.classroom.engine.processes import Family
+from devlab.classroom.engine.quota import Limits
+from devlab.classroom.names import printable
+from devlab.classroom.record import Record
+
+MOST_AT_ONCE = 64  # jobs for which sockets are opened before it is known whether there is so much to do
 
 
-def run(arguments: argparse.Namespace, jobs: int, first: Family | None) -> int:
+def run(arguments: argparse.Namespace) -> int:
+    """Grade as the command line says; return 0 where every submission was graded."""
+    jobs = arguments.jobs or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count())
+    early = sys.platform == "linux" and arguments.dask is None and 1 <= jobs <= MOST_AT_ONCE
+    with contextlib.closing(Family(jobs)) if early else contextlib.nullcontext() as first:
+        return run_first(arguments, max(jobs, 1), first)
+
+
+def run_first(arguments: argparse.Namespace, jobs: int, first: Family | None) -> int:
     """Grade as the command line says; return 0 where every submission was graded.
 
     `first` is a family that has not begun yet, None where each assignment starts its own.
     """
     least = max(arguments.require_isolation or 0, 1)
-    level = sandbox.isolation_available()
+    level = walls.isolation_available()
     # What a submission detaches is found in /proc, and ended. A cluster's machines look for themselves.
     if (level < 1 or not Path("/proc/self").exists()) and arguments.dask in (None, "local"):
         return _stop("devlab grade needs Linux. On Windows, run it in WSL; on a Mac, in a container.")
@@ -35,18 +51,18 @@ def run(arguments: argparse.Namespace, jobs: int, first: Family | None) -> int:
     if missing := [str(path) for path in paths if not path.exists()]:
         return _stop(f"Not there: {', '.join(missing)}")
     hidden = (*paths, folder, out.parent)
-    if level >= 2 and arguments.dask is None and (blocked := sandbox.in_the_way(hidden)):
+    if level >= 2 and arguments.dask is None and (blocked := walls.in_the_way(hidden)):
         return _stop(f"Nothing was graded: {blocked}.")
     try:
         found = collect(paths, course.handouts_of(folder))
-        found = shards.sharded(found, arguments.shard) if arguments.shard else found
+        found = sharded(found, arguments.shard) if arguments.shard else found
     except (course.CourseError, ValueError) as problem:
         return _stop(str(problem))
     limits = Limits(arguments.seconds, arguments.memory)
     before = grade.finished(out)
     waiting = [one for one in found.gradable if grade.key(one) not in before]
     if arguments.dask and waiting:
-        graded = shards.on_dask(arguments.dask, paths, folder, found, limits, least, before, jobs, out.parent)
+        graded = on_dask(arguments.dask, paths, folder, found, limits, least, before, jobs, out.parent)
     else:
         settings = grade.Settings(level, limits, jobs, tuple(str(path.resolve()) for path in hidden))
         graded = grade.grade(found, folder, settings, before, first)
@@ -124,3 +140,141 @@ def summary(records: list[record.Record]) -> str:
 def _stop(words: str, status: int = 1) -> int:
     print(words, file=sys.stderr)
     return status
+
+
+@contextlib.contextmanager
+def shown(total: int) -> Iterator[Callable[[str], None]]:
+    """Yield the function that shows a submission's line; `total` is how many there will be.
+
+    The bar needs a terminal and rich; without them the lines come alone, each with its number.
+
+    >>> with shown(12) as show:
+    ...     show("anna, 05_buffers: 3 of 34")
+     1/12  anna, 05_buffers: 3 of 34
+    """
+    numbers = itertools.count(1)
+
+    def numbered(text: str) -> str:
+        return f"{next(numbers):{len(str(total))}}/{total}  {printable(text)}"
+
+    bar = _bar() if sys.stdout.isatty() else None
+    if bar is None:
+        yield lambda text: print(numbered(text), flush=True)
+        return
+    from rich.text import Text  # a name in [brackets] is no style
+
+    with bar:
+        task = bar.add_task("", total=total)
+
+        def show(text: str) -> None:
+            bar.console.print(Text(numbered(text)), soft_wrap=True)
+            bar.advance(task)
+
+        yield show
+
+
+def _bar():
+    try:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+        from rich.progress import TimeRemainingColumn as TimeLeft
+    except ImportError:
+        return None
+    return Progress(BarColumn(None), MofNCompleteColumn(), TimeElapsedColumn(), "left", TimeLeft())
+
+
+PATIENCE = "30s"  # for a scheduler to answer
+ANY_PORT = "127.0.0.1:0"  # without an address Dask wants port 8787, even for no dashboard
+A_PART = 50  # submissions: so much is graded again after an interruption, and so seldom a template starts
+START = "from devlab.classroom.engine.command import main; main()"
+SET_PARENT_DEATH_SIGNAL = 1
+
+
+def sharded(found: Collection, shard: str) -> Collection:
+    """Return every n-th submission from the i-th on, for a shard written as i/n; raises ValueError.
+
+    >>> sharded(Collection([1, 2, 3], []), "1/2").submissions
+    [1, 3]
+    """
+    part, _, parts = shard.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise ValueError(f"--shard {shard} is no part: write 2/5 for the second of five")
+    return Collection(found.submissions[int(part) - 1 :: int(parts)], found.ignored)
+
+
+def on_dask(
+    address: str,
+    paths: Sequence[Path],
+    folder: Path,
+    found: Collection,
+    limits: Limits,
+    least: int,
+    done: set[tuple[str, str, str]],
+    workers: int,
+    results: Path | None = None,
+) -> Iterator[Record]:
+    """Grade on a Dask cluster, one task a part, and yield the records of each part as it is finished.
+
+    `address` is a scheduler's, or "local" for `workers` processes on this machine; `results` is the folder
+    that records go to, which submissions may not read. The workers must find
+    devlab, the class and the course at the same paths. A machine that allows less isolation than `least`
+    grades nothing. Raises EngineError where a part cannot be graded.
+    """
+    try:
+        from distributed import Client, LocalCluster, as_completed
+    except ImportError as missing:
+        raise grade.EngineError("--dask needs Dask: pip install 'devlab[dask]'") from missing
+    hidden = [str(path.resolve()) for path in (*paths, folder, results) if path]
+    request = {
+        "hidden": hidden,
+        "paths": [str(path.resolve()) for path in paths],
+        "course": str(folder.resolve()),
+        "limits": asdict(limits),
+        "least": least,
+        "done": sorted(done),
+    }
+    if address == "local":
+        place = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=ANY_PORT)
+    else:
+        place = address
+    try:
+        with Client(place, timeout=PATIENCE) as client:
+            slots = sum(client.nthreads().values()) or 1
+            parts = max(1, min(len(found.submissions), max(slots, -(-len(found.submissions) // A_PART))))
+            requests = [request | {"shard": f"{part}/{parts}"} for part in range(1, parts + 1)]
+            # Twice would do no harm, but a cluster that remembers a call would not make it again.
+            tasks = client.map(part, requests, pure=False, retries=0)
+            for _, lines in as_completed(tasks, with_results=True):
+                yield from map(Record.from_line, lines)
+    except OSError as problem:
+        raise grade.EngineError(f"no Dask scheduler at {address} ({problem})") from problem
+    finally:
+        if address == "local":
+            place.close()
+
+
+def part(request: dict) -> list[str]:
+    """Grade one part in a process of its own, with one thread as a template needs it; return its lines."""
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", START], input=json.dumps(request), capture_output=True, text=True
+    )
+    if ended.returncode:
+        said = ended.stderr.strip().splitlines() or [f"it ended with {ended.returncode}"]
+        raise grade.EngineError(f"{os.uname().nodename}, part {request['shard']}: {said[-1]}")
+    return ended.stdout.splitlines()
+
+
+def main() -> None:
+    """Grade the part that stdin asks for, and print its records, a line each."""
+    walls.prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)  # a worker that is ended takes this along
+    request = json.load(sys.stdin)
+    level = walls.isolation_available()
+    if level < request["least"]:
+        sys.exit(f"it allows isolation level {level}, and {request['least']} is required")
+    folder = Path(request["course"])
+    found = collect([Path(path) for path in request["paths"]], course.handouts_of(folder))
+    if level >= 2 and (blocked := walls.in_the_way(map(Path, request["hidden"]))):
+        sys.exit(blocked)
+    settings = grade.Settings(level, Limits(**request["limits"]), hidden=tuple(request["hidden"]))
+    done = {tuple(one) for one in request["done"]}
+    for one in grade.grade(sharded(found, request["shard"]), folder, settings, done):
+        print(one.line())

@@ -13,8 +13,8 @@ from queue import Empty, SimpleQueue
 
 from devlab.classroom import course
 from devlab.classroom.collect import Collection, Submission
-from devlab.classroom.engine import merge
-from devlab.classroom.engine.family import CannotBegin, EngineError, Family, Handle, Settings
+from devlab.classroom.engine import cells
+from devlab.classroom.engine.processes import CannotBegin, EngineError, Family, Handle, Settings
 from devlab.classroom.handout import Handout
 from devlab.classroom.reading import whole
 from devlab.classroom.record import Graded, Record
@@ -81,7 +81,7 @@ def _assignment(
 ) -> Iterator[Record]:
     idle: SimpleQueue[Handle] = SimpleQueue()
     jobs = max(1, min(settings.jobs, len(waiting)))
-    steps = _plain(merge.reference(handout))
+    steps = _plain(cells.reference(handout))
     families = []
     starting, stopping = threading.Lock(), threading.Event()
 
@@ -104,7 +104,7 @@ def _assignment(
             start(1)
             handle = idle.get_nowait()
         try:
-            return record(submission, handout, settings, handle.ask)
+            return record_of(submission, handout, settings, handle.ask)
         finally:
             if not handle.ended:
                 idle.put(handle)
@@ -136,7 +136,7 @@ def _assignment(
                 family.dismiss() if family is lent else family.close()
 
 
-def record(
+def record_of(
     submission: Submission, handout: Handout, settings: Settings, ask: Callable[[dict], dict]
 ) -> Record:
     """Have one submission run, and return its record; whatever goes wrong over its file is its own problem.
@@ -146,7 +146,7 @@ def record(
     facts = {"late": submission.late, "path": submission.path, "remarks": submission.remarks}
     who = (submission.student, submission.assignment)
     try:
-        steps = merge.merged(handout, submission.notebook())
+        steps = cells.merged(handout, submission.notebook())
         return Record(*who, **facts | _marks(submission, steps, handout, settings, ask))
     except CannotBegin:
         raise
@@ -157,13 +157,13 @@ def record(
 
 def _marks(
     submission: Submission,
-    steps: Sequence[merge.Step],
+    steps: Sequence[cells.Step],
     handout: Handout,
     settings: Settings,
     ask: Callable[[dict], dict],
 ) -> dict:
     """Return what a record holds of marks: points are worked out here, from the rows."""
-    tasks = merge.tasks(handout.source)
+    tasks = cells.tasks(handout.source)
     try:
         answer = ask({"steps": _plain(steps), "names": [task.name for task in tasks]})
     except CannotBegin:
@@ -171,7 +171,7 @@ def _marks(
     except EngineError as problem:
         answer = {"problem": str(problem)}
     verdicts = answer.get("exercises", {})
-    answers = merge.answers(steps, answer.get("own", {}))
+    answers = cells.answers(steps, answer.get("own", {}))
     ours = {"outcome": "grader error", "headline": answer.get("problem", "the grader has no verdict")}
     for name, why in WALLED_OFF.get(settings.level, {}).items():
         if name in verdicts and verdicts[name].get("outcome") not in ("passed", "not attempted"):
@@ -196,7 +196,7 @@ def _marks(
     }
 
 
-def _graded(task: merge.Task, verdict: dict, source: str) -> Graded:
+def _graded(task: cells.Task, verdict: dict, source: str) -> Graded:
     """Make an exercise's record of a verdict, which the watcher has looked at: it is one of devlab's."""
     rows = tuple((label, dict(marks)) for label, marks in verdict.get("rows", ()))
     details = tuple((whole(label), whole(text)) for label, text in verdict.get("details", ()))
@@ -212,7 +212,7 @@ def _graded(task: merge.Task, verdict: dict, source: str) -> Graded:
     return Graded(task.name, *facts, confirmed=str(verdict.get("confirmed", "")))
 
 
-def _plain(steps: Sequence[merge.Step]) -> list:
+def _plain(steps: Sequence[cells.Step]) -> list:
     return [(step.kind, step.name, step.source) for step in steps]
 
 

@@ -8,14 +8,22 @@ tensor's graph is not written: it comes back as a leaf.
 
 import base64
 import builtins
+import contextlib
 import json
 from binascii import b2a_base64
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from unittest import mock
 
 import numpy
 import torch
 
+from devlab.checks.calls import AnswerRaised, Call
+from devlab.checks.exercise import Exercise, Row
+from devlab.checks.isolation import preserved_state
+from devlab.checks.judge import judge_row
 from devlab.checks.reading import simulated
+from devlab.checks.result import Outcome
+from devlab.checks.trial import Caller, Trial
 from devlab.sim.storage import on_host
 
 MOST = 1 << 20  # characters of data that one exercise's results may take
@@ -286,3 +294,174 @@ def read_error(name: str, said: str) -> Exception:
 def _error(name: str) -> type[Exception] | None:
     kind = getattr(builtins, name, None) or getattr(torch, name, None)
     return kind if isinstance(kind, type) and issubclass(kind, Exception) else None
+
+
+class Recorder(Caller):
+    """The calls of one exercise: for each row on each device a list, in the order of the judgement.
+
+    A call is {"of": label}, with "gave" the result or "raised" the error, and "left" what became of arguments
+    that the row lets an answer change. What it was given is not kept: whoever judges the row again asks anew.
+    """
+
+    def __init__(self):
+        self.rows: list[list[dict]] = []
+        self.left = MOST
+
+    def take(self) -> str:
+        """Return what was recorded, as JSON, and begin anew.
+
+        As text it goes on unread: it is the reference's to the letter, or one process alone reads it.
+        """
+        rows, self.rows, self.left = self.rows, [], MOST
+        return as_json(rows)
+
+    def row(self) -> None:
+        """Begin the next row."""
+        self.rows.append([])
+
+    def call(
+        self, trial: Trial, function: Callable, args: tuple, label: str, changes: bool, log: object
+    ) -> object:
+        """Make a call and keep it; what it raises goes on."""
+        if trial.unusual:  # no row's own judgement rests on it, and no replay asks for it
+            return super().call(trial, function, args, label, changes, log)
+        entry = {"of": label}
+        if self.rows:
+            self.rows[-1].append(entry)
+        # While an answer may let go what it is given, nothing that is in there may be held here.
+        given = None if changes else inside(args)
+        try:
+            result = super().call(trial, function, args, label, changes, log)
+        except AnswerRaised as raised:
+            entry["raised"] = write_error(raised.error)
+            raise
+        entry["gave"] = self._written(result, inside(args) if changes else given)
+        if changes:
+            entry["left"] = self._written(args, None)
+        return result
+
+    def _written(self, value: object, given: list | None) -> list:
+        if self.left <= 0:
+            return ["opaque", "more than is kept"]
+        written = write(value, given)
+        self.left -= length(written)
+        return written if self.left > 0 else ["opaque", "more than is kept"]
+
+
+# What a device's module says of its memory: the student's part of it is not here.
+MEMORY = (
+    "memory_allocated",
+    "max_memory_allocated",
+    "memory_reserved",
+    "max_memory_reserved",
+    "memory_stats",
+)
+MEMORY += ("mem_get_info",)
+
+
+class Differs(BaseException):
+    """The row asked for something other than the transcript says, or the transcript is none."""
+
+
+class Tape(Caller):
+    """The calls of one row on one device, given back one by one.
+
+    `watched` tells whether the row also looked at what the code did on its way, of which nothing is here;
+    `blind` whether the code was given something to call, which a replay does not.
+    """
+
+    def __init__(self, calls: Sequence[dict]):
+        self.calls = list(calls)
+        self.watched = self.blind = False
+
+    def call(
+        self, trial: Trial, function: Callable, args: tuple, label: str, changes: bool, log: object
+    ) -> object:
+        """Give back a call's result or raise its error, and change arguments as it changed them."""
+        trial.last_call = Call(label, {})
+        if not self.calls:
+            raise Differs
+        given = inside(args)
+        self.blind |= any(callable(one) and not isinstance(one, torch.nn.Module) for one in given)
+        if log is not None:
+            self.watched = True
+            with log:  # it saw nothing
+                pass
+        try:
+            return self._again(self.calls.pop(0), args, given, label, changes)
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as wrong:
+            raise Differs from wrong  # nothing that a recorder writes
+
+    def _again(self, call: dict, args: tuple, given: list, label: str, changes: bool) -> object:
+        if call["of"] != label:
+            raise Differs
+        if "raised" in call:
+            raise AnswerRaised(read_error(*call["raised"]))
+        if changes:
+            _change(args, read(call["left"]))
+            given = inside(args)
+        return read(call["gave"], given)
+
+
+def judged_again(
+    exercise: Exercise, row: Row, device: torch.device, devices: Sequence, seed: int, calls: Sequence[dict]
+) -> tuple[bool | None, bool]:
+    """Return whether a row passes by its transcript, None where that cannot tell; and whether it watched."""
+    tape = Tape(calls)
+    try:
+        with preserved_state(), _memory_unknown():
+            found = judge_row(exercise, row, _stand_in(exercise), device, devices, seed, tape)
+    except Differs:
+        return False, tape.watched
+    except (Impossible, RuntimeError):
+        return None, tape.watched
+    if found.outcome is Outcome.PASSED:
+        return (True if not tape.calls else None), tape.watched
+    judged = found.outcome in (Outcome.FAILED, Outcome.ERROR) and "could not judge" not in found.headline
+    return (False if judged and not tape.blind else None), tape.watched
+
+
+def places(exercise: Exercise, devices: Sequence[torch.device]) -> list[tuple[Row, torch.device]]:
+    """Return each row with each device it is judged on, in the order of the judgement."""
+    return [(row, device) for row in exercise.rows for device in devices if row.applies_to(device, devices)]
+
+
+@contextlib.contextmanager
+def _memory_unknown() -> Iterator[None]:
+    """Let no row ask how much memory an answer took."""
+
+    def memory(*_: object, **__: object) -> None:
+        raise Impossible("memory")
+
+    accelerator = torch.accelerator.current_accelerator()
+    module = torch.get_device_module(accelerator) if accelerator else None
+    with contextlib.ExitStack() as stack:
+        for name in (name for name in MEMORY if hasattr(module, name)):
+            stack.enter_context(mock.patch.object(module, name, memory))
+        yield
+
+
+def _stand_in(exercise: Exercise) -> Callable:
+    def answer(*_: object, **__: object) -> None:
+        raise Impossible(exercise.name)
+
+    answer.__name__ = exercise.name
+    return type(exercise.name, (), {"__init__": answer}) if exercise.wants_class else answer
+
+
+def _change(given: object, left: object) -> None:
+    """Make arguments what they were after the call; raises Impossible where that is not to be had."""
+    if isinstance(left, Opaque):
+        raise Impossible("an argument")
+    if isinstance(given, torch.Tensor):
+        if given.shape != left.shape:
+            raise Impossible("a tensor of another shape")
+        given.detach().copy_(left)
+    elif isinstance(given, list | tuple) and len(given) == len(left):
+        for one, other in zip(given, left, strict=True):
+            _change(one, other)
+    elif isinstance(given, dict) and given.keys() == left.keys():
+        for key, one in given.items():
+            _change(one, left[key])
+    elif type(given) is not type(left) or given != left:
+        raise Impossible("an argument")

@@ -13,12 +13,71 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from devlab.classroom.engine import limits as limiting
-from devlab.classroom.engine import watch
-from devlab.classroom.engine.messages import receive, send
-from devlab.classroom.engine.sandbox import Walls
-from devlab.classroom.engine.template import MOST
-from devlab.classroom.engine.verdicts import FORGED, early, is_verdict, rank, settled
+from devlab.checks import registry
+from devlab.classroom.engine import quota
+from devlab.classroom.engine.processes import MOST_SAID, receive, send
+from devlab.classroom.engine.walls import Walls
+from devlab.classroom.record import OF_ROWS, OUTCOMES
+from devlab.devices import bench
+
+
+def is_verdict(name: str, said: dict) -> bool:
+    """Tell whether a message is a verdict of devlab's on an exercise: every report is made from it.
+
+    Its outcome is known, each row bears the exercise's own label, and each mark a device of this machine.
+
+    >>> is_verdict("device_of", {"outcome": "error", "headline": "no cell defines device_of"})
+    True
+    >>> is_verdict("device_of", {"outcome": "passed", "rows": [["mine", {"cpu": "passed"}]]})
+    False
+    """
+    rows, details = said.get("rows", []), said.get("details", [])
+    outcome, exercise = said.get("outcome"), registry.find(name)
+    devices, marks = {str(device) for device in bench()}, {None, *OF_ROWS}
+    try:
+        return (
+            isinstance(said.get("headline", ""), str)
+            and isinstance(outcome, str)
+            and outcome in OUTCOMES
+            and all(isinstance(label, str) and isinstance(text, str) for label, text in details)
+            and all(devices.issuperset(row.keys()) and marks.issuperset(row.values()) for _, row in rows)
+            and (not rows or [label for label, _ in rows] == [row.label for row in exercise.rows])
+        )
+    except (TypeError, ValueError, AttributeError):
+        return False
+
+
+def rank(verdict: dict) -> tuple[bool, int]:
+    """Return what makes one verdict better than another: a pass, and how many rows passed."""
+    marks = ([one for one in row.values() if one] for _, row in verdict.get("rows", ()))
+    passed = [bool(judged) and all(one == "passed" for one in judged) for judged in marks]
+    return verdict.get("outcome") == "passed", sum(passed)
+
+
+def early(outcome: str, headline: str, **facts: object) -> dict:
+    """Return the verdict on an exercise that came to no verdict of its own."""
+    return {"outcome": outcome, "headline": headline, **facts}
+
+
+FORGED = early("error", "tampered with what judges it: a forged verdict", tampered=True)
+
+
+def settled(verdict: dict, said: dict | None) -> dict:
+    """Return a verdict as a replay leaves it; `said` is what the checker says, None where it cannot.
+
+    >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, None)["confirmed"]
+    '0 of 1 rows'
+    >>> refuted = {"confirmed": [], "refuted": ["a"], "unread": []}
+    >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, refuted)["headline"]
+    'tampered with what judges it: by its own results the row "a" does not pass'
+    """
+    said = said or {"confirmed": [], "refuted": [], "unread": ["all"]}
+    if said["refuted"]:
+        which = f'by its own results the row "{said["refuted"][0]}" does not pass'
+        return early("error", f"tampered with what judges it: {which}", tampered=True)
+    confirmed = f"{len(said['confirmed'])} of {len(verdict['rows'])} rows"
+    return verdict | {"confirmed": confirmed, "unread": said["unread"]}
+
 
 FACTS = frozenset({"outcome", "headline", "rows", "details", "tampered"})  # what a verdict may hold
 IN_DOUBT = ("failed", "error", "not attempted")  # what a cell that was left out may be the reason for
@@ -46,7 +105,7 @@ class Watcher:
         template: int,
         control: socket.socket,
         walls: Walls,
-        limits: limiting.Limits,
+        limits: quota.Limits,
         before: int,
         ask: Callable,
     ):
@@ -173,7 +232,7 @@ class Watcher:
                 # A name begins twice, its cell and its check: both in one allowance of time.
                 elif message["begin"] != at:
                     # What an exercise leaves must not cost the next one.
-                    if at and not watch.is_empty(self.walls.scratch) and (over := self._excess()):
+                    if at and not quota.is_empty(self.walls.scratch) and (over := self._excess()):
                         return at, early(*over)
                     at, deadline = message["begin"], time.monotonic() + self.limits.seconds
             if len(held) >= 4 and struct.unpack(">I", held[:4])[0] > self.limits.output << 20:
@@ -186,17 +245,17 @@ class Watcher:
 
     def _begin_to_look(self) -> None:
         """Remember who is there before a submission is."""
-        self.others, self.known_until = watch.everyone(), time.monotonic() + KNOWN
+        self.others, self.known_until = quota.everyone(), time.monotonic() + KNOWN
 
     def _excess(self) -> tuple[str, str] | None:
         others = self.others if time.monotonic() < self.known_until else ()
-        return watch.excess(self.template, self.walls.scratch, self.limits, self.before, others)
+        return quota.excess(self.template, self.walls.scratch, self.limits, self.before, others)
 
     def _tell(self, what: dict, *files: int) -> None:
         """Have the template do something, and wait until it is done; raises Gone where nobody is there."""
         try:
             socket.send_fds(self.control, [json.dumps(what).encode()], files)
-            answer = self.control.recv(MOST)
+            answer = self.control.recv(MOST_SAID)
         except OSError as problem:
             raise Gone from problem
         if not answer:
@@ -207,7 +266,7 @@ class Watcher:
     def _clean(self) -> None:
         """Empty the scratch folder and leave it open to the submission's user."""
         os.chmod(self.walls.scratch, 0o700)
-        watch.empty(self.walls.scratch)
+        quota.empty(self.walls.scratch)
         if os.geteuid() == 0 and self.walls.uid:
             os.chown(self.walls.scratch, self.walls.uid, self.walls.uid)
 

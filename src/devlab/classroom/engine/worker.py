@@ -17,9 +17,9 @@ from devlab.checks import answer, placeholder, registry
 from devlab.checks.isolation import seed_generators
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Outcome, Result
-from devlab.classroom.engine import cells, own_cells
-from devlab.classroom.engine.integrity import Seal, Tampered, refuse_spying
-from devlab.classroom.engine.recorder import Recorder
+from devlab.classroom.engine import cells
+from devlab.classroom.engine.seal import Seal, Tampered, refuse_spying
+from devlab.classroom.engine.transcript import Recorder
 from devlab.explaining import births
 
 TEXT = 4000  # characters of a detail that a record keeps
@@ -53,7 +53,7 @@ class Ready:
         from devlab.devices import bench
 
         births.refrain()
-        self.notebook = sys.modules["__main__"] = cells.notebook()
+        self.notebook = sys.modules["__main__"] = cells.new_notebook()
         self.devices = bench()
         self.exercises = {one.name: one for one in registry.exercises()}
         _settle_torch()
@@ -95,7 +95,7 @@ def work(
     """
     exercises, devices, witness, seal = ready.exercises, ready.devices, ready.witness, ready.seal
     notebook = ready.notebook
-    plan = own_cells.planned(steps, skip, everything)
+    plan = cells.planned(steps, skip, everything)
     send({"own": plan.needs})
     steps = plan.steps
     # Whatever the teacher's first cells change is as it should be.
@@ -192,7 +192,7 @@ def _kind(problem: str) -> str:
 def _run(source: str, name: str, notebook: types.ModuleType) -> str:
     """Run a cell in the notebook; return what it raised, "" for nothing."""
     try:
-        cells.run(source, name, notebook)
+        cells.run_cell(source, name, notebook)
     except Tampered:
         raise
     except BaseException as error:

@@ -1,27 +1,25 @@
-"""The process that imports everything, once for all jobs, and forks what grades: templates and checkers.
-
-It is started as `python -c`. Its first child forks a watcher for each job, which forks its template: these
-never see a solution. The process itself reads the teacher's notebook from stdin and goes on as the checkers.
-"""
+"""The process that imports everything once, and the templates and checkers that are forked from it."""
 
 import contextlib
 import gc
 import itertools
+import json
 import os
 import secrets
 import signal
 import socket
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import torch
 
 from devlab.checks import registry
-from devlab.classroom.engine import checker, sandbox, template, watch, watcher, worker
-from devlab.classroom.engine.family import HEAP
-from devlab.classroom.engine.limits import Limits
-from devlab.classroom.engine.messages import receive, send
+from devlab.classroom.engine import checker, quota, walls, watcher, worker
+from devlab.classroom.engine.processes import HEAP, MOST_SAID, receive, send
+from devlab.classroom.engine.quota import Limits
+from devlab.classroom.engine.worker import Ready, begin_randomly, channel, work
 from devlab.devices import bench
 from devlab.sim import mixing
 
@@ -40,12 +38,12 @@ def main(facts: dict) -> None:
     stderr, a file. Never returns.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's to answer
-    sandbox.adopt_orphans()  # so that the grader finds every process below this one
+    walls.adopt_orphans()  # so that the grader finds every process below this one
     torch.set_num_threads(1)
     seed = secrets.randbelow(SEEDS)
     source, scratch = os.dup(0), Path(facts["folder"]) / "scratch"
     scratch.mkdir()
-    template.silence(scratch, streams=(0, 1))
+    silence(scratch, streams=(0, 1))
     for name in HEAP:  # a program that a submission starts is not forked from
         os.environ.pop(name, None)
     bench()
@@ -63,7 +61,7 @@ def main(facts: dict) -> None:
     of_checkers = [(asked, tell) for (asked, _), (_, tell) in zip(asking, telling, strict=True)]
     ready = worker.Ready(facts["names"])
     os.ftruncate(2, 0)  # all is well: what was said, warnings above all, explains no end that comes later
-    template.silence(scratch)
+    silence(scratch)
     if not os.fork():
         _last(lambda: _templates(facts, ready, seed, modules[0], of_templates))
     _last(lambda: _checkers(ready, seed, source, modules[1], of_checkers))
@@ -71,11 +69,11 @@ def main(facts: dict) -> None:
 
 def _templates(facts: dict, ready: worker.Ready, seed: int, modules: int, ways: list[tuple]) -> None:
     """Import what the teacher's notebook needs, then fork the watchers, and from each its template."""
-    template.only(modules, *itertools.chain(*ways))
-    before = watch.memory([os.getpid()])
+    only(modules, *itertools.chain(*ways))
+    before = quota.memory([os.getpid()])
     folder, limits = Path(facts["folder"]), Limits(**facts["limits"])
     hidden = [Path(path) for path in facts["hidden"]]
-    walls = [sandbox.walls(facts["level"], folder / f"scratch{job}", job, hidden) for job in range(len(ways))]
+    built = [walls.build(facts["level"], folder / f"scratch{job}", job, hidden) for job in range(len(ways))]
     with os.fdopen(modules, "rb") as stream:
         came = receive(stream)["modules"]
     checker.bring(came)
@@ -84,24 +82,24 @@ def _templates(facts: dict, ready: worker.Ready, seed: int, modules: int, ways: 
 
     def serve(job: int, way: tuple) -> None:
         end, ask, told, rules = way
-        sandbox.adopt_orphans()  # whoever ends a watcher must find all that descends from it
+        walls.adopt_orphans()  # whoever ends a watcher must find all that descends from it
         ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         if not (child := os.fork()):
-            template.only(theirs.fileno(), rules)
-            _last(lambda: template.Template(ready, walls[job], limits, seed).serve(theirs))
+            only(theirs.fileno(), rules)
+            _last(lambda: Template(ready, built[job], limits, seed).serve(theirs))
         theirs.close()
         asking = partial(checker.ask, os.fdopen(ask, "wb"), os.fdopen(told, "rb"))
-        watching = watcher.Watcher(child, ours, walls[job], limits, before, asking)
+        watching = watcher.Watcher(child, ours, built[job], limits, before, asking)
         watcher.serve(watching, socket.socket(fileno=end))
         ours.close()
-        watch.end(os.getpid(), DYING)
+        quota.end(os.getpid(), DYING)
 
-    _each(serve, [(*way, one.rules) for way, one in zip(ways, walls, strict=True)])
+    _each(serve, [(*way, one.rules) for way, one in zip(ways, built, strict=True)])
 
 
 def _checkers(ready: worker.Ready, seed: int, source: int, modules: int, ways: list[tuple]) -> None:
     """Learn from the teacher's notebook, tell which modules it came to import, then fork the checkers."""
-    template.only(source, modules, *itertools.chain(*ways))
+    only(source, modules, *itertools.chain(*ways))
     with os.fdopen(source, "rb", buffering=0) as stream:
         steps = receive(stream)["steps"]
     with os.fdopen(modules, "wb") as stream:
@@ -115,9 +113,9 @@ def _each(serve: Callable[[int, tuple], None], ways: list[tuple]) -> None:
     gc.enable()
     for number, way in enumerate(ways):
         if not os.fork():
-            template.only(*way)
+            only(*way)
             _last(lambda number=number, way=way: serve(number, way))
-    template.only()
+    only()
     with contextlib.suppress(ChildProcessError):
         while os.wait():
             pass
@@ -129,3 +127,108 @@ def _last(work: Callable[[], None]) -> None:
         work()
     finally:
         os._exit(0)
+
+
+class Template:
+    """Forks a process for each run of a submission, and ends whatever came of it.
+
+    `ready` is what each is born with, `behind` the walls that each runs behind, `seed` that of all inputs.
+    """
+
+    def __init__(self, ready: Ready, behind: walls.Walls, limits: Limits, seed: int):
+        self.ready, self.behind, self.limits, self.seed = ready, behind, limits, seed
+        walls.adopt_orphans()  # what a submission detaches comes back to this process, which ends it
+
+    def serve(self, watcher: socket.socket) -> None:
+        """Do what the watcher says, one thing after the other, until it is gone.
+
+        It says {"steps": how many, "skip": [exercise, ...], "nonce": text, "everything": flag} with the two
+        files to have a process forked, and {"end": seconds} to have all processes ended that are there after
+        so long. Each is answered by {}, or by the {"problem": text} that kept it from being done.
+        """
+        try:
+            while True:
+                text, files, _, _ = socket.recv_fds(watcher, MOST_SAID, 2)
+                if not text:
+                    return
+                asked, answer = json.loads(text), {}
+                try:
+                    if "end" in asked:
+                        quota.end(os.getpid(), asked["end"])
+                    else:
+                        self._fork(*files, **asked)
+                except (OSError, RuntimeError) as problem:
+                    answer = {"problem": str(problem)}
+                finally:
+                    for one in files:
+                        os.close(one)
+                watcher.send(json.dumps(answer).encode())
+        finally:
+            quota.end(os.getpid())  # a watcher that was killed takes its submission along
+
+    def _fork(self, notebook: int, writing: int, steps: int, **asked: object) -> None:
+        require_forkable()
+        if os.fork() == 0:
+            self._child(notebook, writing, steps, **asked)
+
+    def _child(
+        self, notebook: int, writing: int, count: int, skip: Sequence[str], nonce: str, everything: bool
+    ) -> None:
+        """Enter the walls, then run the steps; never returns."""
+        behind = self.behind
+        try:
+            os.setsid()
+            only(notebook, writing, behind.rules)
+            if behind.level >= 1:
+                if behind.uid:
+                    walls.become_nobody(behind.uid)
+                quota.set_limits(self.limits, count)
+            if behind.level >= 3:
+                walls.enter_namespaces()
+                first, inside = walls.first_process(), os.fork()
+                if inside:  # all that is left to do is to wait: what this process touches is copied
+                    os.close(writing)
+                    _, status = os.waitpid(inside, 0)
+                    # When process 1 ends, the kernel ends every process of the namespace.
+                    os.kill(first, signal.SIGKILL)
+                    os.waitpid(first, 0)
+                    os._exit(os.waitstatus_to_exitcode(status) & 127)
+            with open(notebook, encoding="utf-8") as stream:
+                stream.seek(0)
+                steps = json.load(stream)
+            silence(behind.scratch)
+            if behind.level >= 2:
+                walls.enter_walls(behind.rules, behind.level)
+            send = channel(writing, nonce)
+            send({"begin": ""})  # the walls stand: what goes wrong from here on is the submission's doing
+            begin_randomly(self.seed)
+            work(self.ready, steps, skip, send, self.seed, everything)
+        finally:
+            os._exit(0)
+
+
+def only(*wanted: int) -> None:
+    """Close every open file but the standard streams and those wanted: the grader's pipes above all."""
+    kept = sorted({2, *wanted} - {-1})
+    for low, high in zip(kept, [*kept[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
+        os.closerange(low + 1, high)
+
+
+def silence(scratch: Path, streams: Sequence[int] = (0, 1, 2)) -> None:
+    """Point standard streams at nothing, move into scratch, and call it home."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in streams:
+        os.dup2(nothing, stream)
+    os.close(nothing)
+    os.chdir(scratch)
+    here = str(scratch)
+    tempfile.tempdir = None  # which keeps the place that was asked for first
+    os.environ.update(HOME=here, TMPDIR=here, TEMP=here, XDG_CACHE_HOME=here, MPLCONFIGDIR=here)
+
+
+def require_forkable() -> None:
+    """Raise RuntimeError where a fork would hang or break: a second thread, or CUDA in use."""
+    tasks = Path("/proc/self/task")
+    threads = len(list(tasks.iterdir())) if tasks.exists() else 1
+    if threads > 1 or (torch.cuda.is_available() and torch.cuda.is_initialized()):
+        raise RuntimeError(f"the template has {threads} threads or uses a GPU: a fork of it would hang")

@@ -1,23 +1,239 @@
 """Tells whether a submission tampered with what judges it: patched functions, objects that equal anything."""
 
+import builtins
+import ctypes
 import inspect
+import operator
+import struct
 import sys
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter, is_
 
 import torch
 
 from devlab.checks import pretend
 from devlab.checks.exercise import Exercise
-from devlab.classroom.engine.namespaces import EQUALS, Names, function_in
-from devlab.classroom.engine.versions import Versions
+
+# In a dict the number follows the count of its items, in a view of a class's dict the dict comes first.
+_FIELDS = object.__basicsize__
+_NUMBER = _FIELDS + ctypes.sizeof(ctypes.c_ssize_t)
+
+
+class Versions:
+    """The versions of some namespaces, dicts or what `vars` gives of a class.
+
+    >>> place = {"f": len}
+    >>> versions = Versions([place])
+    >>> versions.same(versions.now())
+    True
+    >>> before = versions.now()
+    >>> place["f"] = print
+    >>> versions.same(before), list(versions.differing(before))
+    (False, [0])
+    """
+
+    def __init__(self, spaces: Iterable[Mapping[str, object]]):
+        self.spaces = list(spaces)  # kept, so that their addresses stay theirs
+        self._numbers = [_number_of(space) for space in self.spaces] if KEPT else None
+
+    def now(self) -> bytes | None:
+        """Return the versions, side by side; None where none are kept."""
+        return None if self._numbers is None else b"".join(self._numbers)
+
+    def same(self, before: bytes | None) -> bool:
+        """Tell whether nothing has changed since `now` gave `before`."""
+        # A number is its own eight bytes in memory: to join them takes a fifth of what it takes to read each.
+        return before is not None and before == b"".join(self._numbers)
+
+    def differing(self, before: bytes | None) -> Sequence[int]:
+        """Return which namespaces, by place, may have changed since `now` gave `before`; None: all."""
+        if before is None:
+            return range(len(self.spaces))
+        numbers = memoryview(before).cast("Q")
+        return [place for place, one in enumerate(self._numbers) if one.value != numbers[place]]
+
+
+def _number_of(space: Mapping[str, object]) -> ctypes.c_uint64:
+    address = id(space)
+    if not isinstance(space, dict):
+        address = ctypes.c_void_p.from_address(address + _FIELDS).value
+    return ctypes.c_uint64.from_address(address + _NUMBER)
+
+
+def _are_kept() -> bool:
+    """Tell whether this Python changes the number at every change, and at nothing else."""
+    if sys.implementation.name != "cpython" or sys.version_info >= (3, 13):
+        return False
+    place, owner = {}, type("Owner", (), {})
+    seen = []
+    for number, change in (
+        (_number_of(place), place.__setitem__),
+        (_number_of(vars(owner)), lambda name, value: setattr(owner, name, value)),
+    ):
+        seen.append(number.value)
+        for value in (1, 2):
+            change("name", value)
+            seen.append(number.value)
+        if not (place.get("name") or owner.name) or number.value != seen[-1]:
+            return False
+    return len(set(seen)) == len(seen)
+
+
+KEPT = _are_kept()
+
+
+_PARTS = operator.attrgetter("__code__", "__defaults__", "__kwdefaults__")
+
+
+class Insides:
+    """What was inside some functions, which live as long as this does.
+
+    >>> def shout(text="a"):
+    ...     return text
+    >>> insides = Insides([shout])
+    >>> insides.changed() is None
+    True
+    >>> shout.__defaults__ = ("b",)
+    >>> insides.changed()
+    0
+    """
+
+    def __init__(self, functions: Sequence[types.FunctionType]):
+        self.held = list(map(_PARTS, functions))  # kept, so that their addresses stay theirs
+        self._places = list(functions) if OFFSET is None else list(map(_view_of, functions))
+        self._before = self._now()
+
+    def changed(self) -> int | None:
+        """Return the place of a function that has other code or defaults than before, None for none."""
+        now = self._now()
+        if now == self._before:
+            return None
+        size = len(now) // len(self._places)
+        return next(place for place in range(len(now)) if now[place] != self._before[place]) // size
+
+    def _now(self) -> Sequence[int]:
+        if OFFSET is None:
+            return [one for function in self._places for one in _identities(function)]
+        return b"".join(self._places)
+
+
+def _view_of(function: types.FunctionType) -> ctypes.Array:
+    return _Three.from_address(id(function) + OFFSET)
+
+
+def _identities(function: types.FunctionType) -> tuple[int, ...]:
+    return tuple(map(id, _PARTS(function)))
+
+
+def _where() -> int | None:
+    """Return how many bytes into a function its code and defaults stand, None where they are not found."""
+
+    def probe(first="first", *, second="second"):
+        pass
+
+    try:
+        memory = ctypes.string_at(id(probe), object.__sizeof__(probe))
+        found = memory.find(struct.pack("PPP", *_identities(probe)))
+    except (AttributeError, ValueError):
+        return None
+    return found if found >= 0 else None
+
+
+_Three = ctypes.c_char * struct.calcsize("PPP")
+OFFSET = _where()
+
+
+# A class of the student's that defines one of these decides what it equals, or what type it is.
+EQUALS = ("__eq__", "__ne__", "__class__", "__instancecheck__", "__torch_function__", "__torch_dispatch__")
+EQUALS += ("__array_ufunc__", "__array__", "__getattribute__")
+# Of a tensor's methods a row counts the calls, in their place; nothing that judges uses these two.
+COUNTED = frozenset({"apply_", "map_"})
+_BUILTIN_NAMES = frozenset(vars(builtins))
+
+
+class Names:
+    """What names in some namespaces stood for, and what was inside the functions among them.
+
+    A place is a module, a class or a dict; `wanted` chooses by name and value. In closed places no name may
+    go, and none may come that would stand before another: a builtin, or what a class inherits.
+
+    >>> place = {"f": len, "g": print}
+    >>> names = Names({"here": place}, lambda key, value: True)
+    >>> place["g"] = len
+    >>> names.changed()
+    'here.g'
+    """
+
+    def __init__(
+        self,
+        places: Mapping[str, object],
+        wanted: Callable[[str, object], bool],
+        closed: bool = False,
+    ):
+        self.spaces, functions = [], {}
+        for place, owner in places.items():
+            space = owner if isinstance(owner, dict) else vars(owner)
+            held = {key: value for key, value in list(space.items()) if wanted(key, value)}
+            functions |= {one: f"{place}.{key}" for key, value in held.items() if (one := function_in(value))}
+            if not held:
+                continue
+            new = _shadowing(owner) - space.keys() - COUNTED if closed else frozenset()
+            keys = [*(held | dict.fromkeys(space) if closed else held), next(iter(held))]
+            take = operator.itemgetter(*keys)  # one key alone would not give a tuple
+            self.spaces.append((place, space, take, list(held.values()), keys, len(space), new))
+        self.versions = Versions(space for _, space, *_ in self.spaces)
+        self.unchanged = self.versions.now()  # those at which all was last seen to be as it should be
+        self.places, self.functions = list(functions.values()), list(functions)
+        self.insides = Insides(self.functions)
+
+    def changed(self) -> str:
+        """Return which name means something else, as `module.name`; "" where none does."""
+        if self.versions.same(self.unchanged):
+            return ""
+        now = self.versions.now()
+        found = self._compared(self.versions.differing(self.unchanged))
+        self.unchanged = None if found else now
+        return found
+
+    def _compared(self, where: Iterable[int]) -> str:
+        # `is` by operator.is_ and in C: an object that equals everything must not pass, and this runs often.
+        for number in where:
+            place, space, take, values, keys, size, new = self.spaces[number]
+            try:
+                whole = all(map(operator.is_, take(space), values))
+            except KeyError as gone:
+                return f"{place}.{gone.args[0]}"
+            if not whole:
+                return f"{place}.{keys[list(map(operator.is_, take(space), values)).index(False)]}"
+            if len(space) != size and not new.isdisjoint(space):
+                return f"{place}.{min(new.intersection(space))}"
+        return ""
+
+    def rewritten(self) -> str:
+        """Return which function has other code or defaults than before; "" where none has."""
+        found = self.insides.changed()
+        return "" if found is None else self.places[found]
+
+
+def _shadowing(owner: object) -> frozenset[str]:
+    if isinstance(owner, type):
+        return frozenset(EQUALS).union(*(vars(base) for base in owner.__mro__[1:]))
+    return _BUILTIN_NAMES
+
+
+def function_in(value: object) -> types.FunctionType | None:
+    """Return the function that a value is or holds, as a property or a method of a class does."""
+    value = value.fget if isinstance(value, property) else value
+    value = getattr(value, "__func__", value)
+    return value if isinstance(value, types.FunctionType) else None
+
 
 # What a verdict calls; of other modules a change would not reach it.
 CALLED = ("torch", "torch.nn", "torch.nn.functional", "torch.linalg", "numpy", "builtins", "inspect")
 CALLED += ("contextlib", "dis", "json", "os", "io", "random")
 # devlab's own, with its constants; near is what runs between a call and its verdict, and the judged lessons.
-NEAR = ("devlab.checks", "devlab.classroom.engine.recorder", "devlab.classroom.engine.worker")
+NEAR = ("devlab.checks", "devlab.classroom.engine.transcript", "devlab.classroom.engine.worker")
 # Of these nothing runs between a call and its verdict: they are compared before and after the judgement.
 APART = ("answer", "check", "export", "help", "overview", "overview_html", "progress", "standing")
 OWN = (

@@ -1,9 +1,11 @@
 """The grader's side of the processes that grade: it starts them, asks them, and ends them."""
 
 import contextlib
+import json
 import os
 import select
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -11,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from devlab.classroom.engine import messages, watch
-from devlab.classroom.engine.limits import Limits
+from devlab.classroom.engine import quota
+from devlab.classroom.engine.quota import Limits
 
 # Most of what an import makes stays: looking for garbage meanwhile would take a tenth of its time.
 START = "import gc; gc.disable(); from devlab.classroom.engine.zygote import main; main({facts!r})"
@@ -26,6 +28,7 @@ HEAP = {"GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold={
 # folder that somebody happened to be in.
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "LD_LIBRARY_PATH")
 WHOLE = PASSED_ON[-2:]
+MOST_SAID = 1 << 16  # bytes that a watcher says to its template at once
 SPARE = 60.0  # seconds that a template may take beyond the limits of a submission, to start above all
 
 
@@ -95,8 +98,8 @@ class Family:
         facts = {"level": settings.level, "limits": asdict(settings.limits), "names": names}
         facts["hidden"] = settings.hidden
         with contextlib.suppress(OSError), self.process.stdin as stream:  # if it ended, its handles say so
-            messages.send(stream, facts | {"jobs": len(self.handles)})
-            messages.send(stream, {"steps": steps})
+            send(stream, facts | {"jobs": len(self.handles)})
+            send(stream, {"steps": steps})
 
     @property
     def ended(self) -> bool:
@@ -118,7 +121,7 @@ class Family:
         try:
             self.process.wait(timeout=patience)
         except subprocess.TimeoutExpired:
-            watch.kill(self.process.pid)
+            quota.kill(self.process.pid)
             self.process.wait()
 
     def close(self) -> None:
@@ -156,7 +159,7 @@ class Handle:
         try:
             if not self.learned:
                 self.process, self.learned = self._answer(patience)["learned"], True
-            messages.send(self.requests, request)
+            send(self.requests, request)
             return self._answer(patience)
         except (OSError, ValueError) as problem:
             self.ended = True
@@ -166,9 +169,9 @@ class Handle:
     def _answer(self, patience: float) -> dict:
         if not select.select([self.answers], [], [], patience)[0]:
             self.ended = True
-            watch.kill(self.process)
+            quota.kill(self.process)
             raise EngineError(f"the template process gave no answer for {patience:g} seconds")
-        answer = messages.receive(self.answers)
+        answer = receive(self.answers)
         if answer is None:
             self.ended = True
             self._require_begun()
@@ -195,3 +198,39 @@ def _whole(name: str, value: str) -> str:
     if name not in WHOLE:
         return value
     return os.pathsep.join(path for path in value.split(os.pathsep) if os.path.isabs(path))
+
+
+def receive(stream) -> dict | None:
+    """Read one message, None at the end."""
+    text = whole(stream)
+    return None if text is None else json.loads(text)
+
+
+def whole(stream) -> bytes | None:
+    """Read one message as it came, None at the end."""
+    head = _exactly(stream, 4)
+    return _exactly(stream, struct.unpack(">I", head)[0]) if len(head) == 4 else None
+
+
+def _exactly(stream, size: int) -> bytes:
+    # By hand: a buffered stream would take the next message too.
+    data = bytearray()
+    while len(data) < size and (got := stream.read(size - len(data))):
+        data += got
+    return bytes(data)
+
+
+def frame(message: dict) -> bytes:
+    """Return a message as it is written.
+
+    >>> frame({})
+    b'\\x00\\x00\\x00\\x02{}'
+    """
+    text = json.dumps(message).encode()
+    return struct.pack(">I", len(text)) + text
+
+
+def send(stream, message: dict) -> None:
+    """Write one message."""
+    stream.write(frame(message))
+    stream.flush()
