@@ -356,7 +356,7 @@ CUTS = 0o1000  # O_TRUNC, which Landlock before version 3 allows with O_RDONLY
 def filter_known() -> bool:
     """Tell whether a filter can be made for this machine.
 
-    >>> known() == (platform.system() == "Linux" and platform.machine() in MACHINES)
+    >>> filter_known() == (platform.system() == "Linux" and platform.machine() in MACHINES)
     True
     """
     return platform.system() == "Linux" and platform.machine() in MACHINES

@@ -17,6 +17,7 @@ from devlab.checks import answer, placeholder, registry
 from devlab.checks.isolation import seed_generators
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Outcome, Result
+from devlab.checks.trial import Caller
 from devlab.classroom.engine import cells
 from devlab.classroom.engine.seal import Seal, Tampered, refuse_spying
 from devlab.classroom.engine.transcript import Recorder
@@ -151,7 +152,7 @@ def _new(notebook: types.ModuleType, before: dict, seal: Seal) -> list:
 
 
 def _judged(
-    exercise, given, written: bool, problem: str | None, devices: Sequence, seed: int, witness: Witness
+    exercise, given, written: bool, problem: str | None, devices: Sequence, seed: int, caller: Caller
 ) -> dict:
     """Return one exercise's verdict as plain data."""
     if exercise is None:
@@ -167,7 +168,7 @@ def _judged(
     if found is not exercise:
         return {"outcome": "error", "headline": f"{exercise.name} is the answer to another exercise"}
     blank = placeholder.is_blank(given)
-    verdict = _facts(not_attempted(exercise) if blank else judge(exercise, given, devices, seed, witness))
+    verdict = _facts(not_attempted(exercise) if blank else judge(exercise, given, devices, seed, caller))
     if problem and verdict["outcome"] == Outcome.NOT_ATTEMPTED:  # a cell that raised left the stub as it was
         return {"outcome": _kind(problem), "headline": problem}
     return verdict
