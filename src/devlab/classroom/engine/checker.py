@@ -17,6 +17,7 @@ from typing import BinaryIO
 import torch
 
 from devlab.checks import registry
+from devlab.classroom.engine import quota
 from devlab.classroom.engine.processes import receive, send, whole
 from devlab.classroom.engine.transcript import judged_again, places
 from devlab.classroom.engine.worker import Ready, begin_randomly, work
@@ -44,51 +45,60 @@ class Checker:
         exercise, calls = registry.find(name), json.loads(verdict["calls"])
         self.known[name] = found = []
         for (row, device), kept in zip(places(exercise, self.devices), calls, strict=True):
-            passes, watched = judged_again(exercise, row, device, self.devices, self.seed, kept)
-            found.append((passes is True and bool(kept), watched, kept))
+            said, watched = judged_again(exercise, row, device, self.devices, self.seed, kept)
+            found.append((said == "passes" and bool(kept), watched, kept))
         self.alike[digest(name, verdict)] = self.check(name, verdict)
 
     def check(self, name: str, verdict: dict) -> dict[str, list[str]]:
         """Return the rows that the replay says passed (`confirmed`), did not (`refuted`), or cannot tell of.
 
         Only rows that the verdict calls passed are asked about. `unread` are those that the reference's
-        transcript allows to judge, and this one does not.
+        transcript allows to judge, and this one does not: its results cannot be put back, or the row was
+        skipped, which tells of a machine that cannot judge the reference either.
         """
         exercise, found = registry.find(name), {"confirmed": [], "refuted": [], "unread": []}
         claims, calls = verdict["rows"], _read(verdict.get("calls"))
-        for row, (_, marks) in zip(exercise.rows, claims, strict=True):
-            judged = [one for one in marks.values() if one is not None]
-            if not judged or any(one != "passed" for one in judged):
-                continue  # no claim: it failed, or nothing was written that could be judged
-            said = {
-                self._again(exercise, one, device, position, calls[position : position + 1])
+        for row, (label, marks) in zip(exercise.rows, claims, strict=True):
+            here = [
+                (position, device)
                 for position, (one, device) in enumerate(places(exercise, self.devices))
                 if one is row
-            }
-            for word in ("refuted", "unread"):
-                if word in said:
-                    found[word].append(row.label)
-                    break
-            else:
-                found["confirmed"] += [row.label] if said == {"confirmed"} else []
+            ]
+            if any(marks.get(str(device)) == "skipped" and self._known(name, at)[0] for at, device in here):
+                found["unread"].append(label)
+            elif passed(marks):
+                said = {
+                    self._again(exercise, row, device, position, calls[position : position + 1])
+                    for position, device in here
+                }
+                worst = next((word for word in ("refuted", "unread") if word in said), "confirmed")
+                if worst in said and (worst != "confirmed" or len(said) == 1):
+                    found[worst].append(label)
         return found
 
     def answer(self, question: bytes) -> dict[str, dict]:
         """Return what `check` says of each exercise in a question."""
-        return {
-            name: self.check(name, one) for name, one in json.loads(question).items() if name in self.known
-        }
+        return {name: self.check(name, one) for name, one in json.loads(question).items()}
+
+    def _known(self, name: str, position: int) -> tuple[bool, bool, list]:
+        return self.known[name][position] if name in self.known else CLAIM
 
     def _again(self, exercise, row, device, position: int, kept: list) -> str:
-        able, more, reference = self.known[exercise.name][position] if exercise.name in self.known else CLAIM
+        able, more, reference = self._known(exercise.name, position)
         if not able:
             return "a claim"
         kept = kept[0] if kept and isinstance(kept[0], list) else []
         if kept != reference:
-            passes, _ = judged_again(exercise, row, device, self.devices, self.seed, kept)
-            if passes is not True:
-                return "unread" if passes is None else "refuted"
+            said, _ = judged_again(exercise, row, device, self.devices, self.seed, kept)
+            if said != "passes":
+                return "refuted" if said == "fails" else said
         return "a claim" if more else "confirmed"
+
+
+def passed(marks: dict[str, str | None]) -> bool:
+    """Tell whether a row was judged somewhere, and passed wherever it was."""
+    judged = [one for one in marks.values() if one]
+    return bool(judged) and all(one == "passed" for one in judged)
 
 
 def _read(calls: object) -> list:
@@ -166,7 +176,12 @@ def bring(names: Sequence[str]) -> None:
 
 def _thrown_away(work: Callable[[], dict], seconds: int) -> dict:
     """Return what a function returns, in a child process; {} where that ends early or takes too long."""
-    return _told(*_child(lambda: [work()], seconds))
+
+    def limited() -> list[dict]:
+        quota.set_limits(quota.Limits(), 1)  # what a worker sent may ask for any amount of memory
+        return [work()]
+
+    return _told(*_child(limited, seconds))
 
 
 def _child(work: Callable[[], Iterable[dict]], seconds: int = 0) -> tuple[int, BinaryIO]:

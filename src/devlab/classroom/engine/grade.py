@@ -183,7 +183,8 @@ def _marks(
     tampered = [name for name, verdict in verdicts.items() if verdict.get("tampered")]
     remarks += (f"tampered: {', '.join(tampered)}; read what was handed in",) if tampered else ()
     unread = [name for name, verdict in verdicts.items() if verdict.get("unread")]
-    unsure = f"not confirmed: {', '.join(unread)}, whose results could not be judged a second time"
+    lost = "in rows that therefore earn nothing; read what was handed in"
+    unsure = f"not confirmed: {', '.join(unread)}, whose results could not be judged a second time {lost}"
     remarks += (unsure,) if unread else ()
     changed = submission.file.changed
     return {

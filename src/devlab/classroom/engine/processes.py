@@ -155,7 +155,7 @@ class Handle:
             CannotBegin: when the family never came so far as to have a template; the message says why.
             EngineError: when the template is gone.
         """
-        patience = self.seconds * (len(request["steps"]) + 1) + SPARE
+        patience = quota.longest(self.seconds, len(request["names"])) + SPARE
         try:
             if not self.learned:
                 self.process, self.learned = self._answer(patience)["learned"], True

@@ -37,6 +37,14 @@ class Limits:
     output: int = 4
 
 
+def longest(seconds: float, exercises: int) -> float:
+    """Return how many seconds a submission may take as a whole, where each exercise may take `seconds`.
+
+    Some need a second process, after one that another exercise ended.
+    """
+    return 2 * seconds * (exercises + 1)
+
+
 def set_limits(limits: Limits, exercises: int) -> None:
     """Set this process's own limits, for good; what a system does not know is left out.
 

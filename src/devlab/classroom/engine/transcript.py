@@ -10,6 +10,7 @@ import base64
 import builtins
 import contextlib
 import json
+import math
 from binascii import b2a_base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from unittest import mock
@@ -27,6 +28,7 @@ from devlab.checks.trial import Caller, Trial
 from devlab.sim.storage import on_host
 
 MOST = 1 << 20  # characters of data that one exercise's results may take
+WIDEST = 1 << 24  # elements that may lie from a tensor's first to its last
 MARK = "\0data\0"  # stands for data while the rest becomes JSON
 CONTAINERS = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "Size": torch.Size}
 DTYPES = {str(one): one for one in vars(torch).values() if isinstance(one, torch.dtype)}
@@ -182,14 +184,16 @@ def inside(value: object, found: list | None = None) -> list:
 
 
 def _tensor(value: torch.Tensor, given: list) -> list:
-    plain = value.layout is torch.strided and not (value.is_conj() or value.is_neg() or value.is_quantized)
-    if not plain:
+    if value.layout is not torch.strided or value.is_quantized:
         return ["opaque", "Tensor"]
+    lazy = value.is_conj() or value.is_neg()
     device, shape, stride = value.device, list(value.shape), list(value.stride())
     memory = 0 if value.is_meta else value.untyped_storage().data_ptr()
     for place, one in enumerate(given):
         if type(one) is torch.Tensor and memory and one.device == device:
             if one.untyped_storage().data_ptr() == memory:
+                if lazy:  # a view that says otherwise how the argument's memory is read
+                    return ["opaque", "Tensor"]
                 offset = value.storage_offset()
                 return ["view", place, NAMES[value.dtype], shape, stride, offset, value.requires_grad]
         elif type(one) is numpy.ndarray and _has_numpy(value) and _meet(one, value.detach().numpy()):
@@ -198,8 +202,14 @@ def _tensor(value: torch.Tensor, given: list) -> list:
     if memory:
         # A simulated device's memory is read where it lies: a copy would take its time, and be seen.
         flat = on_host(value) if simulated(value) else value.detach()
+        if lazy:
+            flat = flat.resolve_conj().resolve_neg()
+            stride = list(flat.stride())
         if not (flat.is_cpu and flat.dtype in NUMPYS and flat.is_contiguous()):
-            flat = flat.as_strided((_span(shape, stride),), (1,)).cpu().view(torch.uint8)
+            # Where memory lies between the elements, it is none of the result.
+            span = _span(shape, stride)
+            flat = flat.as_strided((span,), (1,)) if span <= flat.numel() else flat.contiguous().flatten()
+            flat = flat.cpu().view(torch.uint8)
         data = b2a_base64(flat.numpy(), newline=False)
     facts = [NAMES[value.dtype], shape, stride, str(device), value.requires_grad]
     return ["tensor", *facts, on_cpu and value.is_pinned(), type(value).__name__, data]
@@ -218,9 +228,17 @@ def _made_tensor(
     if device == "meta":
         made = torch.empty_strided(shape, stride, dtype=DTYPES[dtype], device="meta")
     else:
+        if min([*shape, *stride, 0]) < 0:
+            raise ValueError("no tensor has such a shape")
         flat = torch.frombuffer(bytearray(base64.b64decode(data)) or bytearray(8), dtype=DTYPES[dtype])
-        if (span := _span(shape, stride)) > len(flat) or min([*shape, *stride, 0]) < 0:
+        span, count = _span(shape, stride), math.prod(shape)
+        if min(span, count) > len(flat):
             raise ValueError("there is less data than the tensor's shape says")
+        if span > WIDEST:
+            raise Impossible("a tensor that reaches so far")
+        if span > count:
+            elements, flat = flat[:count].view(shape), flat.new_zeros(span)
+            flat.as_strided(shape, stride).copy_(elements)
         flat = flat[:span].pin_memory() if pinned else flat[:span].clone()
         made = (flat if device == "cpu" else flat.to(device)).as_strided(shape, stride)
     made = torch.nn.Parameter(made, grad) if name == "Parameter" else made
@@ -244,10 +262,10 @@ def _array(value, given: list) -> list:
         if isinstance(one, numpy.ndarray)
         or (type(one) is torch.Tensor and one.is_cpu and one.dtype in NUMPYS)
     )
-    if value.dtype.hasobject or shared or (name == "array" and not value.flags.c_contiguous):
+    if value.dtype.hasobject or shared:
         return ["opaque", "ndarray"]
     data = base64.b64encode(value.tobytes())
-    return [name, value.dtype.str, list(value.shape), bool(value.flags.writeable), data]
+    return [name, value.dtype.str, list(value.shape), list(value.strides), bool(value.flags.writeable), data]
 
 
 def _meet(one: numpy.ndarray, other: numpy.ndarray) -> bool:
@@ -264,8 +282,13 @@ NUMPYS = frozenset(
 NUMPYS |= {torch.uint8, torch.bool}
 
 
-def _made_array(name: str, dtype: str, shape: list, writeable: bool, data: str):
+def _made_array(name: str, dtype: str, shape: list, strides: list, writeable: bool, data: str):
     made = numpy.frombuffer(bytearray(base64.b64decode(data)), dtype=numpy.dtype(dtype)).reshape(shape)
+    if list(made.strides) != strides and made.size:
+        # The axes lie in memory in the same order and direction as they did, without what lay between.
+        order = sorted(range(made.ndim), key=lambda axis: -abs(strides[axis]))
+        turned = tuple(slice(None, None, -1 if step < 0 else 1) for step in strides)
+        made = made[turned].transpose(order).copy().transpose(numpy.argsort(order))[turned]
     made.flags.writeable = writeable
     return made if name == "array" else made[()]
 
@@ -405,20 +428,26 @@ class Tape(Caller):
 
 def judged_again(
     exercise: Exercise, row: Row, device: torch.device, devices: Sequence, seed: int, calls: Sequence[dict]
-) -> tuple[bool | None, bool]:
-    """Return whether a row passes by its transcript, None where that cannot tell; and whether it watched."""
+) -> tuple[str, bool]:
+    """Return what a row's transcript says of it, and whether the row watched the code at work.
+
+    It "passes" or "fails"; it is "unread" where what the code gave cannot be put back, and "a claim" where
+    the code was given something to call, so that another transcript may be as right.
+    """
     tape = Tape(calls)
     try:
         with preserved_state(), _memory_unknown():
             found = judge_row(exercise, row, _stand_in(exercise), device, devices, seed, tape)
     except Differs:
-        return False, tape.watched
+        return "fails", tape.watched
     except (Impossible, RuntimeError):
-        return None, tape.watched
-    if found.outcome is Outcome.PASSED:
-        return (True if not tape.calls else None), tape.watched
+        return "a claim" if tape.blind else "unread", tape.watched
+    if found.outcome is Outcome.PASSED and not tape.calls:
+        return "passes", tape.watched
+    if tape.blind:
+        return "a claim", tape.watched
     judged = found.outcome in (Outcome.FAILED, Outcome.ERROR) and "could not judge" not in found.headline
-    return (False if judged and not tape.blind else None), tape.watched
+    return "fails" if judged else "unread", tape.watched
 
 
 def places(exercise: Exercise, devices: Sequence[torch.device]) -> list[tuple[Row, torch.device]]:

@@ -4,6 +4,7 @@ Nothing is forked from it: what one student wrote is in no memory that another o
 """
 
 import json
+import math
 import os
 import secrets
 import select
@@ -11,10 +12,12 @@ import socket
 import struct
 import tempfile
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Collection
 
 from devlab.checks import registry
 from devlab.classroom.engine import quota
+from devlab.classroom.engine.checker import passed
 from devlab.classroom.engine.processes import MOST_SAID, receive, send
 from devlab.classroom.engine.walls import Walls
 from devlab.classroom.record import OF_ROWS, OUTCOMES
@@ -24,7 +27,8 @@ from devlab.devices import bench
 def is_verdict(name: str, said: dict) -> bool:
     """Tell whether a message is a verdict of devlab's on an exercise: every report is made from it.
 
-    Its outcome is known, each row bears the exercise's own label, and each mark a device of this machine.
+    Its outcome is known, each row bears the exercise's own label, and each mark a device of this machine. A
+    "grader error" is no worker's to choose, other than for an exercise that devlab does not have.
 
     >>> is_verdict("device_of", {"outcome": "error", "headline": "no cell defines device_of"})
     True
@@ -39,6 +43,8 @@ def is_verdict(name: str, said: dict) -> bool:
             isinstance(said.get("headline", ""), str)
             and isinstance(outcome, str)
             and outcome in OUTCOMES
+            and (outcome != "grader error" or exercise is None)
+            and len(details) <= MOST_DETAILS
             and all(isinstance(label, str) and isinstance(text, str) for label, text in details)
             and all(devices.issuperset(row.keys()) and marks.issuperset(row.values()) for _, row in rows)
             and (not rows or [label for label, _ in rows] == [row.label for row in exercise.rows])
@@ -49,9 +55,7 @@ def is_verdict(name: str, said: dict) -> bool:
 
 def rank(verdict: dict) -> tuple[bool, int]:
     """Return what makes one verdict better than another: a pass, and how many rows passed."""
-    marks = ([one for one in row.values() if one] for _, row in verdict.get("rows", ()))
-    passed = [bool(judged) and all(one == "passed" for one in judged) for judged in marks]
-    return verdict.get("outcome") == "passed", sum(passed)
+    return verdict.get("outcome") == "passed", sum(passed(marks) for _, marks in verdict.get("rows", ()))
 
 
 def early(outcome: str, headline: str, **facts: object) -> dict:
@@ -60,10 +64,15 @@ def early(outcome: str, headline: str, **facts: object) -> dict:
 
 
 FORGED = early("error", "tampered with what judges it: a forged verdict", tampered=True)
+MOST_DETAILS = 50  # labelled lines of a verdict
+UNREAD = "what your code gave there cannot be read where it is judged a second time, so it earns nothing"
 
 
 def settled(verdict: dict, said: dict | None) -> dict:
-    """Return a verdict as a replay leaves it; `said` is what the checker says, None where it cannot.
+    """Return a verdict as a replay leaves it; `said` is what the checker says, None where it came to no end.
+
+    A row that the checker could not read earns nothing, and neither does one that claims to be skipped where
+    the reference is judged.
 
     >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, None)["confirmed"]
     '0 of 1 rows'
@@ -71,12 +80,24 @@ def settled(verdict: dict, said: dict | None) -> dict:
     >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, refuted)["headline"]
     'tampered with what judges it: by its own results the row "a" does not pass'
     """
-    said = said or {"confirmed": [], "refuted": [], "unread": ["all"]}
+    passes = [label for label, marks in verdict["rows"] if passed(marks)]
+    said = said or {"confirmed": [], "refuted": [], "unread": passes}
     if said["refuted"]:
         which = f'by its own results the row "{said["refuted"][0]}" does not pass'
         return early("error", f"tampered with what judges it: {which}", tampered=True)
     confirmed = f"{len(said['confirmed'])} of {len(verdict['rows'])} rows"
-    return verdict | {"confirmed": confirmed, "unread": said["unread"]}
+    verdict = verdict | {"confirmed": confirmed, "unread": said["unread"]}
+    if unread := said["unread"]:
+        why = f'the row "{unread[0]}": {UNREAD}'
+        verdict["rows"] = [
+            [label, _not_reached(marks) if label in unread else marks] for label, marks in verdict["rows"]
+        ]
+        verdict["details"] = [*verdict.get("details", ()), ["not confirmed", "; ".join(unread)]]
+        if verdict["outcome"] in ("passed", "skipped"):
+            verdict |= {"outcome": "error", "headline": why}
+    elif verdict["outcome"] == "skipped" and len(passes) == len(verdict["rows"]):
+        verdict["outcome"] = "passed"
+    return verdict
 
 
 FACTS = frozenset({"outcome", "headline", "rows", "details", "tampered"})  # what a verdict may hold
@@ -87,6 +108,10 @@ TICK = 0.1  # seconds between looks at what the processes use
 # Seconds for which whoever was there before a submission began is passed over by those looks. A machine may
 # have many processes; but their numbers come again, and could be the submission's then.
 KNOWN = 1.0
+
+
+def _not_reached(marks: dict[str, str | None]) -> dict[str, str | None]:
+    return {place: mark and "not reached" for place, mark in marks.items()}
 
 
 class Gone(Exception):
@@ -112,6 +137,8 @@ class Watcher:
         self.template, self.control, self.walls = template, control, walls
         self.limits, self.before, self.ask = limits, before, ask
         self.names: list[str] = []  # of the exercises that are judged
+        self.skipped: Collection[str] = ()  # exercises that the running process has to leave out
+        self.deadline = math.inf  # for the whole submission
         self.needs: object = None  # what the process said first of the own cells that exercises need
         self._begin_to_look()
 
@@ -124,23 +151,36 @@ class Watcher:
         done: dict[str, dict] = {}
         self.names, self.needs = names, None
         started = time.monotonic()
+        self.deadline = started + quota.longest(self.limits.seconds, len(names))
         # Each of the teacher's cells, with an answer for each check: a student's own lengthen no limit.
         count = sum({"setup": 1, "check": 2}.get(kind, 0) for kind, _, _ in steps)
         with tempfile.TemporaryFile() as notebook:
             notebook.write(json.dumps(steps).encode())
             notebook.flush()
-            for _ in range(len(names) + 1):
-                at, why = self._run(notebook.fileno(), count, done)
-                if not why:
-                    break
-                done[at or next(name for name in names if name not in done)] = why
-                if len(done) == len(names):
-                    break
+            self._run_to_the_end(notebook.fileno(), count, done)
             self.needs = _places(self.needs, names, len(steps))
             self._try_with_everything(notebook.fileno(), count, done, steps)
         self._confirm(done)
         seconds = time.monotonic() - started
         return {"exercises": done, "own": self.needs, "seconds": seconds}
+
+    def _run_to_the_end(self, notebook: int, count: int, done: dict[str, dict]) -> None:
+        """Have processes run the steps until every exercise has a verdict.
+
+        Each death costs the exercise that the process was at, and the next process goes on without that. What
+        is unfinished after a message that no worker sends, or at the deadline, is lost: another process would
+        only do the same again.
+        """
+        for _ in range(len(self.names) + 1):
+            at, why = self._run(notebook, count, done)
+            left = [name for name in self.names if name not in done and name != at]
+            if why is None or why is FORGED or time.monotonic() > self.deadline:
+                done |= dict.fromkeys([at] * bool(at and why) + left, why or FORGED)
+                return
+            if at or left:
+                done[at or left[0]] = why
+            if len(done) >= len(self.names):
+                return
 
     def _try_with_everything(self, notebook: int, count: int, done: dict[str, dict], steps: list) -> None:
         """Run all of a student's cells, as nbgrader does, where some were left out and an answer fails.
@@ -173,7 +213,7 @@ class Watcher:
         self, notebook: int, count: int, done: dict[str, dict], everything: bool = False
     ) -> tuple[str, dict | None]:
         """Have one process run the steps not done; return where it ended early and why, None for the end."""
-        nonce = secrets.token_hex(16)
+        nonce, self.skipped = secrets.token_hex(16), frozenset(() if everything else done)
         self._clean()
         self._begin_to_look()
         reading, writing = os.pipe()
@@ -194,15 +234,19 @@ class Watcher:
 
     def _watch(self, reading: int, nonce: str, done: dict[str, dict]) -> tuple[str, dict | None]:
         held, total, at = b"", 0, ""
-        looked = time.monotonic()
-        deadline = looked + self.limits.seconds
+        looked = since = time.monotonic()
+        # What each exercise has left of its time: its cells need not stand together.
+        left: dict[str, float] = defaultdict(lambda: self.limits.seconds)
         while True:
             ready, _, _ = select.select([reading, self.control], [], [], TICK)
             if self.control in ready:  # nothing was asked: it is the template's end
                 raise Gone
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if now > self.deadline:
+                return at, early("timeout", "the submission as a whole took too long")
+            if now > since + left[at]:
                 return at, early("timeout", f"no answer within {self.limits.seconds:g} seconds")
-            if time.monotonic() > looked + TICK:  # also where it never stops sending
+            if now > looked + TICK:  # also where it never stops sending
                 if over := self._excess():
                     return at, early(*over)
                 looked = time.monotonic()
@@ -220,7 +264,7 @@ class Watcher:
             held += got
             while len(held) >= 4 and len(held) >= 4 + (size := struct.unpack(">I", held[:4])[0]):
                 text, held = held[4 : 4 + size], held[4 + size :]
-                if (message := _heard(text, nonce)) is None or self._is_strange(message):
+                if (message := _heard(text, nonce)) is None or self._is_strange(message, at, done):
                     return at, FORGED
                 if "end" in message:
                     return "", None
@@ -229,19 +273,24 @@ class Watcher:
                     self.needs = message["own"] if self.needs is None else self.needs
                 elif "done" in message:
                     done[message.pop("done")] = message
-                # A name begins twice, its cell and its check: both in one allowance of time.
                 elif message["begin"] != at:
                     # What an exercise leaves must not cost the next one.
                     if at and not quota.is_empty(self.walls.scratch) and (over := self._excess()):
                         return at, early(*over)
-                    at, deadline = message["begin"], time.monotonic() + self.limits.seconds
+                    left[at] -= now - since
+                    at, since = message["begin"], now
             if len(held) >= 4 and struct.unpack(">I", held[:4])[0] > self.limits.output << 20:
                 return at, FORGED
 
-    def _is_strange(self, message: dict) -> bool:
-        """Tell whether a message names an exercise that is none of this notebook's."""
-        name = message.get("done", message.get("begin", ""))
-        return bool(name and self.names) and name not in self.names
+    def _is_strange(self, message: dict, at: str, done: Collection[str]) -> bool:
+        """Tell whether a message names an exercise that is none of this notebook's, or that was settled."""
+        if "begin" not in message and "done" not in message:
+            return False
+        name = message.get("done", message.get("begin"))
+        if not name:  # the teacher's first cells, which come before any exercise
+            return "done" in message or bool(at)
+        settled_before = name in self.skipped or ("done" in message and name in done)
+        return settled_before or (bool(self.names) and name not in self.names)
 
     def _begin_to_look(self) -> None:
         """Remember who is there before a submission is."""
