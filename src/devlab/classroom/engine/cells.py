@@ -86,6 +86,9 @@ _GIVEN = frozenset({*dir(builtins), *vars(new_notebook())})
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
+MOST_SOURCE = 50_000  # characters of what a student wrote that the record of an exercise keeps
+
+
 @dataclass(eq=False)
 class Cell:
     """A step as far as its text tells: the names that it uses, sets and imports, and those of its stubs."""
@@ -420,7 +423,13 @@ def answers(steps: Sequence[Step], needs: Mapping[str, Sequence[int]]) -> dict[s
             for name in [name for name, places in needs.items() if place in places]:
                 found.setdefault(name, []).append(step.source)
     blank = {step.name: [step.source] for step in steps if step.kind == "blank" and step.name}
-    return {name: "\n\n".join(texts) for name, texts in (blank | found).items()}
+    return {name: _cut("\n\n".join(texts)) for name, texts in (blank | found).items()}
+
+
+def _cut(text: str) -> str:
+    """Return a text, of a long one its beginning: a cell that every exercise needs is in all their records."""
+    rest = len(text) - MOST_SOURCE
+    return text if rest <= 0 else f"{text[:MOST_SOURCE]}\n\n# … and {rest:,} more characters, in the notebook"
 
 
 def _exercise(cell: dict) -> str:

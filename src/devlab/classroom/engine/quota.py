@@ -103,10 +103,16 @@ def excess(
     family = descendants(root, others)
     if len(family) > limits.processes:
         return "killed", f"it started more than {limits.processes} processes"
-    if resident(family) > limits.memory * MIB and memory([root, *family]) - before > limits.memory * MIB:
-        return "memory", f"its processes took more than {limits.memory} MiB together"
-    if _too_full(scratch, family, limits):
-        return "killed", f"it wrote more than {limits.disk} MiB or {MOST_FILES} files"
+    most = limits.memory * MIB
+    try:
+        nameless = _nameless(family, scratch)
+        hidden = sum(size for path, size in nameless.values() if not path.startswith(bytes(scratch)))
+        if resident(family) + hidden > most and memory([root, *family], hidden) - before > most:
+            return "memory", f"its processes took more than {limits.memory} MiB together"
+        if _too_full(scratch, family, nameless, limits):
+            return "killed", f"it wrote more than {limits.disk} MiB or {MOST_FILES} files"
+    except PermissionError:
+        return "killed", "it hid what it uses from the watcher"
     return None
 
 
@@ -213,30 +219,60 @@ def _signal(processes, number: int) -> None:
 
 def resident(processes: list[int]) -> int:
     """Return the bytes in memory of some processes, what they share counted for each: quick, and too much."""
-    pages = 0
-    for one in processes:
-        with contextlib.suppress(OSError, IndexError):
-            pages += int(Path(f"/proc/{one}/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    told = [line.split() for one in processes for line in _read(f"/proc/{one}/status").splitlines()]
+    return 1024 * sum(int(line[1]) for line in told if line[0] in (b"VmRSS:", b"VmSwap:"))
 
 
-def memory(processes: list[int]) -> int:
+def memory(processes: list[int], shared: int = 0) -> int:
     """Return the bytes that some processes hold together beside files: what they share is counted once.
+
+    `shared` is what they are known to share, whether it is mapped at the moment or not.
 
     >>> memory([os.getpid()]) > MIB
     True
     """
-    kilobytes = 0
+    found = dict.fromkeys(("Pss_Anon", "Pss_Shmem", "SwapPss"), 0)
     for one in processes:
-        try:
-            lines = Path(f"/proc/{one}/smaps_rollup").read_text(encoding="ascii").splitlines()
-        except OSError:  # it ended, or this kernel tells nobody else
-            continue
-        kilobytes += sum(int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon", "Pss_Shmem")))
-    return kilobytes * 1024
+        for line in _read(f"/proc/{one}/smaps_rollup").splitlines():
+            name, _, size = line.decode().partition(":")
+            if name in found:
+                found[name] += int(size.split()[0]) * 1024
+    return found["Pss_Anon"] + found["SwapPss"] + max(found["Pss_Shmem"], shared)
 
 
-def _too_full(scratch: Path, family: list[int], limits: Limits) -> bool:
+def _read(path: str) -> bytes:
+    """Return what /proc tells, nothing of a process that ended; raises PermissionError where one hides."""
+    try:
+        with open(path, "rb", buffering=0) as stream:
+            return stream.readall()
+    except PermissionError:
+        if Path(path).exists():
+            raise
+    except OSError:
+        pass
+    return b""
+
+
+def _nameless(processes: list[int], scratch: Path) -> dict[tuple[bytes, bytes], tuple[bytes, int]]:
+    """Return what processes have mapped though no name leads to it, as {file: (path, size)}.
+
+    That is shared memory and deleted files. Its pages are in use also where no process has them at hand at
+    the moment, and no open file shows them, so all of what is mapped counts.
+    """
+    kinds = (b"/dev/zero", b"/memfd:", b"/SYSV", bytes(scratch) + b"/")
+    found: dict[tuple[bytes, bytes], tuple[bytes, int]] = {}
+    for one in processes:
+        maps = _read(f"/proc/{one}/maps")
+        for line in maps.splitlines() if b"(deleted)" in maps else ():
+            place, _, offset, device, inode, *path = line.split(maxsplit=5)
+            if path and path[0].startswith(kinds) and path[0].endswith(b"(deleted)"):
+                low, high = (int(end, 16) for end in place.split(b"-"))
+                size = max(int(offset, 16) + high - low, found.get((device, inode), (b"", 0))[1])
+                found[device, inode] = path[0], size
+    return found
+
+
+def _too_full(scratch: Path, family: list[int], nameless: dict, limits: Limits) -> bool:
     found: dict[tuple[int, int], int] = {}
     folders = [str(scratch)]
     while folders:
@@ -250,6 +286,8 @@ def _too_full(scratch: Path, family: list[int], limits: Limits) -> bool:
                     found[facts.st_dev, facts.st_ino] = facts.st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
+        except PermissionError:
+            raise
         except OSError as problem:
             if problem.errno == errno.ENAMETOOLONG:  # a place to hide files in
                 return True
@@ -257,12 +295,16 @@ def _too_full(scratch: Path, family: list[int], limits: Limits) -> bool:
             return True
     # A file that was deleted while open fills the disk all the same.
     for one in family:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             for number in os.listdir(f"/proc/{one}/fd"):
                 with contextlib.suppress(OSError):
                     facts = os.stat(f"/proc/{one}/fd/{number}")
                     if stat.S_ISREG(facts.st_mode) and not facts.st_nlink:
                         found[facts.st_dev, facts.st_ino] = facts.st_blocks * 512
+    for (device, inode), (path, size) in nameless.items():
+        if path.startswith(bytes(scratch)):
+            major, minor = (int(part, 16) for part in device.split(b":"))
+            found.setdefault((os.makedev(major, minor), int(inode)), size)
     return sum(found.values()) > limits.disk * MIB
 
 

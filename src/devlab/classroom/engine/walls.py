@@ -72,7 +72,6 @@ SYSTEM += (
     "/sys/class/net",
     "/dev/urandom",
     "/dev/random",
-    "/dev/zero",
 )
 FOLDERS_OF_PACKAGES = frozenset({"site-packages", "dist-packages"})  # the latter is Debian's
 
@@ -329,6 +328,9 @@ WALLS = """mount 165 40, umount2 166 39, move_mount 429 429, open_tree 428 428, 
     chroot 161 51, unshare 272 97, setns 308 268"""
 # Landlock before version 3 lets a path be cut to nothing; the others open files past it.
 FILES = """truncate 76 45, name_to_handle_at 303 264, open_by_handle_at 304 265, fanotify_init 300 262"""
+# By these a submission has memory or deleted files that none of its processes shows: what one process has sent
+# to another is open in neither.
+OUT_OF_SIGHT = """memfd_create 319 279, memfd_secret 447 447, sendmsg 46 211, sendmmsg 307 269"""
 # What they do is in memory that a filter does not see; libraries try older calls when these do not exist.
 UNSEEN = """clone3 435 435, openat2 437 437, io_uring_setup 425 425, io_uring_enter 426 426,
     io_uring_register 427 427"""
@@ -339,7 +341,7 @@ PRETENDED = """chmod 90 -, fchmod 91 52, fchmodat 268 53, fchmodat2 452 452, cho
     setxattr 188 5, lsetxattr 189 6, fsetxattr 190 7, removexattr 197 14, lremovexattr 198 15,
     fremovexattr 199 16"""
 SIGNALS = """tkill 200 130, rt_sigqueueinfo 129 138, rt_tgsigqueueinfo 297 240"""
-SOCKET, OPEN, OPENAT, CLONE, LIMITS, KILL, TGKILL = (
+SOCKET, OPEN, OPENAT, CLONE, LIMITS, KILL, TGKILL, PRCTL = (
     "socket 41 198",
     "open 2 -",
     "openat 257 56",
@@ -347,6 +349,7 @@ SOCKET, OPEN, OPENAT, CLONE, LIMITS, KILL, TGKILL = (
     "prlimit64 302 261",
     "kill 62 129",
     "tgkill 234 131",
+    "prctl 157 167",
 )
 INTERNET, NETLINK = (2, 10), 16  # families of sockets; by netlink a program learns its own addresses
 NEW_NAMESPACES = 0x7E020000  # clone's flags for them
@@ -391,7 +394,10 @@ def filter_for_submissions(network: bool, signals: bool) -> bytes:
     if not signals:
         for name in (KILL, TGKILL):
             code += _only(name, column, (0, os.getpid()))
-    refused = [OTHERS_MEMORY, OTHERS_TIME, LEFT_BEHIND, KERNELS, WALLS, FILES] + [SIGNALS] * (not signals)
+    # A process that is not "dumpable" tells its watcher nothing.
+    code += _when(PRCTL, column, [_load(0), (EQUAL, 0, 1, SET_DUMPABLE)])
+    refused = [OTHERS_MEMORY, OTHERS_TIME, LEFT_BEHIND, KERNELS, WALLS, FILES, OUT_OF_SIGHT]
+    refused += [SIGNALS] * (not signals)
     code += _each(",".join(refused), column, errno.EPERM)
     code += _each(UNSEEN, column, errno.ENOSYS)
     code += _each(PRETENDED, column, 0)
