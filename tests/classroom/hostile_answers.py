@@ -17,18 +17,20 @@ class Hostile:
     """An answer to one of the lesson's exercises; the other's is right.
 
     `points` are those deserved for `device_of` and `same_place`, `outcome` the hostile exercise's where only
-    one is right. Up to level `free` it gets what it is after: full marks, or its file outside changed.
+    one is right; `of` says which that is, where the marks do not. Up to level `free` it gets what it is after:
+    full marks, or its file outside changed.
     """
 
     source: str
     points: tuple[int, int]
     outcome: str = ""
     free: int = 0
+    of: str = ""
 
     @property
     def answers(self) -> str:
         """Return the exercise that it answers: the last where the marks are for the one before."""
-        return "same_place" if self.points == (3, 0) else "device_of"
+        return self.of or ("same_place" if self.points == (3, 0) else "device_of")
 
 
 def last(source: str, outcome: str = "", free: int = 0) -> Hostile:

@@ -427,7 +427,7 @@ def answers(steps: Sequence[Step], needs: Mapping[str, Sequence[int]]) -> dict[s
 
 
 def _cut(text: str) -> str:
-    """Return a text, of a long one its beginning: a cell that every exercise needs is in all their records."""
+    """Return a text, or its beginning: what every exercise needs is in all their records."""
     rest = len(text) - MOST_SOURCE
     return text if rest <= 0 else f"{text[:MOST_SOURCE]}\n\n# … and {rest:,} more characters, in the notebook"
 

@@ -328,8 +328,8 @@ WALLS = """mount 165 40, umount2 166 39, move_mount 429 429, open_tree 428 428, 
     chroot 161 51, unshare 272 97, setns 308 268"""
 # Landlock before version 3 lets a path be cut to nothing; the others open files past it.
 FILES = """truncate 76 45, name_to_handle_at 303 264, open_by_handle_at 304 265, fanotify_init 300 262"""
-# By these a submission has memory or deleted files that none of its processes shows: what one process has sent
-# to another is open in neither.
+# By these a submission has memory or deleted files that none of its processes shows: a file on its way from
+# one to another is open in neither.
 OUT_OF_SIGHT = """memfd_create 319 279, memfd_secret 447 447, sendmsg 46 211, sendmmsg 307 269"""
 # What they do is in memory that a filter does not see; libraries try older calls when these do not exist.
 UNSEEN = """clone3 435 435, openat2 437 437, io_uring_setup 425 425, io_uring_enter 426 426,

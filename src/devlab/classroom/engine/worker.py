@@ -216,11 +216,14 @@ def begin_randomly(seed: int) -> None:
 def channel(descriptor: int, nonce: str) -> Callable[[dict], None]:
     """Return the function that sends a message with the nonce to the watcher: length, then JSON.
 
-    `calls`, which are JSON already and long, follow on a line of their own: in a string all would be escaped.
+    A process that a student forks, and that goes on as this one does, says nothing. `calls`, which are JSON
+    already and long, follow on a line of their own: in a string all would be escaped.
     """
-    write, dumps, pack = os.write, json.dumps, struct.pack
+    write, dumps, pack, process, own = os.write, json.dumps, struct.pack, os.getpid, os.getpid()
 
     def send(message: dict) -> None:
+        if process() != own:
+            return
         facts = {**message, "nonce": nonce}
         calls = facts.pop("calls", "")
         text = f"{dumps(facts)}\n{calls}".encode()
