@@ -17,7 +17,7 @@ class Hostile:
     """An answer to one of the lesson's exercises; the other's is right.
 
     `points` are those deserved for `device_of` and `same_place`, `outcome` the hostile exercise's where only
-    one is right; `of` says which that is, where the marks do not. Up to level `free` it gets what it is after:
+    one is right; `of` names that exercise where the marks do not. Up to level `free` it gets what it seeks:
     full marks, or its file outside changed.
     """
 
