@@ -129,6 +129,11 @@ def test_a_transcript_like_the_references_is_told_by_its_digest_alone(monkeypatc
         torch.tensor(True),
         torch.randn(3).to(torch.bfloat16),
         torch.nn.Parameter(torch.ones(2)),
+        torch.arange(12.0).reshape(3, 4)[:, ::2],
+        torch.arange(6.0).as_strided((3, 3), (1, 1)),
+        torch.arange(9).to(torch.bfloat16)[1::3],
+        numpy.arange(6).reshape(2, 3)[::-1].T,
+        numpy.asfortranarray(numpy.arange(6).reshape(2, 3)),
         numpy.arange(4).astype("float16"),
         numpy.float32(1.5),
         [float("inf"), -0.0, 1 + 2j, b"\x00", "ü"],
@@ -145,6 +150,28 @@ def test_values_come_back_as_they_were(value):
     assert type(again) is type(value)
     assert transcript.write(again) == transcript.write(value)
     assert getattr(again, "dtype", None) == getattr(value, "dtype", None)
+
+
+@pytest.mark.parametrize("device", bench(), ids=str)
+@pytest.mark.parametrize("lazy", [torch._neg_view, torch.conj])
+def test_what_is_negated_or_conjugated_lazily_comes_back_as_numbers(device, lazy):
+    """Its values are read like any other's; of an argument's memory, read otherwise, no copy is made."""
+    x = torch.tensor([1 + 2j, 3 - 1j]).to(device)
+    again = transcript.read(json.loads(transcript.as_json(transcript.write(lazy(x)))))
+    assert again.device == x.device
+    assert again.tolist() == lazy(x).tolist()
+    assert transcript.write(lazy(x), [x]) == ["opaque", "Tensor"]
+
+
+def test_what_lies_between_elements_is_no_part_of_a_result():
+    """A tensor that reaches far takes as much as its elements; one that reaches too far is not put back."""
+    far = torch.zeros(1 << 20)[:: (1 << 20) - 1]
+    written = transcript.write(far)
+    assert transcript.length(written) < 200
+    assert transcript.read(json.loads(transcript.as_json(written))).stride() == far.stride()
+    written[3] = [1 << 40]
+    with pytest.raises(transcript.Impossible):
+        transcript.read(json.loads(transcript.as_json(written)))
 
 
 def test_a_view_of_an_argument_is_one_again():

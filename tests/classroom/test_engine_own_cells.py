@@ -6,6 +6,7 @@ import re
 import sys
 
 import pytest
+from bank import one_of_each
 from classroom.hostile_answers import TAMPERS
 from classroom.students import RIGHT, fill, handed_out, own_cell
 
@@ -246,3 +247,36 @@ def test_what_no_text_tells_is_found_by_running_everything(lesson, tmp_path):
     (one,) = map(json.loads, out.read_text(encoding="utf-8").splitlines())
     assert [each["outcome"] for each in one["exercises"]] == ["passed", "passed"]
     assert "environ['MINE']" in one["exercises"][0]["source"]
+
+
+NAMES = [f"f{number}" for number in range(30)]
+BULK = "helper = 1\n" + "# bulk\n" * 100_000
+
+
+@pytest.mark.parametrize(
+    "sources",
+    one_of_each(
+        [
+            [BULK],
+            ["helper = 1", *["helper += 1  # " + "bulk " * 400] * 2000],
+            [BULK.replace("\n", "\r\n")],
+            ["helper = '" + "ü" * 500_000 + "'"],
+            ["helper = '" + "\0" * 500_000 + "'"],
+            ["from math import *\n" + BULK],
+            ["(" * 500_000 + "\ndef helper(): pass"],
+            ["\n" * 700_000 + "helper = 1"],
+        ],
+        lambda _: "",
+    ),
+)
+@pytest.mark.parametrize("kind", ["own", "spare"])
+def test_a_cell_that_every_exercise_needs_does_not_fill_the_results(sources, kind):
+    """A file of a few kilobytes would become hundreds of megabytes of records."""
+    steps = [Step(kind, "", source) for source in sources]
+    for name in NAMES:
+        steps += [Step("solution", name, f"def {name}(x):\n    return helper"), Step("check", name, "")]
+    needs = {name: list(range(len(steps))) for name in NAMES}
+    wrote = answers(steps, needs)
+    assert list(wrote) == NAMES
+    assert sum(map(len, wrote.values())) < 30 * 51_000
+    assert all("more characters, in the notebook" in text for text in wrote.values())

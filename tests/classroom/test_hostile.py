@@ -38,7 +38,7 @@ def tree(folder: Path) -> dict[str, str]:
         facts = path.lstat()
         said = f"{facts.st_mode} {facts.st_nlink} {facts.st_uid}"
         if path.is_file() and not path.is_symlink():
-            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            content = hashlib.sha256(path.read_bytes()).hexdigest() if os.access(path, os.R_OK) else "locked"
             said += f" {facts.st_mtime_ns} {os.listxattr(path)} {content}"
         found[str(path.relative_to(folder))] = said
     return found

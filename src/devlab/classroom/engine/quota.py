@@ -8,7 +8,7 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -219,7 +219,7 @@ def _signal(processes, number: int) -> None:
 
 def resident(processes: list[int]) -> int:
     """Return the bytes in memory of some processes, what they share counted for each: quick, and too much."""
-    told = [line.split() for one in processes for line in _read(f"/proc/{one}/status").splitlines()]
+    told = [line.split() for one in processes for line in _read(one, "status").splitlines()]
     return 1024 * sum(int(line[1]) for line in told if line[0] in (b"VmRSS:", b"VmSwap:"))
 
 
@@ -233,23 +233,30 @@ def memory(processes: list[int], shared: int = 0) -> int:
     """
     found = dict.fromkeys(("Pss_Anon", "Pss_Shmem", "SwapPss"), 0)
     for one in processes:
-        for line in _read(f"/proc/{one}/smaps_rollup").splitlines():
+        for line in _read(one, "smaps_rollup").splitlines():
             name, _, size = line.decode().partition(":")
             if name in found:
                 found[name] += int(size.split()[0]) * 1024
     return found["Pss_Anon"] + found["SwapPss"] + max(found["Pss_Shmem"], shared)
 
 
-def _read(path: str) -> bytes:
-    """Return what /proc tells, nothing of a process that ended; raises PermissionError where one hides."""
+@contextlib.contextmanager
+def _unless_ended(process: int) -> Iterator[None]:
+    """Pass over what cannot be looked at of a process that ends; raise PermissionError where one hides it."""
     try:
-        with open(path, "rb", buffering=0) as stream:
-            return stream.readall()
+        yield
     except PermissionError:
-        if Path(path).exists():
-            raise
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{process}/statm").read_bytes().split()[0] != b"0":  # it still has memory
+                raise
     except OSError:
         pass
+
+
+def _read(process: int, name: str) -> bytes:
+    """Return what /proc tells of a process, nothing of one that ended."""
+    with _unless_ended(process), open(f"/proc/{process}/{name}", "rb", buffering=0) as stream:
+        return stream.readall()
     return b""
 
 
@@ -262,7 +269,7 @@ def _nameless(processes: list[int], scratch: Path) -> dict[tuple[bytes, bytes], 
     kinds = (b"/dev/zero", b"/memfd:", b"/SYSV", bytes(scratch) + b"/")
     found: dict[tuple[bytes, bytes], tuple[bytes, int]] = {}
     for one in processes:
-        maps = _read(f"/proc/{one}/maps")
+        maps = _read(one, "maps")
         for line in maps.splitlines() if b"(deleted)" in maps else ():
             place, _, offset, device, inode, *path = line.split(maxsplit=5)
             if path and path[0].startswith(kinds) and path[0].endswith(b"(deleted)"):
@@ -295,7 +302,7 @@ def _too_full(scratch: Path, family: list[int], nameless: dict, limits: Limits) 
             return True
     # A file that was deleted while open fills the disk all the same.
     for one in family:
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        with _unless_ended(one):
             for number in os.listdir(f"/proc/{one}/fd"):
                 with contextlib.suppress(OSError):
                     facts = os.stat(f"/proc/{one}/fd/{number}")
