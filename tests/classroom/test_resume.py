@@ -143,13 +143,12 @@ def test_a_part_that_is_none(tmp_path, capsys):
         assert "write 2/5 for the second of five" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("taken", [2, 1], ids=["all of them", "the first alone"])
-def test_the_next_assignment_is_made_ready_while_one_is_graded(tmp_path, monkeypatch, taken):
-    """PyTorch is imported meanwhile, once for each; what nobody comes to need is ended."""
+def test_each_assignment_has_processes_of_its_own(tmp_path, monkeypatch):
+    """They end with it, also where nobody wants the rest."""
     made, folder = [], tmp_path / "course"
 
-    def counted(jobs: int) -> family.Family:
-        made.append(family.Family(jobs))
+    def counted(settings: family.Settings, steps: list) -> family.Family:
+        made.append(family.Family(settings, steps))
         return made[-1]
 
     monkeypatch.setattr(grading, "Family", counted)
@@ -160,10 +159,10 @@ def test_the_next_assignment_is_made_ready_while_one_is_graded(tmp_path, monkeyp
         file.write_text(json.dumps(fill(handout, solutions)), encoding="utf-8")
     found = collect([tmp_path / "downloads"], course.handouts_of(folder))
     records = grading.grade(found, folder, family.Settings(isolation_available()))
-    for number in range(1, taken + 1):
+    for number in range(1, 3):
         record = next(records)
         assert record.points == record.possible > 0
-        assert len(made) == 2, f"after {number}"
+        assert [one.process.poll() is None for one in made] == [*[False] * (number - 1), True]
     records.close()
     assert [one.process.poll() is None for one in made] == [False, False]
     assert not any(Path(one.folder.name).exists() for one in made)
@@ -171,9 +170,7 @@ def test_the_next_assignment_is_made_ready_while_one_is_graded(tmp_path, monkeyp
 
 def begun(limits, jobs=1):
     """A family that grades a notebook without cells."""
-    started = family.Family(jobs)
-    started.begin(family.Settings(isolation_available(), limits, jobs), [])
-    return started
+    return family.Family(family.Settings(isolation_available(), limits, jobs), [])
 
 
 def test_a_template_that_gives_no_answer_is_ended(tmp_path, monkeypatch):

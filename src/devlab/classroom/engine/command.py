@@ -16,27 +16,15 @@ from pathlib import Path
 from devlab.classroom import course, record, reports
 from devlab.classroom.collect import Collection, collect
 from devlab.classroom.engine import grade, walls
-from devlab.classroom.engine.processes import Family
 from devlab.classroom.engine.quota import Limits
 from devlab.classroom.names import printable
 from devlab.classroom.record import Record
 
-MOST_AT_ONCE = 64  # jobs for which sockets are opened before it is known whether there is so much to do
-
 
 def run(arguments: argparse.Namespace) -> int:
     """Grade as the command line says; return 0 where every submission was graded."""
-    jobs = arguments.jobs or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count())
-    early = sys.platform == "linux" and arguments.dask is None and 1 <= jobs <= MOST_AT_ONCE
-    with contextlib.closing(Family(jobs)) if early else contextlib.nullcontext() as first:
-        return run_first(arguments, max(jobs, 1), first)
-
-
-def run_first(arguments: argparse.Namespace, jobs: int, first: Family | None) -> int:
-    """Grade as the command line says; return 0 where every submission was graded.
-
-    `first` is a family that has not begun yet, None where each assignment starts its own.
-    """
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
+    jobs = max(arguments.jobs or cores, 1)
     least = max(arguments.require_isolation or 0, 1)
     level = walls.isolation_available()
     # What a submission detaches is found in /proc, and ended. A cluster's machines look for themselves.
@@ -65,7 +53,7 @@ def run_first(arguments: argparse.Namespace, jobs: int, first: Family | None) ->
         graded = on_dask(arguments.dask, paths, folder, found, limits, least, before, jobs, out.parent)
     else:
         settings = grade.Settings(level, limits, jobs, tuple(str(path.resolve()) for path in hidden))
-        graded = grade.grade(found, folder, settings, before, first)
+        graded = grade.grade(found, folder, settings, before)
     if before:
         print(f"{len(found.gradable) - len(waiting)} were graded before, {len(waiting)} are to do.")
     try:

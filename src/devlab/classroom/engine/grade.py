@@ -20,7 +20,6 @@ from devlab.classroom.reading import whole
 from devlab.classroom.record import Graded, Record
 from devlab.classroom.unpack import kept_open, said
 
-AHEAD = 4  # submissions a job: about as long as PyTorch takes to be imported
 # What the walls of a level keep even right answers from, by exercise.
 WALLED_OFF = {
     2: {"ddp_gradients": "its processes meet over the network, which level 2 closes: grade it at level 3"}
@@ -32,31 +31,22 @@ def grade(
     folder: Path,
     settings: Settings,
     done: set[tuple[str, str, str]] = frozenset(),
-    first: Family | None = None,
 ) -> Iterator[Record]:
     """Grade what was collected against a course, and yield a record as each is finished.
 
-    `done` holds (student, assignment, digest) of what was graded before, which is passed over. `first` may be
-    a family that has not begun yet, which whoever gives it closes. Where `settings` hide nothing, the course
-    and what was handed in are hidden.
+    `done` holds (student, assignment, digest) of what was graded before, which is passed over. Where
+    `settings` hide nothing, the course and what was handed in are hidden.
     """
-    spare = [first] if first else []
     if not settings.hidden:
         handed_in = {str(one.file.path.resolve()) for one in found.submissions if one.file}
         settings = replace(settings, hidden=(str(Path(folder).resolve()), *sorted(handed_in)))
-    try:
-        with kept_open():
-            for one in found.problems:
-                yield Record(one.student, one.assignment, one.path, problem=one.problem, remarks=one.remarks)
-            todo = _by_assignment(one for one in found.gradable if key(one) not in done)
-            handouts = course.handouts_of(folder) if todo else {}
-            for number, (assignment, waiting) in enumerate(todo.items(), start=1):
-                handout = handouts[assignment]
-                yield from _assignment(waiting, handout, settings, spare, first, last=number == len(todo))
-    finally:
-        for family in spare:  # nobody came to need it
-            if family is not first:
-                family.close()
+    with kept_open():
+        for one in found.problems:
+            yield Record(one.student, one.assignment, one.path, problem=one.problem, remarks=one.remarks)
+        todo = _by_assignment(one for one in found.gradable if key(one) not in done)
+        handouts = course.handouts_of(folder) if todo else {}
+        for assignment, waiting in todo.items():
+            yield from _assignment(waiting, handouts[assignment], settings)
 
 
 def _by_assignment(submissions: Iterable[Submission]) -> dict[str, list[Submission]]:
@@ -71,14 +61,7 @@ def key(one: Submission) -> tuple[str, str, str]:
     return one.student, one.assignment, one.digest
 
 
-def _assignment(
-    waiting: Sequence[Submission],
-    handout: Handout,
-    settings: Settings,
-    spare: list[Family],
-    lent: Family | None,
-    last: bool,
-) -> Iterator[Record]:
+def _assignment(waiting: Sequence[Submission], handout: Handout, settings: Settings) -> Iterator[Record]:
     idle: SimpleQueue[Handle] = SimpleQueue()
     jobs = max(1, min(settings.jobs, len(waiting)))
     steps = _plain(cells.reference(handout))
@@ -90,8 +73,7 @@ def _assignment(
             for family in [one for one in families if one.ended]:
                 family.close()
                 families.remove(family)
-            families.append(family := spare.pop() if spare else Family(count))
-            family.begin(replace(settings, jobs=count), steps)
+            families.append(family := Family(replace(settings, jobs=count), steps))
         if stopping.is_set():
             raise EngineError("it was interrupted")
         for handle in family.handles:
@@ -113,15 +95,10 @@ def _assignment(
         pending, rest = set(), deque(waiting)
         try:
             start(jobs)
-            while True:
+            while pending or rest:
                 # Few at a time, so that a large class is not read into memory at once.
                 while len(pending) < jobs and rest:
                     pending.add(pool.submit(one, rest.popleft()))
-                # The next assignment's processes import PyTorch while this one comes to its end.
-                if not last and not spare and len(rest) <= AHEAD * jobs:
-                    spare.append(Family(settings.jobs))
-                if not pending:
-                    break
                 finished, pending = wait(pending, return_when=FIRST_COMPLETED)
                 for future in finished:
                     yield future.result()
@@ -132,8 +109,8 @@ def _assignment(
             raise
         finally:
             wait(pending)
-            for family in families:  # of one that is lent the processes end while reports are written
-                family.dismiss() if family is lent else family.close()
+            for family in families:
+                family.close()
 
 
 def record_of(

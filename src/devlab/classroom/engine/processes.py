@@ -17,7 +17,7 @@ from devlab.classroom.engine import quota
 from devlab.classroom.engine.quota import Limits
 
 # Most of what an import makes stays: looking for garbage meanwhile would take a tenth of its time.
-START = "import gc; gc.disable(); from devlab.classroom.engine.zygote import main; main({facts!r})"
+START = "import gc; gc.disable(); from devlab.classroom.engine.zygote import main; main()"
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 ONE_THREAD += ("VECLIB_MAXIMUM_THREADS",)
 # For each fork the kernel copies a table of all pages, and PyTorch's process has 40,000 small ones. glibc
@@ -57,48 +57,37 @@ class Settings:
 class Family:
     """One process and all that it forks: a watcher for each job, with its template and its checker.
 
-    The process begins to import at once, for at most `jobs` templates. `begin` tells what they are to do, and
-    makes the `handles`.
+    `steps` are the teacher's notebook with the solutions; `handles` are the ways to the templates.
     """
 
-    def __init__(self, jobs: int):
+    def __init__(self, settings: Settings, steps: Sequence):
         self.folder = tempfile.TemporaryDirectory(prefix="devlab-grade-", ignore_cleanup_errors=True)
         # The submission's user must be able to reach its scratch folder, and nothing else in here.
         os.chmod(self.folder.name, 0o711)
-        self.pairs = [socket.socketpair() for _ in range(jobs)]
-        self.handles: list[Handle] = []
-        ends = [its.fileno() for _, its in self.pairs]
-        facts = {"folder": str(Path(self.folder.name).resolve()), "ends": ends}
+        pairs = [socket.socketpair() for _ in range(settings.jobs)]
+        ends = [its.fileno() for _, its in pairs]
         kept = {name: _whole(name, value) for name, value in os.environ.items() if name in PASSED_ON}
         threads = dict.fromkeys(ONE_THREAD, "1")
         own = {"DEVLAB_DEVICE": os.environ.get("DEVLAB_DEVICE") or "sim", "DEVLAB_PROGRESS": os.devnull}
-        self.said = Path(self.folder.name, "said")  # why it could not begin; later on it is silent
-        with self.said.open("wb") as said:
+        said = Path(self.folder.name, "said")  # why it could not begin; later on it is silent
+        with said.open("wb") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", START.format(facts=facts)],  # no module comes from its folder
+                [sys.executable, "-P", "-c", START],  # no module comes from the folder it is started in
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=errors,
                 env=kept | threads | HEAP | own,
                 pass_fds=ends,
                 start_new_session=True,
             )
-        for _, its in self.pairs:
+        for _, its in pairs:
             its.close()
-
-    def begin(self, settings: Settings, steps: Sequence) -> None:
-        """Have the templates made, one a job; `steps` are the teacher's notebook with the solutions."""
-        seconds = settings.limits.seconds
-        self.handles = [
-            Handle(self.process.pid, ours, seconds, self.said) for ours, _ in self.pairs[: settings.jobs]
-        ]
-        for ours, _ in self.pairs[settings.jobs :]:
-            ours.close()
+        self.handles = [Handle(self.process.pid, ours, settings.limits.seconds, said) for ours, _ in pairs]
         names = [name for kind, name, _ in steps if kind == "check"]
-        facts = {"level": settings.level, "limits": asdict(settings.limits), "names": names}
-        facts["hidden"] = settings.hidden
+        facts = {"folder": str(Path(self.folder.name).resolve()), "ends": ends, "names": names}
+        facts |= {"level": settings.level, "limits": asdict(settings.limits), "hidden": settings.hidden}
         with contextlib.suppress(OSError), self.process.stdin as stream:  # if it ended, its handles say so
-            send(stream, facts | {"jobs": len(self.handles)})
+            send(stream, facts)
             send(stream, {"steps": steps})
 
     @property
@@ -106,18 +95,11 @@ class Family:
         """Tell whether no template is left."""
         return all(handle.ended for handle in self.handles)
 
-    def dismiss(self) -> None:
-        """Let all processes end, and wait for none; whoever waits for an answer gets none."""
-        if not self.handles:  # it has not begun, and would import all of PyTorch first
-            self.process.kill()
-            self.process.stdin.close()
+    def end(self, patience: float = 5) -> None:
+        """End all processes, after some seconds by force; whoever waits for an answer gets none."""
         for handle in self.handles:
             with contextlib.suppress(OSError):
                 handle.ours.shutdown(socket.SHUT_RDWR)
-
-    def end(self, patience: float = 5) -> None:
-        """End all processes, after some seconds by force; whoever waits for an answer gets none."""
-        self.dismiss()
         try:
             self.process.wait(timeout=patience)
         except subprocess.TimeoutExpired:
@@ -129,8 +111,6 @@ class Family:
         self.end()
         for handle in self.handles:
             handle.close()
-        for ours, _ in self.pairs:
-            ours.close()
         self.folder.cleanup()
 
 

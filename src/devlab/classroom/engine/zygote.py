@@ -29,19 +29,21 @@ USED_BY_ALL = ("encodings.ascii", "numpy.random", "devlab.begin", "devlab.explai
 DYING = 1.0  # seconds for a template that is through with its work to end by itself
 
 
-def main(facts: dict) -> None:
+def main() -> None:
     """Fork a template and a checker for each job, and wait for their end.
 
-    `facts` are a `folder` for scratch folders, and sockets to the grader as `ends`, one a job at most. From
-    stdin come more of them, the isolation `level`, the `limits`, the `names` of the exercises, the `hidden`
-    paths and how many `jobs` there are, and then the teacher's notebook. What keeps it from beginning goes to
-    stderr, a file. Never returns.
+    From stdin come a `folder` for scratch folders, sockets to the grader as `ends`, one a job, the isolation
+    `level`, the `limits`, the `names` of the exercises, and the `hidden` paths; then, for the checkers alone,
+    the teacher's notebook. What keeps it from beginning goes to stderr, a file. Never returns.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's to answer
     walls.adopt_orphans()  # so that the grader finds every process below this one
     torch.set_num_threads(1)
     seed = secrets.randbelow(SEEDS)
-    source, scratch = os.dup(0), Path(facts["folder"]) / "scratch"
+    source = os.dup(0)
+    with os.fdopen(os.dup(source), "rb", buffering=0) as stream:
+        facts = receive(stream)
+    scratch = Path(facts["folder"]) / "scratch"
     scratch.mkdir()
     silence(scratch, streams=(0, 1))
     for name in HEAP:  # a program that a submission starts is not forked from
@@ -50,12 +52,7 @@ def main(facts: dict) -> None:
     mixing.declarations()  # read once, not by every submission that mixes devices
     checker.bring(USED_BY_ALL)
     registry.exercises()  # the lessons are imported here
-    with os.fdopen(os.dup(source), "rb", buffering=0) as stream:
-        told = receive(stream)
-    if told is None:  # nothing is to be graded
-        return
-    facts |= told
-    ends, modules = facts["ends"][: facts["jobs"]], os.pipe()
+    ends, modules = facts["ends"], os.pipe()
     asking, telling = [os.pipe() for _ in ends], [os.pipe() for _ in ends]
     of_templates = [(end, ask, told) for end, (_, ask), (told, _) in zip(ends, asking, telling, strict=True)]
     of_checkers = [(asked, tell) for (asked, _), (_, tell) in zip(asking, telling, strict=True)]
