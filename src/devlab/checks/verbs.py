@@ -32,12 +32,16 @@ NAMES = {
 
 
 def here(value: object) -> object:
-    """Return a tensor without its graph in the host's memory, any other value as it is.
+    """Return a tensor without its graph in the host's memory, also in lists, tuples and dicts.
 
-    >>> here(torch.ones(2, requires_grad=True)), here("text")
-    (tensor([1., 1.]), 'text')
+    >>> here([torch.ones(2, requires_grad=True), "text"])
+    [tensor([1., 1.]), 'text']
     """
-    return on_cpu(value) if isinstance(value, torch.Tensor) else value
+    if isinstance(value, torch.Tensor):
+        return on_cpu(value)
+    if type(value) in (list, tuple):
+        return type(value)(map(here, value))
+    return {key: here(item) for key, item in value.items()} if type(value) is dict else value
 
 
 def times(count: int, noun: str) -> str:
@@ -57,7 +61,7 @@ def times(count: int, noun: str) -> str:
 class Same:
     """Expect of each call the tensor that a reference gives, and call a known slip by its name.
 
-    `reference` takes the arguments of the call, their tensors on the CPU and without a graph. `slips` has the
+    `reference` takes the arguments of the call, all tensors in them on the CPU and without a graph. `slips` has the
     words for each usual mistake, and what it gives: a function of the same arguments. Where the words depend
     on the arguments, `slips` is a function of them that returns such a mapping, of tensors or of functions
     without parameters. `asked` says what is expected where a slip is named; it too may be a function of the
