@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from devlab.checks.registry import find
+from devlab.checks.exercise import find
 from devlab.classroom.engine import watch, watcher
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.sandbox import Walls

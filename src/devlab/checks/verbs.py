@@ -5,20 +5,17 @@ a learner would) and the usual slips by name. The verbs call the answer, compare
 """
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy
 import torch
 
-from devlab.checks import expect, slips
-from devlab.checks.calls import AnswerRaised, leaves
-from devlab.checks.holding import changed, holdings
-from devlab.checks.reading import on_cpu
-
-if TYPE_CHECKING:
-    from devlab.checks.trial import Trial
+from devlab.checks import expect, isolation
+from devlab.checks.calls import AnswerRaised, changed, holdings, leaves
+from devlab.checks.describe import on_cpu
+from devlab.checks.trial import Trial
 
 NO_SLIPS: Mapping[str, Callable] = {}
 NAMES = {
@@ -89,7 +86,7 @@ class Same:
     first: Callable | None = None
     then: Callable | None = None
 
-    def __call__(self, trial: "Trial", *args: object, **changes: object) -> object:
+    def __call__(self, trial: Trial, *args: object, **changes: object) -> object:
         """Call the answer, expect the reference's tensor where the first tensor given is, and return it.
 
         `changes` may be `what`, `within` and `on` (the device) for this call alone.
@@ -97,7 +94,7 @@ class Same:
         wanted = self.reference(*map(here, args))
         return self.compare(trial, trial.call(*args), *args, wanted=wanted, **changes)
 
-    def each(self, trial: "Trial", inputs: Sequence, **changes: object) -> None:
+    def each(self, trial: Trial, inputs: Sequence, **changes: object) -> None:
         """Expect it of several calls with one argument each, or with a tuple of arguments.
 
         >>> from devlab.checks.trial import Trial
@@ -108,7 +105,7 @@ class Same:
 
     def compare(
         self,
-        trial: "Trial",
+        trial: Trial,
         got: object,
         *args: object,
         wanted: torch.Tensor | None = None,
@@ -137,13 +134,13 @@ class Same:
             known = self.slips(*held)
         else:
             known = {words: (lambda slip=slip: slip(*held)) for words, slip in self.slips.items()}
-        slips.named(got, wanted, known, asked, within)
+        expect.named(got, wanted, known, asked, within)
         if self.digits:
             for place, value in enumerate(held):
                 if isinstance(value, torch.Tensor):
                     before, after = held[:place], held[place + 1 :]
                     made = lambda rounded, b=before, a=after: self.reference(*b, rounded, *a)  # noqa: E731
-                    slips.lost_digits(got, wanted, value, made)
+                    expect.lost_digits(got, wanted, value, made)
 
 
 def number(
@@ -182,7 +179,7 @@ def number(
     expect.fail((found and found[0]) or headline, asked, said)
 
 
-def answers(trial: "Trial", *args: object, wanted: object, why: str, what: str = "the answer") -> None:
+def answers(trial: Trial, *args: object, wanted: object, why: str, what: str = "the answer") -> None:
     """Expect a plain answer, such as a bool, a torch.device or a torch.dtype; `why` is the headline.
 
     `why` may hold `{got}`. A device that lacks nothing but its index is told so.
@@ -308,7 +305,7 @@ def flows(
 
 
 def raises(
-    trial: "Trial",
+    trial: Trial,
     *args: object,
     kind: type[BaseException],
     asked: str,
@@ -363,7 +360,7 @@ def untouched(
         expect.fail(*(text.replace("{path}", path) for text in (headline, asked, got)))
 
 
-def at_once(trial: "Trial", *args: object, what: str = "{result}", values: str = "values") -> object:
+def at_once(trial: Trial, *args: object, what: str = "{result}", values: str = "values") -> object:
     """Call the answer, and expect that all in its result that is on the host has arrived by then.
 
     Nothing of ours touches a device before the host has looked: that would wait for copies under way. `what`
@@ -398,10 +395,51 @@ def _seen(value: torch.Tensor | numpy.ndarray) -> numpy.ndarray:
 
 
 @contextlib.contextmanager
-def aside(trial: "Trial") -> Iterator[None]:
+def aside(trial: Trial) -> Iterator[None]:
     """Let a block call the answer to find out more: the verdict stays about the call before."""
     call, situation = trial.last_call, trial.situation
     try:
         yield
     finally:
         trial.last_call, trial.situation = call, situation
+
+
+def kept(
+    trial: Trial, *args: object, device: torch.device | None = None, dtype: torch.dtype | None = None
+) -> object:
+    """Call the answer as `trial.call` does, with these defaults in force; a verdict names them.
+
+    For tasks that promise a result whatever the defaults are. That the settings stay as they are is part of
+    every call.
+    """
+    asked, left = isolation.Unusual(device, dtype), []
+
+    @functools.wraps(trial.answer)
+    def called(*args: object) -> object:
+        with asked.in_force():
+            before = isolation.now()
+            result = trial.answer(*args)
+            left.extend(isolation.changes(before))
+            return result
+
+    trial.require_parameters(args)
+    values = {"default device": device, "default dtype": dtype}
+    told = " and ".join(isolation.WORDS[name](value) for name, value in values.items() if value)
+    got = trial.run(called, *args, label=f"after {told}: {trial.name}" if told else trial.name)
+    if left:  # raised here, because in there it would be an exception of the learner's
+        raise left[0]
+    return got
+
+
+@contextlib.contextmanager
+def current(device: torch.device) -> Iterator[None]:
+    """Make a device the one that a bare name of its kind means, for a block; of the CPU there is one."""
+    if device.type == "cpu":
+        yield
+        return
+    before = torch.accelerator.current_device_index()
+    torch.accelerator.set_device_index(device.index)
+    try:
+        yield
+    finally:
+        torch.accelerator.set_device_index(before)

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 import torch
 
-from devlab.checks import registry
+from devlab.checks import exercise as registry
 from devlab.classroom.engine.messages import receive, send, whole
 from devlab.classroom.engine.replay import judged_again, places
 from devlab.classroom.engine.worker import Ready, begin_randomly, work

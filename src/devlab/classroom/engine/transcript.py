@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy
 import torch
 
-from devlab.checks.reading import simulated
+from devlab.checks.describe import simulated
 from devlab.sim.storage import on_host
 
 MOST = 1 << 20  # characters of data that one exercise's results may take

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from devlab.checks import registry
+from devlab.checks import exercise
 from devlab.classroom.engine import checker, sandbox, template, watch, watcher, worker
 from devlab.classroom.engine.family import HEAP
 from devlab.classroom.engine.limits import Limits
@@ -51,7 +51,7 @@ def main(facts: dict) -> None:
     bench()
     mixing.declarations()  # read once, not by every submission that mixes devices
     checker.bring(USED_BY_ALL)
-    registry.exercises()  # the lessons are imported here
+    exercise.exercises()  # the lessons are imported here
     with os.fdopen(os.dup(source), "rb", buffering=0) as stream:
         told = receive(stream)
     if told is None:  # nothing is to be graded

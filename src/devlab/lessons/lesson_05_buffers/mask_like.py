@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.checks import cases, expect, slips, verbs
+from devlab.checks import cases, expect, verbs
 from devlab.lessons.lesson_05_buffers import lesson
 
 mask_like = lesson.exercise(
@@ -37,21 +37,21 @@ def _look(trial, got: torch.Tensor, wanted: torch.Tensor, x: torch.Tensor, lengt
     if lengths.device != x.device and x.is_cpu and bool(lengths.any()) and not bool(got.any()):
         headline = "the mask is False everywhere: was it made before the lengths had arrived?"
         expect.fail(headline, "a copy that is complete before it is read", got)
-    if got.shape != wanted.shape or slips.is_alike(got, wanted):
+    if got.shape != wanted.shape or expect.is_alike(got, wanted):
         return
     before = lengths.tolist()[::-1]  # of a call with int32, as the row makes them
-    if lengths.dtype == torch.int32 and slips.is_alike(got, _inside(x.shape[1], before)):
+    if lengths.dtype == torch.int32 and expect.is_alike(got, _inside(x.shape[1], before)):
         headline = f"the mask is that of the call before, whose lengths were {before}"
         expect.fail(headline, f"a mask for {_asked(x, lengths)}", got)
     kept = got.detach().cpu().clone()
     again = trial.call(torch.zeros_like(x), lengths)
-    if isinstance(again, torch.Tensor) and not slips.is_alike(again, kept):
+    if isinstance(again, torch.Tensor) and not expect.is_alike(again, kept):
         headline = "the mask depends on the contents of x, and the lengths alone decide"
         asked = f"one mask for {_asked(x, lengths)}, whatever x holds"
         expect.fail(headline, asked, "another where x holds only zeros")
 
 
-def _slips(x: torch.Tensor, lengths: torch.Tensor) -> dict[str, slips.Slip]:
+def _slips(x: torch.Tensor, lengths: torch.Tensor) -> dict[str, expect.Slip]:
     time, features, asked = *x.shape[1:], lengths.tolist()
     wanted, steps, ends = _inside(time, asked), torch.arange(time), lengths.long()[:, None]
     return {
