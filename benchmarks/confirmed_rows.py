@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from bank import all_answers
 from promises import promise
 
+from devlab.checks.exercise import exercises
 from devlab.checks.judge import judge
-from devlab.checks.registry import exercises
 from devlab.classroom.engine.checker import Checker
 from devlab.classroom.engine.transcript import Recorder
 from devlab.devices import bench

@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from bank import all_answers
 from promises import promise
 
+from devlab.checks.exercise import find
 from devlab.checks.judge import judge
-from devlab.checks.registry import find
 from devlab.devices import bench
 
 STARTS_PROCESSES = "ddp_gradients"

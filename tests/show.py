@@ -10,9 +10,8 @@ import time
 
 from bank import ANSWERS, Answer, load
 
-from devlab.checks.exercise import Exercise
+from devlab.checks.exercise import Exercise, find, nearest
 from devlab.checks.judge import judge
-from devlab.checks.registry import find, nearest
 
 SLOWEST = 1.0  # seconds that a verdict may take
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import nbformat
 
-from devlab.checks.registry import exercises
+from devlab.checks.exercise import exercises
 
 ROOT = Path(__file__).resolve().parents[1]
 FACTS = tomllib.loads((ROOT / "source" / "facts.toml").read_text("utf-8"))

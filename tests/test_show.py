@@ -4,7 +4,7 @@ import pytest
 import show
 from bank import Answer
 
-from devlab.checks.registry import find
+from devlab.checks.exercise import find
 
 
 def test_it_shows_hints_and_every_verdict(capsys):

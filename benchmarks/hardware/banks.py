@@ -6,8 +6,8 @@ from collections import Counter
 import torch
 from bank import Answer, all_answers
 
+from devlab.checks.exercise import find
 from devlab.checks.judge import judge
-from devlab.checks.registry import find
 from devlab.checks.result import Result
 
 

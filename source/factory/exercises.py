@@ -21,7 +21,7 @@ Points = Callable[[str], int]
 
 def rows_of(name: str) -> int:
     """Count what an exercise's verdict judges: one point a row. Raises LookupError for an unknown name."""
-    from devlab.checks import registry
+    from devlab.checks import exercise as registry
 
     if exercise := registry.find(name):
         return exercise.possible

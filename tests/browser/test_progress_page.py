@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from browser.axe import OURS, violations
 from browser.lab import ROOT, VIEWPORT, Notebook
-from devlab.checks.registry import lessons
+from devlab.checks.exercise import lessons
 
 PATH = "exercises/progress.ipynb"
 SHOW = "import devlab\ndevlab.progress()"

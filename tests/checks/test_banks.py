@@ -5,8 +5,8 @@ import re
 import pytest
 from bank import ANSWERS, all_answers, banks, load, one_of_each
 
+from devlab.checks.exercise import exercises, find
 from devlab.checks.judge import judge
-from devlab.checks.registry import exercises, find
 from devlab.checks.result import Outcome, Result
 from devlab.devices import bench
 

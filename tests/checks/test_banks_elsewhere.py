@@ -9,8 +9,8 @@ import pytest
 from bank import banks, load, one_of_each
 
 from devlab import sim
+from devlab.checks.exercise import find
 from devlab.checks.judge import judge
-from devlab.checks.registry import find
 from devlab.devices import bench
 
 # Right wherever there is float64, and on a Mac the same TypeError as any learner would get.

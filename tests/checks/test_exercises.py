@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from devlab.checks.registry import exercises, find, lessons, nearest
+from devlab.checks.exercise import exercises, find, lessons, nearest
 
 every = pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
 

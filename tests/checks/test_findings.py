@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from devlab.checks import expect
-from devlab.checks.exercise import Exercise
+from devlab.checks.exercise import Exercise, find
 from devlab.checks.judge import judge
-from devlab.checks.registry import find
 from devlab.checks.result import Outcome
 from devlab.devices import bench
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import devlab
-from devlab.checks.answer import BadCall, exercise_of
 from devlab.checks.calls import plain_function
-from devlab.checks.registry import find
+from devlab.checks.check import BadCall, exercise_of
+from devlab.checks.exercise import find
 from devlab.checks.result import Outcome
 from devlab.checks.trial import Caller
 from devlab.classroom.engine.worker import _judged

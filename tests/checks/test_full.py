@@ -6,9 +6,8 @@ import pytest
 import torch
 from bank import ANSWERS, load
 
-from devlab.checks.full import full
-from devlab.checks.judge import judge
-from devlab.checks.registry import find
+from devlab.checks.exercise import find
+from devlab.checks.judge import full, judge
 from devlab.checks.result import Outcome
 from devlab.devices import bench
 from devlab.sim import memory

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from devlab.checks.holding import changed, holdings
+from devlab.checks.calls import changed, holdings
 
 
 def model() -> nn.Module:

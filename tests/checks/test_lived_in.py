@@ -6,8 +6,8 @@ import pytest
 import torch
 from bank import Answer, all_answers, one_of_each
 
+from devlab.checks.exercise import find
 from devlab.checks.judge import judge
-from devlab.checks.registry import find
 from devlab.checks.result import Outcome
 from devlab.devices import bench
 from devlab.lessons.lesson_08_memory import gaps_filled

@@ -8,7 +8,8 @@ import pytest
 from bank import ANSWERS, load
 
 import devlab
-from devlab.checks import progress, registry
+from devlab.checks import exercise as registry
+from devlab.checks import progress
 from devlab.checks.judge import judge
 from devlab.checks.overview import standing
 from devlab.checks.result import Outcome
@@ -212,7 +213,7 @@ def test_a_disk_that_takes_no_writes(progress_file, capsys, monkeypatch):
 
 def test_hints_come_in_steps_and_then_the_solution(capsys):
     """Each call shows the next hint; the solution opens after the last."""
-    from devlab.checks.registry import find
+    from devlab.checks.exercise import find
 
     total = len(find("device_of").hints)
     assert f"has {total} hints left" in str(devlab.solution("device_of"))
@@ -235,8 +236,8 @@ def test_solution_after_a_pass_or_on_request(capsys):
 
 def test_every_exercise_has_a_solution_text():
     """What devlab.solution shows is the text that runs in the solutions, without markers."""
+    from devlab.checks.exercise import exercises
     from devlab.checks.help import solution_source
-    from devlab.checks.registry import exercises
 
     for exercise in exercises():
         text = solution_source(exercise)

@@ -11,9 +11,8 @@ import pytest
 
 import devlab
 from devlab import cli
-from devlab.checks.export import as_page
-from devlab.checks.overview import standing
-from devlab.checks.registry import exercises
+from devlab.checks.exercise import exercises
+from devlab.checks.overview import as_page, standing
 
 ENTRIES = (
     {"outcome": "failed", "points": 1, "devices": {"cpu": "passed", "sim:0": "failed", "sim:1": "skipped"}},

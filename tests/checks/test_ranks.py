@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from bank import ANSWERS, load
 
+from devlab.checks.exercise import find
 from devlab.checks.judge import judge
-from devlab.checks.registry import find
 from devlab.checks.result import Outcome
 from devlab.lessons.lesson_09_several_devices import rank_process, ranks, shipping
 

@@ -3,12 +3,11 @@
 import pytest
 import torch
 
-from devlab.checks import defaults, settings
+from devlab.checks import isolation, verbs
 from devlab.checks.calls import AnswerRaised
-from devlab.checks.defaults import Changed
-from devlab.checks.exercise import Exercise
+from devlab.checks.exercise import Exercise, find
+from devlab.checks.isolation import Changed
 from devlab.checks.judge import judge
-from devlab.checks.registry import find
 from devlab.checks.result import Outcome
 from devlab.checks.trial import Trial
 from devlab.devices import bench
@@ -47,10 +46,10 @@ def test_each_setting_is_named_and_put_back(name):
         CHANGES[name]()
         return 2 * x
 
-    before = defaults.now()
+    before = isolation.now()
     with pytest.raises(Changed, match=f"changed the {name} of the whole program"):
         trial_of(double).call(3)
-    assert defaults.now() == before
+    assert isolation.now() == before
 
 
 def test_what_was_there_before_is_put_back_by_us_as_well():
@@ -74,10 +73,10 @@ def test_other_defaults_while_it_runs():
         raise KeyError(x)
 
     with pytest.raises(Changed, match="changed the default dtype of the whole program"):
-        settings.kept(trial_of(double), 3, dtype=torch.float64)
+        verbs.kept(trial_of(double), 3, dtype=torch.float64)
     trial = trial_of(fails)
     with pytest.raises(AnswerRaised):
-        settings.kept(trial, 3, device=torch.device("meta"))
+        verbs.kept(trial, 3, device=torch.device("meta"))
     assert trial.last_call.reads == "after torch.set_default_device('meta'): double(x=3)"
     assert torch.get_default_device() == torch.device("cpu")
 
@@ -85,7 +84,7 @@ def test_other_defaults_while_it_runs():
 def test_parameters_that_are_not_the_tasks():
     """They are told as `trial.call` tells them."""
     with pytest.raises(AssertionError, match="parameters are not those of the task"):
-        settings.kept(trial_of(lambda: 3), 3)
+        verbs.kept(trial_of(lambda: 3), 3)
 
 
 def doubling() -> Exercise:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from devlab.checks import slips
+from devlab.checks import expect
 from devlab.checks.expect import Mismatch
 
 WANTED = torch.tensor([1.0, 2.0])
@@ -14,7 +14,7 @@ def test_the_slip_that_gives_the_result_is_named():
     """Shape and numbers decide; another dtype or a device with memory of its own does not hide a slip."""
     for got in (2 * WANTED, (2 * WANTED).half(), (2 * WANTED).requires_grad_()):
         with pytest.raises(Mismatch, match="doubled"):
-            slips.named(got, WANTED, DOUBLED)
+            expect.named(got, WANTED, DOUBLED)
 
 
 @pytest.mark.parametrize(
@@ -24,20 +24,20 @@ def test_the_slip_that_gives_the_result_is_named():
 )
 def test_nothing_is_said_of_any_other_result(got):
     """A guess would mislead; what is unknown is left to the comparison that follows."""
-    slips.named(got, WANTED, DOUBLED)
+    expect.named(got, WANTED, DOUBLED)
 
 
 def test_a_slip_that_gives_what_is_wanted_is_none():
     """For some inputs a slip makes no difference, and then it is not what went wrong."""
-    slips.named(WANTED + 1, WANTED, {"nothing": WANTED})
-    slips.named(WANTED, WANTED, {"nothing": WANTED})
+    expect.named(WANTED + 1, WANTED, {"nothing": WANTED})
+    expect.named(WANTED, WANTED, {"nothing": WANTED})
 
 
 def test_a_slip_that_these_inputs_do_not_admit_is_passed_over():
     """A diagnosis that cannot be computed never breaks a verdict."""
     broken = {"joined": lambda: torch.cat([torch.tensor(1.0), WANTED])}
     with pytest.raises(Mismatch, match="doubled"):
-        slips.named(2 * WANTED, WANTED, broken | DOUBLED)
+        expect.named(2 * WANTED, WANTED, broken | DOUBLED)
 
 
 def test_lost_digits_name_the_dtype_that_lost_the_least():
@@ -45,6 +45,6 @@ def test_lost_digits_name_the_dtype_that_lost_the_least():
     x = torch.tensor([1 / 3, 1e-3], dtype=torch.float64)
     for third in (torch.float32, torch.float16):
         with pytest.raises(Mismatch, match=f"the numbers were {third} on the way"):
-            slips.lost_digits(x.to(third).double(), x, x)
-    slips.lost_digits(x, x, x)
-    slips.lost_digits(x.float(), x, x)  # a wrong dtype is another mistake
+            expect.lost_digits(x.to(third).double(), x, x)
+    expect.lost_digits(x, x, x)
+    expect.lost_digits(x.float(), x, x)  # a wrong dtype is another mistake

@@ -14,7 +14,7 @@ def found(name):
         frame = frame.f_back
     return frame and frame.f_locals[name]
 def rows(name, mark="passed"):
-    from devlab.checks.registry import find
+    from devlab.checks.exercise import find
     return [[row.label, dict.fromkeys(("cpu", "sim:0", "sim:1"), mark)] for row in find(name).rows]
 def claim(name, calls="[]", **facts):
     passed = {"outcome": "passed", "headline": "passed", "rows": rows(name)}

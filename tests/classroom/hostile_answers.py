@@ -58,9 +58,9 @@ TAMPERS = {
     "patched judge": last(
         "import devlab.checks.judge as j\nj.judge_row = lambda *a: j.Finding(j.Outcome.PASSED)" + NEITHER
     ),
-    "no rows": last("from devlab.checks.registry import find\nfind('same_place').rows = ()" + NEITHER),
+    "no rows": last("from devlab.checks.exercise import find\nfind('same_place').rows = ()" + NEITHER),
     "a row with another judge": last(
-        "from devlab.checks.registry import find\n"
+        "from devlab.checks.exercise import find\n"
         "try: object.__setattr__(find('same_place').rows[0], 'judge', lambda trial: None)\n"
         "except AttributeError: pass" + NEITHER
     ),
@@ -286,7 +286,7 @@ READS = {
     "the course's solutions": last(CELLS.format("SOLUTIONS") + STOLEN, free=1),
     "the package's solution": last(
         "from devlab.checks.help import solution_source\n"
-        "from devlab.checks.registry import find\n"
+        "from devlab.checks.exercise import find\n"
         "try: found = solution_source(find('same_place'))\n"
         "except (OSError, LookupError): pass" + STOLEN,
         free=1,

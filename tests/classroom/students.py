@@ -4,8 +4,8 @@ import copy
 import json
 from pathlib import Path
 
+from devlab.checks.exercise import find
 from devlab.checks.judge import judge, not_attempted
-from devlab.checks.registry import find
 from devlab.classroom import course
 from devlab.classroom.record import Graded, Record
 

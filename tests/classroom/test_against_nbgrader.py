@@ -20,7 +20,7 @@ from classroom.conftest import Marked
 from classroom.students import fill
 
 from devlab import cli
-from devlab.checks.registry import lessons
+from devlab.checks.exercise import lessons
 from devlab.classroom import course, record
 from devlab.classroom.reading import notebook_of
 

@@ -82,7 +82,7 @@ def test_no_link_leads_out_of_a_students_folder(lesson, laid):
 
 def test_the_points_are_those_of_the_verdict(laid):
     """A check's points are the rows of its exercise, and its cell gives as many as passed."""
-    from devlab.checks.registry import find
+    from devlab.checks.exercise import find
 
     for lesson in LESSONS:
         for cell in nbformat.read(laid / "source" / lesson / f"{lesson}.ipynb", as_version=4).cells:

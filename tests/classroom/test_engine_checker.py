@@ -9,8 +9,8 @@ import pytest
 import torch
 from bank import ANSWERS, load
 
+from devlab.checks.exercise import find
 from devlab.checks.judge import judge
-from devlab.checks.registry import find
 from devlab.classroom.engine import checker, transcript
 from devlab.devices import bench
 

@@ -10,7 +10,7 @@ import types
 import pytest
 import torch
 
-from devlab.checks import calls, expect, pretend, registry, result, standing
+from devlab.checks import calls, exercise, expect, pretend, progress, result
 from devlab.checks.trial import Trial
 from devlab.classroom.engine import seal as insides
 from devlab.classroom.engine import seal as integrity
@@ -21,7 +21,7 @@ from devlab.classroom.engine import worker
 @pytest.fixture(scope="module", params=[True, False], ids=["read in place", "asked one by one"])
 def seal(request):
     """Return a seal over lesson 05, as Python to 3.12 and as later ones or others need it."""
-    seal = integrity.Seal([one for one in registry.exercises() if one.lesson == "05_buffers"])
+    seal = integrity.Seal([one for one in exercise.exercises() if one.lesson == "05_buffers"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(versions, "KEPT", versions.KEPT and request.param)
         patch.setattr(insides, "OFFSET", insides.OFFSET if request.param else None)
@@ -128,7 +128,7 @@ def test_no_sealed_function_gets_other_code():
 
 def test_what_is_compared_less_often_runs_in_no_row():
     """Neither the lessons nor what judges them use a module that is left out after each call."""
-    registry.exercises()
+    exercise.exercises()
     apart = {f"devlab.checks.{name}" for name in integrity.APART}
     judging = [
         module
@@ -146,9 +146,9 @@ def test_what_is_compared_less_often_runs_in_no_row():
 
 def test_what_is_compared_less_often_is_compared(seal, monkeypatch):
     """Before and after each exercise."""
-    monkeypatch.setattr(standing, "heading", always)
+    monkeypatch.setattr(progress, "heading", always)
     assert seal.patched() == ""
-    assert seal.broken() == "devlab.checks.standing.heading"
+    assert seal.broken() == "devlab.checks.progress.heading"
 
 
 def test_a_cell_of_the_teachers_may_change_anything(monkeypatch):

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from devlab.checks.registry import find
+from devlab.checks.exercise import find
 from devlab.classroom.engine import quota, watcher
 from devlab.classroom.engine.quota import Limits
 from devlab.classroom.engine.walls import Walls

@@ -9,7 +9,7 @@ import pytest
 from classroom.students import LESSON, deserved, marked_here
 
 from devlab import cli
-from devlab.checks.registry import find
+from devlab.checks.exercise import find
 from devlab.checks.result import SIGNS, Outcome
 from devlab.classroom import feedback, gradebook, record, reports, tables
 from devlab.classroom.record import Graded, Record

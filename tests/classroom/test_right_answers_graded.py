@@ -14,7 +14,7 @@ from bank import ANSWERS, handed_in, load
 from classroom.students import fill, handed_out
 
 from devlab import cli
-from devlab.checks.registry import lessons
+from devlab.checks.exercise import lessons
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
 

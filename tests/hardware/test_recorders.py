@@ -114,8 +114,8 @@ def test_an_answer_that_is_misjudged_is_found():
     from bank import load
     from hardware.banks import as_it_should_be
 
+    from devlab.checks.exercise import find
     from devlab.checks.judge import judge
-    from devlab.checks.registry import find
 
     for answer in load(ROOT / "tests/answers/device_of.py"):
         result = judge(find("device_of"), answer.code)

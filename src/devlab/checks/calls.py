@@ -1,21 +1,28 @@
-"""Calling a learner's code: inputs watched for changes, its own exceptions told from ours."""
+"""Calling a learner's code: what it changed of its inputs, what it raised, and where."""
 
+import ast
 import inspect
 import io
+import linecache
 import sys
+import sysconfig
+import traceback
 import types
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import zip_longest
+from itertools import chain, zip_longest
+from pathlib import Path
 
 import numpy
 import torch
+from torch import nn
 
-from devlab.checks.describe import UNCHANGING, describe, describe_later
-from devlab.checks.expect import Mismatch
-from devlab.checks.reading import copied, on_cpu
+from devlab.checks.describe import UNCHANGING, copied, describe, describe_later, on_cpu
+from devlab.checks.expect import IN_NUMPY, Mismatch
 from devlab.checks.waiting import limited
+from devlab.panel import notebook_shell
 
 # By these a decorator says that a function's parameters are others than its code's.
 SIGNED = frozenset({"__wrapped__", "__signature__", "_partialmethod", "__partialmethod__"})
@@ -279,3 +286,138 @@ def _unchanged(leaf: object, before: tuple) -> bool:
     holds, held = on_cpu(leaf), held.cpu()
     # Nan is not equal to itself: tensors that hold some take a second look.
     return torch.equal(holds, held) or torch.equal(torch.nan_to_num(holds), torch.nan_to_num(held))
+
+
+# In a module's own dict these hold what is registered; `module.weight` stands in the first of them.
+REGISTERED = ("_parameters", "_buffers", "_modules")
+# What holds nothing, or nothing yet, is not walked: a module has twenty such attributes.
+SIMPLE = frozenset({bool, int, float, str, type(None)})
+CONTAINERS = frozenset({list, tuple, set, dict, OrderedDict})
+
+# One thing that is held: itself, a tensor's gradient, and what can change of a tensor in its place.
+Held = tuple[object, object, tuple]
+
+
+def holdings(value: object) -> dict[str, Held]:
+    """Return what a module, list, tuple or dict holds, by dotted path; registered or not, tensor or not.
+
+    >>> sorted(path for path in holdings(nn.Linear(2, 1)) if not path.startswith("_"))
+    ['bias', 'in_features', 'out_features', 'training', 'weight']
+    """
+    found: dict[str, Held] = {}
+    _gather(value, "", found, {id(value)})
+    return found
+
+
+def changed(before: Mapping[str, Held], value: object) -> str:
+    """Return the path of the first thing that `value` no longer holds as `holdings` saw it; "" for none.
+
+    >>> module = nn.Linear(2, 1)
+    >>> before = holdings(module)
+    >>> _ = module.eval()
+    >>> changed(before, module)
+    'training'
+    """
+    now = holdings(value)
+    for path, (item, grad, facts) in before.items():
+        held = now.get(path)
+        if held is None or held[0] is not item or held[1] is not grad or held[2] != facts:
+            return path
+    return next((path for path in now if path not in before), "")
+
+
+def _gather(value: object, path: str, found: dict[str, Held], walked: set[int]) -> None:
+    for key, item in _items(value):
+        place = f"{path}{key}"
+        if isinstance(item, torch.Tensor):
+            grad = item.grad if item.is_leaf else None
+            found[place] = item, grad, (item.device, item.requires_grad, item.dtype, _bytes(item))
+            continue
+        found[place] = item, None, ()
+        kind = type(item)
+        if kind in SIMPLE or (kind in CONTAINERS and not item) or id(item) in walked:
+            continue
+        walked.add(id(item))  # what is held twice, or holds itself, is walked once
+        _gather(item, f"{place}.", found, walked)
+
+
+def _items(value: object) -> Iterable[tuple[object, object]]:
+    if isinstance(value, nn.Module):
+        own = vars(value)
+        registered = (item for key in REGISTERED for item in own.get(key, {}).items())
+        return chain(registered, (item for item in own.items() if item[0] not in REGISTERED))
+    if isinstance(value, (list, tuple)):
+        return enumerate(value)
+    return value.items() if isinstance(value, (dict, Mapping)) else ()
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    if tensor.is_meta:
+        return b""
+    whole = on_cpu(tensor)
+    if whole.dtype in IN_NUMPY and not whole.is_neg():
+        return whole.numpy().tobytes()
+    return whole.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+PACKAGE = Path(__file__).resolve().parents[1]
+LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def where_raised(error: BaseException) -> str:
+    """Return the innermost line of the learner's own code on the way to the error; "" if there is none.
+
+    In a notebook it reads `Cell In[5], line 3: return x + y`; elsewhere the file's name stands for the
+    cell. Lines of devlab, of installed packages and of Python itself are passed over.
+    """
+    frames = _frames(error)
+    return _line(frames[-1].filename, frames[-1].lineno or 0) if frames else ""
+
+
+def loops_around(error: BaseException) -> str:
+    """Return the first line of each loop that was under way, the outermost first; "" for none."""
+    frames = [(one.filename, one.lineno or 0) for one in _frames(error)]
+    return "\n".join(_line(file, loop) for file, number in frames for loop in _loops(file, number))
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    return [frame for frame in traceback.extract_tb(error.__traceback__) if is_learners(frame.filename)]
+
+
+def _line(filename: str, number: int) -> str:
+    line = linecache.getline(filename, number).strip()
+    return f"{place(filename)}, line {number}" + (f":  {line}" if line else "")
+
+
+def _loops(filename: str, number: int) -> list[int]:
+    """Return the lines that begin the loops around a line of a file, the outermost first."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(filename)))
+    except SyntaxError:  # as a cell with a line for IPython alone has
+        return []
+    found = (one for one in ast.walk(tree) if isinstance(one, LOOPS))
+    return sorted({one.lineno for one in found if one.lineno <= number <= one.end_lineno})
+
+
+def is_learners(filename: str) -> bool:
+    """Tell whether code of that file is the learner's, not devlab's, a package's or Python's.
+
+    >>> is_learners(linecache.__file__)
+    False
+    """
+    if filename.startswith("<frozen"):
+        return False
+    # Lessons are judged from inside the package, but a learner's project may well hold a copy of it.
+    return not filename.startswith((str(PACKAGE), *INSTALLED))
+
+
+def place(filename: str) -> str:
+    """Return how a reader finds the file: the notebook's cell, or the file's name.
+
+    >>> place("some/folder/answer.py")
+    'answer.py'
+    """
+    shell = notebook_shell()
+    named = shell.compile.format_code_name(filename) if shell else None
+    return " ".join(named) if named else Path(filename).name

@@ -1,5 +1,9 @@
-"""What an exercise is: facts about it as data, its judgement as ordinary functions."""
+"""What an exercise is, and which there are."""
 
+import difflib
+import functools
+import importlib
+import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -100,3 +104,42 @@ class Lesson:
             raise ValueError(f"lesson {self.id} does not list {name} among its exercises")
         self.made[name] = Exercise(name, self.id, signature, facts, hints)
         return self.made[name]
+
+
+@functools.cache
+def lessons() -> list[Lesson]:
+    """Return the lessons in course order: each package of `devlab.lessons`, with all its modules imported.
+
+    >>> [lesson.id for lesson in lessons()][0]
+    '00_start_here'
+    """
+    package = importlib.import_module("devlab.lessons")
+    found = []
+    for _, name, holds_exercises in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        module = importlib.import_module(name)
+        found += [module.lesson] if holds_exercises else []
+    return sorted(found, key=lambda lesson: lesson.id)
+
+
+def exercises() -> list[Exercise]:
+    """Return every exercise in course order."""
+    return [exercise for lesson in lessons() for exercise in lesson.exercises]
+
+
+def find(name: str) -> Exercise | None:
+    """Return the exercise of that name, or None.
+
+    >>> find("device_of").lesson
+    '00_start_here'
+    """
+    return next((exercise for exercise in exercises() if exercise.name == name), None)
+
+
+def nearest(name: str) -> list[str]:
+    """Return up to three exercise names that resemble the given one, the best first.
+
+    >>> nearest("device_off")[0]
+    'device_of'
+    """
+    names = {exercise.name.lower(): exercise.name for exercise in exercises()}
+    return [names[found] for found in difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from devlab import carried
 from devlab.checks import progress
-from devlab.checks.answer import BadCall, exercise_of, names_of_caller
+from devlab.checks.check import BadCall, exercise_of, names_of_caller
 from devlab.checks.exercise import Exercise
 from devlab.checks.placeholder import is_printed
 from devlab.panel import Note, Panel, escape, prose
@@ -53,7 +53,7 @@ def solution_source(exercise: Exercise) -> str:
 
     Raises LookupError where the installed package carries no sources, as a student's copy may not.
 
-    >>> from devlab.checks.registry import find
+    >>> from devlab.checks.exercise import find
     >>> "return x.device" in solution_source(find("device_of"))
     True
     >>> "BROKEN" in solution_source(find("fix_hidden_state"))

@@ -1,16 +1,205 @@
-"""Run an answer through every row of its exercise, on every device of the bench."""
+"""Run an answer through every row of its exercise, and say in words what was found."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 
-from devlab.checks import defaults, findings, waiting
+from devlab.checks import isolation, waiting
+from devlab.checks.calls import AnswerRaised, loops_around, where_raised
+from devlab.checks.describe import shorten
 from devlab.checks.exercise import Exercise, Row
-from devlab.checks.findings import Finding
+from devlab.checks.expect import Mismatch
 from devlab.checks.isolation import fresh_defaults, preserved_state
-from devlab.checks.reasons import reason
+from devlab.checks.placeholder import holder, is_placeholder
+from devlab.checks.pretend import BEYOND, is_beyond
 from devlab.checks.result import Outcome, Result, RowResult
 from devlab.checks.trial import Caller, Skip, Trial
+
+# What differs between two rows that met one fault: the device, and numbers.
+VARIES = re.compile(r"\b(cpu|cuda|mps|sim|xpu|meta)(:\d+)?\b|\d+")
+STOPPED = (Outcome.FAILED, Outcome.ERROR)
+LONGEST_LINE = 160
+
+
+@dataclass
+class Finding:
+    """What one row said on one device.
+
+    `cause` tells one fault from another, None where that is not known; `assumed` says that the row stopped at
+    something that it takes for granted, which is no finding about its own question. `step` is what to do
+    next, where a hint is not the thing; `endless` says that the learner's code did not end.
+    """
+
+    outcome: Outcome
+    headline: str = ""
+    details: tuple[tuple[str, str], ...] = ()
+    cause: tuple | None = None
+    assumed: bool = False
+    step: str = ""
+    endless: bool = False
+
+
+Table = Sequence[Sequence[Finding | None]]
+
+
+def same_words(headline: str) -> str:
+    """Return a headline without the devices and numbers in it, to compare it with another one's.
+
+    >>> same_words("the sum is on sim:1, not cpu") == same_words("the sum is on cpu, not sim:0")
+    True
+    """
+    return VARIES.sub("#", headline)
+
+
+def outcomes_of(table: Table) -> list[list[Outcome | None]]:
+    """Return the outcome of each row on each device.
+
+    A row that stopped at a fault that a row above it reports on that device, or at what it takes for
+    granted, was not reached.
+    """
+    told: list[set[tuple]] = [set() for _ in max(table, key=len, default=())]
+    found = []
+    for row in table:
+        found.append([one and _outcome(one, known) for one, known in zip(row, told, strict=True)])
+    return found
+
+
+def _outcome(finding: Finding, told: set[tuple]) -> Outcome:
+    if finding.outcome in STOPPED:
+        if finding.assumed or finding.cause in told:
+            return Outcome.NOT_REACHED
+        if finding.cause:
+            told.add(finding.cause)
+    return finding.outcome
+
+
+def main_finding(table: Table) -> Finding | None:
+    """Return the finding that a verdict tells in full: the first of a row's own question, else the first."""
+    stopped = [one for row in table for one in row if one and one.outcome in STOPPED]
+    return next((one for one in stopped if not one.assumed), stopped[0] if stopped else None)
+
+
+def also_failing(labels: Sequence[str], table: Table) -> str:
+    """Return a line for each row that failed for another reason than the verdict's own: "" where none did."""
+    main, lines = main_finding(table), []
+    for label, row, reached in zip(labels, table, outcomes_of(table), strict=True):
+        own = [one for one, outcome in zip(row, reached, strict=True) if outcome in STOPPED]
+        if own and not any(one is main for one in own):
+            at = dict(own[0].details).get("at", "")
+            lines.append(shorten(f"{label}: {own[0].headline}{', at ' * bool(at)}{at}", LONGEST_LINE))
+    return "\n".join(lines)
+
+
+MIB = 1 << 20
+MUCH = 0.5  # of a device's memory
+
+
+@dataclass(frozen=True)
+class Full:
+    """A device whose memory is full, and the labelled lines that say of what and what to do."""
+
+    device: torch.device
+    lines: tuple[tuple[str, str], ...]
+
+
+def full(devices: Iterable[torch.device]) -> Full | None:
+    """Return the first device whose memory the notebook mostly holds itself, None where there is none.
+
+    >>> full([torch.device("cpu")])
+    """
+    found = ((device, _held(device)) for device in devices)
+    return next((Full(device, lines) for device, lines in found if lines), None)
+
+
+def _held(device: torch.device) -> tuple[tuple[str, str], ...]:
+    module = None if device.type == "cpu" else torch.get_device_module(device)
+    if not (hasattr(module, "mem_get_info") and hasattr(module, "memory_allocated")):
+        return ()
+    held, (_, whole) = module.memory_allocated(device), module.mem_get_info(device)
+    if held < MUCH * whole:
+        return ()
+    words = f"{held // MIB:,} of the {whole // MIB:,} MiB of {device}, by tensors of your notebook"
+    return (
+        ("held", words),
+        ("next", "`del` the names that hold them, or restart the kernel; then run the check again"),
+    )
+
+
+# Of the message of an exception; whoever wants it whole calls the function.
+MOST_LINES, LONGEST_MESSAGE = 8, 1000
+# Where PyTorch names the C++ function that looked at the arguments.
+INSIDE = re.compile(r" \(when checking argument (?:for argument \w+ )?in method \w+\)")
+
+
+def reason(stopped: BaseException, trial: Trial, label: str) -> Finding:
+    """Return the finding of the row `label` that an exception stopped."""
+    if isinstance(stopped, Skip):
+        return Finding(Outcome.SKIPPED, str(stopped))
+    if isinstance(stopped, Mismatch):
+        found = [("expected", stopped.expected), ("got", stopped.got)]
+        cause = ("found", same_words(stopped.headline))
+        return Finding(Outcome.FAILED, stopped.headline, details(trial, found), cause, stopped.assumed)
+    if isinstance(stopped, waiting.TooLong):
+        return _endless(stopped, trial)
+    if isinstance(stopped, AnswerRaised):
+        return _raised(stopped, trial)
+    if isinstance(stopped, torch.OutOfMemoryError) and (held := full((trial.device, *trial.others))):
+        headline = f"there is too little memory left on {held.device} to judge it"
+        return Finding(Outcome.SKIPPED, headline, held.lines)
+    # The row itself broke, most likely over a result that another row refuses: then it was not reached. No
+    # traceback of ours reaches a learner; where no row refuses, the verdict says what a maintainer needs.
+    found = [("raised", said(stopped)), ("in", f"the row {label!r} of devlab")]
+    headline = "devlab could not judge this answer; please report it"
+    return Finding(Outcome.ERROR, headline, details(trial, found), assumed=True)
+
+
+def _raised(raised: AnswerRaised, trial: Trial) -> Finding:
+    error, at = raised.error, where_raised(raised.error)
+    if is_placeholder(error):
+        return _unwritten(raised, trial, at)
+    found = [("raised", said(error)), ("at", at)]
+    found += [("note", BEYOND)] if "NVIDIA GPU" in trial.situation and is_beyond(error) else []
+    if isinstance(error, torch.OutOfMemoryError) and (held := full((trial.device, *trial.others))):
+        found += held.lines[:1]
+    headline = f"your code raised {type(error).__name__} {trial.situation or f'on {trial.device}'}"
+    cause = ("raised", type(error).__name__, at or same_words(str(error)))
+    return Finding(Outcome.ERROR, headline, details(trial, found), cause, raised.assumed)
+
+
+def _unwritten(raised: AnswerRaised, trial: Trial, at: str) -> Finding:
+    name = holder(raised.error) or trial.name
+    called = f", which {trial.name} calls" if name.partition(".")[0] != trial.name else ""
+    headline = f"the placeholder still stands in `{name}`{called}"
+    cause = ("placeholder", at)
+    step = f"write what belongs there; if `{name}` is complete, delete that line"
+    return Finding(Outcome.ERROR, headline, details(trial, [("at", at)]), cause, raised.assumed, step)
+
+
+def _endless(stopped: waiting.TooLong, trial: Trial) -> Finding:
+    at = loops_around(stopped) or where_raised(stopped)
+    headline = f"your code was still running after {stopped.seconds:g} seconds, and was stopped"
+    found = details(trial, [("at", at)])
+    step = "see what ends this loop, and whether that can come about" if at else ""
+    return Finding(Outcome.ERROR, headline, found, ("endless",), step=step, endless=True)
+
+
+def said(error: BaseException) -> str:
+    """Return an exception's type and message; PyTorch's own may go on for pages."""
+    lines = INSIDE.sub("", f"{type(error).__name__}: {error}").splitlines()
+    text = "\n".join(lines[:MOST_LINES])
+    return f"{text[:LONGEST_MESSAGE]} …" if len(lines) > MOST_LINES or len(text) > LONGEST_MESSAGE else text
+
+
+def details(trial: Trial, found: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return the labelled lines of a verdict: the last call, what was found, what that call printed."""
+    call = trial.last_call
+    where = trial.situation or f"judged on {trial.device}"
+    called = [("called with", f"{call.reads}, {where}")] if call else []
+    printed = [("printed", call.printed.strip())] if call else []
+    return tuple((label, text) for label, text in [*called, *found, *printed] if text)
+
 
 UNREACHED = Finding(Outcome.NOT_REACHED)
 
@@ -34,7 +223,7 @@ def judge(
         devices = bench()
     with preserved_state() as free, waiting.watched():
         table = _judge_rows(exercise, answer, devices, seed, caller)
-        if free and findings.first(table) is None:
+        if free and main_finding(table) is None:
             _judge_once_more(exercise, answer, devices, seed, caller, table)
     return _verdict(exercise, devices, table)
 
@@ -108,15 +297,15 @@ def _judge_once_more(
         if place is None:
             continue
         others = tuple(one for one in devices if one != devices[place])
-        together, *alone = defaults.unusual(devices[place], others)
+        together, *alone = isolation.unusual(devices[place], others)
         for unusual in (together, *alone) if number == 0 else (together,):
             trial = _trial(exercise, answer, devices[place], devices, seed, caller)
             trial.unusual = unusual
             fresh_defaults()
             try:
                 row.judge(trial)
-            except defaults.Changed as changed:
-                trial.last_call.after = defaults.WORDS[changed.name](changed.before)
+            except isolation.Changed as changed:
+                trial.last_call.after = isolation.WORDS[changed.name](changed.before)
                 found[place] = reason(changed, trial, row.label)
                 break
             except Skip:
@@ -143,12 +332,12 @@ def _verdict(exercise: Exercise, devices: Sequence, table: list[list[Finding | N
     labels = [row.label for row in exercise.rows]
     rows = tuple(
         RowResult(label, dict(zip(map(str, devices), outcomes, strict=True)))
-        for label, outcomes in zip(labels, findings.outcomes(table), strict=True)
+        for label, outcomes in zip(labels, outcomes_of(table), strict=True)
     )
-    main = findings.first(table)
+    main = main_finding(table)
     told = main.details if main else ()
     if main:
-        also = findings.others(labels, table)
+        also = also_failing(labels, table)
         told += (("also failing", also),) * bool(also)
         told += (("next", main.step or f"devlab.hint({exercise.name})"),)
     else:

@@ -1,13 +1,296 @@
-"""`devlab.progress`: the whole course at a glance."""
+"""`devlab.progress`: the table of all exercises, in a notebook and as a file."""
 
+import csv
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable
+from io import StringIO
 from pathlib import Path
 
 from devlab.checks import progress as log
-from devlab.checks.overview_html import render
-from devlab.checks.registry import lessons
-from devlab.checks.result import Outcome
-from devlab.checks.standing import HOW_TO_SAVE, Line, Standing, heading
-from devlab.panel import Note, Panel
+from devlab.checks.exercise import Lesson, lessons
+from devlab.checks.progress import HOW_TO_SAVE, Line, Standing, heading, label, simulated
+from devlab.checks.result import ACCENTS, Outcome
+from devlab.panel import Note, Panel, escape
+
+CELL = "vertical-align:baseline;font-weight:normal;padding:0.1em 0.4em 0.1em 0;line-height:1.5"
+LEFT = f"{CELL};text-align:left"
+MIDDLE = f"{CELL};text-align:center;min-width:min(4em,9cqw)"
+# Where there is room, wide enough for every name, so that the tables' columns stand under each other.
+NAME = f"{LEFT};min-width:min(16em,35cqw);white-space:nowrap"
+# JupyterLab's colours where there are any, the page's own otherwise.
+LINE = "1px solid var(--jp-border-color1, #8888)"
+TRACK = "var(--jp-border-color2, #8885)"
+# Said by a screen reader, seen by nobody: the line above a table says the same to the eye.
+UNSEEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
+
+
+def render(standing: Standing, alone: bool = False) -> str:
+    """Return the overview as HTML that reads in light and dark themes and needs no style sheet.
+
+    The lesson that is next stands open. In a page that stands `alone` each of them does, as paper needs it,
+    and nothing links to the learner's notebooks.
+    """
+    accent = ACCENTS[Outcome.PASSED if standing.next is None else Outcome.NOT_ATTEMPTED]
+    lessons = "".join(_lesson(standing, lesson, alone) for lesson in standing.course)
+    notes = [escape(note) for note in (*standing.notes(), *([] if alone else [HOW_TO_SAVE]))]
+    notes = "".join(f"<div>{note}</div>" for note in (_legend(standing.outcomes), *notes))
+    step = escape(standing.step) if alone else _linked(standing.step)
+    return (
+        f'<div style="border-left:4px solid {accent};padding:0.3em 0.8em;max-width:60em;font-size:14px;'
+        'line-height:1.5;container-type:inline-size">'
+        f"<div><strong>{standing.passed} of {standing.possible}</strong> exercises passed</div>"
+        f"{_bar(standing.passed, standing.possible)}<div>{step}</div>"
+        f'<div style="margin:0.6em 0">{lessons}</div>{notes}</div>'
+    )
+
+
+def _bar(done: int, of: int) -> str:
+    """Return a bar for the eye alone; the words above it say the same."""
+    share = 100 * done / max(of, 1)
+    return (
+        '<div aria-hidden="true" style="height:6px;margin:0.3em 0 0.5em;border-radius:3px;'
+        f'background:{TRACK}"><div style="height:6px;border-radius:3px;width:{share:.1f}%;'
+        f'background:{ACCENTS[Outcome.PASSED]}">'
+        "</div></div>"
+    )
+
+
+def _lesson(standing: Standing, lesson: Lesson, alone: bool) -> str:
+    lines = standing.of(lesson)
+    is_next = standing.next_line is not None and standing.next_line.lesson is lesson
+    return (
+        f'<details style="border-top:{LINE};padding:0.2em 0"{" open" * (alone or is_next)}>'
+        '<summary style="cursor:pointer">'
+        f'<strong style="display:inline-block;min-width:19em">{escape(heading(lesson))}</strong> '
+        f'<span style="display:inline-block;min-width:8em">{standing.tally(lesson)}</span> '
+        f"{_signs(lines)}</summary>{_table(standing, lesson, lines)}</details>"
+    )
+
+
+def _signs(lines: list[Line]) -> str:
+    """Return a sign for each exercise; a screen reader hears how many there are of each."""
+    counts = Counter(line.outcome for line in lines)
+    words = ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
+    return (
+        f'<span role="img" aria-label="{words}" style="display:inline-block">'
+        f"{' '.join(line.outcome.html_sign for line in lines)}</span>"
+    )
+
+
+def _legend(outcomes: list[Outcome]) -> str:
+    return " ".join(
+        '<span style="display:inline-block;margin-right:1em">'
+        f'<span aria-hidden="true">{outcome.html_sign}</span> {outcome}</span>'
+        for outcome in outcomes
+    )
+
+
+def _table(standing: Standing, lesson: Lesson, lines: list[Line]) -> str:
+    rows = "".join(
+        f'<tr style="background:none"><th scope="row" style="{NAME}">{line.outcome.html_sign} '
+        f"{_breakable(line.name)}</th>{_cells(line.on(device) for device in standing.devices)}"
+        f'<td style="{LEFT}">{escape(line.remark)}</td></tr>'
+        for line in lines
+    )
+    return (
+        # Where the table is wider than the screen it scrolls by itself, by keyboard too: without the second
+        # attribute, JupyterLab takes the arrow keys for its own.
+        '<div role="group" tabindex="0" data-lm-suppress-shortcuts="true" style="overflow-x:auto;'
+        f'position:relative" aria-label="{escape(heading(lesson))}">'
+        '<table style="margin:0.3em 0 0.6em 1.1em;border-collapse:collapse;font-size:inherit">'
+        f'<caption style="{UNSEEN}">{escape(heading(lesson))}, with the outcome on each device</caption>'
+        f"<thead>{_heads(standing.devices)}</thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _heads(devices: list[str]) -> str:
+    """Return the rows of heads: the simulated devices, which come last, stand under a word that says so."""
+    simulations = [device for device in devices if simulated(device)]
+    down = ' rowspan="2"' * bool(simulations)
+    real = "".join(_head(device, MIDDLE, down) for device in devices if device not in simulations)
+    first = _head("exercise", NAME, down) + real
+    last = _head("remarks", LEFT, down)
+    if not simulations:
+        return f"<tr>{first}{last}</tr>"
+    over = f'<th scope="colgroup" colspan="{len(simulations)}" style="{MIDDLE}">simulated</th>'
+    under = "".join(_head(device, MIDDLE) for device in simulations)
+    return f"<tr>{first}{over}{last}</tr><tr>{under}</tr>"
+
+
+def _head(words: str, style: str, more: str = "") -> str:
+    # On the bottom line, where the names of the simulated devices stand.
+    return f'<th scope="col"{more} style="{style};vertical-align:bottom">{escape(words)}</th>'
+
+
+def _breakable(name: str) -> str:
+    """Return a name that a narrow screen may break after each underscore, and nowhere else."""
+    return escape(name).replace("_", '_<wbr style="white-space:normal">')
+
+
+def _cells(outcomes: Iterable[Outcome | None]) -> str:
+    return "".join(
+        f'<td style="{MIDDLE}">{outcome.html_sign if outcome else ""}</td>' for outcome in outcomes
+    )
+
+
+def _linked(step: str) -> str:
+    """Return the step as HTML, each notebook in it a link where it is found beside this one."""
+    words = []
+    for word in step.split(" "):
+        path = word.rstrip(",")
+        found = [place for place in (path, f"../{path}") if path.endswith(".ipynb") and Path(place).is_file()]
+        link = (
+            f'<a href="{escape(found[0])}">{escape(path)}</a>{word[len(path) :]}' if found else escape(word)
+        )
+        words.append(link)
+    return " ".join(words)
+
+
+# The columns of the table; one for each device follows them.
+COLUMNS = (
+    "lesson", "title", "exercise", "outcome", "points", "possible", "tries", "last_try", "hints", "time",
+)  # fmt: skip
+# Light and dark by the reader's system. Printers leave backgrounds out, so signs get a frame and black ink.
+STYLE = """
+:root { color-scheme: light dark; --ink: #1b1b1b; --paper: #fff; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --paper: #191919; } }
+body { margin: 0; background: var(--paper); color: var(--ink); font: 14px/1.5 system-ui, sans-serif; }
+main { max-width: 60em; margin: 0 auto; padding: 1rem 1.2rem 3rem; }
+h1 { font-size: 1.5rem; margin: 0.5rem 0; } details { break-inside: avoid; }
+@media print {
+  :root { color-scheme: light; --ink: #000; --paper: #fff; }
+  [role=img][style*=background] { background: none !important; color: #000 !important;
+    outline: 1px solid #000; }
+}
+"""
+# The page loads nothing and runs nothing.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+class CannotSave(ValueError):
+    """The progress was not written; the message says why and what to do."""
+
+
+def write(standing: Standing, path: str | Path) -> Path:
+    """Write the progress to a file and return its full path; the ending .html, .csv or .json chooses.
+
+    Raises CannotSave for another ending, a folder that is not there, or a file that cannot be written.
+    """
+    if not isinstance(path, str | Path):
+        raise CannotSave(f'Not saved: give the file a name in quotes, such as "me.html", not {path!r}.')
+    where = Path(os.path.expanduser(path)).absolute()
+    made = FORMATS.get(where.suffix.lower())
+    if made is None:
+        given = (
+            f"the ending {where.suffix!r} is none of those"
+            if where.suffix
+            else f"{str(path)!r} has no ending"
+        )
+        raise CannotSave(
+            f"Not saved: the file's ending chooses what is written, .html, .csv or .json, and {given}. "
+            f'Try "{where.stem.strip(".") or "me"}.html".'
+        )
+    if not where.parent.is_dir():
+        raise CannotSave(f"Not saved: there is no folder {where.parent}. Make it first, or name another.")
+    try:
+        where.write_text(made(standing), encoding="utf-8", newline="")
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise CannotSave(
+            f"Not saved: {str(where)!r} cannot be written ({reason}). Name a file that you may write."
+        ) from problem
+    return where
+
+
+def as_csv(standing: Standing) -> str:
+    """Return a line for each exercise, with a column for each device; empty: nothing was judged there."""
+    stream = StringIO()
+    table = csv.writer(stream, lineterminator="\n")
+    table.writerow((*COLUMNS, *map(label, standing.devices)))
+    for line in standing.lines:
+        facts = _facts(line)
+        outcomes = [line.on(device) or "" for device in standing.devices]
+        table.writerow((line.lesson.id, line.lesson.title, line.name, *facts.values(), *outcomes))
+    return stream.getvalue()
+
+
+def as_json(standing: Standing) -> str:
+    """Return the same as JSON: lessons, their exercises, and the outcome of each on each device."""
+    from devlab import __version__
+
+    made = {
+        "devlab": __version__,
+        "saved": _now(),
+        "passed": standing.passed,
+        "possible": standing.possible,
+        "next": standing.next,
+        "devices": [{"name": device, "simulated": simulated(device)} for device in standing.devices],
+        "lessons": [
+            {
+                "lesson": lesson.id,
+                "title": lesson.title,
+                "exercises": [
+                    {"exercise": line.name, **_facts(line), "devices": _outcomes(line, standing.devices)}
+                    for line in standing.of(lesson)
+                ],
+            }
+            for lesson in standing.course
+        ],
+    }
+    return json.dumps(made, indent=1) + "\n"
+
+
+def as_page(standing: Standing) -> str:
+    """Return a page of HTML that stands alone, reads in light and dark, and prints with all lessons open."""
+    from devlab import __version__
+
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<title>Progress in devlab: {standing.passed} of {standing.possible}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<main>
+<h1>Progress in devlab</h1>
+<p>Saved {escape(_now())} by devlab {escape(__version__)}, from what the learner's own checks said.</p>
+{render(standing, alone=True)}
+</main>
+</body>
+</html>
+"""
+
+
+FORMATS = {".html": as_page, ".csv": as_csv, ".json": as_json}
+
+
+def _facts(line: Line) -> dict[str, str | int]:
+    """Return what is known of an exercise everywhere, under the names of the table's columns."""
+    record = line.record
+    return {
+        "outcome": str(line.outcome),
+        "points": line.points,
+        "possible": line.exercise.possible,
+        "tries": record.attempts,
+        "last_try": record.last if record.attempts else "",
+        "hints": record.hints,
+        "time": record.time,
+    }
+
+
+def _outcomes(line: Line, devices: list[str]) -> dict[str, str | None]:
+    outcomes = {device: line.on(device) for device in devices}
+    return {device: str(outcome) if outcome else None for device, outcome in outcomes.items()}
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%d %H:%M %z")
 
 
 class Progress(Standing, Panel):
@@ -42,7 +325,6 @@ class Progress(Standing, Panel):
         The file's ending chooses: `.html` is a page to read or print, `.csv` a table with a line for each
         exercise, `.json` the same for programs. A file that is there is replaced.
         """
-        from devlab.checks.export import CannotSave, write
 
         try:
             where = write(self, path)

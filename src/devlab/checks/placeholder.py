@@ -10,8 +10,8 @@ import types
 from torch import nn
 
 from devlab import carried
-from devlab.checks.registry import find
-from devlab.checks.trace import is_learners
+from devlab.checks.calls import is_learners
+from devlab.checks.exercise import find
 
 STUB = "your code here"
 # What a function does that gives nothing back but None.

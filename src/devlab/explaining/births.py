@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import torch
 
-from devlab.checks.trace import PACKAGE, is_learners, place
+from devlab.checks.calls import PACKAGE, is_learners, place
 
 WATCHED = (
     "arange",

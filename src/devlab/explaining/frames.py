@@ -3,7 +3,7 @@
 import inspect
 import types
 
-from devlab.checks.trace import PACKAGE, is_learners
+from devlab.checks.calls import PACKAGE, is_learners
 from devlab.explaining.bytecode import as_call, loaded
 from devlab.explaining.scope import TORCH, Scope
 from devlab.explaining.source import FUNCTIONS, source_of

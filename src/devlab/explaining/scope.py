@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from devlab.checks.trace import is_learners, place
+from devlab.checks.calls import is_learners, place
 from devlab.explaining.lookup import MISSING, attribute, element
 from devlab.explaining.source import Source, Write, parameters, source_of, writes
 

@@ -10,7 +10,7 @@ import types
 
 import torch
 
-from devlab.checks.trace import PACKAGE
+from devlab.checks.calls import PACKAGE
 from devlab.panel import notebook_shell
 
 _SIMULATOR = (str(PACKAGE / "sim") + os.sep, str(PACKAGE / "explaining" / "births.py"))

@@ -3,7 +3,7 @@
 import linecache
 from typing import Any, NamedTuple
 
-from devlab.checks.trace import place
+from devlab.checks.calls import place
 
 # What brings a single value to Python, from no memory that anybody chose.
 READS = frozenset({".item()", "float()", "int()", "bool()", "complex()", "an index", "format()"})

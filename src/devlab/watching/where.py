@@ -2,7 +2,7 @@
 
 import sys
 
-from devlab.checks.trace import is_learners
+from devlab.checks.calls import is_learners
 from devlab.watching.events import NOWHERE, Line
 
 _known: dict[str, bool] = {}

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 import torch
 
-from devlab.checks import registry
+from devlab.checks import exercise as registry
 from devlab.classroom.engine import quota
 from devlab.classroom.engine.processes import receive, send, whole
 from devlab.classroom.engine.transcript import judged_again, places

@@ -235,7 +235,7 @@ CALLED += ("contextlib", "dis", "json", "os", "io", "random")
 # devlab's own, with its constants; near is what runs between a call and its verdict, and the judged lessons.
 NEAR = ("devlab.checks", "devlab.classroom.engine.transcript", "devlab.classroom.engine.worker")
 # Of these nothing runs between a call and its verdict: they are compared before and after the judgement.
-APART = ("answer", "check", "export", "help", "overview", "overview_html", "progress", "standing")
+APART = ("check", "help", "overview", "progress")
 OWN = (
     "devlab.checks",
     "devlab.devices",

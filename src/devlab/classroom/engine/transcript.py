@@ -19,10 +19,10 @@ import numpy
 import torch
 
 from devlab.checks.calls import AnswerRaised, Call
+from devlab.checks.describe import simulated
 from devlab.checks.exercise import Exercise, Row
 from devlab.checks.isolation import preserved_state
 from devlab.checks.judge import judge_row
-from devlab.checks.reading import simulated
 from devlab.checks.result import Outcome
 from devlab.checks.trial import Caller, Trial
 from devlab.sim.storage import on_host

@@ -15,7 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection
 
-from devlab.checks import registry
+from devlab.checks import exercise as registry
 from devlab.classroom.engine import quota
 from devlab.classroom.engine.checker import passed
 from devlab.classroom.engine.processes import MOST_SAID, receive, send

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy
 import torch
 
-from devlab.checks import answer, placeholder, registry
+from devlab.checks import check, placeholder
+from devlab.checks import exercise as registry
 from devlab.checks.isolation import seed_generators
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Outcome, Result
@@ -162,8 +163,8 @@ def _judged(
         problem = problem or (f"no cell defines {exercise.name}" if written else "")
         return _facts(verdict) if not problem else {"outcome": _kind(problem), "headline": problem}
     try:
-        found = answer.exercise_of(given, [exercise.name])
-    except answer.BadCall as bad:
+        found = check.exercise_of(given, [exercise.name])
+    except check.BadCall as bad:
         return {"outcome": "error", "headline": bad.headline}
     if found is not exercise:
         return {"outcome": "error", "headline": f"{exercise.name} is the answer to another exercise"}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from devlab.checks import registry
+from devlab.checks import exercise
 from devlab.classroom.engine import checker, quota, walls, watcher, worker
 from devlab.classroom.engine.processes import HEAP, MOST_SAID, receive, send
 from devlab.classroom.engine.quota import Limits
@@ -51,7 +51,7 @@ def main() -> None:
     bench()
     mixing.declarations()  # read once, not by every submission that mixes devices
     checker.bring(USED_BY_ALL)
-    registry.exercises()  # the lessons are imported here
+    exercise.exercises()  # the lessons are imported here
     ends, modules = facts["ends"], os.pipe()
     asking, telling = [os.pipe() for _ in ends], [os.pipe() for _ in ends]
     of_templates = [(end, ask, told) for end, (_, ask), (told, _) in zip(ends, asking, telling, strict=True)]

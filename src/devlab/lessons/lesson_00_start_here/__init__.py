@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.checks import expect, settings
+from devlab.checks import expect, verbs
 from devlab.checks.exercise import Lesson
 
 lesson = Lesson("00_start_here", "Start here", ("device_of", "same_place"))
@@ -110,14 +110,14 @@ def devices_and_names(trial):
     _expect_answer(trial, str(device), other, False, f"{device} and {other} are two places")
     _expect_answer(trial, str(other), trial.randn(2), False, f"{device} and {other} are two places")
     for default in (device, *trial.others)[-1:]:  # a default that the learner has set stays what it is
-        settings.kept(trial, trial.randn(2), str(device), device=default)
-        settings.kept(trial, trial.randn(2), device.type, device=default)
+        verbs.kept(trial, trial.randn(2), str(device), device=default)
+        verbs.kept(trial, trial.randn(2), device.type, device=default)
 
 
 @same_place.row("a bare name means the current device")
 def bare_names(trial):
     bare = trial.device.type
-    with settings.current(trial.device):
+    with verbs.current(trial.device):
         for other in (trial.device, *trial.others):
             is_current = other == trial.device
             why = f'"{bare}" means {trial.device} while that is the current device'
@@ -130,7 +130,7 @@ def bare_names(trial):
 def one_cpu(trial):
     x = trial.randn(2, on=torch.device("cpu"))
     for current in (trial.device, *trial.others):  # the CPU has one memory, whichever accelerator is current
-        with settings.current(current):
+        with verbs.current(current):
             for name in ("cpu:0", torch.device("cpu", 0)):
                 _expect_answer(trial, name, x, True, '"cpu" and "cpu:0" are one place')
                 _expect_answer(trial, "cpu", name, True, '"cpu" and "cpu:0" are one place')

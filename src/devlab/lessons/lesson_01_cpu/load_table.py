@@ -5,7 +5,7 @@ import random
 import numpy
 import torch
 
-from devlab.checks import expect, settings, slips
+from devlab.checks import expect, verbs
 from devlab.lessons.lesson_01_cpu import lesson
 
 CPU = torch.device("cpu")
@@ -54,8 +54,8 @@ def _expect_table(got: object, rows: list) -> None:
         "the rows came in reverse order": exact.flip(0),
     }
     asked = f"one row for each of the {len(rows)} lists, with every digit that float32 holds"
-    slips.named(got, wanted, mistaken, asked)
-    slips.lost_digits(got, wanted, exact)
+    expect.named(got, wanted, mistaken, asked)
+    expect.lost_digits(got, wanted, exact)
     expect.tensor(got, wanted, CPU, "the table")
 
 
@@ -82,7 +82,7 @@ def whole_numbers_too(trial):
 @load_table.row("the CPU, whatever the default device is", only="accelerator")
 def whatever_the_default_device(trial):
     rows = _rows(3, 5, trial.seeds[1])
-    got = settings.kept(trial, rows, device=trial.device)
+    got = verbs.kept(trial, rows, device=trial.device)
     if isinstance(got, torch.Tensor) and got.device == trial.device:
         asked = f"torch.set_default_device({str(trial.device)!r})"
         expect.fail(f"after {asked} the table is on {got.device}", "the table on cpu", got)
@@ -93,7 +93,7 @@ def whatever_the_default_device(trial):
 def whatever_the_default_dtype(trial):
     rows = _rows(3, 5, trial.seeds[2])
     for default in (torch.float64, torch.float16):
-        got = settings.kept(trial, rows, dtype=default)
+        got = verbs.kept(trial, rows, dtype=default)
         asked = f"after torch.set_default_dtype({default})"
         if isinstance(got, torch.Tensor) and got.dtype == default:
             expect.fail(f"{asked} the table is {got.dtype}", "torch.float32", got)

@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.devices import has_float64
 from devlab.lessons.lesson_01_cpu import lesson
 
@@ -68,7 +68,7 @@ def _epsilon(got: torch.Tensor, x: torch.Tensor) -> float | None:
     added = (centred.gather(0, place) / got.detach().cpu().double().gather(0, place)).squeeze(0) - spread
     guess = added.median().item()
     explained = centred / (spread + guess)
-    return guess if guess > 1e-5 and slips.is_alike(got.detach().cpu(), explained, 1e-3) else None
+    return guess if guess > 1e-5 and expect.is_alike(got.detach().cpu(), explained, 1e-3) else None
 
 
 def _tolerance(dtype: torch.dtype) -> float:
@@ -110,7 +110,7 @@ def mean_and_variance(trial):
     # Small, and not constant; not so small that an epsilon of 1e-5 would tell.
     small = (0.05 * _standardized(trial.randn(6, 4, seed=trial.seeds[1]))).float().to(trial.device)
     got = trial.call(small)
-    if isinstance(got, torch.Tensor) and slips.is_alike(got, small.cpu() - small.cpu().mean(0), 1e-4):
+    if isinstance(got, torch.Tensor) and expect.is_alike(got, small.cpu() - small.cpu().mean(0), 1e-4):
         said = "a column whose deviation is 0.05 was not divided by it, as if it were constant"
         expect.fail(said, "mean 0 and sample deviation 1, however small the deviation was", got)
     _expect_standardized(trial, small)
@@ -125,7 +125,7 @@ def mean_and_variance(trial):
         if before is not None:
             words = "the mean and the deviation are those of the table of the call before"
             kept = (x.cpu() - before.mean(0)) / before.std(0)
-            slips.named(got, _standardized(x), {words: kept}, "mean and deviation of this table", 1e-3)
+            expect.named(got, _standardized(x), {words: kept}, "mean and deviation of this table", 1e-3)
         before = x.cpu().double()
         _expect_standardized(trial, x)
 
@@ -192,7 +192,7 @@ def dtype_stays(trial):
         )
     # Which numbers they are is asked in the first row; here, that they are right in each dtype if there.
     plain = trial.randn(9, 3, seed=trial.seeds[1]) + 1
-    if slips.is_alike(trial.call(plain), _standardized(plain), 1e-3):
+    if expect.is_alike(trial.call(plain), _standardized(plain), 1e-3):
         for dtype in (torch.float16, torch.bfloat16):
             _expect_standardized(trial, plain.to(dtype))
         _expect_standardized(trial, far)
@@ -201,5 +201,5 @@ def dtype_stays(trial):
 def _went_through_float32(got: torch.Tensor, x: torch.Tensor) -> bool:
     """Tell whether the result is what comes of x rounded to float32, be it the right one or a slip's."""
     pairs = [_standardized(x), *_slips(x).values()]
-    near, right = ([slips.is_alike(got, one, within) for one in pairs] for within in (0.2, 1e-3))
+    near, right = ([expect.is_alike(got, one, within) for one in pairs] for within in (0.2, 1e-3))
     return any(near) and not any(right)

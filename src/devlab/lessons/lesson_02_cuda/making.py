@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import torch
 
-from devlab.checks import expect, settings, slips
+from devlab.checks import expect, verbs
 from devlab.devices import has_float64
 from devlab.lessons.lesson_02_cuda import lesson
 from devlab.watching.watch import Log, watch
@@ -60,7 +60,7 @@ def _expect_zeros(trial, got: object, shape: tuple, dtype: torch.dtype) -> None:
         "all sizes were multiplied: the tensor has one dimension": wanted.flatten(),
         "the sizes are in reverse order": torch.zeros(tuple(shape)[::-1], dtype=dtype),
     }
-    slips.named(got, wanted, mistaken if len(shape) > 1 else {}, f"zeros of shape {list(shape)}")
+    expect.named(got, wanted, mistaken if len(shape) > 1 else {}, f"zeros of shape {list(shape)}")
     expect.tensor(got, wanted, trial.device)
 
 
@@ -80,10 +80,10 @@ def of_that_dtype(trial):
 def settings_stay(trial):
     trial.call((2, 5), trial.device, torch.float16)
     elsewhere = next(iter(trial.others), None)
-    got = settings.kept(trial, (2, 5), trial.device, torch.int64, device=elsewhere, dtype=torch.bfloat16)
+    got = verbs.kept(trial, (2, 5), trial.device, torch.int64, device=elsewhere, dtype=torch.bfloat16)
     _expect_zeros(trial, got, (2, 5), torch.int64)
     for current in (one for one in (trial.device, *trial.others) if one.type != "cpu"):
-        with settings.current(current):
+        with verbs.current(current):
             trial.call((2, 5), trial.device, torch.float16)
 
 
@@ -177,7 +177,7 @@ def _expect_sum(trial, x: torch.Tensor, y: torch.Tensor) -> None:
 def _name_the_slip(got: torch.Tensor, wanted: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> None:
     """Say so where another operation than the sum gives the result, or a third dtype on the way."""
     numbers = torch.bool not in (x.dtype, y.dtype)
-    mistaken: dict[str, slips.Slip] = {
+    mistaken: dict[str, expect.Slip] = {
         "x and y were multiplied, and not added": lambda: x * y,
         "y was subtracted, and not added": lambda: x - y if numbers else x ^ y,
         "y was added twice": lambda: x + y + y,
@@ -190,10 +190,10 @@ def _name_the_slip(got: torch.Tensor, wanted: torch.Tensor, x: torch.Tensor, y: 
         mistaken["the rows of y were joined to those of x, and not added"] = lambda: torch.cat([x, y])
     if torch.float64 in (x.dtype, y.dtype) and got.dtype == wanted.dtype:
         mistaken["digits were lost: the sum was taken in float32"] = lambda: x.float() + y.float()
-    slips.named(got, wanted, mistaken, "x + y", within=0.0 if got.dtype is torch.float64 else None)
+    expect.named(got, wanted, mistaken, "x + y", within=0.0 if got.dtype is torch.float64 else None)
     if x.shape == y.shape:
-        slips.lost_digits(got, wanted, y, lambda rounded: x + rounded)
-        slips.lost_digits(got, wanted, x, lambda rounded: rounded + y)
+        expect.lost_digits(got, wanted, y, lambda rounded: x + rounded)
+        expect.lost_digits(got, wanted, x, lambda rounded: rounded + y)
 
 
 def _others(trial) -> tuple[torch.device, ...]:

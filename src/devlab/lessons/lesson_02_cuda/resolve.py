@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.checks import expect, pretend, settings
+from devlab.checks import expect, pretend, verbs
 from devlab.lessons.lesson_02_cuda import lesson
 
 resolve = lesson.exercise(
@@ -40,7 +40,7 @@ def _alike(trial) -> list[torch.device]:
 @resolve.row("a name with an index keeps its index")
 def index_is_kept(trial):
     for current in _alike(trial):
-        with settings.current(current):
+        with verbs.current(current):
             for device in (trial.device, *trial.others):
                 if device.type != "cpu":
                     _expect_device(trial, str(device), device, f"{device} was asked for")
@@ -49,18 +49,18 @@ def index_is_kept(trial):
 @resolve.row("a bare name becomes the current device", only="accelerator")
 def bare_name(trial):
     kind = trial.device.type
-    with settings.current(trial.device):
+    with verbs.current(trial.device):
         why = f'"{kind}" means {trial.device} while that is the current device'
         _expect_device(trial, kind, trial.device, why)
     # A default device that is not what a new process has is to stay, too.
-    settings.kept(trial, kind, device=trial.other())
+    verbs.kept(trial, kind, device=trial.other())
 
 
 @resolve.row("and follows when another becomes current", only="accelerator")
 def follows(trial):
     kind = trial.device.type
     for device in (*_alike(trial), trial.device):
-        with settings.current(device):
+        with verbs.current(device):
             why = f'after {device} became the current device, "{kind}" means it'
             _expect_device(trial, kind, device, why)
 
@@ -93,7 +93,7 @@ def pretended_others(trial):
 @resolve.row("the CPU is the CPU")
 def the_cpu(trial):
     for current in _alike(trial):
-        with settings.current(current):
+        with verbs.current(current):
             for spec in ("cpu", "cpu:0"):
                 got = _call(trial, spec)
                 expect.kind(got, torch.device, "a torch.device", "the answer")

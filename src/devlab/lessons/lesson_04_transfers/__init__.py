@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.checks.exercise import Lesson
 from devlab.sim import clock
 from devlab.watching.watch import Log
@@ -87,8 +87,8 @@ def expect_numbers(got: list[float], wanted: list[float]) -> None:
         "the numbers are running sums of the losses": right.cumsum(0),
         "the numbers are running means of the losses": right.cumsum(0) / torch.arange(1, len(wanted) + 1),
     }
-    slips.named(mine, right, mistaken, str(wanted[:3]), within=1e-4)
-    slips.lost_digits(mine, right, right)
+    expect.named(mine, right, mistaken, str(wanted[:3]), within=1e-4)
+    expect.lost_digits(mine, right, right)
     expect.tensor(mine.float(), right.float(), CPU, "the list")
 
 

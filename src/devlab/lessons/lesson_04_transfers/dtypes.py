@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.checks import expect, settings, slips
+from devlab.checks import expect, verbs
 from devlab.devices import has_float64
 from devlab.lessons.lesson_04_transfers import CPU, expect_arrived, lesson, read_at_once, times
 from devlab.sim.operator_mode import OperatorMode
@@ -40,11 +40,11 @@ def _numbers(trial, dtype: torch.dtype, on: torch.device, seed: int) -> torch.Te
 
 def _expect_cast(got: object, x: torch.Tensor, wanted: torch.Tensor, on: torch.device) -> None:
     """Expect x's values in another dtype; digits that went lost are told from other mistakes."""
-    slips.lost_digits(got, wanted, x)
+    expect.lost_digits(got, wanted, x)
     held = x.detach().cpu().contiguous()
     if held.element_size() == wanted.element_size() and held.dim():
         words = "the bytes were read anew as another dtype (`view`), and the numbers were not converted"
-        slips.named(got, wanted, {words: lambda: held.view(wanted.dtype)}, "the same numbers", within=0.0)
+        expect.named(got, wanted, {words: lambda: held.view(wanted.dtype)}, "the same numbers", within=0.0)
     expect.tensor(got, wanted, on)
 
 
@@ -197,7 +197,7 @@ def nothing_changes(trial):
 def _expect_of_bare(trial, current: torch.device) -> None:
     """Expect the prediction for a device without an index while `current` is the current device."""
     bare, x = torch.device(trial.device.type), trial.randn(4, 3, seed=trial.seeds[1])
-    with settings.current(current):
+    with verbs.current(current):
         why = f'x is on {trial.device}, and "{bare}" means {current}, the current device'
         _expect_prediction(trial, x, bare, x.dtype, current == trial.device, why)
 

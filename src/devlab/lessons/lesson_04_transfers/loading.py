@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.checks.calls import require_parameters
 from devlab.lessons.lesson_04_transfers import CPU, lesson, times
 from devlab.watching.watch import Log, watch
@@ -195,7 +195,9 @@ def _expect_pairs(trial, got: list, inputs: torch.Tensor, labels: torch.Tensor, 
         came = f"only {len(got)} of the loader's {len(wanted)} minibatches" if got else "no minibatch"
         expect.fail(f"{came} came", f"all {len(wanted)} minibatches", times(len(got), "minibatch", "es"))
     for place, (batch, pair) in enumerate(zip(got, wanted, strict=False)):
-        slips.named(batch[0], pair[0], {"inputs and labels have changed places": pair[1]}, "(inputs, labels)")
+        expect.named(
+            batch[0], pair[0], {"inputs and labels have changed places": pair[1]}, "(inputs, labels)"
+        )
         for tensor, right, name in zip(batch, pair, ("the input tensor", "the label tensor"), strict=True):
             if isinstance(tensor, torch.Tensor) and tensor.device != trial.device:
                 headline = f"{name} {'stayed' if tensor.is_cpu else 'is'} on {tensor.device}"

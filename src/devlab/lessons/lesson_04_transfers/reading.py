@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.checks.isolation import seed_generators
 from devlab.devices import has_float64
 from devlab.lessons.lesson_04_transfers import (
@@ -49,8 +49,8 @@ def values_on_the_cpu(trial):
         early = {
             "the result is all zeros, as memory is before a copy arrives: it was read too early": 0 * wanted
         }
-        slips.named(got, wanted, early, "x's values")
-        slips.lost_digits(got, wanted, wanted)
+        expect.named(got, wanted, early, "x's values")
+        expect.lost_digits(got, wanted, wanted)
         expect.tensor(got, wanted, CPU, within=0.0)
     first, second = (trial.randn(5, 3, seed=seed) for seed in trial.seeds[:2])
     got = trial.call(first)
@@ -214,10 +214,12 @@ def all_outputs(trial):
             "only the last batch's outputs came back": parts[-1],
             "only the first batch's outputs came back": parts[0],
         }
-        slips.named(seen, wanted, mistaken, f"the outputs of all {len(parts)} batches, in order", within=1e-4)
-        if seen.shape == wanted.shape and not slips.is_alike(seen, wanted, 1e-4):
+        expect.named(
+            seen, wanted, mistaken, f"the outputs of all {len(parts)} batches, in order", within=1e-4
+        )
+        if seen.shape == wanted.shape and not expect.is_alike(seen, wanted, 1e-4):
             mine, right = (rows.detach()[rows.detach()[:, 0].argsort()] for rows in (seen, wanted))
-            if slips.is_alike(mine, right, 1e-4):
+            if expect.is_alike(mine, right, 1e-4):
                 expect.fail("the outputs came back in another order", "the loader's order", seen)
         expect.tensor(seen, wanted, CPU, within=1e-4)
     inputs = _inputs(trial, 7, trial.seeds[0])

@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.lessons.lesson_05_buffers import Made, another, lesson
 
 causal_mask = lesson.exercise(
@@ -50,7 +50,7 @@ def _expect_mask(got: object, x: torch.Tensor, longest: int) -> None:
             batch, time, time
         ),
     }
-    slips.named(got, wanted, mistaken, f"True where column j > row i, shape [{time},{time}]")
+    expect.named(got, wanted, mistaken, f"True where column j > row i, shape [{time},{time}]")
     expect.tensor(got, wanted, x.device, "the mask")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.lessons.lesson_05_buffers import Made, another, lesson
 
 running_mean = lesson.exercise(
@@ -53,7 +53,7 @@ def _expect_step(made: Made, x: torch.Tensor, seen: list[torch.Tensor]) -> None:
     for words, number in mistaken.items():
         if count.item() == number != rows:
             expect.fail(words, f"{rows} after {rows} rows", f"{number}")
-    slips.named(mean, exact, _wrong_means(seen), f"the mean of all {rows} rows so far", within=1e-4)
+    expect.named(mean, exact, _wrong_means(seen), f"the mean of all {rows} rows so far", within=1e-4)
     expect.tensor(mean, exact.to(mean.dtype), x.device, f"`mean` after {rows} rows", within=1e-4)
     expect.equal(count.item(), rows, f"`count` is wrong after {rows} rows")
     _expect_centred(got, seen, exact, x.device)
@@ -66,7 +66,7 @@ def _require_here(device: torch.device, **buffers: torch.Tensor) -> None:
             expect.fail(headline, f"`{name}` updated where it is, on {device}", buffer)
 
 
-def _wrong_means(seen: list[torch.Tensor]) -> dict[str, slips.Slip]:
+def _wrong_means(seen: list[torch.Tensor]) -> dict[str, expect.Slip]:
     """Return what `mean` would be after the usual slips, by the words for each."""
     last, zeros = seen[-1], torch.zeros(seen[-1].shape[1])
     old = _mean(seen[:-1]) if seen[1:] else zeros
@@ -128,7 +128,7 @@ def _expect_centred(
         f"the result{mode} is x plus the mean": x + exact,
         f"the mean came back{mode}, and not x minus the mean": exact,
     }
-    slips.named(got, x - exact, mistaken, "x minus the mean", within=1e-4)
+    expect.named(got, x - exact, mistaken, "x minus the mean", within=1e-4)
     expect.tensor(got, x - exact, on, f"the result{mode}", within=1e-4)
 
 
@@ -190,7 +190,7 @@ def mean_is_exact(trial):
     once = {words: _mean(seen)}
     got, wanted = made(again), _mean([*seen, seen[0]])
     mean = made.buffer("mean")
-    slips.named(mean, wanted, once, "the mean of all rows", within=1e-4)
+    expect.named(mean, wanted, once, "the mean of all rows", within=1e-4)
     expect.tensor(mean, wanted.to(mean.dtype), trial.device, "`mean` after rows that came again", within=1e-4)
     _expect_centred(got, [*seen, seen[0]], wanted, trial.device)
 
@@ -227,13 +227,13 @@ def eval_leaves_alone(trial):
     x = _rows(trial, 4, 3, trial.seeds[1])
     got = made(x)
     now, counted = _state(made)
-    if counted != count or not slips.is_alike(now, left, 1e-4):
+    if counted != count or not expect.is_alike(now, left, 1e-4):
         name, before, after = ("count", count, counted) if counted != count else ("mean", left, now)
         expect.fail(f"forward changed `{name}` in evaluation mode", expect.describe(before), after)
     _expect_centred(got, [seen[0].cpu(), x.cpu()], left.float(), trial.device, " in evaluation mode")
     _expect_graph(made, x)
     made.module.train()
-    if count == 5 and slips.is_alike(left, _mean([seen[0].cpu()]), 1e-4):
+    if count == 5 and expect.is_alike(left, _mean([seen[0].cpu()]), 1e-4):
         _expect_step(made, _rows(trial, 2, 3, trial.seeds[2]), [seen[0].cpu()])
 
 
@@ -242,11 +242,11 @@ def _state(made: Made) -> tuple[torch.Tensor, int]:
     return made.buffer("mean").detach().cpu().clone(), made.buffer("count").item()
 
 
-def _expect_as_unmoved(made: Made, twin: Made, mistaken: dict[str, slips.Slip], words: str) -> None:
+def _expect_as_unmoved(made: Made, twin: Made, mistaken: dict[str, expect.Slip], words: str) -> None:
     """Expect the statistics of a twin that was never moved or reloaded, be they right or wrong."""
     mean, count = _state(made)
     wanted, rows = _state(twin)
-    slips.named(mean, wanted, mistaken, f"as if nothing had happened: {rows} rows", within=1e-4)
+    expect.named(mean, wanted, mistaken, f"as if nothing had happened: {rows} rows", within=1e-4)
     expect.tensor(mean, wanted.to(mean.dtype), mean.device, f"`mean` {words}", within=1e-4)
     expect.equal(count, rows, f"`count` is wrong {words}")
 

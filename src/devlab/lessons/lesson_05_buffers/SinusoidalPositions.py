@@ -3,7 +3,7 @@
 import numpy
 import torch
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.lessons.lesson_05_buffers import Made, another, floats_of, lesson
 
 positions = lesson.exercise(
@@ -41,7 +41,7 @@ def _encoding(time: int, d: int) -> torch.Tensor:
     return _waves(_angles(time, d))
 
 
-def _slips(batch: int, time: int, d: int) -> dict[str, slips.Slip]:
+def _slips(batch: int, time: int, d: int) -> dict[str, expect.Slip]:
     """Return what the usual slips give in place of the encoding, by the words for each."""
     column, half = numpy.arange(d), d // 2
     swapped, side = 1 - column % 2, column >= half
@@ -54,7 +54,7 @@ def _slips(batch: int, time: int, d: int) -> dict[str, slips.Slip]:
         "the step was divided by 10000 in every column: the exponent 2i / d is missing": numpy.ones(d),
         "the angle is the step itself in every column: it was not divided by 10000^(2i / d)": numpy.zeros(d),
     }
-    found: dict[str, slips.Slip] = {
+    found: dict[str, expect.Slip] = {
         "sine and cosine have changed places": lambda: _waves(_angles(time, d), swapped),
         "the sines fill the first half of the columns and the cosines the second: they must alternate": (
             lambda: _waves(_angles(time, d, beside), side)
@@ -95,7 +95,7 @@ def _slips(batch: int, time: int, d: int) -> dict[str, slips.Slip]:
     return found
 
 
-def _mistaken(x: torch.Tensor, n: int) -> dict[str, slips.Slip]:
+def _mistaken(x: torch.Tensor, n: int) -> dict[str, expect.Slip]:
     """Return what the usual slips make of x in a module for n steps, by the words for each."""
     batch, time, d = x.shape
     wide = x.detach().cpu().double()
@@ -122,13 +122,13 @@ def _expect_encoded(results: list[tuple[int, torch.Tensor, object]]) -> None:
     for n, x, got in results:
         expect.kind(got, torch.Tensor, "a tensor")
         wanted = x.cpu().double() + _encoding(*x.shape[1:])
-        if slips.is_alike(got, wanted, CLOSE):
+        if expect.is_alike(got, wanted, CLOSE):
             continue
         wrong.append(got)
         found = [
             words
             for words, slip in _mistaken(x, n).items()
-            if slips.is_alike(got, made := slip(), CLOSE) and not slips.is_alike(made, wanted, CLOSE)
+            if expect.is_alike(got, made := slip(), CLOSE) and not expect.is_alike(made, wanted, CLOSE)
         ]
         known = [words for words in (found if known is None else known) if words in found]
     if known:
@@ -218,7 +218,7 @@ def encoding_keeps_dtype(trial):
     plain = trial.randn(2, 5, 4, seed=trial.seeds[0]).abs() + 3
     # What is added, right or wrong, is asked in another row; here it must be the same for every dtype.
     added = _added(made, plain)
-    known = added.shape == plain.shape and slips.is_alike(_added(made, plain + 1), added + 1, CLOSE)
+    known = added.shape == plain.shape and expect.is_alike(_added(made, plain + 1), added + 1, CLOSE)
     for dtype in floats:
         x = plain.to(dtype)
         got = made(x)
@@ -238,7 +238,7 @@ def encoding_keeps_dtype(trial):
         x = plain.double() + 1e6
         wanted = x.cpu() + (added.double() - plain.cpu())
         got = made(x)
-        if torch.equal(got.float().double(), got) and not slips.is_alike(got, wanted, CLOSE):
+        if torch.equal(got.float().double(), got) and not expect.is_alike(got, wanted, CLOSE):
             headline = "the digits of a float64 x were lost: the sum was rounded to float32"
             expect.fail(headline, "a sum in float64", got)
         expect.tensor(got, wanted, x.device, within=CLOSE)

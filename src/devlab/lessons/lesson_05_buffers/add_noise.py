@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.lessons.lesson_05_buffers import floats_of, lesson
 
 add_noise = lesson.exercise(
@@ -42,8 +42,8 @@ def no_noise(trial):
         x = trial.randn(4, 3, seed=seed)
         got = trial.call(x, 0.0)
         nothing = {"with scale 0 the noise came back alone, and not x": torch.zeros_like(x)}
-        slips.named(got, x, nothing, "the values of x")
-        if isinstance(got, torch.Tensor) and got.shape == x.shape and not slips.is_alike(got, x):
+        expect.named(got, x, nothing, "the values of x")
+        if isinstance(got, torch.Tensor) and got.shape == x.shape and not expect.is_alike(got, x):
             off = (got.detach().cpu() - x.cpu()).abs().max().item()
             headline = f"with scale 0 noise was added all the same, up to {off:.2g}"
             expect.fail(headline, "the values of x", got)
@@ -51,7 +51,7 @@ def no_noise(trial):
     if torch.float64 in floats_of(trial.device):
         fine = x.double() / 3  # more digits than float32 holds
         got = trial.call(fine, 0.0)
-        slips.lost_digits(got, fine, fine)
+        expect.lost_digits(got, fine, fine)
         expect.tensor(got, fine.clone(), trial.device, "the result with scale 0", 0.0)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from devlab.checks import expect
-from devlab.checks.holding import changed, holdings
+from devlab.checks.calls import changed, holdings
 from devlab.lessons.lesson_05_buffers import holding, lesson, norm
 
 left_behind = lesson.exercise(

@@ -6,7 +6,7 @@ import weakref
 import numpy
 import torch
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.checks.isolation import undisturbed
 from devlab.lessons.lesson_06_numpy_sharing import lesson, read_at_once
 
@@ -64,7 +64,7 @@ def _expect_history(trial, losses: list[torch.Tensor]) -> numpy.ndarray:
         **{f"the losses were rounded to {n} digits": exact.round(decimals=n) for n in (2, 3)},
     }
     mine = torch.tensor(got.astype("float64"))
-    slips.named(mine, exact, mistaken, "the losses themselves, in order", within=1e-6)
+    expect.named(mine, exact, mistaken, "the losses themselves, in order", within=1e-6)
     expect.values(torch.tensor(got.astype("float32")), wanted, "the history")
     return got
 

@@ -3,7 +3,7 @@
 import numpy
 import torch
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
 from devlab.lessons.lesson_06_numpy_sharing import CPU, changed, fresh, lesson, tensor_of
 from devlab.sim.dlpack import negative_strides_refused
@@ -49,7 +49,7 @@ def _call(trial, a: numpy.ndarray, why: str) -> torch.Tensor:
         "the numbers came in reverse order": wanted.flip(tuple(range(wanted.dim()))),
         "all dimensions were joined to one": wanted.flatten(),
     }
-    slips.named(got, wanted, mistaken, f"{why} in its own form")
+    expect.named(got, wanted, mistaken, f"{why} in its own form")
     expect.tensor(got, wanted, CPU, f"the tensor of {why}")
     if got.requires_grad:
         expect.fail("the tensor asks for a gradient", "requires_grad=False", got)

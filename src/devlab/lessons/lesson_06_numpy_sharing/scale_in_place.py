@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import numpy
 import torch
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.lessons.lesson_06_numpy_sharing import fresh, lesson
 from devlab.lessons.lesson_06_numpy_sharing.work import Work
 
@@ -72,7 +72,7 @@ def _expect_scaled(trial, a: numpy.ndarray, k: float, why: str) -> None:
         "only the first row was multiplied by k": lambda: torch.cat([held[:1] * k, held[1:]]),
     }
     if a.shape == wanted.shape and a.dtype == wanted.dtype:
-        slips.named(torch.tensor(a.copy()), right, mistaken, "every element times k")
+        expect.named(torch.tensor(a.copy()), right, mistaken, "every element times k")
     expect.array(a, wanted, f"{why}, scaled,")
     if got is not None:
         expect.fail("a value is returned, and the task asks for none: the work is in the array", "None", got)
@@ -87,7 +87,7 @@ def scaled(trial):
     a = fresh(5, seed=seed, dtype="float64")
     wanted, before = torch.tensor(a * 0.1), a.copy()
     trial.call(a, 0.1, changes=True)  # which float32 does not hold as float64 does
-    slips.named(
+    expect.named(
         torch.tensor(a),
         wanted,
         {"k was float32 on the way, and lost digits": torch.tensor(before) * torch.tensor(0.1).double()},

@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.devices import has_float64
 from devlab.lessons.lesson_07_asynchrony import lesson
 
@@ -60,7 +60,7 @@ def _expect_sum(trial, losses: list[torch.Tensor], within: float) -> None:
             "a loss that stands twice in the list was counted once": each.unique().sum(),
         }
 
-    slips.tensor(trial.call(losses), total, trial.device, "the sum", within, known)
+    expect.told(trial.call(losses), total, trial.device, "the sum", within, known)
 
 
 @running_total.row("without a graph")

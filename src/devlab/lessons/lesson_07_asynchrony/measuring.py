@@ -6,7 +6,7 @@ from unittest import mock
 
 import torch
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.lessons.lesson_07_asynchrony import Work, keep_busy, real_length, simulated_clock
 from devlab.watching import timing
 
@@ -79,7 +79,7 @@ def expect_seconds(
     if wanted / loose <= got <= wanted * loose:
         return
     units = [unit for unit, many in UNITS.items() if wanted / loose <= got / many <= wanted * loose]
-    found = slips.number(got, known or {}, within=0.01) if modelled(trial) else ""
+    found = expect.number(got, known or {}, within=0.01) if modelled(trial) else ""
     headline = found or otherwise
     if not plain and got < 0:
         headline = "the time is negative: which reading of the clock came first?"

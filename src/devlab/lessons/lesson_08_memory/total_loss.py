@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.checks.isolation import undisturbed
 from devlab.lessons.lesson_08_memory import books, lesson
 
@@ -103,7 +103,7 @@ def the_sum(trial):
             expect.fail(f"the sum is {got.dtype}, the losses are torch.float32", "torch.float32", got)
         wanted = torch.tensor(sum(steps.losses), dtype=got.dtype)
         within = 1e-5 * float(wanted)
-        slips.tensor(got, wanted, trial.device, "the sum", within, partial(_other_sums, steps, got.dtype))
+        expect.told(got, wanted, trial.device, "the sum", within, partial(_other_sums, steps, got.dtype))
 
 
 def _other_sums(steps: _Steps, dtype: torch.dtype) -> dict[str, torch.Tensor]:

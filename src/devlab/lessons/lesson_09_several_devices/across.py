@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import torch
 
-from devlab.checks import slips
+from devlab.checks import expect
 from devlab.devices import has_float64
 from devlab.lessons.lesson_09_several_devices import (
     expect_at_most,
@@ -62,7 +62,7 @@ def _expect_sum(trial, got: object, x: torch.Tensor, y: torch.Tensor, out: torch
 
     # In float64 a sum is rounded once, alike on every device.
     within = 0.0 if wanted.dtype is torch.float64 else None
-    slips.tensor(got, wanted, out, "the sum", within, known)
+    expect.told(got, wanted, out, "the sum", within, known)
 
 
 def _may_arrive_late(trial, x: torch.Tensor, y: torch.Tensor, out: torch.device) -> bool:
@@ -183,7 +183,7 @@ def _expect_mean(trial, tensors: list[torch.Tensor], device: torch.device, withi
             found["the sum was divided by one less than there are tensors"] = total / (len(each) - 1)
         return {words: value.to(dtype) for words, value in found.items()}
 
-    slips.tensor(got, (total / len(each)).to(dtype), device, "the mean", within, known)
+    expect.told(got, (total / len(each)).to(dtype), device, "the mean", within, known)
 
 
 def _unique(tensors: list[torch.Tensor]) -> list[torch.Tensor]:

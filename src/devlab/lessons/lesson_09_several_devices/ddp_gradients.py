@@ -10,11 +10,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from devlab.checks import expect, slips
-from devlab.checks.calls import AnswerRaised
+from devlab.checks import expect
+from devlab.checks.calls import AnswerRaised, place
 from devlab.checks.isolation import seed_generators
 from devlab.checks.placeholder import STUB
-from devlab.checks.trace import place
 from devlab.checks.trial import Skip
 from devlab.lessons.lesson_09_several_devices import lesson, ranks, shipping
 
@@ -187,7 +186,7 @@ def _expect_model_and_loss(reports: list[ranks.Report], x: torch.Tensor, y: torc
         words: torch.cat([one.flatten().double() for one in side]) for words, side in _others(x, y).items()
     }
     expect.fail(
-        slips.recognized(mine, known, WITHIN)
+        expect.recognized(mine, known, WITHIN)
         or "both processes agree, but on other gradients than those of the whole batch",
         f"those of nn.Linear(4, 1) directly after torch.manual_seed(0): {_numbers(wanted[0])}",
         _numbers(got[0]),

@@ -17,8 +17,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from devlab.checks.calls import is_learners
 from devlab.checks.placeholder import STUB
-from devlab.checks.trace import is_learners
 from devlab.lessons.lesson_09_several_devices.ranks import INSIDE, TIMEOUT
 
 # The whole run of a group, in seconds; a function that still runs then is ended.

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from devlab.checks import expect
+from devlab.checks.calls import changed
 from devlab.checks.exercise import Lesson
-from devlab.checks.holding import changed
 
 lesson = Lesson(
     "10_debugging",

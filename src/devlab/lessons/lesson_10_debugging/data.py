@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from devlab.checks import expect, slips
-from devlab.checks.holding import changed, holdings
+from devlab.checks import expect
+from devlab.checks.calls import changed, holdings
 from devlab.checks.isolation import seed_generators
 from devlab.lessons.lesson_10_debugging import (
     gradient,
@@ -167,7 +167,7 @@ def _other_losses(
 
 def _expect_loss(trial, got: object, logits, labels, weight: torch.Tensor | None = None) -> None:
     known = partial(_other_losses, logits, labels, weight)
-    slips.tensor(got, _loss(logits, labels, weight), trial.device, "the loss", known=known)
+    expect.told(got, _loss(logits, labels, weight), trial.device, "the loss", known=known)
 
 
 @labels_.row("labels from any device")

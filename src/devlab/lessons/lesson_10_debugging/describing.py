@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from devlab.checks import expect
+from devlab.checks.calls import holdings
 from devlab.checks.describe import SHORT_DTYPES
-from devlab.checks.holding import holdings
 from devlab.devices import has_float64
 from devlab.lessons.lesson_10_debugging import holding, lesson, require_same
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from devlab.checks import expect
-from devlab.checks.holding import holdings
+from devlab.checks.calls import holdings
 from devlab.lessons.lesson_10_debugging import holding, lesson, require_same
 
 strays = lesson.exercise(

@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.lessons.lesson_10_debugging import gradient, lesson, require_graph, watched_straight
 
 mask = lesson.exercise(
@@ -47,7 +47,7 @@ def _expect_masked(trial, x: torch.Tensor, got: object) -> None:
         and got.isinf().any()
     ):
         expect.fail("above the diagonal stands -inf, and zeros are asked", "zeros", got)
-    slips.tensor(got, wanted, x.device, known=known)
+    expect.told(got, wanted, x.device, known=known)
 
 
 @mask.row("the mask is made on x's device")

@@ -6,9 +6,8 @@ import copy
 import torch
 from torch import nn
 
-from devlab.checks import expect, slips
-from devlab.checks.calls import AnswerRaised
-from devlab.checks.holding import changed, holdings
+from devlab.checks import expect
+from devlab.checks.calls import AnswerRaised, changed, holdings
 from devlab.checks.isolation import seed_generators
 from devlab.lessons.lesson_10_debugging import gradient, lesson, require_graph, sources, watched_straight
 
@@ -52,7 +51,7 @@ def _expect_added(trial, made: tuple[nn.Module, str], x: torch.Tensor, n: int) -
             "that is x itself: no table was added": own,
         }
 
-    slips.tensor(trial.run(module, x, label=label), own + table[:time], x.device, within=1e-5, known=known)
+    expect.told(trial.run(module, x, label=label), own + table[:time], x.device, within=1e-5, known=known)
 
 
 def _buffer(module: nn.Module) -> torch.Tensor:
@@ -185,7 +184,7 @@ def _expect_state(trial, got: object, same: nn.GRUCell, x: torch.Tensor, state: 
         twice = same(own, same(own, state)).detach()
         return made | {"the cell was called twice, and one step is asked": twice}
 
-    slips.tensor(got, same(own, state).detach(), trial.device, "the new state", 1e-4, known)
+    expect.told(got, same(own, state).detach(), trial.device, "the new state", 1e-4, known)
 
 
 def _expect_step(trial, seed: int, rows: int, state: torch.Tensor | None) -> None:

@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from devlab.checks import expect
-from devlab.checks.calls import AnswerRaised
-from devlab.checks.trace import where_raised
+from devlab.checks.calls import AnswerRaised, where_raised
 from devlab.lessons.lesson_11_training_step import (
     CPU,
     expect_weights,

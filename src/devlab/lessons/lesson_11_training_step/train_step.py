@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from devlab.checks import expect, slips
+from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
 from devlab.lessons.lesson_11_training_step import (
     CLASSES,
@@ -66,7 +66,7 @@ def loss_of_the_batch(trial):
             headline = "the forward ran in evaluation mode"
             expect.fail(headline, f"the loss in training mode, {wanted:.6g}", f"{unmoved:.6g}")
         known = partial(_other_losses, make_model(seed), inputs, labels)
-        slips.tensor(got.detach(), torch.tensor(wanted), trial.device, "the loss", WITHIN, known)
+        expect.told(got.detach(), torch.tensor(wanted), trial.device, "the loss", WITHIN, known)
 
 
 def _other_losses(model, inputs: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
