@@ -1,11 +1,12 @@
 """Lesson 10: debugging, three tools that look and six broken programs to mend."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import nn
 
-from devlab.checks import expect
+from devlab.checks import expect, slips
 from devlab.checks.exercise import Lesson
 from devlab.checks.holding import changed
 
@@ -119,3 +120,61 @@ def sources(trial) -> tuple[torch.device, ...]:
     other direction, may be read before it has arrived, and that is another lesson's subject.
     """
     return (trial.device,) if trial.device.type == "cpu" else (trial.device, *trial.others)
+
+
+def make_logits(trial, rows: int, classes: int, seed: int) -> torch.Tensor:
+    return trial.randn(rows, classes, seed=seed).requires_grad_()
+
+
+def _each(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return -log p(label) of each row, by its definition and in float64."""
+    rows = logits.detach().cpu().double().log_softmax(1)
+    return -rows[torch.arange(len(labels)), labels.cpu()]
+
+
+def _loss(logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
+    """Return the mean of -log p(label), each row weighed by its class."""
+    each = _each(logits, labels)
+    share = torch.ones_like(each) if weight is None else weight.cpu().double()[labels.cpu()]
+    return ((each * share).sum() / share.sum()).float()
+
+
+def _other_losses(
+    logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor | None
+) -> dict[str, torch.Tensor]:
+    """Return what mistakes give in place of the loss."""
+    scores, targets, each = logits.detach().cpu().double(), labels.cpu(), _each(logits, labels)
+    picked = scores[torch.arange(len(targets)), targets]
+    known = {
+        "that is the sum over the rows, and their mean is asked": each.sum(),
+        "softmax was applied before: cross_entropy takes the logits as they are": _each(
+            scores.softmax(1), targets
+        ).mean(),
+        "log_softmax is missing: `nll_loss` takes log-probabilities": -picked.mean(),
+        "that is the share of right answers, and the loss is asked": (scores.argmax(1) == targets)
+        .double()
+        .mean(),
+    }
+    if weight is not None:
+        weights = weight.cpu().double()
+        share = weights[targets]
+        known = {
+            "the weight was not used": each.mean(),
+            "the weighted rows were divided by their number, and the sum of the weights used is asked": (
+                (each * share).mean()
+            ),
+            "that is the sum of the weighted rows, not divided by the weights used": (each * share).sum(),
+            "it was divided by the sum of all classes' weights, and those of the labels at hand are asked": (
+                (each * share).sum() / weights.sum()
+            ),
+            "the weights are upside down: 1 / weight": (each / share).sum() / (1 / share).sum(),
+            "the weight was multiplied with the logits, and it belongs to the rows of the loss": _each(
+                scores * weights, targets
+            ).mean(),
+        }
+    return {words: value.float() for words, value in known.items()}
+
+
+def expect_loss(trial, got: object, logits, labels, weight: torch.Tensor | None = None) -> None:
+    known = partial(_other_losses, logits, labels, weight)
+    slips.tensor(got, _loss(logits, labels, weight), trial.device, "the loss", known=known)

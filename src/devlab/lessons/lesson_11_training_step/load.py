@@ -14,6 +14,7 @@ from devlab.checks.calls import AnswerRaised
 from devlab.checks.trace import where_raised
 from devlab.lessons.lesson_11_training_step import (
     CPU,
+    Net,
     expect_weights,
     lesson,
     make_model,
@@ -22,7 +23,6 @@ from devlab.lessons.lesson_11_training_step import (
     samples,
     twin,
 )
-from devlab.lessons.lesson_11_training_step.save import Net
 
 # A place that no machine has, so that every machine meets a file from elsewhere.
 NOWHERE = b"cuda:63"

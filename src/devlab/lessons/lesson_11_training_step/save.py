@@ -12,22 +12,7 @@ import torch
 from torch import nn
 
 from devlab.checks import expect
-from devlab.lessons.lesson_11_training_step import CPU, expect_weights, lesson, make_model, twin
-
-
-class Net(nn.Module):
-    """A model with everything that a state_dict may hold, and a table that it does not."""
-
-    def __init__(self, seed: int):
-        super().__init__()
-        self.body = make_model(seed)
-        self.register_buffer("scale", torch.rand(3))
-        self.register_buffer("table", torch.arange(3.0), persistent=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the logits."""
-        return self.body(x) + self.table * self.scale
-
+from devlab.lessons.lesson_11_training_step import CPU, Net, expect_weights, lesson, twin
 
 save = lesson.exercise(
     "save",

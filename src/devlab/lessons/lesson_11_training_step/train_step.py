@@ -14,6 +14,7 @@ from devlab.lessons.lesson_11_training_step import (
     CPU,
     FEATURES,
     WITHIN,
+    Order,
     at,
     expect_weights,
     journeys,
@@ -25,7 +26,6 @@ from devlab.lessons.lesson_11_training_step import (
     times,
     twin,
 )
-from devlab.lessons.lesson_11_training_step.order import Order
 
 train_step = lesson.exercise(
     "train_step",
