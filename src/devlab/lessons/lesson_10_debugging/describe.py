@@ -5,12 +5,11 @@ import re
 
 import torch
 
-from devlab.checks import expect
+from devlab.checks import cases, expect
 from devlab.checks.describe import SHORT_DTYPES
-from devlab.devices import has_float64
 from devlab.lessons.lesson_10_debugging import lesson
 
-describing = lesson.exercise(
+describe = lesson.exercise(
     "describe",
     signature="describe(x)",
     facts=("X1",),
@@ -58,7 +57,7 @@ def _said_shapes(text: str, device: torch.device) -> set[tuple[int, ...]]:
     return shapes | ({()} if re.search(NO_DIMENSION, rest.lower()) else set())
 
 
-@describing.row("it names the shape")
+@describe.row("it names the shape")
 def names_shape(trial):
     for seed, shape in enumerate([(4, 3), (7,), (2, 5, 3), (), (0, 6), (1, 11)]):
         x = trial.randn(math.prod(shape), seed=trial.seeds[seed % 3]).reshape(shape)
@@ -71,20 +70,10 @@ def names_shape(trial):
         expect.fail("the shape of a transposed tensor is not in the text", "[2, 5]", repr(got))
 
 
-@describing.row("it names the dtype")
+@describe.row("it names the dtype")
 def names_dtype(trial):
-    for dtype in (
-        torch.float32,
-        torch.float16,
-        torch.bfloat16,
-        torch.int64,
-        torch.int32,
-        torch.int16,
-        torch.int8,
-        torch.uint8,
-        torch.bool,
-        *((torch.float64,) if has_float64(trial.device) else ()),
-    ):
+    dtypes = [dtype for dtype in SHORT_DTYPES if dtype is not torch.float64]
+    for dtype in dtypes + [torch.float64] * cases.holds(trial.device, torch.float64):
         got = _text(trial, trial.randint(0, 2, (3, 2), seed=trial.seeds[0]).to(dtype))
         said = _said_dtypes(got)
         if dtype not in said:
@@ -93,7 +82,7 @@ def names_dtype(trial):
             expect.fail("the text names more than one dtype", str(dtype), repr(got))
 
 
-@describing.row("it names the device, with its index")
+@describe.row("it names the device, with its index")
 def names_device(trial):
     for device in (trial.device, *trial.others):
         got = _text(trial, trial.randn(2, 3, seed=trial.seeds[1], on=device))
@@ -101,15 +90,13 @@ def names_device(trial):
             expect.fail(f"the device {device} is not in the text", str(device), repr(got))
 
 
-@describing.row("it reads no value", only="accelerator")
+@describe.row("it reads no value", only="accelerator")
 def reads_nothing(trial):
     x = trial.randn(3, 4, seed=trial.seeds[2])
     for given in (x, x[0, 0], x[0, :2], x > 0, x.long(), trial.randn(20, 15)):
         got, log = trial.watched(given)
         expect.kind(got, str, "a str")
         if log.transfers or log.synchronizations:
-            expect.fail(
-                "describing the tensor fetched values from the device",
-                "no transfer and no wait",
-                f"{log.transfers} transfers, {log.synchronizations} waits",
-            )
+            headline = "describing the tensor fetched values from the device"
+            said = f"{log.transfers} transfers, {log.synchronizations} waits"
+            expect.fail(headline, "no transfer and no wait", said)

@@ -3,17 +3,17 @@
 import torch
 from torch.nn import functional
 
+from devlab.checks import verbs
 from devlab.lessons.lesson_10_debugging import (
-    expect_loss,
-    gradient,
+    each_loss,
     lesson,
     make_logits,
-    require_graph,
+    mean_loss,
     sources,
     watched_straight,
 )
 
-labels_ = lesson.exercise(
+fix_labels = lesson.exercise(
     "fix_labels",
     signature="fix_labels(logits, labels)",
     facts=("X1", "X4", "E4"),
@@ -25,27 +25,43 @@ labels_ = lesson.exercise(
 )
 
 
-@labels_.row("labels from any device")
+loss = verbs.Same(
+    mean_loss,
+    {
+        "that is the sum over the rows, and their mean is asked": lambda x, labels: each_loss(
+            x, labels
+        ).sum(),
+        "softmax was applied before: cross_entropy takes the logits as they are": (
+            lambda x, labels: each_loss(x.double().softmax(1), labels).mean()
+        ),
+        "log_softmax is missing: `nll_loss` takes log-probabilities": (
+            lambda x, labels: -x[torch.arange(len(labels)), labels].mean()
+        ),
+        "that is the share of right answers, and the loss is asked": (
+            lambda x, labels: (x.argmax(1) == labels).double().mean()
+        ),
+    },
+    what="the loss",
+)
+
+
+@fix_labels.row("labels from any device")
 def labels_from_anywhere(trial):
     for source in sources(trial):
         logits = make_logits(trial, 7, 3, trial.seeds[0])
-        labels = (trial.randint(0, 3, (7,), seed=trial.seeds[1])).to(source)
-        got = watched_straight(trial, logits, labels, comes=("the labels",))
-        expect_loss(trial, got, logits, labels)
+        labels = trial.randint(0, 3, (7,), seed=trial.seeds[1]).to(source)
+        loss.compare(trial, watched_straight(trial, logits, labels, what="the labels"), logits, labels)
 
 
-@labels_.row("it is the mean cross-entropy")
+@fix_labels.row("it is the mean cross-entropy")
 def labels_right(trial):
     for seed, (rows, classes) in zip(trial.seeds, ((5, 4), (1, 3), (12, 2)), strict=True):
-        logits = make_logits(trial, rows, classes, seed)
         labels = trial.randint(0, classes, (rows,), seed=seed).cpu()
-        expect_loss(trial, trial.call(logits, labels), logits, labels)
+        loss(trial, make_logits(trial, rows, classes, seed), labels)
 
 
-@labels_.row("the gradient reaches the logits")
+@fix_labels.row("the gradient reaches the logits")
 def labels_graph(trial):
     logits, labels = make_logits(trial, 4, 3, trial.seeds[2]), torch.tensor([2, 0, 1, 1])
-    got = trial.call(logits, labels)
-    expect_loss(trial, got, logits, labels)
-    wanted = gradient(lambda one: functional.cross_entropy(one, labels), logits)
-    require_graph(got, logits, "the logits", wanted)
+    got = loss(trial, logits, labels)
+    verbs.flows(got, logits, lambda one: functional.cross_entropy(one, labels), "the logits")
