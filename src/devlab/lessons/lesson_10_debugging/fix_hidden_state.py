@@ -109,4 +109,6 @@ def hidden_graph(trial):
     x = x.detach()
     for source in sources(trial):
         state = trial.randn(2, 5, seed=trial.seeds[0], on=source).requires_grad_()
-        verbs.flows(trial.call(cell, x, state), state, lambda one: same(x.cpu(), one), "the state")
+        got = trial.call(cell, x, state)
+        expect.kind(got, torch.Tensor, "a tensor", "the new state")
+        verbs.flows(got, state, lambda one: same(x.cpu(), one), "the state")
