@@ -61,11 +61,11 @@ def times(count: int, noun: str) -> str:
 class Same:
     """Expect of each call the tensor that a reference gives, and call a known slip by its name.
 
-    `reference` takes the arguments of the call, all tensors in them on the CPU and without a graph. `slips` has the
-    words for each usual mistake, and what it gives: a function of the same arguments. Where the words depend
-    on the arguments, `slips` is a function of them that returns such a mapping, of tensors or of functions
-    without parameters. `asked` says what is expected where a slip is named; it too may be a function of the
-    arguments.
+    `reference` takes the arguments of the call, all tensors in them on the CPU and without a graph. `slips`
+    has the words for each usual mistake, and what it gives: a function of the same arguments. Where the words
+    depend on the arguments, `slips` is a function of them that returns such a mapping, of tensors or of
+    functions without parameters. `asked` says what is expected where a slip is named; it may be a function
+    of the arguments as well.
 
     `digits` says that digits lost in a third dtype on the way are told, whichever argument lost them.
     `first(trial, got, wanted, *args)` looks at a tensor before all else; `then(got, wanted, *args)` looks at
