@@ -13,7 +13,7 @@ from bank import ANSWERS, load
 from devlab.checks.exercise import find
 from devlab.checks.judge import judge
 from devlab.checks.result import Outcome
-from devlab.lessons.lesson_09_several_devices import rank_process, ranks, shipping
+from devlab.lessons.lesson_09_several_devices import ranks
 
 DATA = [([[1.0]], [[2.0]])] * 2
 
@@ -21,7 +21,7 @@ DATA = [([[1.0]], [[2.0]])] * 2
 SLOW_TO_JOIN = """
 import sys, time
 import torch.distributed as dist
-from devlab.lessons.lesson_09_several_devices import rank_process
+from devlab.lessons.lesson_09_several_devices import ranks
 
 joined = dist.init_process_group
 
@@ -31,7 +31,7 @@ def late(*args, rank, **kwargs):
     open(f"{sys.argv[1]}/joined{rank}", "w").write(repr(time.time()))
 
 dist.init_process_group = late
-rank_process._run_group(sys.argv[1], 2)
+ranks._run_group(sys.argv[1], 2)
 """
 
 
@@ -46,7 +46,7 @@ def test_no_rank_begins_before_all_have_joined(tmp_path):
             file.write(repr(time.time()))
         return []
 
-    (tmp_path / "request").write_bytes(pickle.dumps((sys.path, shipping.ship(when), DATA)))
+    (tmp_path / "request").write_bytes(pickle.dumps((sys.path, ranks.ship(when), DATA)))
     subprocess.run([sys.executable, "-c", SLOW_TO_JOIN, folder], check=True, timeout=60)
     times = {
         path.name: float(path.read_text())
@@ -69,10 +69,10 @@ def test_seconds_in_which_the_machine_stood_still_do_not_count(tmp_path, monkeyp
         return next(looks) < needed
 
     for start in ("_forked", "_spawned"):
-        monkeypatch.setattr(rank_process, start, lambda *_: (alive, lambda: ended.append(next(looks))))
+        monkeypatch.setattr(ranks, start, lambda *_: (alive, lambda: ended.append(next(looks))))
     pretended = SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None)
-    monkeypatch.setattr(rank_process, "time", pretended)
-    rank_process._run_group(str(tmp_path), 1)
+    monkeypatch.setattr(ranks, "time", pretended)
+    ranks._run_group(str(tmp_path), 1)
     assert ended == [pytest.approx(given + 1, abs=3)]
 
 
@@ -163,7 +163,7 @@ def work():
 """,
         notebook,
     )
-    sent = shipping.ship(notebook["work"])
+    sent = ranks.ship(notebook["work"])
     program = "import pickle, sys; print(pickle.load(sys.stdin.buffer)())"
     done = subprocess.run([sys.executable, "-c", program], input=sent, capture_output=True)
     assert done.stdout.decode().strip() == "11", done.stderr.decode()
@@ -188,7 +188,7 @@ def test_a_function_of_the_learners_own_file_runs_in_both(tmp_path, monkeypatch)
 def test_a_process_of_the_two_starts_no_others(monkeypatch):
     """A file that checks its own answer when it is imported does so in the other processes as well."""
     monkeypatch.setenv(ranks.INSIDE, "1")
-    with pytest.raises(shipping.CannotShip):
+    with pytest.raises(ranks.CannotShip):
         ranks.run(lambda rank, world_size, data: [], DATA)
 
 

@@ -103,6 +103,8 @@ def test_a_number():
     assert refused(verbs.number, 6, 12, "wrong", known)[0] == "that is half"
     assert refused(verbs.number, 6, 12, "wrong", known, otherwise=lambda: "")[0] == "wrong"
     assert refused(verbs.number, 6, 12, "wrong", known, otherwise=lambda: "more")[0] == "more"
+    assert refused(verbs.number, 6, 12, "wrong", lambda: known)[0] == "that is half"
+    verbs.number(12, 12, "wrong", lambda: pytest.fail("a right number needs no slips"))
     assert refused(verbs.number, True, 1, "wrong")[0] == "the answer is a bool, not an int"
 
 

@@ -147,7 +147,7 @@ def number(
     got: object,
     wanted: float,
     headline: str,
-    slips: Mapping[str, float | None] = NO_SLIPS,
+    slips: Mapping[str, float | None] | Callable[[], Mapping[str, float | None]] = NO_SLIPS,
     asked: str = "{wanted}",
     said: str = "{got}",
     what: str = "the answer",
@@ -157,7 +157,8 @@ def number(
     """Expect an int, or a float where `wanted` is one; a usual slip's number is called by its words.
 
     `headline`, `asked` and `said` may hold `{got}` and `{wanted}`. Where no slip gives that number, or
-    several do, `otherwise` may tell more; without it the first one speaks.
+    several do, `otherwise` may tell more; without it the first one speaks. `slips` may be a function that
+    returns them, where they take time: it is called for a wrong number alone.
 
     >>> number(3, 12, "that is not 12", {"that is the number of elements": 3}, "{wanted} bytes")
     Traceback (most recent call last):
@@ -172,7 +173,8 @@ def number(
 
     if near(wanted):
         return
-    found = list(dict.fromkeys(words for words, value in slips.items() if near(value)))
+    known = slips() if callable(slips) else slips
+    found = [words for words, value in known.items() if near(value)]
     if otherwise and len(found) != 1:
         found = [otherwise()]
     headline, asked, said = (one.format(got=got, wanted=wanted) for one in (headline, asked, said))

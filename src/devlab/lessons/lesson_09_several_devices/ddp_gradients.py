@@ -15,7 +15,7 @@ from devlab.checks.calls import AnswerRaised, place
 from devlab.checks.isolation import seed_generators
 from devlab.checks.placeholder import STUB
 from devlab.checks.trial import Skip
-from devlab.lessons.lesson_09_several_devices import lesson, ranks, shipping
+from devlab.lessons.lesson_09_several_devices import lesson, ranks
 
 WORLD = 2
 WITHIN = 1e-4  # by which gradients may differ: sums over rows in another order
@@ -56,7 +56,7 @@ def _run(trial, data: list[tuple[torch.Tensor, torch.Tensor]]) -> list[ranks.Rep
     _expect_quick(trial)
     try:
         reports = ranks.run(trial.answer, [[part.tolist() for part in own] for own in data])
-    except shipping.CannotShip as problem:
+    except ranks.CannotShip as problem:
         expect.fail(
             f"the function cannot be sent to another process: {problem}",
             "a function that uses modules, functions and plain values",

@@ -1,12 +1,11 @@
 """Lesson 10: debugging, three tools that look and six broken programs to mend."""
 
-from collections.abc import Callable
+import contextlib
 
 import torch
 from torch import nn
 
-from devlab.checks import expect
-from devlab.checks.calls import changed
+from devlab.checks import verbs
 from devlab.checks.exercise import Lesson
 
 lesson = Lesson(
@@ -28,87 +27,37 @@ lesson = Lesson(
 NUMBER = 8  # bytes of one number, such as a fill value, which is no detour
 
 
-def holding(**attributes: object) -> nn.Module:
-    """Return a bare module with the attributes, set as `self.name = value` sets them."""
-    module = nn.Module()
-    for name, value in attributes.items():
-        setattr(module, name, value)
-    return module
+def only_looked_at(model: nn.Module) -> contextlib.AbstractContextManager[None]:
+    """Expect of a block that it changes nothing of a model."""
+    headline = "the model was changed: looking must change nothing"
+    return verbs.untouched(model, headline, "the model as it came", "another `{path}`, or the same elsewhere")
 
 
-def weights(module: nn.Module) -> list[torch.Tensor]:
-    """Return a copy on the CPU of everything that a module's results depend on."""
-    return [tensor.detach().cpu().clone() for tensor in [*module.parameters(), *module.buffers()]]
-
-
-def require_same(module: nn.Module, before: dict, what: str = "the model") -> None:
-    """Expect a module as `holdings` saw it before a call."""
-    if path := changed(before, module):
-        expect.fail(
-            f"{what} was changed: looking must change nothing",
-            f"{what} as it came",
-            f"another `{path}`, or the same elsewhere",
-        )
-
-
-def pull(result: torch.Tensor) -> None:
-    """Run backward from a result, in such a way that a gradient comes from where it is 0, too.
-
-    >>> pull(x := torch.zeros(2, requires_grad=True)); x.grad
-    tensor([2., 2.])
-    """
-    (result.float() + 1).square().sum().backward()
-
-
-def gradient(function: Callable, source: torch.Tensor) -> torch.Tensor:
-    """Return the gradient that `pull` sends through a function, at a source, on the CPU.
-
-    >>> gradient(lambda x: 3 * x, torch.ones(2))
-    tensor([24., 24.])
-    """
-    leaf = source.detach().cpu().clone().requires_grad_()
-    pull(function(leaf))
-    return leaf.grad
-
-
-def require_graph(result: torch.Tensor, source: torch.Tensor, what: str, wanted: torch.Tensor) -> None:
-    """Expect that the wanted gradient flows from the result back to the source, a leaf that asks for one."""
-    if not result.requires_grad:
-        expect.fail("the result has left the graph", f"a gradient that reaches {what}", result)
-    source.grad = None
-    try:
-        pull(result)
-    except Exception as error:  # a graph that the answer has used up, or whose tensors it has changed
-        headline = "no backward leads through the result any more"
-        expect.fail(headline, f"a gradient that reaches {what}", f"{type(error).__name__}: {error}")
-    if source.grad is None:
-        expect.fail(f"no gradient reaches {what}", f"a gradient that reaches {what}", "none")
-    expect.values(source.grad, wanted, f"the gradient that reaches {what}", within=1e-3)
-
-
-def watched_straight(trial, *args: object, comes: tuple[str, ...] = (), makes: str = "") -> object:
+def watched_straight(trial, *args: object, what: str = "", makes: str = "") -> object:
     """Call the answer; expect of what it moves on an accelerator that each thing goes there once, and stays.
 
-    `comes` names the arguments that may be elsewhere, `makes` what the answer makes itself: it is made there.
+    `what` names the argument that may be elsewhere, `makes` what the answer makes itself: it is made there.
     """
     got, log = trial.watched(*args)
     home = str(trial.device)
-    moved = [copy for copy in log.events.transfers if copy.bytes > NUMBER]
-    if trial.device.type == "cpu":
+    if home == "cpu":
         return got
-    for copy in moved:
-        if copy.source == home:
-            asked = f"all the work on {home}, where the others are"
-            expect.fail(f"something left {home} for {copy.target}", asked, f"{copy.line}")
-    tensors = [one for one in args if isinstance(one, torch.Tensor) and one.device != trial.device]
-    if len(moved) > len(tensors):
-        line = f"{moved[-1].line}"
-        if makes and not tensors:
-            headline = f"{makes} made on the CPU and brought to {home} at each call"
-            expect.fail(headline, f"made on {home}", line)
-        what = " and ".join(comes) or "what is elsewhere"
-        headline = f"{len(moved)} transfers, where {what} can go to {home} in one"
-        expect.fail(headline, f"one transfer, straight to {home}", line)
+    moved = [copy for copy in log.events.transfers if copy.bytes > NUMBER]
+    back = [copy for copy in moved if copy.source == home]
+    verbs.counts(
+        back,
+        0,
+        "something left {one.source} for {one.target}",
+        f"all the work on {home}, where the others are",
+    )
+    away = sum(isinstance(one, torch.Tensor) and one.device != trial.device for one in args)
+    headline, asked = (
+        f"{{count}} transfers, where {what} can go to {home} in one",
+        "one transfer, straight to",
+    )
+    if makes and not away:
+        headline, asked = f"{makes} made on the CPU and brought to {home} at each call", "made on"
+    verbs.counts(moved, away, headline, f"{asked} {home}", "{last.line}")
     return got
 
 
@@ -119,3 +68,20 @@ def sources(trial) -> tuple[torch.device, ...]:
     other direction, may be read before it has arrived, and that is another lesson's subject.
     """
     return (trial.device,) if trial.device.type == "cpu" else (trial.device, *trial.others)
+
+
+def make_logits(trial, rows: int, classes: int, seed: int) -> torch.Tensor:
+    """Return logits that ask for a gradient, on the trial's device."""
+    return trial.randn(rows, classes, seed=seed).requires_grad_()
+
+
+def each_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return -log p(label) of each row, by its definition and in float64."""
+    return -logits.double().log_softmax(1)[torch.arange(len(labels)), labels]
+
+
+def mean_loss(logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
+    """Return the mean of -log p(label), each row weighed by its class."""
+    each = each_loss(logits, labels)
+    share = torch.ones_like(each) if weight is None else weight.double()[labels]
+    return ((each * share).sum() / share.sum()).float()

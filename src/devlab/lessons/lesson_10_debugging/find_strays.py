@@ -6,11 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from devlab.checks import expect
-from devlab.checks.calls import holdings
-from devlab.lessons.lesson_10_debugging import holding, lesson, require_same
+from devlab.checks import cases, expect
+from devlab.lessons.lesson_10_debugging import lesson, only_looked_at
 
-strays = lesson.exercise(
+find_strays = lesson.exercise(
     "find_strays",
     signature="find_strays(model, batch)",
     facts=("X2", "X3", "X4", "X5", "E4"),
@@ -30,9 +29,8 @@ strays = lesson.exercise(
 
 def _expect(trial, model: nn.Module, batch: dict, wanted: dict[str | tuple, str]) -> None:
     """Expect exactly the wanted names, in any order; of a tuple of names, which are one tensor, one."""
-    before = holdings(model)
-    got = trial.call(model, batch)
-    require_same(model, before)
+    with only_looked_at(model):
+        got = trial.call(model, batch)
     home = next(model.parameters()).device
     expect.names(got, wanted, lambda name: f"is named, but no tensor of this name is away from {home}")
 
@@ -48,11 +46,11 @@ def _encoder() -> nn.Module:
     return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
 
 
-@strays.row("parameters and buffers elsewhere")
+@find_strays.row("parameters and buffers elsewhere")
 def registered_ones(trial):
     trial.other()  # a stray needs somewhere to be
     for other in trial.others:
-        model = holding(encoder=_encoder(), head=nn.Linear(4, 2)).to(trial.device)
+        model = cases.module(encoder=_encoder(), head=nn.Linear(4, 2)).to(trial.device)
         model.register_buffer("steps", torch.arange(4, device=other), persistent=False)
         model.head.to(other)
         model.encoder[1].running_mean = model.encoder[1].running_mean.to(other)
@@ -61,12 +59,12 @@ def registered_ones(trial):
         _expect(trial, model, {"x": trial.randn(2, 3)}, dict.fromkeys(names, away))
 
 
-@strays.row("attributes, lists and dicts elsewhere")
+@find_strays.row("attributes, lists and dicts elsewhere")
 def plain_ones(trial):
     trial.other()
     for other in trial.others:
         away = torch.ones(3, device=other)
-        model = holding(encoder=_encoder()).to(trial.device)
+        model = cases.module(encoder=_encoder()).to(trial.device)
         model.scale, model._cache = away.clone(), {"key": away.clone(), 7: [away.clone()]}
         model.encoder.positions = torch.tensor(2.0, device=other)
         model.blocks = [nn.Linear(2, 3, device=other), nn.Sequential(nn.BatchNorm1d(2, device=other))]
@@ -79,7 +77,7 @@ def plain_ones(trial):
         kept = ("0.weight", "0.bias", "1.0.weight", "1.0.bias")
         kept += ("1.0.running_mean", "1.0.running_var", "1.0.num_batches_tracked")
         wanted |= {f"model.blocks.{name}": inside for name in kept}
-        model.heads = {"main": holding(bias=away.clone(), parts=[{"deep": (away.clone(),)}])}
+        model.heads = {"main": cases.module(bias=away.clone(), parts=[{"deep": (away.clone(),)}])}
         model.both = (nn.Linear(2, 1, bias=False, device=other), 3)
         # Two of one memory, two of none: a tensor is itself, wherever its numbers are.
         model.some, model.none, model.nought = away[:2], away[:0].clone(), away[:0].clone()
@@ -90,7 +88,7 @@ def plain_ones(trial):
         _expect(trial, model, {"x": trial.randn(2, 3)}, wanted)
 
 
-@strays.row("the batch, however deep")
+@find_strays.row("the batch, however deep")
 def in_the_batch(trial):
     trial.other()
     for seed, other in zip(trial.seeds, trial.others, strict=False):
@@ -122,7 +120,7 @@ def in_the_batch(trial):
         _expect(trial, model, batch, wanted)
 
 
-@strays.row("the first parameter's device decides")
+@find_strays.row("the first parameter's device decides")
 def first_decides(trial):
     other = trial.other()
     # Most of the model is elsewhere, and the whole batch is: they are the strays all the same.
@@ -144,9 +142,9 @@ def first_decides(trial):
     _expect(trial, model, {}, wanted)
 
 
-@strays.row("what is in place is not named; each once")
+@find_strays.row("what is in place is not named; each once")
 def in_place(trial):
-    model = holding(encoder=_encoder(), memory=nn.GRU(2, 3)).to(trial.device)
+    model = cases.module(encoder=_encoder(), memory=nn.GRU(2, 3)).to(trial.device)
     model.scale, model.tables = trial.randn(3), [trial.randn(2), None, "text"]
     model.first, model.name = [model.encoder], "net"
     batch = {"x": trial.randn(2, 3), "rest": [trial.randint(0, 3, (2,)), 7, None], "none": {}}

@@ -2,13 +2,15 @@
 
 import contextlib
 import copy
+import itertools
 from collections.abc import Callable, Iterable, Iterator
+from unittest import mock
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from devlab.checks import expect
+from devlab.checks import expect, probes, verbs
 from devlab.checks.exercise import Lesson
 from devlab.checks.isolation import seed_generators
 from devlab.watching.watch import Log, watch
@@ -19,39 +21,26 @@ CPU = torch.device("cpu")
 FEATURES, CLASSES = 5, 3
 # Float32 sums in another order on another device, over a few steps: well above that, well below a mistake.
 WITHIN = 2e-4
-
-
 MOST_FORWARDS = 200  # no task here needs a tenth of them
 
 
-class Endless(BaseException):
-    """Ends a loop that would not end by itself."""
-
-
-@contextlib.contextmanager
-def ended(batches: int) -> Iterator[None]:
-    """Expect a block to come to an end; it has so many batches to go through."""
-    try:
-        yield
-    except Endless:
-        headline = "the loop does not come to an end"
-        expect.fail(headline, f"{times(batches, 'forward')}", f"{MOST_FORWARDS} forwards, and so on")
+def ended() -> contextlib.AbstractContextManager[None]:
+    """Expect a block to come to an end, in which a model goes through ten batches at most."""
+    return probes.ended("10 forwards", f"{MOST_FORWARDS} forwards, and so on")
 
 
 class Probe(nn.Module):
-    """Passes its input on, and notes in which mode and with which graph each forward came by."""
+    """Passes its input on, and notes in which mode each forward came by."""
 
     def __init__(self):
         super().__init__()
         self.modes: list[bool] = []
-        self.graphs: list[bool] = []
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return x as it is."""
         if len(self.modes) >= MOST_FORWARDS:
-            raise Endless
+            raise probes.Endless
         self.modes.append(self.training)
-        self.graphs.append(x.requires_grad)
         return x
 
 
@@ -64,6 +53,20 @@ def make_model(seed: int, device: torch.device = CPU) -> nn.Sequential:
     return nn.Sequential(*layers).to(device)
 
 
+class Net(nn.Module):
+    """A model with everything that a state_dict may hold, and a table that it does not."""
+
+    def __init__(self, seed: int):
+        super().__init__()
+        self.body = make_model(seed)
+        self.register_buffer("scale", torch.rand(3))
+        self.register_buffer("table", torch.arange(3.0), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the logits."""
+        return self.body(x) + self.table * self.scale
+
+
 def make_optimizer(model: nn.Module, kind: str = "momentum") -> torch.optim.Optimizer:
     """Return an optimizer with state, which must be where the parameters are."""
     if kind == "adam":
@@ -73,8 +76,7 @@ def make_optimizer(model: nn.Module, kind: str = "momentum") -> torch.optim.Opti
 
 def samples(trial, count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return inputs and labels on the CPU, no two alike."""
-    generator = torch.Generator().manual_seed(5000 + seed)
-    labels = torch.randint(0, CLASSES, (count,), generator=generator)
+    labels = trial.randint(0, CLASSES, (count,), seed=4000 + seed).cpu()
     return trial.randn(count, FEATURES, seed=seed, on=CPU), labels
 
 
@@ -104,31 +106,27 @@ def expect_weights(model: nn.Module, wanted: nn.Module, device: torch.device, wh
     theirs = wanted.state_dict()
     for name, tensor in model.state_dict().items():
         expect.device(tensor, device, f"the model's {name}")
-        right = theirs[name]
-        if not torch.allclose(tensor.detach().cpu().double(), right.double(), rtol=0, atol=WITHIN):
-            got, asked = (side.detach().cpu().double().norm().item() for side in (tensor, right))
-            expect.fail(why(name), f"{name} of norm {asked:.5g}", f"{name} of norm {got:.5g}")
+        mine, right = tensor.detach().cpu().double(), theirs[name].double()
+        if not torch.allclose(mine, right, rtol=0, atol=WITHIN):
+            expect.fail(why(name), f"{name} of norm {right.norm():.5g}", f"{name} of norm {mine.norm():.5g}")
 
 
-def journeys(log: Log, device: torch.device) -> tuple[list, list]:
-    """Return the transfers into the device and those out of it."""
-    here = str(device)
-    into = [one for one in log.events.transfers if one.target == here]
-    return into, [one for one in log.events.transfers if one.source == here]
+def journeys(log: Log, device: torch.device) -> tuple[list, list, list]:
+    """Return the transfers of whole tensors into a device, those of single numbers, and those out of it.
 
-
-def tensors_and_numbers(copies: list) -> tuple[list, list]:
-    """Return the copies of whole tensors and those of single numbers, such as `torch.tensor(0.0, device=d)`.
-
-    Whoever starts a sum that way copies eight bytes once an epoch; that is no tensor of a batch.
+    An answer that begins a sum with `torch.tensor(0.0, device=d)` copies eight bytes once an epoch: that is
+    no tensor of a batch.
     """
-    return [one for one in copies if one.bytes > 8], [one for one in copies if one.bytes <= 8]
+    into = [one for one in log.events.transfers if one.target == str(device)]
+    out = [one for one in log.events.transfers if one.source == str(device)]
+    return [one for one in into if one.bytes > 8], [one for one in into if one.bytes <= 8], out
 
 
 def counts_of_batches(copies: list, loader: Iterable, epochs: int = 1) -> int:
     """Return how many copies, one an epoch at most, may be a vector with a number for each batch.
 
-    Whoever weighs the losses by the batches' sizes brings these in once; no batch tensor takes as many bytes.
+    An answer that weighs the losses by the batches' sizes brings these in once; no batch tensor takes as many
+    bytes.
     """
     batches = [tensor.nbytes for batch in loader for tensor in batch]
     most = 8 * epochs * len(list(loader))
@@ -141,38 +139,69 @@ def watched_to_first_forward(trial, model: nn.Sequential, *args: object) -> tupl
 
     def note(*_: object) -> None:
         if not before:
-            before.append(tensors_and_numbers(journeys(log, trial.device)[0])[0])
+            before.append(journeys(log, trial.device)[0])
 
     # On its first layer, because an answer may call `model.forward(x)`, which runs no hook of the model's.
-    with model[0].register_forward_pre_hook(note), ended(10):
+    with model[0].register_forward_pre_hook(note), ended():
         trial.run(trial.answer, model, *args, label=trial.name, log=log)
     return log, before[0] if before else []
 
 
 def expect_turns(before: list, device: torch.device) -> None:
     """Expect at most three batches on the device by the first forward: one in use, and some fetched ahead."""
-    if len(before) > 6:
-        headline = f"{len(before)} tensors of the batches were on {device} before the first forward"
-        words = "each batch moved when its turn comes: all of them need not fit"
-        expect.fail(headline, words, f"{len(before)}{at(before[-1])}")
+    headline = f"{{count}} tensors of the batches were on {device} before the first forward"
+    asked = "each batch moved when its turn comes: all of them need not fit"
+    verbs.counts(before, 6, headline, asked, "{count}; {last.line}")
 
 
-def at(event) -> str:
-    """Return where a recorded event came from, for the end of a sentence.
-
-    >>> at(None)
-    ''
-    """
-    return f"; {event.line}" if event is not None and str(event.line) else ""
+ZERO, BACKWARD, STEP = "zero", "backward", "step"
 
 
-def times(count: int, word: str) -> str:
-    """Return a number with its noun.
+class Order:
+    """The calls of `zero_grad`, `backward` and `step` in a block, in their order."""
 
-    >>> times(1, "copy"), times(3, "wait")
-    ('1 copy', '3 waits')
-    """
-    if count == 1:
-        return f"1 {word}"
-    ending = "es" if word in ("loss", "batch") else "s"
-    return f"{count} {word.removesuffix('y') + 'ies' if word.endswith('y') else word + ending}"
+    def __init__(self):
+        self.calls: list[str] = []
+
+    @contextlib.contextmanager
+    def noted(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[None]:
+        """Note the calls on this model and this optimizer, and every backward."""
+        with contextlib.ExitStack() as stack:
+            for home, name, what in (
+                (optimizer, "zero_grad", ZERO),
+                (model, "zero_grad", ZERO),
+                (optimizer, "step", STEP),
+                (torch.autograd, "backward", BACKWARD),
+            ):
+                stack.enter_context(mock.patch.object(home, name, self._noting(getattr(home, name), what)))
+            yield
+
+    def _noting(self, function: Callable, what: str) -> Callable:
+        def noted(*args, **kwargs):
+            self.calls.append(what)
+            return function(*args, **kwargs)
+
+        return noted
+
+    def fault(self, batches: int) -> str:
+        """Return what is wrong with the order for so many batches; "" where nothing is."""
+        calls = self.calls
+        backwards, steps = calls.count(BACKWARD), calls.count(STEP)
+        asked = f"for {verbs.times(batches, 'batch')}: one is asked for each"
+        if not backwards:
+            return "backward was never called, so there is no gradient to step by"
+        if not steps:
+            return "the optimizer that was given took no step"
+        if steps != batches:
+            return f"the optimizer took {verbs.times(steps, 'step')} {asked}"
+        if backwards != batches:
+            return f"backward was called {backwards} times {asked}"
+        first = calls.index(BACKWARD)
+        to_the_second = itertools.takewhile(lambda call: call != BACKWARD, calls[first + 1 :])
+        if (BACKWARD, ZERO) in itertools.pairwise(calls) and STEP in to_the_second:
+            return "zero_grad comes between backward and step, and takes away what the step needs"
+        if calls.index(STEP) < first:
+            return "step comes before backward, so it uses the gradients from before, or none"
+        if ZERO not in calls[:first] or calls.count(ZERO) < batches:
+            return "gradients from before were counted: call zero_grad before each backward"
+        return ""

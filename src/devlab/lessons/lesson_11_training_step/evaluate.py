@@ -4,17 +4,14 @@ import torch
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from devlab.checks import expect
+from devlab.checks import expect, verbs
 from devlab.lessons.lesson_11_training_step import (
-    at,
     counts_of_batches,
     expect_turns,
     journeys,
     lesson,
     make_model,
     samples,
-    tensors_and_numbers,
-    times,
     twin,
     watched_to_first_forward,
 )
@@ -33,9 +30,11 @@ evaluate = lesson.exercise(
     ),
 )
 
-# Samples and the size of a batch. Of the first 2,053 are right, which float16 cannot hold.
+
+# Samples and the size of a batch. 2,053 of the first are right, and float16 cannot hold that number.
 SIZES = ((2739, 391), (10, 4), (8, 3))
 MARGIN = 0.01
+STAYS = "a model that stays as it is"
 
 
 def _loader(inputs: torch.Tensor, labels: torch.Tensor, size: int) -> DataLoader:
@@ -49,11 +48,6 @@ def _seasoned(trial, seed: int) -> torch.nn.Sequential:
         model[1].running_mean += torch.linspace(-1, 1, 6).to(trial.device)
         model[1].running_var *= 3
     return model
-
-
-def _hits(ours: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> int:
-    with torch.no_grad():
-        return int((ours(inputs).argmax(1) == labels).sum())
 
 
 def _labelled(trial, ours: torch.nn.Module, count: int, size: int, seed: int) -> tuple:
@@ -70,135 +64,126 @@ def _labelled(trial, ours: torch.nn.Module, count: int, size: int, seed: int) ->
     return inputs, torch.where(wrong, (labels + 1) % 3, labels)
 
 
+def _expect_accuracy(got: object, ours: torch.nn.Module, inputs, labels: torch.Tensor, size: int) -> None:
+    with torch.no_grad():
+        logits = ours(inputs)
+    right = logits.argmax(1) == labels
+    hits, count = int(right.sum()), len(right)
+
+    def slips() -> dict[str, float | None]:
+        parts = right.split(size)
+        found = [int(part.sum()) for part in parts]
+        shares = [int(part.sum()) / len(part) for part in parts]
+        uneven = sum(shares) / len(parts), hits / (len(parts) * size)
+        return {
+            "a small batch counts like a full one: a mean over batches, or batches times their size?": next(
+                (one for one in uneven if abs(got - one) < 1e-6), None
+            ),
+            "the accuracy is a percentage, and a share from 0 to 1 is asked": 100 * hits / count,
+            "the accuracy is a count, and the share of all samples is asked": hits,
+            "the right answers were divided by the number of batches, not of samples": hits / len(parts),
+            "that is the share of wrong answers": 1 - hits / count,
+            "the smallest logit was taken for the answer, and it is the largest": (
+                int((logits.argmin(1) == labels).sum()) / count
+            ),
+            "that is the last batch alone": shares[-1],
+            "that is the first batch alone": shares[0],
+            "only the right answers of the first batch were counted": found[0] / count,
+            "only the right answers of the last batch were counted": found[-1] / count,
+            "that is the mean loss, and the accuracy is asked": float(F.cross_entropy(logits, labels)),
+            "the accuracy was rounded": round(hits / count, 2),
+            "whole batches were counted: every answer of a batch had to be right": (
+                shares.count(1) / len(parts)
+            ),
+        }
+
+    asked, said = f"{hits} of {count}: {{wanted:.6g}}", "{got:.6g}"
+    headline, what = "the accuracy is wrong", "the accuracy"
+    verbs.number(got, hits / count, headline, slips, asked, said, what, 1e-6, otherwise=lambda: "")
+
+
 @evaluate.row("right answers over all samples")
 def accuracy_over_samples(trial):
     for (count, size), seed in zip(SIZES, trial.seeds, strict=True):
         model = _seasoned(trial, seed)
         ours = twin(model).eval()
-        inputs, labels = _labelled(trial, ours, count, size, seed)
-        hits = _hits(ours, inputs, labels)
-        got = trial.call(model.eval(), _loader(inputs, labels, size), trial.device)
-        _expect_accuracy(got, hits, count, size, ours, inputs, labels)
-
-
-def _expect_accuracy(got, hits, count, *asked) -> None:
-    expect.kind(got, float, "a float", "the accuracy")
-    if abs(got - hits / count) > 1e-6:
-        headline = _why(got, hits, count, *asked)
-        expect.fail(headline, f"{hits} of {count}: {hits / count:.6g}", f"{got:.6g}")
-
-
-def _why(got, hits, count, size, ours, inputs, labels) -> str:
-    parts = list(zip(inputs.split(size), labels.split(size), strict=True))
-    found = [_hits(ours, x, y) for x, y in parts]
-    shares = [one / len(y) for one, (_, y) in zip(found, parts, strict=True)]
-    with torch.no_grad():
-        logits = ours(inputs)
-    smallest = int((logits.argmin(1) == labels).sum())
-    uneven = "a small batch counts like a full one: a mean over batches, or batches times their size?"
-    known = {
-        uneven: sum(shares) / len(shares),
-        f"{uneven} ": hits / (len(parts) * size),
-        "the accuracy is a percentage, and a share from 0 to 1 is asked": 100 * hits / count,
-        "the accuracy is a count, and the share of all samples is asked": hits,
-        "the right answers were divided by the number of batches, not of samples": hits / len(parts),
-        "that is the share of wrong answers": 1 - hits / count,
-        "the smallest logit was taken for the answer, and it is the largest": smallest / count,
-        "that is the last batch alone": shares[-1],
-        "that is the first batch alone": shares[0],
-        "only the right answers of the first batch were counted": found[0] / count,
-        "only the right answers of the last batch were counted": found[-1] / count,
-        "that is the mean loss, and the accuracy is asked": float(F.cross_entropy(logits, labels)),
-        "the accuracy was rounded": round(hits / count, 2),
-        "whole batches were counted: every answer of a batch had to be right": sum(one == 1 for one in shares)
-        / len(parts),
-    }
-    close = {words.strip() for words, value in known.items() if abs(got - value) < 1e-6 * max(1, abs(value))}
-    return close.pop() if len(close) == 1 else "the accuracy is wrong"
+        data = _labelled(trial, ours, count, size, seed)
+        got = trial.call(model.eval(), _loader(*data, size), trial.device)
+        _expect_accuracy(got, ours, *data, size)
 
 
 @evaluate.row("in evaluation mode, without a graph")
 def evaluation_mode(trial):
     model = _seasoned(trial, trial.seeds[0]).train()
     ours = twin(model).eval()
-    inputs, labels = _labelled(trial, ours, 10, 4, trial.seeds[1])
-    hits = _hits(ours, inputs, labels)
-    statistics = model[1].running_mean.cpu().clone()
+    data = _labelled(trial, ours, 10, 4, trial.seeds[1])
     model[0].requires_grad_(False)
     for parameter in model[3].parameters():
         parameter.grad = torch.ones_like(parameter)
     held = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
-    came = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     whole = []  # the mode of the model itself, which its own forward may ask about
     hook = model.register_forward_pre_hook(lambda module, _: whole.append(module.training))
     graphs = []  # also of a copy of the model, which takes its hooks along
     model[-1].register_forward_hook(lambda module, _, output: graphs.append(output.requires_grad))
-    got = trial.call(model, _loader(inputs, labels, 4), trial.device)
+    got = trial.call(model, _loader(*data, 4), trial.device)
     hook.remove()
-    probe = model[-1]
-    if any(probe.modes) or any(whole):
+    if any(model[-1].modes) or any(whole):
         expect.fail("the forward ran in training mode", "model.eval() before the loop", "training is True")
     if any(graphs):
         headline = "the forward built a graph, which takes memory for nothing"
         expect.fail(headline, "torch.no_grad() around the loop", "outputs with requires_grad=True")
-    if not torch.equal(model[1].running_mean.cpu(), statistics):
-        expect.fail("the running statistics changed", "a model that stays as it is", "new statistics")
     for name, tensor in model.state_dict().items():
         if tensor.dtype != held[name].dtype or not torch.equal(tensor.cpu(), held[name]):
-            expect.fail(f"the model's {name} was changed", "a model that stays as it is", tensor)
+            expect.fail(f"the model's {name} was changed", STAYS, tensor)
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad != came[name]:
-            words = f"{name} came with requires_grad={came[name]}, and left with another"
-            expect.fail(words, "a model that stays as it is", f"requires_grad={parameter.requires_grad}")
+        came = not name.startswith("0.")
+        if parameter.requires_grad != came:
+            words = f"{name} came with requires_grad={came}, and left with another"
+            expect.fail(words, STAYS, f"requires_grad={parameter.requires_grad}")
         kept = parameter.grad is not None and bool((parameter.grad == 1).all())
         if kept != name.startswith("3."):
-            expect.fail("the model's gradients were touched", "a model that stays as it is", "another one")
-    _expect_accuracy(got, hits, 10, 4, ours, inputs, labels)
+            expect.fail("the model's gradients were touched", STAYS, "another one")
+    _expect_accuracy(got, ours, *data, 4)
 
 
 @evaluate.row("the mode it found is restored")
 def mode_restored(trial):
-    inputs, labels = samples(trial, 5, trial.seeds[2])
-    # The last model trains while its normalization evaluates, as one does that is tuned a little more.
+    words = {True: "training", False: "evaluation"}
+    loader = _loader(*samples(trial, 5, trial.seeds[2]), 3)
+    # The last model trains while its normalization evaluates, as in fine-tuning.
     for before, frozen in ((True, False), (False, False), (True, True)):
         model = _seasoned(trial, trial.seeds[2]).train(before)
         if frozen:
             model[1].eval()
         came = {name: module.training for name, module in model.named_modules(prefix="model")}
-        trial.call(model, _loader(inputs, labels, 3), trial.device)
+        trial.call(model, loader, trial.device)
         for name, module in model.named_modules(prefix="model"):
-            if module.training != came[name]:
-                words = {True: "training", False: "evaluation"}
+            mode = came[name]
+            if module.training != mode:
                 which = "a model" if module is model else f"a model's {type(module).__name__}"
-                headline = (
-                    f"{which} that came in {words[came[name]]} mode was left in {words[not came[name]]} mode"
-                )
-                advice = "each module's own mode" if frozen else f"{name}.training is {came[name]}"
-                expect.fail(headline, advice, f"{name}.training is {not came[name]}")
+                headline = f"{which} that came in {words[mode]} mode was left in {words[not mode]} mode"
+                advice = "each module's own mode" if frozen else f"{name}.training is {mode}"
+                expect.fail(headline, advice, f"{name}.training is {not mode}")
         if model[0].weight.device != trial.device:
             expect.fail(f"the model was moved to {model[0].weight.device}", f"on {trial.device}", model)
 
 
 @evaluate.row("one wait, at the end", only="accelerator")
 def one_wait(trial):
-    model = _seasoned(trial, trial.seeds[1])
+    here, model = trial.device, _seasoned(trial, trial.seeds[1])
     # Five batches, of which no tensor is as large as a vector with a number for each of them.
     loader = _loader(*samples(trial, 19, trial.seeds[0]), 4)
-    log, before = watched_to_first_forward(trial, model, loader, trial.device)
-    waits = log.events.synchronizations
-    into, out = journeys(log, trial.device)
-    if len(waits) > 1 or len(out) > 1:
-        count = max(len(waits), len(out))
-        cause = f"{waits[0].cause}, {waits[0].line}" if waits else at(out[0])
-        expect.fail(f"the host waited {times(count, 'time')} for {trial.device}", "once, at the end", cause)
-    into, numbers = tensors_and_numbers(into)
+    log, before = watched_to_first_forward(trial, model, loader, here)
+    into, numbers, out = journeys(log, here)
+    waits = max(log.events.synchronizations, out, key=len)
+    headline, said = f"the host waited {{times}} for {here}", "{one.cause}, {one.line}"
+    verbs.counts(waits, 1, headline, "once, at the end", said, of="time")
     into += numbers[2:]  # a count or two may begin as a number of Python's
-    if len(into) > 10 + counts_of_batches(into, loader):
-        headline = f"{times(len(into), 'copy')} into {trial.device} for 10 tensors"
-        expect.fail(headline, "each tensor of 5 batches once", f"{len(into)}{at(into[-1])}")
-    if 0 < len(into) < 5:
-        headline = f"{times(len(into), 'copy')} into {trial.device}: each batch goes in as it comes"
-        expect.fail(headline, "each batch by itself: all of them need not fit", f"{len(into)}{at(into[0])}")
+    most = 10 + counts_of_batches(into, loader)
+    headline, said = f"{{times}} into {here} for 10 tensors", "{count}; {last.line}"
+    verbs.counts(into, most, headline, "each tensor of 5 batches once", said, of="copy")
     if not into:
-        expect.fail(f"nothing was moved to {trial.device}", "the batches, one by one", "no copy")
-    expect_turns(before, trial.device)
+        expect.fail(f"nothing was moved to {here}", "the batches, one by one", "no copy")
+    headline, said = f"{{times}} into {here}: each batch goes in as it comes", "{count}; {one.line}"
+    verbs.counts(into, most, headline, "each batch by itself: all of them need not fit", said, 5, "copy")
+    expect_turns(before, here)

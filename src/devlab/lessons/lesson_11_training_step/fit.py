@@ -1,19 +1,18 @@
 """The capstone: whole epochs, the mean loss of each, and the counts that make them fast."""
 
-import gc
-import weakref
-from functools import partial
-
+import numpy
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from devlab.checks import expect
+from devlab.checks import expect, verbs
 from devlab.checks.isolation import seed_generators
+from devlab.checks.probes import CountingLoader, Graphs
 from devlab.data import digits
 from devlab.lessons.lesson_11_training_step import (
-    Endless,
-    at,
+    STEP,
+    WITHIN,
+    Order,
     counts_of_batches,
     ended,
     expect_turns,
@@ -24,13 +23,9 @@ from devlab.lessons.lesson_11_training_step import (
     make_optimizer,
     reference_steps,
     samples,
-    tensors_and_numbers,
-    times,
     twin,
     watched_to_first_forward,
 )
-from devlab.lessons.lesson_11_training_step.losses import WRONG, expect_losses, other_losses
-from devlab.lessons.lesson_11_training_step.order import STEP, Order
 
 fit = lesson.exercise(
     "fit",
@@ -48,67 +43,92 @@ fit = lesson.exercise(
 
 
 MOST_PASSES = 50  # through a loader, where two epochs are asked
+WRONG = "the loss of"  # how the headline begins where no mistake is recognized
+Epochs = list[list[tuple[float, int]]]  # the loss and the size of each batch, for each epoch
 
 
-class _Passes(DataLoader):
-    """A loader that counts how many times it was gone through."""
-
-    passes = 0
-
-    def __iter__(self):
-        """Begin another pass, and count it."""
-        self.passes += 1
-        if self.passes > MOST_PASSES:
-            raise Endless
-        return super().__iter__()
-
-    def __repr__(self) -> str:
-        return f"a loader of {len(self)} batches"
-
-
-def _loader(trial, inputs: torch.Tensor, labels: torch.Tensor, size: int, shuffled: int | None = None):
+def _loader(inputs: torch.Tensor, labels: torch.Tensor, size: int, shuffled: int | None = None):
     generator = None if shuffled is None else torch.Generator().manual_seed(shuffled)
     data = TensorDataset(inputs, labels)
-    return _Passes(data, size, shuffle=shuffled is not None, generator=generator)
+    loader = DataLoader(data, size, shuffle=shuffled is not None, generator=generator)
+    return CountingLoader(loader, most=MOST_PASSES)
 
 
-def _reference(model: nn.Module, loader: DataLoader, epochs: int, kind: str = "momentum") -> list[float]:
-    """Train a model of ours in place; return the mean loss over samples of each epoch."""
-    batches = [[(x.clone(), y.clone()) for x, y in loader] for _ in range(epochs)]
-    steps = reference_steps(model, [batch for epoch in batches for batch in epoch], kind)
-    sizes = [len(epoch) for epoch in batches]
-    means = []
-    for size in sizes:
-        epoch, steps = steps[:size], steps[size:]
-        means.append(sum(loss * count for loss, count in epoch) / sum(count for _, count in epoch))
-    return means
+def _reference(model: nn.Module, loader: CountingLoader, epochs: int, kind: str = "momentum") -> Epochs:
+    """Train a model of ours in place; return the losses and sizes of each epoch's batches."""
+    batches = [(x.clone(), y.clone()) for _ in range(epochs) for x, y in loader]
+    steps = reference_steps(model, batches, kind)
+    return [steps[start : start + len(loader)] for start in range(0, len(steps), len(loader))]
+
+
+def _fitted(trial, *args: object) -> object:
+    """Call the answer, which has to come to an end."""
+    with ended():
+        return trial.call(*args)
+
+
+def _expect_losses(got: object, epochs: Epochs, size: int | None = None) -> None:
+    """Expect the mean loss over samples of each epoch; mistakes have names where `size` is a full batch's."""
+    expect.kind(got, list, "a list of floats")
+    for loss in got:
+        if isinstance(loss, torch.Tensor):
+            expect.fail("the losses are tensors, not floats", "a list of floats", got)
+        expect.kind(loss, float, "a float", "a loss")
+    if len(got) != len(epochs):
+        epochs_asked = f"{len(epochs)} epoch{'' if len(epochs) == 1 else 's'}"
+        headline = f"{verbs.times(len(got), 'loss')} for {epochs_asked}"
+        expect.fail(headline, "one loss for each epoch", got)
+    parts = [numpy.array(epoch).T for epoch in epochs]
+    total = numpy.array([losses @ sizes for losses, sizes in parts])
+    count = numpy.array([sizes.sum() for _, sizes in parts])
+    for epoch, (mine, right) in enumerate(zip(got, total / count, strict=True), start=1):
+        if not _near(mine, right):
+            known = _slips(epochs, total, count, size) if size else {}
+            found = [words for words, losses in known.items() if all(map(_near, got, losses))]
+            headline = found[0] if len(found) == 1 else f"{WRONG} epoch {epoch} is wrong"
+            expect.fail(headline, f"{right:.6g}, the mean over its samples", f"{mine:.6g}")
+
+
+def _near(mine: float, right: float) -> bool:
+    return abs(mine - right) <= WITHIN * max(1, abs(right))
+
+
+def _slips(epochs: Epochs, total: numpy.ndarray, count: numpy.ndarray, size: int) -> dict[str, numpy.ndarray]:
+    summed = numpy.array([sum(loss for loss, _ in epoch) for epoch in epochs])
+    return {
+        "the mean over batches counts the samples of a small batch more": summed / len(epochs[0]),
+        "that is the loss of each epoch's last batch alone": [epoch[-1][0] for epoch in epochs],
+        "that is the loss of each epoch's first batch alone": [epoch[0][0] for epoch in epochs],
+        "that is the sum of the batches' losses, not divided by anything": summed,
+        "that is the sum over the samples: divide it by how many there are": total,
+        "the batches' means were added and divided by the samples: weigh each by its size": summed / count,
+        "sum and count were never reset: an epoch's loss holds those before it": (
+            total.cumsum() / count.cumsum()
+        ),
+        "the count was never reset: each epoch's sum is divided by the samples of all so far": (
+            total / count.cumsum()
+        ),
+        "the sum was never reset: it holds the epochs before": total.cumsum() / count,
+        "each batch was weighed as a full one, and the last one is smaller": summed * size / count,
+    }
 
 
 @fit.row("the mean loss over samples, for each epoch")
 def mean_loss(trial):
     for (count, size, epochs), seed in zip(((10, 4, 2), (7, 7, 1)), trial.seeds, strict=False):
         model = make_model(seed, trial.device).eval()
-        inputs, labels = samples(trial, count, seed)
-        loader = _loader(trial, inputs, labels, size)
-        steps = reference_steps(twin(model), [batch for _ in range(epochs) for batch in loader])
-        each = [steps[start : start + len(loader)] for start in range(0, len(steps), len(loader))]
-        wanted = [sum(loss * size for loss, size in epoch) / count for epoch in each]
+        loader = _loader(*samples(trial, count, seed), size)
+        wanted = _reference(twin(model), loader, epochs)
         optimizer = make_optimizer(model)
         order, loader.passes = Order(), 0
         with order.noted(model, optimizer):
             got = _fitted(trial, model, loader, optimizer, trial.device, epochs)
         try:
-            expect_losses(got, wanted, partial(other_losses, each, size))
+            _expect_losses(got, wanted, size)
         except expect.Mismatch as found:
             if found.headline.startswith(WRONG):
                 _expect_training(model, order, epochs * len(loader), epochs)
             raise
-
-
-def _fitted(trial, *args: object) -> object:
-    """Call the answer, which has to come to an end."""
-    with ended(10):
-        return trial.call(*args)
 
 
 def _expect_training(model: nn.Sequential, order: Order, batches: int, epochs: int) -> None:
@@ -119,11 +139,11 @@ def _expect_training(model: nn.Sequential, order: Order, batches: int, epochs: i
     steps = order.calls.count(STEP)
     if steps == epochs and batches != epochs:
         headline = "the optimizer took one step in an epoch, and one for each batch is asked"
-        expect.fail(headline, f"{batches} steps", times(steps, "step"))
+        expect.fail(headline, f"{batches} steps", verbs.times(steps, "step"))
     if fault := order.fault(batches):
         expect.fail(fault, "each step as in train_step", " → ".join(order.calls[:6]) or "none of the three")
     if len(model[-1].modes) > batches:
-        headline = f"the model ran {len(model[-1].modes)} times for {times(batches, 'batch')}"
+        headline = f"the model ran {len(model[-1].modes)} times for {verbs.times(batches, 'batch')}"
         expect.fail(headline, "the loss as the steps saw it, by one forward for each", "further forwards")
 
 
@@ -136,71 +156,48 @@ def trains_the_model(trial):
         parameter.grad = torch.ones_like(parameter)
     data = samples(trial, 10, seed + 7)
     # Shuffled by a seed: each epoch has another order, so a list of the first one is no loader.
-    wanted = _reference(ours, _loader(trial, *data, 4, shuffled=seed), 2, kind)
-    loader = _loader(trial, *data, 4, shuffled=seed)
+    wanted = _reference(ours, _loader(*data, 4, shuffled=seed), 2, kind)
+    loader = _loader(*data, 4, shuffled=seed)
     got = _fitted(trial, model, loader, make_optimizer(model, kind), trial.device, 2)
     if loader.passes != 2:
-        headline = f"the loader was gone through {times(loader.passes, 'time')} for 2 epochs"
+        headline = f"the loader was gone through {verbs.times(loader.passes, 'time')} for 2 epochs"
         expect.fail(headline, "once in each epoch, which may have another order", f"{loader.passes}")
     expect_weights(model, ours, trial.device, lambda name: f"after two epochs {name} is wrong")
-    expect_losses(got, wanted)
+    _expect_losses(got, wanted)
+
+
+def _task(trial) -> tuple:
+    """Return the arguments for a call; no tensor of the 4 batches is as large as their 4 sizes are."""
+    model = make_model(trial.seeds[2], trial.device)
+    loader = _loader(*samples(trial, 18, trial.seeds[0]), 5)
+    return model, loader, make_optimizer(model), trial.device, 2
 
 
 @fit.row("one copy for each tensor of a batch", only="accelerator")
 def one_copy_each(trial):
-    model, (loader, *rest) = _task(trial)
+    model, loader, *rest = _task(trial)
     log, before = watched_to_first_forward(trial, model, loader, *rest)
-    into, _ = journeys(log, trial.device)
-    into, numbers = tensors_and_numbers(into)
+    into, numbers, _ = journeys(log, trial.device)
     into += numbers[4:]  # a sum or two may begin as a number of Python's, in each epoch
-    asked = "16 copies: inputs and labels of 4 batches, in 2 epochs"
-    beside = counts_of_batches(into, loader, 2)
-    if not 16 <= len(into) <= 16 + beside:
-        sizes = [tensor.nbytes for batch in loader for tensor in batch]
+    sizes = [tensor.nbytes for batch in loader for tensor in batch]
+    more = "each batch goes in as it comes"
+    if len(into) > 16:
         twice = sum(one.bytes in sizes for one in into) > 16
         more = "some tensor goes twice" if twice else "more than the batches goes in"
-        more = more if len(into) > 16 else "each batch goes in as it comes"
-        headline = f"{times(len(into), 'copy')} into {trial.device} for 16 tensors: {more}"
-        expect.fail(headline, asked, f"{len(into)}{at(into[-1] if into else None)}")
+    headline = f"{{times}} into {trial.device} for 16 tensors: {more}"
+    asked, said = "16 copies: inputs and labels of 4 batches, in 2 epochs", "{count}; {last.line}"
+    most = 16 + counts_of_batches(into, loader, 2)
+    verbs.counts(into, most, headline, asked, said, least=16, of="copy")
     expect_turns(before, trial.device)
 
 
 @fit.row("at most one wait in an epoch", only="accelerator")
 def one_wait_an_epoch(trial):
-    model, rest = _task(trial)
-    with ended(10):
-        _, log = trial.watched(model, *rest)
-    _, out = journeys(log, trial.device)
-    waits = log.events.synchronizations
-    if len(waits) > 2 or len(out) > 2:
-        worst = waits if len(waits) >= len(out) else out
-        headline = f"the host waited {times(len(worst), 'time')} in 2 epochs"
-        expect.fail(headline, "at most once in an epoch", f"{worst[0].cause}{at(worst[0])}")
-
-
-def _task(trial) -> tuple:
-    """Return a model and the other arguments; no tensor of the 4 batches is as large as their 4 sizes are."""
-    model = make_model(trial.seeds[2], trial.device)
-    loader = _loader(trial, *samples(trial, 18, trial.seeds[0]), 5)
-    return model, (loader, make_optimizer(model), trial.device, 2)
-
-
-class _Token:
-    """Something that lives as long as what holds it."""
-
-
-class _Witness(torch.autograd.Function):
-    """Passes its input on; its node in the graph holds a token."""
-
-    @staticmethod
-    def forward(ctx, x, living):
-        ctx.token = _Token()
-        living.add(ctx.token)
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient, None
+    with ended():
+        _, log = trial.watched(*_task(trial))
+    waits = max(log.events.synchronizations, journeys(log, trial.device)[2], key=len)
+    headline, said = "the host waited {times} in 2 epochs", "{one.cause}; {one.line}"
+    verbs.counts(waits, 2, headline, "at most once in an epoch", said, of="time")
 
 
 class _Counted(nn.Module):
@@ -208,44 +205,35 @@ class _Counted(nn.Module):
 
     def __init__(self, model: nn.Module):
         super().__init__()
-        self.model = model
-        self.living: weakref.WeakSet = weakref.WeakSet()
-        self.most = 0
+        self.model, self.graphs, self.most = model, Graphs(), 0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the model's output, with a witness in its graph."""
-        self.most = max(self.most, len(self.living))
-        return _Witness.apply(self.model(x), self.living)
+        """Return the model's output, whose graph is counted."""
+        self.most = max(self.most, self.graphs.alive)
+        return self.graphs.mark(self.model(x))
 
 
 @fit.row("no graph outlives its step")
 def no_graph_kept(trial):
     model = _Counted(make_model(trial.seeds[1])).to(trial.device)
-    loader = _loader(trial, *samples(trial, 12, trial.seeds[1]), 3)
+    loader = _loader(*samples(trial, 12, trial.seeds[1]), 3)
     _fitted(trial, model, loader, make_optimizer(model), trial.device, 2)
-    if model.living:
-        gc.collect()  # what only holds itself goes
-    if model.living:
-        headline = f"when fit had returned, {times(len(model.living), 'graph')} of its steps lived on"
+    if left := model.graphs.left():
+        headline = f"when fit had returned, {verbs.times(left, 'graph')} of its steps lived on"
         expect.fail(headline, "no graph that outlives its step", "memory that is held for nothing")
     # The last step's own may be held by a name until the next takes it, such as `loss` or `logits`.
     if model.most > 2:
-        headline = f"{model.most} graphs of earlier steps were still alive"
-        expect.fail(
-            headline, "a detached loss, where it is kept or added", "memory that grows with each batch"
-        )
+        headline, asked = f"{model.most} graphs of earlier steps were still alive", "a detached loss"
+        expect.fail(headline, f"{asked}, where it is kept or added", "memory that grows with each batch")
 
 
 @fit.row("it learns to read real digits")
 def learns_digits(trial):
     images, labels = digits()
-    inputs, labels = images[:96].flatten(1), labels[:96]
     seed_generators(trial.seeds[0])
     ours = nn.Linear(64, 10)
     model = twin(ours).to(trial.device)
-    loader = _loader(trial, inputs, labels, 40)
+    loader = _loader(images[:96].flatten(1), labels[:96], 40)
     wanted = _reference(ours, loader, 3)
-    got = _fitted(trial, model, loader, make_optimizer(model), trial.device, 3)
-    expect_losses(got, wanted)
+    _expect_losses(_fitted(trial, model, loader, make_optimizer(model), trial.device, 3), wanted)
     expect_weights(model, ours, trial.device, lambda name: f"after three epochs {name} is wrong")
-    assert wanted[-1] < wanted[0]  # the row itself is worth nothing otherwise

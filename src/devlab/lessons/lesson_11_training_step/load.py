@@ -4,6 +4,7 @@ import contextlib
 import copy
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -13,18 +14,13 @@ from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised, where_raised
 from devlab.lessons.lesson_11_training_step import (
     CPU,
+    Net,
     expect_weights,
     lesson,
     make_model,
-    make_optimizer,
     reference_steps,
     samples,
-    twin,
 )
-from devlab.lessons.lesson_11_training_step.save import Net
-
-# A place that no machine has, so that every machine meets a file from elsewhere.
-NOWHERE = b"cuda:63"
 
 load = lesson.exercise(
     "load",
@@ -41,45 +37,39 @@ load = lesson.exercise(
 )
 
 
-def _write(model: nn.Module, path: Path, elsewhere: bool = False) -> None:
-    """Save a model's state_dict, if asked as a machine with 64 GPUs would have."""
-    if not elsewhere:
-        torch.save(model.state_dict(), path)
-        return
-    plain = path.with_suffix(".cpu")
-    torch.save(twin(model).state_dict(), plain)
-    with zipfile.ZipFile(plain) as source, zipfile.ZipFile(path, "w") as target:
-        for item in source.infolist():
-            held = source.read(item)
-            if item.filename.endswith("/data.pkl"):
-                # A text in a pickle is an X, its length in four bytes, and the letters.
-                held = held.replace(b"X\x03\x00\x00\x00cpu", b"X\x07\x00\x00\x00" + NOWHERE)
-            target.writestr(item.filename, held)
+# A place that no machine has, so that every machine meets a file from elsewhere.
+NOWHERE = b"cuda:63"
+
+
+@contextlib.contextmanager
+def _file(state: dict) -> Iterator[Path]:
+    """Let a block have a file that `torch.save` made."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.pt"
+        torch.save(state, path)
+        yield path
 
 
 def _expect_loaded(trial, model: nn.Module, wanted: nn.Module, before: nn.Module) -> None:
     """Expect the wanted numbers on the device; `before` is a model with those that it came with."""
-    old = before.state_dict()
     for kind, named in (("parameter", model.named_parameters()), ("buffer", model.named_buffers())):
         for name, tensor in named:
             if tensor.device != trial.device:
                 headline = f"the {kind} {name} is on {tensor.device}, not {trial.device}"
                 expect.fail(headline, f"the whole model on {trial.device}", f"{name} on {tensor.device}")
-    came = dict(before.named_buffers())
-    for name in came.keys() - old.keys():
-        if not torch.equal(dict(model.named_buffers())[name].cpu(), came[name]):
-            headline = f"the buffer {name}, which no file holds, lost its values"
-            expect.fail(headline, "what the model came with, moved", "other numbers: does `to_empty` run?")
+    if not torch.equal(model.table.cpu(), before.table):
+        headline = "the buffer table, which no file holds, lost its values"
+        expect.fail(headline, "what the model came with, moved", "other numbers: does `to_empty` run?")
     _expect_dtypes(model, before)
-    now = model.state_dict()
-    if now.keys() == old.keys() and all(torch.equal(now[name].cpu(), old[name]) for name in old):
+    now, old = model.state_dict(), before.state_dict()
+    kept = {name for name, tensor in now.items() if torch.equal(tensor.cpu(), old[name])}
+    if kept == old.keys():
         headline = "the model holds what it held before: does `load_state_dict` of this very model run?"
         expect.fail(headline, "the numbers of the file", "those that the model came with")
 
     def why(name: str) -> str:
-        if torch.equal(now[name].cpu(), old[name]):
-            return f"{name} still holds what the model came with, and not what the file holds"
-        return f"{name} is not what the file holds"
+        held = "still holds what the model came with, and not what the file holds"
+        return f"{name} {held}" if name in kept else f"{name} is not what the file holds"
 
     expect_weights(model, wanted, trial.device, why)
 
@@ -93,13 +83,12 @@ def _expect_dtypes(model: nn.Module, before: nn.Module) -> None:
 
 @load.row("the file's numbers, on the device")
 def numbers_on_the_device(trial):
-    with tempfile.TemporaryDirectory() as folder:
-        for seed, source in zip(trial.seeds, (CPU, trial.device, *trial.others[-1:]), strict=False):
-            wanted, path = Net(seed), Path(folder) / f"{seed}.pt"
-            _write(copy.deepcopy(wanted).to(source), path)
-            starts = (CPU, trial.device, *trial.others[-1:])
-            models = [Net(seed + 50).to(start) for start in (*starts, trial.device)]
-            models[-1].body[3].to(starts[-1])  # the last one is on several devices at once
+    places = (CPU, trial.device, *trial.others[-1:])
+    for seed, source in zip(trial.seeds, places, strict=False):
+        wanted = Net(seed)
+        with _file(copy.deepcopy(wanted).to(source).state_dict()) as path:
+            models = [Net(seed + 50).to(start) for start in (*places, trial.device)]
+            models[-1].body[3].to(places[-1])  # the last one is on several devices at once
             for number, model in enumerate(models):
                 trial.call(model, path if number else str(path), trial.device)
                 _expect_loaded(trial, model, wanted, Net(seed + 50))
@@ -108,9 +97,15 @@ def numbers_on_the_device(trial):
 @load.row("a file from a device that is not here")
 def from_elsewhere(trial):
     wanted, model = Net(trial.seeds[0]), Net(trial.seeds[1])
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "elsewhere.pt"
-        _write(wanted, path, elsewhere=True)
+    with _file(wanted.state_dict()) as plain:
+        path = plain.with_name("elsewhere.pt")
+        with zipfile.ZipFile(plain) as source, zipfile.ZipFile(path, "w") as target:
+            for item in source.infolist():
+                # A text in a pickle is an X, its length in four bytes, and the letters.
+                is_pickle, text = item.filename.endswith("/data.pkl"), b"X\x07\x00\x00\x00" + NOWHERE
+                held = source.read(item)
+                held = held.replace(b"X\x03\x00\x00\x00cpu", text) if is_pickle else held
+                target.writestr(item.filename, held)
         try:
             trial.call(model, path, trial.device)
         except AnswerRaised as raised:
@@ -125,9 +120,7 @@ def from_elsewhere(trial):
 @load.row("training goes on from there")
 def training_goes_on(trial):
     wanted, model = make_model(trial.seeds[0]), make_model(trial.seeds[1])
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.pt"
-        _write(wanted, path)
+    with _file(wanted.state_dict()) as path:
         trial.call(model, path, trial.device)
     _expect_dtypes(model, wanted)
     frozen = [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
@@ -139,46 +132,29 @@ def training_goes_on(trial):
         expect.fail(headline, "tensors that training may use", "tensors made under torch.inference_mode()")
     batches = [samples(trial, 6, seed) for seed in trial.seeds]
     reference_steps(wanted, batches)
-    optimizer = make_optimizer(model)
-    model.train()
-    for inputs, labels in batches:
-        logits = model(inputs.to(trial.device))
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(logits, labels.to(trial.device)).backward()
-        optimizer.step()
+    reference_steps(model, [[tensor.to(trial.device) for tensor in batch] for batch in batches])
     expect_weights(model, wanted, trial.device, lambda name: f"after more training {name} is wrong")
 
 
 @load.row("a file of another model is an error")
 def another_model(trial):
-    model = make_model(trial.seeds[0])
+    model, seed = make_model(trial.seeds[0]), trial.seeds[1]
     for missing in ("3.weight", "3.bias", "1.running_mean"):
         for renamed in (False, True):  # or under a name that the model does not have
             state = model.state_dict()
             tensor = state.pop(missing)
             state |= {"another": tensor} if renamed else {}
-            if not _refuses(trial, model, state):
-                headline = f"a file without {missing} was loaded as if it were whole"
-                got = f"no error, and {missing} as it was"
-                expect.fail(headline, "the error of load_state_dict", got)
-
-    state = make_model(trial.seeds[1]).state_dict()
+            said = f"no error, and {missing} as it was"
+            _expect_refused(trial, model, state, f"a file without {missing}", said)
+    state = make_model(seed).state_dict()
     state["3.bias"] = torch.zeros(len(state["3.bias"]) + 1)
-    if not _refuses(trial, model, state):
-        headline = "a file whose 3.bias has another shape was loaded as if it were whole"
-        expect.fail(headline, "the error of load_state_dict", "no error")
+    _expect_refused(trial, model, state, "a file whose 3.bias has another shape", "no error")
 
 
-def _refuses(trial, model: nn.Module, state: dict) -> bool:
-    """Tell whether the answer raises for a file with this state."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "part.pt"
-        torch.save(state, path)
-        try:
-            trial.call(model, path, trial.device)
-        except AnswerRaised:
-            return True
-    return False
+def _expect_refused(trial, model: nn.Module, state: dict, what: str, got: str) -> None:
+    with _file(state) as path, contextlib.suppress(AnswerRaised):
+        trial.call(model, path, trial.device)
+        expect.fail(f"{what} was loaded as if it were whole", "the error of load_state_dict", got)
 
 
 class Trap:
@@ -198,11 +174,8 @@ def _spring() -> dict:
 @load.row("a file is data: nothing in it is run")
 def nothing_is_run(trial):
     Trap.sprung = 0
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "stranger.pt"
-        torch.save({"weights": Trap()}, path)
-        with contextlib.suppress(AnswerRaised):  # refused, as it should be
-            trial.call(make_model(trial.seeds[0]), path, trial.device)
+    with _file({"weights": Trap()}) as path, contextlib.suppress(AnswerRaised):  # refused, as it should be
+        trial.call(make_model(trial.seeds[0]), path, trial.device)
     if Trap.sprung:
         headline = "code from the file was run"
         expect.fail(headline, "weights_only=True, which refuses such a file", "weights_only=False")

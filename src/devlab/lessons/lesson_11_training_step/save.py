@@ -12,22 +12,7 @@ import torch
 from torch import nn
 
 from devlab.checks import expect
-from devlab.lessons.lesson_11_training_step import CPU, expect_weights, lesson, make_model, twin
-
-
-class Net(nn.Module):
-    """A model with everything that a state_dict may hold, and a table that it does not."""
-
-    def __init__(self, seed: int):
-        super().__init__()
-        self.body = make_model(seed)
-        self.register_buffer("scale", torch.rand(3))
-        self.register_buffer("table", torch.arange(3.0), persistent=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the logits."""
-        return self.body(x) + self.table * self.scale
-
+from devlab.lessons.lesson_11_training_step import CPU, Net, expect_weights, lesson, twin
 
 save = lesson.exercise(
     "save",
@@ -43,7 +28,12 @@ save = lesson.exercise(
 )
 
 
-def _saved(trial, model: nn.Module, path) -> Mapping:
+UNREADABLE = "torch.load cannot read the file", "a file of torch.save"
+DATA = "more than data"
+DEFAULT_PROTOCOL = 2  # torch.save's own
+
+
+def _saved(trial, model: nn.Module, path: str | Path) -> Mapping:
     """Let the answer save, and return what the file holds; Mismatch where it cannot be read as data."""
     trial.call(model, path)
     if not Path(path).is_file():
@@ -53,37 +43,29 @@ def _saved(trial, model: nn.Module, path) -> Mapping:
             warnings.simplefilter("ignore")  # about files that are refused in the next line anyway
             held = torch.load(path, weights_only=True, map_location="cpu")
     except pickle.UnpicklingError:
-        _expect_data(path)
+        _refuse(path)
     except Exception as error:
-        expect.fail("torch.load cannot read the file", "a file of torch.save", type(error).__name__)
+        expect.fail(*UNREADABLE, type(error).__name__)
     expect.kind(held, Mapping, "a state_dict", "what the file holds")
     return held
 
 
-def _expect_data(path) -> None:
+def _refuse(path: str | Path) -> None:
     """Say what a file holds that `torch.load` refuses to read as data."""
     if not zipfile.is_zipfile(path):
-        expect.fail("torch.load cannot read the file", "a file of torch.save", "another kind of file")
-    asked = "a file that torch.load(path, weights_only=True) reads"
+        expect.fail(*UNREADABLE, "another kind of file")
     kind = _kind_of(path)
-    if kind == DATA and (protocol := _protocol(path)) != DEFAULT_PROTOCOL:
-        headline = f"the file is written in pickle protocol {protocol}, which weights_only=True does not read"
-        expect.fail(headline, "torch.save without `pickle_protocol`", f"pickle_protocol={protocol}")
-    expect.fail(f"the file holds {kind}: it cannot be loaded with weights_only=True", asked, kind)
-
-
-DATA = "more than data"
-DEFAULT_PROTOCOL = 2  # torch.save's own
-
-
-def _protocol(path) -> int:
-    """Return the pickle protocol of a file of torch.save, which its second byte says."""
     with zipfile.ZipFile(path) as held:
         name = next(name for name in held.namelist() if name.endswith("data.pkl"))
-        return held.read(name)[1]
+        protocol = held.read(name)[1]  # a pickle says its protocol in its second byte
+    if kind == DATA and protocol != DEFAULT_PROTOCOL:
+        headline = f"the file is written in pickle protocol {protocol}, which weights_only=True does not read"
+        expect.fail(headline, "torch.save without `pickle_protocol`", f"pickle_protocol={protocol}")
+    headline = f"the file holds {kind}: it cannot be loaded with weights_only=True"
+    expect.fail(headline, "a file that torch.load(path, weights_only=True) reads", kind)
 
 
-def _kind_of(path) -> str:
+def _kind_of(path: str | Path) -> str:
     """Return what the answer's own file holds, in words."""
     try:
         held = torch.load(path, weights_only=False, map_location="cpu")
@@ -91,10 +73,9 @@ def _kind_of(path) -> str:
         return DATA
     if isinstance(held, nn.Module):
         return "the model itself, and its state_dict is asked"
-    items = list(held.values()) if isinstance(held, Mapping) else [held]
-    if any(isinstance(item, numpy.ndarray) for item in items):
-        return "NumPy arrays, and tensors are asked"
-    return DATA
+    items = held.values() if isinstance(held, Mapping) else [held]
+    arrays = any(isinstance(item, numpy.ndarray) for item in items)
+    return "NumPy arrays, and tensors are asked" if arrays else DATA
 
 
 @save.row("the file holds the state_dict, all of it")
@@ -116,16 +97,19 @@ def holds_the_state_dict(trial):
 
 def _expect_names(held: Mapping, wanted: dict) -> None:
     missing = [name for name in wanted if name not in held]
-    if missing and any(isinstance(value, Mapping) for value in held.values()):
-        headline = "the file holds a dict with the state_dict in it, not the state_dict itself"
-        expect.fail(headline, "names of tensors, such as " + missing[0], held)
-    if missing and (before := next((name.removesuffix(missing[0]) for name in map(str, held)
-                                    if name.endswith(f".{missing[0]}")), "")):  # fmt: skip
-        headline = f"the names in the file begin with `{before}`, and those of model.state_dict() do not"
-        expect.fail(headline, missing[0], before + missing[0])
     if missing:
+        first = missing[0]
+        if any(isinstance(value, Mapping) for value in held.values()):
+            headline = "the file holds a dict with the state_dict in it, not the state_dict itself"
+            expect.fail(headline, f"names of tensors, such as {first}", held)
+        before = [name.removesuffix(first) for name in map(str, held) if name.endswith(f".{first}")]
+        if before:
+            headline = (
+                f"the names in the file begin with `{before[0]}`, and those of model.state_dict() do not"
+            )
+            expect.fail(headline, first, before[0] + first)
         weights = any(name.endswith(("weight", "bias")) for name in missing)
-        what = f"{missing[0]} is" if weights else "the buffers are"
+        what = f"{first} is" if weights else "the buffers are"
         expect.fail(f"{what} not in the file", "every name of model.state_dict()", f"missing: {missing}")
     extra = [str(name) for name in held if name not in wanted]
     if extra:
@@ -139,24 +123,23 @@ def model_untouched(trial):
         before = twin(model)
         if mode:  # the second time all of it is on one device
             model.body[3].to(trial.others[-1] if trial.others else CPU)
-        places = {name: tensor.device for name, tensor in model.state_dict().items()}
-        dtypes = {name: tensor.dtype for name, tensor in model.state_dict().items()}
+        came = {name: (tensor.device, tensor.dtype) for name, tensor in model.state_dict().items()}
         with tempfile.TemporaryDirectory() as folder:
             _saved(trial, model, str(Path(folder) / "m"))
         if model.table.device != trial.device:
             expect.fail(f"the model was moved to {model.table.device}", f"a model on {trial.device}", model)
         for name, tensor in model.state_dict().items():
-            if tensor.dtype != dtypes[name]:
-                expect.fail(f"the model's {name} became {tensor.dtype}", f"{dtypes[name]}, as it was", tensor)
-            if tensor.device != places[name]:
-                headline = f"the model was moved to {tensor.device}: its {name} was on {places[name]}"
+            place, dtype = came[name]
+            if tensor.dtype != dtype:
+                expect.fail(f"the model's {name} became {tensor.dtype}", f"{dtype}, as it was", tensor)
+            if tensor.device != place:
+                headline = f"the model was moved to {tensor.device}: its {name} was on {place}"
                 expect.fail(headline, "a model that stays where it was", model)
         model.to(trial.device)
         expect_weights(model, before, trial.device, lambda name: f"the model's {name} was changed")
         if model.training != mode:
-            expect.fail(
-                "the model's mode was changed", f"training is {mode}", f"training is {model.training}"
-            )
+            headline = "the model's mode was changed"
+            expect.fail(headline, f"training is {mode}", f"training is {model.training}")
         if not all(parameter.requires_grad for parameter in model.parameters()):
             expect.fail("the parameters were frozen", "requires_grad=True", "requires_grad=False")
 

@@ -1,20 +1,19 @@
 """One training step: batch moved, forward, loss, zero, backward, step, and no wait."""
 
 import contextlib
-from functools import partial
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from devlab.checks import expect
+from devlab.checks import expect, verbs
 from devlab.checks.calls import AnswerRaised
 from devlab.lessons.lesson_11_training_step import (
     CLASSES,
     CPU,
     FEATURES,
     WITHIN,
-    at,
+    Order,
     expect_weights,
     journeys,
     lesson,
@@ -22,10 +21,8 @@ from devlab.lessons.lesson_11_training_step import (
     make_optimizer,
     reference_steps,
     samples,
-    times,
     twin,
 )
-from devlab.lessons.lesson_11_training_step.order import Order
 
 train_step = lesson.exercise(
     "train_step",
@@ -43,60 +40,63 @@ train_step = lesson.exercise(
 )
 
 
-def _loss_of(trial, got: object) -> torch.Tensor:
-    """Return the loss as a tensor that can be compared; Mismatch where it is none."""
+def _step(trial, model: nn.Module, batch: tuple | list) -> torch.Tensor:
+    """Let the answer take a step, and return its loss; Mismatch where it returns none."""
+    got = trial.call(model, batch, make_optimizer(model), trial.device)
     if isinstance(got, float | int):
         expect.fail("the loss is a Python number: the host waited for it", "a tensor on the device", got)
     expect.kind(got, torch.Tensor, "a tensor", "the loss")
     return got
 
 
+def _logits(seed: int, inputs: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return make_model(seed)(inputs)
+
+
+def _evaluating(seed: int, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(make_model(seed).eval()(inputs), labels)
+
+
+def _after(seed: int, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(reference_steps(make_model(seed), [(inputs, labels)] * 2)[1][0])
+
+
+# Of a model from a seed, and a batch on the CPU.
+loss = verbs.Same(
+    lambda seed, inputs, labels: torch.tensor(reference_steps(make_model(seed), [(inputs, labels)])[0][0]),
+    {
+        "the forward ran in evaluation mode": _evaluating,
+        "that is the sum over the batch, and the mean is asked": (
+            lambda seed, x, y: F.cross_entropy(_logits(seed, x), y, reduction="sum")
+        ),
+        "softmax was applied before: cross_entropy takes the logits as they are": (
+            lambda seed, x, y: F.cross_entropy(_logits(seed, x).softmax(1), y)
+        ),
+        "log_softmax is missing: `nll_loss` takes log-probabilities": (
+            lambda seed, x, y: F.nll_loss(_logits(seed, x), y)
+        ),
+        "that is the loss after a step: one forward, before the step, is asked": _after,
+        "that is the share of right answers, and the loss is asked": (
+            lambda seed, x, y: (_logits(seed, x).argmax(1) == y).float().mean()
+        ),
+    },
+    what="the loss",
+    within=WITHIN,
+)
+
+
 @train_step.row("the loss of the batch, on the device")
 def loss_of_the_batch(trial):
     for count, seed in zip((7, 4), trial.seeds, strict=False):
-        model = make_model(seed, trial.device)
-        inputs, labels = samples(trial, count, seed)
-        ((wanted, _),) = reference_steps(twin(model), [(inputs, labels)])
-        with torch.no_grad():
-            unmoved = float(F.cross_entropy(twin(model).eval()(inputs), labels))
-        model.eval()
-        # A list, as a DataLoader makes it; other rows have tuples.
-        got = _loss_of(trial, trial.call(model, [inputs, labels], make_optimizer(model), trial.device))
-        if got.shape == () and abs(float(got.detach().cpu()) - unmoved) < WITHIN / 10:
-            headline = "the forward ran in evaluation mode"
-            expect.fail(headline, f"the loss in training mode, {wanted:.6g}", f"{unmoved:.6g}")
-        known = partial(_other_losses, make_model(seed), inputs, labels)
-        expect.told(got.detach(), torch.tensor(wanted), trial.device, "the loss", WITHIN, known)
-
-
-def _other_losses(model, inputs: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return what people take for the loss of a batch; `model` is as it came, on the CPU."""
-    with torch.no_grad():
-        logits = twin(model).train()(inputs)
-        trained = twin(model)
-    reference_steps(trained, [(inputs, labels)])
-    with torch.no_grad():
-        after = F.cross_entropy(trained.train()(inputs), labels)
-    return {
-        "that is the sum over the batch, and the mean is asked": F.cross_entropy(
-            logits, labels, reduction="sum"
-        ),
-        "softmax was applied before: cross_entropy takes the logits as they are": F.cross_entropy(
-            logits.softmax(1), labels
-        ),
-        "log_softmax is missing: `nll_loss` takes log-probabilities": F.nll_loss(logits, labels),
-        "that is the loss after a step: one forward, before the step, is asked": after,
-        "that is the share of right answers, and the loss is asked": torch.tensor(
-            float((logits.argmax(1) == labels).float().mean())
-        ),
-    }
+        batch = [*samples(trial, count, seed)]  # a list, as a DataLoader makes it; other rows have tuples
+        got = _step(trial, make_model(seed, trial.device).eval(), batch)
+        loss.compare(trial, got.detach(), seed, *batch, on=trial.device)
 
 
 @train_step.row("the loss is detached")
 def detached(trial):
-    model = make_model(trial.seeds[0], trial.device)
-    batch = list(samples(trial, 6, trial.seeds[1]))
-    got = _loss_of(trial, trial.call(model, batch, make_optimizer(model), trial.device))
+    got = _step(trial, make_model(trial.seeds[0], trial.device), [*samples(trial, 6, trial.seeds[1])])
     if got.requires_grad:
         headline = "the loss still holds its graph"
         expect.fail(headline, "requires_grad=False", "requires_grad=True: to keep it is to keep the graph")
@@ -123,10 +123,10 @@ def one_step_each(trial):
     expect_weights(model, ours, trial.device, _why_not_moved(trial, model, fresh))
 
 
-def _why_not_moved(trial, model, fresh):
+def _why_not_moved(trial, model: nn.Module, fresh: nn.Module):
     """Return a headline maker that says what is wrong with the step, where the order of calls tells it."""
 
-    def why(name):
+    def why(name: str) -> str:
         if "running" in name or "tracked" in name:
             return f"the running statistics ({name}) are not those of one forward in training mode"
         if fault := _fault(trial):
@@ -140,14 +140,16 @@ def _why_not_moved(trial, model, fresh):
 
 def _fault(trial) -> str:
     """Let the answer take one more step, and return what is wrong with the order of its calls."""
-    call, order = trial.last_call, Order()
-    model = make_model(trial.seeds[0], trial.device)
+    order, model = Order(), make_model(trial.seeds[0], trial.device)
     optimizer = make_optimizer(model)
-    with order.noted(model, optimizer), contextlib.suppress(AnswerRaised, expect.Mismatch):
-        for parameter in model.parameters():
-            parameter.grad = torch.ones_like(parameter)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    with (
+        verbs.aside(trial),
+        order.noted(model, optimizer),
+        contextlib.suppress(AnswerRaised, expect.Mismatch),
+    ):
         trial.call(model, samples(trial, 6, trial.seeds[1]), optimizer, trial.device)
-    trial.last_call = call
     return order.fault(1)
 
 
@@ -158,7 +160,8 @@ def training_mode(trial):
         trial.call(model, samples(trial, 5, trial.seeds[0]), make_optimizer(model), trial.device)
         modes = model[-1].modes
         if len(modes) != 1:
-            expect.fail(f"the model ran {len(modes)} times", "one forward", times(len(modes), "forward"))
+            said = verbs.times(len(modes), "forward")
+            expect.fail(f"the model ran {len(modes)} times", "one forward", said)
         if not modes[0]:
             headline = "the forward ran in evaluation mode"
             expect.fail(headline, "model.train() before it", "a model that came in evaluation mode stayed so")
@@ -171,35 +174,25 @@ def two_copies_no_wait(trial):
     model = make_model(trial.seeds[0], trial.device)
     optimizer = make_optimizer(model)
     batch = samples(trial, 6, trial.seeds[1])
-    _, log = trial.watched(model, batch, optimizer, trial.device)
-    _expect_counts(trial, log, 2, "inputs and labels once each")
     there = tuple(tensor.to(trial.device) for tensor in batch)
-    _, log = trial.watched(model, there, optimizer, trial.device)
-    _expect_counts(trial, log, 0, "the batch was there already")
-
-
-def _expect_counts(trial, log, copies: int, words: str) -> None:
-    into, out = journeys(log, trial.device)
-    # Waits first: a read such as `.item()` is a copy as well, and the wait is the news.
-    for wait in log.events.synchronizations:
-        headline = f"the host waited for {wait.device}: {wait.cause}"
-        expect.fail(headline, "no synchronization in a step", str(wait.line))
-    if out:
-        expect.fail(f"{times(len(out), 'copy')} out of {trial.device}", "none", f"{len(out)}{at(out[0])}")
-    if len(into) != copies or log.transfers != copies:
-        asked = f"{times(copies, 'copy')}: {words}"
-        headline = f"{times(log.transfers, 'copy')} between devices, not {copies}"
-        expect.fail(headline, asked, f"{log.transfers}{at((into or log.events.transfers)[-1])}")
+    words = {2: "2 copies: inputs and labels once each", 0: "0 copies: the batch was there already"}
+    for given, copies in ((batch, 2), (there, 0)):
+        _, log = trial.watched(model, given, optimizer, trial.device)
+        # Waits first: a read such as `.item()` is a copy as well, and the wait is the news.
+        headline = "the host waited for {one.device}: {one.cause}"
+        verbs.counts(log.events.synchronizations, 0, headline, "no synchronization in a step")
+        headline, said = f"{{times}} out of {trial.device}", "{count}; {one.line}"
+        verbs.counts(journeys(log, trial.device)[2], 0, headline, "none", said, of="copy")
+        headline, said = f"{{times}} between devices, not {copies}", "{count}; {last.line}"
+        verbs.counts(log.events.transfers, copies, headline, words[copies], said, copies, of="copy")
 
 
 @train_step.row("the batch may come from any device")
 def from_any_device(trial):
     # Into the CPU a copy that does not block may be read too early; lesson 04 judges that.
     for source in (CPU, *(trial.others if trial.device != CPU else ())):
+        batch = samples(trial, 5, trial.seeds[2])
         model = make_model(trial.seeds[1], trial.device)
-        ours = twin(model)
-        inputs, labels = samples(trial, 5, trial.seeds[2])
-        ((wanted, _),) = reference_steps(ours, [(inputs, labels)])
-        batch = (inputs.to(source), labels.to(source))
-        got = _loss_of(trial, trial.call(model, batch, make_optimizer(model), trial.device))
-        expect.tensor(got.detach(), torch.tensor(wanted), trial.device, "the loss", within=WITHIN)
+        got = _step(trial, model, tuple(tensor.to(source) for tensor in batch))
+        wanted = loss.reference(trial.seeds[1], *batch)
+        expect.tensor(got.detach(), wanted, trial.device, "the loss", within=WITHIN)
