@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.checks import expect
+from devlab.checks import expect, verbs
 from devlab.lessons.lesson_00_start_here import lesson
 
 device_of = lesson.exercise(
@@ -21,9 +21,19 @@ device_of = lesson.exercise(
 DTYPES = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)
 
 
-def _all_kinds(trial) -> dict[str, torch.Tensor]:
+def _expect_device(trial, x: torch.Tensor, wanted: torch.device, words: str) -> None:
+    verbs.answers(trial, x, wanted=wanted, why=f"{words} is on {wanted}, and the answer is {{got}}")
+
+
+@device_of.row("answers with a torch.device")
+def answers_with_a_device(trial):
+    expect.kind(trial.call(trial.randn(5, 3)), torch.device, "a torch.device", "the answer")
+
+
+@device_of.row("is right for every kind of tensor")
+def right_for_every_kind(trial):
     x = trial.randn(5, 3)
-    return {
+    kinds = {
         "a matrix": x,
         "integers": x.long(),
         **{f"a tensor of {dtype}": x.to(dtype) for dtype in DTYPES},
@@ -36,25 +46,8 @@ def _all_kinds(trial) -> dict[str, torch.Tensor]:
         "a view": x.t()[1:],
         "a parameter": torch.nn.Parameter(x),
     }
-
-
-def _expect_device(trial, x: torch.Tensor, wanted: torch.device, words: str) -> None:
-    got = trial.call(x)
-    expect.kind(got, torch.device, "a torch.device", "the answer")
-    if got.type == wanted.type and got.index is None and wanted.index is not None:
-        expect.fail(f"the answer is {got}, without its index", f'device("{wanted}")', got)
-    expect.equal(got, wanted, f"{words} is on {wanted}, and the answer is {got}")
-
-
-@device_of.row("answers with a torch.device")
-def answers_with_a_device(trial):
-    expect.kind(trial.call(trial.randn(5, 3)), torch.device, "a torch.device", "the answer")
-
-
-@device_of.row("is right for every kind of tensor")
-def right_for_every_kind(trial):
-    for words, x in _all_kinds(trial).items():
-        _expect_device(trial, x, trial.device, words)
+    for words, one in kinds.items():
+        _expect_device(trial, one, trial.device, words)
 
 
 @device_of.row("is right for a tensor from elsewhere")

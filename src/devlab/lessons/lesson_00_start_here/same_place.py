@@ -2,7 +2,8 @@
 
 import torch
 
-from devlab.checks import expect, settings
+from devlab.checks import settings
+from devlab.checks.verbs import answers
 from devlab.lessons.lesson_00_start_here import lesson
 
 same_place = lesson.exercise(
@@ -20,17 +21,11 @@ same_place = lesson.exercise(
 )
 
 
-def _expect_answer(trial, a, b, wanted: bool, why: str):
-    got = trial.call(a, b)
-    expect.kind(got, bool, "a bool", "the answer")
-    expect.equal(got, wanted, why)
-
-
 @same_place.row("two tensors on one device")
 def tensors_together(trial):
     x = trial.randn(4, 3)
     for y in (trial.randn(7), x.long(), x.sum(), x[:0]):
-        _expect_answer(trial, x, y, True, "shapes and dtypes differ, but the place is the same")
+        answers(trial, x, y, wanted=True, why="shapes and dtypes differ, but the place is the same")
 
 
 @same_place.row("two tensors on different devices")
@@ -38,20 +33,20 @@ def tensors_apart(trial):
     x = trial.randn(4, 3)
     for other in (*trial.others, trial.other()):
         for y in (trial.randn(4, 3, on=other), trial.randn(1, on=other).sum()):
-            _expect_answer(trial, x, y, False, f"{trial.device} and {other} are two places")
+            answers(trial, x, y, wanted=False, why=f"{trial.device} and {other} are two places")
 
 
 @same_place.row("devices and names, alone or mixed")
 def devices_and_names(trial):
-    device, other = trial.device, trial.other()
+    device, other, x = trial.device, trial.other(), trial.randn(2)
     for same in (device, str(device)):
-        _expect_answer(trial, trial.randn(2), same, True, "a tensor is at its own device's address")
-        _expect_answer(trial, same, trial.randn(2), True, "a tensor is at its own device's address")
-    _expect_answer(trial, str(device), other, False, f"{device} and {other} are two places")
-    _expect_answer(trial, str(other), trial.randn(2), False, f"{device} and {other} are two places")
+        for pair in ((x, same), (same, x)):
+            answers(trial, *pair, wanted=True, why="a tensor is at its own device's address")
+    for pair in ((str(device), other), (str(other), x)):
+        answers(trial, *pair, wanted=False, why=f"{device} and {other} are two places")
     for default in (device, *trial.others)[-1:]:  # a default that the learner has set stays what it is
-        settings.kept(trial, trial.randn(2), str(device), device=default)
-        settings.kept(trial, trial.randn(2), device.type, device=default)
+        settings.kept(trial, x, str(device), device=default)
+        settings.kept(trial, x, device.type, device=default)
 
 
 @same_place.row("a bare name means the current device")
@@ -59,11 +54,9 @@ def bare_names(trial):
     bare = trial.device.type
     with settings.current(trial.device):
         for other in (trial.device, *trial.others):
-            is_current = other == trial.device
             why = f'"{bare}" means {trial.device} while that is the current device'
-            _expect_answer(trial, trial.randn(2, on=other), bare, is_current, why)
-            _expect_answer(trial, bare, other, is_current, why)
-            _expect_answer(trial, other, torch.device(bare), is_current, why)
+            for pair in ((trial.randn(2, on=other), bare), (bare, other), (other, torch.device(bare))):
+                answers(trial, *pair, wanted=other == trial.device, why=why)
 
 
 @same_place.row("the CPU is one place, with index or without")
@@ -72,5 +65,5 @@ def one_cpu(trial):
     for current in (trial.device, *trial.others):  # the CPU has one memory, whichever accelerator is current
         with settings.current(current):
             for name in ("cpu:0", torch.device("cpu", 0)):
-                _expect_answer(trial, name, x, True, '"cpu" and "cpu:0" are one place')
-                _expect_answer(trial, "cpu", name, True, '"cpu" and "cpu:0" are one place')
+                for pair in ((name, x), ("cpu", name)):
+                    answers(trial, *pair, wanted=True, why='"cpu" and "cpu:0" are one place')
