@@ -6,9 +6,8 @@ import numpy
 import torch
 
 from devlab.checks import expect, verbs
+from devlab.checks.verbs import Same
 from devlab.lessons.lesson_01_cpu import lesson
-
-CPU = torch.device("cpu")
 
 load_table = lesson.exercise(
     "load_table",
@@ -23,6 +22,9 @@ load_table = lesson.exercise(
 )
 
 
+CPU = torch.device("cpu")
+
+
 def _rows(count: int, width: int, seed: int, whole: bool = False) -> list[list[float]]:
     source = random.Random(1000 + seed)
     return [
@@ -31,52 +33,52 @@ def _rows(count: int, width: int, seed: int, whole: bool = False) -> list[list[f
     ]
 
 
-def _expect_table(got: object, rows: list) -> None:
-    exact = torch.from_numpy(numpy.array(rows, dtype=numpy.float64))
-    wanted = exact.float()
-    mistaken = {
+def _exact(rows: list) -> torch.Tensor:
+    return torch.from_numpy(numpy.array(rows, dtype=numpy.float64))
+
+
+def _slips(rows: list) -> dict[str, torch.Tensor]:
+    exact = _exact(rows)
+    rounded = {n: [[round(float(one), n) for one in row] for row in rows] for n in (1, 2)}
+    return {
         "the numbers were cut to whole numbers": exact.trunc(),
         "the numbers were rounded to whole numbers": exact.round(),
-        **{
-            f"the numbers were rounded to {n} digit{'s' * (n > 1)}": torch.tensor(
-                [[round(float(one), n) for one in row] for row in rows], dtype=torch.float64
-            )
-            for n in (1, 2)
-        },
+        "the numbers were rounded to 1 digit": _exact(rounded[1]),
+        "the numbers were rounded to 2 digits": _exact(rounded[2]),
         "rows and columns have changed places": exact.T,
         "the rows stand one behind the other in one dimension": exact.flatten(),
         "a dimension of size 1 was squeezed away": exact.squeeze(),
         "the first row is missing": exact[1:],
         "the last row is missing": exact[:-1],
-        "the rows came sorted, and not in their own order": torch.tensor(sorted(rows), dtype=torch.float64),
+        "the rows came sorted, and not in their own order": _exact(sorted(rows)),
         "only the first row came": exact[:1],
         "only the last row came": exact[-1:],
         "the rows came in reverse order": exact.flip(0),
     }
-    asked = f"one row for each of the {len(rows)} lists, with every digit that float32 holds"
-    expect.named(got, wanted, mistaken, asked)
-    expect.lost_digits(got, wanted, exact)
-    expect.tensor(got, wanted, CPU, "the table")
+
+
+table = Same(
+    lambda rows: _exact(rows).float(),
+    _slips,
+    lambda rows: f"one row for each of the {len(rows)} lists, with every digit that float32 holds",
+    "the table",
+    then=lambda got, wanted, rows: expect.lost_digits(got, wanted, _exact(rows)),
+)
 
 
 @load_table.row("every number is in its place")
 def every_number_in_place(trial):
-    for seed, (count, width) in zip(trial.seeds, [(5, 3), (1, 4), (6, 1)], strict=True):
-        rows = _rows(count, width, seed)
-        _expect_table(trial.call(rows), rows)
-    wide = _rows(2, 41, trial.seeds[0])
-    _expect_table(trial.call(wide), wide)
+    forms = zip([(5, 3), (1, 4), (6, 1), (2, 41)], (*trial.seeds, trial.seeds[0]), strict=True)
+    table.each(trial, [_rows(*form, seed) for form, seed in forms], on=CPU)
 
 
 @load_table.row("whole numbers become float32 too")
 def whole_numbers_too(trial):
     for seed in trial.seeds:
         whole = _rows(4, 3, seed, whole=True)
-        _expect_table(trial.call(whole), whole)
         mixed = [a + b for a, b in zip(whole, _rows(4, 2, seed), strict=True)]
-        _expect_table(trial.call(mixed), mixed)
         one_whole_row = whole[:1] + _rows(2, 3, seed)
-        _expect_table(trial.call(one_whole_row), one_whole_row)
+        table.each(trial, (whole, mixed, one_whole_row), on=CPU)
 
 
 @load_table.row("the CPU, whatever the default device is", only="accelerator")
@@ -86,7 +88,7 @@ def whatever_the_default_device(trial):
     if isinstance(got, torch.Tensor) and got.device == trial.device:
         asked = f"torch.set_default_device({str(trial.device)!r})"
         expect.fail(f"after {asked} the table is on {got.device}", "the table on cpu", got)
-    _expect_table(got, rows)
+    table.compare(trial, got, rows, on=CPU)
 
 
 @load_table.row("float32, whatever the default dtype is")
@@ -97,14 +99,9 @@ def whatever_the_default_dtype(trial):
         asked = f"after torch.set_default_dtype({default})"
         if isinstance(got, torch.Tensor) and got.dtype == default:
             expect.fail(f"{asked} the table is {got.dtype}", "torch.float32", got)
-        _expect_not_rounded(got, rows, default, asked)
-        _expect_table(got, rows)
-
-
-def _expect_not_rounded(got: object, rows: list, default: torch.dtype, asked: str) -> None:
-    """Expect float32 numbers that were never in a narrower default dtype."""
-    wanted = torch.tensor(rows, dtype=torch.float32)
-    rounded = wanted.to(default).float()
-    if isinstance(got, torch.Tensor) and torch.equal(got.cpu(), rounded) and not torch.equal(wanted, rounded):
-        headline = f"{asked} the numbers went through {default}, and lost digits there"
-        expect.fail(headline, "numbers that are float32 from the start", got)
+        wanted = _exact(rows).float()
+        rounded = wanted.to(default).float()
+        if isinstance(got, torch.Tensor) and torch.equal(got.cpu(), rounded) and not rounded.equal(wanted):
+            headline = f"{asked} the numbers went through {default}, and lost digits there"
+            expect.fail(headline, "numbers that are float32 from the start", got)
+        table.compare(trial, got, rows, on=CPU)

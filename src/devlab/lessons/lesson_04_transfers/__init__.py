@@ -99,3 +99,18 @@ def times(count: int, word: str, plural: str = "s") -> str:
     ('1 transfer', '3 transfers')
     """
     return f"{count} {word}" + ("" if count == 1 else plural)
+
+
+def numbers_of(trial, dtype: torch.dtype, on: torch.device, seed: int) -> torch.Tensor:
+    """Return numbers between 0 and 100 of any dtype: none that some dtype cannot hold."""
+    plain = (20 * trial.randn(5, 3, seed=seed, on=CPU)).abs().clamp(max=100)
+    return (plain > 15 if dtype is torch.bool else plain).to(dtype).to(on)
+
+
+MOST = 50  # minibatches that are taken: no loader here has so many
+
+
+def samples(trial, count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return inputs and labels on the CPU; every label is another number."""
+    inputs = trial.randn(count, 3, seed=seed, on=CPU)
+    return inputs, torch.arange(100, 100 + count)

@@ -5,6 +5,7 @@ import torch
 
 from devlab.checks import expect
 from devlab.checks.exercise import Lesson
+from devlab.sim.dlpack import negative_strides_refused
 
 lesson = Lesson(
     "06_numpy_sharing",
@@ -56,3 +57,30 @@ def read_at_once(trial, *args: object) -> object:
 def tensor_of(array: numpy.ndarray) -> torch.Tensor:
     """Return a tensor with the array's numbers in memory of its own, whatever its strides."""
     return torch.tensor(array.copy())
+
+
+DTYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64")
+
+
+def tensor_from(trial, a: numpy.ndarray, why: str) -> torch.Tensor:
+    """Call the answer, and expect a CPU tensor with the array's shape, dtype and numbers."""
+    wanted = tensor_of(a)
+    with negative_strides_refused():
+        got = trial.call(a)
+    turned = a[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in a.strides)]
+    mistaken = {
+        "the numbers came in the order of the memory: the negative stride was left out": tensor_of(turned),
+        "the rows and columns have changed places": wanted.T if wanted.dim() == 2 else wanted,
+        "the numbers came in reverse order": wanted.flip(tuple(range(wanted.dim()))),
+        "all dimensions were joined to one": wanted.flatten(),
+    }
+    expect.named(got, wanted, mistaken, f"{why} in its own form")
+    expect.tensor(got, wanted, CPU, f"the tensor of {why}")
+    if got.requires_grad:
+        expect.fail("the tensor asks for a gradient", "requires_grad=False", got)
+    return got
+
+
+def shows(t: torch.Tensor, a: numpy.ndarray) -> bool:
+    """Tell whether the tensor shows the array's numbers."""
+    return torch.equal(t, tensor_of(a))

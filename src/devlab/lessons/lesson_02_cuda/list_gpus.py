@@ -1,0 +1,74 @@
+"""Each GPU with its index and name: asked on machines that are pretended."""
+
+import torch
+
+from devlab.checks import expect, pretend
+from devlab.lessons.lesson_02_cuda import ONE, THREE, lesson
+
+list_gpus = lesson.exercise(
+    "list_gpus",
+    signature="list_gpus()",
+    facts=("A2", "A3", "G3"),
+    hints=(
+        "Two questions: how many are there, and what is the name of number i? Indices run from 0, as "
+        "Python's do, so `range` fits.",
+        "`torch.cuda.device_count()` is 0 where there is no GPU, without any error. "
+        "`torch.cuda.get_device_name(i)` names number i; without an index it names the current one.",
+        "`return [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]`",
+    ),
+)
+
+
+def _expect_listed(got: object, names: tuple[str, ...], pretended: str = "") -> None:
+    wanted = list(enumerate(names))
+    expect.kind(got, list, "a list", "the answer")
+    if len(got) != len(wanted):
+        count = f"{len(got)} {'entry' if len(got) == 1 else 'entries'}"
+        here = f"{len(names)} {pretended}GPU{'' if len(names) == 1 else 's'}" if names else "no GPU"
+        expect.fail(f"with {here} the list has {count}", f"{wanted}", got)
+    for entry, (index, name) in zip(got, wanted, strict=True):
+        expect.kind(entry, tuple, "a tuple", "an entry")
+        if len(entry) != 2:
+            expect.fail("an entry is not an index and a name", f"{(index, name)}", entry)
+        expect.kind(entry[0], int, "an int", "the index")
+        expect.kind(entry[1], str, "a str", "the name")
+        if entry[0] != index:
+            expect.fail(f"entry {index} of the list has index {entry[0]}", f"{wanted}", f"{got}")
+        if entry[1] in names and entry[1] != name:
+            said = f"GPU {index} was given the name of GPU {names.index(entry[1])}"
+            expect.fail(said, f"{wanted}", f"{got}")
+        if entry[1] != name:
+            said = f"GPU {index} is called {entry[1]!r}, and PyTorch calls it {name!r}"
+            expect.fail(said, f"{wanted}", f"{got}")
+
+
+def _expect_list(trial, names: tuple[str, ...], **options) -> None:
+    with pretend.machine(trial, names, **options):
+        got = trial.call()
+    _expect_listed(got, names, "pretended ")
+
+
+@list_gpus.row("no GPU: an empty list, and no error")
+def lists_none(trial):
+    _expect_list(trial, ())
+    _expect_list(trial, (), built=False, other="mps")
+
+
+@list_gpus.row("one GPU: its index and its name")
+def lists_one(trial):
+    for name in (*ONE, "Tesla T4"):
+        _expect_list(trial, (name,))
+
+
+@list_gpus.row("three GPUs: each has its own name")
+def lists_three(trial):
+    for current in (0, 1, 2):
+        _expect_list(trial, THREE, current=current)
+    _expect_list(trial, ONE + THREE[1::-1], current=1)  # in no order of names
+
+
+@list_gpus.row("right for this machine as it is")
+def lists_this_machine(trial):
+    count = torch.cuda.device_count()
+    here = tuple(torch.cuda.get_device_properties(index).name for index in range(count))
+    _expect_listed(trial.call(), here)

@@ -1,0 +1,74 @@
+"""A ladder of devices: CUDA, MPS, the CPU."""
+
+import torch
+
+from devlab.checks import expect
+from devlab.lessons.lesson_03_mps import (
+    BUILT_FOR_CUDA,
+    BUILT_FOR_MPS,
+    GPU,
+    INTEL,
+    MAC,
+    NOTHING,
+    ONE,
+    THREE,
+    expect_kind,
+    expect_now,
+    lesson,
+)
+
+BOTH = {"names": ONE, "other": "mps"}
+
+choose_device = lesson.exercise(
+    "choose_device",
+    signature="choose_device()",
+    facts=("I1", "I2", "I5"),
+    hints=(
+        "A ladder is a row of questions, and the first yes decides: CUDA, then MPS, and below them the CPU, "
+        "which needs no question. Ask inside of the function.",
+        "`torch.cuda.is_available()` and `torch.backends.mps.is_available()`, both with their brackets. "
+        "`is_built` speaks of the package and not of the machine.",
+        'Two times `if …is_available(): return torch.device("…")`, first "cuda" and then "mps", and at the '
+        'end `return torch.device("cpu")`.',
+    ),
+)
+
+
+@choose_device.row("CUDA where it is available")
+def cuda_first(trial):
+    expect_kind(trial, GPU, "with an NVIDIA GPU", "cuda")
+    expect_kind(trial, GPU | {"names": THREE, "current": 2}, "with three NVIDIA GPUs", "cuda")
+    expect_kind(trial, BOTH, "where both CUDA and MPS are available", "cuda")
+
+
+@choose_device.row("else MPS where it is available")
+def mps_second(trial):
+    expect_kind(trial, MAC, "on a Mac with MPS", "mps")
+    expect_kind(trial, MAC | {"built": True}, "with MPS, and a PyTorch that knows CUDA too", "mps")
+
+
+@choose_device.row("else the CPU")
+def cpu_last(trial):
+    expect_kind(trial, NOTHING, "where there is no accelerator", "cpu")
+    expect_kind(trial, BUILT_FOR_MPS, "where PyTorch is built for MPS, which is not available", "cpu")
+    expect_kind(trial, BUILT_FOR_CUDA, "where PyTorch is built for CUDA, which is not available", "cpu")
+    expect_kind(trial, INTEL, "where the accelerator is xpu, which is not on this ladder", "cpu")
+
+
+@choose_device.row("asks anew at every call")
+def choose_anew(trial):
+    for machine, wanted in ((NOTHING, "cpu"), (MAC, "mps"), (GPU, "cuda"), (MAC, "mps"), (NOTHING, "cpu")):
+        expect_now(trial, machine, wanted)
+
+
+@choose_device.row("right for this machine as it is")
+def choose_here(trial):
+    wanted = "cpu"
+    if torch.cuda.is_available():
+        wanted = "cuda"
+    elif torch.backends.mps.is_available():
+        wanted = "mps"
+    got = trial.call()
+    expect.kind(got, torch.device, "a torch.device", "the answer")
+    if got.type != wanted:
+        expect.fail(f"the ladder leads to {wanted} on this machine, the answer is {got}", wanted, got)

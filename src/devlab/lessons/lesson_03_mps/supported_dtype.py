@@ -1,0 +1,61 @@
+"""What to use in place of a dtype that an accelerator lacks."""
+
+import torch
+
+from devlab.checks import expect
+from devlab.devices import has_float64
+from devlab.lessons.lesson_03_mps import apples_rules, lesson
+
+supported_dtype = lesson.exercise(
+    "supported_dtype",
+    signature="supported_dtype(dtype, device)",
+    facts=("I3",),
+    hints=(
+        "Only float64 is in question; every other dtype goes straight back. Who knows whether a device has "
+        "it? The device.",
+        "`torch.empty(0, dtype=torch.float64, device=device)` costs nothing and raises a TypeError where "
+        "there is no float64. A list of names would be wrong for the next accelerator.",
+        "`try:` to make that empty tensor with `dtype=dtype` and return `dtype`; `except TypeError:` "
+        "return `torch.float32`.",
+    ),
+)
+
+OTHERS = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool)
+
+
+def _expect_dtype(trial, dtype: torch.dtype, device: torch.device, wanted: torch.dtype, why: str) -> None:
+    got = trial.call(dtype, device)
+    expect.kind(got, torch.dtype, "a torch.dtype", "the answer")
+    if got != wanted:
+        expect.fail(f"{why}, the answer is {got}", str(wanted), got)
+
+
+@supported_dtype.row("float64 stays where the device has it")
+def float64_stays(trial):
+    # MPS has none, so on a Mac this row is about the CPU; the row under Apple's rules is about the other.
+    device = trial.device if has_float64(trial.device) else torch.device("cpu")
+    _expect_dtype(trial, torch.float64, device, torch.float64, f"{device} has float64")
+
+
+@supported_dtype.row("float64 becomes float32 under Apple's rules", only="first accelerator")
+def float64_falls(trial):
+    with apples_rules(trial.device):
+        why = f"{trial.device} follows Apple's rules here and has no float64"
+        _expect_dtype(trial, torch.float64, trial.device, torch.float32, why)
+        _expect_dtype(trial, torch.float64, torch.device("cpu"), torch.float64, "the CPU has float64")
+
+
+@supported_dtype.row("every other dtype stays")
+def others_stay(trial):
+    for dtype in OTHERS:
+        _expect_dtype(trial, dtype, trial.device, dtype, f"{trial.device} has {dtype}")
+    cpu = torch.device("cpu")
+    for dtype in (torch.float8_e5m2, torch.int16, torch.complex64, torch.complex128):
+        _expect_dtype(trial, dtype, cpu, dtype, f"the CPU has {dtype}")
+
+
+@supported_dtype.row("also under Apple's rules", only="first accelerator")
+def others_stay_there(trial):
+    with apples_rules(trial.device):
+        for dtype in OTHERS:
+            _expect_dtype(trial, dtype, trial.device, dtype, f"{dtype} exists under Apple's rules")
