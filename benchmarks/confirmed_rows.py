@@ -16,7 +16,7 @@ from promises import promise
 from devlab.checks.judge import judge
 from devlab.checks.registry import exercises
 from devlab.classroom.engine.checker import Checker
-from devlab.classroom.engine.recorder import Recorder, record_calls
+from devlab.classroom.engine.recorder import Recorder
 from devlab.devices import bench
 
 SEED = 4711
@@ -25,7 +25,7 @@ SEED = 4711
 def recorded(recorder: Recorder, exercise, code) -> dict:
     """Judge an answer; return its verdict with the transcript, as it comes over a pipe."""
     recorder.take()
-    result = judge(exercise, code, bench(), SEED)
+    result = judge(exercise, code, bench(), SEED, recorder)
     rows = [
         [row.label, {place: one and str(one) for place, one in row.outcomes.items()}] for row in result.rows
     ]
@@ -35,7 +35,6 @@ def recorded(recorder: Recorder, exercise, code) -> dict:
 def main() -> None:
     """Print the table and the promise."""
     recorder, checker = Recorder(), Checker(bench(), SEED)
-    record_calls(recorder)
     answers = {}
     for answer in all_answers():
         answers.setdefault(answer.exercise, []).append(answer)

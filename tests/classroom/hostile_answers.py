@@ -54,7 +54,7 @@ TAMPERS = {
         "import devlab.checks.expect as e\ne.equal.__code__ = (lambda *a: None).__code__" + NEITHER
     ),
     "patched judge": last(
-        "import devlab.checks.judge as j\nj._judge_row = lambda *a: j.Finding(j.Outcome.PASSED)" + NEITHER
+        "import devlab.checks.judge as j\nj.judge_row = lambda *a: j.Finding(j.Outcome.PASSED)" + NEITHER
     ),
     "no rows": last("from devlab.checks.registry import find\nfind('same_place').rows = ()" + NEITHER),
     "a row with another judge": last(

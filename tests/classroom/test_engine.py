@@ -138,12 +138,12 @@ FORGED = {
     "the channel, and nonsense for a transcript": PASSED.replace("CALLS", "str([[7]] * 30)"),
     "the channel, and half a transcript": PASSED.replace("CALLS", "'[[{'"),
     "the channel, and a transcript without end": PASSED.replace("CALLS", "'[' * 100000"),
-    "the channel, and its own transcript": PASSED.replace("CALLS", 'found("recorder").take()'),
+    "the channel, and its own transcript": PASSED.replace("CALLS", 'found("witness").take()'),
     "the seal, then the checks": """
     seal = found("seal")
     seal.patched = seal.broken = lambda: ""
     import devlab.checks.judge as judge
-    judge._judge_row = lambda *a: judge.Finding(judge.Outcome.PASSED)
+    judge.judge_row = lambda *a: judge.Finding(judge.Outcome.PASSED)
 """,
 }
 

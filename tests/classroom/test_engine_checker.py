@@ -9,9 +9,8 @@ import pytest
 import torch
 from bank import ANSWERS, load
 
-from devlab.checks import judge
+from devlab.checks.judge import judge
 from devlab.checks.registry import find
-from devlab.checks.trial import Trial
 from devlab.classroom.engine import checker, recorder, transcript
 from devlab.devices import bench
 
@@ -21,14 +20,10 @@ SAMPLE = ["device_of", "add_across", "mask_like", "model_device", "list_gpus", "
 SAMPLE += ["cached_bytes", "CausalMask"]
 
 
-def recorded(monkeypatch, code, exercise) -> dict:
+def recorded(code, exercise) -> dict:
     """Judge an answer as a worker does; return the verdict with its transcript, as it comes over a pipe."""
     kept = recorder.Recorder()
-    with monkeypatch.context() as patched:
-        patched.setattr(judge, "_judge_row", judge._judge_row)
-        patched.setattr(Trial, "run", Trial.run)
-        recorder.record_calls(kept)
-        result = judge.judge(exercise, code, bench(), SEED)
+    result = judge(exercise, code, bench(), SEED, kept)
     rows = [
         [row.label, {place: one and str(one) for place, one in row.outcomes.items()}] for row in result.rows
     ]
@@ -41,13 +36,13 @@ def with_rows(verdict: dict, change) -> dict:
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_a_replay_agrees_with_every_verdict(monkeypatch, name):
+def test_a_replay_agrees_with_every_verdict(name):
     """Whatever a bank's answer earned, right or wrong, it keeps; a right one leaves nothing unread."""
     exercise, answers = find(name), load(ANSWERS / f"{name}.py")
     known = checker.Checker(bench(), SEED)
-    known.learn(name, recorded(monkeypatch, answers[0].code, exercise))
+    known.learn(name, recorded(answers[0].code, exercise))
     for answer in answers:
-        said = known.check(name, recorded(monkeypatch, answer.code, exercise))
+        said = known.check(name, recorded(answer.code, exercise))
         assert not said["refuted"], f"{answer.name}: {said}"
         assert answer.fragment or not said["unread"], f"{answer.name}: {said}"
 
@@ -73,10 +68,10 @@ def changed(call: dict, **facts) -> dict:
         ("unread", lambda row: [*row, row[0]]),
     ],
 )
-def test_another_transcript_than_the_work_left(monkeypatch, said, change):
+def test_another_transcript_than_the_work_left(said, change):
     """A claim that its own results do not bear out is refuted; one whose results are hidden, named."""
     exercise = find("device_of")
-    right = recorded(monkeypatch, load(ANSWERS / "device_of.py")[0].code, exercise)
+    right = recorded(load(ANSWERS / "device_of.py")[0].code, exercise)
     known = checker.Checker(bench(), SEED)
     known.learn("device_of", right)
     every = [row.label for row in exercise.rows]
@@ -86,9 +81,9 @@ def test_another_transcript_than_the_work_left(monkeypatch, said, change):
 
 
 @pytest.mark.parametrize("calls", [None, 7, [], "", "[", "{}", "[" * 100_000, "\ud800", '"[]"'])
-def test_what_is_no_transcript_bears_nothing_out(monkeypatch, calls):
+def test_what_is_no_transcript_bears_nothing_out(calls):
     """A worker may send anything: it is told apart from the reference's, and refuted."""
-    right = recorded(monkeypatch, load(ANSWERS / "device_of.py")[0].code, find("device_of"))
+    right = recorded(load(ANSWERS / "device_of.py")[0].code, find("device_of"))
     known = checker.Checker(bench(), SEED)
     known.learn("device_of", right)
     other = right | {"calls": calls}
@@ -98,7 +93,7 @@ def test_what_is_no_transcript_bears_nothing_out(monkeypatch, calls):
 
 def test_a_transcript_like_the_references_is_told_by_its_digest_alone(monkeypatch):
     """Rows and calls must both be alike; what else a verdict says is of no account."""
-    right = recorded(monkeypatch, load(ANSWERS / "device_of.py")[0].code, find("device_of"))
+    right = recorded(load(ANSWERS / "device_of.py")[0].code, find("device_of"))
     known = checker.Checker(bench(), SEED)
     known.learn("device_of", right)
     told = {"device_of": known.check("device_of", right)}

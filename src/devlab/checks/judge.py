@@ -10,27 +10,32 @@ from devlab.checks.findings import Finding
 from devlab.checks.isolation import fresh_defaults, preserved_state
 from devlab.checks.reasons import reason
 from devlab.checks.result import Outcome, Result, RowResult
-from devlab.checks.trial import Skip, Trial
+from devlab.checks.trial import Caller, Skip, Trial
 
 UNREACHED = Finding(Outcome.NOT_REACHED)
 
 
 def judge(
-    exercise: Exercise, answer: Callable, devices: Sequence[torch.device] | None = None, seed: int = 0
+    exercise: Exercise,
+    answer: Callable,
+    devices: Sequence[torch.device] | None = None,
+    seed: int = 0,
+    caller: Caller | None = None,
 ) -> Result:
     """Judge an answer and return the Result; never raises for anything that the answer does.
 
     `devices` defaults to the bench of this machine. `seed` moves all random inputs, so that a grader
-    can use numbers that nobody has seen.
+    can use numbers that nobody has seen. `caller` makes the calls of the answer.
     """
+    caller = caller or Caller()
     if devices is None:
         from devlab.devices import bench
 
         devices = bench()
     with preserved_state() as free, waiting.watched():
-        table = _judge_rows(exercise, answer, devices, seed)
+        table = _judge_rows(exercise, answer, devices, seed, caller)
         if free and findings.first(table) is None:
-            _judge_once_more(exercise, answer, devices, seed, table)
+            _judge_once_more(exercise, answer, devices, seed, caller, table)
     return _verdict(exercise, devices, table)
 
 
@@ -48,7 +53,7 @@ def not_attempted(exercise: Exercise) -> Result:
 
 
 def _judge_rows(
-    exercise: Exercise, answer: Callable, devices: Sequence[torch.device], seed: int
+    exercise: Exercise, answer: Callable, devices: Sequence[torch.device], seed: int, caller: Caller
 ) -> list[list[Finding | None]]:
     table, endless = [], False
     for row in exercise.rows:
@@ -56,16 +61,24 @@ def _judge_rows(
         for device in devices:
             found = UNREACHED if row.applies_to(device, devices) else None
             if found and not endless:  # a loop that did not end would not end in the next row, either
-                found = _judge_row(exercise, row, answer, device, devices, seed)
+                found = judge_row(exercise, row, answer, device, devices, seed, caller)
                 endless = found.endless
             table[-1].append(found)
     return table
 
 
-def _judge_row(
-    exercise: Exercise, row: Row, answer: Callable, device: torch.device, devices: Sequence, seed: int
+def judge_row(
+    exercise: Exercise,
+    row: Row,
+    answer: Callable,
+    device: torch.device,
+    devices: Sequence[torch.device],
+    seed: int,
+    caller: Caller,
 ) -> Finding:
-    trial = _trial(exercise, answer, device, devices, seed)
+    """Judge one row on one device; the rest is as in `judge`, which also puts PyTorch's state back."""
+    caller.row()
+    trial = _trial(exercise, answer, device, devices, seed, caller)
     fresh_defaults()
     try:
         row.judge(trial)
@@ -76,7 +89,12 @@ def _judge_row(
 
 
 def _judge_once_more(
-    exercise: Exercise, answer: Callable, devices: Sequence[torch.device], seed: int, table: list[list]
+    exercise: Exercise,
+    answer: Callable,
+    devices: Sequence[torch.device],
+    seed: int,
+    caller: Caller,
+    table: list[list],
 ) -> None:
     """Judge an answer that passes once more, on one device, with unusual settings in force.
 
@@ -92,7 +110,7 @@ def _judge_once_more(
         others = tuple(one for one in devices if one != devices[place])
         together, *alone = defaults.unusual(devices[place], others)
         for unusual in (together, *alone) if number == 0 else (together,):
-            trial = _trial(exercise, answer, devices[place], devices, seed)
+            trial = _trial(exercise, answer, devices[place], devices, seed, caller)
             trial.unusual = unusual
             fresh_defaults()
             try:
@@ -109,9 +127,16 @@ def _judge_once_more(
             break
 
 
-def _trial(exercise: Exercise, answer: Callable, device: torch.device, devices: Sequence, seed: int) -> Trial:
+def _trial(
+    exercise: Exercise,
+    answer: Callable,
+    device: torch.device,
+    devices: Sequence[torch.device],
+    seed: int,
+    caller: Caller,
+) -> Trial:
     others = tuple(other for other in devices if other != device)
-    return Trial(answer, exercise.signature, device, others, seed)
+    return Trial(answer, exercise.signature, device, others, seed, caller)
 
 
 def _verdict(exercise: Exercise, devices: Sequence, table: list[list[Finding | None]]) -> Result:

@@ -22,10 +22,52 @@ class Skip(Exception):
     """A row cannot be judged on this machine; the message says why."""
 
 
+class Caller:
+    """Calls the learner's code for the rows of a judgement.
+
+    A grader hands its own to `judge`, which also keeps what was answered, or gives back what was kept.
+    """
+
+    def row(self) -> None:
+        """Take note that the next row, or the same row on the next device, begins to be judged."""
+
+    def call(
+        self, trial: "Trial", function: Callable, args: tuple, label: str, changes: bool, log: "Log | None"
+    ) -> object:
+        """Make a call for a trial, which `Trial.run` describes, and return its result."""
+        if trial.unusual:
+            trial.calls += 1
+            if trial.calls > MOST_UNUSUAL:
+                raise Skip("a few calls show what the answer leaves changed")
+        names = names_of(function, len(args))
+        arguments = named(function, args, names)
+        call = trial.last_call = Call(label, arguments)
+        if names is None and function is trial.answer:
+            trial.require_parameters(args)
+        before = None if changes else Snapshot(args, arguments)
+        outside = defaults.now()
+        try:
+            with trial.unusual.in_force() if trial.unusual else NOTHING:
+                inside = defaults.now() if trial.unusual else outside
+                with log or NOTHING:
+                    result = run(function, call, args, {})
+                left = defaults.changes(inside)
+        finally:
+            defaults.restore(outside)  # what the answer set must not reach the row's own tensors
+        if left:
+            raise left[0]
+        if before:
+            before.require_untouched(args)
+        if isinstance(result, torch.Tensor):
+            readable(result)
+        return result
+
+
 class Trial:
     """What a row's judgement works with: the answer, the device, and inputs from several seeds.
 
-    `others` holds the other devices of the bench, the CPU first, for tasks about two places.
+    `others` holds the other devices of the bench, the CPU first, for tasks about two places; `caller` makes
+    the calls.
     """
 
     def __init__(
@@ -35,11 +77,13 @@ class Trial:
         device: torch.device,
         others: tuple[torch.device, ...] = (),
         seed: int = 0,
+        caller: Caller | None = None,
     ):
         self.answer = answer
         self.signature = signature
         self.device = device
         self.others = others
+        self.caller = caller or Caller()
         self.seeds = tuple(range(seed, seed + 3))
         self.situation = ""  # where the last call believed to be, if that is not the trial's device
         self.last_call: Call | None = None
@@ -107,29 +151,4 @@ class Trial:
 
         A `log`, from `devlab.watch()`, records the call and nothing else.
         """
-        if self.unusual:
-            self.calls += 1
-            if self.calls > MOST_UNUSUAL:
-                raise Skip("a few calls show what the answer leaves changed")
-        names = names_of(function, len(args))
-        arguments = named(function, args, names)
-        call = self.last_call = Call(label, arguments)
-        if names is None and function is self.answer:
-            self.require_parameters(args)
-        before = None if changes else Snapshot(args, arguments)
-        outside = defaults.now()
-        try:
-            with self.unusual.in_force() if self.unusual else NOTHING:
-                inside = defaults.now() if self.unusual else outside
-                with log or NOTHING:
-                    result = run(function, call, args, {})
-                left = defaults.changes(inside)
-        finally:
-            defaults.restore(outside)  # what the answer set must not reach the row's own tensors
-        if left:
-            raise left[0]
-        if before:
-            before.require_untouched(args)
-        if isinstance(result, torch.Tensor):
-            readable(result)
-        return result
+        return self.caller.call(self, function, args, label, changes, log)

@@ -1,15 +1,13 @@
 """Keeps what a student's code answered, row by row, while its answer is judged."""
 
-import functools
 from collections.abc import Callable
 
-from devlab.checks import judge
 from devlab.checks.calls import AnswerRaised
-from devlab.checks.trial import Trial
+from devlab.checks.trial import Caller, Trial
 from devlab.classroom.engine import transcript
 
 
-class Recorder:
+class Recorder(Caller):
     """The calls of one exercise: for each row on each device a list, in the order of the judgement.
 
     A call is {"of": label}, with "gave" the result or "raised" the error, and "left" what became of arguments
@@ -32,15 +30,19 @@ class Recorder:
         """Begin the next row."""
         self.rows.append([])
 
-    def call(self, run: Callable, label: str, args: tuple, changes: bool) -> object:
+    def call(
+        self, trial: Trial, function: Callable, args: tuple, label: str, changes: bool, log: object
+    ) -> object:
         """Make a call and keep it; what it raises goes on."""
+        if trial.unusual:  # no row's own judgement rests on it, and no replay asks for it
+            return super().call(trial, function, args, label, changes, log)
         entry = {"of": label}
         if self.rows:
             self.rows[-1].append(entry)
         # While an answer may let go what it is given, nothing that is in there may be held here.
         given = None if changes else transcript.inside(args)
         try:
-            result = run()
+            result = super().call(trial, function, args, label, changes, log)
         except AnswerRaised as raised:
             entry["raised"] = transcript.write_error(raised.error)
             raise
@@ -55,26 +57,3 @@ class Recorder:
         written = transcript.write(value, given)
         self.left -= transcript.length(written)
         return written if self.left > 0 else ["opaque", "more than is kept"]
-
-
-def record_calls(recorder: Recorder) -> None:
-    """Have every call of a student's code kept, from now on, in this process."""
-    judge_row, run = judge._judge_row, Trial.run
-
-    @functools.wraps(judge_row)
-    def noted_row(*args: object) -> object:
-        recorder.row()
-        return judge_row(*args)
-
-    @functools.wraps(run)
-    def noted_run(
-        self: Trial, function: Callable, *args: object, label: str, changes: bool = False, log=None
-    ):
-        def call() -> object:
-            return run(self, function, *args, label=label, changes=changes, log=log)
-
-        if self.unusual:  # nothing that a row's own judgement rests on, and no replay asks it
-            return call()
-        return recorder.call(call, label, args, changes)
-
-    judge._judge_row, Trial.run = noted_row, noted_run

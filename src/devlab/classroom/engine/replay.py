@@ -6,12 +6,12 @@ from unittest import mock
 
 import torch
 
-from devlab.checks import judge
 from devlab.checks.calls import AnswerRaised, Call
 from devlab.checks.exercise import Exercise, Row
 from devlab.checks.isolation import preserved_state
+from devlab.checks.judge import judge_row
 from devlab.checks.result import Outcome
-from devlab.checks.trial import Trial
+from devlab.checks.trial import Caller, Trial
 from devlab.classroom.engine import transcript
 from devlab.classroom.engine.transcript import Impossible
 
@@ -30,7 +30,7 @@ class Differs(BaseException):
     """The row asked for something other than the transcript says, or the transcript is none."""
 
 
-class Tape:
+class Tape(Caller):
     """The calls of one row on one device, given back one by one.
 
     `watched` tells whether the row also looked at what the code did on its way, of which nothing is here;
@@ -41,7 +41,9 @@ class Tape:
         self.calls = list(calls)
         self.watched = self.blind = False
 
-    def run(self, trial: Trial, args: tuple, label: str, changes: bool, log: object) -> object:
+    def call(
+        self, trial: Trial, function: Callable, args: tuple, label: str, changes: bool, log: object
+    ) -> object:
         """Give back a call's result or raise its error, and change arguments as it changed them."""
         trial.last_call = Call(label, {})
         if not self.calls:
@@ -74,8 +76,8 @@ def judged_again(
     """Return whether a row passes by its transcript, None where that cannot tell; and whether it watched."""
     tape = Tape(calls)
     try:
-        with preserved_state(), _replaying(tape):
-            found = judge._judge_row(exercise, row, _stand_in(exercise), device, devices, seed)
+        with preserved_state(), _memory_unknown():
+            found = judge_row(exercise, row, _stand_in(exercise), device, devices, seed, tape)
     except Differs:
         return False, tape.watched
     except (Impossible, RuntimeError):
@@ -92,11 +94,8 @@ def places(exercise: Exercise, devices: Sequence[torch.device]) -> list[tuple[Ro
 
 
 @contextlib.contextmanager
-def _replaying(tape: Tape) -> Iterator[None]:
-    """Let every call of an answer come from a tape, and nobody ask how much memory it took."""
-
-    def run(self, function, *args, label: str, changes: bool = False, log=None):
-        return tape.run(self, args, label, changes, log)
+def _memory_unknown() -> Iterator[None]:
+    """Let no row ask how much memory an answer took."""
 
     def memory(*_: object, **__: object) -> None:
         raise Impossible("memory")
@@ -104,7 +103,6 @@ def _replaying(tape: Tape) -> Iterator[None]:
     accelerator = torch.accelerator.current_accelerator()
     module = torch.get_device_module(accelerator) if accelerator else None
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(Trial, "run", run))
         for name in (name for name in MEMORY if hasattr(module, name)):
             stack.enter_context(mock.patch.object(module, name, memory))
         yield

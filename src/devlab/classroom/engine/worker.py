@@ -18,18 +18,36 @@ from devlab.checks.isolation import seed_generators
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Outcome, Result
 from devlab.classroom.engine import cells, own_cells
-from devlab.classroom.engine.integrity import Seal, Tampered, guard_calls, refuse_spying
-from devlab.classroom.engine.recorder import Recorder, record_calls
+from devlab.classroom.engine.integrity import Seal, Tampered, refuse_spying
+from devlab.classroom.engine.recorder import Recorder
 from devlab.explaining import births
 
 TEXT = 4000  # characters of a detail that a record keeps
 
 
-class Ready:
-    """What a submission's process is born with: exercises, devices, an empty notebook, recorder and seal.
+class Witness(Recorder):
+    """Keeps every call of an answer, and looks at the seal after it.
 
-    From here on every call of an answer in this process is recorded, and followed by a look at the seal.
+    Without that look, a patch that takes itself back after its first use would go unseen.
     """
+
+    def __init__(self, seal: Seal):
+        super().__init__()
+        self.patched, self.require_plain = seal.patched, seal.require_plain
+
+    def call(self, *facts: object) -> object:
+        """Make a call; raises Tampered where it changed what judges it."""
+        try:
+            result = super().call(*facts)
+        finally:
+            if what := self.patched():
+                raise Tampered(f"{what} was changed")
+        self.require_plain(result)
+        return result
+
+
+class Ready:
+    """What a submission's process is born with: exercises, devices, an empty notebook, witness and seal."""
 
     def __init__(self, names: Iterable[str]):
         from devlab.devices import bench
@@ -38,11 +56,9 @@ class Ready:
         self.notebook = sys.modules["__main__"] = cells.notebook()
         self.devices = bench()
         self.exercises = {one.name: one for one in registry.exercises()}
-        self.recorder = Recorder()
         _settle_torch()
         self.seal = Seal([self.exercises[name] for name in names if name in self.exercises])
-        record_calls(self.recorder)
-        guard_calls(self.seal)
+        self.witness = Witness(self.seal)
         self.seal.note()
 
 
@@ -77,7 +93,7 @@ def work(
     places, before anything of a student's runs. Before a step of an exercise `{"begin": name}` is sent, after
     a check `{"done": name, ...}` with its verdict, and as `calls` what the answer gave, as JSON.
     """
-    exercises, devices, recorder, seal = ready.exercises, ready.devices, ready.recorder, ready.seal
+    exercises, devices, witness, seal = ready.exercises, ready.devices, ready.witness, ready.seal
     notebook = ready.notebook
     plan = own_cells.planned(steps, skip, everything)
     send({"own": plan.needs})
@@ -106,9 +122,10 @@ def work(
             if what := broken():
                 raise Tampered(f"{what} was changed")
             exercise, given = exercises.get(name), vars(notebook).get(name)
-            recorder.take()
-            verdict = verdict_of(exercise, given, name in plan.written, remarks.get(name), devices, seed)
-            verdict["calls"] = recorder.take()
+            witness.take()
+            worked = name in plan.written
+            verdict = verdict_of(exercise, given, worked, remarks.get(name), devices, seed, witness)
+            verdict["calls"] = witness.take()
             if what := broken():
                 raise Tampered(f"{what} was changed")
         except Tampered as found:
@@ -133,7 +150,9 @@ def _new(notebook: types.ModuleType, before: dict, seal: Seal) -> list:
     return new + [value for one in modules for value in list(vars(one).values())]
 
 
-def _judged(exercise, given, written: bool, problem: str | None, devices: Sequence, seed: int) -> dict:
+def _judged(
+    exercise, given, written: bool, problem: str | None, devices: Sequence, seed: int, witness: Witness
+) -> dict:
     """Return one exercise's verdict as plain data."""
     if exercise is None:
         return {"outcome": "grader error", "headline": "devlab has no exercise of this name"}
@@ -148,7 +167,7 @@ def _judged(exercise, given, written: bool, problem: str | None, devices: Sequen
     if found is not exercise:
         return {"outcome": "error", "headline": f"{exercise.name} is the answer to another exercise"}
     blank = placeholder.is_blank(given)
-    verdict = _facts(not_attempted(exercise) if blank else judge(exercise, given, devices, seed))
+    verdict = _facts(not_attempted(exercise) if blank else judge(exercise, given, devices, seed, witness))
     if problem and verdict["outcome"] == Outcome.NOT_ATTEMPTED:  # a cell that raised left the stub as it was
         return {"outcome": _kind(problem), "headline": problem}
     return verdict

@@ -2,8 +2,8 @@
 
 import torch
 
-from devlab.checks import expect, slips
-from devlab.lessons.lesson_05_buffers import floats_of, lesson
+from devlab.checks import cases, expect, slips, verbs
+from devlab.lessons.lesson_05_buffers import lesson
 
 mask_like = lesson.exercise(
     "mask_like",
@@ -26,64 +26,47 @@ def _inside(time: int, lengths: list[int]) -> torch.Tensor:
     return torch.tensor([[step < length for step in range(time)] for length in lengths])
 
 
-def _expect_mask(
-    trial,
-    x: torch.Tensor,
-    lengths: list[int],
-    where: torch.device,
-    dtype: torch.dtype = torch.int64,
-    before: tuple[int, ...] = (),
-) -> None:
-    """Expect the mask; `before` are the lengths of the call before, if x was the same."""
-    asked_for = torch.tensor(lengths, dtype=dtype).to(where)
-    got = trial.call(x, asked_for)
-    wanted = _inside(x.shape[1], lengths)
-    asked, time = f"lengths {lengths} and time {x.shape[1]}", x.shape[1]
-    if isinstance(got, torch.Tensor) and got.device != x.device:
+def _asked(x: torch.Tensor, lengths: torch.Tensor) -> str:
+    return f"lengths {lengths.tolist()} and time {x.shape[1]}"
+
+
+def _look(trial, got: torch.Tensor, wanted: torch.Tensor, x: torch.Tensor, lengths: torch.Tensor) -> None:
+    """Say what the mask alone does not tell: where it is, and what it depends on."""
+    if got.device != x.device:
         expect.fail(f"the mask is on {got.device}, x on {x.device}", f"the mask on {x.device}", got)
-    travelled = where != x.device and x.device.type == "cpu"
-    if travelled and isinstance(got, torch.Tensor) and any(lengths) and not bool(got.any()):
+    if lengths.device != x.device and x.is_cpu and bool(lengths.any()) and not bool(got.any()):
         headline = "the mask is False everywhere: was it made before the lengths had arrived?"
         expect.fail(headline, "a copy that is complete before it is read", got)
-    if isinstance(got, torch.Tensor) and got.shape == wanted.shape and not slips.is_alike(got, wanted):
-        if before and slips.is_alike(got, _inside(time, list(before))):
-            headline = f"the mask is that of the call before, whose lengths were {list(before)}"
-            expect.fail(headline, f"a mask for {asked}", got)
-        kept = got.detach().cpu().clone()
-        again = trial.call(torch.zeros_like(x), asked_for)
-        if isinstance(again, torch.Tensor) and not slips.is_alike(again, kept):
-            headline = "the mask depends on the contents of x, and the lengths alone decide"
-            expect.fail(
-                headline, f"one mask for {asked}, whatever x holds", "another where x holds only zeros"
-            )
-    slips.named(got, wanted, _wrong_masks(x, lengths, dtype), f"for {asked}: True in the first steps")
-    plain = not isinstance(got, torch.Tensor) or got.shape != wanted.shape or got.dtype != torch.bool
-    expect.tensor(got, wanted, x.device, "the mask" if plain else f"the mask for {asked}")
+    if got.shape != wanted.shape or slips.is_alike(got, wanted):
+        return
+    before = lengths.tolist()[::-1]  # of a call with int32, as the row makes them
+    if lengths.dtype == torch.int32 and slips.is_alike(got, _inside(x.shape[1], before)):
+        headline = f"the mask is that of the call before, whose lengths were {before}"
+        expect.fail(headline, f"a mask for {_asked(x, lengths)}", got)
+    kept = got.detach().cpu().clone()
+    again = trial.call(torch.zeros_like(x), lengths)
+    if isinstance(again, torch.Tensor) and not slips.is_alike(again, kept):
+        headline = "the mask depends on the contents of x, and the lengths alone decide"
+        asked = f"one mask for {_asked(x, lengths)}, whatever x holds"
+        expect.fail(headline, asked, "another where x holds only zeros")
 
 
-def _wrong_masks(x: torch.Tensor, lengths: list[int], dtype: torch.dtype) -> dict[str, slips.Slip]:
-    """Return what the usual slips make of the mask, by the words for each."""
-    time, features = x.shape[1:]
-    wanted = _inside(time, lengths)
-    ends = torch.tensor(lengths)[:, None]
-
-    def counted(dtype: torch.dtype) -> torch.Tensor:
-        return torch.arange(time).to(dtype) < ends.to(dtype)
-
+def _slips(x: torch.Tensor, lengths: torch.Tensor) -> dict[str, slips.Slip]:
+    time, features, asked = *x.shape[1:], lengths.tolist()
+    wanted, steps, ends = _inside(time, asked), torch.arange(time), lengths.long()[:, None]
     return {
-        "each row has one True too many: the steps count from 0, so step lengths[i] lies beyond": (
-            torch.arange(time) <= ends
-        ),
-        "each row has one True too few": torch.arange(time) < ends - 1,
+        "each row has one True too many: the steps count from 0, so step lengths[i] lies beyond": steps
+        <= ends,
+        "each row has one True too few": steps < ends - 1,
         "True marks the padding: it is the other way round": ~wanted,
         "the True elements stand at the end of each row, and not at its beginning": wanted.flip(1),
         "every element is True": torch.ones_like(wanted),
         "every element is False": torch.zeros_like(wanted),
-        "every row has the mask of the longest one": torch.arange(time) < ends.max().expand_as(ends),
-        "the last lengths[i] steps are False and all before them True": torch.arange(time) < time - ends,
-        "only the element at each length is marked": torch.arange(time) == ends,
-        f"the mask is only as long as the longest row, and not {time} as x is": (
-            _inside(max(*lengths, 1), lengths)
+        "every row has the mask of the longest one": steps < ends.max().expand_as(ends),
+        "the last lengths[i] steps are False and all before them True": steps < time - ends,
+        "only the element at each length is marked": steps == ends,
+        f"the mask is only as long as the longest row, and not {time} as x is": _inside(
+            max(*asked, 1), asked
         ),
         "rows and columns have changed places": wanted.T,
         "the mask has a third dimension: its shape is to be (batch, time)": wanted[..., None],
@@ -91,46 +74,53 @@ def _wrong_masks(x: torch.Tensor, lengths: list[int], dtype: torch.dtype) -> dic
             wanted[..., None].expand(x.shape)
         ),
         "the mask counts along x's features, x.shape[2], and not along its time, x.shape[1]": (
-            lambda: _inside(features, lengths)
+            lambda: _inside(features, asked)
         ),
         f"the step numbers were counted in x's dtype, {x.dtype}, which does not hold them all": (
-            lambda: counted(x.dtype)
+            lambda: steps.to(x.dtype) < ends.to(x.dtype)
         ),
-        f"the step numbers were counted in the dtype of lengths, {dtype}, and overflow": (
-            lambda: counted(dtype)
+        f"the step numbers were counted in the dtype of lengths, {lengths.dtype}, and overflow": (
+            lambda: steps.to(lengths.dtype) < lengths[:, None]
         ),
         "a dimension of size 1 was squeezed away": lambda: wanted.squeeze(),
     }
 
 
+mask = verbs.Same(
+    lambda x, lengths: _inside(x.shape[1], lengths.tolist()),
+    _slips,
+    asked=lambda x, lengths: f"for {_asked(x, lengths)}: True in the first steps",
+    what="the mask",
+    first=_look,
+    then=lambda got, wanted, *asked: expect.values(got, wanted, f"the mask for {_asked(*asked)}"),
+)
+
+
 @mask_like.row("True inside each row's length")
 def mask_is_right(trial):
     for seed, (shape, lengths) in enumerate(CASES, start=trial.seeds[0]):
-        x = trial.randn(*shape, seed=seed)
-        _expect_mask(trial, x, lengths, trial.device)
+        x, ends = trial.randn(*shape, seed=seed), torch.tensor(lengths, device=trial.device)
+        mask(trial, x, ends)
         if lengths[1:]:  # the next batch of the same shape has others, which may be smaller integers
-            _expect_mask(trial, x, lengths[::-1], trial.device, torch.int32, tuple(lengths))
+            mask(trial, x, ends.int().flip(0))
 
 
 @mask_like.row("lengths may come from any device")
 def lengths_from_elsewhere(trial):
     shape, lengths = CASES[1]
-    trial.other()  # without one there is no elsewhere
-    for where in trial.others:
-        _expect_mask(trial, trial.randn(*shape, seed=trial.seeds[1]), lengths, where)
+    for where in cases.places(trial)[1:]:
+        mask(trial, trial.randn(*shape, seed=trial.seeds[1]), torch.tensor(lengths, device=where))
 
 
 @mask_like.row("a boolean mask, whatever x holds")
 def mask_for_any_dtype(trial):
     shape, lengths = CASES[0]
-    x = trial.randn(*shape, seed=trial.seeds[2])
+    x, ends = trial.randn(*shape, seed=trial.seeds[2]), torch.tensor(lengths, device=trial.device)
     # Zeros inside and numbers outside: the lengths say what is padding, the contents do not.
     contents = torch.zeros_like(x), torch.full_like(x, float("nan")), x
-    kinds = [one.to(dtype) for one, dtype in zip(contents, floats_of(trial.device), strict=False)]
-    for kind in (*kinds, x.long(), trial.randn(3, 2, 5).transpose(1, 2)):
-        _expect_mask(trial, kind, lengths, trial.device)
-    # Steps counted in x's own dtype go wrong here: bfloat16 knows 256 and 258, but no 257.
+    kinds = [one.to(dtype) for one, dtype in zip(contents, cases.floats(trial.device), strict=False)]
+    mask.each(trial, [(one, ends) for one in (*kinds, x.long(), trial.randn(3, 2, 5).transpose(1, 2))])
+    # bfloat16 holds 256 and 258 and not 257, so steps counted in x's dtype go wrong; uint8 ends at 255.
     long = trial.randn(2, 301, 1).to(torch.bfloat16)
-    _expect_mask(trial, long, [257, 299], trial.device)
-    # And in the dtype of lengths, where those are small: uint8 goes no further than 255.
-    _expect_mask(trial, long, [200, 3], trial.device, torch.uint8)
+    mask(trial, long, torch.tensor([257, 299], device=trial.device))
+    mask(trial, long, torch.tensor([200, 3], dtype=torch.uint8, device=trial.device))

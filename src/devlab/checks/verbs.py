@@ -1,0 +1,407 @@
+"""Verbs: what rows say again and again of an answer, each in one call.
+
+A row names the inputs (`cases`), what a right answer gives for them (a reference that goes another road than
+a learner would) and the usual slips by name. The verbs call the answer, compare, and say what was wrong.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy
+import torch
+
+from devlab.checks import expect, slips
+from devlab.checks.calls import AnswerRaised, leaves
+from devlab.checks.holding import changed, holdings
+from devlab.checks.reading import on_cpu
+
+if TYPE_CHECKING:
+    from devlab.checks.trial import Trial
+
+NO_SLIPS: Mapping[str, Callable] = {}
+NAMES = {
+    bool: "a bool",
+    int: "an int",
+    float: "a float",
+    str: "a str",
+    torch.device: "a torch.device",
+    torch.dtype: "a torch.dtype",
+}
+
+
+def here(value: object) -> object:
+    """Return a tensor without its graph in the host's memory, also in lists, tuples and dicts.
+
+    >>> here([torch.ones(2, requires_grad=True), "text"])
+    [tensor([1., 1.]), 'text']
+    """
+    if isinstance(value, torch.Tensor):
+        return on_cpu(value)
+    if type(value) in (list, tuple):
+        return type(value)(map(here, value))
+    return {key: here(item) for key, item in value.items()} if type(value) is dict else value
+
+
+def times(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> times(1, "transfer"), times(3, "loss"), times(2, "copy"), times(0, "batch")
+    ('1 transfer', '3 losses', '2 copies', '0 batches')
+    """
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith(("s", "sh", "ch", "x")):
+        return f"{count} {noun}es"
+    return f"{count} {noun[:-1]}ies" if noun[-2:-1] not in "aeiou" and noun[-1] == "y" else f"{count} {noun}s"
+
+
+@dataclass(frozen=True)
+class Same:
+    """Expect of each call the tensor that a reference gives, and call a known slip by its name.
+
+    `reference` takes the arguments of the call, all tensors in them on the CPU and without a graph. `slips`
+    has the words for each usual mistake, and what it gives: a function of the same arguments. Where the words
+    depend on the arguments, `slips` is a function of them that returns such a mapping, of tensors or of
+    functions without parameters. `asked` says what is expected where a slip is named; it may be a function
+    of the arguments as well.
+
+    `digits` says that digits lost in a third dtype on the way are told, whichever argument lost them.
+    `first(trial, got, wanted, *args)` looks at a tensor before all else; `then(got, wanted, *args)` looks at
+    one of the right shape and dtype that no slip explains. Each fails, or says nothing.
+
+    >>> from devlab.checks.trial import Trial
+    >>> twice = Same(lambda x: x * 2, {"x was squared, and not doubled": lambda x: x * x}, "2 x")
+    >>> trial = Trial(lambda x: x * x, "f(x)", torch.device("cpu"))
+    >>> twice(trial, torch.tensor([3.0]))
+    Traceback (most recent call last):
+    ...
+    devlab.checks.expect.Mismatch: x was squared, and not doubled
+    """
+
+    reference: Callable[..., torch.Tensor]
+    slips: Mapping[str, Callable] | Callable[..., Mapping] = field(default_factory=dict)
+    asked: str | Callable[..., str] = ""
+    what: str = "the result"
+    within: float | None = None
+    digits: bool = False
+    first: Callable | None = None
+    then: Callable | None = None
+
+    def __call__(self, trial: "Trial", *args: object, **changes: object) -> object:
+        """Call the answer, expect the reference's tensor where the first tensor given is, and return it.
+
+        `changes` may be `what`, `within` and `on` (the device) for this call alone.
+        """
+        wanted = self.reference(*map(here, args))
+        return self.compare(trial, trial.call(*args), *args, wanted=wanted, **changes)
+
+    def each(self, trial: "Trial", inputs: Sequence, **changes: object) -> None:
+        """Expect it of several calls with one argument each, or with a tuple of arguments.
+
+        >>> from devlab.checks.trial import Trial
+        >>> Same(torch.abs).each(Trial(abs, "f(x)", torch.device("cpu")), [torch.ones(2), torch.zeros(0)])
+        """
+        for given in inputs:
+            self(trial, *(given if isinstance(given, tuple) else (given,)), **changes)
+
+    def compare(
+        self,
+        trial: "Trial",
+        got: object,
+        *args: object,
+        wanted: torch.Tensor | None = None,
+        on: torch.device | None = None,
+        what: str | None = None,
+        within: float | None = None,
+    ) -> object:
+        """Expect it of a result that is there already, such as one of a watched call."""
+        held = tuple(map(here, args))
+        wanted = self.reference(*held) if wanted is None else wanted
+        within = self.within if within is None else within
+        if self.first and isinstance(got, torch.Tensor):
+            self.first(trial, got, wanted, *args)
+        if wanted.numel():  # nothing tells one empty result from another
+            self._name_slips(got, wanted, held, within)
+        formed = isinstance(got, torch.Tensor) and (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+        if self.then and formed:
+            self.then(got, wanted, *args)
+        first = next((one.device for one in args if isinstance(one, torch.Tensor)), trial.device)
+        expect.tensor(got, wanted, on or first, what or self.what, within)
+        return got
+
+    def _name_slips(self, got: object, wanted: torch.Tensor, held: tuple, within: float | None) -> None:
+        asked = self.asked(*held) if callable(self.asked) else self.asked
+        if callable(self.slips):
+            known = self.slips(*held)
+        else:
+            known = {words: (lambda slip=slip: slip(*held)) for words, slip in self.slips.items()}
+        slips.named(got, wanted, known, asked, within)
+        if self.digits:
+            for place, value in enumerate(held):
+                if isinstance(value, torch.Tensor):
+                    before, after = held[:place], held[place + 1 :]
+                    made = lambda rounded, b=before, a=after: self.reference(*b, rounded, *a)  # noqa: E731
+                    slips.lost_digits(got, wanted, value, made)
+
+
+def number(
+    got: object,
+    wanted: float,
+    headline: str,
+    slips: Mapping[str, float | None] = NO_SLIPS,
+    asked: str = "{wanted}",
+    said: str = "{got}",
+    what: str = "the answer",
+    within: float = 0.0,
+    otherwise: Callable[[], str] | None = None,
+) -> None:
+    """Expect an int, or a float where `wanted` is one; a usual slip's number is called by its words.
+
+    `headline`, `asked` and `said` may hold `{got}` and `{wanted}`. Where no slip gives that number, or
+    several do, `otherwise` may tell more; without it the first one speaks.
+
+    >>> number(3, 12, "that is not 12", {"that is the number of elements": 3}, "{wanted} bytes")
+    Traceback (most recent call last):
+    ...
+    devlab.checks.expect.Mismatch: that is the number of elements
+    """
+    kind = type(wanted)
+    expect.kind(got, kind, NAMES[kind], what)
+
+    def near(value: float | None) -> bool:
+        return value is not None and abs(got - value) <= within * max(1, abs(value))
+
+    if near(wanted):
+        return
+    found = list(dict.fromkeys(words for words, value in slips.items() if near(value)))
+    if otherwise and len(found) != 1:
+        found = [otherwise()]
+    headline, asked, said = (one.format(got=got, wanted=wanted) for one in (headline, asked, said))
+    expect.fail((found and found[0]) or headline, asked, said)
+
+
+def answers(trial: "Trial", *args: object, wanted: object, why: str, what: str = "the answer") -> None:
+    """Expect a plain answer, such as a bool, a torch.device or a torch.dtype; `why` is the headline.
+
+    `why` may hold `{got}`. A device that lacks nothing but its index is told so.
+
+    >>> from devlab.checks.trial import Trial
+    >>> trial = Trial(lambda x: x.device, "device_of(x)", torch.device("cpu"))
+    >>> answers(trial, torch.ones(2), wanted=torch.device("cpu"), why="it is on cpu, and not on {got}")
+    """
+    got = trial.call(*args)
+    expect.kind(got, type(wanted), NAMES[type(wanted)], what)
+    if isinstance(wanted, torch.device):
+        bare = got.type == wanted.type and got.index is None and wanted.index is not None
+        why = "the answer is {got}, without its index" if bare else why
+    expect.equal(got, wanted, why.replace("{got}", str(got)))
+
+
+def counts(
+    events: Sequence,
+    most: int,
+    headline: str,
+    asked: str,
+    got: str = "{one.line}",
+    least: int = 0,
+    of: str = "transfer",
+    **words: object,
+) -> None:
+    """Expect no more than `most` events of a log (transfers, waits, launches), and no fewer than `least`.
+
+    The three texts may hold `{one.source}` and whatever else the first event has, `{last…}` of the last,
+    `{count}`, `{times}` (the number with its noun), `{causes}`, `{routes}`, and each of `words`.
+
+    >>> from types import SimpleNamespace as Event
+    >>> copies = [Event(source="cpu", target="sim:0", cause=".to(…)", line="x.to(d)")] * 2
+    >>> counts(copies, 1, "{times} instead of one to {device}", "one", device="sim:0")
+    Traceback (most recent call last):
+    ...
+    devlab.checks.expect.Mismatch: 2 transfers instead of one to sim:0
+    """
+    count = len(events)
+    if least <= count <= most:
+        return
+    fields = dict(words, count=count, times=times(count, of), causes=causes(events), routes=routes(events))
+    if events:
+        fields |= {"one": events[0], "last": events[-1]}
+    elif "{one" in got or "{last" in got:
+        got = "{count}"
+    expect.fail(*(text.format(**fields) for text in (headline, asked, got)))
+
+
+def causes(events: Sequence) -> str:
+    """Return what made the events of a log come about, each cause once: `.item() and print`."""
+    return " and ".join(dict.fromkeys(str(getattr(one, "cause", "")) for one in events))
+
+
+def routes(copies: Sequence) -> str:
+    """Return the ways of the first transfers of a log: `cpu to sim:0, sim:0 to cpu`."""
+    shown = [f"{one.source} to {one.target}" for one in copies[:4] if hasattr(one, "target")]
+    return ", ".join(shown) + (" …" if len(copies) > 4 else "")
+
+
+def pull(result: torch.Tensor) -> None:
+    """Run backward from a result, in such a way that a gradient comes from where it is 0, too.
+
+    >>> pull(x := torch.zeros(2, requires_grad=True)); x.grad
+    tensor([2., 2.])
+    """
+    (result.float() + 1).square().sum().backward()
+
+
+def gradient(function: Callable, source: torch.Tensor, pull: Callable = pull) -> torch.Tensor:
+    """Return the gradient that `pull` sends through a function, at a source, on the CPU.
+
+    >>> gradient(lambda x: 3 * x, torch.ones(2))
+    tensor([24., 24.])
+    """
+    leaf = source.detach().cpu().clone().requires_grad_()
+    pull(function(leaf))
+    return leaf.grad
+
+
+def flows(
+    result: object,
+    source: torch.Tensor,
+    wanted: torch.Tensor | Callable | None,
+    what: str = "x",
+    cut: str = "the result has left the graph",
+    broken: str = "no backward leads through the result any more",
+    none: str = "no gradient reaches {what}",
+    wrong: str = "the gradient that reaches {what}",
+    asked: str = "a gradient that reaches {what}",
+    within: float = 1e-3,
+    pull: Callable = pull,
+) -> None:
+    """Expect that the wanted gradient flows from the result back to a leaf that asks for one.
+
+    `wanted` is that gradient, or the function whose gradient it is, or None where any will do. `pull` runs
+    backward. The texts may hold `{what}`.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> flows(3 * x, x, lambda x: 3 * x)
+    >>> flows(3 * x.detach(), x, None)
+    Traceback (most recent call last):
+    ...
+    devlab.checks.expect.Mismatch: the result has left the graph
+    """
+    cut, broken, none, wrong, asked = (
+        one.replace("{what}", what) for one in (cut, broken, none, wrong, asked)
+    )
+    expect.kind(result, torch.Tensor, "a tensor")
+    if not result.requires_grad:
+        expect.fail(cut, asked, result)
+    source.grad = None
+    try:
+        pull(result)
+    except Exception as error:  # a graph that the answer has used up, or whose tensors it has changed
+        expect.fail(broken, asked, f"{type(error).__name__}: {error}")
+    if source.grad is None:
+        expect.fail(none, asked, "none")
+    if callable(wanted) and not isinstance(wanted, torch.Tensor):
+        wanted = gradient(wanted, source, pull)
+    if wanted is not None:
+        expect.values(source.grad, wanted, wrong, within=within)
+
+
+def raises(
+    trial: "Trial",
+    *args: object,
+    kind: type[BaseException],
+    asked: str,
+    nothing: str,
+    says: Mapping[str, Callable[[str], bool]] = NO_SLIPS,
+    other: str = "{other} was raised, not a {kind}",
+) -> BaseException:
+    """Expect the answer to raise, and return its exception.
+
+    `nothing` is the headline where nothing was raised, `other` where something else was. `says` has a
+    headline for each thing that the message must say, and tells whether a message says it.
+
+    >>> from devlab.checks.trial import Trial
+    >>> trial = Trial(int, "f(x)", torch.device("cpu"))
+    >>> raises(trial, "a", kind=ValueError, asked="a ValueError", nothing="nothing was raised",
+    ...        says={"the error does not say `literal`": lambda text: "literal" in text})
+    ValueError("invalid literal for int() with base 10: 'a'")
+    """
+    try:
+        got = trial.call(*args)
+    except AnswerRaised as raised:
+        error = raised.error
+    else:
+        expect.fail(nothing, asked, got)
+    if not isinstance(error, kind):
+        headline = other.replace("{other}", expect.a_type(error)).replace("{kind}", kind.__name__)
+        expect.fail(headline, asked, f"{error!r}")
+    for headline, is_said in says.items():
+        if not is_said(str(error)):
+            expect.fail(headline, asked, f'{kind.__name__}: "{error}"')
+    return error
+
+
+@contextlib.contextmanager
+def untouched(
+    value: object, headline: str, asked: str = "as it came", got: str = "`{path}`"
+) -> Iterator[None]:
+    """Expect of a block that a module, and whatever it holds, comes out of it as it went in.
+
+    Where it is another, registered or not, of other numbers or elsewhere, `{path}` in the texts says what.
+
+    >>> model = torch.nn.Linear(2, 1)
+    >>> with untouched(model, "`{path}` of the model was changed"):
+    ...     _ = model.eval()
+    Traceback (most recent call last):
+    ...
+    devlab.checks.expect.Mismatch: `training` of the model was changed
+    """
+    before = holdings(value)
+    yield
+    if path := changed(before, value):
+        expect.fail(*(text.replace("{path}", path) for text in (headline, asked, got)))
+
+
+def at_once(trial: "Trial", *args: object, what: str = "{result}", values: str = "values") -> object:
+    """Call the answer, and expect that all in its result that is on the host has arrived by then.
+
+    Nothing of ours touches a device before the host has looked: that would wait for copies under way. `what`
+    names the result in the headline; `{result}` in it becomes "the result" and the path inside of it.
+    """
+    before = trial.snapshot(*args)
+    got = trial.call(*args, changes=True)
+    there = [(path, one, _seen(one)) for path, one in leaves(got) if _is_on_host(one)]
+    before.require_untouched(args)
+    for device in (trial.device, *trial.others):
+        if there and device.type != "cpu":
+            torch.accelerator.synchronize(device)
+    for path, one, then in there:
+        if _seen(one).tobytes() != then.tobytes():
+            headline = f"{what.replace('{result}', f'the result{path}')} was returned before "
+            headline += "its numbers had arrived" if values == "numbers" else "the copy had arrived"
+            late = f"what that memory held before: the {values} came later"
+            expect.fail(headline, f"the {values} at once", late)
+    return got
+
+
+def _is_on_host(value: object) -> bool:
+    return isinstance(value, numpy.ndarray) or (isinstance(value, torch.Tensor) and value.is_cpu)
+
+
+def _seen(value: torch.Tensor | numpy.ndarray) -> numpy.ndarray:
+    """Return a copy of the bytes that the host sees now."""
+    if isinstance(value, numpy.ndarray):
+        return value.copy()
+    plain = value.detach().clone(memory_format=torch.contiguous_format).resolve_conj().resolve_neg()
+    return plain.reshape(-1).view(torch.uint8).numpy() if plain.numel() else numpy.zeros(0)
+
+
+@contextlib.contextmanager
+def aside(trial: "Trial") -> Iterator[None]:
+    """Let a block call the answer to find out more: the verdict stays about the call before."""
+    call, situation = trial.last_call, trial.situation
+    try:
+        yield
+    finally:
+        trial.last_call, trial.situation = call, situation
