@@ -8,8 +8,16 @@ from unittest import mock
 import torch
 
 from devlab.checks import expect
-from devlab.lessons.lesson_07_asynchrony import Work, keep_busy, lesson
-from devlab.lessons.lesson_07_asynchrony.measuring import LENGTH, SLOW, expect_seconds, length_of, timed
+from devlab.lessons.lesson_07_asynchrony import (
+    LENGTH,
+    SLOW,
+    Work,
+    expect_seconds,
+    keep_busy,
+    length_of,
+    lesson,
+    timed,
+)
 from devlab.sim import streams
 
 event_time = lesson.exercise(

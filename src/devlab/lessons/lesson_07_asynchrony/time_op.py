@@ -3,8 +3,7 @@
 import statistics
 
 from devlab.checks import expect
-from devlab.lessons.lesson_07_asynchrony import Work, lesson
-from devlab.lessons.lesson_07_asynchrony.measuring import LENGTH, SLOW, expect_seconds, length_of, timed
+from devlab.lessons.lesson_07_asynchrony import LENGTH, SLOW, Work, expect_seconds, length_of, lesson, timed
 
 UNEVEN = (0.3 * LENGTH, 0.6 * LENGTH, LENGTH, 1.5 * SLOW, SLOW)  # seconds of calls whose median is LENGTH
 EVEN = (0.3 * LENGTH, SLOW, LENGTH, 3 * LENGTH)  # the same for four calls: two are in the middle

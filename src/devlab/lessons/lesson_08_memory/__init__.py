@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from devlab.checks import expect
-from devlab.checks.calls import leaves
+from devlab.checks.calls import AnswerRaised, leaves
 from devlab.checks.exercise import Lesson
 from devlab.checks.isolation import undisturbed
 from devlab.checks.trial import Skip
@@ -140,3 +140,43 @@ def bytes_equal(
     found = {words for value, words in guesses if value == got}
     words = found.pop() if len(found) == 1 else probe()
     expect.fail(words or headline, f"{wanted:,} bytes", f"{got:,} bytes")
+
+
+LARGE = 20 * MIB + 512  # bytes, which need a segment of their own: it is larger by more than a MiB
+SEGMENT = 22 * MIB
+
+
+def asked_of(trial, fn: Callable) -> int | None:
+    """Return what the answer says of a function, None where it raises or gives no number."""
+    call = trial.last_call
+    try:
+        got = trial.call(Once(fn), trial.device)
+    except (AnswerRaised, expect.Mismatch):
+        return None
+    finally:
+        trial.last_call = call  # verdicts show the call that was judged
+    return got if isinstance(got, int) else None
+
+
+def counted_elsewhere(trial) -> str:
+    """Return that another device's account is read, if a tensor there is counted."""
+    other = next((one for one in trial.others if one.type == trial.device.type), None)
+    if other is None:
+        return ""
+
+    def large_elsewhere():
+        return floats(LARGE // 4, other)
+
+    def large_here():
+        return floats(LARGE // 4, trial.device)
+
+    if (asked_of(trial, large_elsewhere) or 0) <= 0:
+        return ""
+    if (asked_of(trial, large_here) or 0) > 0:
+        return f"memory on {other} is counted as well, and {trial.device} alone was asked about"
+    return f"the account of {other} was read, and {trial.device} was asked about: name the device"
+
+
+def in_units(got: int | None, wanted: int) -> str:
+    found = [unit for size, unit in UNITS.items() if got is not None and got == wanted // size]
+    return f"that is a number of {found[0]}, and bytes are asked" if found else ""

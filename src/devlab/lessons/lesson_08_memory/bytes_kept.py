@@ -1,8 +1,20 @@
-"""Two questions to the account: what is kept, and what it took at most."""
+"""What a result holds, by the account of the device."""
 
 import torch
 
-from devlab.lessons.lesson_08_memory import Once, books, bytes_equal, floats, lesson, observe, probing
+from devlab.lessons.lesson_08_memory import (
+    LARGE,
+    SEGMENT,
+    Once,
+    asked_of,
+    books,
+    bytes_equal,
+    counted_elsewhere,
+    floats,
+    in_units,
+    lesson,
+    observe,
+)
 
 FREED = "fn freed more than it kept, so the growth is negative"
 
@@ -17,18 +29,6 @@ bytes_kept = lesson.exercise(
         "`torch.get_device_module(device).memory_allocated(device)` is what live tensors hold there.",
         "`before = ...memory_allocated(device)`, then `result = fn()`, then the difference: while the name "
         "`result` lives, so does the memory.",
-    ),
-)
-
-peak_bytes = lesson.exercise(
-    "peak_bytes",
-    signature="peak_bytes(fn, device)",
-    facts=("H1", "H2", "H6"),
-    hints=(
-        "The account remembers the most that was ever allocated. Ever: since when?",
-        "`reset_peak_memory_stats(device)` lets the peak start again from what is allocated now, and "
-        "`max_memory_allocated(device)` reads it.",
-        "Reset, read `memory_allocated(device)`, run fn, read `max_memory_allocated(device)`, subtract.",
     ),
 )
 
@@ -54,7 +54,7 @@ def _judge_kept(trial, *makers) -> None:
                 ),
                 (seen.blocks or None, "the tensors of the result are counted, and not what they keep alive"),
                 (-seen.kept, FREED if seen.kept < 0 else "the difference has the wrong sign"),
-                probe=lambda: probing.what_it_keeps(trial, module),
+                probe=lambda: _what_it_keeps(trial, module),
             )
         del ballast
 
@@ -143,103 +143,26 @@ def kept_on_that_device(trial):
     _judge_kept(trial, lambda: tensors_in_two_places, lambda: a_tensor_elsewhere)
 
 
-def _judge_peak(trial, *makers, mountain: int = 0) -> None:
-    with books(trial) as module:
-        ballast = [floats(count, trial.device) for count in (70_001, 300_007)]
-        for make in makers:
-            seen = observe(module, trial.device, make())
-            floats(mountain, trial.device)  # an earlier peak, gone again
-            earlier = module.max_memory_allocated(trial.device)
-            fn = Once(make())
-            got = trial.call(fn, trial.device)
-            fn.require_one_call()
-            before = seen.top - seen.peak
-            remembered = "that is an earlier peak, which the account still remembers: reset it before fn"
-            after = "that is what fn leaves behind, not the peak: was the peak reset only after fn?"
-            bytes_equal(
-                got,
-                seen.peak,
-                "that is not the most that fn held at once",
-                (seen.top, "what was there before fn is counted as well"),
-                (earlier - before, remembered),
-                (earlier if earlier != seen.top else None, remembered),
-                (seen.kept or None, after),
-                *(
-                    (seen.top - now, "what is there after fn was taken off, not what was there before")
-                    for now in (seen.after, seen.left)
-                ),
-                (seen.top - earlier or None, "the peak before fn was taken off, not what was allocated then"),
-                probe=lambda: probing.what_it_takes(trial, module),
-            )
-        del ballast
+def _what_it_keeps(trial, module) -> str:
+    """Return what an answer to `bytes_kept` counts instead of what a result holds; "" where nothing shows."""
+    shelf: list[torch.Tensor] = []
 
+    def large_result():
+        return floats(LARGE // 4, trial.device)
 
-@peak_bytes.row("the most at once, not what remains", only="accelerator")
-def the_most_at_once(trial):
-    device = trial.device
+    def large_on_a_shelf():
+        shelf.append(floats(LARGE // 4, trial.device))
 
-    def two_large_then_one_small():
-        x = floats(50_001 + trial.seeds[0], device)
-        y = x + 1
-        return y[:10].clone()
-
-    def one_after_the_other():
-        for size in (20_001, 60_001, 30_001):
-            floats(size, device)
-
-    def keep_all():
-        return [floats(size, device) for size in (20_001, 60_001, 30_001)]
-
-    def nothing():
-        return None
-
-    def a_graph():
-        w = floats(20_001, device).requires_grad_()
-        return w.exp().exp().exp().sum()
-
-    fns = (two_large_then_one_small, one_after_the_other, keep_all, a_graph, nothing)
-    _judge_peak(trial, *(lambda fn=fn: fn for fn in fns))
-
-
-@peak_bytes.row("above what was there before", only="accelerator")
-def above_what_was_there(trial):
-    device = trial.device
-
-    def swap_large_for_small():
-        shelf = [floats(60_001, device)]
-
-        def free_much_and_make_little():
-            shelf.clear()
-            return floats(1000, device)
-
-        return free_much_and_make_little
-
-    def grow_a_shelf():
-        shelf = [floats(60_001, device)]
-
-        def double_a_shelf():
-            shelf.append(shelf[0] * 2)
-
-        return double_a_shelf
-
-    _judge_peak(trial, swap_large_for_small, grow_a_shelf)
-
-
-@peak_bytes.row("an earlier peak does not count", only="accelerator")
-def earlier_peak(trial):
-    device = trial.device
-
-    def a_hill():
-        return floats(8001 + trial.seeds[2], device)
-
-    _judge_peak(trial, lambda: a_hill, mountain=200_003)
-
-
-@peak_bytes.row("on that device alone", only="accelerator")
-def peak_on_that_device(trial):
-    here, there = trial.device, trial.other()
-
-    def tensors_in_two_places():
-        return floats(11_003, here), floats(44_003, there)
-
-    _judge_peak(trial, lambda: tensors_in_two_places, mountain=100_003)
+    if found := counted_elsewhere(trial):
+        return found
+    module.empty_cache()
+    got = asked_of(trial, large_result)
+    module.empty_cache()
+    if got == SEGMENT:
+        return "that is the growth of reserved memory, which grows by whole segments, and seldom"
+    if got == 0 and asked_of(trial, large_on_a_shelf) == LARGE:
+        return "the result was gone when the account was read again: hold it under a name until then"
+    if got == 0:
+        order = "one has to come before fn is called, and one after it"
+        return f"both looks at the account saw the same: {order}, both at {trial.device}"
+    return in_units(got, LARGE)
