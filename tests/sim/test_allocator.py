@@ -371,3 +371,16 @@ def test_a_long_inner_product_fits(left, right, device):
     """Its result is small, however many pairs of elements there are."""
     x, y = torch.ones(left, device=device), torch.ones(right, device=device)
     assert (x @ y).sum().item() == 50_000
+
+
+@pytest.mark.usefixtures("empty_memory")
+def test_a_device_that_shrinks_keeps_what_it_holds(device):
+    """What was there before is there afterwards; the next request is refused."""
+    tensors = [torch.zeros(30 * 256, device=device) for _ in range(500)]
+    memory.set_capacity(4 * MIB, device)
+    try:
+        assert torch.sim.memory_allocated(device) == 500 * 30 * KIB
+        with pytest.raises(torch.OutOfMemoryError):
+            tensors += [torch.zeros(30 * 256, device=device) for _ in range(500)]
+    finally:
+        memory.set_capacity(GIB, device)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import torch
 
-from devlab.sim import placement
+from devlab.sim import clock, specs
 from devlab.sim.blocks import Block, readable
 from devlab.sim.counters import Books
 
@@ -290,9 +290,12 @@ class Allocator:
         self.failures += 1
         allocated, reserved = self.allocated, self.reserved
         raise torch.OutOfMemoryError(
-            f"{placement.NAME} out of memory. Tried to allocate {readable(requested)}. "
-            f"{placement.NAME}:{self.index} (simulated) has a total capacity of {readable(self.capacity)} "
+            f"{specs.NAME} out of memory. Tried to allocate {readable(requested)}. "
+            f"{specs.NAME}:{self.index} (simulated) has a total capacity of {readable(self.capacity)} "
             f"of which {readable(self.capacity - reserved)} is free. Of the allocated memory "
             f"{readable(allocated)} is allocated by PyTorch, and {readable(reserved - allocated)} is "
             "reserved by PyTorch but unallocated."
         )
+
+
+allocators = [Allocator(index, engines.spec.capacity) for index, engines in enumerate(clock.devices)]

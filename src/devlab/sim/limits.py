@@ -2,9 +2,9 @@
 
 import torch
 
-from devlab.sim import mixing, placement
+from devlab.sim import mixing, placement, storage
 
-active: list = []  # `refuse`, while MPS's rules are followed
+active = storage.refusals  # `refuse_dtype`, while MPS's rules are followed
 
 # Present on CUDA and missing from MPS, beyond what PyTorch's list of native functions says.
 _MISSING = frozenset(

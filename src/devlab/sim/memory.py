@@ -2,14 +2,13 @@
 
 from collections import OrderedDict
 
-from devlab.sim import clock, placement
-from devlab.sim.diary import PatientAllocator
+from devlab.sim import placement
+from devlab.sim.allocator import Allocator, allocators
 
-allocators = [PatientAllocator(index, clock.devices[index].spec.capacity) for index in range(placement.COUNT)]
 _PARTS = ("current", "peak", "allocated", "freed")
 
 
-def of(device=None) -> PatientAllocator:
+def of(device=None) -> Allocator:
     """Return the allocator of a device, with its figures right; None means the current one."""
     allocator = allocators[placement.index_of(device)]
     allocator.settle()

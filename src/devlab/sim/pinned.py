@@ -5,7 +5,7 @@ from weakref import ref
 
 import torch
 
-from devlab.sim import clock, private
+from devlab.sim import clock, placement, private
 
 _FACTORIES = ("empty", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange", "linspace")
 _FACTORIES += ("eye", "tensor", "empty_strided")
@@ -42,7 +42,7 @@ def is_pinned(tensor: torch.Tensor, device=None) -> bool:
 
 def pinned_copy(tensor: torch.Tensor, device=None) -> torch.Tensor:
     """Return a copy of a CPU tensor in memory that counts as pinned; the host makes the copy itself."""
-    clock.spend_pinning(tensor.nbytes)
+    clock.spend_pinning(placement.current(), tensor.nbytes)
     return pin(tensor.clone())
 
 

@@ -2,8 +2,7 @@
 
 import torch
 
-NAME = "sim"
-COUNT = 2
+from devlab.sim.specs import COUNT, NAME
 
 _current = 0
 _count = COUNT

@@ -1,6 +1,7 @@
 """Whose rules the simulated accelerator follows: CUDA's, or for a while those of Apple's MPS."""
 
-from devlab.sim import clock, limits, memory, placement, specs
+from devlab.sim import clock, limits, placement, specs
+from devlab.sim.allocator import allocators
 
 _SETS = {"cuda": (specs.CUDA_LIKE, 2), "mps": (specs.MPS_LIKE, 1)}
 
@@ -34,10 +35,10 @@ class rules:
         spec, count = _SETS[self.name]
         placement.set_count(count)
         placement.set_current(min(placement.current(), count - 1))
-        for engines, allocator in zip(clock.devices, memory.allocators, strict=True):
+        for engines, allocator in zip(clock.devices, allocators, strict=True):
             engines.spec = spec
             allocator.resize(spec.capacity)
-        limits.active[:] = [limits.refuse] if self.name == "mps" else []
+        limits.active[:] = [limits.refuse_dtype] if self.name == "mps" else []
         return self
 
     def __exit__(self, *error):
@@ -46,7 +47,7 @@ class rules:
         placement.set_count(count)
         placement.set_current(current)
         limits.active[:] = refusals
-        for engines, allocator, spec in zip(clock.devices, memory.allocators, self._specs, strict=True):
+        for engines, allocator, spec in zip(clock.devices, allocators, self._specs, strict=True):
             engines.spec = spec
             allocator.resize(spec.capacity)
 

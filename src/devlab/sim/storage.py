@@ -12,19 +12,21 @@ from weakref import ref
 
 import torch
 
-from devlab.sim import clock, events, limits, memory, private
+from devlab.sim import clock, events, private
+from devlab.sim.allocator import allocators as _allocators
 
 _HOST = 1  # DLPack's kDLCPU
 _EXTENSION = 12  # DLPack's kDLExtDev, which PyTorch reads as a device registered by an extension
 _INDEX_SHIFT = 32
 
+# What raises an error for a dtype that no tensor may have: one function under MPS's rules, none under CUDA's.
+refusals: list = []
+
 _to_dlpack = private.to_dlpack
 _from_dlpack = private.from_dlpack
 _words = private.words
 _DEVICE = private.DEVICE_WORD
-_allocators = memory.allocators
 _current = clock.current
-_limited = limits.active
 _observers = events.observers
 _neg_view = private.neg_view
 _strided_on_host = private.caller_under(torch.ops.aten.as_strided.default, private.CPU_KEY)
@@ -33,7 +35,7 @@ _strided_on_host = private.caller_under(torch.ops.aten.as_strided.default, priva
 class _Memory(ref):
     """The CPU tensor behind a storage on the device: its form, and the block that it takes."""
 
-    __slots__ = ("beneath", "block", "dtype", "number", "requested", "shape", "stream", "stride")
+    __slots__ = ("beneath", "block", "dtype", "number", "shape", "stride")
 
 
 # By address. A dead one stays until its address is taken again, or until half of them are dead.
@@ -55,8 +57,8 @@ def on_device(host: torch.Tensor, index: int) -> torch.Tensor:
     Raises:
         torch.OutOfMemoryError: when the device's memory is too small for it.
     """
-    if _limited:
-        limits.refuse_dtype(host.dtype)
+    for refuse in refusals:
+        refuse(host.dtype)
     if host.is_complex():
         host = host.resolve_conj()
     size = host.nbytes if host.is_contiguous() else host.untyped_storage().nbytes()
@@ -76,15 +78,12 @@ def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
     """
     address = host.data_ptr()
     if address:
-        allocator, stream = _allocators[index], _current.queues[index].stream_id
-        block = allocator.allocate_at_once(size, stream)
+        allocator = _allocators[index]
+        block = allocator.allocate(size, _current.queues[index].stream_id)
         # When the memory dies, the allocator is given this note, and with it the block.
         _memories[address] = kept = _Memory(host, allocator.free)
         kept.block = block
         kept.shape = None
-        if block is None:
-            kept.requested, kept.stream = size, stream
-            allocator.request(kept)
         if len(_memories) > _many:
             _forget_the_dead()
         if _observers:
@@ -97,7 +96,7 @@ def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
 def number_on_device(host: torch.Tensor, index: int) -> torch.Tensor:
     """Return what PyTorch makes of a Python number on its way into a tensor on `sim:index`."""
     made = on_device(host, index)
-    if not _limited:  # on MPS it is on the device indeed
+    if not refusals:  # on MPS it is on the device indeed
         _memories[host.data_ptr()].number = True
     return made
 
