@@ -3,11 +3,12 @@
 The names and their meaning are those of `torch.cuda`.
 """
 
+import functools
 from types import SimpleNamespace
 
 import torch
 
-from devlab.sim import clock, events, generators, memory, placement, substitutes
+from devlab.sim import clock, events, generators, memory, placement
 from devlab.sim.memory import (
     empty_cache,
     max_memory_allocated,
@@ -25,7 +26,12 @@ from devlab.sim.placement import device_count
 from devlab.sim.streams import Event, Stream, current_stream, default_stream, set_stream, stream
 
 OutOfMemoryError = torch.OutOfMemoryError
-amp = substitutes.amp
+amp = SimpleNamespace(
+    autocast=functools.partial(torch.amp.autocast, placement.NAME),
+    GradScaler=functools.partial(torch.amp.GradScaler, placement.NAME),
+    custom_fwd=functools.partial(torch.amp.custom_fwd, device_type=placement.NAME),
+    custom_bwd=functools.partial(torch.amp.custom_bwd, device_type=placement.NAME),
+)
 
 __all__ = [
     "Event",

@@ -2,7 +2,6 @@
 
 import functools
 import warnings
-from types import SimpleNamespace
 
 import torch
 
@@ -16,14 +15,6 @@ NOT_PARALLEL = (
     "torch.nn.DataParallel is not simulated. PyTorch recommends torch.nn.parallel.DistributedDataParallel in "
     "its place, with one process for each device; it runs here on the CPU with the gloo backend."
 )
-
-amp = SimpleNamespace(
-    autocast=functools.partial(torch.amp.autocast, placement.NAME),
-    GradScaler=functools.partial(torch.amp.GradScaler, placement.NAME),
-    custom_fwd=functools.partial(torch.amp.custom_fwd, device_type=placement.NAME),
-    custom_bwd=functools.partial(torch.amp.custom_bwd, device_type=placement.NAME),
-)
-
 
 def install() -> None:
     """Put every substitute in its place."""
