@@ -1,11 +1,4 @@
-"""A device's memory, handed out as PyTorch's caching allocator on CUDA hands it out.
-
-Requests are rounded to 512 bytes. Small ones, up to 1 MiB, come from segments of 2 MiB; requests below 10 MiB
-from segments of 20 MiB; larger ones from segments of their own, rounded to 2 MiB. The best-fitting free block
-is split where enough remains; a freed block merges with free neighbours, and stays reserved until
-`empty_cache`.
-Addresses are only labels: the data lives in the host's memory.
-"""
+"""What an allocator counts, for all its memory and for each pool: PyTorch's statistics, under its names."""
 
 from bisect import bisect_left, insort
 from collections import deque
@@ -14,8 +7,205 @@ from collections.abc import Iterator
 import torch
 
 from devlab.sim import clock, specs
-from devlab.sim.blocks import Block, readable
-from devlab.sim.counters import Books
+
+
+class Counter:
+    """A quantity as PyTorch's `memory_stats` gives it: now, at most, and all that came and went."""
+
+    __slots__ = ("_offset", "allocated", "current", "peak")
+
+    def __init__(self):
+        """Start at nothing."""
+        self.current = self.peak = self.allocated = self._offset = 0
+
+    @property
+    def freed(self) -> int:
+        """All that went: what came and is not there."""
+        return self.allocated - self.current + self._offset
+
+    def add(self, amount: int) -> None:
+        """Count what comes."""
+        self.allocated += amount
+        self.current += amount
+        if self.current > self.peak:
+            self.peak = self.current
+
+    def change(self, amount: int) -> None:
+        """Count what comes, or, where the amount is negative, what goes."""
+        if amount > 0:
+            self.add(amount)
+        else:
+            self.current += amount
+
+    def reset_totals(self) -> None:
+        """Let what came and went start again from nothing."""
+        self.allocated, self._offset = 0, self.current
+
+    def swing(self, amount: int, times: int) -> None:
+        """Count that an amount went and came back some times."""
+        self.allocated += amount * times
+
+
+class Books:
+    """The counters of some memory: of all that a device has, or of one pool."""
+
+    __slots__ = (
+        "allocated_bytes",
+        "allocation",
+        "inactive_split",
+        "inactive_split_bytes",
+        "requested_bytes",
+        "reserved_bytes",
+        "segment",
+    )
+
+    def __init__(self):
+        """Start every counter at nothing."""
+        for name in self.__slots__:
+            setattr(self, name, Counter())
+
+    def counters(self) -> dict[str, Counter]:
+        """Return the counters under PyTorch's names.
+
+        >>> sorted(Books().counters())[:3]
+        ['active', 'active_bytes', 'allocated_bytes']
+        """
+        named = {name: getattr(self, name) for name in self.__slots__}
+        # On CUDA a block is active until every stream that uses it has finished; here it is free at once.
+        return named | {"active": self.allocation, "active_bytes": self.allocated_bytes}
+
+    def take(self, size: int, requested: int, parts: int, in_parts: int) -> None:
+        """Count a block that is handed out, and how that changes the free parts of segments.
+
+        Written out, as `give` is: a program asks for memory with every operator.
+        """
+        counter = self.allocation
+        counter.allocated += 1
+        counter.current = now = counter.current + 1
+        if now > counter.peak:
+            counter.peak = now
+        counter = self.allocated_bytes
+        counter.allocated += size
+        counter.current = now = counter.current + size
+        if now > counter.peak:
+            counter.peak = now
+        counter = self.requested_bytes
+        counter.allocated += requested
+        counter.current = now = counter.current + requested
+        if now > counter.peak:
+            counter.peak = now
+        if in_parts > 0:
+            self.inactive_split.change(parts)
+            self.inactive_split_bytes.change(in_parts)
+        else:
+            self.inactive_split.current += parts
+            self.inactive_split_bytes.current += in_parts
+
+    def give(self, size: int, requested: int, parts: int, in_parts: int) -> None:
+        """Count a block that is given back, and how that changes the free parts of segments."""
+        self.allocation.current -= 1
+        self.allocated_bytes.current -= size
+        self.requested_bytes.current -= requested
+        if parts > 0:
+            self.inactive_split.add(parts)
+        elif parts:
+            self.inactive_split.current += parts
+        counter = self.inactive_split_bytes
+        if in_parts > 0:
+            counter.allocated += in_parts
+            counter.current = now = counter.current + in_parts
+            if now > counter.peak:
+                counter.peak = now
+        else:
+            counter.current += in_parts
+
+    def reserve(self, segments: int, size: int) -> None:
+        """Count segments taken from the device, or given back to it."""
+        self.segment.change(segments)
+        self.reserved_bytes.change(size)
+
+    def handed_out_again(self, block, times: int) -> None:
+        """Count that a block was given back and handed out again some times, and nothing else between."""
+        self.allocation.swing(1, times)
+        self.allocated_bytes.swing(block.size, times)
+        self.requested_bytes.swing(block.requested, times)
+        self.inactive_split.swing(abs(block.swing[0]), times)
+        self.inactive_split_bytes.swing(abs(block.swing[1]), times)
+
+    def reset_peaks(self) -> None:
+        """Let the peaks start again from the present values."""
+        for name in self.__slots__:
+            counter = getattr(self, name)
+            counter.peak = counter.current
+
+    def reset_totals(self) -> None:
+        """Let what came and went start again from nothing."""
+        for name in self.__slots__:
+            getattr(self, name).reset_totals()
+
+
+class Block:
+    """A stretch of a segment, in use (or freed and not yet merged) or free, between its neighbours."""
+
+    __slots__ = (
+        "address",
+        "after",
+        "again",
+        "before",
+        "checked",
+        "large",
+        "requested",
+        "size",
+        "stream",
+        "swing",
+        "used",
+    )
+
+    def __init__(self, address: int, size: int, large: bool, stream: int):
+        """Make a free block without neighbours."""
+        self.address = address
+        self.size = size
+        self.large = large
+        self.stream = stream
+        self.requested = 0
+        self.used = False
+        self.before = self.after = None
+        self.again = 0  # how often it was freed and at once handed out again, not yet counted
+        self.checked = -1  # the state of the free blocks in which that was found to be right,
+        self.swing = (0, 0)  # and what it does to the free parts of segments: their number, their bytes
+
+    @property
+    def block(self) -> "Block":
+        """The block itself."""
+        return self
+
+    @property
+    def part(self) -> bool:
+        """Whether it is less than a whole segment."""
+        return self.before is not None or self.after is not None
+
+    def change_when_freed(self) -> tuple[int, int]:
+        """Return how freeing it changes the number and the bytes of segments' free parts."""
+        blocks, size, merged = 0, 0, self.size
+        before, after = self.before, self.after
+        if before is not None and not before.used:
+            blocks, size, merged, before = -1, -before.size, merged + before.size, before.before
+        if after is not None and not after.used:
+            blocks, size, merged, after = blocks - 1, size - after.size, merged + after.size, after.after
+        return (blocks + 1, size + merged) if before is not None or after is not None else (blocks, size)
+
+
+def readable(size: int) -> str:
+    """Return a size as PyTorch's out-of-memory message writes it.
+
+    >>> readable(512), readable(3 << 20), readable(5 << 29)
+    ('512 bytes', '3.00 MiB', '2.50 GiB')
+    """
+    if size <= 1024:
+        return f"{size} bytes"
+    unit, name = (1 << 30, "GiB") if size >= 1 << 30 else (1 << 20, "MiB")
+    return f"{size / unit:.2f} {name}" if size >= 1 << 20 else f"{size / 1024:.2f} KiB"
+
 
 MIN_BLOCK = 512
 SMALL_REQUEST = 1 << 20

@@ -16,7 +16,7 @@ import numpy
 import torch
 
 from devlab.checks.reading import simulated
-from devlab.sim.storage import on_host
+from devlab.sim.data import on_host
 
 MOST = 1 << 20  # characters of data that one exercise's results may take
 MARK = "\0data\0"  # stands for data while the rest becomes JSON

@@ -23,7 +23,7 @@ from devlab.classroom.engine.family import HEAP
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.messages import receive, send
 from devlab.devices import bench
-from devlab.sim import mixing
+from devlab.sim import rule
 
 SEEDS = 10**6
 # Imported at their first use, which would be in every submission.
@@ -49,7 +49,7 @@ def main(facts: dict) -> None:
     for name in HEAP:  # a program that a submission starts is not forked from
         os.environ.pop(name, None)
     bench()
-    mixing.declarations()  # read once, not by every submission that mixes devices
+    rule.declarations()  # read once, not by every submission that mixes devices
     checker.bring(USED_BY_ALL)
     registry.exercises()  # the lessons are imported here
     with os.fdopen(os.dup(source), "rb", buffering=0) as stream:

@@ -5,7 +5,7 @@ import torch
 from devlab.checks import expect, settings, slips
 from devlab.devices import has_float64
 from devlab.lessons.lesson_04_transfers import CPU, expect_arrived, lesson, read_at_once, times
-from devlab.sim.operator_mode import OperatorMode
+from devlab.sim.private import OperatorMode
 from devlab.watching.watch import watch
 
 cast_and_move = lesson.exercise(

@@ -6,7 +6,7 @@ import torch
 from devlab.checks import expect, slips
 from devlab.checks.calls import AnswerRaised
 from devlab.lessons.lesson_06_numpy_sharing import CPU, changed, fresh, lesson, tensor_of
-from devlab.sim.dlpack import negative_strides_refused
+from devlab.sim.private import negative_strides_refused
 
 sharing_tensor = lesson.exercise(
     "sharing_tensor",

@@ -5,7 +5,7 @@ import weakref
 
 import torch
 
-from devlab.sim import placement, private
+from devlab.sim import data, private
 
 # The same seed gives other numbers on a GPU than on the CPU; so it does here.
 _SALT = 0x51D0
@@ -21,7 +21,7 @@ class Generator(private.GeneratorBase or object):
     def __new__(cls, device=None):
         """Make a generator of `device`; None and a bare `"sim"` mean the current one."""
         generator = super().__new__(cls)
-        generator.index = placement.index_of(device)
+        generator.index = data.index_of(device)
         _known[private.address_of(generator)] = generator
         return generator
 
@@ -32,7 +32,7 @@ class Generator(private.GeneratorBase or object):
     @property
     def device(self) -> torch.device:
         """The simulated device that it serves."""
-        return placement.device_of(self.index)
+        return data.device_of(self.index)
 
     def manual_seed(self, seed: int):
         """Set the seed and return the generator."""
@@ -56,7 +56,7 @@ _defaults: list[Generator] = []
 
 def make_defaults() -> None:
     """Make each simulated device's default generator."""
-    _defaults.extend(Generator(index) for index in range(placement.COUNT))
+    _defaults.extend(Generator(index) for index in range(data.COUNT))
 
 
 def defaults() -> list[Generator]:
@@ -74,7 +74,7 @@ def of(generator: torch.Generator | None, index: int) -> torch.Generator:
         return defaults()[index]
     if private.address_of(generator) not in _known:
         raise RuntimeError(
-            f"Expected a '{placement.NAME}' device type for generator but found '{generator.device.type}'"
+            f"Expected a '{data.NAME}' device type for generator but found '{generator.device.type}'"
         )
     return generator
 
@@ -110,7 +110,7 @@ def _refusing(function):
     @functools.wraps(function)
     def draw(*args, **kwargs):
         if isinstance(kwargs.get("generator"), Generator) and _home(args, kwargs) == "cpu":
-            raise RuntimeError(f"Expected a 'cpu' device type for generator but found '{placement.NAME}'")
+            raise RuntimeError(f"Expected a 'cpu' device type for generator but found '{data.NAME}'")
         return function(*args, **kwargs)
 
     private.keep_builtin(function, draw)

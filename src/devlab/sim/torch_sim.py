@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import torch
 
-from devlab.sim import clock, events, generators, memory, placement
-from devlab.sim.memory import (
+from devlab.sim import accounts as memory
+from devlab.sim import clock, data, events, random_numbers
+from devlab.sim.accounts import (
     empty_cache,
     max_memory_allocated,
     max_memory_reserved,
@@ -22,15 +23,15 @@ from devlab.sim.memory import (
     reset_accumulated_memory_stats,
     reset_peak_memory_stats,
 )
-from devlab.sim.placement import device_count
+from devlab.sim.data import device_count
 from devlab.sim.streams import Event, Stream, current_stream, default_stream, set_stream, stream
 
 OutOfMemoryError = torch.OutOfMemoryError
 amp = SimpleNamespace(
-    autocast=functools.partial(torch.amp.autocast, placement.NAME),
-    GradScaler=functools.partial(torch.amp.GradScaler, placement.NAME),
-    custom_fwd=functools.partial(torch.amp.custom_fwd, device_type=placement.NAME),
-    custom_bwd=functools.partial(torch.amp.custom_bwd, device_type=placement.NAME),
+    autocast=functools.partial(torch.amp.autocast, data.NAME),
+    GradScaler=functools.partial(torch.amp.GradScaler, data.NAME),
+    custom_fwd=functools.partial(torch.amp.custom_fwd, device_type=data.NAME),
+    custom_bwd=functools.partial(torch.amp.custom_bwd, device_type=data.NAME),
 )
 
 __all__ = [
@@ -100,12 +101,12 @@ def _is_in_bad_fork() -> bool:
 
 def current_device() -> int:
     """Return the index of the current device."""
-    return placement.current()
+    return data.current_index()
 
 
 def set_device(device) -> None:
     """Make `device` the current one, which a bare `"sim"` means."""
-    placement.set_current(placement.index_of(device))
+    data.set_current_index(data.index_of(device))
 
 
 class device:
@@ -113,27 +114,27 @@ class device:
 
     def __init__(self, device):
         """Remember which device to make current."""
-        self.idx = placement.index_of(device)
+        self.idx = data.index_of(device)
 
     def __enter__(self):
         """Make it current."""
-        self._before = placement.current()
-        placement.set_current(self.idx)
+        self._before = data.current_index()
+        data.set_current_index(self.idx)
         return self
 
     def __exit__(self, *error):
         """Make the earlier one current again."""
-        placement.set_current(self._before)
+        data.set_current_index(self._before)
 
 
 def get_device_name(device=None) -> str:
     """Return the device's name, which says that it is simulated."""
-    return clock.devices[placement.index_of(device)].spec.name
+    return clock.devices[data.index_of(device)].spec.name
 
 
 def get_device_properties(device=None) -> SimpleNamespace:
     """Return the device's name, its memory in bytes, and the chip that its times resemble."""
-    index = placement.index_of(device)
+    index = data.index_of(device)
     spec = clock.devices[index].spec
     total = mem_get_info(index)[1]
     return SimpleNamespace(name=spec.name, total_memory=total, resembles=spec.resembles, simulated=True)
@@ -141,7 +142,7 @@ def get_device_properties(device=None) -> SimpleNamespace:
 
 def get_device_capability(device=None) -> tuple[int, int]:
     """Return (0, 0): no kernel was ever compiled for it."""
-    placement.index_of(device)
+    data.index_of(device)
     return (0, 0)
 
 
@@ -152,7 +153,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 def synchronize(device=None) -> None:
     """Wait for all work on the device."""
-    index = placement.index_of(device)
+    index = data.index_of(device)
     clock.wait_for_device(index)
     if events.observers:
         events.tell(events.Synchronization(index, "synchronize"))
@@ -167,10 +168,10 @@ class _Generators:
     """The default generators as a sequence, made when first asked for."""
 
     def __getitem__(self, index):
-        return generators.defaults()[index]
+        return random_numbers.defaults()[index]
 
     def __len__(self):
-        return placement.COUNT
+        return data.COUNT
 
 
 default_generators = _Generators()
@@ -178,46 +179,46 @@ default_generators = _Generators()
 
 def manual_seed(seed: int) -> None:
     """Seed the current device's generator."""
-    generators.defaults()[placement.current()].manual_seed(int(seed))
+    random_numbers.defaults()[data.current_index()].manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
     """Seed every device's generator."""
-    for generator in generators.defaults():
+    for generator in random_numbers.defaults():
         generator.manual_seed(int(seed))
 
 
 def seed() -> None:
     """Seed the current device's generator from the system's entropy."""
-    generators.defaults()[placement.current()].seed()
+    random_numbers.defaults()[data.current_index()].seed()
 
 
 def seed_all() -> None:
     """Seed every device's generator alike, from the system's entropy."""
-    manual_seed_all(generators.defaults()[0].seed())
+    manual_seed_all(random_numbers.defaults()[0].seed())
 
 
 def initial_seed() -> int:
     """Return the seed of the current device's generator."""
-    return generators.defaults()[placement.current()].initial_seed()
+    return random_numbers.defaults()[data.current_index()].initial_seed()
 
 
 def get_rng_state(device="sim") -> torch.Tensor:
     """Return the state of a device's generator, a CPU tensor of bytes."""
-    return generators.defaults()[placement.index_of(device)].get_state()
+    return random_numbers.defaults()[data.index_of(device)].get_state()
 
 
 def set_rng_state(new_state: torch.Tensor, device="sim") -> None:
     """Set the state of a device's generator."""
-    generators.defaults()[placement.index_of(device)].set_state(new_state)
+    random_numbers.defaults()[data.index_of(device)].set_state(new_state)
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
     """Return the state of every device's generator."""
-    return [generator.get_state() for generator in generators.defaults()]
+    return [generator.get_state() for generator in random_numbers.defaults()]
 
 
 def set_rng_state_all(new_states) -> None:
     """Set the state of every device's generator."""
-    for generator, state in zip(generators.defaults(), new_states, strict=True):
+    for generator, state in zip(random_numbers.defaults(), new_states, strict=True):
         generator.set_state(state)

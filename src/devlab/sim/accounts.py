@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from devlab.sim import placement
+from devlab.sim import data
 from devlab.sim.allocator import Allocator, allocators
 
 _PARTS = ("current", "peak", "allocated", "freed")
@@ -10,7 +10,7 @@ _PARTS = ("current", "peak", "allocated", "freed")
 
 def of(device=None) -> Allocator:
     """Return the allocator of a device, with its figures right; None means the current one."""
-    allocator = allocators[placement.index_of(device)]
+    allocator = allocators[data.index_of(device)]
     allocator.settle()
     return allocator
 
@@ -150,5 +150,5 @@ def memory_summary(device=None, abbreviated: bool = False) -> str:
         ("allocated", allocator.allocated, allocator.all.allocated_bytes.peak),
         ("reserved", allocator.reserved, allocator.all.reserved_bytes.peak),
     ]
-    lines = [f"{placement.NAME}:{allocator.index} (simulated), bytes      now         peak"]
+    lines = [f"{data.NAME}:{allocator.index} (simulated), bytes      now         peak"]
     return "\n".join(lines + [f"  {name:<20} {now:>12} {peak:>12}" for name, now, peak in rows])
