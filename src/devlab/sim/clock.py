@@ -26,7 +26,6 @@ class Queue:
     __slots__ = ("began_at", "free_at", "stream_id")
 
     def __init__(self, stream_id: int):
-        """Start idle."""
         self.stream_id = stream_id
         self.free_at = self.began_at = 0.0
 
@@ -37,7 +36,6 @@ class Engines:
     __slots__ = ("compute", "copy_in", "copy_out", "default", "queues", "spec")
 
     def __init__(self, spec: specs.Spec):
-        """Start idle, with a default stream."""
         self.spec = spec
         self.default = Queue(0)
         self.queues = [self.default]

@@ -41,7 +41,6 @@ class Operator:
     """What a kernel needs to know of its operator, read from the schema once."""
 
     def __init__(self, name: str):
-        """Read the schema of the operator of that full name, such as `aten::add.Tensor`."""
         op = private.overload(name)
         schema = private.schema_of(op)
         arguments = schema.arguments

@@ -254,13 +254,11 @@ class rules:
     """
 
     def __init__(self, name: str):
-        """Remember the set."""
         if name not in _SETS:
             raise ValueError(f"no rule set is called {name!r}; there are {', '.join(map(repr, _SETS))}")
         self.name = name
 
     def __enter__(self):
-        """Follow it."""
         self._outer = (data.device_count(), data.current_index(), list(active))
         self._specs = [engines.spec for engines in clock.devices]
         spec, count = _SETS[self.name]
@@ -273,7 +271,6 @@ class rules:
         return self
 
     def __exit__(self, *error):
-        """Follow the earlier one again."""
         count, current, refusals = self._outer
         data.set_count(count)
         data.set_current_index(current)

@@ -79,27 +79,22 @@ class Stream:
         return False
 
     def __enter__(self):
-        """Make it the current stream of its device, in this thread, and its device the current one."""
         queues = clock.current.queues
         self._outer.append((queues[self.device_index], data.current_index()))
         set_stream(self)
         return self
 
     def __exit__(self, *error):
-        """Make the earlier stream, and the earlier device, the current one again."""
         clock.current.queues[self.device_index], outer = self._outer.pop()
         data.set_current_index(outer)
 
     def __eq__(self, other):
-        """Return whether both are the same queue."""
         return isinstance(other, Stream) and other._queue is self._queue
 
     def __hash__(self):
-        """Hash by the queue."""
         return hash(id(self._queue))
 
     def __repr__(self):
-        """Say that it is simulated."""
         return f"<simulated stream {self.stream_id} of {self.device}>"
 
 
@@ -194,7 +189,6 @@ class Event:
         return (end_event._moment - self._moment) * 1e3
 
     def __repr__(self):
-        """Say that it is simulated."""
         return f"<simulated event of {self.device}>"
 
 
@@ -220,15 +214,12 @@ class stream:
     """A block in which `stream` is the current one; None changes nothing."""
 
     def __init__(self, stream: Stream | None):
-        """Remember the stream."""
         self.stream = stream
 
     def __enter__(self):
-        """Make it current."""
         if self.stream is not None:
             self.stream.__enter__()
 
     def __exit__(self, *error):
-        """Make the earlier one current again."""
         if self.stream is not None:
             self.stream.__exit__(*error)

@@ -1,16 +1,13 @@
-"""The module `torch.sim`: what `torch.cuda` is to an NVIDIA GPU, for the simulated accelerator.
-
-The names and their meaning are those of `torch.cuda`.
-"""
+"""The module `torch.sim`: the names of `torch.cuda` and their meaning. Users find here what it only imports."""
 
 import functools
 from types import SimpleNamespace
 
 import torch
 
-from devlab.sim import accounts as memory
-from devlab.sim import clock, data, events, random_numbers
-from devlab.sim.accounts import (
+from devlab.sim import accounts as memory  # noqa: F401
+from devlab.sim import clock, data, events
+from devlab.sim.accounts import (  # noqa: F401
     empty_cache,
     max_memory_allocated,
     max_memory_reserved,
@@ -23,8 +20,10 @@ from devlab.sim.accounts import (
     reset_accumulated_memory_stats,
     reset_peak_memory_stats,
 )
-from devlab.sim.data import device_count
-from devlab.sim.streams import Event, Stream, current_stream, default_stream, set_stream, stream
+from devlab.sim.data import current_index as current_device
+from devlab.sim.data import device_count  # noqa: F401
+from devlab.sim.random_numbers import default_generators
+from devlab.sim.streams import Event, Stream, current_stream, default_stream, set_stream, stream  # noqa: F401
 
 OutOfMemoryError = torch.OutOfMemoryError
 amp = SimpleNamespace(
@@ -33,52 +32,6 @@ amp = SimpleNamespace(
     custom_fwd=functools.partial(torch.amp.custom_fwd, device_type=data.NAME),
     custom_bwd=functools.partial(torch.amp.custom_bwd, device_type=data.NAME),
 )
-
-__all__ = [
-    "Event",
-    "OutOfMemoryError",
-    "Stream",
-    "amp",
-    "current_device",
-    "current_stream",
-    "default_generators",
-    "default_stream",
-    "device",
-    "device_count",
-    "empty_cache",
-    "get_amp_supported_dtype",
-    "get_device_capability",
-    "get_device_name",
-    "get_device_properties",
-    "get_rng_state",
-    "get_rng_state_all",
-    "init",
-    "initial_seed",
-    "is_available",
-    "is_bf16_supported",
-    "is_initialized",
-    "manual_seed",
-    "manual_seed_all",
-    "max_memory_allocated",
-    "max_memory_reserved",
-    "mem_get_info",
-    "memory",
-    "memory_allocated",
-    "memory_reserved",
-    "memory_snapshot",
-    "memory_stats",
-    "memory_summary",
-    "reset_accumulated_memory_stats",
-    "reset_peak_memory_stats",
-    "seed",
-    "seed_all",
-    "set_device",
-    "set_rng_state",
-    "set_rng_state_all",
-    "set_stream",
-    "stream",
-    "synchronize",
-]
 
 
 def is_available() -> bool:
@@ -99,11 +52,6 @@ def _is_in_bad_fork() -> bool:
     return False
 
 
-def current_device() -> int:
-    """Return the index of the current device."""
-    return data.current_index()
-
-
 def set_device(device) -> None:
     """Make `device` the current one, which a bare `"sim"` means."""
     data.set_current_index(data.index_of(device))
@@ -113,17 +61,14 @@ class device:
     """A block in which another device is the current one."""
 
     def __init__(self, device):
-        """Remember which device to make current."""
         self.idx = data.index_of(device)
 
     def __enter__(self):
-        """Make it current."""
-        self._before = data.current_index()
+        self._before = current_device()
         data.set_current_index(self.idx)
         return self
 
     def __exit__(self, *error):
-        """Make the earlier one current again."""
         data.set_current_index(self._before)
 
 
@@ -164,61 +109,48 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
     return [torch.float16, torch.bfloat16, torch.float32]
 
 
-class _Generators:
-    """The default generators as a sequence, made when first asked for."""
-
-    def __getitem__(self, index):
-        return random_numbers.defaults()[index]
-
-    def __len__(self):
-        return data.COUNT
-
-
-default_generators = _Generators()
-
-
 def manual_seed(seed: int) -> None:
     """Seed the current device's generator."""
-    random_numbers.defaults()[data.current_index()].manual_seed(int(seed))
+    default_generators[current_device()].manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
     """Seed every device's generator."""
-    for generator in random_numbers.defaults():
+    for generator in default_generators:
         generator.manual_seed(int(seed))
 
 
 def seed() -> None:
     """Seed the current device's generator from the system's entropy."""
-    random_numbers.defaults()[data.current_index()].seed()
+    default_generators[current_device()].seed()
 
 
 def seed_all() -> None:
     """Seed every device's generator alike, from the system's entropy."""
-    manual_seed_all(random_numbers.defaults()[0].seed())
+    manual_seed_all(default_generators[0].seed())
 
 
 def initial_seed() -> int:
     """Return the seed of the current device's generator."""
-    return random_numbers.defaults()[data.current_index()].initial_seed()
+    return default_generators[current_device()].initial_seed()
 
 
 def get_rng_state(device="sim") -> torch.Tensor:
     """Return the state of a device's generator, a CPU tensor of bytes."""
-    return random_numbers.defaults()[data.index_of(device)].get_state()
+    return default_generators[data.index_of(device)].get_state()
 
 
 def set_rng_state(new_state: torch.Tensor, device="sim") -> None:
     """Set the state of a device's generator."""
-    random_numbers.defaults()[data.index_of(device)].set_state(new_state)
+    default_generators[data.index_of(device)].set_state(new_state)
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
     """Return the state of every device's generator."""
-    return [generator.get_state() for generator in random_numbers.defaults()]
+    return [generator.get_state() for generator in default_generators]
 
 
 def set_rng_state_all(new_states) -> None:
     """Set the state of every device's generator."""
-    for generator, state in zip(random_numbers.defaults(), new_states, strict=True):
+    for generator, state in zip(default_generators, new_states, strict=True):
         generator.set_state(state)
