@@ -1,4 +1,4 @@
-"""The module `torch.sim`: the names of `torch.cuda` and their meaning. Users find here what it only imports."""
+"""The module `torch.sim`: the names of `torch.cuda` and their meaning. Users find here what it imports."""
 
 import functools
 from types import SimpleNamespace
