@@ -12,7 +12,7 @@ import torch
 from promises import promise
 
 import devlab
-from devlab.sim.operator_mode import OperatorMode
+from devlab.sim.private import OperatorMode
 
 OPERATORS = 200
 ROUNDS = 150

@@ -31,13 +31,13 @@ def progress_file(tmp_path, monkeypatch):
 def empty_memory():
     """Give each simulated device an empty memory: what other tests left may die at any time in theirs."""
     import devlab.sim
-    from devlab.sim import memory
+    from devlab.sim import accounts
 
     devlab.sim.enable()
-    used = list(memory.allocators)
-    memory.allocators[:] = [type(one)(index, one.capacity) for index, one in enumerate(used)]
+    used = list(accounts.allocators)
+    accounts.allocators[:] = [type(one)(index, one.capacity) for index, one in enumerate(used)]
     yield
-    memory.allocators[:] = used
+    accounts.allocators[:] = used
 
 
 @pytest.fixture(scope="module")

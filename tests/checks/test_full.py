@@ -10,7 +10,7 @@ from devlab.checks.exercise import find
 from devlab.checks.judge import full, judge
 from devlab.checks.result import Outcome
 from devlab.devices import bench
-from devlab.sim import memory
+from devlab.sim import accounts
 
 MIB = 1 << 20
 
@@ -19,13 +19,13 @@ MIB = 1 << 20
 def nearly_full():
     """Two simulated devices of 64 MiB, the first with 60 MiB of a notebook's own tensors."""
     bench()
-    used = list(memory.allocators)
-    memory.allocators[:] = [type(one)(index, 64 * MIB) for index, one in enumerate(used)]
+    used = list(accounts.allocators)
+    accounts.allocators[:] = [type(one)(index, 64 * MIB) for index, one in enumerate(used)]
     held = torch.empty(60 * MIB, dtype=torch.uint8, device="sim:0")
     yield
     del held
     gc.collect()
-    memory.allocators[:] = used
+    accounts.allocators[:] = used
 
 
 def right(name: str):

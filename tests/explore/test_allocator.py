@@ -144,7 +144,7 @@ def test_sixteen_tensors_are_the_most():
 @pytest.fixture
 def small_device(empty_memory):
     """Make sim:0 as small as the model."""
-    devlab.sim.memory.set_capacity(telling.CAPACITY, "sim:0")
+    devlab.sim.accounts.set_capacity(telling.CAPACITY, "sim:0")
 
 
 @pytest.mark.parametrize("story", [HOLES, (*HOLES, Allocate(12 * MIB)), MIXED, FULL, ()])

@@ -14,7 +14,7 @@ from devlab.explore.pictures import timeline
 from devlab.explore.pictures.timeline import ALWAYS, AT_THE_END, NEVER
 from devlab.explore.places import source
 from devlab.explore.programs import EARLY, PROGRAMS, offered, run
-from devlab.watching.lanes import COMPUTING, COPYING, HOST, STAGING, WAITING
+from devlab.watching.timeline import COMPUTING, COPYING, HOST, STAGING, WAITING
 
 devlab.sim.enable()
 SIM = "sim:0"

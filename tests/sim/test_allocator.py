@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devlab.sim import memory
+from devlab.sim import accounts
 from devlab.sim.allocator import Allocator, rounded, segment_size
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -265,7 +265,7 @@ def test_requests_beyond_the_device_fail_without_touching_the_host(ask, device):
 @pytest.mark.usefixtures("empty_memory")
 def test_recovering_from_out_of_memory(device):
     """After dropping a tensor the same request fits."""
-    memory.set_capacity(64 * MIB, device)
+    accounts.set_capacity(64 * MIB, device)
     try:
         torch.sim.empty_cache()
         x = torch.empty(40 * MIB, dtype=torch.uint8, device=device)
@@ -274,7 +274,7 @@ def test_recovering_from_out_of_memory(device):
         del x
         torch.empty(60 * MIB, dtype=torch.uint8, device=device)
     finally:
-        memory.set_capacity(GIB, device)
+        accounts.set_capacity(GIB, device)
 
 
 @pytest.mark.usefixtures("empty_memory")
@@ -336,7 +336,7 @@ def test_every_key_of_torch_cuda(device):
 @pytest.mark.usefixtures("empty_memory")
 def test_two_labels_on_one_memory_both_count_and_both_end(device):
     """A second tensor made of memory that has a label takes a block of its own, and neither is kept."""
-    from devlab.sim.storage import on_device, on_host
+    from devlab.sim.data import on_device, on_host
 
     before = torch.sim.memory_allocated(device)
     x = torch.ones(1000, device=device)
@@ -371,3 +371,16 @@ def test_a_long_inner_product_fits(left, right, device):
     """Its result is small, however many pairs of elements there are."""
     x, y = torch.ones(left, device=device), torch.ones(right, device=device)
     assert (x @ y).sum().item() == 50_000
+
+
+@pytest.mark.usefixtures("empty_memory")
+def test_a_device_that_shrinks_keeps_what_it_holds(device):
+    """What was there before is there afterwards; the next request is refused."""
+    tensors = [torch.zeros(30 * 256, device=device) for _ in range(500)]
+    accounts.set_capacity(4 * MIB, device)
+    try:
+        assert torch.sim.memory_allocated(device) == 500 * 30 * KIB
+        with pytest.raises(torch.OutOfMemoryError):
+            tensors += [torch.zeros(30 * 256, device=device) for _ in range(500)]
+    finally:
+        accounts.set_capacity(GIB, device)

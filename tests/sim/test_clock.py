@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devlab.sim import clock, events, pinned, specs
+from devlab.sim import clock, data, events, specs
 
 SPEC = specs.CUDA_LIKE
 MIB = 1 << 20
@@ -463,9 +463,9 @@ def test_pinned_memory_is_known_while_it_lives():
     assert not like.new_zeros(3).is_pinned()
     assert there.new_zeros(3).device == there.device
     assert not torch.empty(3).is_pinned()
-    noted = len(pinned._pinned)
+    noted = len(data._pinned)
     del y
-    assert len(pinned._pinned) == noted - 1
+    assert len(data._pinned) == noted - 1
     with pytest.raises(RuntimeError, match="only dense CPU tensors can be pinned"):
         torch.ones(2, device="sim").pin_memory()
 

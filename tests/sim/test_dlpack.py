@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from devlab.sim.dlpack import negative_strides_refused
+from devlab.sim.private import negative_strides_refused
 
 GRID = numpy.arange(12.0).reshape(3, 4)
 original = torch._C._from_dlpack

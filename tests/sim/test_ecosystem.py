@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from devlab.sim import recurrent
+from devlab.sim import kernels
 
 
 def on_both(module, x, device):
@@ -61,15 +61,15 @@ def test_the_fused_backwards_are_the_formulas_own():
     torch.manual_seed(0)
     gates = [torch.randn(3, 8, dtype=torch.float64, requires_grad=True) for _ in range(2)]
     cell = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
-    hidden, following, workspace = recurrent.lstm_cell(*gates, cell)
+    hidden, following, workspace = kernels.lstm_cell(*gates, cell)
     down = torch.randn_like(hidden), torch.randn_like(following)
     expected = torch.autograd.grad((hidden, following), (gates[0], cell), down)
-    got = recurrent.lstm_cell_backward(*down, cell, following, workspace, True)
+    got = kernels.lstm_cell_backward(*down, cell, following, workspace, True)
     torch.testing.assert_close(got[:2], expected)
     gates = [torch.randn(3, 6, dtype=torch.float64, requires_grad=True) for _ in range(2)]
-    state, workspace = recurrent.gru_cell(*gates, cell)
+    state, workspace = kernels.gru_cell(*gates, cell)
     expected = torch.autograd.grad(state, (*gates, cell), down[0])
-    torch.testing.assert_close(recurrent.gru_cell_backward(down[0], workspace, False)[:3], expected)
+    torch.testing.assert_close(kernels.gru_cell_backward(down[0], workspace, False)[:3], expected)
 
 
 def test_packed_sequences(device):

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from devlab.sim import generators
+from devlab.sim import random_numbers
 
 # A few samples catch a fault in a kernel as well as hundreds do: kernels here are built from schemas.
 SAMPLES = {torch.float32: 4}
@@ -126,7 +126,7 @@ def disagreements(dtype, shard) -> tuple[int, dict[str, str]]:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.int64, torch.bool])
 def test_every_operator_agrees_with_the_cpu(dtype, shard, monkeypatch):
     """Results, gradients, dtypes, shapes, strides and devices."""
-    monkeypatch.setattr(generators, "_SALT", 0)  # the device draws the CPU's numbers, to be comparable
+    monkeypatch.setattr(random_numbers, "_SALT", 0)  # the device draws the CPU's numbers, to be comparable
     # Seeding notes the stack that seeded. In a thread it is short, which makes this test twice as fast.
     with ThreadPoolExecutor(1) as thread:
         tried, wrong = thread.submit(disagreements, dtype, shard).result()

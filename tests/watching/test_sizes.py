@@ -2,7 +2,7 @@
 
 import pytest
 
-from devlab.watching.sizes import duration, size
+from devlab.watching.memory import duration, size
 
 MIB = 2**20
 

@@ -5,7 +5,7 @@ import torch
 
 import devlab
 from devlab.sim.specs import CUDA_LIKE
-from devlab.watching.lanes import HOST, STAGING, STARTING, WAITING
+from devlab.watching.timeline import HOST, STAGING, STARTING, WAITING
 
 SIM = "sim:0"
 

@@ -7,9 +7,19 @@ import pytest
 import torch
 
 import devlab
-from devlab.watching.events import NOWHERE, Events, Launch, Synchronization, Transfer, When
-from devlab.watching.lanes import COMPUTING, COPYING, HOST, STARTING, WAITING, Span, lay_out, paint
-from devlab.watching.timeline import Timeline, round_up
+from devlab.watching.record import NOWHERE, Events, Launch, Synchronization, Transfer, When
+from devlab.watching.timeline import (
+    COMPUTING,
+    COPYING,
+    HOST,
+    STARTING,
+    WAITING,
+    Span,
+    Timeline,
+    lay_out,
+    paint,
+    round_up,
+)
 
 SIM = "sim:0"
 

@@ -12,9 +12,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import devlab
-from devlab.watching import patches, record
-from devlab.watching.events import NOWHERE
-from devlab.watching.where import learners_line
+from devlab.watching import record
+from devlab.watching import watch as patches
+from devlab.watching.record import NOWHERE, learners_line
 
 SIM = "sim:0"
 

@@ -53,7 +53,7 @@ def simulated(tensor: torch.Tensor) -> bool:
 
 def _read(tensor: torch.Tensor, wait: bool) -> torch.Tensor:
     # Looked up, not imported: `import` takes as long as all else here. Where the tensor is, the simulator is.
-    return sys.modules["devlab.sim.transfer"].read(tensor, wait)
+    return sys.modules["devlab.sim.crossing"].read(tensor, wait)
 
 
 SHORT_DTYPES = {

@@ -8,7 +8,7 @@ from devlab.explaining.error import Problem
 from devlab.explaining.reach import children, roots
 from devlab.explaining.report import Explanation, Met
 from devlab.explaining.scope import Scope
-from devlab.watching.sizes import size
+from devlab.watching.memory import size
 
 _SAYS = (
     ("asked for", r"[Tt]ried to allocate ([\d.]+ \w+)"),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from devlab.sim import clock
-from devlab.watching.marks import host_clock
+from devlab.watching.record import host_clock
 
 AHEAD = 2  # batches that a worker is ahead at most: the prefetch_factor of DataLoader
 # How long a step of one batch is to take, about, and its shapes (rows, inputs, outputs). What is simulated is

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.watching.lanes import COMPUTING, HOST, Span, lay_out
+from devlab.watching.record import Line
+from devlab.watching.timeline import COMPUTING, HOST, Span, lay_out
 from devlab.watching.watch import watch
-from devlab.watching.where import Line
 
 FILE = "<the timeline's program>"
 WAIT = "torch.accelerator.synchronize(device)"

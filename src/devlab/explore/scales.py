@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from devlab.watching.sizes import duration, size
+from devlab.watching.memory import duration, size
 
 SECONDS = [10.0**power for power in range(-7, 3)]
 

@@ -11,7 +11,7 @@ from devlab.devices import has_float64, name_of
 from devlab.explore import roads
 from devlab.explore.stopwatch import can_pin
 from devlab.sim.specs import HOST
-from devlab.watching.sizes import size
+from devlab.watching.memory import size
 
 SHARED = "shared with the CPU"
 

@@ -3,19 +3,18 @@
 Requests are rounded to 512 bytes. Small ones, up to 1 MiB, come from segments of 2 MiB; requests below 10 MiB
 from segments of 20 MiB; larger ones from segments of their own, rounded to 2 MiB. The best-fitting free block
 is split where enough remains; a freed block merges with free neighbours, and stays reserved until
-`empty_cache`.
-Addresses are only labels: the data lives in the host's memory.
+`empty_cache`. Addresses are only labels: the data lives in the host's memory.
 """
 
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
-from devlab.sim import placement
-from devlab.sim.blocks import Block, readable
-from devlab.sim.counters import Books
+from devlab.sim import clock, specs
 
 MIN_BLOCK = 512
 SMALL_REQUEST = 1 << 20
@@ -25,13 +24,119 @@ MIN_LARGE_REQUEST = 10 << 20
 ROUND_LARGE = 2 << 20
 
 
+class Counter:
+    """A quantity as PyTorch's `memory_stats` gives it: now, at most, and all that came and went."""
+
+    __slots__ = ("_offset", "allocated", "current", "peak")
+
+    def __init__(self):
+        self.current = self.peak = self.allocated = self._offset = 0
+
+    @property
+    def freed(self) -> int:
+        """All that went: what came and is not there."""
+        return self.allocated - self.current + self._offset
+
+    def change(self, amount: int) -> None:
+        """Count what comes, or, where the amount is negative, what goes."""
+        self.current = now = self.current + amount
+        if amount > 0:
+            self.allocated += amount
+            if now > self.peak:
+                self.peak = now
+
+    def reset_total(self) -> None:
+        """Let what came and went start again from nothing."""
+        self.allocated, self._offset = 0, self.current
+
+
+class Books(NamedTuple):
+    """What PyTorch counts, under its names: of all memory that a device has, or of one pool."""
+
+    allocation: Counter
+    allocated_bytes: Counter
+    requested_bytes: Counter
+    inactive_split: Counter
+    inactive_split_bytes: Counter
+    segment: Counter
+    reserved_bytes: Counter
+
+    def counters(self) -> dict[str, Counter]:
+        """Return the counters under PyTorch's names.
+
+        On CUDA a block is active until every stream that uses it has finished; here it is free at once.
+        """
+        return self._asdict() | {"active": self.allocation, "active_bytes": self.allocated_bytes}
+
+    def change(self, blocks: int, size: int, requested: int, parts: int, in_parts: int) -> None:
+        """Count a block that comes or goes, and how that changes the free parts of segments."""
+        self.allocation.change(blocks)
+        self.allocated_bytes.change(size)
+        self.requested_bytes.change(requested)
+        self.inactive_split.change(parts)
+        self.inactive_split_bytes.change(in_parts)
+
+    def reserve(self, segments: int, size: int) -> None:
+        """Count segments taken from the device, or given back to it."""
+        self.segment.change(segments)
+        self.reserved_bytes.change(size)
+
+
+def _new_books() -> Books:
+    return Books(*(Counter() for _ in Books._fields))
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """A stretch of a segment, in use (or freed and not yet merged) or free, between its neighbours."""
+
+    address: int
+    size: int
+    large: bool
+    stream: int
+    requested: int = 0
+    used: bool = False
+    before: "Block | None" = None
+    after: "Block | None" = None
+    again: int = 0  # how often it was freed and at once handed out again, not yet counted
+    checked: int = -1  # the state of the free blocks in which that was found to be right,
+    swing: tuple[int, int] = (0, 0)  # and what it does to free parts of segments: their number, their bytes
+
+    @property
+    def block(self) -> "Block":
+        """The block itself."""
+        return self
+
+    def change_when_freed(self) -> tuple[int, int]:
+        """Return how freeing it changes the number and the bytes of segments' free parts."""
+        blocks, size, merged = 0, 0, self.size
+        before, after = self.before, self.after
+        if before is not None and not before.used:
+            blocks, size, merged, before = -1, -before.size, merged + before.size, before.before
+        if after is not None and not after.used:
+            blocks, size, merged, after = blocks - 1, size - after.size, merged + after.size, after.after
+        return (blocks + 1, size + merged) if before is not None or after is not None else (blocks, size)
+
+
+def readable(size: int) -> str:
+    """Return a size as PyTorch's out-of-memory message writes it.
+
+    >>> readable(512), readable(3 << 20), readable(5 << 29)
+    ('512 bytes', '3.00 MiB', '2.50 GiB')
+    """
+    if size <= 1024:
+        return f"{size} bytes"
+    unit, name = (1 << 30, "GiB") if size >= 1 << 30 else (1 << 20, "MiB")
+    return f"{size / unit:.2f} {name}" if size >= 1 << 20 else f"{size / 1024:.2f} KiB"
+
+
 def rounded(requested: int) -> int:
     """Return the bytes that a request takes: a multiple of 512, at least 512.
 
     >>> rounded(1), rounded(512), rounded(513)
     (512, 512, 1024)
     """
-    return max(MIN_BLOCK, -(-requested // MIN_BLOCK) * MIN_BLOCK)
+    return -(-requested // MIN_BLOCK) * MIN_BLOCK or MIN_BLOCK
 
 
 def segment_size(size: int) -> int:
@@ -63,12 +168,12 @@ class Allocator:
     """
 
     def __init__(self, index: int, capacity: int):
-        """Reserve nothing yet."""
         self.index = index
         self.capacity = capacity
         self.segments: dict[int, Block] = {}  # the first block of each, by address
-        self.all = Books()
-        self.pools = (Books(), Books())  # small, large
+        self.all = _new_books()
+        self.pools = (_new_books(), _new_books())  # small, large
+        self.books = (self.all, *self.pools)
         self.retries = self.failures = 0
         self._free: dict[tuple[bool, int], list[tuple[int, int]]] = {}  # (size, address), best fit first
         self._blocks: dict[int, Block] = {}  # the blocks in those lists, by address
@@ -96,34 +201,31 @@ class Allocator:
         Raises:
             torch.OutOfMemoryError: when the device has no room, after the cache was freed.
         """
-        size = -(-requested // MIN_BLOCK) * MIN_BLOCK or MIN_BLOCK
         freed = self._freed
         if freed:
-            # A loop frees its last block and asks for its like: the same one again changes no figure.
+            # A loop frees its last block and asks for its like. To hand out the same block again, unmerged,
+            # takes a quarter of the time, and the figures can be counted later.
             block = freed[0].block
             if (
                 block is self._last
-                and block.size == size
+                and block.requested == requested
                 and block.stream == stream
                 and len(freed) == 1
                 and (block.checked == self._state or self._comes_back(block))
             ):
                 freed.popleft()
                 block.again += 1
-                if block.requested != requested:
-                    self._ask_otherwise(block, requested)
                 return block
-            self._merge_all()
-        large = size > SMALL_REQUEST
-        self._last = block = self._best_fit(size, requested, large, stream)
+            self.settle()
+        self._last = block = self._best_fit(rounded(requested), requested, stream)
         block.used = True
         block.requested = requested
         return block
 
     def settle(self) -> None:
-        """Merge what was freed, so that every figure is right."""
-        if self._freed:
-            self._merge_all()
+        """Merge what was freed with its free neighbours, in that order, so that every figure is right."""
+        while self._freed:
+            self._merge(self._freed.popleft().block)
 
     def resize(self, capacity: int) -> None:
         """Have the device hold so many bytes; what was asked for before was asked of the other size."""
@@ -142,20 +244,15 @@ class Allocator:
     def _count_again(self, block: Block) -> None:
         times, block.again = block.again, 0
         if times:
+            went_and_came = (1, block.size, block.requested, *map(abs, block.swing))
             for books in (self.all, self.pools[block.large]):
-                books.handed_out_again(block, times)
-
-    def _ask_otherwise(self, block: Block, requested: int) -> None:
-        """Count a block handed out again for a request of another size that takes the same room."""
-        self._count_again(block)
-        more, block.requested = requested - block.requested, requested
-        for books in (self.all, self.pools[block.large]):
-            books.requested_bytes.add(more)
+                for counter, amount in zip(books, went_and_came, strict=False):
+                    counter.allocated += amount * times
 
     def _comes_back(self, block: Block) -> bool:
         """Return whether merging a block just freed and taking the best fit would hand out that very one."""
         size, before, after = block.size, block.before, block.after
-        if before is not None and not before.used:
+        if size != rounded(block.requested) or (before is not None and not before.used):
             return False
         free = self._free[block.large, block.stream]
         place = bisect_left(free, (size, 0))
@@ -171,18 +268,12 @@ class Allocator:
         self._count_again(block)
         block.checked, block.swing = self._state, block.change_when_freed()
         for books in (self.all, self.pools[block.large]):
-            for counter, amount in zip(
-                (books.inactive_split, books.inactive_split_bytes), block.swing, strict=True
-            ):
+            for counter, amount in zip(books[3:5], block.swing, strict=True):  # the free parts of segments
                 counter.peak = max(counter.peak, counter.current + amount)
         return True
 
-    def _merge_all(self) -> None:
-        """Merge every freed block with its free neighbours, in the order in which they were freed."""
-        while self._freed:
-            self._merge(self._freed.popleft().block)
-
-    def _best_fit(self, size: int, requested: int, large: bool, stream: int) -> Block:
+    def _best_fit(self, size: int, requested: int, stream: int) -> Block:
+        large = size > SMALL_REQUEST
         free = self._free.get((large, stream))
         if free is None:
             free = self._free[large, stream] = []
@@ -196,8 +287,7 @@ class Allocator:
         spare, parts, in_parts = block.size - size, 0, 0
         if spare > (SMALL_REQUEST if large else 0):
             parts, in_parts = (1, spare) if after is None and block.before is None else (0, -size)
-            rest = Block(block.address + size, spare, large, stream)
-            rest.before, rest.after = block, after
+            rest = Block(block.address + size, spare, large, stream, before=block, after=after)
             if after is not None:
                 after.before = rest
             block.after, block.size = rest, size
@@ -207,8 +297,8 @@ class Allocator:
             size = block.size
             if after is not None or block.before is not None:
                 parts, in_parts = -1, -size
-        self.all.take(size, requested, parts, in_parts)
-        self.pools[large].take(size, requested, parts, in_parts)
+        self.all.change(1, size, requested, parts, in_parts)
+        self.pools[large].change(1, size, requested, parts, in_parts)
         return block
 
     def _merge(self, block: Block) -> None:
@@ -216,8 +306,8 @@ class Allocator:
             self._count_again(block)
         size, before, after = block.size, block.before, block.after
         parts, in_parts = block.change_when_freed()
-        self.all.give(size, block.requested, parts, in_parts)
-        self.pools[block.large].give(size, block.requested, parts, in_parts)
+        for books in (self.all, self.pools[block.large]):
+            books.change(-1, -size, -block.requested, parts, in_parts)
         block.used = False
         block.requested = 0
         self._state += 1
@@ -290,9 +380,12 @@ class Allocator:
         self.failures += 1
         allocated, reserved = self.allocated, self.reserved
         raise torch.OutOfMemoryError(
-            f"{placement.NAME} out of memory. Tried to allocate {readable(requested)}. "
-            f"{placement.NAME}:{self.index} (simulated) has a total capacity of {readable(self.capacity)} "
+            f"{specs.NAME} out of memory. Tried to allocate {readable(requested)}. "
+            f"{specs.NAME}:{self.index} (simulated) has a total capacity of {readable(self.capacity)} "
             f"of which {readable(self.capacity - reserved)} is free. Of the allocated memory "
             f"{readable(allocated)} is allocated by PyTorch, and {readable(reserved - allocated)} is "
             "reserved by PyTorch but unallocated."
         )
+
+
+allocators = [Allocator(index, engines.spec.capacity) for index, engines in enumerate(clock.devices)]

@@ -17,7 +17,7 @@ import time
 import weakref
 from collections.abc import Iterator
 
-from devlab.sim import placement, specs
+from devlab.sim import specs
 
 
 class Queue:
@@ -26,7 +26,6 @@ class Queue:
     __slots__ = ("began_at", "free_at", "stream_id")
 
     def __init__(self, stream_id: int):
-        """Start idle."""
         self.stream_id = stream_id
         self.free_at = self.began_at = 0.0
 
@@ -37,7 +36,6 @@ class Engines:
     __slots__ = ("compute", "copy_in", "copy_out", "default", "queues", "spec")
 
     def __init__(self, spec: specs.Spec):
-        """Start idle, with a default stream."""
         self.spec = spec
         self.default = Queue(0)
         self.queues = [self.default]
@@ -53,7 +51,7 @@ LANDS_AFTER = 0.25
 # On a busy machine that thread may still come too late: `turns_of` gives longer ones.
 TURN = 1e-3
 
-devices = [Engines(specs.CUDA_LIKE) for _ in range(placement.COUNT)]
+devices = [Engines(specs.CUDA_LIKE) for _ in range(specs.COUNT)]
 _now = 0.0
 _real = False
 _origin = 0.0
@@ -136,13 +134,13 @@ def spend(seconds: float) -> None:
     wait_until(now() + seconds)
 
 
-def spend_pinning(size: int) -> None:
-    """Let the host be busy for as long as it copies some bytes into pinned memory.
+def spend_pinning(index: int, size: int) -> None:
+    """Let the host be busy for as long as it copies some bytes into memory that is pinned for `sim:index`.
 
     Beside the main thread, in the thread in which a loader with workers pins, this costs the program nothing.
     """
     if threading.current_thread() is threading.main_thread():
-        spend(size / _pace(devices[placement.current()]).staging)
+        spend(size / _pace(devices[index]).staging)
 
 
 def wait_until(moment: float) -> None:

@@ -1,16 +1,11 @@
-"""How PyTorch copies between devices: which dtype travels, from what memory, and whether the host waits.
-
-The dtype and the temporary tensors are those of `copy_kernel_cuda` and `copy_requires_temporaries` in
-PyTorch's `aten/src/ATen/native/cuda/Copy.cu`, and of `mps/operations/Copy.mm` for MPS. There a blocking copy
-is `cudaMemcpyAsync` followed by a wait for the stream; a non-blocking copy is `cudaMemcpyAsync` alone. What
-that call does with pageable memory is in NVIDIA's CUDA documentation, "API synchronization behavior": towards
-the device it returns once the bytes are in the driver's staging memory, towards the host once they have
-arrived. (The documentation lets the driver wait for the stream before it stages; the model does not.)
-"""
+"""Copies between devices: what travels, how long it takes, which side waits, and when the host can see it."""
 
 from typing import NamedTuple
 
 import torch
+
+from devlab.sim import clock, data, events, private, rule
+from devlab.sim.data import on_device, on_host
 
 
 class Crossing(NamedTuple):
@@ -69,3 +64,165 @@ def _one_run(source: torch.Tensor, target: torch.Tensor) -> bool:
             return False
         length *= size
     return True
+
+
+_form = torch.preserve_format
+
+
+def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """Copy the elements of `source` into `target`, across devices where they differ, and return `target`.
+
+    A copy to the host from a device is seen there at once, unless it is non-blocking and into pinned memory:
+    then it is seen when it would have arrived.
+    """
+    if not isinstance(source, torch.Tensor):
+        source = torch.tensor(source, device="cpu")  # `x.copy_(2.0)`
+    into, out_of = target.get_device(), source.get_device()
+    goal = on_host(target) if into >= 0 else target
+    start = on_host(source) if out_of >= 0 else source
+    if into < 0:
+        return _to_host(target, source, start, non_blocking)
+    goal.copy_(start)
+    if into != out_of:
+        _arrives(target, source, non_blocking)
+        return target
+    end = clock.launch(into, source.nbytes + target.nbytes)
+    if events.observers:
+        events.tell(events.Launch(into, "aten::copy_", end))
+    return target
+
+
+def _arrives(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
+    """Let the clock run for a copy into a device, from the host or from another device."""
+    into, out_of = target.get_device(), source.get_device()
+    way = crossing(source, target, non_blocking, data.is_pinned(source), bool(rule.active))
+    if out_of >= 0:
+        if way.converts_there:
+            _convert(out_of, source, target)
+        end = clock.copy_between(out_of, into, way.bytes)
+    else:
+        end = clock.copy(into, way.bytes, True, way.pinned)
+        if way.converts_there:
+            _convert(into, source, target)
+    _tell(source, target, way, end)
+    if way.blocking:
+        clock.wait_until(end)
+
+
+def _to_host(target: torch.Tensor, source: torch.Tensor, start: torch.Tensor, non_blocking: bool):
+    """Copy `source`, on a device, whose elements are in `start`, into `target` in the host's memory."""
+    out_of = source.get_device()
+    way = crossing(source, target, non_blocking, data.is_pinned(target), bool(rule.active))
+    if way.converts_there:
+        _convert(out_of, source, target)
+    end = clock.copy(out_of, way.bytes, False, way.pinned)
+    _tell(source, target, way, end)
+    if way.blocking:
+        clock.wait_until(end)
+        target.copy_(start)
+        if events.observers:
+            events.tell(events.Synchronization(out_of, "copy to cpu"))
+    else:
+        clock.arrive(end, _landing(target, start.clone()))
+    return target
+
+
+def _convert(index: int, source: torch.Tensor, target: torch.Tensor) -> None:
+    """Let a device change the dtype, for which it needs room for the elements in both."""
+    here = target if source.get_device() == index else source  # the dtype that the device holds for a moment
+    on_device(torch.empty(target.shape, dtype=here.dtype, device="cpu"), index)
+    clock.launch(index, target.numel() * (source.element_size() + target.element_size()))
+
+
+def _landing(goal: torch.Tensor, snapshot: torch.Tensor):
+    """Return what writes a copy where it was sent, whichever mode the program is in by then."""
+
+    def land():
+        with torch.inference_mode():
+            goal.copy_(snapshot)
+
+    return land
+
+
+def _tell(source: torch.Tensor, target: torch.Tensor, way: Crossing, end: float) -> None:
+    if events.observers:
+        places = str(source.device), str(target.device)
+        events.tell(events.Transfer(*places, way.bytes, way.pinned, way.blocking, end))
+
+
+def to_copy(
+    source,
+    *,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=None,
+    non_blocking=False,
+    memory_format=None,
+):
+    """Return a copy of a tensor from or to `sim`, on another device or in another dtype."""
+    if isinstance(source, private.uninitialized):
+        source = source.data  # a lazy module's parameter forbids most questions
+    dtype = dtype or source.dtype
+    own = source.get_device()
+    home = own if device is None else _index(device)
+    form = memory_format or _form
+    host = on_host(source) if own >= 0 else source
+    if home < 0:
+        made = torch.empty_like(host, dtype=dtype, memory_format=form)
+        if non_blocking:
+            # PyTorch pins what a non-blocking copy to the host arrives in. Until then it holds old contents.
+            data.pin(made.zero_())
+        return _to_host(made, source, host, non_blocking)
+    same = dtype is host.dtype
+    made = host.clone(memory_format=form) if same else host.to(dtype, copy=True, memory_format=form)
+    made = on_device(made, home)
+    if home != own:
+        _arrives(made, source, non_blocking)
+        return made
+    end = clock.launch(own, source.nbytes + made.nbytes)
+    if events.observers:
+        events.tell(events.Launch(own, "aten::_to_copy", end))
+    return made
+
+
+def _index(device: torch.device) -> int:
+    if device.type == data.NAME:
+        return data.index_of(device)
+    if device.type != "cpu":
+        raise RuntimeError(f"a simulated device copies to the CPU and to its like, not to {device}")
+    return -1
+
+
+def item(tensor: torch.Tensor):
+    """Return a tensor's one element to Python, which waits for the device."""
+    index = tensor.get_device()
+    host = on_host(tensor)
+    end = clock.copy(index, host.nbytes, False, True)
+    clock.wait_until(end)
+    if events.observers:
+        events.tell(events.Transfer(str(tensor.device), "cpu", host.nbytes, True, True, end))
+        events.tell(events.Synchronization(index, "item"))
+    return host.item()
+
+
+def read(tensor: torch.Tensor, wait: bool) -> torch.Tensor:
+    """Return the memory of a tensor on the device, for devlab's own eyes: no copy is made, and nobody told.
+
+    The host waits as it would for the copy, if it is to `wait` at all.
+    """
+    if wait:
+        clock.wait_until(clock.copy(tensor.get_device(), tensor.nbytes, False, False))
+    return on_host(tensor)
+
+
+def copy_from(source, target, non_blocking=False):
+    """Copy, as the older entry point spells it."""
+    return copy_(target, source, non_blocking)
+
+
+def copy_from_and_resize(source, target):
+    """Copy into a target of any size."""
+    if target.shape != source.shape:
+        target.resize_(source.shape)
+    return copy_(target, source)

@@ -6,23 +6,15 @@ clock. Most calls are of one or two tensors on one device: those have a path of 
 than they need.
 """
 
+import contextlib
+
 import torch
 
-from devlab.sim import clock, events, generators, limits, memory, mixing, outputs, placement, work
-from devlab.sim.operands import (
-    NOT_TENSORS,
-    SCALARS,
-    as_scalar,
-    destination,
-    label,
-    meet,
-    unlabel,
-    unlabel_list,
-)
-from devlab.sim.schema import QUICK, Operator
-from devlab.sim.storage import new_on_device, on_device, on_host
+from devlab.sim import accounts, clock, data, events, operators, random_numbers, rule
+from devlab.sim.data import new_on_device, on_device, on_host, resize
+from devlab.sim.operators import QUICK, Operator
 
-_COMPOSITE = mixing.COMPOSITE
+_COMPOSITE = rule.COMPOSITE
 # A result that may have more bytes than this is checked first: it may be too large for the device, and for
 # the host. Two operands whose bytes multiply to less than the second figure have none of more than 1 GiB.
 _MAY_NOT_FIT = 1 << 28
@@ -56,7 +48,7 @@ def kernel(name: str):
 def _build(name: str):
     operator = Operator(name)
     if operator.outputs:
-        return outputs.writing_out(operator, _charge)
+        return writing_out(operator, _charge)
     general = _general(operator)
     if operator.draws:
         return _drawing(general)
@@ -70,7 +62,7 @@ def _build(name: str):
 def _of_one(operator: Operator, general):
     """An operator of one tensor."""
     call, in_place = operator.quick, operator.returned[0] is not None
-    observers, launch, name, limited = events.observers, clock.launch, operator.name, limits.active
+    observers, launch, name, limited = events.observers, clock.launch, operator.name, rule.active
     broadcasts, fresh = operator.broadcasts, operator.broadcasts and not in_place
 
     def run(x, *rest, **kwargs):
@@ -80,7 +72,7 @@ def _of_one(operator: Operator, general):
         host = on_host(x)
         moved = host.nbytes
         if moved > _MAY_NOT_FIT and broadcasts:
-            memory.check(index, moved)
+            accounts.check(index, moved)
         out = call(host, *rest, **kwargs) if rest or kwargs else call(host)
         size = out.nbytes
         end = launch(index, moved + size)
@@ -96,7 +88,7 @@ def _of_one(operator: Operator, general):
 def _of_two(operator: Operator, general):
     """An elementwise operator of two tensors, or of a tensor and a number."""
     call, in_place = operator.quick, operator.returned[0] is not None
-    observers, launch, name, limited = events.observers, clock.launch, operator.name, limits.active
+    observers, launch, name, limited = events.observers, clock.launch, operator.name, rule.active
     numbers_mix = False  # whether a zero-dimensional CPU tensor, as Python numbers are, was seen to mix
 
     def run(x, y, *rest, **kwargs):
@@ -117,14 +109,14 @@ def _of_two(operator: Operator, general):
                 other = on_host(y)
             elif place < 0 and not y.dim():
                 if not numbers_mix:
-                    mixing.settle(name, operator.schema, (x, y), kwargs)
+                    rule.settle(name, operator.schema, (x, y), kwargs)
                     numbers_mix = True
                 other = y
             else:
                 return general(x, y, *rest, **kwargs)
             size = other.nbytes
             if moved * size > _PAIRS_MAY_NOT_FIT and host.shape != other.shape:
-                memory.check(index, work.broadcast_bytes((host, other)))
+                accounts.check(index, operators.broadcast_bytes((host, other)))
             moved += size
         out = call(host, other, *rest, **kwargs) if rest or kwargs else call(host, other)
         size = out.nbytes
@@ -139,7 +131,7 @@ def _of_two(operator: Operator, general):
 def _product(operator: Operator, general):
     """A product of two matrices, or of stacks of them, or of a matrix and a vector."""
     call, formula = operator.quick, operator.formula
-    observers, launch, name, limited = events.observers, clock.launch, operator.name, limits.active
+    observers, launch, name, limited = events.observers, clock.launch, operator.name, rule.active
 
     def run(x, y, *rest):
         index = x.get_device()
@@ -148,7 +140,7 @@ def _product(operator: Operator, general):
         host, other = on_host(x), on_host(y)
         moved, size = host.nbytes, other.nbytes
         if moved * size > _PAIRS_MAY_NOT_FIT:
-            memory.check(index, work.product_bytes(host, other))
+            accounts.check(index, operators.product_bytes(host, other))
         out = call(host, other)
         made = out.nbytes
         operations = clock.in_float32(index, formula((host, other), out), out.dtype)
@@ -166,11 +158,11 @@ def _general(operator: Operator):
     takes_device, generator, broadcasts = operator.takes_device, operator.generator, operator.broadcasts
     several = len(returned) > 1
     itself = returned[0] if len(returned) == 1 else None  # the argument that is the result
-    limited, name = limits.active, operator.name
+    limited, name = rule.active, operator.name
 
     def run(*args, **kwargs):
         if limited:
-            limits.refuse(name)
+            rule.refuse(name)
         host = list(args)
         index, mixed, moved = None, False, 0
         for place in places:
@@ -196,13 +188,13 @@ def _general(operator: Operator):
                 return operator.as_composite(*args, **kwargs)
         named = {key: unlabel(value) for key, value in kwargs.items()} if kwargs else kwargs
         if index is None:
-            index = placement.current()
+            index = data.current_index()
         home = destination(kwargs, index) if takes_device else index
         if index >= 0:
             if generator is not None:
-                named = generators.lend(generator, host, named, index)
-            if broadcasts and work.pairs(host) > _MAY_NOT_FIT:
-                memory.check(index, work.broadcast_bytes(host))
+                named = random_numbers.lend(generator, host, named, index)
+            if broadcasts and operators.pairs(host) > _MAY_NOT_FIT:
+                accounts.check(index, operators.broadcast_bytes(host))
         out = call(*host, **named) if named else call(*host)
         if index >= 0:
             _charge(operator, index, moved, host, out, args, kwargs)
@@ -228,7 +220,7 @@ def _charge(operator: Operator, index: int, moved: int, host, out, args, kwargs)
         if operator.formula:
             operations = clock.in_float32(index, operator.formula(host, out), out.dtype)
     elif out is not None:
-        moved += work.traffic(out)
+        moved += operators.traffic(out)
     end = clock.launch(index, moved, operations)
     if events.observers:
         events.tell(events.Launch(index, operator.name, end))
@@ -242,8 +234,170 @@ def _drawing(run):
     """An operator that draws random numbers and takes no generator: lend it the device's state."""
 
     def draw(*args, **kwargs):
-        index = next((a.get_device() for a in args if isinstance(a, torch.Tensor)), placement.current())
-        with generators.drawing_from(max(index, 0)):
+        index = next((a.get_device() for a in args if isinstance(a, torch.Tensor)), data.current_index())
+        with random_numbers.drawing_from(max(index, 0)):
             return run(*args, **kwargs)
 
     return draw
+
+
+# A Python number met as an operand stays one.
+NOT_TENSORS = frozenset({type(None), bool, int, float, complex})
+_CPU = torch.device("cpu")
+
+
+# Operands of this dtype meet numbers as tensors that are kept, for at most so many numbers.
+SCALARS = torch.float32
+_MANY = 256
+_LARGE = 1 << 53  # larger integers would be rounded twice
+_REAL = frozenset({int, float})
+_scalars: dict[float, torch.Tensor] = {}
+_scalar_of = _scalars.get
+
+
+def as_scalar(number):
+    """Return a Python number as what an operand in 32-bit floats meets it as most quickly.
+
+    PyTorch makes a tensor of a number each time it meets one, which takes longer than the arithmetic. For
+    32-bit floats, whose result is the same either way, those tensors are kept.
+    """
+    if type(number) not in _REAL:
+        return number
+    scalar = _scalar_of(number)
+    if scalar is not None:
+        return scalar
+    # Zero has two signs under one key, and what is no number equals not even itself.
+    if number == 0 or number != number or abs(number) > _LARGE:
+        return number
+    if len(_scalars) >= _MANY:
+        _scalars.clear()
+    scalar = _scalars[number] = torch.tensor(number, dtype=SCALARS, device="cpu")
+    return scalar
+
+
+def unlabel_list(values, index, mixed):
+    """Return the CPU's names of some tensors, the device met last, their bytes, whether devices differ."""
+    host, moved = [], 0
+    for value in values:
+        if type(value) not in NOT_TENSORS:
+            own = value.get_device()
+            if own != index:
+                mixed = mixed or index is not None
+                index = own
+            if own >= 0:
+                value = on_host(value)
+            moved += value.nbytes
+        host.append(value)
+    return host, index, moved, mixed
+
+
+def meet(operator: Operator, args, kwargs):
+    """Return the index of the device that all operands are on, or what `mixing` makes of several."""
+    first, mixed = None, False
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(item, torch.Tensor):
+                own = item.get_device()
+                if first is None:
+                    first = own
+                elif own != first:
+                    mixed = True
+    if mixed:
+        return rule.settle(operator.name, operator.schema, args, kwargs)
+    if first is None:
+        return destination(kwargs, data.current_index())
+    return first
+
+
+def destination(kwargs, index: int) -> int:
+    """Return the index of the device on which a result is wanted; -1 is the host."""
+    device = kwargs.get("device")
+    if device is None:
+        return index
+    return data.index_of(device) if device.type == data.NAME else -1
+
+
+def label(out, index: int):
+    """Label what an operator returned as belonging to `sim:index`, and leave what is no tensor."""
+    if index < 0:
+        return out
+    if type(out) is torch.Tensor:
+        return on_device(out, index)
+    return [label(item, index) for item in out] if isinstance(out, (list, tuple)) else out
+
+
+def unlabel(value):
+    """Return the CPU's name for a tensor or a list of them, and anything else as it is."""
+    if isinstance(value, torch.Tensor):
+        return on_host(value) if value.get_device() >= 0 else value
+    if isinstance(value, (list, tuple)):
+        return [unlabel(item) for item in value]
+    return _CPU if isinstance(value, torch.device) else value
+
+
+_AS_IT_IS = contextlib.nullcontext()
+
+
+def writing_out(operator: Operator, charge):
+    """Return the kernel of an operator that writes into `out=`; `charge` lets the clock run for it."""
+    outputs = operator.outputs
+
+    def run(*args, **kwargs):
+        if rule.active:
+            rule.refuse(operator.name)
+        index = meet(operator, args, kwargs)
+        if index is rule.COMPOSITE:
+            return operator.as_composite(*args, **kwargs)
+        host = [unlabel(value) for value in args]
+        named = {key: unlabel(value) for key, value in kwargs.items() if key not in outputs}
+        aside = {key: _like_on_host(kwargs[key]) for key in outputs}
+        if index >= 0 and operator.generator is not None:
+            named = random_numbers.lend(operator.generator, host, named, index)
+        with random_numbers.drawing_from(index) if operator.draws and index >= 0 else _AS_IT_IS:
+            operator.call(*host, **named, **aside)
+        if index >= 0 and _read_and_written([*host, *named.values()], kwargs, aside):
+            # What the CPU refuses, or does to an operand on the way, is then the same here.
+            operator.call(*host, **named, **{key: unlabel(kwargs[key]) for key in outputs})
+        else:
+            for key in outputs:
+                _fill(kwargs[key], aside[key])
+        charge(operator, index, operators.traffic(host), host, list(aside.values()), args, kwargs)
+        if not operator.returned:
+            return None
+        return kwargs[outputs[0]] if len(outputs) == 1 else tuple(kwargs[key] for key in outputs)
+
+    return run
+
+
+def _read_and_written(operands, targets, aside) -> bool:
+    """Return whether an output that keeps its size shares its memory with an operand."""
+    read = {value.untyped_storage().data_ptr() for value in _tensors(operands)}
+    written = list(_tensors([targets[key] for key in aside]))
+    kept = all(to.shape == made.shape for to, made in zip(written, _tensors(aside.values()), strict=True))
+    return kept and any(to.untyped_storage().data_ptr() in read for to in written)
+
+
+def _tensors(values):
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+
+
+def _like_on_host(target):
+    """Return CPU tensors of the form of `target`, whose storage may grow."""
+    if isinstance(target, (list, tuple)):
+        return [_like_on_host(item) for item in target]
+    return torch.empty_strided(target.size(), target.stride(), dtype=target.dtype, device="cpu")
+
+
+def _fill(target, value) -> None:
+    """Give `target` on the device the shape and the elements of `value`."""
+    if isinstance(target, (list, tuple)):
+        for item, part in zip(target, value, strict=True):
+            _fill(item, part)
+    else:
+        if target.shape != value.shape:
+            resize(target, value.size(), value.stride())
+        on_host(target).copy_(value)

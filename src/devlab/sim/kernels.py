@@ -4,8 +4,8 @@ from math import prod
 
 import torch
 
-from devlab.sim import memory, pinned, placement, private, transfer
-from devlab.sim.storage import number_on_device, on_device, resize, set_storage
+from devlab.sim import accounts, crossing, data, private
+from devlab.sim.data import number_on_device, on_device, resize, set_storage
 
 # A view's kernel for the CPU only builds another tensor over the same storage, wherever that is.
 VIEWS = ("as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex")
@@ -22,27 +22,27 @@ def view(name: str):
 
 def empty(size, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
     """Return uninitialized memory on a simulated device."""
-    index = placement.current() if device.index is None else placement.check(device.index)
+    index = data.current_index() if device.index is None else data.check_index(device.index)
     needed = prod(size) * (dtype or torch.get_default_dtype()).itemsize
-    if needed > memory.allocators[index].capacity:
-        memory.check(index, needed)
+    if needed > accounts.allocators[index].capacity:
+        accounts.check(index, needed)
     return on_device(_empty(size, dtype=dtype, device=_CPU, memory_format=memory_format), index)
 
 
 def empty_strided(size, stride, dtype=None, layout=None, device=None, pin_memory=None):
     """Return uninitialized memory on a simulated device, with the given strides."""
     host = torch.empty_strided(size, stride, dtype=dtype, device="cpu")
-    return on_device(host, placement.index_of(device))
+    return on_device(host, data.index_of(device))
 
 
 def scalar_tensor(number, dtype=None, layout=None, device=None, pin_memory=None):
     """Return a number as a tensor; for `x[0] = 1.0` PyTorch makes one here, and for CUDA one on the host."""
-    return number_on_device(_scalar(number, dtype=dtype, device=_CPU), placement.index_of(device))
+    return number_on_device(_scalar(number, dtype=dtype, device=_CPU), data.index_of(device))
 
 
 def zero_tensor(size, dtype=None, layout=None, device=None, pin_memory=None):
     """Return zeros where PyTorch would keep a tensor without storage."""
-    return on_device(torch.zeros(size, dtype=dtype, device="cpu"), placement.index_of(device))
+    return on_device(torch.zeros(size, dtype=dtype, device="cpu"), data.index_of(device))
 
 
 def resize_(tensor, size, memory_format=None):
@@ -145,7 +145,7 @@ SPECIAL = {
     "_nested_from_padded": refuse_nested,
     "_nested_tensor_from_tensor_list": refuse_nested,
     "_pin_memory": refuse_to_pin,
-    "is_pinned": pinned.is_pinned,
+    "is_pinned": data.is_pinned,
     "empty.memory_format": empty,
     "empty_strided": empty_strided,
     "_efficientzerotensor": zero_tensor,
@@ -157,9 +157,79 @@ SPECIAL = {
     "set_.source_Storage": set_to_storage,
     "set_.source_Storage_storage_offset": set_to_part,
     "set_.source_Tensor": set_to_tensor,
-    "copy_": transfer.copy_,
-    "_to_copy": transfer.to_copy,
-    "_copy_from": transfer.copy_from,
-    "_copy_from_and_resize": transfer.copy_from_and_resize,
-    "_local_scalar_dense": transfer.item,
+    "copy_": crossing.copy_,
+    "_to_copy": crossing.to_copy,
+    "_copy_from": crossing.copy_from,
+    "_copy_from_and_resize": crossing.copy_from_and_resize,
+    "_local_scalar_dense": crossing.item,
+}
+
+
+def _lstm_step(input_gates, hidden_gates, cell, input_bias=None, hidden_bias=None):
+    gates = input_gates + hidden_gates
+    if input_bias is not None:
+        gates = gates + input_bias + hidden_bias
+    enter, forget, fresh, leave = gates.chunk(4, 1)
+    enter, forget, fresh, leave = enter.sigmoid(), forget.sigmoid(), fresh.tanh(), leave.sigmoid()
+    following = forget * cell + enter * fresh
+    return leave * following.tanh(), following, torch.cat((enter, forget, fresh, leave), 1)
+
+
+def lstm_cell(input_gates, hidden_gates, cell, input_bias=None, hidden_bias=None):
+    """Return (hidden state, cell state, activated gates) of one LSTM step."""
+    return _lstm_step(input_gates, hidden_gates, cell, input_bias, hidden_bias)
+
+
+def lstm_cell_backward(grad_hidden, grad_cell, cell, following, workspace, has_bias):
+    """Return the gradients of (gates, cell state, bias) of one LSTM step."""
+    if grad_hidden is None and grad_cell is None:
+        return None, None, None
+    enter, forget, fresh, leave = workspace.chunk(4, 1)
+    squashed = following.tanh()
+    from_hidden = torch.zeros_like(cell) if grad_hidden is None else grad_hidden
+    inner = from_hidden * leave * (1 - squashed * squashed)
+    if grad_cell is not None:
+        inner = inner + grad_cell
+    gates = torch.cat(
+        (
+            inner * fresh * enter * (1 - enter),
+            inner * cell * forget * (1 - forget),
+            inner * enter * (1 - fresh * fresh),
+            from_hidden * squashed * leave * (1 - leave),
+        ),
+        1,
+    )
+    return gates, inner * forget, gates.sum(0) if has_bias else None
+
+
+def gru_cell(input_gates, hidden_gates, hidden, input_bias=None, hidden_bias=None):
+    """Return (hidden state, what the backward needs) of one GRU step."""
+    if input_bias is not None:
+        input_gates, hidden_gates = input_gates + input_bias, hidden_gates + hidden_bias
+    in_reset, in_update, in_fresh = input_gates.chunk(3, 1)
+    of_reset, of_update, of_fresh = hidden_gates.chunk(3, 1)
+    reset, update = (in_reset + of_reset).sigmoid(), (in_update + of_update).sigmoid()
+    fresh = (in_fresh + reset * of_fresh).tanh()
+    following = fresh + update * (hidden - fresh)
+    return following, torch.cat((reset, update, fresh, hidden, of_fresh), 1)
+
+
+def gru_cell_backward(grad, workspace, has_bias):
+    """Return the gradients of (input gates, hidden gates, hidden state, input bias, hidden bias)."""
+    reset, update, fresh, hidden, of_fresh = workspace.chunk(5, 1)
+    to_fresh = grad * (1 - update) * (1 - fresh * fresh)
+    to_update = grad * (hidden - fresh) * update * (1 - update)
+    to_reset = to_fresh * of_fresh * reset * (1 - reset)
+    input_gates = torch.cat((to_reset, to_update, to_fresh), 1)
+    hidden_gates = torch.cat((to_reset, to_update, to_fresh * reset), 1)
+    if has_bias:
+        return input_gates, hidden_gates, grad * update, input_gates.sum(0), hidden_gates.sum(0)
+    return input_gates, hidden_gates, grad * update, None, None
+
+
+FUSED = {
+    "_thnn_fused_lstm_cell": lstm_cell,
+    "_thnn_fused_lstm_cell_backward_impl": lstm_cell_backward,
+    "_thnn_fused_gru_cell": gru_cell,
+    "_thnn_fused_gru_cell_backward": gru_cell_backward,
 }

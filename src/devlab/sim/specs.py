@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 import torch
 
+NAME = "sim"  # what PyTorch calls the kind of device
+COUNT = 2
+
 MIB = 1 << 20
 GIB = 1 << 30
 

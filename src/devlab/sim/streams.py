@@ -4,7 +4,7 @@ import itertools
 
 import torch
 
-from devlab.sim import clock, events, placement, private
+from devlab.sim import clock, data, events, private
 
 # Seconds of the host that one question about a stream or an event takes. Without it a program that asks
 # until the answer is yes would ask forever: the clock is virtual.
@@ -25,7 +25,7 @@ class Stream:
 
     def __init__(self, device=None, priority: int = 0, *, _queue: clock.Queue | None = None):
         """Make a new stream of `device`; None means the current one."""
-        self.device_index = placement.index_of(device)
+        self.device_index = data.index_of(device)
         self.priority = priority
         if _queue is None:
             _queue = clock.Queue(next(_ids))
@@ -36,7 +36,7 @@ class Stream:
     @property
     def device(self) -> torch.device:
         """The device whose work it orders."""
-        return placement.device_of(self.device_index)
+        return data.device_of(self.device_index)
 
     @property
     def device_type(self) -> int:
@@ -79,27 +79,22 @@ class Stream:
         return False
 
     def __enter__(self):
-        """Make it the current stream of its device, in this thread, and its device the current one."""
         queues = clock.current.queues
-        self._outer.append((queues[self.device_index], placement.current()))
+        self._outer.append((queues[self.device_index], data.current_index()))
         set_stream(self)
         return self
 
     def __exit__(self, *error):
-        """Make the earlier stream, and the earlier device, the current one again."""
         clock.current.queues[self.device_index], outer = self._outer.pop()
-        placement.set_current(outer)
+        data.set_current_index(outer)
 
     def __eq__(self, other):
-        """Return whether both are the same queue."""
         return isinstance(other, Stream) and other._queue is self._queue
 
     def __hash__(self):
-        """Hash by the queue."""
         return hash(id(self._queue))
 
     def __repr__(self):
-        """Say that it is simulated."""
         return f"<simulated stream {self.stream_id} of {self.device}>"
 
 
@@ -125,7 +120,7 @@ class Event:
 
         As in PyTorch, `device` says of which kind it is. Which device it marks the first recording decides.
         """
-        placement.index_of(device)
+        data.index_of(device)
         self.device_index: int | None = None
         self.enable_timing = enable_timing
         self._moment: float | None = None
@@ -139,7 +134,7 @@ class Event:
     def device(self) -> torch.device:
         """The device that it marks, without an index before it was recorded."""
         index = self.device_index
-        return torch.device(placement.NAME) if index is None else placement.device_of(index)
+        return torch.device(data.NAME) if index is None else data.device_of(index)
 
     def record(self, stream: Stream | None = None) -> None:
         """Mark the work now in `stream`, or in the current stream of the current device.
@@ -186,7 +181,7 @@ class Event:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         if self.device_index != end_event.device_index:
             raise RuntimeError(
-                f"{placement.NAME} error: invalid resource handle: the events mark two devices, "
+                f"{data.NAME} error: invalid resource handle: the events mark two devices, "
                 f"{self.device} and {end_event.device}"
             )
         if not (self.query() and end_event.query()):
@@ -194,25 +189,24 @@ class Event:
         return (end_event._moment - self._moment) * 1e3
 
     def __repr__(self):
-        """Say that it is simulated."""
         return f"<simulated event of {self.device}>"
 
 
 def current_stream(device=None) -> Stream:
     """Return the device's current stream in this thread; each thread begins with the default stream."""
-    index = placement.index_of(device)
+    index = data.index_of(device)
     return Stream(index, _queue=clock.current.queues[index])
 
 
 def default_stream(device=None) -> Stream:
     """Return the stream that is current where none was chosen."""
-    index = placement.index_of(device)
+    index = data.index_of(device)
     return Stream(index, _queue=clock.devices[index].default)
 
 
 def set_stream(stream: Stream) -> None:
     """Make `stream` the current one of its device, in this thread, and its device the current one."""
-    placement.set_current(stream.device_index)
+    data.set_current_index(stream.device_index)
     clock.current.queues[stream.device_index] = stream._queue
 
 
@@ -220,15 +214,12 @@ class stream:
     """A block in which `stream` is the current one; None changes nothing."""
 
     def __init__(self, stream: Stream | None):
-        """Remember the stream."""
         self.stream = stream
 
     def __enter__(self):
-        """Make it current."""
         if self.stream is not None:
             self.stream.__enter__()
 
     def __exit__(self, *error):
-        """Make the earlier one current again."""
         if self.stream is not None:
             self.stream.__exit__(*error)

@@ -1,14 +1,283 @@
-"""The raw record that a watch keeps: counts that are always complete, and events up to a limit."""
+"""What a watch records: counts that are always complete, and events with the line that caused each."""
 
+import linecache
+import sys
 import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 
-from devlab.watching import tally
-from devlab.watching.copies import Copy
-from devlab.watching.events import Events, Launch, Pinning, Synchronization, Transfer, When
-from devlab.watching.state import state
-from devlab.watching.where import learners_line
+from devlab.checks.calls import is_learners, place
+from devlab.sim import clock
+
+# What brings a single value to Python, from no memory that anybody chose.
+READS = frozenset({".item()", "float()", "int()", "bool()", "complex()", "an index", "format()"})
+
+
+class Line(NamedTuple):
+    """One line of the learner's code; "" and 0 when none of it was running.
+
+    >>> str(Line("lesson/train.py", 12))
+    'train.py, line 12'
+    >>> str(Line("", 0))
+    ''
+    """
+
+    filename: str
+    number: int
+
+    def __str__(self) -> str:
+        if not self.filename:
+            return ""
+        code = linecache.getline(self.filename, self.number).strip()
+        return f"{place(self.filename)}, line {self.number}" + (f":  {code}" if code else "")
+
+
+NOWHERE = Line("", 0)
+
+
+class When(NamedTuple):
+    """When the host began and ended something, and the device's own marks around it if it keeps any."""
+
+    began: float
+    ended: float
+    marks: Any = None
+
+
+class Copy(NamedTuple):
+    """One copy from device to device, before anyone noted where in the program it was made."""
+
+    source: torch.device
+    target: torch.device
+    bytes: int
+    pinned: bool
+    blocking: bool
+    non_blocking: bool
+    cause: str
+
+    @property
+    def awaits_result(self) -> bool:
+        """Tell whether the host waits for the accelerator's earlier work, to have its result."""
+        return self.blocking and self.target.type == "cpu"
+
+
+class Transfer(NamedTuple):
+    """One copy of `bytes` bytes from one device to another.
+
+    `pinned` tells whether the host's side was page-locked memory, `blocking` whether the host waited until
+    the accelerator's stream had done the copy, and `non_blocking` whether the program asked it not to.
+    """
+
+    source: str
+    target: str
+    bytes: int
+    pinned: bool
+    blocking: bool
+    non_blocking: bool
+    cause: str
+    line: Line
+    when: When
+
+    @property
+    def staged(self) -> bool:
+        """Tell whether the host copied the bytes into the driver's buffer before the accelerator took them.
+
+        Apple's chips need no such buffer: the GPU reads the program's own memory.
+        """
+        return self.source == "cpu" and not self.pinned and not self.target.startswith("mps")
+
+    @property
+    def manner(self) -> str:
+        """Return in words how it was copied."""
+        if "cpu" not in (self.source, self.target):
+            return "device to device"
+        if self.cause in READS:
+            return "one value, blocking"
+        memory = "pinned" if self.pinned else "pageable"
+        if not self.blocking:
+            return f"{memory}, not blocking" + (" once staged" if self.staged else "")
+        return f"{memory}, blocking" + (" although non_blocking was asked" if self.non_blocking else "")
+
+
+class Synchronization(NamedTuple):
+    """The host waiting for `device`, and what in the program made it wait."""
+
+    device: str
+    cause: str
+    line: Line
+    when: When
+
+
+class Launch(NamedTuple):
+    """One operator started on an accelerator."""
+
+    device: str
+    operator: str
+    line: Line
+    when: When
+
+
+class Pinning(NamedTuple):
+    """One copy of `bytes` bytes by the host, from ordinary memory into pinned memory."""
+
+    bytes: int
+    line: Line
+    when: When
+
+
+class Events(list):
+    """Everything that was recorded, in the order in which it happened.
+
+    `pinnings` lists beside it what the thread that opened the record copied into pinned memory.
+
+    >>> launch = Launch("sim:0", "add", NOWHERE, When(0.0, 0.0))
+    >>> Events([launch]).launches == [launch]
+    True
+    """
+
+    def __init__(self, *events):
+        super().__init__(*events)
+        self.pinnings: list[Pinning] = []
+
+    @property
+    def transfers(self) -> list[Transfer]:
+        """Return the copies between devices."""
+        return [event for event in self if type(event) is Transfer]
+
+    @property
+    def synchronizations(self) -> list[Synchronization]:
+        """Return the waits of the host for a device."""
+        return [event for event in self if type(event) is Synchronization]
+
+    @property
+    def launches(self) -> list[Launch]:
+        """Return the operators started on accelerators."""
+        return [event for event in self if type(event) is Launch]
+
+
+_known: dict[str, bool] = {}
+
+
+def learners_line(owner: int | None = None) -> Line:
+    """Return the innermost running line of the learner's code.
+
+    The gradient engine has threads of its own, with no line of the learner's on them; `owner` is the
+    identity of the thread to look at then, which waits inside `backward()`.
+    """
+    line = _innermost(sys._getframe(1))
+    if line is NOWHERE and owner is not None:
+        line = _innermost(sys._current_frames().get(owner))
+    return line
+
+
+def _innermost(frame) -> Line:
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        learners = _known.get(filename)
+        if learners is None:
+            learners = _known[filename] = is_learners(filename)
+        if learners:
+            return Line(filename, frame.f_lineno)
+        frame = frame.f_back
+    return NOWHERE
+
+
+class _State(threading.local):
+    logs: tuple = ()
+    cause: str | None = None
+
+
+state = _State()
+
+
+def host_clock(kind: str) -> Callable[[], float]:
+    """Return the clock that goes with a kind of device: on the simulator, the modelled one.
+
+    >>> host_clock("cuda") is time.perf_counter
+    True
+    """
+    return clock.now if kind == "sim" else time.perf_counter
+
+
+class Mark(NamedTuple):
+    """A mark in a simulated stream: when it is free, and when the work before the mark began, in seconds."""
+
+    free_at: float
+    began_at: float
+
+
+def mark(device: torch.device) -> Any:
+    """Return a mark at the end of what the device's current stream has to do.
+
+    On the simulator it holds modelled times; elsewhere an event in the
+    stream, or None where the device has none, or while a CUDA graph is captured, which must stay as it is.
+    """
+    if device.type == "sim":
+        queue = clock.current.queues[device.index]
+        return Mark(max(clock.now(), queue.free_at), queue.began_at)
+    module = torch.get_device_module(device)
+    if not hasattr(module, "Event") or not hasattr(module, "current_stream"):
+        return None
+    capturing = getattr(module, "is_current_stream_capturing", None)
+    if capturing is not None and capturing():
+        return None
+    event = module.Event(enable_timing=True)
+    event.record(module.current_stream(device))
+    return event
+
+
+class Tally:
+    """What one thread did."""
+
+    __slots__ = (
+        "allocated",
+        "cpu_bytes",
+        "cpu_operators",
+        "moved",
+        "operators",
+        "synchronizations",
+        "transfers",
+    )
+
+    def __init__(self):
+        # The CPU has plain numbers of its own: they are written at every operator.
+        self.cpu_operators = self.cpu_bytes = 0
+        self.transfers = self.synchronizations = self.moved = 0
+        self.operators: Counter[str] = Counter()
+        self.allocated: Counter[str] = Counter()
+
+
+class ThreadTally(threading.local):
+    """The calling thread's own sheet, which `sheets` holds together with those of all other threads."""
+
+    def __init__(self, sheets: list[Tally]):
+        self.own = Tally()
+        sheets.append(self.own)
+
+
+def _operators_on(sheets: list[Tally]) -> dict[str, int]:
+    """Return how many operators ran on each device.
+
+    >>> sheet = Tally()
+    >>> sheet.cpu_operators = 2
+    >>> operators([sheet])
+    {'cpu': 2}
+    """
+    return _together({"cpu": sum(s.cpu_operators for s in sheets)}, [s.operators for s in sheets])
+
+
+def _allocated_on(sheets: list[Tally]) -> dict[str, int]:
+    """Return how many bytes of new tensors were made on each device."""
+    return _together({"cpu": sum(s.cpu_bytes for s in sheets)}, [s.allocated for s in sheets])
+
+
+def _together(cpu: dict[str, int], others: list[Counter]) -> dict[str, int]:
+    total = sum(others, Counter(cpu))
+    return {device: total[device] for device in sorted(total) if total[device]}
+
 
 # A long training run under watch must not fill the memory with its own history.
 MOST_EVENTS = 100_000
@@ -21,12 +290,12 @@ class Record:
         self.events = Events()
         self.open = False
         self.error: BaseException | None = None
-        self._sheets: list[tally.Tally] = []
-        self._mine = tally.ThreadTally(self._sheets)
+        self._sheets: list[Tally] = []
+        self._mine = ThreadTally(self._sheets)
         self._owner = threading.get_ident()
 
     @property
-    def sheet(self) -> tally.Tally:
+    def sheet(self) -> Tally:
         """Return the calling thread's counts."""
         return self._mine.own
 
@@ -58,12 +327,12 @@ class Record:
     @property
     def operators(self) -> dict[str, int]:
         """Return how many operators ran on each device, the CPU among them."""
-        return tally.operators(self._sheets)
+        return _operators_on(self._sheets)
 
     @property
     def allocated(self) -> dict[str, int]:
         """Return the bytes of new tensors on each device."""
-        return tally.allocated(self._sheets)
+        return _allocated_on(self._sheets)
 
     @property
     def dropped(self) -> int:

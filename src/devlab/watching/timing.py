@@ -10,7 +10,7 @@ import torch
 from devlab.devices import UnknownDevice
 from devlab.panel import Panel, escape
 from devlab.sim import clock
-from devlab.watching.sizes import duration
+from devlab.watching.memory import duration
 
 WARM_UPS = 3
 FEWEST = 5

@@ -1,12 +1,19 @@
 """`devlab.watch`: what a block of code moved, waited for, started and made, on every device."""
 
 import contextlib
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from devlab.panel import Panel
+import torch
+
+from devlab.panel import Panel, escape
 from devlab.sim import clock
-from devlab.watching import patches, report
-from devlab.watching.record import Record
-from devlab.watching.recorder import recording
+from devlab.watching.memory import size
+from devlab.watching.record import Record, Synchronization, Transfer, When, host_clock, state
+from devlab.watching.recording import Copy, follow, recording
 from devlab.watching.timeline import Timeline
 
 
@@ -27,8 +34,8 @@ class Log(Record, Panel):
             raise RuntimeError("this watch is in use or has been used; make another: devlab.watch()")
         with contextlib.ExitStack() as stack:
             stack.enter_context(clock.virtual())
-            patches.install()
-            stack.callback(patches.uninstall)
+            replace_names()
+            stack.callback(put_names_back)
             stack.enter_context(recording([self]))
             self._entered = stack.pop_all()
         self.open = True
@@ -51,11 +58,11 @@ class Log(Record, Panel):
 
     def text(self) -> str:
         """Return the counts and a table of transfers and synchronizations."""
-        return report.text(self)
+        return _as_text(self)
 
     def html(self) -> str:
         """Return the same as HTML."""
-        return report.html(self)
+        return _as_html(self)
 
     def __repr__(self) -> str:
         return (
@@ -77,3 +84,335 @@ def watch() -> Log:
     (0, 0, {'cpu': 2}, 28)
     """
     return Log()
+
+
+READERS = {
+    "item": ".item()",
+    "tolist": ".tolist()",
+    "cpu": ".cpu()",
+    "cuda": ".cuda()",
+    "numpy": ".numpy()",
+    "__float__": "float()",
+    "__int__": "int()",
+    "__complex__": "complex()",
+    "__bool__": "bool()",
+    "__index__": "an index",
+    "__format__": "format()",
+}
+# Those that always bring one value to Python.
+ONE_VALUE = frozenset(READERS) - {"tolist", "cpu", "cuda", "numpy", "__format__"}
+# A printed tensor of more elements than this shows the first and last three along each dimension.
+_PRINTED_WHOLE = 1000
+_PRINTED_EDGE = 6
+_ACCELERATORS = ("cuda", "xpu", "mps", "sim")
+
+_lock = threading.Lock()
+_replaced: list[tuple[Any, str, Any, Any]] = []
+_MISSING = object()
+_users = 0
+
+
+def replace_names() -> None:
+    """Put the replacements in place, unless another watch has done so."""
+    global _users
+    with _lock:
+        _users += 1
+        if _users == 1:
+            _replace_all()
+
+
+def put_names_back() -> None:
+    """Put PyTorch's own names back when the last watch closes."""
+    global _users
+    with _lock:
+        _users -= 1
+        if _users == 0:
+            _put_back_all()
+
+
+def _replace_all() -> None:
+    for name, cause in READERS.items():
+        _replace(torch.Tensor, name, _naming(getattr(torch.Tensor, name), cause, name in ONE_VALUE))
+    _replace(torch.Tensor, "__repr__", _printing(torch.Tensor.__repr__))
+    _replace(torch.accelerator, "synchronize", _waiting(torch.accelerator.synchronize, "synchronize()"))
+    for kind in _ACCELERATORS:
+        module = sys.modules.get(f"torch.{kind}")
+        if module is not None:
+            _replace(module, "synchronize", _waiting(module.synchronize, "synchronize()", kind))
+            _watch_class(module, "Event")
+            _watch_class(module, "Stream")
+    _watch_class(torch, "Event")
+    _watch_class(torch, "Stream")
+    _replace(threading.Thread, "start", _following(threading.Thread.start))
+
+
+def _put_back_all() -> None:
+    while _replaced:
+        owner, name, original, ours = _replaced.pop()
+        if vars(owner).get(name) is not ours:
+            continue  # somebody else has replaced it since; ours passes everything on
+        if original is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)
+
+
+def _replace(owner, name: str, ours) -> None:
+    original = vars(owner).get(name, _MISSING)
+    setattr(owner, name, ours)
+    _replaced.append((owner, name, original, ours))
+
+
+def _naming(original: Callable, cause: str, reads: bool) -> Callable:
+    """Return a method that notes under what name it was called; the outermost name counts."""
+
+    @functools.wraps(original)
+    def method(*args, **kwargs):
+        if not state.logs or state.cause is not None:
+            return original(*args, **kwargs)
+        state.cause = cause
+        try:
+            return _telling(original, args, kwargs, cause) if reads else original(*args, **kwargs)
+        finally:
+            state.cause = None
+
+    return method
+
+
+def _telling(original: Callable, args: tuple, kwargs: dict, cause: str):
+    """Read one value and note it: `torch.tensor([a, b])` hides the operators that read a and b."""
+    device, size = args[0].device, args[0].itemsize
+    if device.type in ("cpu", "meta"):
+        return original(*args, **kwargs)
+    seen = [record.sheet.transfers for record in state.logs]
+    clock = host_clock(device.type)
+    began = clock()
+    result = original(*args, **kwargs)
+    when = When(began, clock())
+    for record, before in zip(state.logs, seen, strict=True):
+        if record.sheet.transfers == before:
+            record.transfer(Copy(device, torch.device("cpu"), size, False, True, False, cause), when)
+            record.synchronization(device, cause, when)
+    return result
+
+
+def _printing(original: Callable) -> Callable:
+    """Return a `__repr__` that notes the reading: PyTorch hides the operators of its own printing."""
+
+    @functools.wraps(original)
+    def method(tensor, *args, **kwargs):
+        device, before = tensor.device, state.cause
+        # `format()` of a tensor with dimensions prints it, and nothing else notes that.
+        if not state.logs or before not in (None, "format()") or device.type in ("cpu", "meta"):
+            return original(tensor, *args, **kwargs)
+        clock = host_clock(device.type)
+        began = clock()
+        state.cause = "print"
+        try:
+            result = original(tensor, *args, **kwargs)
+        finally:
+            state.cause = before
+        when = When(began, clock())
+        for record in state.logs:
+            size = _printed_elements(tensor) * tensor.itemsize
+            record.transfer(Copy(device, torch.device("cpu"), size, False, True, False, "print"), when)
+            record.synchronization(device, "print", when)
+        return result
+
+    return method
+
+
+def _printed_elements(tensor: torch.Tensor) -> int:
+    if tensor.numel() <= _PRINTED_WHOLE:
+        return tensor.numel()
+    elements = 1
+    for length in tensor.shape:
+        elements *= min(length, _PRINTED_EDGE)
+    return elements
+
+
+def _waiting(original: Callable, cause: str, kind: str = "") -> Callable:
+    """Return a function that waits as the original does, and notes it."""
+
+    @functools.wraps(original)
+    def wait(*args, **kwargs):
+        if not state.logs or state.cause is not None:
+            return original(*args, **kwargs)
+        device = _device_of(kind or _current_kind(), *args, **kwargs)
+        clock = host_clock(device.type)
+        began = clock()
+        state.cause = cause  # torch.accelerator.synchronize may call the module's own
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            state.cause = None
+        if device.type != "cpu":
+            when = When(began, clock())
+            for record in state.logs:
+                record.synchronization(device, cause, when)
+        return result
+
+    return wait
+
+
+def _current_kind() -> str:
+    current = torch.accelerator.current_accelerator()
+    return current.type if current is not None else "cpu"
+
+
+def _device_of(kind: str, *args, **kwargs) -> torch.device:
+    """Return the device that a wait was for: the one given, the object's own, or the current one."""
+    given = args[0] if args else kwargs.get("device")
+    given = getattr(given, "device", given)
+    if isinstance(given, int):
+        return torch.device(kind, given)
+    device = torch.device(given if isinstance(given, str | torch.device) else kind)
+    if device.index is None and device.type != "cpu":
+        module = torch.get_device_module(device)
+        return torch.device(device.type, module.current_device() if hasattr(module, "current_device") else 0)
+    return device
+
+
+def _watch_class(module, name: str) -> None:
+    """Note every call of `synchronize()` on a module's events or streams."""
+    original = getattr(module, name, None)
+    if not isinstance(original, type) or not hasattr(original, "synchronize"):
+        return
+    kind = "" if module is torch else module.__name__.rpartition(".")[2]
+    wait = _waiting(original.synchronize, f"{name.lower()}.synchronize()", kind)
+    try:
+        _replace(original, "synchronize", wait)
+    except TypeError:  # a class written in C takes no new method: let a subclass stand in for it
+        body = {"synchronize": wait, "stands_for": original}
+        _replace(module, name, _Stand(original.__name__, (original,), body))
+
+
+class _Stand(type):
+    """The type of a subclass that counts as the class it stands for."""
+
+    def __instancecheck__(cls, instance) -> bool:
+        return isinstance(instance, cls.stands_for)
+
+    def __subclasscheck__(cls, subclass) -> bool:
+        return issubclass(subclass, cls.stands_for)
+
+
+def _following(original: Callable) -> Callable:
+    """Return a `Thread.start` that takes the open watches along into the new thread."""
+
+    @functools.wraps(original)
+    def start(thread):
+        if state.logs:
+            follow(thread, state.logs)
+        return original(thread)
+
+    return start
+
+
+MOST_ROWS = 40
+_HEADING = ("times", "what", "from → to", "bytes", "how", "line")
+_NUMBERS = frozenset({"times", "bytes"})
+
+
+def _as_text(record: Record) -> str:
+    """Return the whole log as aligned text."""
+    rows, more = _table(record)
+    if not rows:
+        return "\n".join(_summary(record))
+    rows = [_HEADING, *rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADING))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if name in _NUMBERS else cell.ljust(width)
+            for cell, width, name in zip(row, widths, _HEADING, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+    return "\n".join([*_summary(record), "", *lines, *more])
+
+
+def _as_html(record: Record) -> str:
+    """Return the whole log as HTML."""
+    first, *rest = _summary(record)
+    parts = [f"<div><strong>{escape(first)}</strong></div>", *(f"<div>{escape(line)}</div>" for line in rest)]
+    rows, more = _table(record)
+    if rows:
+        head = "".join(f'<th scope="col" style="{_align(name)}">{name}</th>' for name in _HEADING)
+        body = "".join(
+            "<tr>"
+            + "".join(
+                f'<td style="{_align(name)};white-space:pre-wrap">{escape(cell)}</td>'
+                for cell, name in zip(row, _HEADING, strict=True)
+            )
+            + "</tr>"
+            for row in rows
+        )
+        parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+    return "".join([*parts, *(f"<div>{escape(line)}</div>" for line in more)])
+
+
+def _align(name: str) -> str:
+    return f"text-align:{'right' if name in _NUMBERS else 'left'}"
+
+
+def count(number: int, word: str) -> str:
+    """Return a number with its noun.
+
+    >>> count(1, "transfer"), count(2, "transfer"), count(2, "launch")
+    ('1 transfer', '2 transfers', '2 launches')
+    """
+    plural = f"{word}es" if word.endswith("ch") else f"{word}s"
+    return f"{number:,} {word if number == 1 else plural}"
+
+
+def _summary(record: Record) -> list[str]:
+    lines = [
+        f"{count(record.transfers, 'transfer')} ({size(record.bytes_moved)}), "
+        f"{count(record.synchronizations, 'synchronization')}, {count(record.launches, 'launch')}, "
+        f"{size(record.bytes_allocated)} of new tensors"
+    ]
+    if record.operators:
+        lines.append("operators    " + _each(record.operators, "{:,}".format))
+    if record.allocated:
+        lines.append("new tensors  " + _each(record.allocated, size))
+    if record.dropped:
+        lines.append(f"the first {len(record.events):,} events are listed; the counts are complete")
+    if record.error is not None:
+        lines.append(f"the block raised {type(record.error).__name__}; what it did until then is here")
+    return lines
+
+
+def _each(counts: dict[str, int], say) -> str:
+    named = {
+        f"{name} (simulated)" if name.startswith("sim") else name: number for name, number in counts.items()
+    }
+    return " · ".join(f"{name} {say(number)}" for name, number in named.items())
+
+
+def _table(record: Record) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Return the rows, the same happening on the same line being one, and a line on what was left out."""
+    times: dict[tuple[str, ...], int] = {}
+    for row in _happenings(record):
+        times[row] = times.get(row, 0) + 1
+    rows = [(f"{number:,}", *row) for row, number in times.items()]
+    left = len(rows) - MOST_ROWS
+    return rows[:MOST_ROWS], [f"… and {count(left, 'row')} more: see log.events"] if left > 0 else []
+
+
+def _happenings(record: Record) -> Iterator[tuple[str, ...]]:
+    """Yield what happened, a copy to the CPU and the wait for it as one."""
+    copied = set()
+    for event in record.events:
+        if type(event) is Transfer:
+            waits = event.blocking and event.target == "cpu"
+            if waits:
+                copied.add(id(event.when))
+            yield (
+                f"copy and wait  {event.cause}" if waits else f"copy  {event.cause}",
+                f"{event.source} → {event.target}",
+                size(event.bytes),
+                event.manner,
+                str(event.line),
+            )
+        elif type(event) is Synchronization and id(event.when) not in copied:
+            yield (f"wait  {event.cause}", event.device, "", "the host waits", str(event.line))

@@ -25,7 +25,7 @@ from devlab.checks.isolation import preserved_state
 from devlab.checks.judge import judge_row
 from devlab.checks.result import Outcome
 from devlab.checks.trial import Caller, Trial
-from devlab.sim.storage import on_host
+from devlab.sim.data import on_host
 
 MOST = 1 << 20  # characters of data that one exercise's results may take
 WIDEST = 1 << 24  # elements that may lie from a tensor's first to its last

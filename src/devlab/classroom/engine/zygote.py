@@ -21,7 +21,7 @@ from devlab.classroom.engine.processes import HEAP, MOST_SAID, receive, send
 from devlab.classroom.engine.quota import Limits
 from devlab.classroom.engine.worker import Ready, begin_randomly, channel, work
 from devlab.devices import bench
-from devlab.sim import mixing
+from devlab.sim import rule
 
 SEEDS = 10**6
 # Imported at their first use, which would be in every submission.
@@ -49,7 +49,7 @@ def main() -> None:
     for name in HEAP:  # a program that a submission starts is not forked from
         os.environ.pop(name, None)
     bench()
-    mixing.declarations()  # read once, not by every submission that mixes devices
+    rule.declarations()  # read once, not by every submission that mixes devices
     checker.bring(USED_BY_ALL)
     exercise.exercises()  # the lessons are imported here
     ends, modules = facts["ends"], os.pipe()

@@ -9,7 +9,7 @@ from devlab.explore.paper import margins, sheet
 from devlab.explore.places import first_accelerator, source
 from devlab.explore.replay import NAMES, STRANGER, Allocate, Deed, Empty, Free, Memory, Piece, replay
 from devlab.sim.allocator import segment_size
-from devlab.watching.sizes import size as text_of
+from devlab.watching.memory import size as text_of
 
 MIB = 1 << 20
 SIZES = {text_of(one): one for one in (MIB // 2, MIB, 3 * MIB, 6 * MIB, 12 * MIB, 20 * MIB)}

@@ -14,7 +14,7 @@ from devlab.explore.paper import margins, sheet
 from devlab.explore.places import first_accelerator, source
 from devlab.explore.race import COMES, RETURNS, STAYS
 from devlab.sim.specs import HOST
-from devlab.watching.sizes import duration
+from devlab.watching.memory import duration
 
 COARSE = [16, 64, 256, 1024]  # sides that are measured for the first picture on a real device
 TICKS = [8, 16, 32, 64, 128, 256, 512, 1024]

@@ -9,7 +9,7 @@ from devlab.explore.epoch import Lanes, Way, run
 from devlab.explore.explorer import Explorer
 from devlab.explore.paper import WAITING_HATCH, margins, sheet
 from devlab.explore.places import first_accelerator, source
-from devlab.watching.sizes import duration
+from devlab.watching.memory import duration
 
 ALIKE, LOADING, COMPUTING = "none, all are alike", "loading", "computing"
 LONG = 3  # how much longer the longest step is than it is otherwise

@@ -8,8 +8,8 @@ from devlab.explore.explorer import Explorer
 from devlab.explore.paper import WAITING_HATCH, WIDTH, margins, sheet
 from devlab.explore.places import first_accelerator, source
 from devlab.explore.programs import PROGRAMS, WAIT, Run, offered, run
-from devlab.watching.lanes import COPYING, HOST, STAGING, WAITING, Span
-from devlab.watching.sizes import duration
+from devlab.watching.memory import duration
+from devlab.watching.timeline import COPYING, HOST, STAGING, WAITING, Span
 
 LETTER = 0.068  # inches: what a letter of the statements takes, and more than one of what they print
 NEVER, AT_THE_END, ALWAYS = "nowhere", "at the end", "after every statement"

@@ -13,7 +13,7 @@ from devlab.explore.places import first_accelerator, source
 from devlab.explore.roads import INTO, ORDINARY, OUT_OF, PINNED, copy
 from devlab.explore.stopwatch import Lap, can_pin
 from devlab.sim.crossing import crossing
-from devlab.watching.sizes import duration, size
+from devlab.watching.memory import duration, size
 
 SIZES = [4**power for power in range(1, 14)]  # 4 bytes to 64 MiB
 TICKS = [4, 1 << 10, 256 << 10, 64 << 20]

@@ -5,7 +5,7 @@ import torch
 from devlab.checks import expect, verbs
 from devlab.devices import has_float64
 from devlab.lessons.lesson_04_transfers import lesson, numbers_of, times
-from devlab.sim.operator_mode import OperatorMode
+from devlab.sim.private import OperatorMode
 from devlab.watching.watch import watch
 
 returns_itself = lesson.exercise(

@@ -5,7 +5,7 @@ import torch
 
 from devlab.checks import expect
 from devlab.checks.exercise import Lesson
-from devlab.sim.dlpack import negative_strides_refused
+from devlab.sim.private import negative_strides_refused
 
 lesson = Lesson(
     "06_numpy_sharing",

@@ -7,7 +7,7 @@ from devlab.checks import expect
 from devlab.devices import has_float64
 from devlab.lessons.lesson_06_numpy_sharing import fresh, lesson, tensor_of
 from devlab.lessons.lesson_06_numpy_sharing.work import Work
-from devlab.sim.dlpack import negative_strides_refused
+from devlab.sim.private import negative_strides_refused
 
 shares_memory = lesson.exercise(
     "shares_memory",

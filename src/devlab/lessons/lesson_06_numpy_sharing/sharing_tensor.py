@@ -13,7 +13,7 @@ from devlab.lessons.lesson_06_numpy_sharing import (
     tensor_from,
     tensor_of,
 )
-from devlab.sim.dlpack import negative_strides_refused
+from devlab.sim.private import negative_strides_refused
 
 sharing_tensor = lesson.exercise(
     "sharing_tensor",

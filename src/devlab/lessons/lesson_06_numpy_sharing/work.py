@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import numpy
 import torch
 
-from devlab.sim.operator_mode import OperatorMode
+from devlab.sim.private import OperatorMode
 
 
 class Work(OperatorMode):

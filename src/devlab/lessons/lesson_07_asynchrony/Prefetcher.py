@@ -9,7 +9,7 @@ import torch
 from devlab.checks import expect
 from devlab.devices import has_float64
 from devlab.lessons.lesson_07_asynchrony import keep_busy, lesson
-from devlab.sim import clock, events, limits, streams
+from devlab.sim import clock, events, rule, streams
 from devlab.watching.watch import watch
 
 Prefetcher = lesson.exercise(
@@ -235,7 +235,7 @@ def overlapping(trial):
     for parts in (1, 2):
         _expect_overlap(trial, parts, 1.2)
     # A step that waits, as one that reads its loss does, leaves time only to a copy that was started before.
-    if not limits.active:  # under Apple's rules a copy takes hardly longer than starting it
+    if not rule.active:  # under Apple's rules a copy takes hardly longer than starting it
         _expect_overlap(trial, 1, 1.5, waits=True)
 
 

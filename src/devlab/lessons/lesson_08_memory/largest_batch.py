@@ -175,10 +175,10 @@ def _few_pieces(device: torch.device, module) -> Iterator[Callable[[], torch.Ten
     """
     budget = module.memory_allocated(device) + PIECES * PIECE
     if device.type == "sim":
-        from devlab.sim import memory
+        from devlab.sim import accounts
 
-        whole = memory.of(device).capacity
-        memory.set_capacity(module.memory_reserved(device) + PIECES * PIECE, device)
+        whole = accounts.of(device).capacity
+        accounts.set_capacity(module.memory_reserved(device) + PIECES * PIECE, device)
 
     def piece() -> torch.Tensor:
         if device.type != "sim" and module.memory_allocated(device) + PIECE > budget:
@@ -189,7 +189,7 @@ def _few_pieces(device: torch.device, module) -> Iterator[Callable[[], torch.Ten
         yield piece
     finally:
         if device.type == "sim":
-            memory.set_capacity(whole, device)
+            accounts.set_capacity(whole, device)
 
 
 def _room(piece: Callable[[], torch.Tensor]) -> int:

@@ -1,10 +1,4 @@
-"""Which tensors may meet in one operator, and what PyTorch says when they may not.
-
-Three rules cover nearly all operators. Elementwise ones let a zero-dimensional CPU tensor meet an
-accelerator's. Others demand one device, and name the argument that is elsewhere. A few have a wording of
-their own. PyTorch says which operator follows which in its list of native functions; the list that comes with
-the installed torch is read, the first time that devices are mixed.
-"""
+"""The device rule: which tensors may meet, what a rule set lacks, and which set is in force."""
 
 import re
 from functools import cache
@@ -14,7 +8,8 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.sim import placement, private
+from devlab.sim import clock, data, private, specs
+from devlab.sim.allocator import allocators
 
 COMPOSITE = object()  # the operator is made of others: run those, and let the one that minds complain
 
@@ -120,7 +115,7 @@ def _operands(schema, args, kwargs) -> list[tuple[str, torch.Tensor, bool]]:
 
 
 def _elementwise(name: str, operands) -> int:
-    common = next(tensor.device for _, tensor, _ in operands if tensor.device.type == placement.NAME)
+    common = next(tensor.device for _, tensor, _ in operands if tensor.device.type == data.NAME)
     base = name.removeprefix("aten::").partition(".")[0]
     scalars = 0
     for _, tensor, written in operands:
@@ -171,7 +166,7 @@ def _indexing(operands) -> int:
                 "Expected all tensors to be on the same device, but found at least two devices, "
                 f"{accelerator} and {other}!"
             )
-    return own.index if own.type == placement.NAME else -1
+    return own.index if own.type == data.NAME else -1
 
 
 def _convolution(operands) -> int:
@@ -200,3 +195,91 @@ def _masked_fill(operands) -> int:
             f"and self on {own.device}"
         )
     return own.device.index
+
+
+active = data.refusals  # `refuse_dtype`, while MPS's rules are followed
+
+# Present on CUDA and missing from MPS, beyond what PyTorch's list of native functions says.
+_MISSING = frozenset(
+    {"aten::linalg_eig", "aten::_linalg_eigvals", "aten::_linalg_eigh", "aten::linalg_lstsq"}
+)
+
+
+def refuse(name: str, *tensors) -> None:
+    """Raise what MPS would for an operator that it lacks.
+
+    Raises:
+        NotImplementedError: when the operator is missing, in the wording that PyTorch has for MPS.
+    """
+    if name in _MISSING or missing_on_mps(name):
+        raise NotImplementedError(
+            f"The operator '{name}' is not currently implemented for the {data.NAME} device under MPS's "
+            "rules. As a temporary fix, you can run it on the CPU and move the result back; on a real MPS "
+            "device the environment variable `PYTORCH_ENABLE_MPS_FALLBACK=1` does so. WARNING: this will be "
+            "slower than running natively on MPS."
+        )
+
+
+def refuse_dtype(dtype: torch.dtype) -> None:
+    """Raise what MPS would for a tensor of 64-bit floats.
+
+    Raises:
+        TypeError: for float64 and complex128.
+    """
+    if dtype in (torch.float64, torch.complex128):
+        kind = str(dtype).removeprefix("torch.")
+        raise TypeError(
+            f"Cannot convert a {data.NAME} Tensor to {kind} dtype as the MPS framework doesn't support "
+            f"{kind}. Please use {'float32' if dtype is torch.float64 else 'complex64'} instead."
+        )
+
+
+_SETS = {"cuda": (specs.CUDA_LIKE, 2), "mps": (specs.MPS_LIKE, 1)}
+
+
+class rules:
+    """A block in which the simulated accelerator follows another device's rules: `"cuda"` or `"mps"`.
+
+    Under `"mps"` there is one device, no float64, and the operators that MPS lacks are missing. Tensors made
+    before the block stay as they are.
+
+    Raises:
+        ValueError: when there is no such rule set.
+
+    >>> import torch, devlab.sim
+    >>> devlab.sim.enable()
+    >>> with devlab.sim.rules("mps"):
+    ...     print(devlab.sim.device_count(), torch.sim.get_device_name())
+    1 simulated accelerator, mps-like
+    """
+
+    def __init__(self, name: str):
+        if name not in _SETS:
+            raise ValueError(f"no rule set is called {name!r}; there are {', '.join(map(repr, _SETS))}")
+        self.name = name
+
+    def __enter__(self):
+        self._outer = (data.device_count(), data.current_index(), list(active))
+        self._specs = [engines.spec for engines in clock.devices]
+        spec, count = _SETS[self.name]
+        data.set_count(count)
+        data.set_current_index(min(data.current_index(), count - 1))
+        for engines, allocator in zip(clock.devices, allocators, strict=True):
+            engines.spec = spec
+            allocator.resize(spec.capacity)
+        active[:] = [refuse_dtype] if self.name == "mps" else []
+        return self
+
+    def __exit__(self, *error):
+        count, current, refusals = self._outer
+        data.set_count(count)
+        data.set_current_index(current)
+        active[:] = refusals
+        for engines, allocator, spec in zip(clock.devices, allocators, self._specs, strict=True):
+            engines.spec = spec
+            allocator.resize(spec.capacity)
+
+
+def following() -> str:
+    """Return the name of the rule set in force."""
+    return "mps" if active else "cuda"

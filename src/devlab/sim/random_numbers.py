@@ -5,11 +5,10 @@ import weakref
 
 import torch
 
-from devlab.sim import placement, private
+from devlab.sim import data, private
 
 # The same seed gives other numbers on a GPU than on the CPU; so it does here.
 _SALT = 0x51D0
-
 
 # PyTorch hands a kernel the same generator under another Python object: its address tells whose it is.
 _known: "weakref.WeakValueDictionary[int, Generator]" = weakref.WeakValueDictionary()
@@ -21,18 +20,17 @@ class Generator(private.GeneratorBase or object):
     def __new__(cls, device=None):
         """Make a generator of `device`; None and a bare `"sim"` mean the current one."""
         generator = super().__new__(cls)
-        generator.index = placement.index_of(device)
+        generator.index = data.index_of(device)
         _known[private.address_of(generator)] = generator
         return generator
 
     def __init__(self, device=None):
-        """Seed it as a new generator is seeded on a GPU: always alike."""
-        self.manual_seed(0)
+        self.manual_seed(0)  # as every new generator on a GPU
 
     @property
     def device(self) -> torch.device:
         """The simulated device that it serves."""
-        return placement.device_of(self.index)
+        return data.device_of(self.index)
 
     def manual_seed(self, seed: int):
         """Set the seed and return the generator."""
@@ -51,17 +49,12 @@ class Generator(private.GeneratorBase or object):
         return seed
 
 
-_defaults: list[Generator] = []
+default_generators: list[Generator] = []  # of each simulated device, once the simulator is enabled
 
 
 def make_defaults() -> None:
     """Make each simulated device's default generator."""
-    _defaults.extend(Generator(index) for index in range(placement.COUNT))
-
-
-def defaults() -> list[Generator]:
-    """Return each simulated device's default generator."""
-    return _defaults
+    default_generators.extend(Generator(index) for index in range(data.COUNT))
 
 
 def of(generator: torch.Generator | None, index: int) -> torch.Generator:
@@ -71,16 +64,16 @@ def of(generator: torch.Generator | None, index: int) -> torch.Generator:
         RuntimeError: when the one given belongs to another kind of device, in PyTorch's wording.
     """
     if generator is None:
-        return defaults()[index]
+        return default_generators[index]
     if private.address_of(generator) not in _known:
         raise RuntimeError(
-            f"Expected a '{placement.NAME}' device type for generator but found '{generator.device.type}'"
+            f"Expected a '{data.NAME}' device type for generator but found '{generator.device.type}'"
         )
     return generator
 
 
 def lend(place: int, host: list, named: dict, index: int) -> dict:
-    """Give an operator that draws random numbers the generator of its device."""
+    """Put its device's generator among the arguments of an operator, and return those that have a name."""
     if place < len(host):
         host[place] = of(host[place], index)
         return named
@@ -88,29 +81,26 @@ def lend(place: int, host: list, named: dict, index: int) -> dict:
 
 
 # The public functions and methods that draw, to which a generator can be given by name.
-_DRAWING = (
-    *("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like"),
-    *("normal", "bernoulli", "multinomial", "poisson", "binomial"),
-)
-_DRAWING_METHODS = (
-    *("normal_", "uniform_", "random_", "exponential_", "geometric_", "log_normal_", "cauchy_"),
-    *("bernoulli", "bernoulli_", "multinomial"),
-)
+_DRAWING = {
+    torch: "rand randn randint randperm rand_like randn_like randint_like normal bernoulli multinomial "
+    "poisson binomial",
+    torch.Tensor: "normal_ uniform_ random_ exponential_ geometric_ log_normal_ cauchy_ bernoulli "
+    "bernoulli_ multinomial",
+}
 
 
 def route_hosts() -> None:
     """Let what draws on the CPU refuse a simulated device's generator, which computes as the CPU's do."""
-    for owner, names in ((torch, _DRAWING), (torch.Tensor, _DRAWING_METHODS)):
-        for name in names:
-            if hasattr(owner, name):
-                setattr(owner, name, _refusing(getattr(owner, name)))
+    for owner, names in _DRAWING.items():
+        for name in names.split():
+            setattr(owner, name, _refusing(getattr(owner, name)))
 
 
 def _refusing(function):
     @functools.wraps(function)
     def draw(*args, **kwargs):
         if isinstance(kwargs.get("generator"), Generator) and _home(args, kwargs) == "cpu":
-            raise RuntimeError(f"Expected a 'cpu' device type for generator but found '{placement.NAME}'")
+            raise RuntimeError(f"Expected a 'cpu' device type for generator but found '{data.NAME}'")
         return function(*args, **kwargs)
 
     private.keep_builtin(function, draw)
@@ -121,11 +111,10 @@ def _home(args, kwargs) -> str:
     """Return the kind of device on which a call draws."""
     if kwargs.get("device") is not None:
         return torch.device(kwargs["device"]).type
-    tensors = (
-        value for value in (kwargs.get("out"), *args, *kwargs.values()) if isinstance(value, torch.Tensor)
-    )
-    first = next(tensors, None)
-    return (torch.get_default_device() if first is None else first.device).type
+    for value in (kwargs.get("out"), *args, *kwargs.values()):
+        if isinstance(value, torch.Tensor):
+            return value.device.type
+    return torch.get_default_device().type
 
 
 class drawing_from:
@@ -135,15 +124,12 @@ class drawing_from:
     """
 
     def __init__(self, index: int):
-        """Remember whose numbers to draw."""
-        self._generator = defaults()[index]
+        self._generator = default_generators[index]
 
     def __enter__(self):
-        """Put the device's state in the place of the CPU's."""
         self._kept = torch.default_generator.get_state()
         torch.default_generator.set_state(self._generator.get_state())
 
     def __exit__(self, *error):
-        """Take the advanced state away again, and give the CPU back its own."""
         self._generator.set_state(torch.default_generator.get_state())
         torch.default_generator.set_state(self._kept)

@@ -1,30 +1,95 @@
-"""One piece of host memory under two labels: a tensor on `sim`, and the CPU tensor that computes for it.
+"""The simulator's data: which devices there are, and one piece of host memory under two labels."""
 
-DLPack hands a tensor's memory over together with the name of its device. Changing that name on the way
-gives a genuine tensor of the simulated device, with a storage, strides and a version counter of its own,
-which PyTorch treats as it treats one on a GPU. Nothing is copied, and each side keeps the memory alive.
-
-The storage on the device owns the CPU tensor that it was made from. That tensor is found again by its
-address, which spares making another for every operator, and its death is the death of the storage.
-"""
-
+import functools
 from weakref import ref
 
 import torch
 
-from devlab.sim import clock, events, limits, memory, private
+from devlab.sim import clock, events, private
+from devlab.sim.allocator import allocators as _allocators
+from devlab.sim.specs import COUNT, NAME
+
+_current = 0
+_count = COUNT
+
+
+def device_count() -> int:
+    """Return how many simulated devices there are.
+
+    >>> import devlab.sim
+    >>> devlab.sim.device_count()
+    2
+    """
+    return _count
+
+
+def set_count(count: int) -> None:
+    """Let there be only the first `count` of the devices."""
+    global _count
+    _count = count
+
+
+def current_index() -> int:
+    """Return the index that a bare `"sim"` means."""
+    return _current
+
+
+def set_current_index(index: int) -> None:
+    """Make `index` the one that a bare `"sim"` means."""
+    global _current
+    _current = check_index(index)
+
+
+def check_index(index: int) -> int:
+    """Return `index` if there is such a simulated device.
+
+    Raises:
+        RuntimeError: when there is none, in the manner of CUDA's "invalid device ordinal".
+    """
+    if not 0 <= index < _count:
+        there = " and ".join(f"{NAME}:{number}" for number in range(_count))
+        raise RuntimeError(
+            f"{NAME} error: invalid device ordinal: {NAME}:{index} was asked for, simulated here: {there}"
+        )
+    return index
+
+
+def index_of(device: torch.device | str | int | None = None) -> int:
+    """Return the index that `device` names; None and a bare `"sim"` mean the current one.
+
+    Raises:
+        ValueError: when `device` is not a simulated device.
+        RuntimeError: when there is no device of that index.
+    """
+    if device is None:
+        return _current
+    if isinstance(device, int):
+        return check_index(device)
+    if type(device) is not torch.device:
+        device = torch.device(device)
+    if device.type != NAME:
+        raise ValueError(f"Expected a {NAME} device, but got: {device}")
+    index = device.index
+    return _current if index is None else check_index(index)
+
+
+def device_of(index: int) -> torch.device:
+    """Return the simulated device of that index."""
+    return torch.device(NAME, index)
+
 
 _HOST = 1  # DLPack's kDLCPU
 _EXTENSION = 12  # DLPack's kDLExtDev, which PyTorch reads as a device registered by an extension
 _INDEX_SHIFT = 32
 
+# What raises an error for a dtype that no tensor may have: one function under MPS's rules, none under CUDA's.
+refusals: list = []
+
 _to_dlpack = private.to_dlpack
 _from_dlpack = private.from_dlpack
 _words = private.words
 _DEVICE = private.DEVICE_WORD
-_allocators = memory.allocators
-_current = clock.current
-_limited = limits.active
+_streams = clock.current
 _observers = events.observers
 _neg_view = private.neg_view
 _strided_on_host = private.caller_under(torch.ops.aten.as_strided.default, private.CPU_KEY)
@@ -33,7 +98,7 @@ _strided_on_host = private.caller_under(torch.ops.aten.as_strided.default, priva
 class _Memory(ref):
     """The CPU tensor behind a storage on the device: its form, and the block that it takes."""
 
-    __slots__ = ("beneath", "block", "dtype", "number", "requested", "shape", "stream", "stride")
+    __slots__ = ("beneath", "block", "dtype", "number", "shape", "stride")
 
 
 # By address. A dead one stays until its address is taken again, or until half of them are dead.
@@ -55,8 +120,8 @@ def on_device(host: torch.Tensor, index: int) -> torch.Tensor:
     Raises:
         torch.OutOfMemoryError: when the device's memory is too small for it.
     """
-    if _limited:
-        limits.refuse_dtype(host.dtype)
+    for refuse in refusals:
+        refuse(host.dtype)
     if host.is_complex():
         host = host.resolve_conj()
     size = host.nbytes if host.is_contiguous() else host.untyped_storage().nbytes()
@@ -76,15 +141,12 @@ def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
     """
     address = host.data_ptr()
     if address:
-        allocator, stream = _allocators[index], _current.queues[index].stream_id
-        block = allocator.allocate_at_once(size, stream)
+        allocator = _allocators[index]
+        block = allocator.allocate(size, _streams.queues[index].stream_id)
         # When the memory dies, the allocator is given this note, and with it the block.
         _memories[address] = kept = _Memory(host, allocator.free)
         kept.block = block
         kept.shape = None
-        if block is None:
-            kept.requested, kept.stream = size, stream
-            allocator.request(kept)
         if len(_memories) > _many:
             _forget_the_dead()
         if _observers:
@@ -97,7 +159,7 @@ def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
 def number_on_device(host: torch.Tensor, index: int) -> torch.Tensor:
     """Return what PyTorch makes of a Python number on its way into a tensor on `sim:index`."""
     made = on_device(host, index)
-    if not _limited:  # on MPS it is on the device indeed
+    if not refusals:  # on MPS it is on the device indeed
         _memories[host.data_ptr()].number = True
     return made
 
@@ -203,3 +265,65 @@ def set_storage(tensor: torch.Tensor, storage, offset: int, size, stride) -> tor
     """Point `tensor` at `storage`, both on one simulated device, with PyTorch's own bookkeeping."""
     set_ = private.caller_under(torch.ops.aten.set_.source_Storage_storage_offset, private.CPU_KEY)
     return set_(tensor, storage, offset, size, stride)
+
+
+_FACTORIES = ("empty", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange", "linspace")
+_FACTORIES += ("eye", "tensor", "empty_strided")
+_FACTORIES += ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like")
+_METHODS = ("new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided")
+
+
+class _Pinned(ref):
+    __slots__ = ("address",)
+
+
+_pinned: dict[int, _Pinned] = {}
+
+
+def _died(note: _Pinned) -> None:
+    if _pinned.get(note.address) is note:
+        del _pinned[note.address]
+
+
+def pin(tensor: torch.Tensor) -> torch.Tensor:
+    """Count the CPU tensor's memory as pinned, and return the tensor."""
+    storage = tensor.untyped_storage()
+    note = _Pinned(storage, _died)
+    note.address = storage.data_ptr()
+    if note.address:
+        _pinned[note.address] = note
+    return tensor
+
+
+def is_pinned(tensor: torch.Tensor, device=None) -> bool:
+    """Return whether the CPU tensor lives in memory that counts as pinned."""
+    return bool(_pinned) and tensor.is_cpu and tensor.untyped_storage().data_ptr() in _pinned
+
+
+def pinned_copy(tensor: torch.Tensor, device=None) -> torch.Tensor:
+    """Return a copy of a CPU tensor in memory that counts as pinned; the host makes the copy itself."""
+    clock.spend_pinning(current_index(), tensor.nbytes)
+    return pin(tensor.clone())
+
+
+# These take the place of the operators for CPU tensors, which ask the accelerator's allocator.
+OPERATORS = {"is_pinned": is_pinned, "_pin_memory": pinned_copy}
+
+
+def route_factories() -> None:
+    """Let `torch.empty(..., pin_memory=True)` and its like make memory that counts as pinned."""
+
+    def routed(function):
+        @functools.wraps(function)
+        def make(*args, **kwargs):
+            if kwargs.pop("pin_memory", False):
+                return pin(function(*args, **kwargs))
+            return function(*args, **kwargs)
+
+        private.keep_builtin(function, make)
+        return make
+
+    for name in _FACTORIES:
+        setattr(torch, name, routed(getattr(torch, name)))
+    for name in _METHODS:
+        setattr(torch.Tensor, name, routed(getattr(torch.Tensor, name)))

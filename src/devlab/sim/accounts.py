@@ -2,16 +2,13 @@
 
 from collections import OrderedDict
 
-from devlab.sim import clock, placement
-from devlab.sim.diary import PatientAllocator
-
-allocators = [PatientAllocator(index, clock.devices[index].spec.capacity) for index in range(placement.COUNT)]
-_PARTS = ("current", "peak", "allocated", "freed")
+from devlab.sim import data
+from devlab.sim.allocator import Allocator, allocators
 
 
-def of(device=None) -> PatientAllocator:
+def of(device=None) -> Allocator:
     """Return the allocator of a device, with its figures right; None means the current one."""
-    allocator = allocators[placement.index_of(device)]
+    allocator = allocators[data.index_of(device)]
     allocator.settle()
     return allocator
 
@@ -63,16 +60,18 @@ def reset_peak_memory_stats(device=None) -> None:
     """Let the peaks start again from the present values."""
     allocator = of(device)
     allocator.count()
-    for books in (allocator.all, *allocator.pools):
-        books.reset_peaks()
+    for books in allocator.books:
+        for counter in books:
+            counter.peak = counter.current
 
 
 def reset_accumulated_memory_stats(device=None) -> None:
     """Let the totals start again from zero."""
     allocator = of(device)
     allocator.count()
-    for books in (allocator.all, *allocator.pools):
-        books.reset_totals()
+    for books in allocator.books:
+        for counter in books:
+            counter.reset_total()
     allocator.retries = allocator.failures = 0
 
 
@@ -95,14 +94,11 @@ def memory_stats(device=None) -> OrderedDict[str, int]:
     """
     allocator = of(device)
     allocator.count()
-    small, large = allocator.pools
-    figures = {
-        f"{name}.{pool}.{part}": getattr(counter, part)
-        for pool, books in (("all", allocator.all), ("small_pool", small), ("large_pool", large))
-        for name, counter in books.counters().items()
-        for part in _PARTS
-    }
-    figures |= {f"oversize_{name}.{part}": 0 for name in ("allocations", "segments") for part in _PARTS}
+    parts = ("current", "peak", "allocated", "freed")
+    figures = {f"oversize_{name}.{part}": 0 for name in ("allocations", "segments") for part in parts}
+    for pool, books in zip(("all", "small_pool", "large_pool"), allocator.books, strict=True):
+        for name, counter in books.counters().items():
+            figures |= {f"{name}.{pool}.{part}": getattr(counter, part) for part in parts}
     segments = allocator.all.segment
     figures |= {
         "max_split_size": -1,
@@ -151,5 +147,5 @@ def memory_summary(device=None, abbreviated: bool = False) -> str:
         ("allocated", allocator.allocated, allocator.all.allocated_bytes.peak),
         ("reserved", allocator.reserved, allocator.all.reserved_bytes.peak),
     ]
-    lines = [f"{placement.NAME}:{allocator.index} (simulated), bytes      now         peak"]
+    lines = [f"{data.NAME}:{allocator.index} (simulated), bytes      now         peak"]
     return "\n".join(lines + [f"  {name:<20} {now:>12} {peak:>12}" for name, now, peak in rows])

@@ -1,14 +1,13 @@
-"""The module `torch.sim`: what `torch.cuda` is to an NVIDIA GPU, for the simulated accelerator.
+"""The module `torch.sim`: the names of `torch.cuda` and their meaning. Users find here what it imports."""
 
-The names and their meaning are those of `torch.cuda`.
-"""
-
+import functools
 from types import SimpleNamespace
 
 import torch
 
-from devlab.sim import clock, events, generators, memory, placement, substitutes
-from devlab.sim.memory import (
+from devlab.sim import accounts as memory  # noqa: F401
+from devlab.sim import clock, data, events
+from devlab.sim.accounts import (  # noqa: F401
     empty_cache,
     max_memory_allocated,
     max_memory_reserved,
@@ -21,57 +20,18 @@ from devlab.sim.memory import (
     reset_accumulated_memory_stats,
     reset_peak_memory_stats,
 )
-from devlab.sim.placement import device_count
-from devlab.sim.streams import Event, Stream, current_stream, default_stream, set_stream, stream
+from devlab.sim.data import current_index as current_device
+from devlab.sim.data import device_count  # noqa: F401
+from devlab.sim.random_numbers import default_generators
+from devlab.sim.streams import Event, Stream, current_stream, default_stream, set_stream, stream  # noqa: F401
 
 OutOfMemoryError = torch.OutOfMemoryError
-amp = substitutes.amp
-
-__all__ = [
-    "Event",
-    "OutOfMemoryError",
-    "Stream",
-    "amp",
-    "current_device",
-    "current_stream",
-    "default_generators",
-    "default_stream",
-    "device",
-    "device_count",
-    "empty_cache",
-    "get_amp_supported_dtype",
-    "get_device_capability",
-    "get_device_name",
-    "get_device_properties",
-    "get_rng_state",
-    "get_rng_state_all",
-    "init",
-    "initial_seed",
-    "is_available",
-    "is_bf16_supported",
-    "is_initialized",
-    "manual_seed",
-    "manual_seed_all",
-    "max_memory_allocated",
-    "max_memory_reserved",
-    "mem_get_info",
-    "memory",
-    "memory_allocated",
-    "memory_reserved",
-    "memory_snapshot",
-    "memory_stats",
-    "memory_summary",
-    "reset_accumulated_memory_stats",
-    "reset_peak_memory_stats",
-    "seed",
-    "seed_all",
-    "set_device",
-    "set_rng_state",
-    "set_rng_state_all",
-    "set_stream",
-    "stream",
-    "synchronize",
-]
+amp = SimpleNamespace(
+    autocast=functools.partial(torch.amp.autocast, data.NAME),
+    GradScaler=functools.partial(torch.amp.GradScaler, data.NAME),
+    custom_fwd=functools.partial(torch.amp.custom_fwd, device_type=data.NAME),
+    custom_bwd=functools.partial(torch.amp.custom_bwd, device_type=data.NAME),
+)
 
 
 def is_available() -> bool:
@@ -92,42 +52,34 @@ def _is_in_bad_fork() -> bool:
     return False
 
 
-def current_device() -> int:
-    """Return the index of the current device."""
-    return placement.current()
-
-
 def set_device(device) -> None:
     """Make `device` the current one, which a bare `"sim"` means."""
-    placement.set_current(placement.index_of(device))
+    data.set_current_index(data.index_of(device))
 
 
 class device:
     """A block in which another device is the current one."""
 
     def __init__(self, device):
-        """Remember which device to make current."""
-        self.idx = placement.index_of(device)
+        self.idx = data.index_of(device)
 
     def __enter__(self):
-        """Make it current."""
-        self._before = placement.current()
-        placement.set_current(self.idx)
+        self._before = current_device()
+        data.set_current_index(self.idx)
         return self
 
     def __exit__(self, *error):
-        """Make the earlier one current again."""
-        placement.set_current(self._before)
+        data.set_current_index(self._before)
 
 
 def get_device_name(device=None) -> str:
     """Return the device's name, which says that it is simulated."""
-    return clock.devices[placement.index_of(device)].spec.name
+    return clock.devices[data.index_of(device)].spec.name
 
 
 def get_device_properties(device=None) -> SimpleNamespace:
     """Return the device's name, its memory in bytes, and the chip that its times resemble."""
-    index = placement.index_of(device)
+    index = data.index_of(device)
     spec = clock.devices[index].spec
     total = mem_get_info(index)[1]
     return SimpleNamespace(name=spec.name, total_memory=total, resembles=spec.resembles, simulated=True)
@@ -135,7 +87,7 @@ def get_device_properties(device=None) -> SimpleNamespace:
 
 def get_device_capability(device=None) -> tuple[int, int]:
     """Return (0, 0): no kernel was ever compiled for it."""
-    placement.index_of(device)
+    data.index_of(device)
     return (0, 0)
 
 
@@ -146,7 +98,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 def synchronize(device=None) -> None:
     """Wait for all work on the device."""
-    index = placement.index_of(device)
+    index = data.index_of(device)
     clock.wait_for_device(index)
     if events.observers:
         events.tell(events.Synchronization(index, "synchronize"))
@@ -157,61 +109,48 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
     return [torch.float16, torch.bfloat16, torch.float32]
 
 
-class _Generators:
-    """The default generators as a sequence, made when first asked for."""
-
-    def __getitem__(self, index):
-        return generators.defaults()[index]
-
-    def __len__(self):
-        return placement.COUNT
-
-
-default_generators = _Generators()
-
-
 def manual_seed(seed: int) -> None:
     """Seed the current device's generator."""
-    generators.defaults()[placement.current()].manual_seed(int(seed))
+    default_generators[current_device()].manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
     """Seed every device's generator."""
-    for generator in generators.defaults():
+    for generator in default_generators:
         generator.manual_seed(int(seed))
 
 
 def seed() -> None:
     """Seed the current device's generator from the system's entropy."""
-    generators.defaults()[placement.current()].seed()
+    default_generators[current_device()].seed()
 
 
 def seed_all() -> None:
     """Seed every device's generator alike, from the system's entropy."""
-    manual_seed_all(generators.defaults()[0].seed())
+    manual_seed_all(default_generators[0].seed())
 
 
 def initial_seed() -> int:
     """Return the seed of the current device's generator."""
-    return generators.defaults()[placement.current()].initial_seed()
+    return default_generators[current_device()].initial_seed()
 
 
 def get_rng_state(device="sim") -> torch.Tensor:
     """Return the state of a device's generator, a CPU tensor of bytes."""
-    return generators.defaults()[placement.index_of(device)].get_state()
+    return default_generators[data.index_of(device)].get_state()
 
 
 def set_rng_state(new_state: torch.Tensor, device="sim") -> None:
     """Set the state of a device's generator."""
-    generators.defaults()[placement.index_of(device)].set_state(new_state)
+    default_generators[data.index_of(device)].set_state(new_state)
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
     """Return the state of every device's generator."""
-    return [generator.get_state() for generator in generators.defaults()]
+    return [generator.get_state() for generator in default_generators]
 
 
 def set_rng_state_all(new_states) -> None:
     """Set the state of every device's generator."""
-    for generator, state in zip(generators.defaults(), new_states, strict=True):
+    for generator, state in zip(default_generators, new_states, strict=True):
         generator.set_state(state)

@@ -1,0 +1,343 @@
+"""What the simulator knows of single operators: schemas, waits, arithmetic, and precision under autocast."""
+
+from collections.abc import Callable
+from itertools import zip_longest
+from math import prod
+
+import torch
+
+from devlab.sim import data, kernels, private
+from devlab.sim.data import is_number
+
+
+def _histogram(values: torch.Tensor, bins=100, min=0, max=0) -> torch.Tensor:
+    """Count integers too, as CUDA does; the CPU counts floats alone."""
+    if values.is_floating_point():
+        return torch.histc(values, bins, min, max)
+    return torch.histc(values.to(torch.float64), bins, min, max).to(values.dtype)
+
+
+# Operators that the CPU lacks, or lacks for a dtype, and the functions of CPU tensors that stand in for them.
+_STAND_INS = {f"aten::{name}": function for name, function in kernels.FUSED.items()}
+_STAND_INS["aten::histc"] = _histogram
+# The commonest operators of one or two tensors. PyTorch's public function of the same name means the same for
+# them, and is called with less ceremony than the operator.
+QUICK = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("abs", "ceil", "clone", "cos", "erf", "exp", "floor", "log", "log1p", "neg", "reciprocal", "relu"),
+        *("round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "tanh", "logical_not", "isnan"),
+        *("exp_", "neg_", "relu_", "sigmoid_", "sqrt_", "tanh_", "zero_"),
+        *("sum", "sum.dim_IntList", "mean.dim", "pow.Tensor_Scalar", "pow.Tensor_Tensor"),
+        *("add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor"),
+        *("add_.Tensor", "sub_.Tensor", "mul_.Tensor", "div_.Tensor", "fill_.Scalar"),
+        *("maximum", "minimum", "mm", "bmm", "addmm", "cat"),
+        *(f"{name}.{kind}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("Scalar", "Tensor")),
+    )
+)
+
+
+class Operator:
+    """What a kernel needs to know of its operator, read from the schema once."""
+
+    def __init__(self, name: str):
+        op = private.overload(name)
+        schema = private.schema_of(op)
+        arguments = schema.arguments
+        self.name = name
+        self.schema = schema
+        self.call = _STAND_INS.get(name, private.caller_of(op))
+        self.quick = private.public_function(schema.name) if name in QUICK else self.call
+        self.as_composite = private.caller_under(op, private.COMPOSITE_KEY)
+        self.formula = formula(schema.name)
+        self.broadcasts = torch.Tag.pointwise in op.tags or name == "aten::clone"
+        self.waits = wait_rule(name, op.tags)
+        self.outputs = tuple(a.name for a in arguments if a.is_out)
+        self.takes_device = any(a.name == "device" for a in arguments)
+        self.generator = next((i for i, a in enumerate(arguments) if a.name == "generator"), None)
+        self.draws = torch.Tag.nondeterministic_seeded in op.tags and self.generator is None
+        # For each result, the position of the argument that it is, or None where it is new.
+        self.returned = tuple(_returned_argument(schema, result) for result in schema.returns)
+        tensors = [(i, a) for i, a in enumerate(arguments) if "Tensor" in str(a.type)]
+        self.tensors = [i for i, a in tensors if not a.kwarg_only]
+        self.keywords = {a.name for _, a in tensors}
+        self.lists = any("List[" in str(a.type) for _, a in tensors)
+
+    @property
+    def plain(self) -> bool:
+        """Whether only the first one or two arguments can be tensors, and one tensor comes back."""
+        special = self.outputs or self.takes_device or self.draws or self.lists or self.waits
+        return (
+            not special
+            and self.generator is None
+            and len(self.keywords) == len(self.tensors)
+            and len(self.returned) == 1
+            and str(self.schema.returns[0].type) == "Tensor"
+            and (self.tensors == [0] or (self.tensors == [0, 1] and (self.broadcasts or self.formula)))
+        )
+
+
+def _returned_argument(schema, result) -> int | None:
+    """Return the position of the argument that a result is, or None for a result that is new."""
+    if result.alias_info is None:
+        return None
+    for position, argument in enumerate(schema.arguments):
+        if argument.alias_info and argument.alias_info.before_set == result.alias_info.before_set:
+            return position
+    return None
+
+
+MASKS = frozenset({torch.bool, torch.uint8})
+INDEXING = frozenset(
+    {"index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put"}
+)
+
+_TAGS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
+_CHECKED = frozenset(
+    {
+        "_linalg_check_errors",
+        "_linalg_eigh",
+        "_linalg_eigvals",
+        "_linalg_svd",
+        "cholesky",
+        "linalg_eig",
+        "linalg_lstsq",
+    }
+)
+
+
+def short(name: str) -> str:
+    """Return an operator's name without its library and overload.
+
+    >>> short("aten::index.Tensor"), short("aten::cholesky")
+    ('index', 'cholesky')
+    """
+    return name.rpartition("::")[2].partition(".")[0]
+
+
+def wait_rule(name: str, tags):
+    """Return what tells from an operator's arguments whether the host waits; None where it never does.
+
+    >>> rule("aten::add.Tensor", ()) is None, rule("aten::cholesky", ())((), {})
+    (True, True)
+    """
+    if short(name) in INDEXING:
+        return _by_index
+    return _unless_size_is_given if short(name) in _CHECKED or _TAGS & set(tags) else None
+
+
+def _unless_size_is_given(args, kwargs) -> bool:
+    """The size that `repeat_interleave` is given need not be found out."""
+    return kwargs.get("output_size") is None
+
+
+def _by_index(args, kwargs) -> bool:
+    """Masks are counted; indices in the host's memory are copied, and so is one number that is written."""
+    if len(args) > 2:
+        if fills_mask(args):
+            return False
+        if args[2].numel() == 1 and (args[2].is_cpu or is_number(args[2])):
+            return True
+    return any(i is not None and (i.dtype in MASKS or (i.is_cpu and i.dim() > 0)) for i in args[1])
+
+
+def counts_mask(args) -> bool:
+    """Tell whether reading or writing by index has to count the True elements of a mask on the device."""
+    if len(args) > 2 and fills_mask(args):
+        return False
+    return any(i is not None and i.dtype in MASKS and not i.is_cpu for i in args[1])
+
+
+def fills_mask(args) -> bool:
+    """Tell whether `index_put_` writes a single value of the host under one mask, which needs no count.
+
+    >>> fills_mask((torch.ones(2), [torch.tensor([True, False])], torch.tensor(0.0)))
+    True
+    """
+    target, indices, value, *accumulate = args
+    given = [index for index in indices if index is not None]
+    return (
+        value.numel() == 1
+        and (value.is_cpu or is_number(value))
+        and not any(accumulate[:1])
+        and len(given) == 1
+        and given[0].dtype in MASKS
+        and given[0].device == target.device
+    )
+
+
+def _matrix_product(operands, out) -> float:
+    """Two operations for each element of the result and each element of the inner dimension."""
+    return 2.0 * out.numel() * operands[-2].shape[-1]
+
+
+def _convolution(operands, out) -> float:
+    weight = operands[1]
+    return 2.0 * out.numel() * (weight.numel() // max(1, weight.shape[0]))
+
+
+def _convolution_backward(operands, out) -> float:
+    grad, _, weight = operands[:3]
+    return 4.0 * grad.numel() * (weight.numel() // max(1, weight.shape[0]))
+
+
+def _attention(operands, out) -> float:
+    query, key = operands[:2]
+    return 4.0 * query.numel() * key.shape[-2]
+
+
+_FORMULAS: dict[str, Callable] = {
+    "aten::mm": _matrix_product,
+    "aten::bmm": _matrix_product,
+    "aten::mv": _matrix_product,
+    "aten::dot": _matrix_product,
+    "aten::addmm": _matrix_product,
+    "aten::addmm_": _matrix_product,
+    "aten::baddbmm": _matrix_product,
+    "aten::convolution": _convolution,
+    "aten::convolution_backward": _convolution_backward,
+    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
+}
+
+
+def formula(operator: str) -> Callable | None:
+    """Return the function from (operands, result) to operations, for an operator that has one."""
+    return _FORMULAS.get(operator)
+
+
+def traffic(values) -> int:
+    """Return the bytes of all tensors among some values, lists of them included."""
+    if not isinstance(values, (list, tuple)):
+        return 0
+    moved = 0
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            moved += value.nbytes
+        elif isinstance(value, (list, tuple)):
+            moved += traffic(value)
+    return moved
+
+
+def pairs(operands) -> int:
+    """Return how many combinations of elements the operands form: broadcasting makes no result larger."""
+    product = 1
+    for value in operands:
+        if isinstance(value, torch.Tensor) and value.dim():
+            product *= max(1, value.numel())
+    return product
+
+
+def broadcast_bytes(operands) -> int:
+    """Return the bytes of the result to which operands broadcast."""
+    tensors = [value for value in operands if isinstance(value, torch.Tensor)]
+    shapes = [tuple(reversed(tensor.shape)) for tensor in tensors]
+    elements = prod(max(sizes) for sizes in zip_longest(*shapes, fillvalue=1))
+    return elements * max(tensor.element_size() for tensor in tensors)
+
+
+def product_bytes(left: torch.Tensor, right: torch.Tensor) -> int:
+    """Return the bytes of the product of two matrices, of stacks of them, or of a matrix and a vector.
+
+    >>> product_bytes(torch.ones(2, 3), torch.ones(3, 5)), product_bytes(torch.ones(3), torch.ones(3))
+    (40, 4)
+    """
+    columns = right.shape[-1] if right.dim() > 1 else 1
+    return left.nbytes // max(1, left.shape[-1]) * columns
+
+
+LOWER = (
+    "addbmm",
+    "addmm",
+    "addmv",
+    "baddbmm",
+    "bmm",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d.input",
+    "conv_transpose3d.input",
+    "convolution",
+    "gru_cell",
+    "linear",
+    "lstm_cell",
+    "matmul",
+    "mm",
+    "mv",
+    "prelu",
+    "scaled_dot_product_attention",
+)
+FLOAT32 = (
+    "binary_cross_entropy_with_logits",
+    "cosh",
+    "cosine_similarity",
+    "cross_entropy_loss",
+    "cumprod",
+    "cumsum",
+    "exp",
+    "expm1",
+    "group_norm",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "log_softmax.int",
+    "mse_loss",
+    "nll_loss",
+    "norm.Scalar",
+    "norm.ScalarOpt_dim",
+    "pow.Scalar",
+    "pow.Tensor_Scalar",
+    "pow.Tensor_Tensor",
+    "prod",
+    "prod.dim_int",
+    "reciprocal",
+    "rsqrt",
+    "sinh",
+    "smooth_l1_loss",
+    "softmax.int",
+    "softplus",
+    "sum",
+    "sum.dim_IntList",
+    "tan",
+)
+_AUTOCAST = "AutocastPrivateUse1"
+
+
+def register_autocast(open_library) -> list:
+    """Install the casts, and let every other operator pass; return what keeps them installed."""
+    every = open_library("IMPL", "_", _AUTOCAST, __file__, 1)
+    every.fallback(_AUTOCAST, torch.library.fallthrough_kernel, False)
+    library = open_library("IMPL", "aten", _AUTOCAST, __file__, 1)
+    for name in LOWER:
+        library.impl(name, _AUTOCAST, _casting(name, None), False)
+    for name in FLOAT32:
+        library.impl(name, _AUTOCAST, _casting(name, torch.float32), False)
+    return [every, library]
+
+
+def _casting(name: str, dtype: torch.dtype | None):
+    op = private.overload(f"aten::{name}")
+
+    def run(*args, **kwargs):
+        wanted = dtype or torch.get_autocast_dtype(data.NAME)
+        with private.without(private.AUTOCAST_KEYS):
+            return op(
+                *(_cast(value, wanted) for value in args),
+                **{key: _cast(value, wanted) for key, value in kwargs.items()},
+            )
+
+    return run
+
+
+def _cast(value, dtype: torch.dtype):
+    if isinstance(value, torch.Tensor):
+        eligible = value.is_floating_point() and value.device.type == data.NAME
+        return value.to(dtype) if eligible and value.dtype is not torch.float64 else value
+    if isinstance(value, (list, tuple)):
+        return [_cast(item, dtype) for item in value]
+    return value
