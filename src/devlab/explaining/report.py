@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from devlab.panel import Panel, escape, prose
+from devlab.panel import Column, Panel, Table, escape, prose
+
+_CELL = 'style="text-align:left;vertical-align:top;padding:0 1em 0 0"'
+_CODE = ("failed in", "culprit", "change")
 
 
 @dataclass(frozen=True)
@@ -52,42 +55,36 @@ class Explanation(Panel):
         lines = [f"devlab explains: {self.headline}"]
         rows = self.rows()
         lines += [f"  {label:<12}{value}" for label, value in rows[:1]]
-        names = max((len(one.name) for one in self.met), default=0)
-        whats = max((len(one.what) for one in self.met), default=0)
-        places = max((len(one.device) for one in self.met), default=0)
-        for position, one in enumerate(self.met):
-            label = "tensors met" if position == 0 else ""
-            sign = "→" if one.culprit else " "
-            line = f"{sign} {one.name:<{names}}  {one.what:<{whats}}  {one.device:<{places}}  {one.origin}"
-            lines.append(f"  {label:<12}{line}".rstrip())
+        met = [(f"{_sign(one)} {one.name}", one.what, one.device, one.origin) for one in self.met]
+        for position, line in enumerate(Table([Column()] * 4, met).text().splitlines()):
+            lines.append(f"  {'' if position else 'tensors met':<12}{line}")
         lines += [f"  {label:<12}{value}" for label, value in rows[1:]]
         return "\n".join(lines)
 
     def html(self) -> str:
         """Return the explanation as HTML."""
-        cell = 'style="text-align:left;vertical-align:top;padding:0 1em 0 0"'
-        rows = self.rows()
-        parts = [f"<p><strong>devlab explains: {prose(self.headline)}</strong></p>"]
-        if self.met:
-            heads = ("", "tensor", "what", "device", "where from")
-            head = "".join(f'<th scope="col" {cell}>{label}</th>' for label in heads)
-            body = "".join(
-                f"<tr><td {cell}>{'→' if one.culprit else ''}</td>"
-                f"<td {cell}><code>{escape(one.name)}</code></td>"
-                f"<td {cell}>{escape(one.what)}</td><td {cell}>{escape(one.device)}</td>"
-                f"<td {cell}>{escape(one.origin)}</td></tr>"
-                for one in self.met
-            )
-            parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
-        code = {"failed in", "culprit", "change"}
-        body = "".join(
-            f'<tr><th scope="row" {cell}>{label}</th><td {cell}>'
-            + (f"<code>{escape(value)}</code>" if label in code else prose(value))
-            + "</td></tr>"
-            for label, value in rows
+        heads = (
+            ("", str.strip),
+            ("tensor", _code),
+            ("what", escape),
+            ("device", escape),
+            ("where from", escape),
         )
-        parts.append(f"<table><tbody>{body}</tbody></table>")
-        return "".join(parts)
+        met = [(_sign(one), one.name, one.what, one.device, one.origin) for one in self.met]
+        rows = [(label, (_code if label in _CODE else prose)(value)) for label, value in self.rows()]
+        return (
+            f"<p><strong>devlab explains: {prose(self.headline)}</strong></p>"
+            + Table([Column(name, _CELL, html) for name, html in heads], met).html()
+            + Table([Column(look=_CELL, labels=True), Column(look=_CELL, html=str)], rows).html()
+        )
 
     def __repr__(self) -> str:
         return f"<Explanation: {self.headline}>"
+
+
+def _sign(one: Met) -> str:
+    return "→" if one.culprit else " "
+
+
+def _code(text: str) -> str:
+    return f"<code>{escape(text)}</code>"
