@@ -1,18 +1,537 @@
 """The smallest change that brings a tensor to where it was needed, as a line of the learner's own code."""
 
 import ast
-from dataclasses import replace
+import dataclasses
+import inspect
+import itertools
+import types
+from dataclasses import dataclass, replace
 
 import torch
 
 from devlab.explaining import flow, reach
-from devlab.explaining.bring import at_use, inside_line, rebuilt, together
-from devlab.explaining.edit import Mend, in_statement, line_of, reference, remade, rewritten, with_argument
-from devlab.explaining.lookup import MISSING
-from devlab.explaining.meeting import Operand, operands, written
-from devlab.explaining.scope import Scope
-from devlab.explaining.story import LOADED, MADE, MOVED, NUMPY, Story
-from devlab.explaining.uses import serves_others
+from devlab.explaining.culprit import Operand, operands, written
+from devlab.explaining.frames import (
+    MISSING,
+    Scope,
+    Source,
+    argument_for,
+    handed_on,
+    own_nodes,
+    passed,
+    registered,
+)
+from devlab.explaining.story import BATCH, LOADED, MADE, MOVED, NUMPY, Hop, Story, follow
+
+
+@dataclass(frozen=True)
+class Mend:
+    """A change: where, the line of code, and `before` when the line is to be added, not replaced."""
+
+    where: str
+    code: str
+    before: bool = False
+    otherwise: str = ""
+
+
+def reference(scope: Scope, line: int, device: str, without: str = "") -> str:
+    """Return the best way to say `device` at a line of a function: `x.device`, `device`, or its name."""
+    given = scope.parameters()
+    for name in given:
+        if name == without:
+            continue
+        value = scope.values.get(name, MISSING)
+        if isinstance(value, torch.device | str) and _names(value, device):
+            return name
+        if isinstance(value, torch.Tensor) and flow.same(str(value.device), device):
+            return f"{name}.device"
+        if value is MISSING and (passed := argument_for(scope, name)):
+            found = flow.infer(*passed)
+            if found and flow.same(found, device):
+                return f"{name}.device"
+    local = [(n, v) for n, v in scope.values.items() if n.isidentifier() and _bound(n, scope, line)]
+    everywhere = [(n, v) for n, v in scope.globals.items() if not n.startswith("_")]
+    for name, value in local:
+        if isinstance(value, torch.device | str) and _names(value, device):
+            return name
+    for name, value in everywhere:
+        if isinstance(value, torch.device | str) and "dev" in name.lower() and _names(value, device):
+            return name
+    for name, value in local:
+        if isinstance(value, torch.Tensor) and flow.same(str(value.device), device) and name != without:
+            return f"{name}.device"
+    for name, value in everywhere:
+        if isinstance(value, torch.device | str) and _names(value, device):
+            return name
+    owner = scope.values.get(given[0]) if given else None
+    if isinstance(owner, torch.nn.Module):
+        first = next(iter(owner.parameters()), None)
+        if first is not None and flow.same(str(first.device), device):
+            return f"next({given[0]}.parameters()).device"
+    return f'"{device}"'
+
+
+def _names(value: object, device: str) -> bool:
+    try:
+        return flow.same(str(torch.device(value)), device)
+    except (RuntimeError, TypeError):
+        return False
+
+
+def _bound(name: str, scope: Scope, line: int) -> bool:
+    return (
+        not scope.is_local(name) or name in scope.parameters() or scope.write_before(name, line) is not None
+    )
+
+
+def with_argument(call: ast.Call, scope: Scope, name: str, value: str) -> str:
+    """Return a call's text with a keyword argument set: replaced if it is there, else added at the end."""
+    given = flow.keyword(call, name)
+    if given is not None:
+        return rewritten(scope.source, call, (given, value))
+    text = scope.text(call)
+    body = text[:-1].rstrip().removesuffix(",")
+    return f"{body}{'' if body.endswith('(') else ', '}{name}={value})"
+
+
+def in_statement(scope: Scope, node: ast.AST, new: str, *more: tuple[ast.AST, str]) -> str:
+    """Return the statement around an expression on one line, with it, and `more` of them, written anew.
+
+    "" where that is no line to replace: in the head of a loop, a condition or a function.
+    """
+    source = scope.source
+    if source is None or node not in source.parents:
+        return ""
+    statement = source.statement(node)
+    if isinstance(getattr(statement, "body", None), list):
+        return ""
+    return rewritten(source, statement, (node, new), *more)
+
+
+def rewritten(source: Source, statement: ast.AST, *changes: tuple[ast.AST, str]) -> str:
+    """Return a node's text on one line, with expressions in it written anew; other code of its line stays."""
+    starts = list(
+        itertools.accumulate((len(line.encode()) for line in source.text.splitlines(True)), initial=0)
+    )
+
+    def span(node: ast.AST) -> tuple[int, int]:
+        return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+
+    raw = source.text.encode()
+    begin, end = span(statement)
+    if isinstance(statement, ast.stmt):
+        before = raw[starts[statement.lineno - 1] : begin]
+        after = raw[end : starts[statement.end_lineno]].strip()
+        begin -= len(before.lstrip())
+        if after and not after.startswith(b"#"):
+            end = starts[statement.end_lineno]
+    text = raw[begin:end]
+    for (first, last), new in sorted(((span(node), new) for node, new in changes), reverse=True):
+        text = text[: first - begin] + new.encode() + text[last - begin :]
+    lines = text.decode().splitlines()
+    return lines[0].strip() if len(lines) == 1 else " ".join(" ".join(lines).split())
+
+
+def moved(text: str, ref: str) -> str:
+    """Return an expression's text with `.to(...)` after it.
+
+    >>> moved("a + b", "x.device")
+    '(a + b).to(x.device)'
+    """
+    return f"{closed(text)}.to({ref})"
+
+
+def closed(text: str) -> str:
+    """Return an expression's text so that a method can follow it: in parentheses where it needs them."""
+    simple = ast.Name | ast.Attribute | ast.Subscript | ast.Call
+    return text if isinstance(ast.parse(text, mode="eval").body, simple) else f"({text})"
+
+
+def remade(call: ast.Call, scope: Scope, ref: str, end: str) -> str:
+    """Return the call that makes a tensor, making it on the device that `ref` says."""
+    if end == MOVED:
+        return moved(scope.text(call.func.value), ref)
+    if end == LOADED:
+        return with_argument(call, scope, "map_location", ref)
+    if flow.is_call_of(
+        call, scope, frozenset({"from_numpy", "Tensor", "FloatTensor", "LongTensor", "BoolTensor"})
+    ):
+        return moved(scope.text(call), ref)
+    return with_argument(call, scope, "device", ref)
+
+
+def line_of(scope: Scope, node: ast.AST, code: str) -> Mend | None:
+    """Return the change that puts `code` in the place of an expression's statement; None for no code."""
+    return Mend(scope.where(scope.source.statement(node).lineno), code) if code else None
+
+
+_COMPREHENSIONS = (ast.GeneratorExp, ast.ListComp, ast.DictComp, ast.SetComp)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def serves_others(hop: Hop, device: str) -> bool:
+    """Tell whether the function of a hop has used its name where only a tensor on `device` serves."""
+    scope, name = hop.scope, hop.node
+    if not isinstance(name, ast.Name) or scope.source is None or scope.node is None:
+        return False
+    loops = [
+        n for n in ast.walk(scope.node) if isinstance(n, _LOOPS) and n.lineno <= hop.line <= n.end_lineno
+    ]
+    turns = scope.source.enclosing(name, _COMPREHENSIONS) if name in scope.source.parents else None
+    if (loops or turns) and device != "cpu":  # each turn may want another accelerator
+        return True
+    last = max([hop.line, *(loop.end_lineno for loop in loops)]) if device == "cpu" else 1 << 30
+    return any(
+        isinstance(node, ast.Name) and node.id == name.id and node is not name and node.lineno <= last
+        for node in own_nodes(scope.node)
+        if isinstance(getattr(node, "ctx", None), ast.Load) and _needs(node, scope, device)
+    )
+
+
+def _needs(node: ast.AST, scope: Scope, device: str) -> bool:
+    """Tell whether the operation around an expression works only with a tensor on `device`."""
+    parent = scope.source.parents.get(node)
+    if isinstance(parent, ast.Starred | ast.Tuple | ast.List | ast.keyword):
+        return _needs(parent, scope, device)
+    if isinstance(parent, ast.Subscript):  # an index on the CPU serves any table
+        index = node is not parent.value
+        return (index or device != "cpu") and _with([parent.value if index else parent.slice], scope, device)
+    if isinstance(parent, ast.Attribute):
+        call = scope.source.parents.get(parent)
+        if not isinstance(call, ast.Call) or call.func is not parent:
+            return parent.attr in ("T", "mT", "data") and _needs(parent, scope, device)
+        return parent.attr == "numpy" or _with([*call.args, *(k.value for k in call.keywords)], scope, device)
+    if isinstance(parent, ast.BinOp):
+        return _with([parent.right if node is parent.left else parent.left], scope, device)
+    if isinstance(parent, ast.AugAssign) and node is parent.value:
+        return _with([parent.target], scope, device)
+    if isinstance(parent, ast.Compare):
+        return _with([o for o in (parent.left, *parent.comparators) if o is not node], scope, device)
+    if not isinstance(parent, ast.Call) or node is parent.func:
+        return False
+    function = scope.evaluate(parent.func)
+    if isinstance(function, torch.nn.Module):
+        first = next(iter(function.parameters()), None)
+        return first is not None and flow.same(str(first.device), device)
+    if (
+        str(getattr(function, "__module__", "") or "").startswith("numpy")
+        or type(function).__name__ == "ufunc"
+    ):
+        return True
+    if isinstance(function, types.FunctionType | types.MethodType) and not flow.is_torchs(parent, scope):
+        return True
+    others = [*parent.args, *(k.value for k in parent.keywords)]
+    return flow.is_torchs(parent, scope) and _with([o for o in others if o is not node], scope, device)
+
+
+def _with(others: list, scope: Scope, device: str) -> bool:
+    """Tell whether any of some expressions is a tensor on the device, and no single number."""
+    for node in others:
+        value = scope.evaluate(node)
+        number = isinstance(value, torch.Tensor) and value.dim() == 0
+        if not number and flow.same(flow.infer(node, scope) or "?", device):
+            return True
+    return False
+
+
+def rebindable(hop: Hop) -> bool:
+    """Tell whether a line `name = name.to(...)` before the hop's line gives the name another tensor."""
+    node, scope = hop.node, hop.scope
+    if isinstance(scope.node, ast.Lambda):
+        return False
+    if isinstance(node, ast.Name):
+        found = scope.writes_before(node.id, 1 << 30) if scope.node is not None else []
+        drawn = bool(found) and not any(isinstance(w.statement, ast.stmt | ast.NamedExpr) for w in found)
+        given = node.id in scope.parameters()
+        parameter = isinstance(scope.evaluate(node), torch.nn.Parameter)
+        return (scope.node is None or scope.is_local(node.id)) and (given or not drawn) and not parameter
+    if isinstance(node, ast.Subscript):
+        return isinstance(scope.evaluate(node.value), list | dict)
+    return isinstance(node, ast.Attribute) and takes(scope.evaluate(node.value), node.attr)
+
+
+def takes(owner: object, name: str) -> bool:
+    """Tell whether an object's attribute can be given another tensor."""
+    if owner is MISSING or isinstance(owner, torch.Tensor | tuple):
+        return False
+    if isinstance(owner, torch.distributions.Distribution):
+        return name not in owner.arg_constraints
+    if isinstance(owner, torch.nn.Module):
+        return name not in registered(owner)[0]
+    if dataclasses.is_dataclass(owner) and owner.__dataclass_params__.frozen:
+        return False
+    found = inspect.getattr_static(type(owner), name, None)
+    return not isinstance(found, property) or found.fset is not None
+
+
+def at_use(operand: Operand, home: str) -> Mend | None:
+    """Bring it over before it is used, where the learner's own code first had it in hand."""
+    story = operand.story
+    hops = [hop for hop in story.trail[: story.joined] if hop.scope.mine and not hop.holds_many]
+    shared = next((place for place, hop in enumerate(hops) if serves_others(hop, operand.device)), None)
+    if shared is not None:
+        hops = hops[: shared + 1]
+    cached = story.held in (reach.ATTRIBUTE, reach.ITEM) and story.end != BATCH
+    chosen = [] if not hops else [hops[0] if cached else _best_hop(story, hops)]
+    for hop in chosen + [hop for hop in reversed(hops) if hop not in chosen]:
+        here = cached or (shared is not None and hop is hops[shared])
+        if change := _at_hop(operand, hop, home, here):
+            return change
+    return _all_of_it(operand, home) or inside_line(operand, home)
+
+
+def _at_hop(operand: Operand, hop: Hop, home: str, here: bool) -> Mend | None:
+    """Bring it over at one of its names: by a line before it, or, `here`, inside the line itself."""
+    scope = hop.scope
+    if thrown := thrown_away(hop):
+        return Mend(scope.where(thrown.lineno), f"{hop.text} = {scope.text(thrown)}")
+    ref = _reference(operand, scope, hop.line, home, hop.text)
+    own = operand.scope is scope
+    if operand.suffix and own and (here or ast.unparse(operand.node) == ast.unparse(hop.node)):
+        return _each_moved(operand, ref)
+    if here and own and scope.source is not None and (change := inside_line(operand, home)):
+        return change
+    if isinstance(hop.node, ast.Subscript) and _all_misplaced(hop, operand.device):
+        whole = scope.text(hop.node.value)
+        return Mend(scope.where(hop.line), _each(whole, scope.evaluate(hop.node.value), ref), before=True)
+    if isinstance(hop.node, ast.Subscript) and isinstance(scope.evaluate(hop.node.value), tuple):
+        whole = scope.text(hop.node.value)  # a tuple takes no new element
+        code = f"{whole} = tuple(value.to({ref}) for value in {whole})"
+        return Mend(scope.where(hop.line), code, before=True)
+    if rebindable(hop) and not (here and not own and _in_line(scope, hop.node)):
+        return Mend(scope.where(hop.line), f"{hop.text} = {hop.text}.to({ref})", before=True)
+    return _in_line(scope, hop.node, ref)
+
+
+def _all_misplaced(hop: Hop, device: str) -> bool:
+    """Tell whether an element under a constant key is one of several, and all of them on the device."""
+    value = hop.scope.evaluate(hop.node.value)
+    items = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(items, list) or not isinstance(hop.node.slice, ast.Constant) or len(items) < 2:
+        return False
+    return isinstance(hop.node.value, ast.Name) and all(
+        isinstance(item, torch.Tensor) and str(item.device) == device for item in items
+    )
+
+
+def _in_line(scope: Scope, node: ast.AST, ref: str = "") -> Mend | None:
+    """Bring an expression over where it stands."""
+    if scope.source is None or node not in scope.source.parents:
+        return None
+    if not isinstance(getattr(node, "ctx", None), ast.Load | None):
+        return None
+    return line_of(scope, node, in_statement(scope, node, moved(scope.text(node), ref)))
+
+
+def together(operand: Operand, home: str) -> Mend | None:
+    """Bring over several tensors, misplaced alike, in one line: where they are made, or where they meet."""
+    use, scope = _use(operand)
+    others = as_misplaced(use, scope, operand.device) if scope is not None else []
+    stories = [operand.story, *(follow(node, scope, operand.device) for node in others)]
+    made = list(dict.fromkeys(story.node for story in stories))
+    if len(made) == 1:
+        return None
+    first = stories[0].scope
+    if all(
+        story.end == MADE and story.scope.mine and story.scope.source is first.source for story in stories
+    ):
+        in_one = len({first.source.statement(node) for node in made}) == 1
+        ref = reference(first, made[0].lineno, home)
+        changes = [(node, remade(node, first, ref, MADE)) for node in made]
+        if in_one and (change := line_of(first, made[0], in_statement(first, *changes[0], *changes[1:]))):
+            return change
+    return inside_line(operand, home)
+
+
+def inside_line(operand: Operand, home: str) -> Mend | None:
+    """Bring an operand over in the line that failed, with the others there that are as misplaced."""
+    use, scope = _use(operand)
+    if scope is None or scope.source is None or written(operand):
+        return None
+    if scope is operand.scope and operand.story.joined != 0:  # `table.to(x.device).cos()` says it best
+        named = [hop.node for hop in operand.story.trail[:1] if any(n is hop.node for n in ast.walk(use))]
+        use = (named or [use])[0]
+    ref = _reference(operand, scope, scope.line, home, scope.text(use))
+    nodes = [use, *as_misplaced(use, scope, operand.device)]
+    first, *more = [(node, _brought(node, scope, ref)) for node in nodes]
+    return line_of(scope, use, in_statement(scope, *first, *more))
+
+
+def _brought(node: ast.AST, scope: Scope, ref: str) -> str:
+    if flow.is_call_of(node, scope, flow.FACTORIES):
+        return remade(node, scope, ref, MADE)
+    if flow.moved_to(node, scope):
+        return remade(node, scope, ref, MOVED)
+    return moved(scope.text(node), ref)
+
+
+def as_misplaced(use: ast.AST, scope: Scope, device: str) -> list[ast.expr]:
+    """Return the other tensors of a line that are on the culprit's device and that PyTorch works on."""
+    if scope.source is None or use not in scope.source.parents:
+        return []
+    found: list[ast.expr] = []
+    around = [use]
+    while not isinstance(around[-1], ast.stmt):
+        parent = scope.source.parents[around[-1]]
+        apart = isinstance(parent, ast.Tuple | ast.List | ast.Dict | ast.Assign | ast.Return)
+        if (
+            apart
+            and not isinstance(around[-1], ast.Subscript)
+            and not isinstance(scope.source.parents.get(parent), ast.Call)
+        ):
+            break  # what stands beside it there meets it in no operation
+        around.append(parent)
+    queue = [around[-1]]
+    while queue:
+        node = queue.pop(0)
+        if node is use or isinstance(node, ast.Lambda | ast.comprehension):
+            continue
+        tensor = scope.evaluate(node)
+        named = isinstance(tensor, torch.Tensor) and tensor.dim() > 0 and str(tensor.device) == device
+        made = flow.is_call_of(node, scope, flow.FACTORIES) and flow.infer(node, scope) == device
+        if (named or (made and node not in around)) and isinstance(
+            getattr(node, "ctx", None), ast.Load | None
+        ):
+            found.append(node)
+        elif not isinstance(node, ast.Call) or node in around or _pytorchs(node, scope):
+            queue += [n for n in ast.iter_child_nodes(node) if not _anywhere(node, n)]
+    return found
+
+
+def _anywhere(node: ast.AST, part: ast.AST) -> bool:
+    """Tell whether a part of an expression serves wherever it lives: what is written to, asked, or tested."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("shape", "device", "dtype", "ndim")
+    if isinstance(node, ast.Compare):
+        return isinstance(node.ops[0], ast.Is | ast.IsNot)
+    method = isinstance(part, ast.Attribute) and isinstance(node, ast.Call) and part is node.func
+    return (method and part.attr.endswith("_")) or (isinstance(node, ast.IfExp) and part is node.test)
+
+
+def _pytorchs(call: ast.Call, scope: Scope) -> bool:
+    if flow.moved_to(call, scope):
+        return False
+    method = isinstance(call.func, ast.Attribute) and call.func.attr not in (
+        "numpy",
+        "item",
+        "tolist",
+        "size",
+    )
+    return flow.is_torchs(call, scope) or (method and bool(flow.infer(call.func.value, scope)))
+
+
+def used_as(node: ast.AST, scope: Scope) -> tuple[ast.AST, Scope | None]:
+    """Return the learner's own expression that a library's operand is the value of, with its scope."""
+    while not scope.mine:
+        if not isinstance(node, ast.Name) or (passed := argument_for(scope, node.id)) is None:
+            return node, None
+        node, scope = passed
+    if scope.source is not None and node not in scope.source.parents:  # the name of a path, not of the text
+        text = ast.unparse(node)
+        line = scope.source.statement(scope.failing) if scope.failing is not None else None
+        alike = [n for n in ast.walk(line) if ast.unparse(n) == text] if line is not None else []
+        node = alike[0] if alike else node
+    return node, scope
+
+
+def _use(operand: Operand) -> tuple[ast.AST, Scope | None]:
+    use, scope = used_as(operand.node, operand.scope)
+    if scope is None:  # a library gave it another name: it is the one argument on that device
+        scope = operand.scope
+        while scope is not None and not scope.mine:
+            scope = None if handed_on(scope, "input") else scope.caller
+        call = scope.failing if scope is not None else None
+        given = list(passed(call)) if isinstance(call, ast.Call) else []
+        there = [node for node in given if flow.same(flow.infer(node, scope) or "?", operand.device)]
+        use, scope = (there[0], scope) if len(there) == 1 else (use, None)
+    found = flow.infer(use, scope) if scope is not None else ""
+    return use, scope if not found or flow.same(found, operand.device) else None
+
+
+def _reference(operand: Operand, scope: Scope, line: int, home: str, without: str) -> str:
+    """Return how to say the device; among several accelerators, as that of what the tensor meets."""
+    if operand.device != "cpu" and scope.failing is not None:
+        call = scope.failing
+        function = scope.evaluate(call.func) if isinstance(call, ast.Call) else None
+        if isinstance(function, torch.nn.Module):
+            first = next(iter(function.parameters()), None)
+            if first is not None and flow.same(str(first.device), home):
+                return f"next({scope.text(call.func)}.parameters()).device"
+        for other in operands(scope):
+            named = isinstance(other.node, ast.Name | ast.Attribute) and not other.suffix
+            if named and flow.same(other.device or "?", home) and other.tensor is not None:
+                return f"{other.text.removesuffix('.T').removesuffix('.mT')}.device"
+    return reference(scope, line, home, without)
+
+
+def _all_of_it(operand: Operand, home: str) -> Mend | None:
+    """Bring over a list, tuple or dict that is passed as one, where no name stands for the tensor alone."""
+    hop = next((hop for hop in operand.story.trail if hop.scope.mine), None)
+    if hop is None or not rebindable(hop):
+        return None
+    code = _each(hop.text, hop.scope.evaluate(hop.node), reference(hop.scope, hop.line, home))
+    return Mend(hop.scope.where(hop.line), code, before=True) if code else None
+
+
+def _each_moved(operand: Operand, ref: str) -> Mend:
+    text, scope = operand.scope.text(operand.node), operand.scope
+    return Mend(scope.where(), _each(text, scope.evaluate(operand.node), ref), before=True)
+
+
+def _each(text: str, value: object, ref: str) -> str:
+    """Return the line that brings over every tensor of a list, tuple or dict."""
+    if isinstance(value, dict):
+        return f"{text} = {{key: value.to({ref}) for key, value in {text}.items()}}"
+    if isinstance(value, list):
+        return f"{text} = [value.to({ref}) for value in {text}]"
+    return f"{text} = tuple(value.to({ref}) for value in {text})" if isinstance(value, tuple) else ""
+
+
+def _best_hop(story: Story, hops: list[Hop]) -> Hop:
+    if story.scope is not None:
+        here = [hop for hop in hops if hop.scope is story.scope]
+        if here:
+            return here[0]
+    return hops[-1]
+
+
+def thrown_away(hop: Hop) -> ast.Call | None:
+    """Return a statement `x.to(...)` whose result nobody keeps, if the function has one for this name."""
+    for node in own_nodes(hop.scope.node) if hop.scope.node is not None else ():
+        call = node.value if isinstance(node, ast.Expr) and node.lineno <= hop.line else None
+        method = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+        if method and call.func.attr in flow.MOVERS and ast.unparse(call.func.value) == hop.text:
+            return call
+    return None
+
+
+# Of these a distribution is given one, and may keep all; one of them is enough to make it again.
+_EITHER = (("logits", "probs"), ("scale_tril", "covariance_matrix", "precision_matrix"))
+
+
+def rebuilt(operand: Operand, home: str) -> Mend | None:
+    """Make a distribution again, which has no `.to`, from its own parameters brought over."""
+    path = operand.story.path
+    holder = path.steps[-1].holder if path and path.steps else operand.story.owner
+    if not isinstance(holder, torch.distributions.Distribution):
+        return None
+    text = path.text.rpartition(".")[0] if path else ""
+    kind, scope = type(holder), path.scope if path else operand.scope
+    own = [n for n in kind.arg_constraints if isinstance(vars(holder).get(n), torch.Tensor)]
+    for either in _EITHER:
+        own = [n for n in own if n not in either or n == next(e for e in either if e in own)]
+    if not (text and own) or "._" in text or getattr(torch.distributions, kind.__name__, None) is not kind:
+        return None
+    ref = reference(scope, scope.line, home)
+    given = ", ".join(f"{name}={text}.{name}.to({ref})" for name in own)
+    torchs = "torch" if scope.lookup("torch") is torch else "__import__('torch')"
+    anew = f"{torchs}.distributions.{kind.__name__}({given})"
+    node = ast.parse(text, mode="eval").body
+    if rebindable(Hop(text, scope, scope.line, node)):
+        return Mend(scope.where(), f"{text} = {anew}", before=True)
+    uses = [n for n in ast.walk(scope.failing) if ast.unparse(n) == text] if scope.failing is not None else []
+    return line_of(scope, uses[0], in_statement(scope, uses[0], anew)) if uses else None
+
 
 _REGISTERED = (reach.PARAMETER, reach.BUFFER)
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from devlab.explaining.lookup import registered
-from devlab.explaining.scope import Scope
+from devlab.explaining.frames import Scope, registered
 
 PARAMETER, BUFFER, MODULE, ATTRIBUTE, ITEM, STATE, CLOSURE = (
     "parameter",
