@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import contextlib
 import dis
 import functools
 import inspect
@@ -17,18 +18,9 @@ from devlab.checks.trace import PACKAGE, is_learners, place
 
 MISSING = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 _SAME_PLACE = frozenset({"T", "mT", "H", "mH", "data", "real", "imag"})
-_CONTAINERS = (
-    list,
-    tuple,
-    dict,
-    torch.nn.ModuleList,
-    torch.nn.ModuleDict,
-    torch.nn.Sequential,
-    torch.nn.ParameterList,
-    torch.nn.ParameterDict,
-)
-
-# Anything else might run a hash of the learner's own.
+_NN_CONTAINERS = ("ModuleList", "ModuleDict", "Sequential", "ParameterList", "ParameterDict")
+_CONTAINERS = (list, tuple, dict, *(getattr(torch.nn, name) for name in _NN_CONTAINERS))
+# A key of any other type might run a hash of the learner's own.
 _KEYS = (str, int, float, slice, torch.Tensor, torch.device, torch.dtype)
 
 
@@ -51,16 +43,14 @@ def attribute(owner: object, name: str) -> object:
     if isinstance(owner, torch.device):
         return getattr(owner, name, MISSING)
     found = inspect.getattr_static(owner, name, MISSING)
-    if found is MISSING:
-        return MISSING
     if isinstance(found, types.FunctionType) and not isinstance(owner, type):
         return types.MethodType(found, owner)
     if isinstance(found, staticmethod):
         return found.__func__
     if isinstance(found, types.MemberDescriptorType) or type(found).__name__ == "_tuplegetter":
         return getattr(owner, name, MISSING)
-    if isinstance(found, property | classmethod) or hasattr(type(found), "__get__"):
-        return MISSING if name not in getattr(owner, "__dict__", {}) else owner.__dict__[name]
+    if hasattr(type(found), "__get__"):
+        return getattr(owner, "__dict__", {}).get(name, MISSING)
     return found
 
 
@@ -166,18 +156,12 @@ class Source:
         if None in positions:
             return None
         line, end_line, column, end_column = positions
-        found = [
-            node
-            for node in ast.walk(self.tree)
-            if getattr(node, "end_lineno", None) == end_line and node.end_col_offset == end_column
-        ]
-        exact = [node for node in found if (node.lineno, node.col_offset) == (line, column)]
+        end = (end_line, end_column)
+        found = [n for n in ast.walk(self.tree) if hasattr(n, "lineno")]
+        found = [n for n in found if (n.end_lineno, n.end_col_offset) == end]
+        exact = [n for n in found if (n.lineno, n.col_offset) == (line, column)]
         # Newer Pythons place a call on a chain's last line from the method's name on.
-        wider = [
-            node
-            for node in found
-            if isinstance(node, ast.Call) and (node.lineno, node.col_offset) <= (line, column)
-        ]
+        wider = [n for n in found if isinstance(n, ast.Call) and (n.lineno, n.col_offset) <= (line, column)]
         return (exact or wider or [None])[-1]
 
 
@@ -236,14 +220,12 @@ def _writes_of(node: ast.AST, text: str) -> Iterator[Write]:
             if item.optional_vars is not None and ast.unparse(item.optional_vars) == text:
                 yield Write(node, item.context_expr, "with")
     elif _fills(node) and ast.unparse(node.func.value) == text:
-        key = node.args[0] if len(node.args) > 1 else None
-        yield Write(node, node.args[-1], "item", key=key)
+        yield Write(node, node.args[-1], "item", key=node.args[0] if len(node.args) > 1 else None)
 
 
 def _fills(node: ast.AST) -> bool:
     """Tell whether a node is a call such as `cache.append(x)`."""
-    method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    return method and node.func.attr in _FILLERS and bool(node.args)
+    return isinstance(node, ast.Call) and bool(node.args) and getattr(node.func, "attr", "") in _FILLERS
 
 
 def _targets(statement: ast.AST, target: ast.expr, value: ast.expr, text: str) -> Iterator[Write]:
@@ -252,10 +234,9 @@ def _targets(statement: ast.AST, target: ast.expr, value: ast.expr, text: str) -
             if isinstance(element, ast.Starred):
                 element = element.value
             whole = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
-            inner = list(_targets(statement, element, value.elts[position] if whole else value, text))
-            for write in inner:
+            for write in _targets(statement, element, value.elts[position] if whole else value, text):
                 how = "part" if write.how == "assign" and not whole else write.how
-                yield Write(statement, write.value, how, position if not whole else write.position)
+                yield Write(statement, write.value, how, write.position if whole else position)
     elif isinstance(target, ast.Subscript) and ast.unparse(target.value) == text:
         yield Write(statement, value, "item", key=target.slice)
     elif ast.unparse(target) == text:
@@ -364,12 +345,7 @@ def called(function: object, caller: Scope, call: ast.Call) -> Scope | None:
     source = source_of(code.co_filename)
     if source is None:
         return None
-    values = {}
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-        try:
-            values[name] = cell.cell_contents
-        except ValueError:
-            continue
+    values = dict(captured(function))
     node = source.function(code)
     names = [argument.arg for argument in parameters(node)]
     if bound is not None and names:
@@ -389,6 +365,13 @@ def called(function: object, caller: Scope, call: ast.Call) -> Scope | None:
         function=function,
         names=code.co_names,
     )
+
+
+def captured(function: types.FunctionType) -> Iterator[tuple[str, object]]:
+    """Yield the names that a function took from the function around it, with their values."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with contextlib.suppress(ValueError):  # a name that has no value yet
+            yield name, cell.cell_contents
 
 
 def same_as_passed(scope: Scope, name: str) -> tuple[ast.expr, Scope] | None:
@@ -532,19 +515,8 @@ def as_call(names: list[str], line: int) -> ast.Call | None:
 # PyTorch's compiler, whose values are not the program's.
 _COMPILER = tuple(f"{TORCH}/{part}" for part in ("_dynamo", "_inductor", "fx"))
 # PyTorch's functions that only pass a call on.
-_RELAYS = frozenset(
-    [
-        "__torch_function__",
-        "handle_torch_function",
-        "_call_impl",
-        "_wrapped_call_impl",
-        "wrapper",
-        "_use_grad",
-        "maybe_fallback",
-        "decorate_context",
-        "fn",
-    ]
-)
+_CALLING = ("__torch_function__", "handle_torch_function", "_call_impl", "_wrapped_call_impl")
+_RELAYS = (*_CALLING, "wrapper", "_use_grad", "maybe_fallback", "decorate_context", "fn")
 
 
 def scopes_of(error: BaseException) -> list[Scope]:

@@ -20,20 +20,10 @@ from devlab.explaining.culprit import (
     raises,
     written,
 )
+from devlab.explaining.edit import Mend, closed, in_statement, moved, rebindable, reference, with_argument
 from devlab.explaining.flow import dtype_of
 from devlab.explaining.frames import MISSING, Scope, own_nodes
-from devlab.explaining.mend import (
-    Mend,
-    closed,
-    container,
-    in_statement,
-    mend,
-    moved,
-    rebindable,
-    reference,
-    used_as,
-    with_argument,
-)
+from devlab.explaining.mend import container, mend, used_as
 from devlab.explaining.reach import CLOSURE, Path, Step, find_all
 from devlab.explaining.report import Explanation, Met, Problem
 from devlab.explaining.story import ARGUMENT, COMPUTED, MADE, MOVED, NUMPY, UNKNOWN, Hop, written_attribute

@@ -9,8 +9,7 @@ import torch
 from devlab.explaining import flow
 from devlab.explaining import report as kinds
 from devlab.explaining.culprit import Operand, aliases, identify, operands, origin
-from devlab.explaining.frames import Scope, own_nodes
-from devlab.explaining.mend import (
+from devlab.explaining.edit import (
     closed,
     in_statement,
     rebindable,
@@ -19,6 +18,7 @@ from devlab.explaining.mend import (
     rewritten,
     with_argument,
 )
+from devlab.explaining.frames import Scope, own_nodes
 from devlab.explaining.mismatch import describe, explain_dtype, explain_no_dtype, innermost_mine
 from devlab.explaining.reach import children, roots
 from devlab.explaining.report import Explanation, Met, Problem
