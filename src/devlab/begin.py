@@ -14,7 +14,7 @@ def start() -> torch.device:
     waits of a simulated device take real time, so that `time.perf_counter()` sees them. Tracebacks of
     uncaught errors leave out the simulator's own frames, in a notebook and in a script.
     """
-    from devlab.explaining.automatic import explain_errors
+    from devlab.explaining.uncaught import explain_errors
 
     device = introduce()
     explain_errors(device)

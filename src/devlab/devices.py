@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from devlab.panel import Note, Panel, escape
+from devlab.panel import Column, Note, Panel, Table
 
 if TYPE_CHECKING:
     import torch
@@ -203,40 +203,31 @@ def _memory_of(device: "torch.device") -> str:
 class Devices(Panel):
     """The table that `devlab.devices()` shows; `here` holds one entry a device."""
 
-    heading = ("device", "kind", "name", "memory", "float64")
-
     def __init__(self, here: list[Here]):
         self.here = here
 
-    def _cells(self) -> list[tuple[str, ...]]:
-        return [
-            (
-                str(one.device),
-                "real" if one.real else "simulated",
-                one.name,
-                one.memory,
-                "yes" if one.float64 else "no",
-            )
-            for one in self.here
-        ]
+    def _table(self) -> Table:
+        return Table(
+            [Column(name) for name in ("device", "kind", "name", "memory", "float64")],
+            [
+                (
+                    str(one.device),
+                    "real" if one.real else "simulated",
+                    one.name,
+                    one.memory,
+                    "yes" if one.float64 else "no",
+                )
+                for one in self.here
+            ],
+        )
 
     def text(self) -> str:
         """Return the table as aligned text."""
-        rows = [self.heading, *self._cells()]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(self.heading))]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        )
+        return self._table().text()
 
     def html(self) -> str:
         """Return the table as HTML."""
-        head = "".join(f'<th scope="col" style="text-align:left">{cell}</th>' for cell in self.heading)
-        body = "".join(
-            "<tr>" + "".join(f'<td style="text-align:left">{escape(cell)}</td>' for cell in row) + "</tr>"
-            for row in self._cells()
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return self._table().html()
 
     def __repr__(self) -> str:
         return f"<Devices: {', '.join(str(one.device) for one in self.here)}>"

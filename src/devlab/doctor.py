@@ -4,7 +4,9 @@ import os
 from dataclasses import asdict, dataclass
 
 from devlab.facts import Facts
-from devlab.panel import Panel, escape, prose
+from devlab.panel import Column, Panel, Table, escape, prose
+
+LABEL = 'style="text-align:left;font-weight:normal"'
 
 # The oldest NVIDIA driver that runs a build of PyTorch for that version of CUDA, on Linux.
 OLDEST_DRIVER = {11: (450, 80), 12: (525, 60), 13: (580, 65)}
@@ -445,10 +447,12 @@ class Diagnosis(Panel):
             "remarks": self.remarks,
         }
 
+    def _table(self) -> Table:
+        return Table([Column(look=LABEL, labels=True), Column()], self.facts.rows())
+
     def text(self) -> str:
         """Return the facts, then each problem with its cure."""
-        width = max(len(name) for name, _ in self.facts.rows())
-        lines = [f"{name:<{width}}  {value}" for name, value in self.facts.rows()]
+        lines = [self._table().text()]
         for problem in self.problems:
             lines += ["", f"✗ {problem.name}: {problem.what}", f"  cure: {problem.cure}"]
         lines += [] if self.problems else ["", f"✓ {self._well()}"]
@@ -456,20 +460,13 @@ class Diagnosis(Panel):
 
     def html(self) -> str:
         """Return the same as HTML."""
-        rows = "".join(
-            f'<tr><th scope="row" style="text-align:left;font-weight:normal">{escape(name)}</th>'
-            f'<td style="text-align:left">{escape(value)}</td></tr>'
-            for name, value in self.facts.rows()
-        )
         found = "".join(
             f"<div>✗ <strong>{escape(problem.name)}</strong>: {prose(problem.what)}<br>"
             f"cure: {prose(problem.cure)}</div>"
             for problem in self.problems
         )
         found = found or f"<div>✓ {escape(self._well())}</div>"
-        return f"<table><tbody>{rows}</tbody></table>{found}" + "".join(
-            f"<div>{prose(remark)}</div>" for remark in self.remarks
-        )
+        return self._table().html() + found + "".join(f"<div>{prose(r)}</div>" for r in self.remarks)
 
     def _well(self) -> str:
         if self.facts.usable:

@@ -1,10 +1,15 @@
 """How devlab shows things: complete as plain text, richer as HTML, once a cell."""
 
+import html
 import re
 import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 # JupyterLab's own style breaks a line of a `pre` in the middle of a word.
 WRAPPED = "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;margin:0"
+# Said by a screen reader, not shown to the eye.
+UNSEEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
 CODE = re.compile(r"`([^`]+)`")
 
 
@@ -60,9 +65,7 @@ def escape(text: str) -> str:
     >>> escape("a < b")
     'a &lt; b'
     """
-    from html import escape
-
-    return escape(text, quote=True)
+    return html.escape(text)
 
 
 def prose(text: str) -> str:
@@ -81,6 +84,90 @@ def preformatted(text: str) -> str:
     True
     """
     return f'<pre style="{WRAPPED}">{escape(text)}</pre>'
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, and how its cells are aligned in text and written in HTML.
+
+    `look` holds the HTML attributes of its cells, and of its heading too unless `head` gives others. `html`
+    turns a cell into HTML. Where `labels` is set, each cell is the heading of its row.
+    """
+
+    name: str = ""
+    look: str = 'style="text-align:left"'
+    html: Callable[[object], str] = escape
+    right: bool = False
+    labels: bool = False
+    head: str | None = None
+
+    def th(self) -> str:
+        """Return the heading as HTML; a heading without words is an empty cell, as screen readers need it."""
+        look = self.look if self.head is None else self.head
+        return _tag("th", f'scope="col" {look}', escape(self.name)) if self.name else _tag("td", look, "")
+
+    def td(self, cell: object) -> str:
+        """Return a cell as HTML."""
+        look = f'scope="row" {self.look}' if self.labels else self.look
+        return _tag("th" if self.labels else "td", look, self.html(cell))
+
+
+class Table:
+    """Rows of cells under their headings, if there are any: aligned text, and HTML for screen readers too.
+
+    `look` and `row_look` hold the HTML attributes of the table and of each row of its body; a `caption` is
+    read to a screen reader alone.
+
+    >>> table = Table([Column("device"), Column("bytes", right=True)], [("cpu", "8"), ("sim:0", "1,024")])
+    >>> print(table.text())
+    device  bytes
+    cpu         8
+    sim:0   1,024
+    >>> Table([Column(labels=True), Column()], [("a", "<b>")]).html().count("&lt;b&gt;")
+    1
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        rows: Iterable[Sequence],
+        *,
+        look: str = "",
+        row_look: str = "",
+        caption: str = "",
+    ):
+        self.columns, self.rows = columns, list(rows)
+        self.look, self.row_look, self.caption = look, row_look, caption
+        self.headed = any(column.name for column in columns)
+
+    def text(self) -> str:
+        """Return the table as aligned text, two spaces between its columns."""
+        rows = [[column.name for column in self.columns]] * self.headed + self.rows
+        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+        return "\n".join(
+            "  ".join(
+                cell.rjust(width) if column.right else cell.ljust(width)
+                for cell, width, column in zip(row, widths, self.columns, strict=True)
+            ).rstrip()
+            for row in rows
+        )
+
+    def html(self) -> str:
+        """Return the table as HTML; nothing where it has no rows."""
+        if not self.rows:
+            return ""
+        head = _tag("thead", "", _tag("tr", "", "".join(column.th() for column in self.columns)))
+        body = (
+            "".join(column.td(cell) for column, cell in zip(self.columns, row, strict=True))
+            for row in self.rows
+        )
+        body = _tag("tbody", "", "".join(_tag("tr", self.row_look, row) for row in body))
+        caption = _tag("caption", f'style="{UNSEEN}"', escape(self.caption)) if self.caption else ""
+        return _tag("table", self.look, caption + head * self.headed + body)
+
+
+def _tag(name: str, attributes: str, content: str) -> str:
+    return f"<{f'{name} {attributes}'.strip()}>{content}</{name}>"
 
 
 class Note(Panel):

@@ -125,7 +125,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
     asks = ASKING & set(getattr(item, "fixturenames", ()))
     if report.failed and call.excinfo is not None and asks and "torch" in sys.modules:
         from devlab.explaining import explained
-        from devlab.explaining.error import worth_explaining
+        from devlab.explaining.report import worth_explaining
 
         if worth_explaining(call.excinfo.value):
             report.sections.append(("devlab explains", explained(call.excinfo.value).text()))

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import devlab
-from devlab.explaining import error as kinds
 from devlab.explaining import explained
-from devlab.explaining.error import problem_of, worth_explaining
+from devlab.explaining import report as kinds
+from devlab.explaining.report import problem_of, worth_explaining
 
 
 def caught(run) -> BaseException:

@@ -1,12 +1,19 @@
 """`devlab.explain`: after an error about devices, say which tensor was where, who made it, what to change."""
 
+import re
 import sys
 
-from devlab.explaining.error import problem_of
-from devlab.explaining.read import read
-from devlab.explaining.report import Explanation
+from devlab.explaining import report as kinds
+from devlab.explaining.culprit import compiled, operands
+from devlab.explaining.frames import Scope, scopes_of
+from devlab.explaining.mismatch import explain_mismatch, innermost_mine, place_of_failure
+from devlab.explaining.report import Explanation, Problem, problem_of
+from devlab.explaining.special import SPECIAL
 
 __all__ = ["Explanation", "explain"]
+_OUTSIDE = (
+    r"index out of range|[Tt]arget -?\d+ is out of bounds|index -?\d+ is out of bounds|device-side assert"
+)
 
 
 def explain(error: BaseException | None = None) -> Explanation:
@@ -52,3 +59,60 @@ def explained(error: BaseException | None) -> Explanation:
 
 def _message(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+
+def read(error: BaseException, problem: Problem) -> Explanation:
+    """Return what can be said about an error."""
+    while not problem.kind and (error.__cause__ or error.__context__) is not None:
+        earlier = error.__cause__ or error.__context__
+        if earlier is error or not problem_of(earlier).kind:
+            break
+        error, problem = earlier, problem_of(earlier)
+    scopes = scopes_of(error)
+    scopes += compiled(scopes, problem.message)
+    report = Explanation(problem.kind or "this error is not about devices, as far as I can see")
+    place_of_failure(report, scopes)
+    if problem.kind in SPECIAL:
+        SPECIAL[problem.kind](report, scopes, problem)
+    elif problem.kind in (kinds.MISMATCH, kinds.INDEX) or _devices_differ(scopes, problem):
+        report.headline = kinds.MISMATCH if not problem.kind else report.headline
+        explain_mismatch(report, scopes, problem)
+    if not (report.known or report.mend or report.note):
+        _unknown(report, scopes, problem)
+    elif not report.mend and "no single line" not in report.note:
+        also = report.note or "the tensor above is the one to bring over"
+        report.note = f"I know no single line that mends this; {also}"
+    return report
+
+
+def _devices_differ(scopes: list[Scope], problem: Problem) -> bool:
+    """Tell whether two devices met although the message, about some backend, does not say so."""
+    about = any(
+        word in problem.message.lower() for word in ("device", "backend", "storage", "cuda", "kernel")
+    )
+    return about and any(
+        len({operand.device for operand in operands(scope) if operand.device}) > 1 for scope in scopes[-2:]
+    )
+
+
+def _unknown(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
+    if not problem.kind and re.search(_OUTSIDE, problem.message):
+        report.headline = "an index or a label is outside of what it points into; devices have no part in it"
+        report.note = "compare its `.min()` and `.max()` with the number of rows, embeddings or classes"
+        return
+    if not problem.kind and report.headline.startswith("this error"):
+        report.note = "devlab.explain reads errors about devices, dtypes and missing operators"
+        return
+    report.headline = f"{problem.kind or kinds.MISMATCH}, but I do not know which tensor is to blame"
+    inner = innermost_mine(scopes)
+    if inner is not None and inner.source is None:
+        report.note = "the source of the code that failed cannot be read here"
+    elif "from user code" in problem.message:
+        report.note = "compiled code leaves nothing to read here; run it once without torch.compile"
+    elif inner is not None and ".backward(" in report.operation:
+        report.note = (
+            "it happened in the backward pass; run it again inside "
+            "torch.autograd.set_detect_anomaly(True), which names the forward operation"
+        )
+    else:
+        report.note = "print the device of each tensor in that line, and look for the odd one out"

@@ -6,13 +6,291 @@ from dataclasses import replace
 import torch
 
 from devlab.explaining import flow, reach
-from devlab.explaining.bring import at_use, inside_line, rebuilt, together
-from devlab.explaining.edit import Mend, in_statement, line_of, reference, remade, rewritten, with_argument
-from devlab.explaining.lookup import MISSING
-from devlab.explaining.meeting import Operand, operands, written
-from devlab.explaining.scope import Scope
-from devlab.explaining.story import LOADED, MADE, MOVED, NUMPY, Story
-from devlab.explaining.uses import serves_others
+from devlab.explaining.culprit import Operand, operands, written
+from devlab.explaining.edit import (
+    Mend,
+    in_statement,
+    line_of,
+    moved,
+    rebindable,
+    reference,
+    remade,
+    rewritten,
+    serves_others,
+    with_argument,
+)
+from devlab.explaining.frames import MISSING, Scope, argument_for, handed_on, own_nodes, passed
+from devlab.explaining.story import BATCH, LOADED, MADE, MOVED, NUMPY, Hop, Story, follow
+
+
+def at_use(operand: Operand, home: str) -> Mend | None:
+    """Bring it over before it is used, where the learner's own code first had it in hand."""
+    story = operand.story
+    hops = [hop for hop in story.trail[: story.joined] if hop.scope.mine and not hop.holds_many]
+    shared = next((place for place, hop in enumerate(hops) if serves_others(hop, operand.device)), None)
+    if shared is not None:
+        hops = hops[: shared + 1]
+    cached = story.held in (reach.ATTRIBUTE, reach.ITEM) and story.end != BATCH
+    chosen = [] if not hops else [hops[0] if cached else _best_hop(story, hops)]
+    for hop in chosen + [hop for hop in reversed(hops) if hop not in chosen]:
+        here = cached or (shared is not None and hop is hops[shared])
+        if change := _at_hop(operand, hop, home, here):
+            return change
+    return _all_of_it(operand, home) or inside_line(operand, home)
+
+
+def _at_hop(operand: Operand, hop: Hop, home: str, here: bool) -> Mend | None:
+    """Bring it over at one of its names: by a line before it, or, `here`, inside the line itself."""
+    scope = hop.scope
+    if thrown := thrown_away(hop):
+        return Mend(scope.where(thrown.lineno), f"{hop.text} = {scope.text(thrown)}")
+    ref = _reference(operand, scope, hop.line, home, hop.text)
+    own = operand.scope is scope
+    if operand.suffix and own and (here or ast.unparse(operand.node) == ast.unparse(hop.node)):
+        return _each_moved(operand, ref)
+    if here and own and scope.source is not None and (change := inside_line(operand, home)):
+        return change
+    if isinstance(hop.node, ast.Subscript) and _all_misplaced(hop, operand.device):
+        whole = scope.text(hop.node.value)
+        return Mend(scope.where(hop.line), _each(whole, scope.evaluate(hop.node.value), ref), before=True)
+    if isinstance(hop.node, ast.Subscript) and isinstance(scope.evaluate(hop.node.value), tuple):
+        whole = scope.text(hop.node.value)  # a tuple takes no new element
+        code = f"{whole} = tuple(value.to({ref}) for value in {whole})"
+        return Mend(scope.where(hop.line), code, before=True)
+    if rebindable(hop) and not (here and not own and _in_line(scope, hop.node)):
+        return Mend(scope.where(hop.line), f"{hop.text} = {hop.text}.to({ref})", before=True)
+    return _in_line(scope, hop.node, ref)
+
+
+def _all_misplaced(hop: Hop, device: str) -> bool:
+    """Tell whether an element under a constant key is one of several, and all of them on the device."""
+    value = hop.scope.evaluate(hop.node.value)
+    items = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(items, list) or not isinstance(hop.node.slice, ast.Constant) or len(items) < 2:
+        return False
+    return isinstance(hop.node.value, ast.Name) and all(
+        isinstance(item, torch.Tensor) and str(item.device) == device for item in items
+    )
+
+
+def _in_line(scope: Scope, node: ast.AST, ref: str = "") -> Mend | None:
+    """Bring an expression over where it stands."""
+    if scope.source is None or node not in scope.source.parents:
+        return None
+    if not isinstance(getattr(node, "ctx", None), ast.Load | None):
+        return None
+    return line_of(scope, node, in_statement(scope, node, moved(scope.text(node), ref)))
+
+
+def together(operand: Operand, home: str) -> Mend | None:
+    """Bring over several tensors, misplaced alike, in one line: where they are made, or where they meet."""
+    use, scope = _use(operand)
+    others = as_misplaced(use, scope, operand.device) if scope is not None else []
+    stories = [operand.story, *(follow(node, scope, operand.device) for node in others)]
+    made = list(dict.fromkeys(story.node for story in stories))
+    if len(made) == 1:
+        return None
+    first = stories[0].scope
+    if all(
+        story.end == MADE and story.scope.mine and story.scope.source is first.source for story in stories
+    ):
+        in_one = len({first.source.statement(node) for node in made}) == 1
+        ref = reference(first, made[0].lineno, home)
+        changes = [(node, remade(node, first, ref, MADE)) for node in made]
+        if in_one and (change := line_of(first, made[0], in_statement(first, *changes[0], *changes[1:]))):
+            return change
+    return inside_line(operand, home)
+
+
+def inside_line(operand: Operand, home: str) -> Mend | None:
+    """Bring an operand over in the line that failed, with the others there that are as misplaced."""
+    use, scope = _use(operand)
+    if scope is None or scope.source is None or written(operand):
+        return None
+    if scope is operand.scope and operand.story.joined != 0:  # `table.to(x.device).cos()` says it best
+        named = [hop.node for hop in operand.story.trail[:1] if any(n is hop.node for n in ast.walk(use))]
+        use = (named or [use])[0]
+    ref = _reference(operand, scope, scope.line, home, scope.text(use))
+    nodes = [use, *as_misplaced(use, scope, operand.device)]
+    first, *more = [(node, _brought(node, scope, ref)) for node in nodes]
+    return line_of(scope, use, in_statement(scope, *first, *more))
+
+
+def _brought(node: ast.AST, scope: Scope, ref: str) -> str:
+    if flow.is_call_of(node, scope, flow.FACTORIES):
+        return remade(node, scope, ref, MADE)
+    if flow.moved_to(node, scope):
+        return remade(node, scope, ref, MOVED)
+    return moved(scope.text(node), ref)
+
+
+def as_misplaced(use: ast.AST, scope: Scope, device: str) -> list[ast.expr]:
+    """Return the other tensors of a line that are on the culprit's device and that PyTorch works on."""
+    if scope.source is None or use not in scope.source.parents:
+        return []
+    found: list[ast.expr] = []
+    around = [use]
+    while not isinstance(around[-1], ast.stmt):
+        parent = scope.source.parents[around[-1]]
+        apart = isinstance(parent, ast.Tuple | ast.List | ast.Dict | ast.Assign | ast.Return)
+        if (
+            apart
+            and not isinstance(around[-1], ast.Subscript)
+            and not isinstance(scope.source.parents.get(parent), ast.Call)
+        ):
+            break  # what stands beside it there meets it in no operation
+        around.append(parent)
+    queue = [around[-1]]
+    while queue:
+        node = queue.pop(0)
+        if node is use or isinstance(node, ast.Lambda | ast.comprehension):
+            continue
+        tensor = scope.evaluate(node)
+        named = isinstance(tensor, torch.Tensor) and tensor.dim() > 0 and str(tensor.device) == device
+        made = flow.is_call_of(node, scope, flow.FACTORIES) and flow.infer(node, scope) == device
+        if (named or (made and node not in around)) and isinstance(
+            getattr(node, "ctx", None), ast.Load | None
+        ):
+            found.append(node)
+        elif not isinstance(node, ast.Call) or node in around or _pytorchs(node, scope):
+            queue += [n for n in ast.iter_child_nodes(node) if not _anywhere(node, n)]
+    return found
+
+
+def _anywhere(node: ast.AST, part: ast.AST) -> bool:
+    """Tell whether a part of an expression serves wherever it lives: what is written to, asked, or tested."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("shape", "device", "dtype", "ndim")
+    if isinstance(node, ast.Compare):
+        return isinstance(node.ops[0], ast.Is | ast.IsNot)
+    method = isinstance(part, ast.Attribute) and isinstance(node, ast.Call) and part is node.func
+    return (method and part.attr.endswith("_")) or (isinstance(node, ast.IfExp) and part is node.test)
+
+
+def _pytorchs(call: ast.Call, scope: Scope) -> bool:
+    if flow.moved_to(call, scope):
+        return False
+    method = isinstance(call.func, ast.Attribute) and call.func.attr not in (
+        "numpy",
+        "item",
+        "tolist",
+        "size",
+    )
+    return flow.is_torchs(call, scope) or (method and bool(flow.infer(call.func.value, scope)))
+
+
+def used_as(node: ast.AST, scope: Scope) -> tuple[ast.AST, Scope | None]:
+    """Return the learner's own expression that a library's operand is the value of, with its scope."""
+    while not scope.mine:
+        if not isinstance(node, ast.Name) or (passed := argument_for(scope, node.id)) is None:
+            return node, None
+        node, scope = passed
+    if scope.source is not None and node not in scope.source.parents:  # the name of a path, not of the text
+        text = ast.unparse(node)
+        line = scope.source.statement(scope.failing) if scope.failing is not None else None
+        alike = [n for n in ast.walk(line) if ast.unparse(n) == text] if line is not None else []
+        node = alike[0] if alike else node
+    return node, scope
+
+
+def _use(operand: Operand) -> tuple[ast.AST, Scope | None]:
+    use, scope = used_as(operand.node, operand.scope)
+    if scope is None:  # a library gave it another name: it is the one argument on that device
+        scope = operand.scope
+        while scope is not None and not scope.mine:
+            scope = None if handed_on(scope, "input") else scope.caller
+        call = scope.failing if scope is not None else None
+        given = list(passed(call)) if isinstance(call, ast.Call) else []
+        there = [node for node in given if flow.same(flow.infer(node, scope) or "?", operand.device)]
+        use, scope = (there[0], scope) if len(there) == 1 else (use, None)
+    found = flow.infer(use, scope) if scope is not None else ""
+    return use, scope if not found or flow.same(found, operand.device) else None
+
+
+def _reference(operand: Operand, scope: Scope, line: int, home: str, without: str) -> str:
+    """Return how to say the device; among several accelerators, as that of what the tensor meets."""
+    if operand.device != "cpu" and scope.failing is not None:
+        call = scope.failing
+        function = scope.evaluate(call.func) if isinstance(call, ast.Call) else None
+        if isinstance(function, torch.nn.Module):
+            first = next(iter(function.parameters()), None)
+            if first is not None and flow.same(str(first.device), home):
+                return f"next({scope.text(call.func)}.parameters()).device"
+        for other in operands(scope):
+            named = isinstance(other.node, ast.Name | ast.Attribute) and not other.suffix
+            if named and flow.same(other.device or "?", home) and other.tensor is not None:
+                return f"{other.text.removesuffix('.T').removesuffix('.mT')}.device"
+    return reference(scope, line, home, without)
+
+
+def _all_of_it(operand: Operand, home: str) -> Mend | None:
+    """Bring over a list, tuple or dict that is passed as one, where no name stands for the tensor alone."""
+    hop = next((hop for hop in operand.story.trail if hop.scope.mine), None)
+    if hop is None or not rebindable(hop):
+        return None
+    code = _each(hop.text, hop.scope.evaluate(hop.node), reference(hop.scope, hop.line, home))
+    return Mend(hop.scope.where(hop.line), code, before=True) if code else None
+
+
+def _each_moved(operand: Operand, ref: str) -> Mend:
+    text, scope = operand.scope.text(operand.node), operand.scope
+    return Mend(scope.where(), _each(text, scope.evaluate(operand.node), ref), before=True)
+
+
+def _each(text: str, value: object, ref: str) -> str:
+    """Return the line that brings over every tensor of a list, tuple or dict."""
+    if isinstance(value, dict):
+        return f"{text} = {{key: value.to({ref}) for key, value in {text}.items()}}"
+    if isinstance(value, list):
+        return f"{text} = [value.to({ref}) for value in {text}]"
+    return f"{text} = tuple(value.to({ref}) for value in {text})" if isinstance(value, tuple) else ""
+
+
+def _best_hop(story: Story, hops: list[Hop]) -> Hop:
+    if story.scope is not None:
+        here = [hop for hop in hops if hop.scope is story.scope]
+        if here:
+            return here[0]
+    return hops[-1]
+
+
+def thrown_away(hop: Hop) -> ast.Call | None:
+    """Return a statement `x.to(...)` whose result nobody keeps, if the function has one for this name."""
+    for node in own_nodes(hop.scope.node) if hop.scope.node is not None else ():
+        call = node.value if isinstance(node, ast.Expr) and node.lineno <= hop.line else None
+        method = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+        if method and call.func.attr in flow.MOVERS and ast.unparse(call.func.value) == hop.text:
+            return call
+    return None
+
+
+# Of these a distribution is given one, and may keep all; one of them is enough to make it again.
+_EITHER = (("logits", "probs"), ("scale_tril", "covariance_matrix", "precision_matrix"))
+
+
+def rebuilt(operand: Operand, home: str) -> Mend | None:
+    """Make a distribution again, which has no `.to`, from its own parameters brought over."""
+    path = operand.story.path
+    holder = path.steps[-1].holder if path and path.steps else operand.story.owner
+    if not isinstance(holder, torch.distributions.Distribution):
+        return None
+    text = path.text.rpartition(".")[0] if path else ""
+    kind, scope = type(holder), path.scope if path else operand.scope
+    own = [n for n in kind.arg_constraints if isinstance(vars(holder).get(n), torch.Tensor)]
+    for either in _EITHER:
+        own = [n for n in own if n not in either or n == next(e for e in either if e in own)]
+    if not (text and own) or "._" in text or getattr(torch.distributions, kind.__name__, None) is not kind:
+        return None
+    ref = reference(scope, scope.line, home)
+    given = ", ".join(f"{name}={text}.{name}.to({ref})" for name in own)
+    torchs = "torch" if scope.lookup("torch") is torch else "__import__('torch')"
+    anew = f"{torchs}.distributions.{kind.__name__}({given})"
+    node = ast.parse(text, mode="eval").body
+    if rebindable(Hop(text, scope, scope.line, node)):
+        return Mend(scope.where(), f"{text} = {anew}", before=True)
+    uses = [n for n in ast.walk(scope.failing) if ast.unparse(n) == text] if scope.failing is not None else []
+    return line_of(scope, uses[0], in_statement(scope, uses[0], anew)) if uses else None
+
 
 _REGISTERED = (reach.PARAMETER, reach.BUFFER)
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from devlab.explaining.lookup import registered
-from devlab.explaining.scope import Scope
+from devlab.explaining.frames import Scope, captured, registered
 
 PARAMETER, BUFFER, MODULE, ATTRIBUTE, ITEM, STATE, CLOSURE = (
     "parameter",
@@ -160,11 +159,8 @@ def _of_function(function: types.FunctionType) -> Iterator[tuple[str, str, objec
     if isinstance(function, types.MethodType):
         yield ATTRIBUTE, ".__self__", function.__self__
         return
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
-        try:
-            yield CLOSURE, f".{name}", cell.cell_contents
-        except ValueError:  # a name that has no value yet
-            continue
+    for name, value in captured(function):
+        yield CLOSURE, f".{name}", value
 
 
 def _own_attributes(value: object) -> dict:

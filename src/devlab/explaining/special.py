@@ -1,4 +1,4 @@
-"""Errors with a cure of their own: NumPy, lengths, generators, wrong names of devices, files, pinning."""
+"""Errors with a cure of their own: NumPy, generators, data on meta, full memory, names of devices, files."""
 
 import ast
 import re
@@ -6,19 +6,327 @@ from collections.abc import Callable
 
 import torch
 
-from devlab.explaining import error as kinds
 from devlab.explaining import flow
-from devlab.explaining.blame import blame, change, suspects
-from devlab.explaining.dtypes import explain_dtype, explain_no_dtype
-from devlab.explaining.edit import closed, in_statement, rewritten, with_argument
-from devlab.explaining.emptiness import explain_meta
-from devlab.explaining.error import Problem
-from devlab.explaining.fullness import explain_full
-from devlab.explaining.meeting import Operand, operands
-from devlab.explaining.mismatch import innermost_mine
-from devlab.explaining.randomness import explain_generator
-from devlab.explaining.report import Explanation
-from devlab.explaining.scope import Scope
+from devlab.explaining import report as kinds
+from devlab.explaining.culprit import Operand, aliases, identify, operands, origin
+from devlab.explaining.edit import (
+    closed,
+    in_statement,
+    rebindable,
+    reference,
+    remade,
+    rewritten,
+    with_argument,
+)
+from devlab.explaining.frames import Scope, own_nodes
+from devlab.explaining.mismatch import describe, explain_dtype, explain_no_dtype, innermost_mine
+from devlab.explaining.reach import children, roots
+from devlab.explaining.report import Explanation, Met, Problem
+from devlab.explaining.story import MADE, Hop, follow
+from devlab.watching.memory import size
+
+
+def blame(report: Explanation, scopes: list[Scope], operand: Operand, headline: str) -> None:
+    """Make an operand the culprit of a report."""
+    identify(operand, scopes)
+    report.known = True
+    report.culprit, report.origin, report.aliases = operand.name, origin(operand), aliases(operand)
+    report.met = [Met(operand.name, describe(operand), operand.device, "", True)]
+    report.headline = headline.format(operand.name)
+
+
+def suspects(scopes: list[Scope], fits: Callable[[Operand], bool]) -> list[Operand]:
+    """Return the operands that fit, of the learner's innermost frame that has any; else of any frame."""
+    for mine in (True, False):
+        for scope in reversed(scopes):
+            if scope.mine is mine and (found := [o for o in operands(scope) if fits(o)]):
+                return found
+    return []
+
+
+def change(report: Explanation, operand: Operand, new: str, otherwise: str = "", *more: tuple) -> None:
+    """Make a change to an operand's own expression, with `more` ones to its line, the one to make."""
+    scope, node = operand.scope, operand.node
+    report.mend = in_statement(scope, node, new, *more)
+    report.mend_where, report.otherwise = scope.where(), otherwise
+    if not report.mend and isinstance(node, ast.Name) and rebindable(Hop(node.id, scope, scope.line, node)):
+        report.mend, report.mend_before = f"{node.id} = {new}", True
+
+
+def explain_generator(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
+    """A generator of random numbers on another device than the numbers."""
+    wanted = re.search(r"Expected a '?(\w+)'? device type for generator but found '?(\w+)", problem.message)
+    wants, has = (wanted[1], wanted[2]) if wanted else ("", "")
+    scope = innermost_mine(scopes)
+    if scope is None:
+        return
+    loading = any("utils/data" in s.filename.replace("\\", "/") for s in scopes)
+    node, home = _generator_expression(scopes)
+    report.known = True
+    if node is not None:
+        operand = Operand(node, home, None, has)
+        blame(
+            report,
+            scopes,
+            operand,
+            "the generator {} is on " + f"{has}, and the numbers are drawn on {wants}",
+        )
+        value = home.evaluate(node)
+        report.met = [Met(operand.name, "Generator", str(getattr(value, "device", has)), "", True)]
+    else:
+        report.culprit, report.origin = "generator", f"the loader's own generator, on {has}"
+        report.headline = f"a generator on {has}, while the numbers are drawn on {wants}"
+    made = _maker(report, scopes, node, home)
+    at = (made[1], made[0].lineno) if made is not None else (scope, scope.line)
+    device = reference(*at, _device_of_kind(wants, scopes))
+    new = "torch.Generator()" if wants == "cpu" else f"torch.Generator(device={device})"
+    if made is not None and not (loading and wants != "cpu"):
+        call, inner = made
+        report.mend, report.mend_where = in_statement(inner, call, new) or new, inner.where(call.lineno)
+    else:
+        report.mend = f"generator={new}"
+        report.mend_where = "the DataLoader or sampler" if loading else scope.where()
+    if loading and wants == "cpu":
+        report.note = "a loader draws its order on the CPU, so its generator stays there"
+    elif loading:
+        report.note = "the default device is an accelerator, so the loader draws its order there"
+
+
+def _device_of_kind(kind: str, scopes: list[Scope]) -> str:
+    """Return the device of that kind that the failing code works on, with its index where one is seen."""
+    return next((d for s in reversed(scopes) for d in _devices_in(s) if d.partition(":")[0] == kind), kind)
+
+
+def _devices_in(scope: Scope) -> list[str]:
+    return [str(v.device) for v in scope.values.values() if isinstance(v, torch.Tensor)]
+
+
+def _generator_expression(scopes: list[Scope]) -> tuple[ast.expr | None, Scope | None]:
+    for scope in reversed(scopes):
+        if scope.mine and isinstance(scope.failing, ast.Call):
+            given = flow.keyword(scope.failing, "generator")
+            if given is not None:
+                return given, scope
+            for node in scope.failing.args:
+                if isinstance(scope.evaluate(node), torch.Generator):
+                    return node, scope
+    for scope in reversed(scopes):
+        if scope.mine and scope.node is not None:
+            for node in own_nodes(scope.node):
+                if isinstance(node, ast.Call) and (given := flow.keyword(node, "generator")) is not None:
+                    return given, scope
+    return None, None
+
+
+def _maker(report: Explanation, scopes: list[Scope], node, home: Scope | None):
+    if node is None:
+        return None
+    story = follow(node, home, report.met[0].device)
+    made = flow.is_call_of(story.node, story.scope, frozenset({"Generator"})) if story.scope else ""
+    if not made and isinstance(story.node, ast.Call) and story.scope:
+        inner = [n for n in ast.walk(story.node) if flow.is_call_of(n, story.scope, frozenset({"Generator"}))]
+        return (inner[0], story.scope) if inner else None
+    return (story.node, story.scope) if made else None
+
+
+_ANEW = "lambda m: m.reset_parameters() if hasattr(m, 'reset_parameters') else None"
+
+
+def explain_meta(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
+    """What has no data was computed with, moved or read."""
+    found = [(scope, *held) for scope in scopes if scope.mine for held in [_module(scope)] if held]
+    if found:
+        _load(report, *found[0], _home(scopes, problem))
+        return
+    for scope in reversed(scopes):
+        empty = [o for o in operands(scope) if o.device == "meta"] if scope.mine else []
+        if empty:
+            _fill(report, scopes, empty[0], _home(scopes, problem))
+            return
+
+
+def _module(scope: Scope) -> tuple[str, torch.nn.Module] | None:
+    """Return the module without data that a frame was calling or moving, with its name."""
+    call = scope.failing
+    function = call.func if isinstance(call, ast.Call) else None
+    receiver = function.value if isinstance(function, ast.Attribute) else None
+    for node in (function, receiver):
+        value = scope.evaluate(node) if node is not None else None
+        if isinstance(value, torch.nn.Module) and any(_is_empty(t) for t in value.state_dict().values()):
+            return scope.text(node), value
+    return None
+
+
+def _is_empty(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "meta"
+
+
+def _home(scopes: list[Scope], problem: Problem) -> str:
+    """Return the device that the others are on: as the message has it, or as the failing lines have it."""
+    met = [o.device for s in reversed(scopes) for o in operands(s)]
+    asked = [flow.moved_to(s.failing, s) for s in reversed(scopes) if s.failing is not None]
+    named = [*problem.devices, *met, *asked]
+    here = str(torch.accelerator.current_accelerator()) if torch.accelerator.is_available() else "cpu"
+    return next((device for device in named if device not in ("", "meta")), here)
+
+
+def _load(report: Explanation, scope: Scope, name: str, module: torch.nn.Module, home: str) -> None:
+    """A module without data: give it trained values, or fresh ones."""
+    state = {key: value for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
+    empty = [key for key, value in state.items() if _is_empty(value)]
+    path = _only(module, empty)
+    inner = None if path is None else name + "".join(_step(part) for part in path.split(".") if part)
+    report.known, report.culprit = True, inner or name
+    some = f": {', '.join(empty[:4])}" if len(empty) < len(state) else ""
+    report.headline = f"{report.culprit} is on meta, and holds no data yet{some}"
+    report.origin = "made on meta, with shapes and without values, so that .to has nothing to copy"
+    report.met = [
+        Met(f"{name}.{key}", str(list(state[key].shape)), "meta", "", key == empty[0]) for key in empty[:4]
+    ]
+    loaded = _loaded(scope, module, set(state))
+    ref = reference(scope, scope.line, home)
+    if isinstance(loaded, ast.Call):  # a line that copies into what is not there, which does nothing
+        report.mend = in_statement(scope, loaded, with_argument(loaded, scope, "assign", "True"))
+        report.mend_where = scope.where(loaded.lineno)
+    elif loaded:
+        report.mend, report.mend_before = f"{name}.load_state_dict({loaded}, assign=True)", True
+        report.mend_where = scope.where()
+    elif inner and _can_begin(module.get_submodule(path)):
+        report.mend, report.mend_before = f"{inner}.to_empty(device={ref}).apply({_ANEW})", True
+        report.mend_where = scope.where()
+        report.otherwise = f"{name}.load_state_dict(..., assign=True) with a checkpoint, for trained values"
+        report.note = (
+            "`to_empty` alone gives memory with whatever is in it; `reset_parameters` gives fresh values"
+        )
+    else:
+        report.note = (
+            f"no single line mends this: load a checkpoint by {name}.load_state_dict(..., assign=True), or "
+            f"{name}.to_empty(device={ref}) and give every parameter and buffer its values"
+        )
+
+
+def _only(module: torch.nn.Module, empty: list[str]) -> str | None:
+    """Return the path of the one module below, "" for the module itself, that holds just what is empty."""
+    for path, inner in module.named_modules():
+        own = [f"{path}.{key}" if path else key for key in inner.state_dict()]
+        if sorted(own) == sorted(empty):
+            return path
+    return None
+
+
+def _step(part: str) -> str:
+    """Return how code reaches a module by one part of its path: `net.0` is no Python."""
+    return f"[{part}]" if part.isdigit() else f".{part}"
+
+
+def _can_begin(module: torch.nn.Module) -> bool:
+    """Tell whether every module with values of its own can give itself fresh ones."""
+    own = [m for m in module.modules() if [*m.parameters(recurse=False), *m.buffers(recurse=False)]]
+    return all(hasattr(m, "reset_parameters") for m in own)
+
+
+def _loaded(scope: Scope, module: torch.nn.Module, keys: set[str]) -> ast.Call | str:
+    """Return the call that was to load the module, or the name of a dictionary with all its keys."""
+    for node in own_nodes(scope.node) if scope.source is not None and scope.node is not None else ():
+        loads = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "load_state_dict"
+        if loads and flow.keyword(node, "assign") is None and scope.evaluate(node.func.value) is module:
+            return node
+    fits = [n for n, v in scope.values.items() if isinstance(v, dict) and keys <= v.keys()]
+    full = [n for n in fits if not any(_is_empty(scope.values[n][key]) for key in keys)]
+    return full[0] if full else ""
+
+
+def _fill(report: Explanation, scopes: list[Scope], operand: Operand, home: str) -> None:
+    """A tensor without data: make it where there is memory for it."""
+    blame(report, scopes, operand, "{} is on meta: it has a shape and a dtype, and holds no data")
+    story = operand.story
+    call, scope = story.node, story.scope
+    if story.end == MADE and scope.mine and isinstance(call, ast.Call):
+        report.mend = in_statement(
+            scope, call, remade(call, scope, reference(scope, call.lineno, home), MADE)
+        )
+        report.mend_where = scope.where(call.lineno)
+    report.note = (
+        "" if report.mend else "make it on a device with memory; what is on meta cannot be moved or read"
+    )
+
+
+_SAYS = (
+    ("asked for", r"[Tt]ried to allocate ([\d.]+ \w+)"),
+    ("allocated", r"([\d.]+ \w+) is allocated by PyTorch|(?:MPS|XPU) allocated: ([\d.]+ \w+)"),
+    ("reserved and free", r"([\d.]+ \w+) is reserved by PyTorch but unallocated"),
+    ("in all", r"total capacity of ([\d.]+ \w+)|max allowed: ([\d.]+ \w+)"),
+)
+_SHOWN = 5
+_MOST = 20_000
+
+
+def explain_full(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
+    """No memory is left: the names that hold most of it, and PyTorch's own account."""
+    account = []
+    for words, pattern in _SAYS:
+        if found := re.search(pattern, problem.message):
+            account.append(f"{next(filter(None, found.groups()))} {words}")
+    holders = sorted(_holders(scopes), key=lambda pair: -pair[1].bytes)[:_SHOWN]
+    report.headline = "the device's memory is full" + (f": {', '.join(account)}" if account else "")
+    report.met = [
+        Met(name, held.what, held.device, "with a gradient graph behind it" if held.graph else "", n == 0)
+        for n, (name, held) in enumerate(holders)
+    ]
+    if holders:
+        name, held = holders[0]
+        report.known, report.culprit = True, name
+        report.origin = f"it holds {size(held.bytes)}, more than any other name that can be seen from here"
+    graph = (
+        "keep `loss.item()` or `x.detach()` instead of what carries a graph, " if _any_graph(holders) else ""
+    )
+    report.note = (
+        f"I know no single line that mends this: {graph}`del` what is no longer needed, or take smaller "
+        "batches; lesson 08 shows how to find what holds the memory"
+    )
+
+
+class _Held:
+    """What one name holds on accelerators: bytes, tensors, and whether a graph hangs on them."""
+
+    def __init__(self, tensors: list[torch.Tensor]):
+        memory = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+        self.bytes = sum(memory.values())
+        self.device = str(tensors[0].device)
+        self.graph = any(t.grad_fn is not None for t in tensors)
+        shape = f"[{','.join(map(str, tensors[0].shape))}]"
+        self.what = f"{shape if len(tensors) == 1 else f'{len(tensors)} tensors'}, {size(self.bytes)}"
+
+
+def _holders(scopes: list[Scope]) -> list[tuple[str, _Held]]:
+    found, seen = [], set()
+    for scope in (scope for scope in reversed(scopes) if scope.mine):
+        wide = [(name, value) for name, value in scope.globals.items() if not name.startswith("_")]
+        for name, value in [*roots(scope), *wide]:
+            if id(value) not in seen and (tensors := _tensors(value)):
+                found.append((name, _Held(tensors)))
+            seen.add(id(value))
+    return found
+
+
+def _tensors(value: object) -> list[torch.Tensor]:
+    """Return the accelerators' tensors that an object leads to, each once."""
+    found, seen, queue = [], set(), [value]
+    while queue and len(seen) < _MOST:
+        one = queue.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, torch.Tensor):
+            found += [one] if one.device.type not in ("cpu", "meta") and one.layout == torch.strided else []
+            queue += [one.grad] if one.is_leaf and one.grad is not None else []
+        else:
+            queue += [item for _, _, item in children(one)]
+    return found
+
+
+def _any_graph(holders: list[tuple[str, _Held]]) -> bool:
+    return any(held.graph for _, held in holders)
 
 
 def explain_numpy(report: Explanation, scopes: list[Scope], problem: Problem) -> None:

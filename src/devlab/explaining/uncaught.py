@@ -1,8 +1,4 @@
-"""Uncaught errors on the simulated device: a traceback without the simulator's own frames, as on a real GPU.
-
-PyTorch's operations on a GPU are compiled code, so a traceback ends at the learner's line, or at the line of
-the library that it called. The simulator's are Python, and their frames say nothing about the error.
-"""
+"""Errors after `devlab.start()`: explained where they reach the top, without the simulator's own frames."""
 
 import os
 import sys
@@ -11,7 +7,36 @@ import types
 import torch
 
 from devlab.checks.calls import PACKAGE
+from devlab.explaining import explained
+from devlab.explaining.births import remember
+from devlab.explaining.report import worth_explaining
 from devlab.panel import notebook_shell
+
+
+def explain_errors(home: torch.device) -> None:
+    """Explain from now on, in a notebook, each error about devices under its traceback.
+
+    Tensors made elsewhere than on `home` are remembered from now on, in a notebook or not, and where `home`
+    is simulated, uncaught errors are shown without the simulator's own frames.
+    """
+    if home.type != "cpu":
+        remember(home)
+    if home.type == "sim":
+        shorten_uncaught()
+    shell = notebook_shell()
+    if shell is not None and _after_cell not in shell.events.callbacks["post_run_cell"]:
+        shell.events.register("post_run_cell", _after_cell)
+
+
+def _after_cell(result) -> None:
+    """Show an explanation after the traceback that IPython has shown; whatever goes wrong stays silent."""
+    try:
+        error = result.error_in_exec
+        if error is not None and worth_explaining(error):
+            explained(error).show()
+    except Exception:  # the learner's own error is there, and nothing may come between
+        return
+
 
 _SIMULATOR = (str(PACKAGE / "sim") + os.sep, str(PACKAGE / "explaining" / "births.py"))
 _DISPATCHER = os.path.join(torch.__path__[0], "_ops.py")

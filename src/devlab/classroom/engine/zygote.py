@@ -25,7 +25,7 @@ from devlab.sim import rule
 
 SEEDS = 10**6
 # Imported at their first use, which would be in every submission.
-USED_BY_ALL = ("encodings.ascii", "numpy.random", "devlab.begin", "devlab.explaining.automatic")
+USED_BY_ALL = ("encodings.ascii", "numpy.random", "devlab.begin", "devlab.explaining.uncaught")
 DYING = 1.0  # seconds for a template that is through with its work to end by itself
 
 
