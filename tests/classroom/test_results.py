@@ -152,11 +152,11 @@ def test_a_page_is_harmless_whatever_a_submission_holds():
     assert "more characters" in page.text
 
 
-@pytest.mark.parametrize("outcome", [*feedback.OUTCOMES, "something new"])
+@pytest.mark.parametrize("outcome", [*feedback.WORDS, "something new"])
 def test_every_outcome_has_words(outcome):
     """A student never has to guess from a colour or a sign."""
     page = Page(feedback.page(Record("a", "b", "c", (Graded("f", outcome, 0, 1),)), "b"))
-    assert feedback.OUTCOMES.get(outcome, ("", outcome))[1] in page.text
+    assert feedback.WORDS.get(outcome, ("", outcome))[1] in page.text
     assert "There is none in this cell." in page.text
 
 

@@ -1,29 +1,15 @@
 """A page for a student: the marks, each verdict, their own code; one HTML file that needs nothing else."""
 
-import re
 from collections.abc import Iterable, Sequence
 
 from devlab.checks.result import SIGNS
 from devlab.classroom.record import Graded, Record
 from devlab.classroom.style import STYLE
+from devlab.classroom.tables import CONTROLS, WORDS, number
 from devlab.panel import escape, prose
 
-# A sign and words for each outcome; the words say all that colour says.
-OUTCOMES = {
-    "passed": ("✓", "passed"),
-    "failed": ("✗", "not right yet"),
-    "not attempted": ("○", "not attempted"),
-    "skipped": ("–", "not judged"),
-    "not reached": ("–", "not reached"),  # of a row alone
-    "error": ("!", "error"),
-    "timeout": ("✗", "took too long and was stopped"),
-    "killed": ("✗", "ended the process that it ran in"),
-    "memory": ("✗", "needed more memory than there was for it"),
-    "grader error": ("?", "the grader failed here, not you: tell your teacher"),
-}
 # What a page shows of one answer or message: a student may hand in anything.
 LONGEST = 20_000
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f]")  # signs that no page may hold
 # A page loads nothing and runs nothing, whatever a submission tried to put into it.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -67,15 +53,6 @@ def _total(record: Record) -> str:
     return f'<p class="total">{number(record.points)} of {number(record.possible)} points</p>'
 
 
-def number(points: float) -> str:
-    """Write points without a needless fraction.
-
-    >>> number(3.0), number(2.5)
-    ('3', '2.5')
-    """
-    return f"{points:.2f}".rstrip("0").rstrip(".")
-
-
 def _overview(exercises: Sequence[Graded]) -> str:
     rows = "".join(
         f'<tr><th scope="row"><a href="#{_id(one)}">{_text(one.name)}</a></th>'
@@ -106,7 +83,7 @@ def _section(one: Graded) -> str:
 
 
 def _headline(one: Graded) -> str:
-    words = OUTCOMES.get(one.outcome, ("", one.outcome))[1]
+    words = WORDS.get(one.outcome, ("", one.outcome))[1]
     repeats = one.headline in (words, "passed", "not attempted yet", "")
     return "" if repeats else f": {prose(_printable(one.headline))}"
 
@@ -154,20 +131,20 @@ def _closing(record: Record) -> str:
 
 def _mark(outcome: str) -> str:
     sign, words = _words(outcome)
-    name = outcome.replace(" ", "-") if outcome in OUTCOMES else ""
+    name = outcome.replace(" ", "-") if outcome in WORDS else ""
     return f'<span class="mark {name}"><span aria-hidden="true">{sign}</span> {_text(words)}</span>'
 
 
 def _words(outcome: str) -> tuple[str, str]:
     """Return an outcome's sign and words; a row may have outcomes of its own, which a verdict shows alike."""
-    return OUTCOMES.get(outcome) or (SIGNS.get(outcome, "?"), outcome)
+    return WORDS.get(outcome) or (SIGNS.get(outcome, "?"), outcome)
 
 
 def _sign(outcome: str | None) -> str:
     if outcome is None:
         return ""
     sign, _ = _words(outcome)
-    name = outcome.replace(" ", "-") if outcome in OUTCOMES else ""
+    name = outcome.replace(" ", "-") if outcome in WORDS else ""
     return f'<span class="mark {name}" role="img" aria-label="{_text(outcome)}">{sign}</span>'
 
 

@@ -2,10 +2,10 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterable
 from io import StringIO
 
-from devlab.classroom.feedback import CONTROLS, OUTCOMES, number
 from devlab.classroom.reading import whole
 from devlab.classroom.record import Graded, Record
 
@@ -23,6 +23,20 @@ COLUMNS = (
     "score",
     "max_score",
 )
+# A sign and words for each outcome; the words say all that colour says.
+WORDS = {
+    "passed": ("✓", "passed"),
+    "failed": ("✗", "not right yet"),
+    "not attempted": ("○", "not attempted"),
+    "skipped": ("–", "not judged"),
+    "not reached": ("–", "not reached"),  # of a row alone
+    "error": ("!", "error"),
+    "timeout": ("✗", "took too long and was stopped"),
+    "killed": ("✗", "ended the process that it ran in"),
+    "memory": ("✗", "needed more memory than there was for it"),
+    "grader error": ("?", "the grader failed here, not you: tell your teacher"),
+}
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f]")  # signs that no page may hold
 
 
 def nbgrader_csv(records: Iterable[Record]) -> str:
@@ -69,6 +83,15 @@ def exercises_csv(records: Iterable[Record]) -> str:
     return stream.getvalue()
 
 
+def number(points: float) -> str:
+    """Write points without a needless fraction.
+
+    >>> number(3.0), number(2.5)
+    ('3', '2.5')
+    """
+    return f"{points:.2f}".rstrip("0").rstrip(".")
+
+
 def plain(text: str) -> str:
     """Return text that a spreadsheet shows and does not run: `=1+1` is a formula, `'=1+1` is not.
 
@@ -101,7 +124,7 @@ def gradescope_json(record: Record) -> str:
 
 
 def _test(position: int, one: Graded) -> dict:
-    lines = [f"{OUTCOMES.get(one.outcome, ('', one.outcome))[1]}: {one.headline}".strip(": ")]
+    lines = [f"{WORDS.get(one.outcome, ('', one.outcome))[1]}: {one.headline}".strip(": ")]
     for label, outcomes in one.rows:
         judged = ", ".join(f"{device} {outcome}" for device, outcome in outcomes.items() if outcome)
         lines.append(f"{label}: {judged}" if judged else label)
