@@ -11,9 +11,9 @@ from classroom.students import RIGHT, fill, handed_out, own_cell
 
 from devlab import cli
 from devlab.classroom import course
+from devlab.classroom.download import notebook_of
 from devlab.classroom.engine.merge import Step, answers, merged
 from devlab.classroom.engine.own_cells import planned
-from devlab.classroom.reading import notebook_of
 
 SOLUTION, CHECK = ("solution", "f", "def f(x):\n    return helper(x)"), ("check", "f", "")
 

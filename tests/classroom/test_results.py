@@ -11,8 +11,8 @@ from classroom.students import LESSON, deserved, marked_here
 from devlab import cli
 from devlab.checks.registry import find
 from devlab.checks.result import SIGNS, Outcome
-from devlab.classroom import feedback, gradebook, record, reports, tables
-from devlab.classroom.record import Graded, Record
+from devlab.classroom import feedback, results
+from devlab.classroom.results import Graded, Record
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_lines_of_json_concatenate(records, tmp_path):
     again = Record(records[1].student, LESSON, "later.ipynb")
     (tmp_path / "1.jsonl").write_text("".join(lines[:2]) + lines[2][:100])
     (tmp_path / "2.jsonl").write_text("".join(lines[2:]) + "not json\n" + again.line() + "\n")
-    read = list(record.read([tmp_path / "1.jsonl", tmp_path / "2.jsonl"]))
+    read = list(results.read([tmp_path / "1.jsonl", tmp_path / "2.jsonl"]))
     assert {one.student: one for one in read} == {one.student: one for one in (*records, again)}
 
 
@@ -67,7 +67,7 @@ def test_the_csv_is_nbgraders(records, tmp_path):
     plugin.to = str(tmp_path / "empty.csv")
     plugin.export(Nobody())
     header = (tmp_path / "empty.csv").read_text()
-    text = tables.nbgrader_csv(records)
+    text = results.nbgrader_csv(records)
     assert text.startswith(header)
     rows = list(csv.DictReader(StringIO(text)))
     assert {row["student_id"]: float(row["score"]) for row in rows} == {
@@ -79,7 +79,7 @@ def test_the_csv_is_nbgraders(records, tmp_path):
 def test_a_name_is_no_formula_and_no_column():
     """Commas are quoted, and what a spreadsheet would run is shown."""
     rows = list(
-        csv.reader(StringIO(tables.nbgrader_csv([Record('=HYPERLINK("http://x")', "05, part 1", "x")])))
+        csv.reader(StringIO(results.nbgrader_csv([Record('=HYPERLINK("http://x")', "05, part 1", "x")])))
     )
     assert rows[1][0] == "05, part 1"
     assert rows[1][3] == '\'=HYPERLINK("http://x")'
@@ -88,12 +88,12 @@ def test_a_name_is_no_formula_and_no_column():
 def test_gradescope_gets_a_test_for_each_exercise(records):
     """Scores add up, statuses are Gradescope's own two words, and what failed is explained."""
     for one in records:
-        made = json.loads(tables.gradescope_json(one))
+        made = json.loads(results.gradescope_json(one))
         assert made["score"] == sum(test["score"] for test in made["tests"]) == one.points
         assert [test["max_score"] for test in made["tests"]] == [3, 5]
         assert {test["status"] for test in made["tests"]} <= {"passed", "failed"}
         assert {test["output_format"] for test in made["tests"]} == {"text"}
-    wrong = json.loads(tables.gradescope_json(records[1]))["tests"][0]["output"]
+    wrong = json.loads(results.gradescope_json(records[1]))["tests"][0]["output"]
     assert "not right yet" in wrong
     assert "is right for every kind of tensor: cpu passed, sim:0 failed, sim:1 failed" in wrong
 
@@ -162,18 +162,18 @@ def test_every_outcome_has_words(outcome):
 
 def test_reports_are_written_beside_the_results(records, tmp_path, capsys):
     """`devlab report` makes the tables, a page a student, and Gradescope's file of a single one."""
-    results = tmp_path / "results.jsonl"
-    results.write_text("".join(one.line() + "\n" for one in records))
-    assert cli.main(["report", str(results)]) == 0
+    file = tmp_path / "results.jsonl"
+    file.write_text("".join(one.line() + "\n" for one in records))
+    assert cli.main(["report", str(file)]) == 0
     assert "(5 pages)" in capsys.readouterr().out
     assert (tmp_path / "grades.csv").exists()
     assert "device_of" in (tmp_path / "exercises.csv").read_text(encoding="utf-8-sig")
     page = (tmp_path / "feedback" / "Half Hélène" / f"{LESSON}.html").read_text(encoding="utf-8")
     assert "<h1>00 Start here</h1>" in page
-    assert cli.main(["report", str(results), "--gradescope", str(tmp_path / "results.json")]) == 1
+    assert cli.main(["report", str(file), "--gradescope", str(tmp_path / "results.json")]) == 1
     assert "Gradescope takes one submission, and there are 5." in capsys.readouterr().err
-    results.write_text(records[0].line())
-    assert cli.main(["report", str(results), "--gradescope", str(tmp_path / "results.json")]) == 0
+    file.write_text(records[0].line())
+    assert cli.main(["report", str(file), "--gradescope", str(tmp_path / "results.json")]) == 0
     assert json.loads((tmp_path / "results.json").read_text())["score"] == 8
 
 
@@ -204,7 +204,7 @@ def test_marks_go_into_nbgraders_gradebook(records, course):
         notebook = book.find_submission_notebook(LESSON, LESSON, student)
         return {grade.name.removeprefix("check_"): grade for grade in notebook.grades}
 
-    assert gradebook.write(records, course) == len(records)
+    assert results.write_gradebook(records, course) == len(records)
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
         for student, points in deserved().items():
             assert {
@@ -212,7 +212,7 @@ def test_marks_go_into_nbgraders_gradebook(records, course):
             } == points
         find_grades(book, "Wrong Will")["device_of"].manual_score = 2.0
         book.db.commit()
-    gradebook.write(records, course)
+    results.write_gradebook(records, course)
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
         changed = find_grades(book, "Wrong Will")["device_of"]
         assert (changed.score, changed.auto_score, changed.needs_manual_grade) == (2.0, 1.0, True)
@@ -222,33 +222,33 @@ def test_marks_go_into_nbgraders_gradebook(records, course):
 def test_an_assignment_that_the_gradebook_does_not_know_is_told(records, course):
     """Nothing is written before all is known to fit, and the message says what to type."""
     other = Record("anna", "05_buffers", "x", (Graded("f", "passed", 1, 1),))
-    with pytest.raises(gradebook.GradebookError, match="nbgrader generate_assignment 05_buffers"):
-        gradebook.write([*records, other], course)
+    with pytest.raises(results.GradebookError, match="nbgrader generate_assignment 05_buffers"):
+        results.write_gradebook([*records, other], course)
     from nbgrader.api import Gradebook
 
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
         assert not book.students
-    with pytest.raises(gradebook.GradebookError, match="has no gradebook"):
-        gradebook.write(records, course / "elsewhere")
+    with pytest.raises(results.GradebookError, match="has no gradebook"):
+        results.write_gradebook(records, course / "elsewhere")
 
 
 def test_titles(records):
     """A lesson's page carries its title, a teacher's own assignment its name."""
-    assert reports.title_of("00_start_here") == "00 Start here"
-    assert reports.title_of("exam_2") == "exam 2"
+    assert feedback.title_of("00_start_here") == "00 Start here"
+    assert feedback.title_of("exam_2") == "exam 2"
 
 
 def test_who_handed_in_what_cannot_be_marked_is_in_every_report(records, tmp_path):
     """No marks, out of what others could get; the page says why, and what is asked for."""
     unreadable = Record("Lost Leo", LESSON, "x.ipynb", problem="the file is empty: ask for it again")
-    rows = list(csv.DictReader(StringIO(tables.nbgrader_csv([*records, unreadable]))))
+    rows = list(csv.DictReader(StringIO(results.nbgrader_csv([*records, unreadable]))))
     assert [(row["score"], row["max_score"]) for row in rows if row["student_id"] == "Lost Leo"] == [
         ("0.0", "8.0")
     ]
     page = Page(feedback.page(unreadable, "00 Start here"))
     assert "Not marked: the file is empty: ask for it again" in page.text
     assert " points" not in page.text
-    assert json.loads(tables.gradescope_json(unreadable))["output"] == unreadable.problem
+    assert json.loads(results.gradescope_json(unreadable))["output"] == unreadable.problem
 
 
 # What is none of devlab's, by the field that it replaces in a line of results.
@@ -277,12 +277,12 @@ def test_a_malformed_line_costs_only_itself(records, field, value, tmp_path, cap
     first = json.loads(records[0].line()) | {"digest": "d"}
     first["exercises"][0][field] = value
     lines = [json.dumps(first), *(one.line() for one in records[1:])]
-    results = tmp_path / "results.jsonl"
-    results.write_text("\n".join(lines), encoding="utf-8")
+    file = tmp_path / "results.jsonl"
+    file.write_text("\n".join(lines), encoding="utf-8")
     for _ in range(2):
-        assert cli.main(["report", str(results)]) == 0
+        assert cli.main(["report", str(file)]) == 0
         assert "(4 pages)" in capsys.readouterr().out
-    assert not finished(results)
+    assert not finished(file)
 
 
 def test_each_outcome_of_a_row_has_a_sign():
@@ -304,7 +304,7 @@ def test_a_page_that_cannot_be_written_costs_only_itself(records, tmp_path, monk
         return right(one, title)
 
     monkeypatch.setattr(feedback, "page", page)
-    written = reports.write(records, tmp_path)
+    written = feedback.write(records, tmp_path)
     assert len(written.feedback) == len(records) - 1
     assert f"no page for {records[1].student}, {LESSON}: out of the blue?[2J" in written.text()
     assert (tmp_path / "grades.csv").exists()
@@ -317,4 +317,4 @@ def test_what_could_not_be_graded_takes_no_marks_away(records, tmp_path):
     for lines, kept in (([records[0], lost], records[0]), ([lost, again], again), ([lost, lost], lost)):
         path = tmp_path / "r.jsonl"
         path.write_text("".join(one.line() + "\n" for one in lines), encoding="utf-8")
-        assert list(record.read([path])) == [kept]
+        assert list(results.read([path])) == [kept]

@@ -22,7 +22,7 @@ from devlab.classroom.engine import family, watch
 from devlab.classroom.engine import grade as grading
 from devlab.classroom.engine.limits import Limits
 from devlab.classroom.engine.sandbox import isolation_available
-from devlab.classroom.record import read
+from devlab.classroom.results import read
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="devlab grade needs Linux")
 SLOW = {"device_of": "import time\ntime.sleep(0.5)\n" + RIGHT["device_of"], "same_place": RIGHT["same_place"]}

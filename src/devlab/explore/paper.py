@@ -1,12 +1,14 @@
-"""The paper that pictures are drawn on: a matplotlib figure, and the SVG that a notebook shows of it.
-
-What is drawn in black takes the colour of the text around it, so that one picture reads in the light and in
-the dark theme.
-"""
+"""The paper of the pictures: figures, axes whose steps are factors, and the SVG that a notebook shows."""
 
 import io
 import re
 import zlib
+from collections.abc import Sequence
+
+import torch
+
+from devlab.devices import bench, name_of
+from devlab.watching.sizes import duration, size
 
 WIDTH = 8.0  # inches; with the letters below, what 800 px of a notebook show legibly
 LETTERS = 10  # points
@@ -81,3 +83,50 @@ def _style():
             "hatch.linewidth": 0.8,
         }
     )
+
+
+SECONDS = [10.0**power for power in range(-7, 3)]
+
+
+def of_time(axis, limits: tuple[float, float]) -> None:
+    """Make a y axis one of time, in factors of ten: µs, ms and s."""
+    _factors(axis, limits, SECONDS, [duration(one) for one in SECONDS])
+
+
+def of_bytes(axis, limits: tuple[float, float], ticks: Sequence[int]) -> None:
+    """Make an x axis one of bytes, with these ticks."""
+    _factors(axis, limits, ticks, [size(one) for one in ticks])
+
+
+def of_counts(axis, limits: tuple[float, float], ticks: Sequence[int]) -> None:
+    """Make an x axis one of whole numbers, with these ticks."""
+    _factors(axis, limits, ticks, [f"{one:,}" for one in ticks])
+
+
+def _factors(axis, limits: tuple[float, float], ticks: Sequence[float], labels: Sequence[str]) -> None:
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+
+    low, high = limits
+    shown = [(tick, label) for tick, label in zip(ticks, labels, strict=True) if low <= tick <= high]
+    axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": limits})
+    axis.set_major_locator(FixedLocator([tick for tick, _ in shown]))
+    axis.set_major_formatter(FixedFormatter([label for _, label in shown]))
+    axis.set_minor_locator(NullLocator())  # ticks cost most of the time that a picture takes
+
+
+def first_accelerator() -> str:
+    """Return the name of the accelerator that the course uses here; "cpu" where there is none at all."""
+    return next((str(device) for device in bench() if device.type != "cpu"), "cpu")
+
+
+def source(device: str) -> str:
+    """Return how every picture says where its numbers are from.
+
+    >>> source("sim:0"), source("cpu")
+    ('Simulated', 'Measured on the CPU')
+    """
+    if device.startswith("sim"):
+        return "Simulated"
+    if device == "cpu":
+        return "Measured on the CPU"
+    return f"Measured on {name_of(torch.device(device))} ({device})"

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from devlab.classroom import course, record, reports
+from devlab.classroom import course, feedback, results
 from devlab.classroom.collect import collect
 from devlab.classroom.engine import grade, sandbox, shards
 from devlab.classroom.engine.family import Family
@@ -60,9 +60,9 @@ def run(arguments: argparse.Namespace, jobs: int, first: Family | None) -> int:
         return _stop(f"Grading stopped: {why}. What is finished is in {out}; run it again to go on.")
     except KeyboardInterrupt:
         return _stop(f"\nStopped. What is finished is in {out}; the same command goes on from there.", 130)
-    records = list(record.read([out]))
+    records = list(results.read([out]))
     print(summary(records))
-    print(reports.write(records, out.parent).text())
+    print(feedback.write(records, out.parent).text())
     return 1 if any(one.problem or one.unjudged for one in records) else 0
 
 
@@ -76,7 +76,7 @@ def ended_like_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def write(graded: Iterator[record.Record], out: Path, total: int) -> None:
+def write(graded: Iterator[results.Record], out: Path, total: int) -> None:
     """Add records to a file, a line each, as they come, and show them; `total` says how many will come."""
     out.parent.mkdir(parents=True, exist_ok=True)
     # A line that an interrupted run left unfinished must not swallow the next one.
@@ -89,7 +89,7 @@ def write(graded: Iterator[record.Record], out: Path, total: int) -> None:
             show(line(one))
 
 
-def line(one: record.Record) -> str:
+def line(one: results.Record) -> str:
     """Return what is shown of a submission: who, the marks, and what a teacher should look at."""
     if one.problem:
         return f"{one.student}, {one.assignment}: not graded, {one.problem}"
@@ -103,10 +103,10 @@ def line(one: record.Record) -> str:
 OPEN = {
     1: "a submission could read and change all that you can, and use the network",
 }
-ODD = ("timeout", "killed", "memory", *record.UNJUDGED)
+ODD = ("timeout", "killed", "memory", *results.UNJUDGED)
 
 
-def summary(records: list[record.Record]) -> str:
+def summary(records: list[results.Record]) -> str:
     """Return the lines at the end: how many, how they came out, and at which isolation."""
     outcomes = Counter(exercise.outcome for one in records for exercise in one.exercises)
     counted = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from devlab.classroom.copies import graded
-from devlab.classroom.handout import Handout, grade_id_of, without_checks
+from devlab.classroom.handout import Handout, grade_id_of, graded, without_checks
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator
 
-from devlab.classroom.names import printable
+from devlab.classroom.download import printable
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from devlab.classroom import course
 from devlab.classroom.collect import Collection, collect
 from devlab.classroom.engine import grade, kernel, sandbox
 from devlab.classroom.engine.limits import Limits
-from devlab.classroom.record import Record
+from devlab.classroom.results import Record
 
 PATIENCE = "30s"  # for a scheduler to answer
 ANY_PORT = "127.0.0.1:0"  # without an address Dask wants port 8787, even for no dashboard

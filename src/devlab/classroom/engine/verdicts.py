@@ -1,7 +1,7 @@
 """Verdicts from the pipe: which are devlab's, which is better, and what a replay makes of them."""
 
 from devlab.checks import registry
-from devlab.classroom.record import OF_ROWS, OUTCOMES
+from devlab.classroom.results import OF_ROWS, OUTCOMES
 from devlab.devices import bench
 
 

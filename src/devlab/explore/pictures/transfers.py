@@ -5,13 +5,11 @@ from dataclasses import dataclass
 import torch
 
 from devlab import palette, sim
-from devlab.explore import scales
+from devlab.explore import paper
 from devlab.explore.controls import Choice, Control, Switch
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import margins, sheet
-from devlab.explore.places import first_accelerator, source
-from devlab.explore.roads import INTO, ORDINARY, OUT_OF, PINNED, copy
-from devlab.explore.stopwatch import Lap, can_pin
+from devlab.explore.paper import first_accelerator, margins, sheet, source
+from devlab.explore.stopwatch import INTO, ORDINARY, OUT_OF, PINNED, Lap, can_pin, copy
 from devlab.sim.crossing import crossing
 from devlab.watching.sizes import duration, size
 
@@ -74,10 +72,10 @@ def draw(state: State):
         times.plot(list(curve), [one.done for one in curve.values()], **look)
         speeds.plot(list(curve), [gigabytes(count, one) for count, one in curve.items()], **look)
     for axes in (times, speeds):
-        scales.of_bytes(axes.xaxis, (2, SIZES[-1] * 2), TICKS)
+        paper.of_bytes(axes.xaxis, (2, SIZES[-1] * 2), TICKS)
         axes.set_xlabel("size")
     laps = [one for curve in curves.values() for one in curve.values()]
-    scales.of_time(times.yaxis, (min(one.returned for one in laps) / 2.5, max(one.done for one in laps) * 3))
+    paper.of_time(times.yaxis, (min(one.returned for one in laps) / 2.5, max(one.done for one in laps) * 3))
     times.set_title(f"time of the copy, {manner(state.device)}")
     fastest = max(gigabytes(count, one) for curve in curves.values() for count, one in curve.items())
     speeds.set_ylim(0, fastest * 1.25)
