@@ -13,7 +13,7 @@ import torch
 from devlab import palette
 from devlab.explore.controls import Action, Choice
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import first_accelerator, margins, sheet, source
+from devlab.explore.paper import first_accelerator, sheet, source
 from devlab.sim.allocator import Allocator, segment_size
 from devlab.watching.sizes import size as text_of
 
@@ -265,9 +265,9 @@ def draw(state: State):
     # In inches: the sums, the segments with the next request, and the room above, between and below.
     above, below, top, gap, bottom = 0.95, 0.43 * (len(lines) + 1), 0.28, 0.66, 0.48
     height = top + above + gap + below + bottom
-    figure, (sums, blocks) = sheet(height, rows=2, height_ratios=(above, below))
-    room = {"top": 1 - top / height, "bottom": bottom / height, "hspace": gap / ((above + below) / 2)}
-    margins(figure, left=0.18, right=0.985, **room)
+    margins = {"left": 0.18, "right": 0.985, "top": 1 - top / height, "bottom": bottom / height}
+    margins["hspace"] = gap / ((above + below) / 2)
+    figure, (sums, blocks) = sheet(height, rows=2, margins=margins, height_ratios=(above, below))
     colour = palette.of(state.device)
     _draw_sums(sums, memory, colour, state.device)
     _draw_segments(blocks, state, lines, colour)

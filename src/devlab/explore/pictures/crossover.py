@@ -12,10 +12,9 @@ import torch
 
 from devlab import palette, sim
 from devlab.devices import has_float64
-from devlab.explore import paper
 from devlab.explore.controls import Choice, Measurement
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import first_accelerator, margins, sheet, source
+from devlab.explore.paper import SECONDS, by_factors, first_accelerator, sheet, source
 from devlab.explore.stopwatch import lap
 from devlab.sim.specs import HALF, HOST
 from devlab.watching.sizes import duration
@@ -243,14 +242,13 @@ def names(state: State) -> dict[str, str]:
 
 def draw(state: State):
     """Return the figure: time over the side of the matrix, for the CPU and for the accelerator."""
-    figure, axes = sheet(3.6)
-    margins(figure, left=0.085, right=0.99, bottom=0.14, top=0.92)
+    figure, axes = sheet(3.6, margins={"left": 0.085, "right": 0.99, "bottom": 0.14, "top": 0.92})
     curves = {place: times(state, place) for place in names(state)}
     everything = [seconds for curve in curves.values() for seconds in curve.values()]
     most = SIMULATED_SIDE if simulated(state.device) else SIDES[-1]
     room = (0.75 * TICKS[0], 6 * most)  # for the names at the ends
-    paper.of_counts(axes.xaxis, room, [tick for tick in TICKS if tick <= most])
-    paper.of_time(axes.yaxis, (min(everything) / 3, max(everything) * 6))
+    by_factors(axes.xaxis, room, [tick for tick in TICKS if tick <= most], "{:,}".format)
+    by_factors(axes.yaxis, (min(everything) / 3, max(everything) * 6), SECONDS, duration)
     where = "" if state.device == "cpu" else f"; x {state.data}"
     axes.set_xlabel(f"n, where x is n × n in {state.dtype}{where}")
     axes.set_title(f"time of {state.operation}", loc="left", fontsize=10)

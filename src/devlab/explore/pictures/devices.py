@@ -1,4 +1,4 @@
-"""What each device of this machine can do, and how wide the roads to it are, asked or tried."""
+"""The devices: what is here, how wide the roads between the memories are, and what each device can do."""
 
 import contextlib
 import functools
@@ -8,11 +8,10 @@ import torch
 
 from devlab import palette, sim
 from devlab.devices import bench, has_float64, name_of
-from devlab.explore import stopwatch
 from devlab.explore.controls import Choice, Control
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import margins, sheet, source
-from devlab.explore.stopwatch import can_pin
+from devlab.explore.paper import sheet, source
+from devlab.explore.stopwatch import can_pin, rate
 from devlab.sim.specs import CUDA_LIKE, HOST, MPS_LIKE
 from devlab.watching.sizes import size
 from devlab.watching.timeline import round_up
@@ -47,19 +46,15 @@ def roads_of(device: str, other: str | None, rules: str | None) -> Roads:
     Raises torch.OutOfMemoryError where the device is too full to try.
     """
     with following(rules):
+        inside = 2 * rate(device, device)  # a copy reads each byte and writes it
         if device == "cpu":
-            return Roads(stopwatch.own_rate("cpu"))
+            return Roads(inside)
         return Roads(
-            stopwatch.own_rate(device),
-            stopwatch.rate_from_host(device, stopwatch.ORDINARY),
-            stopwatch.rate_from_host(device, stopwatch.PINNED) if can_pin(device) else 0.0,
-            stopwatch.rate_between(device, other) if other else 0.0,
+            inside,
+            ordinary=rate("cpu", device),
+            pinned=rate("cpu", device, pinned=True) if can_pin(device) else 0.0,
+            peer=rate(device, other) if other else 0.0,
         )
-
-
-def modelled_host() -> Roads:
-    """Return the roads of the modelled CPU, which stands beside a simulated accelerator."""
-    return Roads(HOST.bandwidth)
 
 
 @functools.lru_cache(maxsize=32)
@@ -153,9 +148,8 @@ class State:
 
 def survey(state: State) -> dict[str, Roads | None]:
     """Return the roads of what is drawn, the CPU first; None where a device is too full to try."""
-    found: dict[str, Roads | None] = {
-        "cpu": modelled_host() if state.simulated else roads_of("cpu", None, None)
-    }
+    host = Roads(HOST.bandwidth) if state.simulated else roads_of("cpu", None, None)
+    found: dict[str, Roads | None] = {"cpu": host}
     first, second = (*state.accelerators, None, None)[:2]
     for place in state.accelerators:
         try:
@@ -176,8 +170,7 @@ def gigabytes(rate: float) -> str:
 
 def draw(state: State):
     """Return the figure: a box for each device, roads as wide as their bandwidth, and the facts of one."""
-    figure, axes = sheet(HEIGHT)
-    margins(figure, left=0, right=1, bottom=0, top=1)
+    figure, axes = sheet(HEIGHT, margins={"left": 0, "right": 1, "bottom": 0, "top": 1})
     axes.set(xlim=(0, 8), ylim=(0, HEIGHT))
     axes.axis("off")
     found = survey(state)
@@ -289,10 +282,10 @@ class Pen:
         ways = [("", roads.ordinary, 0.0, 0.09)]
         if roads.pinning_helps:
             ways = [("pinned ", roads.pinned, 0.09, 0.1), ("ordinary ", roads.ordinary, -0.09, -0.12)]
-        for name, rate, by, beside in ways:
-            self.road((MEMORY_OF_HOST[1], MEMORY_OF_DEVICE[0]), (y + by, y + by), rate, palette.COPY)
-            away = beside + (1 if beside > 0 else -1) * self.width(rate) / 144
-            self.write(middle, y + by + away, name + gigabytes(rate), ha="center")
+        for name, speed, by, beside in ways:
+            self.road((MEMORY_OF_HOST[1], MEMORY_OF_DEVICE[0]), (y + by, y + by), speed, palette.COPY)
+            away = beside + (1 if beside > 0 else -1) * self.width(speed) / 144
+            self.write(middle, y + by + away, name + gigabytes(speed), ha="center")
 
     def width(self, rate: float) -> float:
         """Return how wide a road is drawn, in points."""

@@ -13,7 +13,7 @@ from torch import nn
 from devlab import palette
 from devlab.explore.controls import Choice, Switch
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import WIDTH, first_accelerator, margins, sheet, source
+from devlab.explore.paper import WIDTH, first_accelerator, sheet, source
 
 
 class Price(nn.Module):
@@ -246,8 +246,8 @@ def draw(state: State):
     done = state.move
     count = len(done.rows)
     below = 2.4 if state.shown else 0.2
-    figure, axes = sheet(LINE * (count + 3.6 + below))
-    margins(figure, left=0, right=1, bottom=0, top=1)
+    height = LINE * (count + 3.6 + below)
+    figure, axes = sheet(height, margins={"left": 0, "right": 1, "bottom": 0, "top": 1})
     axes.set_axis_off()
     axes.set_xlim(-0.05, WIDTH - 0.05)
     axes.set_ylim(count + below, -3.6)

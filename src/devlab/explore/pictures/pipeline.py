@@ -17,7 +17,7 @@ from devlab import palette
 from devlab.devices import simulated_accelerators
 from devlab.explore.controls import Choice, Number, Switch
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import WAITING_HATCH, first_accelerator, margins, sheet, source
+from devlab.explore.paper import WAITING_HATCH, first_accelerator, sheet, source
 from devlab.sim import clock
 from devlab.watching.marks import host_clock
 from devlab.watching.sizes import duration
@@ -212,8 +212,7 @@ def draw(state: State):
     lanes, plain = state.lanes, state.plain
     unit, name = (1e3, "ms") if plain.total >= 1e-3 else (1e6, "µs")
     end = max(plain.total, lanes.total) * 1.02
-    figure, axes = sheet(3.3)
-    margins(figure, left=0.105, right=0.985, top=0.985, bottom=0.15)
+    figure, axes = sheet(3.3, margins={"left": 0.105, "right": 0.985, "top": 0.985, "bottom": 0.15})
     axes.set_xlim(0, end * unit)
     axes.set_ylim(3.6, -0.75)
     looks = (

@@ -12,7 +12,7 @@ import torch
 from devlab import palette
 from devlab.explore.controls import Action, Choice, Number, Switch
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import first_accelerator, margins, sheet, source
+from devlab.explore.paper import first_accelerator, sheet, source
 
 STARTS = {
     "a tensor on the CPU": "x = torch.arange(6.0).reshape(2, 3)",
@@ -188,8 +188,8 @@ def draw(state: State):
         tops.append(tops[0] + 3.2)
     bottom = (tops[len(held.memories) - 1] if held.memories else lines + 1) + 4.4
     height = LINE * bottom + AXIS
-    figure, axes = sheet(height)
-    margins(figure, left=0.09, right=0.985, bottom=AXIS / height, top=1)
+    margins = {"left": 0.09, "right": 0.985, "bottom": AXIS / height, "top": 1}
+    figure, axes = sheet(height, margins=margins)
     axes.text(0, 0, "\n".join(held.program), va="top", linespacing=1.5, **MONO)
     axes.text(0, lines + 1, _headline(held), va="center", fontsize=12, weight="bold")
     for number, memory in enumerate(held.memories):

@@ -10,7 +10,7 @@ import torch
 from devlab import palette
 from devlab.explore.controls import Action, Choice
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import WAITING_HATCH, WIDTH, first_accelerator, margins, sheet, source
+from devlab.explore.paper import WAITING_HATCH, WIDTH, first_accelerator, sheet, source
 from devlab.watching.lanes import COMPUTING, COPYING, HOST, STAGING, WAITING, Span, lay_out
 from devlab.watching.sizes import duration
 from devlab.watching.watch import watch
@@ -171,12 +171,15 @@ def draw(state: State):
     lanes, printed, _ = done = run(statements, state.device)
     lines = len(statements)
     height = 1.0 + 0.4 * lines
-    figure, axes = sheet(height)
     left = 0.5 + LETTER * max(map(len, statements))
     right = 0.15 + LETTER * max((len(f"prints {text}") for text in printed.values()), default=0)
-    margins(
-        figure, left=left / WIDTH, right=1 - right / WIDTH, bottom=0.55 / height, top=1 - 0.4 / height
-    )  # fmt: skip
+    margins = {
+        "left": left / WIDTH,
+        "right": 1 - right / WIDTH,
+        "bottom": 0.55 / height,
+        "top": 1 - 0.4 / height,
+    }
+    figure, axes = sheet(height, margins=margins)
     unit, name = (1e3, "ms") if done.end >= 1e-3 else (1e6, "µs")
     for row, statement in enumerate(statements, start=1):
         reached = row <= state.reached
