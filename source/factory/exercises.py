@@ -10,7 +10,7 @@ from nbgrader.nbgraderformat import MetadataValidator
 from nbgrader.preprocessors import ClearSolutions
 from traitlets.config import Config
 
-from devlab.classroom.broken import revived
+from devlab.classroom.handout import revived
 from factory.reading import Source
 
 STUB = 'raise NotImplementedError("your code here")'

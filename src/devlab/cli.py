@@ -172,8 +172,8 @@ def _course(arguments: argparse.Namespace) -> int:
 def _collect(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from devlab.classroom import course, submitted
-    from devlab.classroom.collect import collect
+    from devlab.classroom import course
+    from devlab.classroom.collect import collect, put
 
     folder, paths = Path(arguments.course), [Path(path) for path in arguments.submissions]
     if missing := [str(path) for path in paths if not path.exists()]:
@@ -184,7 +184,7 @@ def _collect(arguments: argparse.Namespace) -> int:
     except course.CourseError as problem:
         print(problem, file=sys.stderr)
         return 1
-    listed = submitted.put(found, folder)
+    listed = put(found, folder)
     print(f"{found.text()}\nEvery file is listed in {listed}")
     return 1 if found.problems else 0
 
@@ -192,26 +192,26 @@ def _collect(arguments: argparse.Namespace) -> int:
 def _grade(arguments: argparse.Namespace) -> int:
     from devlab.classroom.engine import command
 
-    return command.run(arguments)
+    return command.run_first(arguments)
 
 
 def _report(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from devlab.classroom import gradebook, record, reports, tables
+    from devlab.classroom import feedback, results
 
     files = [Path(path) for path in arguments.results]
     try:
-        records = list(record.read(files))
+        records = list(results.read(files))
         if arguments.gradescope and len(records) != 1:
             print(f"Gradescope takes one submission, and there are {len(records)}.", file=sys.stderr)
             return 1
-        written = reports.write(records, Path(arguments.to) if arguments.to else files[0].parent)
+        written = feedback.write(records, Path(arguments.to) if arguments.to else files[0].parent)
         if arguments.gradescope:
-            Path(arguments.gradescope).write_text(tables.gradescope_json(records[0]), encoding="utf-8")
+            Path(arguments.gradescope).write_text(results.gradescope_json(records[0]), encoding="utf-8")
         if arguments.gradebook:
-            gradebook.write(records, Path(arguments.course))
-    except (OSError, gradebook.GradebookError) as problem:
+            results.write_gradebook(records, Path(arguments.course))
+    except (OSError, results.GradebookError) as problem:
         print(problem, file=sys.stderr)
         return 1
     print(written.text())

@@ -7,7 +7,7 @@ from pathlib import Path
 from devlab.checks.exercise import find
 from devlab.checks.judge import judge, not_attempted
 from devlab.classroom import course
-from devlab.classroom.record import Graded, Record
+from devlab.classroom.results import Graded, Record
 
 LESSON = "00_start_here"
 POSSIBLE = {"device_of": 3, "same_place": 5}

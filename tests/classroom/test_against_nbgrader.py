@@ -21,8 +21,8 @@ from classroom.students import fill
 
 from devlab import cli
 from devlab.checks.exercise import lessons
-from devlab.classroom import course, record
-from devlab.classroom.reading import notebook_of
+from devlab.classroom import course, results
+from devlab.classroom.download import notebook_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
 LESSON = "05_buffers"
@@ -110,11 +110,11 @@ def graded_by_both(tmp_path_factory, answers):
     return everyone, marked, graded(marked, root / "out" / "r.jsonl")
 
 
-def graded(marked: Marked, out: Path) -> dict[str, record.Record]:
+def graded(marked: Marked, out: Path) -> dict[str, results.Record]:
     """Return the records of `devlab grade`, by student."""
     command = ["grade", str(marked.downloads), "--course", str(marked.folder), "--out", str(out)]
     assert cli.main(command) in (0, 1)
-    return {one.student: one for one in record.read([out])}
+    return {one.student: one for one in results.read([out])}
 
 
 def nbgraders(marked: Marked) -> dict[str, dict[str, float]]:

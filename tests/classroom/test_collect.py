@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from devlab import cli
 from devlab.classroom import collect as collecting
-from devlab.classroom import unpack
-from devlab.classroom.collect import collect
+from devlab.classroom import download
+from devlab.classroom.collect import collect, put
 from devlab.classroom.engine import quota
 from devlab.classroom.handout import Handout
-from devlab.classroom.submitted import put
 
 LESSONS = {
     "05_buffers": ["CausalMask", "check_CausalMask"],
@@ -443,7 +442,7 @@ def test_whatever_is_handed_in_every_file_is_named_once(files, tmp_path):
     """No name and no content makes collecting fail, lose a file, or give a student two for one assignment."""
     path = tmp_path / "download.zip"
     path.write_bytes(zipped(files))
-    wanted = sorted(file.shown for file in unpack.files(path))
+    wanted = sorted(file.shown for file in download.files(path))
     collection = collect([path], HANDOUTS)
     named = [one.path for one in collection.submissions] + [name for name, _ in collection.ignored]
     assert sorted(named) == wanted
@@ -478,7 +477,7 @@ def test_a_classs_zip_is_opened_twice_not_once_a_student(tmp_path, monkeypatch):
             opened.append(self)
             super().__init__(file, *args)
 
-    monkeypatch.setattr(unpack.zipfile, "ZipFile", Counted)
+    monkeypatch.setattr(download.zipfile, "ZipFile", Counted)
     assert len(collect([path], HANDOUTS).gradable) == 30
     assert len(opened) == 2
     assert all(one.fp is None for one in opened)  # and none stays open
@@ -540,7 +539,7 @@ def test_a_notebook_of_format_3_is_read(tmp_path):
 @pytest.mark.parametrize("place", ["read", "notebook_of", "is_notebook"])
 def test_whatever_goes_wrong_over_one_file_is_its_own_problem(place, error, tmp_path, monkeypatch):
     """Exceptions that nobody foresaw, wherever a file is read; all others are graded."""
-    module = collecting if place != "read" else unpack.File
+    module = collecting if place != "read" else download.File
     right = getattr(module, place)
 
     def strange(given, *rest):

@@ -12,8 +12,8 @@ from classroom.students import RIGHT, fill, handed_out, own_cell
 
 from devlab import cli
 from devlab.classroom import course
+from devlab.classroom.download import notebook_of
 from devlab.classroom.engine.cells import Step, answers, merged, planned
-from devlab.classroom.reading import notebook_of
 
 SOLUTION, CHECK = ("solution", "f", "def f(x):\n    return helper(x)"), ("check", "f", "")
 

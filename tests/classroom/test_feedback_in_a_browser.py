@@ -4,7 +4,7 @@ import pytest
 from axe_core_python.base import AXE_SCRIPT
 
 from devlab.classroom import feedback
-from devlab.classroom.record import Graded, Record
+from devlab.classroom.results import Graded, Record
 
 DEVICES = {"cpu": "passed", "sim:0": "failed", "sim:1": None}
 RECORD = Record(

@@ -16,7 +16,7 @@ import devlab
 from devlab.classroom import course
 from devlab.classroom.engine import walls
 from devlab.classroom.engine.walls import isolation_available
-from devlab.classroom.record import Record
+from devlab.classroom.results import Record
 
 BEST = isolation_available()
 pytestmark = [

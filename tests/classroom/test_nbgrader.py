@@ -9,8 +9,8 @@ import nbformat
 from classroom.students import CLASS, LESSON, POSSIBLE, deserved, marked_here
 from traitlets.config import Config
 
-from devlab.classroom.broken import STUB
-from devlab.classroom.tables import nbgrader_csv
+from devlab.classroom.handout import STUB
+from devlab.classroom.results import nbgrader_csv
 
 # One process for all, as far as xdist and pytest agree on groups: the others would only wait.
 
@@ -83,7 +83,7 @@ def test_the_release_holds_no_solution(marked):
 
 def test_nbgrader_hands_out_a_broken_program_where_a_task_has_one(tmp_path):
     """devlab's step runs after nbgrader's, so release and handout hold the same code."""
-    from devlab.classroom.copies import cleared
+    from devlab.classroom.handout import cleared
     from devlab.classroom.steps import generate_assignment_steps
 
     source = """\

@@ -10,7 +10,7 @@ import pytest
 from classroom.students import LESSON, RIGHT, hand_in
 
 from devlab import cli
-from devlab.classroom import course, record
+from devlab.classroom import course, results
 from devlab.classroom.engine import walls
 
 pytestmark = pytest.mark.skipif(walls.isolation_available() < 2, reason="this machine has no such walls")
@@ -53,7 +53,7 @@ def handed_in(folder: Path) -> list[str]:
 def test_a_course_within_pythons_own_folder_is_kept_back(inside):
     """Nothing of it is read or listed, though all around it may be."""
     assert cli.main(handed_in(inside)) == 0
-    (one,) = record.read([inside / "results" / "r.jsonl"])
+    (one,) = results.read([inside / "results" / "r.jsonl"])
     assert {exercise.name: exercise.outcome for exercise in one.exercises} == dict.fromkeys(RIGHT, "passed")
 
 

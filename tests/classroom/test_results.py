@@ -11,8 +11,11 @@ from classroom.students import LESSON, deserved, marked_here
 from devlab import cli
 from devlab.checks.exercise import find
 from devlab.checks.result import SIGNS, Outcome
-from devlab.classroom import feedback, gradebook, record, reports, tables
-from devlab.classroom.record import Graded, Record
+from devlab.classroom import feedback
+from devlab.classroom import results as gradebook
+from devlab.classroom import results as record
+from devlab.classroom import results as tables
+from devlab.classroom.results import Graded, Record
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +208,7 @@ def test_marks_go_into_nbgraders_gradebook(records, course):
         notebook = book.find_submission_notebook(LESSON, LESSON, student)
         return {grade.name.removeprefix("check_"): grade for grade in notebook.grades}
 
-    assert gradebook.write(records, course) == len(records)
+    assert gradebook.write_gradebook(records, course) == len(records)
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
         for student, points in deserved().items():
             assert {
@@ -213,7 +216,7 @@ def test_marks_go_into_nbgraders_gradebook(records, course):
             } == points
         find_grades(book, "Wrong Will")["device_of"].manual_score = 2.0
         book.db.commit()
-    gradebook.write(records, course)
+    gradebook.write_gradebook(records, course)
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
         changed = find_grades(book, "Wrong Will")["device_of"]
         assert (changed.score, changed.auto_score, changed.needs_manual_grade) == (2.0, 1.0, True)
@@ -224,19 +227,19 @@ def test_an_assignment_that_the_gradebook_does_not_know_is_told(records, course)
     """Nothing is written before all is known to fit, and the message says what to type."""
     other = Record("anna", "05_buffers", "x", (Graded("f", "passed", 1, 1),))
     with pytest.raises(gradebook.GradebookError, match="nbgrader generate_assignment 05_buffers"):
-        gradebook.write([*records, other], course)
+        gradebook.write_gradebook([*records, other], course)
     from nbgrader.api import Gradebook
 
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
         assert not book.students
     with pytest.raises(gradebook.GradebookError, match="has no gradebook"):
-        gradebook.write(records, course / "elsewhere")
+        gradebook.write_gradebook(records, course / "elsewhere")
 
 
 def test_titles(records):
     """A lesson's page carries its title, a teacher's own assignment its name."""
-    assert reports.title_of("00_start_here") == "00 Start here"
-    assert reports.title_of("exam_2") == "exam 2"
+    assert feedback.title_of("00_start_here") == "00 Start here"
+    assert feedback.title_of("exam_2") == "exam 2"
 
 
 def test_who_handed_in_what_cannot_be_marked_is_in_every_report(records, tmp_path):
@@ -305,7 +308,7 @@ def test_a_page_that_cannot_be_written_costs_only_itself(records, tmp_path, monk
         return right(one, title)
 
     monkeypatch.setattr(feedback, "page", page)
-    written = reports.write(records, tmp_path)
+    written = feedback.write(records, tmp_path)
     assert len(written.feedback) == len(records) - 1
     assert f"no page for {records[1].student}, {LESSON}: out of the blue?[2J" in written.text()
     assert (tmp_path / "grades.csv").exists()

@@ -23,7 +23,7 @@ from devlab.classroom.engine import processes as family
 from devlab.classroom.engine import quota
 from devlab.classroom.engine.quota import Limits
 from devlab.classroom.engine.walls import isolation_available
-from devlab.classroom.record import read
+from devlab.classroom.results import read
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="devlab grade needs Linux")
 SLOW = {"device_of": "import time\ntime.sleep(0.5)\n" + RIGHT["device_of"], "same_place": RIGHT["same_place"]}

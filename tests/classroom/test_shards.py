@@ -13,7 +13,7 @@ from devlab.classroom.collect import collect
 from devlab.classroom.engine import command as shards
 from devlab.classroom.engine.grade import EngineError
 from devlab.classroom.engine.quota import Limits
-from devlab.classroom.record import read
+from devlab.classroom.results import read
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="devlab grade needs Linux")
 

@@ -6,11 +6,25 @@ import pytest
 import torch
 
 import devlab.sim
-from devlab.explore import replay as telling
 from devlab.explore.controls import Refused
 from devlab.explore.pictures import allocator
-from devlab.explore.pictures.allocator import EVERY_SECOND, HOLES, MIB, NEWEST, OLDEST, State
-from devlab.explore.replay import STRANGER, Allocate, Empty, Free, Modelled, Piece, Real, replay, tell
+from devlab.explore.pictures.allocator import (
+    EVERY_SECOND,
+    HOLES,
+    MIB,
+    NEWEST,
+    OLDEST,
+    STRANGER,
+    Allocate,
+    Empty,
+    Free,
+    Modelled,
+    Piece,
+    Real,
+    State,
+    replay,
+    tell,
+)
 
 MIXED = (
     Allocate(MIB // 2),
@@ -144,7 +158,7 @@ def test_sixteen_tensors_are_the_most():
 @pytest.fixture
 def small_device(empty_memory):
     """Make sim:0 as small as the model."""
-    devlab.sim.accounts.set_capacity(telling.CAPACITY, "sim:0")
+    devlab.sim.accounts.set_capacity(allocator.CAPACITY, "sim:0")
 
 
 @pytest.mark.parametrize("story", [HOLES, (*HOLES, Allocate(12 * MIB)), MIXED, FULL, ()])

@@ -7,11 +7,9 @@ import torch
 from explore.fitting import faults
 
 from devlab import sim
-from devlab.explore import race
 from devlab.explore.controls import Refused
 from devlab.explore.pictures import crossover
-from devlab.explore.pictures.crossover import Found, State, describe, draw, times
-from devlab.explore.race import COMES, RETURNS, STAYS
+from devlab.explore.pictures.crossover import COMES, RETURNS, STAYS, Found, State, describe, draw, times
 from devlab.sim import clock
 from devlab.sim.specs import CUDA_LIKE, HOST, MPS_LIKE
 
@@ -53,7 +51,7 @@ def test_the_crossing_is_where_the_models_are_equal(data):
         cpu = HOST.call + max(2 * middle**3 / HOST.rate, 12 * middle**2 / HOST.bandwidth)
         low, high = (low, middle) if product(middle, data) < cpu else (middle, high)
     state = State("sim:0", data=data)
-    found = race.crossing(times(state, "cpu"), times(state, "sim:0"))
+    found = crossover.crossing(times(state, "cpu"), times(state, "sim:0"))
     assert found == pytest.approx(low, rel=0.05)
 
 
@@ -62,7 +60,7 @@ def test_the_transfer_moves_the_crossing_and_may_undo_it():
 
     def of(operation, data):
         state = State("sim:0", operation=operation, data=data)
-        return race.crossing(times(state, "cpu"), times(state, "sim:0"))
+        return crossover.crossing(times(state, "cpu"), times(state, "sim:0"))
 
     assert of("x @ x", STAYS) < of("x @ x", COMES) < of("x @ x", RETURNS)
     assert of("x + 1", STAYS) > 0
@@ -73,24 +71,24 @@ def test_the_transfer_moves_the_crossing_and_may_undo_it():
 def test_the_crossing_is_the_last_one():
     """A single slow run of the CPU is no victory of the device."""
     device = dict.fromkeys((1, 2, 4, 8, 16), 2.0)
-    assert race.crossing({1: 1, 2: 9, 4: 1, 8: 4, 16: 9}, device) == pytest.approx(4 * 2**0.5)
-    assert race.crossing({1: 1, 2: 9, 4: 1}, device) is None
-    assert race.crossing({1: 3, 2: 9, 4: 3}, device) == 0
-    assert race.crossing({1: 2, 2: 2, 4: 2}, device) is None
+    assert crossover.crossing({1: 1, 2: 9, 4: 1, 8: 4, 16: 9}, device) == pytest.approx(4 * 2**0.5)
+    assert crossover.crossing({1: 1, 2: 9, 4: 1}, device) is None
+    assert crossover.crossing({1: 3, 2: 9, 4: 3}, device) == 0
+    assert crossover.crossing({1: 2, 2: 2, 4: 2}, device) is None
 
 
-@pytest.mark.parametrize("outlier", [*race.SIDES[:5], *race.SIDES[7:]])
+@pytest.mark.parametrize("outlier", [*crossover.SIDES[:5], *crossover.SIDES[7:]])
 @pytest.mark.parametrize("factor", [500.0, 0.002])
 def test_one_disturbed_time_does_not_decide_the_headline(outlier, factor):
     """Of a CPU that falls behind from n = 64 on, and a device of which a single time is wrong by much."""
-    cpu = {side: 1e-6 * (side / 60) ** 2 for side in race.SIDES}
-    device = dict.fromkeys(race.SIDES, 1e-6)
-    true = race.crossing(cpu, device)
+    cpu = {side: 1e-6 * (side / 60) ** 2 for side in crossover.SIDES}
+    device = dict.fromkeys(crossover.SIDES, 1e-6)
+    true = crossover.crossing(cpu, device)
     assert true == pytest.approx(60, rel=1e-9)
     device[outlier] *= factor
-    assert race.crossing(cpu, device) == true
+    assert crossover.crossing(cpu, device) == true
     wrong = (device[outlier] < cpu[outlier]) != (outlier > 60)
-    assert race.exceptions(cpu, device) == ([outlier] if wrong else [])
+    assert crossover.exceptions(cpu, device) == ([outlier] if wrong else [])
 
 
 def test_what_contradicts_the_headline_is_said():
@@ -105,7 +103,7 @@ def test_what_contradicts_the_headline_is_said():
 
 def found_on_the_cpu(seconds) -> tuple[Found, ...]:
     """Return times of products on the CPU as if they had been measured."""
-    sides = race.sides("x @ x", "float32", simulated=True)
+    sides = crossover.sides("x @ x", "float32", simulated=True)
     return tuple(Found("cpu", "x @ x", "float32", STAYS, side, seconds(side)) for side in sides)
 
 
@@ -146,7 +144,7 @@ def test_each_control_changes_picture_and_words(explorer):
 
 def test_a_measured_cpu_is_called_so_wherever_it_is_shown(explorer, monkeypatch):
     """The button measures this machine: what was modelled is replaced, and nothing is mixed silently."""
-    monkeypatch.setattr(race, "SIDES", [8, 64])
+    monkeypatch.setattr(crossover, "SIDES", [8, 64])
     explorer.press("Measure this CPU")
     assert "CPU, measured" in written(explorer.figure)
     assert "CPU, modelled" not in written(explorer.figure)
@@ -160,7 +158,7 @@ def test_a_measured_cpu_is_called_so_wherever_it_is_shown(explorer, monkeypatch)
 
 def test_measuring_again_replaces_and_stops_where_it_is_stopped(monkeypatch):
     """Each step is one size, and what is there by then is drawn."""
-    monkeypatch.setattr(race, "take", lambda place, operation, dtype, data, side: side * 1e-6)
+    monkeypatch.setattr(crossover, "take", lambda place, operation, dtype, data, side: side * 1e-6)
     old = Found("cpu", "x @ x", "float32", STAYS, 8, 1.0)
     steps = crossover.measure(State("sim:0", found=(old,)))
     share, state = next(steps)
@@ -173,7 +171,7 @@ def test_measuring_again_replaces_and_stops_where_it_is_stopped(monkeypatch):
 
 def test_on_a_real_device_both_are_measured(monkeypatch):
     """The path that a GPU takes, with the CPU by another name in its place."""
-    monkeypatch.setattr(race, "SIDES", [8, 16, 32, 64])
+    monkeypatch.setattr(crossover, "SIDES", [8, 16, 32, 64])
     state = State("cpu:0", data=COMES)
     assert list(times(state, "cpu:0")) == [16, 64]
     assert written(draw(state)) >= {"CPU, measured", "cpu:0, measured"}
@@ -200,7 +198,7 @@ def test_the_words_fit_wherever_the_crossing_is(factor):
 def test_without_an_accelerator_the_cpu_is_alone(monkeypatch):
     """And the picture says so."""
     monkeypatch.setenv("DEVLAB_DEVICE", "cpu")
-    monkeypatch.setattr(race, "SIDES", [16, 64])
+    monkeypatch.setattr(crossover, "SIDES", [16, 64])
     explorer = crossover.explorer()
     assert "There is no accelerator here to compare with." in explorer.words
     assert written(explorer.figure) == {"CPU, measured"}
@@ -215,7 +213,7 @@ def test_a_full_device_ends_the_curve(monkeypatch):
             raise torch.OutOfMemoryError("full")
         return 1e-5
 
-    monkeypatch.setattr(race, "_taken", take)
+    monkeypatch.setattr(crossover, "_taken", take)
     state = State("sim:0")
     assert max(times(state, "sim:0")) == 64
     assert faults(draw(state)) == []
@@ -230,10 +228,10 @@ def test_float64_is_not_offered_where_there_is_no_model_of_it(explorer):
 
 def test_the_default_device_and_the_rules_are_heeded():
     """The input is on the CPU whatever the default is; under MPS's rules the chip is another."""
-    race._taken.cache_clear()
+    crossover._taken.cache_clear()
     state = State("sim:0", data=COMES)
     before = times(state, "sim:0")
-    race._taken.cache_clear()
+    crossover._taken.cache_clear()
     torch.set_default_device("sim:1")
     try:
         assert times(state, "sim:0") == before
@@ -247,6 +245,6 @@ def test_the_default_device_and_the_rules_are_heeded():
 def test_the_model_is_the_same_after_a_long_day():
     """To the last digit, so that a saved picture stays as it is."""
     row = ("sim:0", "x + 1, row by row", "float32", STAYS, 512)
-    before = race.take(*row)
+    before = crossover.take(*row)
     clock.spend(3600)
-    assert race.take(*row) == before
+    assert crossover.take(*row) == before

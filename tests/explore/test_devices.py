@@ -5,11 +5,9 @@ import torch
 from explore.fitting import faults
 
 from devlab import sim
-from devlab.explore import survey
 from devlab.explore.controls import Refused
 from devlab.explore.pictures import devices
-from devlab.explore.pictures.devices import State, describe, draw
-from devlab.explore.survey import Roads, facts, roads_of
+from devlab.explore.pictures.devices import Roads, State, describe, draw, facts, roads_of
 from devlab.sim.specs import CUDA_LIKE, MPS_LIKE
 
 EIGHT = ("cpu", *(f"cuda:{index}" for index in range(8)))
@@ -131,7 +129,7 @@ def test_real_devices_of_one_kind_are_drawn_to_one_scale():
 
 def test_a_full_device_is_said_to_be_full(explorer):
     """No error, and no figure that was not found."""
-    survey.roads_of.cache_clear()
+    devices.roads_of.cache_clear()
     torch.sim.empty_cache()
     held = [
         torch.empty(torch.sim.mem_get_info(index)[0], dtype=torch.uint8, device=f"sim:{index}")

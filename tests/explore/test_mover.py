@@ -8,9 +8,8 @@ from matplotlib.colors import to_rgba
 
 import devlab.sim
 from devlab import palette
-from devlab.explore.moves import CALLS, move
 from devlab.explore.pictures import mover
-from devlab.explore.specimens import SPECIMENS
+from devlab.explore.pictures.mover import CALLS, SPECIMENS, move
 
 devlab.sim.enable()
 SIM = "sim:0"

@@ -7,15 +7,13 @@ import pytest
 import torch
 
 import devlab.sim
-from devlab.explore import epoch
 from devlab.explore.controls import Refused
-from devlab.explore.epoch import Way, run
 from devlab.explore.pictures import pipeline
-from devlab.explore.pictures.pipeline import COMPUTING, LOADING, State
+from devlab.explore.pictures.pipeline import COMPUTING, LOADING, State, Way, run
 from devlab.sim import clock
 from devlab.sim.specs import CUDA_LIKE
 
-SECONDS, (ROWS, INPUTS, OUTPUTS) = epoch.SIMULATED
+SECONDS, (ROWS, INPUTS, OUTPUTS) = pipeline.SIMULATED
 BYTES = 4 * ROWS * INPUTS
 PRODUCT = CUDA_LIKE.shortest + 2 * ROWS * INPUTS * OUTPUTS / CUDA_LIKE.rate
 PAGEABLE = CUDA_LIKE.shortest + BYTES / CUDA_LIKE.pageable
@@ -147,11 +145,11 @@ def test_shares_are_of_time_under_way():
 
 def test_a_real_device_is_asked_through_the_same_calls(monkeypatch):
     """By the host's own clock, and loading is slept; here the device is the simulated one."""
-    monkeypatch.setattr(epoch, "SIMULATED", (2e-3, (8, 16, 16)))
-    monkeypatch.setattr(epoch, "host_clock", lambda kind: epoch.time.perf_counter)
-    monkeypatch.setattr(epoch, "time_of_one", lambda *shape: 1.0)
+    monkeypatch.setattr(pipeline, "SIMULATED", (2e-3, (8, 16, 16)))
+    monkeypatch.setattr(pipeline, "host_clock", lambda kind: pipeline.time.perf_counter)
+    monkeypatch.setattr(pipeline, "time_of_one", lambda *shape: 1.0)
     slept = []
-    monkeypatch.setattr(epoch.time, "sleep", slept.append)
+    monkeypatch.setattr(pipeline.time, "sleep", slept.append)
     run.cache_clear()
     lanes = run(Way(3), "sim:0")
     run.cache_clear()

@@ -10,7 +10,7 @@ import devlab.sim
 from devlab import palette
 from devlab.explore.controls import Refused
 from devlab.explore.pictures import sharing
-from devlab.explore.windows import STARTS, Scene, scene
+from devlab.explore.pictures.sharing import STARTS, Scene, scene
 
 devlab.sim.enable()
 CPU, DEVICE, ARRAY = STARTS

@@ -10,10 +10,9 @@ from matplotlib.colors import to_hex
 import devlab.sim
 from devlab import palette
 from devlab.explore.controls import Refused
+from devlab.explore.paper import source
 from devlab.explore.pictures import timeline
-from devlab.explore.pictures.timeline import ALWAYS, AT_THE_END, NEVER
-from devlab.explore.places import source
-from devlab.explore.programs import EARLY, PROGRAMS, offered, run
+from devlab.explore.pictures.timeline import ALWAYS, AT_THE_END, EARLY, NEVER, PROGRAMS, offered, run
 from devlab.watching.timeline import COMPUTING, COPYING, HOST, STAGING, WAITING
 
 devlab.sim.enable()

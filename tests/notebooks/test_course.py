@@ -11,7 +11,7 @@ from nbgrader.nbgraderformat import MetadataValidator
 from notebooks import forked
 
 from devlab.carried import notebook
-from devlab.classroom.broken import BEGIN as BROKEN
+from devlab.classroom.handout import BEGIN_BROKEN as BROKEN
 from factory import kernel, running
 from factory.exercises import BEGIN, END, STUB, rows_of
 from factory.make import NAME, make, orphans, sources, targets

@@ -13,7 +13,7 @@ from nbgrader.nbgraderformat import MetadataValidator
 from nbgrader.preprocessors import ClearSolutions, ComputeChecksums, LockCells
 
 import build
-from devlab.classroom.copies import students
+from devlab.classroom.handout import students
 from factory.make import make, sources
 from factory.reading import SourceError, read
 

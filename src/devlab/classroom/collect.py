@@ -1,16 +1,29 @@
 """Collects what students handed in, as a learning platform exports it, and loses nothing."""
 
+import csv
 import hashlib
+import json
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from devlab.classroom.download import (
+    OTHER_ARCHIVES,
+    File,
+    Unreadable,
+    files,
+    is_notebook,
+    kept_open,
+    notebook_of,
+    printable,
+    said,
+    without_doubles,
+)
 from devlab.classroom.handout import Handout
-from devlab.classroom.names import printable
 from devlab.classroom.owners import Owned, owners
-from devlab.classroom.reading import is_notebook, notebook_of
-from devlab.classroom.unpack import OTHER_ARCHIVES, File, Unreadable, files, kept_open, said
+from devlab.classroom.results import plain
 
 HEAD = 4096  # characters of a line of the list: a name or a message may be as long as somebody likes
 
@@ -226,3 +239,44 @@ def _settled(found: list[tuple[Owned, Submission]]) -> list[tuple[Owned, Submiss
 
 def _count(things: Sequence, name: str) -> str:
     return f"{len(things)} {name}{'s' * (len(things) != 1)}"
+
+
+COLUMNS = ("student", "assignment", "path", "problem", "remarks")
+
+
+def put(collection: Collection, course: Path) -> Path:
+    """Write each gradable notebook to `submitted/STUDENT/ASSIGNMENT/` of a course, and a list of everything.
+
+    Each is written as UTF-8, with the time it was changed last beside it, as nbgrader reads it. What cannot
+    be written is a problem of that submission, which `collection` then holds too. Returns the list,
+    `collected.csv`: a row for each file found, those that nobody can grade included.
+    """
+    collection.submissions[:] = [one if one.problem else _put(one, course) for one in collection.submissions]
+    listed = course / "collected.csv"
+    with listed.open("w", encoding="utf-8", newline="") as stream:
+        table = csv.writer(stream)
+        table.writerow(COLUMNS)
+        rows = [
+            (one.student, one.assignment, one.path, one.problem, "; ".join(one.remarks))
+            for one in collection.submissions
+        ]
+        rows += [("", "", path, why, "") for path, why in collection.ignored]
+        table.writerows(map(plain, row) for row in rows)
+    return listed
+
+
+def _put(one: Submission, course: Path) -> Submission:
+    folder = course / "submitted" / one.student / one.assignment
+    try:
+        text = json.dumps(without_doubles(one.notebook()), indent=1)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{one.assignment}.ipynb").write_text(text + "\n", encoding="utf-8", newline="\n")
+        (folder / "timestamp.txt").write_text(_time(one) + "\n", encoding="utf-8")
+    except Exception as problem:
+        return replace(one, problem=f"it cannot be put into {folder.name} ({said(problem)})")
+    return one
+
+
+def _time(submission: Submission) -> str:
+    changed = submission.file.changed if submission.file else 0.0
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(changed or time.time()))

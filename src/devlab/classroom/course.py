@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from devlab import carried
-from devlab.classroom import copies, pages
+from devlab.classroom import handout
 from devlab.classroom.handout import Handout
 
 # Zip files hold a time for each member: this one, so that the same course gives the same bytes.
@@ -85,12 +85,12 @@ def lay_out(folder: Path, lessons: Sequence[str] = (), marks: str = "rows") -> L
     known = available()
     layout = Layout(folder)
     for lesson in choose(lessons, list(known)):
-        notebook = copies.teachers(read(known[lesson]), marks)
+        notebook = handout.teachers(read(known[lesson]), marks)
         _keep_or_write(layout, f"source/{lesson}/{lesson}.ipynb", text_of(notebook))
     layout.assignments = assignments(folder)
     first = layout.assignments[0]
-    _keep_or_write(layout, "nbgrader_config.py", pages.CONFIG)
-    _keep_or_write(layout, "README.md", pages.teachers_page(first, marks))
+    _keep_or_write(layout, "nbgrader_config.py", CONFIG)
+    _keep_or_write(layout, "README.md", teachers_page(first, marks))
     for name in layout.assignments:
         hand_out(folder, name)
     return layout
@@ -119,7 +119,7 @@ def hand_out(folder: Path, assignment: str) -> list[Path]:
     """Make `handout/`'s notebook of an assignment and a zip of it, from `source/`; return both paths."""
     source = Path(folder) / "source" / assignment / f"{assignment}.ipynb"
     try:
-        text = text_of(copies.students(read(source)))
+        text = text_of(handout.students(read(source)))
     except ValueError as problem:
         raise CourseError(f"{source} cannot be handed out: {problem}") from problem
     notebook = Path(folder) / "handout" / assignment / source.name
@@ -165,3 +165,109 @@ def _keep_or_write(layout: Layout, name: str, text: str) -> None:
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="\n")
+
+
+CONFIG = '''"""nbgrader's settings for this course. Change what you like: `devlab course` leaves it be."""
+
+import os
+import warnings
+
+from devlab.classroom.steps import autograde_steps, generate_assignment_steps
+
+c = get_config()  # noqa: F821  nbgrader provides it
+
+c.CourseDirectory.course_id = "devlab"
+
+# Every submission is judged on the CPU and two simulated accelerators: marks do not depend on the machine.
+os.environ.setdefault("DEVLAB_DEVICE", "sim")
+# What students pass is not your own progress.
+os.environ.setdefault("DEVLAB_PROGRESS", os.devnull)
+
+# SQLAlchemy 2.1 warns of how nbgrader 0.9 adds a submission; the submission is added all the same.
+warnings.filterwarnings("ignore", message="Object of type <Submitted", module="nbgrader")
+
+# The stub that devlab knows: calling it means "not attempted", never "wrong".
+c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("your code here")'}
+
+# Some tasks hand out a broken program in place of the stub, and nbgrader alone would leave it in comments.
+c.GenerateAssignment.preprocessors = generate_assignment_steps()
+# A copied or deleted cell costs neither its student nor the class anything.
+c.Autograde.sanitize_preprocessors = autograde_steps()
+
+# Seconds a cell. The first one imports PyTorch, which takes long on a cold machine.
+c.Execute.timeout = 60
+c.Execute.extra_arguments = ["--HistoryManager.hist_file=:memory:", "--IPKernelApp.log_level=ERROR"]
+'''
+
+MARKS = {
+    "rows": """\
+A check gives a point for each row of its verdict that passes on every device. For all points or none, make a
+course with `--marks whole`. To weigh a check double, double both: the points of its cell in `source/`
+(nbgrader's Create Assignment panel shows them) and its code, `2 * devlab.check(f).points`.""",
+    "whole": """\
+A check gives all its points or none. For a point for each row of its verdict that passes, make a course with
+`--marks rows`. To change a check's points, change both: the points of its cell in `source/` (nbgrader's
+Create Assignment panel shows them) and the number in its code.""",
+}
+
+PAGE = """# Your course
+
+One assignment a lesson. Run the commands in this folder; `{one}` stands for any assignment.
+
+## Hand out
+
+`handout/{one}.zip`, unpacked in `handout/{one}/`, is what students get: the tasks without their
+solutions. Students need devlab and JupyterLab, nothing else. Upload the zip to your learning platform.
+
+Changed something in `source/`? `devlab course .` makes `handout/` anew and leaves your changes alone.
+
+## Mark with one command
+
+Download all submissions from your platform, as a zip or unpacked, and
+
+```
+devlab grade DOWNLOADS --course .
+```
+
+Marks and feedback are then in `results/`. Each submission runs in a sandbox: a broken or hostile one costs
+only itself.
+
+## Or mark with nbgrader
+
+```
+nbgrader generate_assignment {one}
+devlab collect DOWNLOADS --course .
+nbgrader autograde {one}
+nbgrader generate_feedback {one}
+nbgrader export
+```
+
+The first command notes the checks and points in the gradebook; the second puts the downloads into
+`submitted/`, where nbgrader looks for them. nbgrader runs what students wrote with your rights, on your
+machine, one submission after another: only for people you trust.
+
+## Marks
+
+{marks}
+
+Everything is judged on the CPU and on two simulated accelerators, whatever machine you have, so that marks do
+not depend on it; `nbgrader_config.py` sets that.
+
+## Before you trust it
+
+```
+nbgrader validate source/{one}/{one}.ipynb
+```
+
+says "Success!" where the solutions get full marks on your machine. `source/` holds the solutions: keep it to
+yourself. devlab is open, though: `devlab.solution(...)` shows a solution to whoever gives up.
+"""
+
+
+def teachers_page(example: str, marks: str) -> str:
+    """Return the README of a course, with commands that name one of its assignments.
+
+    >>> print(teachers_page("05_buffers", "rows").splitlines()[0])
+    # Your course
+    """
+    return PAGE.format(one=example, marks=MARKS[marks])

@@ -1,29 +1,19 @@
 """A page for a student: the marks, each verdict, their own code; one HTML file that needs nothing else."""
 
-import re
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from devlab import carried
 from devlab.checks.result import SIGNS
-from devlab.classroom.record import Graded, Record
-from devlab.classroom.style import STYLE
+from devlab.classroom import results
+from devlab.classroom.download import printable, safe, said
+from devlab.classroom.results import CONTROLS, WORDS, Graded, Record, number
 from devlab.panel import escape, prose
 
-# A sign and words for each outcome; the words say all that colour says.
-OUTCOMES = {
-    "passed": ("✓", "passed"),
-    "failed": ("✗", "not right yet"),
-    "not attempted": ("○", "not attempted"),
-    "skipped": ("–", "not judged"),
-    "not reached": ("–", "not reached"),  # of a row alone
-    "error": ("!", "error"),
-    "timeout": ("✗", "took too long and was stopped"),
-    "killed": ("✗", "ended the process that it ran in"),
-    "memory": ("✗", "needed more memory than there was for it"),
-    "grader error": ("?", "the grader failed here, not you: tell your teacher"),
-}
 # What a page shows of one answer or message: a student may hand in anything.
 LONGEST = 20_000
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f]")  # signs that no page may hold
 # A page loads nothing and runs nothing, whatever a submission tried to put into it.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -67,15 +57,6 @@ def _total(record: Record) -> str:
     return f'<p class="total">{number(record.points)} of {number(record.possible)} points</p>'
 
 
-def number(points: float) -> str:
-    """Write points without a needless fraction.
-
-    >>> number(3.0), number(2.5)
-    ('3', '2.5')
-    """
-    return f"{points:.2f}".rstrip("0").rstrip(".")
-
-
 def _overview(exercises: Sequence[Graded]) -> str:
     rows = "".join(
         f'<tr><th scope="row"><a href="#{_id(one)}">{_text(one.name)}</a></th>'
@@ -106,7 +87,7 @@ def _section(one: Graded) -> str:
 
 
 def _headline(one: Graded) -> str:
-    words = OUTCOMES.get(one.outcome, ("", one.outcome))[1]
+    words = WORDS.get(one.outcome, ("", one.outcome))[1]
     repeats = one.headline in (words, "passed", "not attempted yet", "")
     return "" if repeats else f": {prose(_printable(one.headline))}"
 
@@ -154,20 +135,20 @@ def _closing(record: Record) -> str:
 
 def _mark(outcome: str) -> str:
     sign, words = _words(outcome)
-    name = outcome.replace(" ", "-") if outcome in OUTCOMES else ""
+    name = outcome.replace(" ", "-") if outcome in WORDS else ""
     return f'<span class="mark {name}"><span aria-hidden="true">{sign}</span> {_text(words)}</span>'
 
 
 def _words(outcome: str) -> tuple[str, str]:
     """Return an outcome's sign and words; a row may have outcomes of its own, which a verdict shows alike."""
-    return OUTCOMES.get(outcome) or (SIGNS.get(outcome, "?"), outcome)
+    return WORDS.get(outcome) or (SIGNS.get(outcome, "?"), outcome)
 
 
 def _sign(outcome: str | None) -> str:
     if outcome is None:
         return ""
     sign, _ = _words(outcome)
-    name = outcome.replace(" ", "-") if outcome in OUTCOMES else ""
+    name = outcome.replace(" ", "-") if outcome in WORDS else ""
     return f'<span class="mark {name}" role="img" aria-label="{_text(outcome)}">{sign}</span>'
 
 
@@ -194,3 +175,98 @@ def _printable(text: str) -> str:
         text = f"{text[:LONGEST]}\n… ({len(text) - LONGEST:,} more characters)"
     text = CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+# Text and signs reach 4.5 to 1 against their background in both themes (WCAG 2.2), as axe measures it.
+STYLE = """
+:root { color-scheme: light dark; --ink: #1b1b1b; --paper: #fff; --soft: #595959; --line: #d0d0d0;
+  --code: #f5f5f5; --good: #1e7a46; --bad: #b3261e; --rest: #5f5f5f; --odd: #8a5000; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --paper: #191919; --soft: #b0b0b0;
+  --line: #4a4a4a; --code: #242424; --good: #7fd6a0; --bad: #ff9a90; --rest: #b8b8b8; --odd: #f0b860; } }
+body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
+main { max-width: 52rem; margin: 0 auto; padding: 1rem 1.2rem 4rem; }
+p, h1, h2, th { overflow-wrap: anywhere; }
+h1 { font-size: 1.6rem; margin: 1rem 0 0; } h2 { font-size: 1.15rem; margin: 0; }
+h3 { font-size: 1rem; margin: 1rem 0 0.3rem; }
+a { color: inherit; } .soft { color: var(--soft); } .points { white-space: nowrap; }
+.total { font-size: 1.3rem; font-weight: 600; margin: 0.2rem 0 1rem; }
+.note { border-left: 4px solid var(--odd); padding: 0.2rem 0.8rem; margin: 0.8rem 0; }
+table { border-collapse: collapse; } th { text-align: left; font-weight: normal; }
+td, th { padding: 0.15rem 1rem 0.15rem 0; vertical-align: top; } thead th { color: var(--soft); }
+td.sign, th.device { text-align: center; padding: 0.15rem 0.7rem; }
+.wide { overflow-x: auto; } .wide + .wide { margin-top: 0.6rem; }
+section { border-top: 1px solid var(--line); margin-top: 2rem; padding-top: 1rem; }
+section > header { display: flex; justify-content: space-between; gap: 2rem; align-items: baseline; }
+.passed { color: var(--good); } .failed, .timeout, .killed, .memory { color: var(--bad); }
+.error, .grader-error { color: var(--odd); } .not-attempted, .skipped { color: var(--rest); }
+.mark { font-weight: 700; } .headline { margin: 0.3rem 0 0.8rem; }
+pre { background: var(--code); padding: 0.7rem 0.9rem; margin: 0.3rem 0; border-radius: 4px;
+  white-space: pre-wrap; overflow-wrap: anywhere; font: 0.9rem/1.45 ui-monospace, monospace; tab-size: 4; }
+td pre { background: none; padding: 0; margin: 0; }
+@media print { section { break-inside: avoid; } }
+"""
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where `write` put things; `problems` are the pages that could not be written, each with the reason."""
+
+    grades: Path
+    exercises: Path
+    feedback: tuple[Path, ...]
+    problems: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """Return what a teacher reads."""
+        pages = len(self.feedback)
+        return "\n".join(
+            (
+                f"marks      {self.grades}",
+                f"exercises  {self.exercises}",
+                f"feedback   {self.grades.parent / 'feedback'} ({pages} page{'s' * (pages != 1)})",
+                *(f"no page for {problem}" for problem in self.problems),
+            )
+        )
+
+
+def write(records: Sequence[Record], folder: Path) -> Written:
+    """Write grades.csv, exercises.csv and feedback/STUDENT/ASSIGNMENT.html into a folder of results."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    grades, exercises = folder / "grades.csv", folder / "exercises.csv"
+    grades.write_text(results.nbgrader_csv(records), encoding="utf-8", newline="")
+    # For reading: without the mark in front, Excel takes UTF-8 for an old code page.
+    exercises.write_text(results.exercises_csv(records), encoding="utf-8-sig", newline="")
+    titles = {name: title_of(name) for name in {record.assignment for record in records}}
+    pages, problems = [], []
+    for record in records:
+        try:
+            pages.append(_page(record, titles[record.assignment], folder))
+        except Exception as problem:  # nobody else's page depends on it
+            problems.append(f"{printable(record.student)}, {printable(record.assignment)}: {said(problem)}")
+    return Written(grades, exercises, tuple(pages), tuple(problems))
+
+
+def _page(record: Record, title: str, folder: Path) -> Path:
+    path = (
+        folder
+        / "feedback"
+        / (safe(record.student) or "nobody")
+        / f"{safe(record.assignment) or 'nothing'}.html"
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page(record, title), encoding="utf-8", newline="\n")
+    return path
+
+
+def title_of(assignment: str) -> str:
+    """Return a lesson's number and title for an assignment that is one, else its name in words.
+
+    >>> title_of("05_buffers"), title_of("my_own")
+    ('05 Models and buffers', 'my own')
+    """
+    lesson = next((path for path in carried.files("lessons") if path.stem == assignment), None)
+    if lesson is None:
+        return assignment.replace("_", " ").strip()
+    first = json.loads(lesson.read_text(encoding="utf-8"))["cells"][0]
+    return "".join(first["source"]).partition("\n")[0].removeprefix("# ")

@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from devlab.classroom.names import (
+from devlab.classroom.download import (
     LATE,
     PLATFORMS,
+    File,
     attempt_of,
     beside,
     by_platform,
@@ -20,7 +21,6 @@ from devlab.classroom.names import (
     safe,
     without,
 )
-from devlab.classroom.unpack import File
 
 CANVAS = PLATFORMS[1]  # it names files and no folders, and many other names look like its own
 

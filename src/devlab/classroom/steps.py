@@ -1,7 +1,7 @@
 """devlab's own steps in nbgrader's commands, which a course's nbgrader_config.py adds."""
 
-from devlab.classroom.broken import revived
-from devlab.classroom.reading import without_doubles
+from devlab.classroom.download import without_doubles
+from devlab.classroom.handout import revived
 
 
 def generate_assignment_steps() -> list[type]:

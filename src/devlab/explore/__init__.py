@@ -4,7 +4,9 @@ Each draws a still picture of a telling state; in a live notebook its controls s
 `press(...)` on what is returned do what the controls do, `figure` is the picture for your own pages.
 """
 
-from devlab.explore.explorer import Explorer, opened
+from importlib import import_module
+
+from devlab.explore.explorer import Explorer
 
 __all__ = [
     "allocator",
@@ -18,57 +20,48 @@ __all__ = [
 ]
 
 
+def _opened(name: str) -> Explorer:
+    """Show the explorer of a picture, whose module is imported only now, and return it."""
+    explorer = import_module(f"devlab.explore.pictures.{name}").explorer()
+    explorer.show()
+    return explorer
+
+
 def devices() -> Explorer:
     """Open the picture of what is here: host and devices, their memories, and what each can do."""
-    from devlab.explore.pictures import devices as picture
-
-    return opened(picture.explorer())
+    return _opened("devices")
 
 
 def transfers() -> Explorer:
     """Open the picture of copies: time and bandwidth over size, pinned or pageable, either way."""
-    from devlab.explore.pictures import transfers as picture
-
-    return opened(picture.explorer())
+    return _opened("transfers")
 
 
 def mover() -> Explorer:
     """Open the picture of a module's tree, coloured by device, before and after `.to`."""
-    from devlab.explore.pictures import mover as picture
-
-    return opened(picture.explorer())
+    return _opened("mover")
 
 
 def sharing() -> Explorer:
     """Open the picture of two names for one memory: write through one, look through the other."""
-    from devlab.explore.pictures import sharing as picture
-
-    return opened(picture.explorer())
+    return _opened("sharing")
 
 
 def timeline() -> Explorer:
     """Open the picture of host and device in time, statement by statement."""
-    from devlab.explore.pictures import timeline as picture
-
-    return opened(picture.explorer())
+    return _opened("timeline")
 
 
 def pipeline() -> Explorer:
     """Open the picture of training batches on their way: loader, copy and compute."""
-    from devlab.explore.pictures import pipeline as picture
-
-    return opened(picture.explorer())
+    return _opened("pipeline")
 
 
 def allocator() -> Explorer:
     """Open the picture of device memory: segments and blocks as you allocate, free and empty the cache."""
-    from devlab.explore.pictures import allocator as picture
-
-    return opened(picture.explorer())
+    return _opened("allocator")
 
 
 def crossover() -> Explorer:
     """Open the picture of the CPU against the accelerator, over size, operation and dtype."""
-    from devlab.explore.pictures import crossover as picture
-
-    return opened(picture.explorer())
+    return _opened("crossover")

@@ -68,7 +68,7 @@ class Explorer(Panel):
         return f"{self.title}\n{self.words}"
 
     def html(self) -> str:
-        """Return the picture with its words below: whoever cannot see one has the other."""
+        """Return the picture with its words below, for readers who cannot see the picture."""
         words = self.words
         return (
             f'<figure style="margin:0" aria-label="{escape(self.title)}">'
@@ -99,9 +99,3 @@ class Explorer(Panel):
 
     def __repr__(self) -> str:
         return f"<Explorer {self.title!r}: {self.state}>"
-
-
-def opened(explorer: Explorer) -> Explorer:
-    """Show an explorer and return it."""
-    explorer.show()
-    return explorer

@@ -1,29 +1,57 @@
-"""The paper that pictures are drawn on: a matplotlib figure, and the SVG that a notebook shows of it.
+"""The paper of the pictures: figures, axes whose steps are factors, and the SVG that a notebook shows.
 
-What is drawn in black takes the colour of the text around it, so that one picture reads in the light and in
-the dark theme.
+What is drawn in black takes the colour of the text around it, so that a picture can be read in the light and
+in the dark theme.
 """
 
 import io
 import re
 import zlib
+from collections.abc import Callable, Sequence
+
+import torch
+
+from devlab.devices import bench, name_of
+from devlab.panel import escape
 
 WIDTH = 8.0  # inches; with the letters below, what 800 px of a notebook show legibly
 LETTERS = 10  # points
 WAITING_HATCH = "////"
+MONO = {"family": "DejaVu Sans Mono", "fontsize": 9}
+SECONDS = [10.0**power for power in range(-7, 3)]  # the ticks of an axis of time
 
 
-def sheet(height: float, rows: int = 1, columns: int = 1, **grid):
-    """Return a new figure `height` inches high and its axes, laid out so that no text is cut off.
+def first_accelerator() -> str:
+    """Return the name of the accelerator that the course uses here; "cpu" where there is none at all."""
+    return next((str(device) for device in bench() if device.type != "cpu"), "cpu")
 
-    `rows`, `columns` and `grid` go to `Figure.subplots`. The figure belongs to no window and to no
-    `pyplot`: nothing of it outlives its last reference.
+
+def source(device: str) -> str:
+    """Return how every picture says where its numbers are from.
+
+    >>> source("sim:0"), source("cpu")
+    ('Simulated', 'Measured on the CPU')
+    """
+    if device.startswith("sim"):
+        return "Simulated"
+    if device == "cpu":
+        return "Measured on the CPU"
+    return f"Measured on {name_of(torch.device(device))} ({device})"
+
+
+def sheet(height: float, rows: int = 1, columns: int = 1, *, margins: dict[str, float], **grid):
+    """Return a new figure `height` inches high and its axes.
+
+    `margins` go to `Figure.subplots_adjust`: a layout by hand takes half of the time that matplotlib's own
+    layout takes, and a test finds text that is cut off. `rows`, `columns` and `grid` go to `Figure.subplots`.
+    The figure belongs to no window and to no `pyplot`: nothing of it outlives its last reference.
     """
     from matplotlib.figure import Figure
 
     with _style():
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        figure = Figure(figsize=(WIDTH, height))
         axes = figure.subplots(rows, columns, **grid)
+    figure.subplots_adjust(**margins)
     figure.patch.set_alpha(0)
     for one in figure.axes:
         one.patch.set_alpha(0)
@@ -31,13 +59,17 @@ def sheet(height: float, rows: int = 1, columns: int = 1, **grid):
     return figure, axes
 
 
-def margins(figure, **fractions: float) -> None:
-    """Lay a figure out by hand: half of the time, since nothing need be drawn once to find the room it takes.
+def by_factors(
+    axis, limits: tuple[float, float], ticks: Sequence[float], label: Callable[[float], str]
+) -> None:
+    """Give an axis steps that are factors, and those of the ticks that lie within the limits."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
-    `fractions` go to `Figure.subplots_adjust`; that no text is cut off is then for a test to tell.
-    """
-    figure.set_layout_engine(None)
-    figure.subplots_adjust(**fractions)
+    shown = [tick for tick in ticks if limits[0] <= tick <= limits[1]]
+    axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": limits})
+    axis.set_major_locator(FixedLocator(shown))
+    axis.set_major_formatter(FixedFormatter([label(tick) for tick in shown]))
+    axis.set_minor_locator(NullLocator())  # ticks cost most of the time that a picture takes
 
 
 def svg(figure, spoken: str) -> str:
@@ -45,8 +77,6 @@ def svg(figure, spoken: str) -> str:
 
     Its own text is shapes, so that it looks the same without the fonts that drew it.
     """
-    from html import escape
-
     held = io.StringIO()
     with _style():
         figure.savefig(held, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
@@ -54,12 +84,13 @@ def svg(figure, spoken: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r"#000000|#000(?![0-9a-f])", "currentColor", text)
-    # Pictures share a page, and so do their ids: one picture's letters must not be another's to take away.
+    # Pictures share a page and its ids. With equal ids, letters of one picture would be drawn from another
+    # and vanish with it.
     mark = f"{zlib.crc32(text.encode()):08x}"
     text = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{mark}-", text)
     width, height = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', text).groups()
     head = (
-        f'<svg role="img" aria-label="{escape(spoken, quote=True)}" viewBox="0 0 {width} {height}" '
+        f'<svg role="img" aria-label="{escape(spoken)}" viewBox="0 0 {width} {height}" '
         f'fill="currentColor" style="width:100%;max-width:{float(width) * 1.6:.0f}px;height:auto" '
         'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" version="1.1">'
     )

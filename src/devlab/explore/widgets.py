@@ -10,9 +10,8 @@ from collections.abc import Callable
 import ipywidgets
 from IPython.display import display
 
-from devlab.explore.controls import Action, Choice, Control, Measurement, Number, Refused, Setting, Switch
-from devlab.explore.explorer import Explorer
-from devlab.panel import escape
+from devlab.explore.controls import Action, Choice, Control, Measurement, Refused, Setting, Switch
+from devlab.panel import Panel, escape
 
 WIDE = {"description_width": "initial"}
 FITTING = {"width": "auto", "flex": "0 0 auto"}  # as wide as its words, however narrow the page
@@ -34,14 +33,18 @@ KEEP_KEYS = """<style onload="
 "></style>"""
 
 
-def show(explorer: Explorer) -> Callable[[], None]:
-    """Display an explorer's picture and controls; return what draws the picture anew there."""
+def show(explorer: Panel) -> Callable[[], None]:
+    """Display an explorer's picture and controls; return what draws the picture anew there.
+
+    `explorer` is an `Explorer`, whose module imports this one: an import of that class would be a circle.
+    """
     picture = display(_bundle(explorer), raw=True, display_id=True)
     desk = Desk(explorer)
     if desk.widgets:
-        # Without a text of its own: where no widget can run, nothing is left of the controls.
         box = ipywidgets.VBox([desk.box, desk.said, ipywidgets.HTML(KEEP_KEYS, layout={"display": "none"})])
-        display({"application/vnd.jupyter.widget-view+json": _view_of(box)}, raw=True)
+        view = {"version_major": 2, "version_minor": 0, "model_id": box.model_id}
+        # The controls have no text of their own, so a viewer that cannot run widgets shows nothing of them.
+        display({"application/vnd.jupyter.widget-view+json": view}, raw=True)
 
     def draw_there() -> None:
         picture.update(_bundle(explorer), raw=True)
@@ -50,18 +53,14 @@ def show(explorer: Explorer) -> Callable[[], None]:
     return draw_there
 
 
-def _bundle(explorer: Explorer) -> dict:
+def _bundle(explorer: Panel) -> dict:
     return {"text/plain": explorer.text(), "text/html": explorer.html()}
-
-
-def _view_of(box: ipywidgets.Widget) -> dict:
-    return {"version_major": 2, "version_minor": 0, "model_id": box.model_id}
 
 
 class Desk:
     """The controls of one explorer as widgets, in the order in which they are declared."""
 
-    def __init__(self, explorer: Explorer):
+    def __init__(self, explorer: Panel):
         self.explorer = explorer
         self.busy = False  # while the widgets follow the state, their changes are not the reader's
         self.widgets = {id(control): self._widget(control) for control in explorer.controls}
@@ -91,33 +90,17 @@ class Desk:
             button = ipywidgets.Button(description=control.label, layout=FITTING)
             button.on_click(lambda _: self._try(lambda: self.explorer.press(control.label)))
             return button
-        make = {Choice: self._choice, Switch: self._switch, Number: self._number}[type(control)]
-        widget = make(control)
+        value = getattr(self.explorer.state, control.field)
+        shared = {"description": control.label, "value": value, "style": WIDE, "layout": FITTING}
+        if isinstance(control, Choice):
+            widget = ipywidgets.Dropdown(options=control.pairs, **shared)
+        elif isinstance(control, Switch):
+            widget = ipywidgets.Checkbox(indent=False, **shared)
+        else:
+            shared["layout"] = {"width": "auto", "max_width": "16em"}
+            widget = ipywidgets.BoundedIntText(min=control.least, max=control.most, **shared)
         widget.observe(lambda change: self._set(control.field, change["new"]), "value")
         return widget
-
-    def _choice(self, control: Choice) -> ipywidgets.Widget:
-        value = getattr(self.explorer.state, control.field)
-        return ipywidgets.Dropdown(
-            description=control.label, options=control.pairs, value=value, style=WIDE, layout=FITTING
-        )
-
-    def _switch(self, control: Switch) -> ipywidgets.Widget:
-        value = getattr(self.explorer.state, control.field)
-        return ipywidgets.Checkbox(
-            description=control.label, value=value, indent=False, style=WIDE, layout=FITTING
-        )
-
-    def _number(self, control: Number) -> ipywidgets.Widget:
-        value = getattr(self.explorer.state, control.field)
-        return ipywidgets.BoundedIntText(
-            description=control.label,
-            min=control.least,
-            max=control.most,
-            value=value,
-            style=WIDE,
-            layout={"width": "auto", "max_width": "16em"},
-        )
 
     def _set(self, field: str, value: object) -> None:
         if not self.busy:

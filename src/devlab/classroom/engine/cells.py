@@ -14,8 +14,7 @@ import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from devlab.classroom.copies import graded
-from devlab.classroom.handout import Handout, grade_id_of, without_checks
+from devlab.classroom.handout import Handout, grade_id_of, graded, without_checks
 
 # A line for IPython alone: a magic, a command of the shell or a question; and a name that is set by one.
 _ASIDE = re.compile(r"^(\s*)(?:[%!?].*|[\w.]+\?\??\s*)$")

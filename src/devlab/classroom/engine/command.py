@@ -13,15 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from devlab.classroom import course, record, reports
+from devlab.classroom import course, feedback
+from devlab.classroom import results as record
 from devlab.classroom.collect import Collection, collect
+from devlab.classroom.download import printable
 from devlab.classroom.engine import grade, walls
 from devlab.classroom.engine.quota import Limits
-from devlab.classroom.names import printable
-from devlab.classroom.record import Record
+from devlab.classroom.results import Record
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_first(arguments: argparse.Namespace) -> int:
     """Grade as the command line says; return 0 where every submission was graded."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
     jobs = max(arguments.jobs or cores, 1)
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _stop(f"\nStopped. What is finished is in {out}; the same command goes on from there.", 130)
     records = list(record.read([out]))
     print(summary(records))
-    print(reports.write(records, out.parent).text())
+    print(feedback.write(records, out.parent).text())
     return 1 if any(one.problem or one.unjudged for one in records) else 0
 
 

@@ -13,12 +13,11 @@ from queue import Empty, SimpleQueue
 
 from devlab.classroom import course
 from devlab.classroom.collect import Collection, Submission
+from devlab.classroom.download import kept_open, said, whole
 from devlab.classroom.engine import cells
 from devlab.classroom.engine.processes import CannotBegin, EngineError, Family, Handle, Settings
 from devlab.classroom.handout import Handout
-from devlab.classroom.reading import whole
-from devlab.classroom.record import Graded, Record
-from devlab.classroom.unpack import kept_open, said
+from devlab.classroom.results import Graded, Record
 
 # What the walls of a level keep even right answers from, by exercise.
 WALLED_OFF = {

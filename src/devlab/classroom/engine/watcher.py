@@ -20,7 +20,7 @@ from devlab.classroom.engine import quota
 from devlab.classroom.engine.checker import passed
 from devlab.classroom.engine.processes import MOST_SAID, receive, send
 from devlab.classroom.engine.walls import Walls
-from devlab.classroom.record import OF_ROWS, OUTCOMES
+from devlab.classroom.results import OF_ROWS, OUTCOMES
 from devlab.devices import bench
 
 

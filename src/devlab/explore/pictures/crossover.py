@@ -1,20 +1,171 @@
-"""The crossover: from which size on the accelerator is faster than the CPU."""
+"""The time that some work takes the reference machine's CPU, to set beside the simulated accelerator.
 
-from collections.abc import Iterator
+The CPU of the machine that runs the course is real, and would not be the same in two places.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
 
-from devlab import palette
+from devlab import palette, sim
 from devlab.devices import has_float64
-from devlab.explore import race, scales
 from devlab.explore.controls import Choice, Measurement
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import margins, sheet
-from devlab.explore.places import first_accelerator, source
-from devlab.explore.race import COMES, RETURNS, STAYS
-from devlab.sim.specs import HOST
+from devlab.explore.paper import SECONDS, by_factors, first_accelerator, sheet, source
+from devlab.explore.stopwatch import lap
+from devlab.sim.specs import HALF, HOST
 from devlab.watching.memory import duration
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an operation asks of a processor: calls of an operator, arithmetic, and bytes read and written."""
+
+    calls: float
+    operations: float
+    traffic: float
+
+
+def seconds(work: Work, dtype: torch.dtype) -> float:
+    """Return how long some work takes: its arithmetic or its traffic, whichever is more, and its calls.
+
+    >>> seconds(Work(calls=1, operations=384e9, traffic=0), torch.float32)
+    1.000001
+    """
+    rate = HOST.half_rate if dtype in HALF else HOST.rate
+    return work.calls * HOST.call + max(work.operations / rate, work.traffic / HOST.bandwidth)
+
+
+def _row_by_row(x: torch.Tensor) -> torch.Tensor:
+    for row in x:
+        row += 1
+    return x
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is done with a square matrix, and the work that this is at side n with elements of some bytes."""
+
+    run: Callable[[torch.Tensor], torch.Tensor]
+    work: Callable[[int, int], Work]
+
+
+# An addition waits for memory: its arithmetic takes no time of its own.
+OPERATIONS = {
+    "x @ x": Operation(lambda x: x @ x, lambda n, width: Work(1, 2 * n**3, 3 * n * n * width)),
+    "x + 1": Operation(lambda x: x + 1, lambda n, width: Work(1, 0, 2 * n * n * width)),
+    "x + 1, row by row": Operation(_row_by_row, lambda n, width: Work(n, 0, 2 * n * n * width)),
+}
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "float64": torch.float64}
+STAYS, COMES, RETURNS = "is there already", "comes from the CPU", "comes, and the result goes back"
+SIDES = [round(8 * 2 ** (step / 2)) for step in range(15)]  # 8 to 1024
+SIMULATED_SIDE = 512  # the CPU computes what a simulated device is asked for, and the reader waits
+SLOW_SIDE = 128  # a CPU without 16-bit arithmetic takes seconds for the larger products in float16
+
+
+def sides(operation: str, dtype: str, simulated: bool) -> list[int]:
+    """Return the sides of matrices that every CPU gets through in a moment.
+
+    >>> [sides(*what)[-1] for what in (("x @ x", "float32", False), ("x @ x", "float16", True))]
+    [1024, 128]
+    """
+    most = SLOW_SIDE if (operation, dtype) == ("x @ x", "float16") else SIDES[-1]
+    return [side for side in SIDES if side <= most and (side <= SIMULATED_SIDE or not simulated)]
+
+
+def take(place: str, operation: str, dtype: str, data: str, side: int) -> float:
+    """Time an operation on a device in seconds: by the stopwatch, on `sim` by its model."""
+    run = OPERATIONS[operation].run
+    here = torch.ones(side, side, dtype=DTYPES[dtype], device="cpu")  # whatever the default device is
+    there = here.to(place)
+    ways = {
+        STAYS: lambda: run(there),
+        COMES: lambda: run(here.to(place)),
+        RETURNS: lambda: run(here.to(place)).cpu(),
+    }
+    # Five digits: many launches add up the rounding of a simulated clock that has run for long.
+    return float(f"{lap(ways[data], place).done:.5g}")
+
+
+@functools.lru_cache(maxsize=1024)
+def _taken(place: str, operation: str, dtype: str, data: str, side: int, rules: str) -> float:
+    """Keep what was timed, for each set of rules that the simulated device may follow."""
+    return take(place, operation, dtype, data, side)
+
+
+def on(place: str, operation: str, dtype: str, data: str, wanted: list[int]) -> dict[int, float]:
+    """Return the seconds for each side, up to the largest that the device has room for."""
+    found = {}
+    for side in wanted:
+        try:
+            found[side] = _taken(place, operation, dtype, data, side, sim.following())
+        except torch.OutOfMemoryError:
+            break
+    return found
+
+
+def modelled(operation: str, dtype: str) -> dict[int, float]:
+    """Return the seconds that a modelled CPU takes for each side.
+
+    >>> round(1e6 * modelled("x + 1", "float32")[512])
+    42
+    """
+    work, kind = OPERATIONS[operation].work, DTYPES[dtype]
+    return {n: seconds(work(n, kind.itemsize), kind) for n in sides(operation, dtype, simulated=True)}
+
+
+def crossing(cpu: dict[int, float], device: dict[int, float]) -> float | None:
+    """Return the size from which on the device stays ahead; None where it never does, 0 where it always is.
+
+    It is the size that the fewest of the times contradict, so a single time that something disturbed decides
+    nothing. Of two that as many contradict, it is the one whose contradictions stand out more.
+
+    >>> round(crossing({10: 1.0, 100: 10.0}, {10: 2.0, 100: 5.0}), 1)
+    31.6
+    """
+    common, lead = _leads(cpu, device)
+    first = _first_ahead(lead)
+    if first == 0:
+        return 0.0
+    if first == len(common):
+        return None
+    share = -lead[first - 1] / (lead[first] - lead[first - 1])
+    return common[first - 1] * (common[first] / common[first - 1]) ** share
+
+
+def exceptions(cpu: dict[int, float], device: dict[int, float]) -> list[int]:
+    """Return the sizes whose times contradict the crossing.
+
+    >>> exceptions({1: 1, 2: 3, 4: 1, 8: 3, 16: 3, 32: 1}, dict.fromkeys((1, 2, 4, 8, 16, 32), 2))
+    [2, 32]
+    """
+    common, lead = _leads(cpu, device)
+    first = _first_ahead(lead)
+    return [side for place, side in enumerate(common) if (lead[place] > 0) != (place >= first)]
+
+
+def _leads(cpu: dict[int, float], device: dict[int, float]) -> tuple[list[int], list[float]]:
+    """Return the sizes that both have, and for each the logarithm of how many times as fast the device is."""
+    common = sorted(cpu.keys() & device.keys())
+    return common, [math.log(cpu[side] / device[side]) for side in common]
+
+
+def _first_ahead(lead: list[float]) -> int:
+    """Return the place from which on the device counts as ahead, by the fewest contradictions."""
+
+    def stands_out(place: int) -> float:
+        beside = lead[max(place - 1, 0) : place] + lead[place + 1 : place + 2] or lead
+        return abs(lead[place] - sum(beside) / len(beside))
+
+    def doubts(first: int) -> tuple[int, float, int]:
+        wrong = [place for place, by in enumerate(lead) if (by > 0) != (place >= first)]
+        return len(wrong), -sum(map(stands_out, wrong)), -first
+
+    return min(range(len(lead) + 1), key=doubts)
+
 
 COARSE = [16, 64, 256, 1024]  # sides that are measured for the first picture on a real device
 TICKS = [8, 16, 32, 64, 128, 256, 512, 1024]
@@ -45,7 +196,7 @@ class State:
     @property
     def sides(self) -> list[int]:
         """Return the sides of x that can be timed."""
-        return race.sides(self.operation, self.dtype, simulated(self.device))
+        return sides(self.operation, self.dtype, simulated(self.device))
 
     def about(self, place: str) -> tuple[str, str, str, str]:
         """Return what is timed on a device; data is always on the CPU already."""
@@ -73,11 +224,11 @@ def times(state: State, place: str) -> dict[int, float]:
     """
     found = state.measured(place)
     if place == "cpu" and simulated(state.device):
-        return found or race.modelled(state.operation, state.dtype)
+        return found or modelled(state.operation, state.dtype)
     wanted = [
         side for side in state.sides if side not in found and (simulated(state.device) or side in COARSE)
     ]
-    return dict(sorted({**race.on(*state.about(place), wanted), **found}.items()))
+    return dict(sorted({**on(*state.about(place), wanted), **found}.items()))
 
 
 def names(state: State) -> dict[str, str]:
@@ -91,14 +242,13 @@ def names(state: State) -> dict[str, str]:
 
 def draw(state: State):
     """Return the figure: time over the side of the matrix, for the CPU and for the accelerator."""
-    figure, axes = sheet(3.6)
-    margins(figure, left=0.085, right=0.99, bottom=0.14, top=0.92)
+    figure, axes = sheet(3.6, margins={"left": 0.085, "right": 0.99, "bottom": 0.14, "top": 0.92})
     curves = {place: times(state, place) for place in names(state)}
     everything = [seconds for curve in curves.values() for seconds in curve.values()]
-    most = race.SIMULATED_SIDE if simulated(state.device) else race.SIDES[-1]
+    most = SIMULATED_SIDE if simulated(state.device) else SIDES[-1]
     room = (0.75 * TICKS[0], 6 * most)  # for the names at the ends
-    scales.of_counts(axes.xaxis, room, [tick for tick in TICKS if tick <= most])
-    scales.of_time(axes.yaxis, (min(everything) / 3, max(everything) * 6))
+    by_factors(axes.xaxis, room, [tick for tick in TICKS if tick <= most], "{:,}".format)
+    by_factors(axes.yaxis, (min(everything) / 3, max(everything) * 6), SECONDS, duration)
     where = "" if state.device == "cpu" else f"; x {state.data}"
     axes.set_xlabel(f"n, where x is n × n in {state.dtype}{where}")
     axes.set_title(f"time of {state.operation}", loc="left", fontsize=10)
@@ -123,7 +273,7 @@ def _name(axes, named: dict[str, str], curves: dict[str, dict[int, float]]) -> N
 def _mark(axes, state: State, cpu: dict[int, float], device: dict[int, float]) -> None:
     """Draw where the curves cross, and who is faster on either side of it."""
     last = max(cpu.keys() & device.keys())
-    side = race.crossing(cpu, device)
+    side = crossing(cpu, device)
     top = axes.get_xaxis_transform()
     if side is None or side == 0:
         always = f"{state.device} faster at every size{_except(cpu, device)}"
@@ -147,7 +297,7 @@ def _mark(axes, state: State, cpu: dict[int, float], device: dict[int, float]) -
 
 def _except(cpu: dict[int, float], device: dict[int, float]) -> str:
     """Say at which sizes the times contradict what is said of the others; nothing where none does."""
-    found = race.exceptions(cpu, device)
+    found = exceptions(cpu, device)
     return f", except n = {', '.join(f'{side:,}' for side in found)}" if found else ""
 
 
@@ -169,7 +319,7 @@ def describe(state: State) -> str:
         return f"{source('cpu')}: {what} takes {ends}. There is no accelerator here to compare with."
     device = times(state, state.device)
     common = sorted(cpu.keys() & device.keys())
-    side = race.crossing(cpu, device)
+    side = crossing(cpu, device)
     if side is None:
         verdict = f"the CPU is faster up to n = {common[-1]:,}"
     elif side == 0:
@@ -208,7 +358,7 @@ def measure(state: State) -> Iterator[tuple[float, State]]:
                 for one in state.found
                 if (one.place, one.operation, one.dtype, one.data, one.side) != (*about, side)
             )
-            state = replace(state, found=(*kept, Found(*about, side, race.take(*about, side))))
+            state = replace(state, found=(*kept, Found(*about, side, take(*about, side))))
         yield number / len(wanted), state
 
 
@@ -223,7 +373,7 @@ def explorer() -> Explorer:
         draw,
         describe,
         [
-            Choice("operation", "operation", list(race.OPERATIONS)),
+            Choice("operation", "operation", list(OPERATIONS)),
             Choice("dtype", "dtype", ["float32", "float16", *(["float64"] if wide else [])]),
             *([] if device == "cpu" else [Choice("data", "x", [STAYS, COMES, RETURNS])]),
             Measurement("Measure this CPU" if simulated(device) else "Measure more sizes", measure),

@@ -1,18 +1,102 @@
 """The devices: what is here, how wide the roads between the memories are, and what each device can do."""
 
+import contextlib
+import functools
 from dataclasses import dataclass
 
 import torch
 
-from devlab import palette
-from devlab.devices import bench
+from devlab import palette, sim
+from devlab.devices import bench, has_float64, name_of
 from devlab.explore.controls import Choice, Control
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import margins, sheet
-from devlab.explore.places import source
-from devlab.explore.survey import SHARED, Roads, facts, modelled_host, roads_of
-from devlab.sim.specs import CUDA_LIKE, MPS_LIKE
+from devlab.explore.paper import sheet, source
+from devlab.explore.stopwatch import can_pin, rate
+from devlab.sim.specs import CUDA_LIKE, HOST, MPS_LIKE
+from devlab.watching.memory import size
 from devlab.watching.timeline import round_up
+
+SHARED = "shared with the CPU"
+
+
+def following(rules: str | None) -> contextlib.AbstractContextManager:
+    """Return a block in which the simulated accelerator follows a rule set, or none in particular."""
+    return sim.rules(rules) if rules else contextlib.nullcontext()
+
+
+@dataclass(frozen=True)
+class Roads:
+    """Bytes per second: in a device's memory, to it from the host, and to a second device; 0 is no road."""
+
+    own: float
+    ordinary: float = 0.0
+    pinned: float = 0.0
+    peer: float = 0.0
+
+    @property
+    def pinning_helps(self) -> bool:
+        """Tell whether copies from pinned memory are clearly faster."""
+        return self.pinned > 1.2 * self.ordinary
+
+
+@functools.lru_cache(maxsize=32)
+def roads_of(device: str, other: str | None, rules: str | None) -> Roads:
+    """Measure the roads of a device, by its model where it is simulated.
+
+    Raises torch.OutOfMemoryError where the device is too full to try.
+    """
+    with following(rules):
+        inside = 2 * rate(device, device)  # a copy reads each byte and writes it
+        if device == "cpu":
+            return Roads(inside)
+        return Roads(
+            inside,
+            ordinary=rate("cpu", device),
+            pinned=rate("cpu", device, pinned=True) if can_pin(device) else 0.0,
+            peer=rate(device, other) if other else 0.0,
+        )
+
+
+@functools.lru_cache(maxsize=32)
+def facts(device: str, rules: str | None) -> dict[str, str]:
+    """Return what is known of a device, in the order in which it is shown.
+
+    >>> facts("cpu", None)["float64"]
+    'yes'
+    """
+    with following(rules):
+        where = torch.device(device)
+        module = torch.get_device_module(where)
+        known = {
+            "name": name_of(where),
+            "memory": _memory(where, module),
+            "index": "none" if where.index is None else f"{where.index}, of {module.device_count()} here",
+            "float64": "yes" if has_float64(where) else "none: use float32",
+            "torch.linalg.eig": "yes" if has_eig(where) else "missing: run it on the CPU",
+        }
+        if where.type == "sim":
+            known["modelled on"] = module.get_device_properties(where).resembles.partition(",")[0]
+        if where.type == "cuda":
+            known["capability"] = "{}.{}".format(*module.get_device_capability(where))
+        return known
+
+
+def _memory(where: torch.device, module) -> str:
+    if where.type == "cpu":
+        return "system memory"
+    if where.type == "mps" or (where.type == "sim" and sim.following() == "mps"):
+        return SHARED
+    return size(module.get_device_properties(where).total_memory)
+
+
+def has_eig(where: torch.device) -> bool:
+    """Tell whether a device has an operator that Apple's GPUs lack: it is tried."""
+    try:
+        torch.linalg.eig(torch.eye(2, device=where))
+    except RuntimeError:  # NotImplementedError is one, and so is a build without the library for it
+        return False
+    return True
+
 
 HEIGHT = 4.4  # inches, as all lengths here; widths of roads are in points
 TOP, LOW, TALL = 4.3, 1.7, 1.15  # where the boxes end, and how high a device's is
@@ -64,9 +148,8 @@ class State:
 
 def survey(state: State) -> dict[str, Roads | None]:
     """Return the roads of what is drawn, the CPU first; None where a device is too full to try."""
-    found: dict[str, Roads | None] = {
-        "cpu": modelled_host() if state.simulated else roads_of("cpu", None, None)
-    }
+    host = Roads(HOST.bandwidth) if state.simulated else roads_of("cpu", None, None)
+    found: dict[str, Roads | None] = {"cpu": host}
     first, second = (*state.accelerators, None, None)[:2]
     for place in state.accelerators:
         try:
@@ -87,8 +170,7 @@ def gigabytes(rate: float) -> str:
 
 def draw(state: State):
     """Return the figure: a box for each device, roads as wide as their bandwidth, and the facts of one."""
-    figure, axes = sheet(HEIGHT)
-    margins(figure, left=0, right=1, bottom=0, top=1)
+    figure, axes = sheet(HEIGHT, margins={"left": 0, "right": 1, "bottom": 0, "top": 1})
     axes.set(xlim=(0, 8), ylim=(0, HEIGHT))
     axes.axis("off")
     found = survey(state)
@@ -200,10 +282,10 @@ class Pen:
         ways = [("", roads.ordinary, 0.0, 0.09)]
         if roads.pinning_helps:
             ways = [("pinned ", roads.pinned, 0.09, 0.1), ("ordinary ", roads.ordinary, -0.09, -0.12)]
-        for name, rate, by, beside in ways:
-            self.road((MEMORY_OF_HOST[1], MEMORY_OF_DEVICE[0]), (y + by, y + by), rate, palette.COPY)
-            away = beside + (1 if beside > 0 else -1) * self.width(rate) / 144
-            self.write(middle, y + by + away, name + gigabytes(rate), ha="center")
+        for name, speed, by, beside in ways:
+            self.road((MEMORY_OF_HOST[1], MEMORY_OF_DEVICE[0]), (y + by, y + by), speed, palette.COPY)
+            away = beside + (1 if beside > 0 else -1) * self.width(speed) / 144
+            self.write(middle, y + by + away, name + gigabytes(speed), ha="center")
 
     def width(self, rate: float) -> float:
         """Return how wide a road is drawn, in points."""

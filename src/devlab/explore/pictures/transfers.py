@@ -1,20 +1,20 @@
 """The transfers: how long a copy takes and how fast it goes, over its size."""
 
+import functools
 from dataclasses import dataclass
 
 import torch
 
 from devlab import palette, sim
-from devlab.explore import scales
 from devlab.explore.controls import Choice, Control, Switch
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import margins, sheet
-from devlab.explore.places import first_accelerator, source
-from devlab.explore.roads import INTO, ORDINARY, OUT_OF, PINNED, copy
-from devlab.explore.stopwatch import Lap, can_pin
+from devlab.explore.paper import SECONDS, by_factors, first_accelerator, sheet, source
+from devlab.explore.stopwatch import Lap, can_pin, lap_of_copy
 from devlab.sim.crossing import crossing
 from devlab.watching.memory import duration, size
 
+INTO, OUT_OF = "from the CPU to the device", "from the device to the CPU"
+ORDINARY, PINNED = "ordinary", "pinned"
 SIZES = [4**power for power in range(1, 14)]  # 4 bytes to 64 MiB
 TICKS = [4, 1 << 10, 256 << 10, 64 << 20]
 MARKS = [
@@ -35,6 +35,20 @@ class State:
     memory: str = ORDINARY
     non_blocking: bool = False
     looked_at: int = 64 * 8 * 8 * 4  # bytes
+
+
+def copy(device: str, direction: str, memory: str, non_blocking: bool, count: int) -> Lap:
+    """Copy `count` bytes between the host's memory and the device's, and return how long that took.
+
+    A copy is timed once, and once more under other rules for the simulated device.
+    """
+    return _copied(device, direction, memory, non_blocking, count, sim.following())
+
+
+@functools.lru_cache(maxsize=1024)
+def _copied(device: str, direction: str, memory: str, non_blocking: bool, count: int, rules: str) -> Lap:
+    of, to = ("cpu", device) if direction == INTO else (device, "cpu")
+    return lap_of_copy(of, to, count, memory == PINNED, non_blocking)
 
 
 def copies(state: State, memory: str) -> dict[int, Lap]:
@@ -65,42 +79,34 @@ def speed(count: int, one: Lap) -> str:
 
 def draw(state: State):
     """Return the figure: time on the left, bandwidth on the right, both over size; bold what is chosen."""
-    figure, (times, speeds) = sheet(3.4, 1, 2)
-    margins(figure, left=0.085, right=0.98, bottom=0.15, top=0.91, wspace=0.16)
-    curves = {memory: copies(state, memory) for memory in memories(state.device)}
+    margins = {"left": 0.085, "right": 0.98, "bottom": 0.15, "top": 0.91, "wspace": 0.16}
+    figure, (times, speeds) = sheet(3.4, 1, 2, margins=margins)
+    memories = [ORDINARY, PINNED] if can_pin(state.device) else [ORDINARY]
+    curves = {memory: copies(state, memory) for memory in memories}
     for memory, curve in curves.items():
         chosen = memory == state.memory
         look = {"color": palette.COPY, "lw": 2.5 if chosen else 1.5, "ls": "-" if chosen else (0, (4, 2))}
         times.plot(list(curve), [one.done for one in curve.values()], **look)
         speeds.plot(list(curve), [gigabytes(count, one) for count, one in curve.items()], **look)
     for axes in (times, speeds):
-        scales.of_bytes(axes.xaxis, (2, SIZES[-1] * 2), TICKS)
+        by_factors(axes.xaxis, (2, SIZES[-1] * 2), TICKS, size)
         axes.set_xlabel("size")
     laps = [one for curve in curves.values() for one in curve.values()]
-    scales.of_time(times.yaxis, (min(one.returned for one in laps) / 2.5, max(one.done for one in laps) * 3))
-    times.set_title(f"time of the copy, {manner(state.device)}")
+    limits = min(one.returned for one in laps) / 2.5, max(one.done for one in laps) * 3
+    by_factors(times.yaxis, limits, SECONDS, duration)
+    # "Simulated" or "Measured" is the first word of every source.
+    times.set_title(f"time of the copy, {source(state.device).split()[0].lower()}")
     fastest = max(gigabytes(count, one) for curve in curves.values() for count, one in curve.items())
     speeds.set_ylim(0, fastest * 1.25)
     speeds.locator_params(axis="y", nbins=5)
     speeds.set_title("bandwidth, in GB/s")
     _name(speeds, curves)
     fee = curves[state.memory][SIZES[0]].done
-    times.annotate(
-        f"even {size(SIZES[0])} take {duration(fee)}", (SIZES[0], fee), (0, 9), textcoords="offset points"
-    )
+    words = f"even {size(SIZES[0])} take {duration(fee)}"
+    times.annotate(words, (SIZES[0], fee), (0, 9), textcoords="offset points")
     _show_the_host(times, curves[state.memory])
     _show_the_size(times, speeds, state.looked_at, curves[state.memory].get(state.looked_at))
     return figure
-
-
-def manner(device: str) -> str:
-    """Return "simulated" or "measured"."""
-    return source(device).split()[0].lower()
-
-
-def memories(device: str) -> list[str]:
-    """Return the kinds of host memory that matter to a device."""
-    return [ORDINARY, PINNED] if can_pin(device) else [ORDINARY]
 
 
 def _name(speeds, curves: dict[str, dict[int, Lap]]) -> None:
@@ -121,10 +127,8 @@ def _show_the_host(times, curve: dict[int, Lap]) -> None:
     times.plot(list(curve), [one.returned for one in curve.values()], color=palette.HOST, lw=1.2)
     early = {count: one.returned for count, one in curve.items() if goes_on_early(one)}
     if early:
-        times.annotate(
-            "the host goes on", list(early.items())[-1], (0, 5), textcoords="offset points",
-            ha="right",
-        )  # fmt: skip
+        at = list(early.items())[-1]
+        times.annotate("the host goes on", at, (0, 5), textcoords="offset points", ha="right")
     else:
         times.text(0.98, 0.05, "the host (thin line) waits", transform=times.transAxes, ha="right")
 
@@ -183,7 +187,7 @@ def _host(state: State, one: Lap) -> str:
 
 
 def _dtype(state: State) -> str:
-    """Say which of the two would change the dtype, were it to change in the same call."""
+    """Say which device would change the dtype, were it to change in the same call."""
     if state.device == "cpu":
         return ""
     ends = torch.empty(1, device="cpu"), torch.empty(1, dtype=torch.float16, device="meta")

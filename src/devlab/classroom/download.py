@@ -1,0 +1,516 @@
+"""Who handed a file in, and what for, as the names in its path tell."""
+
+import contextlib
+import io
+import json
+import re
+import time
+import unicodedata
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# How learning platforms name what a teacher downloads. Moodle: a folder a student, or all in one. Canvas and
+# Blackboard: all files in one folder. Brightspace: a folder a student, or all in one.
+PLATFORMS = (
+    re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)(?:_(?P<rest>.*))?"),
+    re.compile(r"(?P<name>[^_]+)_(?P<late>LATE_)?(?P<id>\d+)_\d+_(?P<rest>.+)"),
+    re.compile(r".+?_(?P<name>[^_]+)_attempt_(?P<time>\d{4}(?:-\d\d){5})(?:_(?P<rest>.*)|\.txt)?"),
+    re.compile(
+        r"(?P<id>\d+)-\d+ ?- (?P<name>.+?) ?- (?P<time>\w+ \d+, \d{4} \d+ [AP]M)(?: ?- (?P<rest>.+))?"
+    ),
+)
+# `05_buffers-2`, `05_buffers (2)`, `05_buffers-Copy2`, `Version 2`: the second of several.
+ATTEMPT = re.compile(r"(?:-(?:Copy)?|\s*\(|\bVersion )(?P<number>\d{1,3})\)?$", re.IGNORECASE)
+EXERCISES = re.compile(r"[\W_]*exercises?$", re.IGNORECASE)
+LATE = re.compile(r"(?<![A-Za-z])LATE(?![A-Za-z])")
+# What a path or a pattern of nbgrader's could stumble over.
+UNSAFE = re.compile(r'[\\/:*?"<>|+\[\]{}\x00-\x1f\x7f]')
+
+
+@dataclass(frozen=True)
+class Name:
+    """What a name tells: the student (and the platform's number for them), an attempt, lateness, the rest."""
+
+    student: str = ""
+    number: str = ""
+    attempt: str = ""
+    late: bool = False
+    rest: str = ""
+
+
+def nfc(text: str) -> str:
+    """Return text with each accented letter as one character: macOS hands out two, others one.
+
+    A name of a file that is not UTF-8 is read as Windows' or ISO's Latin letters.
+
+    >>> nfc("Zoe\\u0308") == nfc("Zo\\udceb") == "Zo\\u00eb"
+    True
+    """
+    for encoding in ("utf-8", "cp1252", "latin-1"):
+        try:
+            text = text.encode("utf-8", "surrogateescape").decode(encoding)
+            break
+        except UnicodeError:  # for half a character, too, which is in no name that a system gives
+            continue
+    return unicodedata.normalize("NFC", text)
+
+
+def printable(text: str) -> str:
+    r"""Return text that does nothing to a terminal: names of files are whatever students made them.
+
+    >>> printable("anna\x1b[2J")
+    'anna?[2J'
+    """
+    return "".join(one if one.isprintable() else "?" for one in text)
+
+
+def platforms_of(parts: Iterable[str]) -> list[re.Pattern]:
+    """Return the patterns that names lying side by side share: each that of most of those that are left.
+
+    >>> platforms_of(["anna.ipynb", "ben_1_2_x.ipynb"])
+    []
+    """
+    left, found = set(parts), []
+    while left:
+        following = [(pattern, {part for part in left if pattern.fullmatch(part)}) for pattern in PLATFORMS]
+        pattern, most = max(following, key=lambda pair: len(pair[1]))
+        if len(most) <= len(left) / 2:
+            break
+        found.append(pattern)
+        left -= most
+    return found
+
+
+def by_platform(part: str, patterns: Iterable[re.Pattern]) -> Name | None:
+    """Read a name that a learning platform made by one of some patterns; None where it is not of this kind.
+
+    >>> by_platform("Zoë Ångström_4711_assignsubmission_file_", PLATFORMS)
+    Name(student='Zoë Ångström', number='4711', attempt='', late=False, rest='')
+    >>> by_platform("muellerjan_LATE_815_90210_05_buffers-2.ipynb", PLATFORMS)
+    Name(student='muellerjan', number='815', attempt='', late=True, rest='05_buffers-2.ipynb')
+    """
+    found = next(filter(None, (pattern.fullmatch(part) for pattern in patterns)), None)
+    if not found:
+        return None
+    facts = {"id": "", "time": "", "late": None, "rest": ""} | found.groupdict()
+    student = safe(facts["name"])
+    return Name(student, facts["id"], facts["time"], bool(facts["late"]), facts["rest"] or "")
+
+
+def safe(name: str) -> str:
+    """Return a name that can be a folder's on every system, and an id in nbgrader.
+
+    >>> safe("  O'Neil, Ana + co. ")
+    "O'Neil, Ana _ co"
+    """
+    words = " ".join(UNSAFE.sub("_", printable(nfc(name))).split())
+    return words.strip(" .")[:100].strip(" .")
+
+
+def attempt_of(stem: str) -> tuple[str, int]:
+    """Split a count of attempts from a name: 0 where there is none.
+
+    >>> attempt_of("05_buffers-2"), attempt_of("05_buffers (3)"), attempt_of("05_buffers")
+    (('05_buffers', 2), ('05_buffers', 3), ('05_buffers', 0))
+    """
+    found = ATTEMPT.search(stem)
+    return (stem[: found.start()], int(found["number"])) if found and found.start() else (stem, 0)
+
+
+def beside(name: str, assignments: Sequence[str]) -> tuple[str, str, str]:
+    """Return what stands before and after the assignment in a name, and which it is; "" where it is none.
+
+    The word "exercises" belongs to an assignment's name, whether it has it or not.
+
+    >>> beside("anna maria - 05 Buffers (final)", ["05_buffers"])
+    ('anna maria', '', '05_buffers')
+    >>> beside("05_buffers_exercises_anna", ["05_buffers"])
+    ('', 'anna', '05_buffers')
+    """
+    for assignment in sorted(assignments, key=len, reverse=True):
+        bare = EXERCISES.sub("", assignment) or assignment
+        words = r"[\W_]+".join(map(re.escape, re.split(r"[\W_]+", bare)))
+        pattern = re.compile(rf"(?<![^\W_]){words}(?![^\W_])(?:[\W_]*exercises?(?![^\W_]))?", re.IGNORECASE)
+        if found := pattern.search(name):
+            before, after = (text.strip(" _-–.,") for text in (name[: found.start()], name[found.end() :]))
+            return before, re.sub(r"^\((\w+)\)$", "", after), assignment
+    return name, "", ""
+
+
+def without(name: str, assignments: Sequence[str]) -> tuple[str, str]:
+    """Split the assignment from a name: what is left, and which; "" where none is in it.
+
+    >>> without("anna maria - 05 Buffers (final)", ["05_buffers"])
+    ('anna maria', '05_buffers')
+    """
+    before, after, assignment = beside(name, assignments)
+    return before or after, assignment
+
+
+def is_assignment(part: str, assignments: Sequence[str]) -> bool:
+    """Tell whether a folder's name is an assignment's and nothing else.
+
+    >>> is_assignment("05 Buffers", ["05_buffers"]), is_assignment("anna 05 buffers", ["05_buffers"])
+    (True, False)
+    """
+    left, assignment = without(attempt_of(part)[0], assignments)
+    return bool(assignment) and not left
+
+
+def zip_name(info: zipfile.ZipInfo) -> str:
+    """Return a member's name as it was meant: zips without the UTF-8 flag hold UTF-8 or an old code page."""
+    if info.flag_bits & 0x800:
+        return info.filename
+    try:
+        return info.filename.encode("cp437").decode("utf-8")
+    except (UnicodeEncodeError, UnicodeDecodeError):
+        return info.filename
+
+
+# What systems and tools leave beside a student's files, and nobody handed in.
+RUBBISH = {"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints", "__pycache__", ".git"}
+# Some browsers and people rename a zip. An office document is one too, and is left as it is.
+ARCHIVES = (".zip", ".ipynb", ".txt", ".json")
+OTHER_ARCHIVES = (".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz")
+DEEPEST = 5
+DEEPEST_FOLDER = 60  # of folders inside each other; what lies deeper is named and not read
+TOO_DEEP = f"more than {DEEPEST_FOLDER} folders lie inside each other here: ask for the notebook itself"
+# A student's notebook with many pictures has some megabytes; a zip of zeros unpacks to anything.
+LARGEST = 50 * 2**20
+MOST = 50_000
+_kept: tuple[contextlib.ExitStack, dict[Path, zipfile.ZipFile]] | None = None
+
+
+class Unreadable(Exception):
+    """A file that cannot be read; the message says why and what to do."""
+
+
+def said(problem: Exception) -> str:
+    """Return what an exception says, in one short line."""
+    text = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+    return printable(text)[:200]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file, wherever it is: `parts` is its path below what the teacher named, zips counting as folders.
+
+    `path` is the file on the disk, `members` the way on from there through zips; `changed` is seconds
+    since 1970, as far as a zip or the disk knows; `problem` says why it cannot be looked into.
+    """
+
+    parts: tuple[str, ...]
+    path: Path
+    members: tuple[str, ...] = ()
+    changed: float = 0.0
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the file's own name."""
+        return self.parts[-1]
+
+    @property
+    def shown(self) -> str:
+        """Return the path to show a teacher: `download.zip/anna/05_buffers.ipynb`."""
+        return printable("/".join(map(nfc, (self.path.as_posix(), *self.members))))
+
+    def read(self) -> bytes:
+        """Return the content; raises Unreadable where it cannot be had, or is over 50 MB."""
+        try:
+            if not self.members:
+                if self.path.stat().st_size > LARGEST:
+                    raise Unreadable(_too_large(self.path.stat().st_size))
+                return self.path.read_bytes()
+            content: bytes | Path = self.path
+            for member in self.members:
+                content = _member(content, member)
+            return content
+        except Unreadable:
+            raise
+        except Exception as problem:  # whatever a decompressor raises is a problem of this file alone
+            raise Unreadable(f"it cannot be read ({said(problem)}): ask for it again") from problem
+
+
+def files(root: Path) -> Iterator[File]:
+    """Yield every file at or below a path, in a fixed order; without rubbish, and following no links.
+
+    An empty folder is yielded too, with a problem: it may be a student's.
+    """
+    waiting = [(root, (nfc(root.name or root.resolve().name),))]
+    while waiting:
+        path, parts = waiting.pop()
+        if path.name in RUBBISH or path.name.startswith("._"):
+            continue
+        try:
+            found, inside = _at(path, parts)
+        except Exception as problem:
+            found, inside = [File(parts, path, problem=f"it cannot be opened ({said(problem)})")], []
+        yield from found
+        waiting += [(child, (*parts, nfc(child.name))) for child in reversed(inside)]
+
+
+def _at(path: Path, parts: tuple[str, ...]) -> tuple[list[File], list[Path]]:
+    """Return the files that are found at a path, and the paths inside it that are still to be looked at."""
+    if path.is_symlink():
+        return [File(parts, path, problem="this is a link to another place, which is not followed")], []
+    if path.is_dir():
+        inside = [one for one in sorted(path.iterdir()) if one.name not in RUBBISH]
+        if not inside:
+            empty = "the folder is empty: ask for what is missing"
+            return [File((*parts, "nothing"), path, problem=empty)], []
+        if len(parts) >= DEEPEST_FOLDER:
+            return [File(parts, path, problem=TOO_DEEP)], []
+        return [], inside
+    if path.is_file():
+        return list(_opened(File(parts, path, changed=path.stat().st_mtime), path)), []
+    return [File(parts, path, problem="this is neither a file nor a folder")], []
+
+
+def _opened(file: File, content: Path | bytes, depth: int = 0) -> Iterator[File]:
+    """Yield a zip's members in place of the zip, and any other file as it is."""
+    named = "." not in file.name or file.name.lower().endswith(ARCHIVES)
+    if not named or not _begins_as_zip(content):
+        yield file
+        return
+    if depth >= DEEPEST:
+        yield _with(file, f"zips are nested more than {DEEPEST} deep: ask for the notebook itself")
+        return
+    try:
+        with zipfile.ZipFile(_stream(content)) as zipped:
+            infos = [info for info in zipped.infolist() if not info.is_dir()]
+    except Exception as problem:
+        yield _with(file, f"the zip is damaged ({said(problem)}): ask for it again")
+        return
+    if not infos or len(infos) > MOST:
+        found = f"has {len(infos):,} files" if infos else "is empty"
+        yield _with(file, f"the zip {found}: ask for the notebook itself")
+        return
+    for info in sorted(infos, key=lambda one: one.filename):
+        try:
+            yield from list(_member_of(file, info, depth))
+        except Exception as problem:
+            why = f"it cannot be opened ({said(problem)})"
+            parts, members = (*file.parts, printable(info.filename)), (*file.members, info.filename)
+            yield File(parts, file.path, members, problem=why)
+
+
+def _member_of(file: File, info: zipfile.ZipInfo, depth: int) -> Iterator[File]:
+    names = nfc(zip_name(info)).replace("\\", "/").split("/")
+    inner = tuple(name for name in names if name not in ("", "."))
+    if not inner or RUBBISH & set(inner) or inner[-1].startswith("._"):
+        return
+    parts = (*file.parts, *inner[:DEEPEST_FOLDER])
+    member = File(parts, file.path, (*file.members, info.filename), _changed(info))
+    if info.flag_bits & 1:
+        yield _with(member, "the zip has a password: unpack it, and name the folder")
+    elif info.file_size > LARGEST:
+        yield _with(member, _too_large(info.file_size))
+    elif len(inner) > DEEPEST_FOLDER:
+        yield _with(member, TOO_DEEP)
+    elif "." not in inner[-1] or inner[-1].lower().endswith(ARCHIVES):
+        try:
+            yield from _opened(member, member.read(), depth + 1)
+        except Unreadable as problem:
+            yield _with(member, str(problem))
+    else:
+        yield member
+
+
+def _with(file: File, problem: str) -> File:
+    return File(file.parts, file.path, file.members, file.changed, problem)
+
+
+def _too_large(size: int) -> str:
+    return f"it has {size / 2**20:.0f} MB, and no notebook needs more than 50: ask for it without its outputs"
+
+
+def _begins_as_zip(content: Path | bytes) -> bool:
+    if isinstance(content, bytes):
+        return content[:2] == b"PK"
+    try:
+        with content.open("rb") as stream:
+            return stream.read(2) == b"PK"
+    except OSError:
+        return False
+
+
+def _stream(content: Path | bytes):
+    return io.BytesIO(content) if isinstance(content, bytes) else content
+
+
+@contextlib.contextmanager
+def kept_open() -> Iterator[None]:
+    """Keep zips open for the length of a block that reads many of their members.
+
+    Opening a class's zip reads its whole table of contents. None stays open afterwards: a sandboxed process
+    must not inherit a way to what others handed in.
+    """
+    global _kept
+    _kept = contextlib.ExitStack(), {}
+    try:
+        with _kept[0]:
+            yield
+    finally:
+        _kept = None
+
+
+def _archive(content: Path | bytes) -> contextlib.AbstractContextManager[zipfile.ZipFile]:
+    if _kept is None or isinstance(content, bytes):
+        return zipfile.ZipFile(_stream(content))
+    stack, opened = _kept
+    if content not in opened:
+        opened[content] = stack.enter_context(zipfile.ZipFile(content))
+    return contextlib.nullcontext(opened[content])
+
+
+def _member(content: Path | bytes, name: str) -> bytes:
+    with _archive(content) as zipped, zipped.open(name) as stream:
+        # What the zip says of a member's size may be a lie.
+        data = stream.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise Unreadable(_too_large(len(data)))
+    return data
+
+
+def _changed(info: zipfile.ZipInfo) -> float:
+    try:
+        return time.mktime((*info.date_time, 0, 0, -1))
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+AGAIN = "ask for the .ipynb file (in JupyterLab: File, Download)"
+# The first bytes of what is handed in by mistake.
+KINDS = (
+    (b"%PDF", f"this is a PDF: {AGAIN}"),
+    (b"PK", f"this is a zip archive or an office document: {AGAIN}"),
+    (b"\x1f\x8b", f"this is a compressed archive: {AGAIN}"),
+    (b"\x89PNG", f"this is a picture: {AGAIN}"),
+    (b"\xff\xd8\xff", f"this is a picture: {AGAIN}"),
+    (b"\xd0\xcf\x11\xe0", f"this is an office document: {AGAIN}"),
+    (b"version https://git-lfs", f"this is a pointer of git-lfs, not the file: {AGAIN}"),
+)
+
+
+def is_notebook(content: bytes) -> bool:
+    """Tell whether a file whose name does not say so is meant to be a notebook, or part of one."""
+    return b"{" in content[:64] and b"cells" in content.replace(b"\0", b"")
+
+
+def notebook_of(content: bytes) -> tuple[dict, list[str]]:
+    """Return a notebook of format 4, and remarks on what had to be guessed; raises Unreadable.
+
+    Each of its cells has a `cell_type`, a `source` in one piece and `metadata`, and an `id` that is text or
+    none.
+
+    >>> notebook_of(b'{"cells": [{"cell_type": "code", "source": ["1 + ", "2"]}]}')[0]["cells"][0]["source"]
+    '1 + 2'
+    """
+    if not content.strip(b"\0 \t\r\n"):
+        raise Unreadable(f"the file is empty: {AGAIN}")
+    for start, problem in KINDS:
+        if content.startswith(start):
+            raise Unreadable(problem)
+    text, remarks = _decoded(content)
+    try:
+        notebook = json.loads(text)
+    except (RecursionError, MemoryError) as problem:
+        raise Unreadable(f"its JSON is nested too deep for any notebook: {AGAIN}") from problem
+    except ValueError as problem:
+        raise Unreadable(_no_json(text, problem)) from problem
+    if not isinstance(notebook, dict) or not {"cells", "worksheets"} & set(notebook):
+        raise Unreadable(f"this is JSON, but no notebook: {AGAIN}")
+    if "cells" not in notebook:
+        remarks.append("a notebook of the old format 3")
+        notebook = {"cells": _cells_of_format_3(notebook["worksheets"]), "metadata": {}}
+    return {**notebook, "cells": _cells(notebook["cells"])}, remarks
+
+
+def _decoded(content: bytes) -> tuple[str, list[str]]:
+    """Return the text, and a remark where its encoding is a guess."""
+    encoding, remarks = json.detect_encoding(content), []
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as problem:
+        if encoding != "utf-8":
+            raise Unreadable(f"it is damaged at byte {problem.start}: {AGAIN}") from problem
+        text = content.decode("cp1252", "replace")
+        remarks = ["not in UTF-8; read as Windows-1252, so that letters outside English may be wrong"]
+    return text.strip("\0\ufeff \t\r\n"), remarks
+
+
+def _cells_of_format_3(worksheets: object) -> list[dict]:
+    """Return the cells of an old notebook: its code is called input, and a heading is a type of its own."""
+    cells = []
+    for sheet in worksheets if isinstance(worksheets, list) else ():
+        for cell in sheet.get("cells", ()) if isinstance(sheet, dict) else ():
+            if isinstance(cell, dict):
+                kind = "markdown" if cell.get("cell_type") == "heading" else cell.get("cell_type")
+                cells.append({**cell, "cell_type": kind, "source": cell.get("input", cell.get("source"))})
+    return cells
+
+
+def _no_json(text: str, problem: ValueError) -> str:
+    start = text.lstrip()[:2000].lower()
+    if start.startswith(("<!doctype html", "<html", "<?xml")):
+        return f"this is a saved web page: {AGAIN}"
+    if any(mark in text for mark in ("\n<<<<<<< ", "\n>>>>>>> ")):
+        return "it holds git's marks of a merge conflict: ask the student to settle it and hand in again"
+    if not start.startswith(("{", "[")):
+        if start.startswith(("import ", "from ", "#", "def ", "class ")):
+            return f"this is Python code, not a notebook: {AGAIN}"
+        return f"this is text, but no notebook: {AGAIN}"
+    if not isinstance(problem, json.JSONDecodeError):
+        return f"its JSON is damaged ({problem}): {AGAIN}"
+    if problem.pos >= len(text.rstrip()) or problem.msg.startswith("Unterminated"):
+        return f"it is cut off in the middle, at line {problem.lineno}: {AGAIN}"
+    return f"its JSON is damaged at line {problem.lineno}: {AGAIN}"
+
+
+def _cells(cells: object) -> list[dict]:
+    """Return the cells that are cells: one that is damaged must not cost the others."""
+    if not isinstance(cells, list):
+        raise Unreadable(f"its cells are damaged: {AGAIN}")
+    kept = []
+    for cell in cells:
+        source = cell.get("source") if isinstance(cell, dict) else None
+        if isinstance(source, list) and all(isinstance(line, str) for line in source):
+            source = "".join(source)
+        if not isinstance(source, str) or not isinstance(cell.get("cell_type"), str):
+            continue
+        metadata = cell.get("metadata") if isinstance(cell.get("metadata"), dict) else {}
+        facts = metadata.get("nbgrader")
+        if "nbgrader" in metadata and not (
+            isinstance(facts, dict) and isinstance(facts.get("grade_id"), str)
+        ):
+            metadata = {key: value for key, value in metadata.items() if key != "nbgrader"}
+        cell = {key: value for key, value in cell.items() if key != "id" or isinstance(value, str)}
+        kept.append({**cell, "source": whole(source.replace("\r\n", "\n")), "metadata": metadata})
+    return kept
+
+
+def whole(text: object) -> str:
+    """Return text without halves of characters, which escapes in a notebook make and no file can hold."""
+    return str(text).encode("utf-8", "replace").decode("utf-8")
+
+
+def without_doubles(notebook: dict) -> dict:
+    """Return a notebook whose grade ids are single: of several cells, the last stays what it was.
+
+    The others stay as ordinary cells. nbgrader gives up on a whole class over one notebook with doubles.
+    """
+    cells, seen, ids = [], set(), set()
+    for cell in reversed(notebook["cells"]):
+        facts = cell["metadata"].get("nbgrader", {})
+        if facts.get("grade_id") in seen:
+            rest = {name: value for name, value in cell["metadata"].items() if name != "nbgrader"}
+            cell = {**cell, "metadata": rest}
+        seen |= {facts["grade_id"]} if facts else set()
+        if cell.get("id") in ids:
+            cell = {**cell, "id": f"copy-{len(cells)}"}
+        ids |= {cell["id"]} if "id" in cell else set()
+        cells.append(cell)
+    return {**notebook, "cells": cells[::-1]}

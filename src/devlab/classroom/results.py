@@ -1,0 +1,335 @@
+"""What came of one submission: a line of JSON in results.jsonl, which every report is made from."""
+
+import csv
+import itertools
+import json
+import math
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+from devlab.checks.result import Outcome
+from devlab.classroom.download import whole
+
+OF_ROWS = frozenset(map(str, Outcome))
+# What may come of an exercise: a verdict of devlab's, or an end that its process came to.
+OUTCOMES = OF_ROWS | {"timeout", "killed", "memory", "grader error"}
+# Outcomes that tell nothing of an answer: the grader failed, or the machine could not judge it.
+UNJUDGED = ("grader error", "skipped")
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What came of one exercise.
+
+    `outcome` is one of OUTCOMES.
+    `rows` holds for each thing judged its label and its outcome on each device (None: not judged there),
+    `details` the labelled lines of the verdict, `source` what the student wrote. `confirmed` says how many
+    rows passed a second time, by results alone, in a process that never ran the student's code.
+    """
+
+    name: str
+    outcome: str
+    points: float
+    possible: float
+    headline: str = ""
+    rows: tuple[tuple[str, dict[str, str | None]], ...] = ()
+    details: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+    confirmed: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What came of one submission: who, what, and each exercise.
+
+    `problem` says why nothing could be graded, `remarks` what was noticed; `submitted` is a time as nbgrader
+    writes it, `isolation` the level that the submission ran at (3 is the strongest), `seconds` the wall time,
+    `digest` the SHA-256 of what was handed in.
+    """
+
+    student: str
+    assignment: str
+    path: str
+    exercises: tuple[Graded, ...] = ()
+    problem: str = ""
+    remarks: tuple[str, ...] = ()
+    late: bool = False
+    submitted: str = ""
+    isolation: int | None = None
+    seconds: float = 0.0
+    digest: str = ""
+
+    @property
+    def unjudged(self) -> bool:
+        """Tell whether an exercise is left that nobody has judged: its zero is not the student's."""
+        return any(exercise.outcome in UNJUDGED for exercise in self.exercises)
+
+    @property
+    def points(self) -> float:
+        """Return the points earned."""
+        return sum(exercise.points for exercise in self.exercises)
+
+    @property
+    def possible(self) -> float:
+        """Return the points of a submission without a mistake."""
+        return sum(exercise.possible for exercise in self.exercises)
+
+    def line(self) -> str:
+        """Return the record as one line of JSON, less the line's end.
+
+        >>> record = Record("anna", "05_buffers", "anna.ipynb", (Graded("f", "failed", 1, 3),))
+        >>> Record.from_line(record.line()) == record
+        True
+        """
+        return json.dumps(vars(self) | {"exercises": [vars(one) for one in self.exercises]})
+
+    @classmethod
+    def from_line(cls, line: str) -> "Record":
+        """Read a record from a line of JSON; raises ValueError for anything else."""
+        try:
+            facts = json.loads(line)
+            exercises = tuple(_graded(one) for one in facts.pop("exercises"))
+            record = cls(exercises=exercises, remarks=tuple(facts.pop("remarks")), **facts)
+        except (KeyError, TypeError, AttributeError, RecursionError) as problem:
+            raise ValueError(f"no record of devlab's: {line[:80]}") from problem
+        if not _is_sound(record):
+            raise ValueError(f"a record with something in it that is none of devlab's: {line[:80]}")
+        return record
+
+
+def _graded(facts: dict) -> Graded:
+    pairs = {name: tuple((label, value) for label, value in facts.pop(name)) for name in ("rows", "details")}
+    return Graded(**pairs, **facts)
+
+
+def _is_sound(record: Record) -> bool:
+    """Tell whether each field is of its kind and each outcome known: every report is made from them."""
+    texts = [record.student, record.assignment, record.path, record.problem, record.submitted, record.digest]
+    texts += record.remarks
+    numbers, marks = [record.seconds, record.isolation or 0], []
+    for one in record.exercises:
+        texts += [one.name, one.headline, one.source, one.confirmed, *itertools.chain(*one.details)]
+        numbers += [one.points, one.possible]
+        if not (isinstance(one.outcome, str) and one.outcome in OUTCOMES):
+            return False
+        for label, outcomes in one.rows:
+            if not isinstance(outcomes, dict):
+                return False
+            texts += [label, *outcomes]
+            marks += outcomes.values()
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
+        and all(mark is None or (isinstance(mark, str) and mark in OF_ROWS) for mark in marks)
+    )
+
+
+def read(paths: Iterable[Path]) -> Iterator[Record]:
+    """Read the records of files of JSON lines, the last one of each student and assignment.
+
+    A line that was cut off, as an interrupted run leaves it, is skipped. A file that could not be graded does
+    not take the place of one that was.
+    """
+    latest: dict[tuple[str, str], Record] = {}
+    for path in paths:
+        for line in Path(path).read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                record = Record.from_line(line)
+            except ValueError:
+                continue
+            who = record.student, record.assignment
+            if not (record.problem and who in latest and not latest[who].problem):
+                latest[who] = record
+    yield from latest.values()
+
+
+# The columns of `nbgrader export`, in its order, so that whatever reads that file reads this one.
+COLUMNS = (
+    "assignment",
+    "duedate",
+    "timestamp",
+    "student_id",
+    "last_name",
+    "first_name",
+    "email",
+    "raw_score",
+    "late_submission_penalty",
+    "score",
+    "max_score",
+)
+# A sign and words for each outcome; the words say all that colour says.
+WORDS = {
+    "passed": ("✓", "passed"),
+    "failed": ("✗", "not right yet"),
+    "not attempted": ("○", "not attempted"),
+    "skipped": ("–", "not judged"),
+    "not reached": ("–", "not reached"),  # of a row alone
+    "error": ("!", "error"),
+    "timeout": ("✗", "took too long and was stopped"),
+    "killed": ("✗", "ended the process that it ran in"),
+    "memory": ("✗", "needed more memory than there was for it"),
+    "grader error": ("?", "the grader failed here, not you: tell your teacher"),
+}
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f]")  # signs that no page may hold
+
+
+def nbgrader_csv(records: Iterable[Record]) -> str:
+    """Return marks as `nbgrader export` writes them: a line a student and assignment.
+
+    What only a gradebook knows (the due date, names, email, penalties for lateness) is empty, or 0. A name
+    that a spreadsheet would run as a formula gets an apostrophe in front.
+
+    >>> print(nbgrader_csv([Record("anna", "05", "x", (Graded("f", "failed", 1, 3),))]).splitlines()[1])
+    05,,,anna,,,,1.0,0.0,1.0,3.0
+    """
+    stream = StringIO()
+    table = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
+    table.writeheader()
+    records = sorted(records, key=lambda one: (one.assignment, one.student))
+    # A submission that could not be read has no exercises, and was worth what everybody's was.
+    worth: dict[str, float] = {}
+    for record in records:
+        worth[record.assignment] = max(worth.get(record.assignment, 0), record.possible)
+    for record in records:
+        table.writerow(
+            {
+                "assignment": record.assignment,
+                "timestamp": record.submitted.removesuffix(" UTC"),
+                "student_id": plain(record.student),
+                "raw_score": float(record.points),
+                "late_submission_penalty": 0.0,
+                "score": float(record.points),
+                "max_score": float(record.possible or worth[record.assignment]),
+            }
+        )
+    return stream.getvalue()
+
+
+def exercises_csv(records: Iterable[Record]) -> str:
+    """Return a line for each exercise of each student: points, outcome and the verdict's headline."""
+    stream = StringIO()
+    table = csv.writer(stream, lineterminator="\n")
+    table.writerow(("assignment", "student_id", "exercise", "points", "possible", "outcome", "headline"))
+    for record in sorted(records, key=lambda one: (one.assignment, one.student)):
+        for one in record.exercises:
+            facts = (one.name, one.points, one.possible, one.outcome, plain(one.headline))
+            table.writerow((record.assignment, plain(record.student), *facts))
+    return stream.getvalue()
+
+
+def number(points: float) -> str:
+    """Write points without a needless fraction.
+
+    >>> number(3.0), number(2.5)
+    ('3', '2.5')
+    """
+    return f"{points:.2f}".rstrip("0").rstrip(".")
+
+
+def plain(text: str) -> str:
+    """Return text that a spreadsheet shows and does not run: `=1+1` is a formula, `'=1+1` is not.
+
+    >>> plain("=1+1"), plain("anna")
+    ("'=1+1", 'anna')
+    """
+    text = CONTROLS.sub("?", whole(text))
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def gradescope_json(record: Record) -> str:
+    """Return one submission's results.json as Gradescope's autograder expects it."""
+    notes = [note for note in (record.problem, *record.remarks) if note]
+    made = {
+        "score": record.points,
+        "execution_time": round(record.seconds, 3),
+        "output": "\n".join(notes),
+        "output_format": "text",
+        "visibility": "visible",
+        # What a student's code prints on the way is no place to look for hidden numbers.
+        "stdout_visibility": "hidden",
+        "tests": [_test(position, one) for position, one in enumerate(record.exercises, start=1)],
+        "extra_data": {
+            "student": record.student,
+            "assignment": record.assignment,
+            "isolation": record.isolation,
+        },
+    }
+    return json.dumps(made, indent=1)
+
+
+def _test(position: int, one: Graded) -> dict:
+    lines = [f"{WORDS.get(one.outcome, ('', one.outcome))[1]}: {one.headline}".strip(": ")]
+    for label, outcomes in one.rows:
+        judged = ", ".join(f"{device} {outcome}" for device, outcome in outcomes.items() if outcome)
+        lines.append(f"{label}: {judged}" if judged else label)
+    lines += [f"{label}: {text}" for label, text in one.details]
+    return {
+        "name": one.name,
+        "number": str(position),
+        "score": one.points,
+        "max_score": one.possible,
+        "status": "passed" if one.outcome == "passed" else "failed",
+        "output": "\n".join(lines) if one.outcome != "passed" else f"{number(one.points)} points",
+        "output_format": "text",
+        "visibility": "visible",
+    }
+
+
+class GradebookError(Exception):
+    """Marks that cannot be written; the message says why and what to do."""
+
+
+def write_gradebook(records: Iterable[Record], course: Path) -> int:
+    """Write marks into a course's gradebook.db and return how many submissions that were.
+
+    Each check's points become nbgrader's automatic score; a score that a teacher gave by hand stays, and is
+    marked for another look, as nbgrader does. Nothing is written where one assignment is unknown to the
+    gradebook: `nbgrader generate_assignment` makes it known.
+    """
+    try:
+        from nbgrader.api import Gradebook, MissingEntry
+    except ImportError as missing:
+        raise GradebookError('The gradebook is nbgrader\'s: pip install "devlab[classroom]"') from missing
+    records = list(records)
+    database = Path(course).absolute() / "gradebook.db"
+    if not database.exists():
+        names = " ".join(sorted({record.assignment for record in records})[:1])
+        raise GradebookError(f"{course} has no gradebook. There: nbgrader generate_assignment {names}")
+    # SQLAlchemy warns of how nbgrader itself adds a submission.
+    with warnings.catch_warnings(), Gradebook(f"sqlite:///{database}", "") as book:
+        warnings.simplefilter("ignore")
+        for assignment in sorted({record.assignment for record in records}):
+            try:
+                book.find_assignment(assignment)
+            except MissingEntry as missing:
+                step = f"nbgrader generate_assignment {assignment}"
+                raise GradebookError(f"The gradebook has no {assignment}. In {course}: {step}") from missing
+        for record in records:
+            _write(book, record)
+    return len(records)
+
+
+def _write(book, record: Record) -> None:
+    from nbgrader.api import MissingEntry
+
+    book.update_or_create_student(record.student)
+    facts = {"timestamp": record.submitted} if record.submitted else {}
+    book.update_or_create_submission(record.assignment, record.student, **facts)
+    for one in record.exercises:
+        where = (record.assignment, record.assignment, record.student)
+        try:
+            grade = book.find_grade(f"check_{one.name}", *where)
+        except MissingEntry as missing:
+            raise GradebookError(
+                f"The gradebook has no check_{one.name} in {record.assignment}: its source changed since "
+                f"`nbgrader generate_assignment {record.assignment}`. Run that again."
+            ) from missing
+        grade.auto_score = float(one.points)
+        grade.needs_manual_grade = grade.manual_score is not None
+        comment = book.find_comment(one.name, *where)
+        comment.auto_comment = "No response." if one.outcome == "not attempted" else None
+    book.db.commit()
