@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 import torch
 
-from devlab.checks import exercise as registry
+from devlab.checks.exercise import find
 from devlab.classroom.engine import quota
 from devlab.classroom.engine.processes import receive, send, whole
 from devlab.classroom.engine.transcript import judged_again, places
@@ -42,7 +42,7 @@ class Checker:
 
     def learn(self, name: str, verdict: dict) -> None:
         """Replay the reference's transcript of an exercise."""
-        exercise, calls = registry.find(name), json.loads(verdict["calls"])
+        exercise, calls = find(name), json.loads(verdict["calls"])
         self.known[name] = found = []
         for (row, device), kept in zip(places(exercise, self.devices), calls, strict=True):
             said, watched = judged_again(exercise, row, device, self.devices, self.seed, kept)
@@ -56,7 +56,7 @@ class Checker:
         transcript allows to judge, and this one does not: its results cannot be put back, or the row was
         skipped, which tells of a machine that cannot judge the reference either.
         """
-        exercise, found = registry.find(name), {"confirmed": [], "refuted": [], "unread": []}
+        exercise, found = find(name), {"confirmed": [], "refuted": [], "unread": []}
         claims, calls = verdict["rows"], _read(verdict.get("calls"))
         for row, (label, marks) in zip(exercise.rows, claims, strict=True):
             here = [

@@ -15,7 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection
 
-from devlab.checks import exercise as registry
+from devlab.checks.exercise import find
 from devlab.classroom.engine import quota
 from devlab.classroom.engine.checker import passed
 from devlab.classroom.engine.processes import MOST_SAID, receive, send
@@ -36,7 +36,7 @@ def is_verdict(name: str, said: dict) -> bool:
     False
     """
     rows, details = said.get("rows", []), said.get("details", [])
-    outcome, exercise = said.get("outcome"), registry.find(name)
+    outcome, exercise = said.get("outcome"), find(name)
     devices, marks = {str(device) for device in bench()}, {None, *OF_ROWS}
     try:
         return (

@@ -14,7 +14,7 @@ import numpy
 import torch
 
 from devlab.checks import check, placeholder
-from devlab.checks import exercise as registry
+from devlab.checks.exercise import exercises
 from devlab.checks.isolation import seed_generators
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Outcome, Result
@@ -57,7 +57,7 @@ class Ready:
         births.refrain()
         self.notebook = sys.modules["__main__"] = cells.new_notebook()
         self.devices = bench()
-        self.exercises = {one.name: one for one in registry.exercises()}
+        self.exercises = {one.name: one for one in exercises()}
         _settle_torch()
         self.seal = Seal([self.exercises[name] for name in names if name in self.exercises])
         self.witness = Witness(self.seal)
