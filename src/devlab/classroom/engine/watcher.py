@@ -20,6 +20,7 @@ from devlab.classroom.engine import quota
 from devlab.classroom.engine.checker import passed
 from devlab.classroom.engine.processes import MOST_SAID, receive, send
 from devlab.classroom.engine.walls import Walls
+from devlab.classroom.engine.worker import TEXT, early
 from devlab.classroom.results import OF_ROWS, OUTCOMES
 from devlab.devices import bench
 
@@ -27,8 +28,9 @@ from devlab.devices import bench
 def is_verdict(name: str, said: dict) -> bool:
     """Tell whether a message is a verdict of devlab's on an exercise: every report is made from it.
 
-    Its outcome is known, each row bears the exercise's own label, and each mark a device of this machine. A
-    "grader error" is no worker's to choose, other than for an exercise that devlab does not have.
+    Its outcome is known, each row bears the exercise's own label, each mark a device of this machine, and its
+    texts are no longer than a worker makes them. A pass has rows. A "grader error" is no worker's to choose,
+    other than for an exercise that devlab does not have.
 
     >>> is_verdict("device_of", {"outcome": "error", "headline": "no cell defines device_of"})
     True
@@ -40,12 +42,17 @@ def is_verdict(name: str, said: dict) -> bool:
     devices, marks = {str(device) for device in bench()}, {None, *OF_ROWS}
     try:
         return (
-            isinstance(said.get("headline", ""), str)
-            and isinstance(outcome, str)
+            isinstance(outcome, str)
             and outcome in OUTCOMES
             and (outcome != "grader error" or exercise is None)
+            and (outcome != "passed" or bool(rows))
             and len(details) <= MOST_DETAILS
-            and all(isinstance(label, str) and isinstance(text, str) for label, text in details)
+            and all(
+                isinstance(text, str) and len(text) <= TEXT
+                for texts in ([said.get("headline", "")], *details)
+                for text in texts
+            )
+            and all(len(texts) == 2 for texts in details)
             and all(devices.issuperset(row.keys()) and marks.issuperset(row.values()) for _, row in rows)
             and (not rows or [label for label, _ in rows] == [row.label for row in exercise.rows])
         )
@@ -56,11 +63,6 @@ def is_verdict(name: str, said: dict) -> bool:
 def rank(verdict: dict) -> tuple[bool, int]:
     """Return what makes one verdict better than another: a pass, and how many rows passed."""
     return verdict.get("outcome") == "passed", sum(passed(marks) for _, marks in verdict.get("rows", ()))
-
-
-def early(outcome: str, headline: str, **facts: object) -> dict:
-    """Return the verdict on an exercise that came to no verdict of its own."""
-    return {"outcome": outcome, "headline": headline, **facts}
 
 
 FORGED = early("error", "tampered with what judges it: a forged verdict", tampered=True)

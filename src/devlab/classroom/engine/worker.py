@@ -24,7 +24,7 @@ from devlab.classroom.engine.seal import Seal, Tampered, refuse_spying
 from devlab.classroom.engine.transcript import Recorder
 from devlab.explaining import births
 
-TEXT = 4000  # characters of a detail that a record keeps
+TEXT = 4000  # characters of a headline or a detail: a worker sends no more, and a record keeps no more
 
 
 class Witness(Recorder):
@@ -131,11 +131,7 @@ def work(
             if what := broken():
                 raise Tampered(f"{what} was changed")
         except Tampered as found:
-            verdict = {
-                "outcome": "error",
-                "headline": f"tampered with what judges it: {found}",
-                "tampered": True,
-            }
+            verdict = early("error", f"tampered with what judges it: {found}", tampered=True)
         send({"done": name, **verdict})
     send({"end": True})
 
@@ -157,29 +153,34 @@ def _judged(
 ) -> dict:
     """Return one exercise's verdict as plain data."""
     if exercise is None:
-        return {"outcome": "grader error", "headline": "devlab has no exercise of this name"}
+        return early("grader error", "devlab has no exercise of this name")
     if given is None:
         verdict = not_attempted(exercise)
         problem = problem or (f"no cell defines {exercise.name}" if written else "")
-        return _facts(verdict) if not problem else {"outcome": _kind(problem), "headline": problem}
+        return early(_kind(problem), problem) if problem else _facts(verdict)
     try:
         found = check.exercise_of(given, [exercise.name])
     except check.BadCall as bad:
-        return {"outcome": "error", "headline": bad.headline}
+        return early("error", bad.headline)
     if found is not exercise:
-        return {"outcome": "error", "headline": f"{exercise.name} is the answer to another exercise"}
+        return early("error", f"{exercise.name} is the answer to another exercise")
     blank = placeholder.is_blank(given)
     verdict = _facts(not_attempted(exercise) if blank else judge(exercise, given, devices, seed, caller))
     if problem and verdict["outcome"] == Outcome.NOT_ATTEMPTED:  # a cell that raised left the stub as it was
-        return {"outcome": _kind(problem), "headline": problem}
+        return early(_kind(problem), problem)
     return verdict
+
+
+def early(outcome: str, headline: str, **facts: object) -> dict:
+    """Return the verdict on an exercise whose rows were not judged."""
+    return {"outcome": outcome, "headline": str(headline)[:TEXT], **facts}
 
 
 def _facts(result: Result) -> dict:
     rows = [
         [row.label, {place: one and str(one) for place, one in row.outcomes.items()}] for row in result.rows
     ]
-    details = [[str(label), str(text)[:TEXT]] for label, text in result.details]
+    details = [[str(label)[:TEXT], str(text)[:TEXT]] for label, text in result.details]
     headline = str(result.headline)[:TEXT]
     said = " ".join([headline, *(text for _, text in details)])
     outcome = "memory" if result.outcome == "error" and _kind(said) == "memory" else str(result.outcome)
