@@ -13,9 +13,9 @@ Each message is JSON after its length in four bytes (`processes.frame`), to a te
 
 - The **grader** (`command`, `grade`, `processes.Family`) is what a teacher starts. `cells` makes a list of
   steps of each notebook: what is run, in which order. For each assignment the grader starts a zygote. A
-  watcher says {"learned": its process} once its template is there; then the grader asks it {"steps", "names"} for each
-  submission, and is told {"exercises": verdicts, "own", "seconds"} or {"problem"}. The grader works out the
-  points from the verdicts' rows, and writes the record.
+  watcher says {"learned": its process} once its template is there. Then the grader asks it {"steps", "names"}
+  for each submission, and is told {"exercises": verdicts, "own", "seconds"} or {"problem"}. The grader works
+  out the points from the verdicts' rows, and writes the record.
 - The **zygote** (`zygote.main`) imports PyTorch and the lessons. Stdin gives it {"folder", "ends", "level",
   "limits", "names", "hidden"}, and then the teacher's steps, solutions included. It forks the second process
   before it reads those, so that no solution is in the memory of a worker. It runs them in children
