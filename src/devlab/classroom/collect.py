@@ -28,7 +28,7 @@ from devlab.classroom.results import plain
 # What is read of one student, and what a small file counts: a zip of some kilobytes may unpack to anything.
 MOST_BYTES, LEAST_BYTES = 2**30, 50_000
 TOO_MUCH = "too much was handed in beside it to be read: ask for the notebook itself"
-HEAD = 4096  # characters of a line of the list: a name or a message may be as long as somebody likes
+HEAD = 4096  # characters of a line of the list, since a student chooses how long a name is
 
 
 @dataclass(frozen=True)

@@ -38,12 +38,12 @@ def prctl(option: int, value: int, pointer: object = None) -> None:
 
 
 try:
-    import fcntl  # here, as all that submissions use: what each imports by itself takes its time
+    import fcntl  # here and not where it is used, as that would import it for each submission anew
 except ImportError:  # Windows
     fcntl = None
 
 
-NOBODY = 61000  # the first of the user ids that root may give itself up for
+NOBODY = 61000  # the first of the user ids that root may change to
 PACKAGE = Path(__file__).resolve().parents[2]
 # The same on every architecture since they were added in Linux 5.13.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
@@ -169,8 +169,8 @@ def ruleset(scratch: Path, hidden: Iterable[Path] = ()) -> int:
 class Walls:
     """What the submissions of a job run behind: made once, and entered by each of their processes.
 
-    `level` is the isolation, `scratch` the only folder that they may write in, `uid` the user that root gives
-    itself up for, 0 for none, `rules` an open file of Landlock's, -1 for none.
+    `level` is the isolation, `scratch` the only folder that they may write in, `uid` the user that root
+    changes to, 0 for none, `rules` an open file of Landlock's, -1 for none.
     """
 
     level: int
@@ -182,7 +182,7 @@ class Walls:
 def build(level: int, scratch: Path, job: int, hidden: Iterable[Path] = ()) -> Walls:
     """Make the scratch folder of a job, and what else its walls need; `hidden` paths stay behind them."""
     scratch.mkdir()
-    # Root gives itself up where nobody else's user can read this Python: one for each job of each grader.
+    # Where that user can still read this Python, root changes to a user of its own for each job.
     uid = NOBODY + (os.getpid() + job) % 4000 if readable_by(NOBODY) else 0
     return Walls(level, scratch, uid, ruleset(scratch, hidden) if level >= 2 else -1)
 
@@ -197,13 +197,13 @@ def enter_walls(rules: int, level: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """Let processes that descend from this one come back to it where their parent ends."""
+    """Make this process the parent of those that descend from it and whose own parent ends."""
     if sys.platform == "linux":
         prctl(SET_CHILD_SUBREAPER, 1)
 
 
 def become_nobody(uid: int) -> None:
-    """Give up root for a user id of nobody's; without root, nothing changes."""
+    """Change from root to a user id that no account has; a process that is not root's stays as it is."""
     if os.geteuid() == 0:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
@@ -213,7 +213,7 @@ def become_nobody(uid: int) -> None:
 
 @functools.cache
 def readable_by(uid: int) -> bool:
-    """Tell whether root can give itself up for a user who still reaches Python and devlab."""
+    """Tell whether root can change to a user who may still read Python and devlab."""
     if not hasattr(os, "fork") or os.geteuid() != 0:
         return False
     child = os.fork()
@@ -245,10 +245,10 @@ def enter_namespaces() -> None:
 
 
 def first_process() -> int:
-    """Start process 1 of the new process namespace, and return it: it sleeps until it is killed.
+    """Start process 1 of the new process namespace, and return its number: it sleeps until it is killed.
 
-    It shares this process's memory, which spares copying that for a process that does nothing; all that it
-    ever runs is `pause`, on a stack of its own. What is orphaned in the namespace it does not wait for.
+    Process 1 only calls `pause`, on a stack of its own, and shares this process's memory, so that none of
+    that has to be copied. It does not wait for orphans in the namespace.
     """
     top = (ctypes.addressof(_STACK) + len(_STACK)) & ~63
     ignored = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
