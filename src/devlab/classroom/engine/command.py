@@ -103,10 +103,7 @@ def line(one: Record) -> str:
     return f"{marks}  ({notes})" if notes else marks
 
 
-# What a submission could do for want of walls.
-OPEN = {
-    1: "a submission could read and change all that you can, and use the network",
-}
+OPEN = "level 1: a submission could read and change all that you can, and use the network"
 ODD = ("timeout", "killed", "memory", *UNJUDGED)
 
 
@@ -118,8 +115,7 @@ def summary(records: list[Record]) -> str:
     levels = sorted({one.isolation for one in records if one.isolation is not None})
     told = f"{len(records) - ungraded} graded, {ungraded} not, at isolation level "
     told += f"{' and '.join(map(str, levels)) or 'none'} of 3"
-    lacking = [f"level {level}: {OPEN[level]}" for level in levels if level in OPEN]
-    lines = [told, *lacking, f"exercises: {counted}"]
+    lines = [told, *([OPEN] if 1 in levels else ()), f"exercises: {counted}"]
     if again := sum(one.unjudged for one in records):
         lines.append(f"not judged in full: {again}; the same command grades these again")
     return "\n".join(lines)

@@ -4,9 +4,10 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import replace
+from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -42,17 +43,11 @@ def grade(
     with kept_open():
         for one in found.problems:
             yield Record(one.student, one.assignment, one.path, problem=one.problem, remarks=one.remarks)
-        todo = _by_assignment(one for one in found.gradable if key(one) not in done)
+        by_assignment = attrgetter("assignment")
+        todo = sorted((one for one in found.gradable if key(one) not in done), key=by_assignment)
         handouts = course.handouts_of(folder) if todo else {}
-        for assignment, waiting in todo.items():
-            yield from _assignment(waiting, handouts[assignment], settings)
-
-
-def _by_assignment(submissions: Iterable[Submission]) -> dict[str, list[Submission]]:
-    found: dict[str, list[Submission]] = {}
-    for one in sorted(submissions, key=attrgetter("assignment")):
-        found.setdefault(one.assignment, []).append(one)
-    return found
+        for assignment, waiting in groupby(todo, by_assignment):
+            yield from _assignment(list(waiting), handouts[assignment], settings)
 
 
 def key(one: Submission) -> tuple[str, str, str]:

@@ -236,14 +236,9 @@ CALLED += ("contextlib", "dis", "json", "os", "io", "random")
 NEAR = ("devlab.checks", "devlab.classroom.engine.transcript", "devlab.classroom.engine.worker")
 # These modules of devlab.checks do not: they are compared before and after each exercise alone.
 APART = ("check", "help", "overview", "progress")
-OWN = (
-    "devlab.checks",
-    "devlab.devices",
-    "devlab.sim",
-    "devlab.watching",
-    "devlab.explaining",
-    "devlab.classroom.engine",
-)
+# All of devlab that is compared before and after each exercise.
+OWN = ("devlab.checks", "devlab.devices", "devlab.sim", "devlab.watching", "devlab.explaining")
+OWN += ("devlab.classroom.engine",)
 # torch.Storage follows the default dtype, which is a notebook's to set.
 MOVES = frozenset({"Storage"})
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)

@@ -259,8 +259,7 @@ def _array(value, given: list) -> list:
     shared = name == "array" and any(
         _meet(value, one if isinstance(one, numpy.ndarray) else one.detach().numpy())
         for one in given
-        if isinstance(one, numpy.ndarray)
-        or (type(one) is torch.Tensor and one.is_cpu and one.dtype in NUMPYS)
+        if isinstance(one, numpy.ndarray) or _has_numpy(one)
     )
     if value.dtype.hasobject or shared:
         return ["opaque", "ndarray"]
@@ -369,14 +368,8 @@ class Recorder(Caller):
 
 
 # How a row asks a device's module about memory; a replay cannot know what the student's code took.
-MEMORY = (
-    "memory_allocated",
-    "max_memory_allocated",
-    "memory_reserved",
-    "max_memory_reserved",
-    "memory_stats",
-)
-MEMORY += ("mem_get_info",)
+MEMORY = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
+MEMORY += ("memory_stats", "mem_get_info")
 
 
 class Differs(BaseException):

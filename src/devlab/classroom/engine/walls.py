@@ -56,23 +56,9 @@ FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16
 SCOPED = 6  # the version that keeps signals and abstract sockets among a submission's own processes
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | 1 << 14 | 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
-SYSTEM = (
-    "/usr",
-    "/lib",
-    "/lib64",
-    "/bin",
-    "/etc/ld.so.cache",
-    "/etc/localtime",
-    "/proc/cpuinfo",
-    "/proc/meminfo",
-)
-SYSTEM += (
-    "/sys/devices/system/cpu",
-    "/sys/bus/pci/devices",
-    "/sys/class/net",
-    "/dev/urandom",
-    "/dev/random",
-)
+SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo")
+SYSTEM += ("/proc/meminfo", "/sys/devices/system/cpu", "/sys/bus/pci/devices", "/sys/class/net")
+SYSTEM += ("/dev/urandom", "/dev/random")
 FOLDERS_OF_PACKAGES = frozenset({"site-packages", "dist-packages"})  # the latter is Debian's
 
 
@@ -366,7 +352,7 @@ def filter_known() -> bool:
 
 
 def enter_filter(program: bytes) -> None:
-    """Restrict this process and all its children to a program of `submissions` or `refusing`, for good."""
+    """Restrict this process and all its children to a filter, for good."""
     code = ctypes.create_string_buffer(program, len(program))
 
     class Program(ctypes.Structure):
@@ -404,11 +390,6 @@ def filter_for_submissions(network: bool, signals: bool) -> bytes:
     return _whole(code)
 
 
-def filter_refusing(names: str) -> bytes:
-    """Return a filter that refuses some system calls alone, in a table such as `unshare 272 97`."""
-    return _whole(_each(names, MACHINES[platform.machine()][1], errno.EPERM))
-
-
 def _whole(code: Iterable[tuple]) -> bytes:
     """Return a program; system calls of another machine's kind, or later than this list, do not exist."""
     head = [
@@ -422,29 +403,24 @@ def _whole(code: Iterable[tuple]) -> bytes:
     return b"".join(struct.pack("HBBI", *one) for one in (*head, *code, (RETURN, 0, 0, ALLOW)))
 
 
-def _number(name: str, column: int) -> int | None:
-    found = name.split()[1 + column]
-    return None if found == "-" else int(found)
+def _numbers(table: str, column: int) -> list[int]:
+    """Return the numbers of a table's system calls on a machine, less those that it does not have."""
+    numbers = [row.split()[1 + column] for row in table.split(",")]
+    return [int(number) for number in numbers if number != "-"]
 
 
 def _each(table: str, column: int, error: int) -> list[tuple]:
     """Answer each system call of a table with an error number, 0 for success, and do nothing."""
-    numbers = [_number(one, column) for one in table.split(",")]
-    return [
-        step
-        for number in numbers
-        if number is not None
-        for step in ((EQUAL, 0, 1, number), (RETURN, 0, 0, ERRNO | error))
-    ]
+    answer = (RETURN, 0, 0, ERRNO | error)
+    return [step for number in _numbers(table, column) for step in ((EQUAL, 0, 1, number), answer)]
 
 
 def _when(name: str, column: int, test: list[tuple]) -> list[tuple]:
     """Refuse a system call where a test of its arguments jumps nowhere; a test that does goes one further."""
-    number = _number(name, column)
-    if number is None:
-        return []
     answers = [*test, (RETURN, 0, 0, ERRNO | errno.EPERM), (RETURN, 0, 0, ALLOW)]
-    return [(EQUAL, 0, len(answers), number), *answers]
+    return [
+        step for number in _numbers(name, column) for step in ((EQUAL, 0, len(answers), number), *answers)
+    ]
 
 
 def _only(name: str, column: int, values: Iterable[int]) -> list[tuple]:
