@@ -52,8 +52,12 @@ def _is_in_bad_fork() -> bool:
 
 
 def current_device() -> int:
-    """Return the index of the current device."""
-    return data.current_index()  # a function of its own: a pretended machine answers for this name alone
+    """Return the index of the current device.
+
+    This is a function of its own: a check that pretends another machine lets it answer something else, and
+    what the simulator itself asks, `data.current_index`, must stay true.
+    """
+    return data.current_index()
 
 
 def set_device(device) -> None:
