@@ -3,6 +3,7 @@
 import torch
 
 from devlab.checks import expect, pretend
+from devlab.checks.verbs import aside
 from devlab.lessons.lesson_02_cuda import ONE, THREE, lesson
 
 WITH, WITHOUT = "with one GPU", "without a GPU"
@@ -36,9 +37,8 @@ def _expect_pick(trial, gpus: tuple[str, ...], situation: str, **options) -> Non
         return
     asked = f"{wanted}, as `torch.cuda.is_available()`, with its parentheses, says at each call"
     if got.type != wanted and situation in (WITH, WITHOUT):
-        seen = trial.last_call, trial.situation
-        opposite = _pick(trial, (), built=False) if gpus else _pick(trial, ONE)
-        trial.last_call, trial.situation = seen  # the verdict is about the call that was wrong
+        with aside(trial):
+            opposite = _pick(trial, (), built=False) if gpus else _pick(trial, ONE)
         if opposite.type == got.type:
             expect.fail(f"the answer is {got} with a GPU and without one", asked, got)
     expect.fail(f"{situation} (pretended), the answer is {got}", asked, got)
