@@ -87,20 +87,15 @@ def others_for_another_seed(trial):
 @portable_randn.row("normal: mean 0, standard deviation 1")
 def normal(trial):
     for seed, shape in zip(trial.seeds, MANY, strict=True):
-        _expect_normal(_draw(trial, shape, seed))
-
-
-def _expect_normal(numbers: torch.Tensor) -> None:
-    if numbers.unique().numel() < numbers.numel() * 0.9:
-        expect.fail("the same numbers come again and again", "each drawn anew", _some(numbers))
-    mean, deviation = numbers.mean().item(), numbers.std().item()
-    inside = (numbers.abs() < 1).float().mean().item()
-    if abs(mean) > 0.1 or abs(deviation - 1) > 0.1 or abs(inside - 0.683) > 0.05:
-        expect.fail(
-            "the numbers are not normally distributed",
-            "mean near 0, deviation near 1, about 68% between -1 and 1",
-            f"mean {mean:.2f}, deviation {deviation:.2f}, {inside:.0%} between -1 and 1",
-        )
+        numbers = _draw(trial, shape, seed)
+        if numbers.unique().numel() < numbers.numel() * 0.9:
+            expect.fail("the same numbers come again and again", "each drawn anew", _some(numbers))
+        mean, deviation = numbers.mean().item(), numbers.std().item()
+        inside = (numbers.abs() < 1).float().mean().item()
+        if abs(mean) > 0.1 or abs(deviation - 1) > 0.1 or abs(inside - 0.683) > 0.05:
+            asked = "mean near 0, deviation near 1, about 68% between -1 and 1"
+            said = f"mean {mean:.2f}, deviation {deviation:.2f}, {inside:.0%} between -1 and 1"
+            expect.fail("the numbers are not normally distributed", asked, said)
 
 
 def _some(numbers: torch.Tensor) -> str:
