@@ -30,7 +30,7 @@ Sample = collections.namedtuple("Sample", "image label")
 def _expect_places(trial, batch: object, wanted: set, headline: str) -> None:
     got = trial.call(batch)
     expect.kind(got, (set, frozenset), "a set", "the answer")
-    got = set(got)  # a set that the answer keeps and adds to must not change under our eyes
+    got = set(got)  # a copy, because the answer may keep its set and add to it at a later call
     for one in got:
         if not isinstance(one, torch.device):
             said = f"the set holds {expect.a_type(one)}, not a torch.device"
@@ -46,8 +46,8 @@ def _expect_places(trial, batch: object, wanted: set, headline: str) -> None:
 
 
 def _explain_what_is_more(trial, batch: object, more: set) -> None:
-    """Say where devices come from on which no tensor of the batch is: from another call, or a value in it."""
-    trial.call([torch.empty(0, device="meta")], changes=True)  # where no batch of ours is
+    """Say where wrong devices come from: from an earlier call, or from a value that is no tensor."""
+    trial.call([torch.empty(0, device="meta")], changes=True)  # no batch of the rows is on that device
     kept = trial.call([])
     if isinstance(kept, set | frozenset) and torch.device("meta") in kept:
         said = "devices of an earlier batch are still in the set: it is kept from call to call"
@@ -132,7 +132,7 @@ def every_device(trial):
 
 @places.row("nothing inside gives an empty set")
 def nothing_inside(trial):
-    # After a full batch: a set that is kept from call to call shows here.
+    # A full batch goes first: a set that is kept from call to call shows afterwards.
     _expect_places(trial, [_here(trial)], {trial.device}, f"the tensor is on {trial.device}")
     for empty in ([], {}, (), [[], {"a": ()}]):
         _expect_places(trial, empty, set(), "an empty batch is nowhere")

@@ -29,28 +29,26 @@ def _columns(x: torch.Tensor, dim: int | tuple = 0, correction: int = 1) -> torc
 
 def _slips(x: torch.Tensor) -> dict[str, torch.Tensor]:
     wide = x.double()
-    centred, spread, mean = wide - wide.mean(0), wide.std(0), wide.mean(0)
+    mean, spread, low = wide.mean(0), wide.std(0), wide.amin(0)
+    centred = wide - mean
+    share, length = centred / centred.abs().mean(0), centred / centred.norm(dim=0)
+    range_, of_rows = (wide - low) / (wide.amax(0) - low), _columns(x, dim=1, correction=0)
     return {
         "each row was standardized, not each column": _columns(x, dim=1),
         "one mean and one deviation served the whole table": _columns(x, dim=(0, 1)),
         "this is the population deviation (n), not the sample's (n - 1)": _columns(x, correction=0),
         "the columns have mean 0, but not variance 1": centred,
         "the columns were divided by the variance, not the deviation": centred / wide.var(0),
-        "the columns were divided by their length, the root of the sum of squares": centred
-        / centred.norm(dim=0),
-        "the columns were scaled to a range, not to mean 0 and variance 1": (wide - wide.amin(0))
-        / (wide.amax(0) - wide.amin(0)),
+        "the columns were divided by their length, the root of the sum of squares": length,
+        "the columns were scaled to a range, not to mean 0 and variance 1": range_,
         "one deviation served the whole table": centred / wide.std(),
         "one mean served the whole table, and nothing was divided": wide - wide.mean(),
         "the columns were multiplied by their deviation, and not divided": centred * spread,
-        "each row was standardized, not each column, and by the population deviation": (
-            _columns(x, dim=1, correction=0)
-        ),
+        "each row was standardized, not each column, and by the population deviation": of_rows,
         "the columns were divided by their deviation, and their mean was not taken away": wide / spread,
         "the mean was subtracted after the division": wide / spread - mean,
         "the median was subtracted, and not the mean": (wide - wide.median(0).values) / spread,
-        "the columns were divided by the mean of the distances from the mean": centred
-        / centred.abs().mean(0),
+        "the columns were divided by the mean of the distances from the mean": share,
         "the numbers came back as they were": wide,
     } | {
         f"the numbers beyond {most} deviations were cut off": _columns(x).clamp(-most, most)
@@ -59,7 +57,7 @@ def _slips(x: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 def _look_at_constant(trial, got: torch.Tensor, wanted: torch.Tensor, x: torch.Tensor) -> None:
-    """Say what a constant column has become, where that is not zeros."""
+    """Say what a constant column has become, where it has not become zeros."""
     if got.shape != x.shape or got.device != x.device:
         return
     for values in got.detach()[:, (x == x[:1]).all(0)].cpu().T:
@@ -89,7 +87,7 @@ def _look_further(got: torch.Tensor, wanted: torch.Tensor, x: torch.Tensor) -> N
 
 
 def _within(x: torch.Tensor) -> float:
-    """Return what is let pass: the rounding of the dtype, and an epsilon up to 1e-5 in the denominator."""
+    """Return the tolerance: the dtype rounds, and an epsilon up to 1e-5 in the denominator is allowed."""
     return max(1e-3, 16 * torch.finfo(x.dtype).eps)
 
 
@@ -103,7 +101,7 @@ columns = verbs.Same(
 
 
 def _expect_told(trial, x: torch.Tensor, words: str, slip: torch.Tensor, asked: str) -> None:
-    """Expect of a table what is expected of each, and call one slip by words of its own."""
+    """Expect the right columns, and call a slip that only this table can show by its words."""
     got = trial.call(x)
     expect.named(got, _columns(x.cpu()), {words: slip.cpu()}, asked, 1e-3)
     columns.compare(trial, got, x, within=_within(x))
@@ -115,7 +113,7 @@ def mean_and_variance(trial):
         scale = torch.arange(1.0, width + 1).to(trial.device)
         columns(trial, trial.randn(count, width, seed=seed) * scale + 3 * scale, within=1e-3)
     columns(trial, trial.randn(3, 6, seed=trial.seeds[0]).t(), within=1e-3)
-    # Small, and not constant; not so small that an epsilon of 1e-5 would tell.
+    # The numbers are small and not constant, but not so small that an epsilon of 1e-5 changes the result.
     small = (0.05 * _columns(trial.randn(6, 4, seed=trial.seeds[1]).cpu())).float().to(trial.device)
     said = "a column whose deviation is 0.05 was not divided by it, as if it were constant"
     asked = "mean 0 and sample deviation 1, however small the deviation was"
@@ -133,7 +131,7 @@ def mean_and_variance(trial):
 
 @standardize.row("a constant column becomes zeros, not nan")
 def constant_column(trial):
-    # An epsilon in the denominator may be felt where a column is nearly constant; zeros are wrong there.
+    # An allowed epsilon changes a nearly constant column a lot, so its numbers are not compared.
     nearly = 3e-4 * trial.randn(6, 2, seed=trial.seeds[2])
     got = trial.call(nearly)
     if isinstance(got, torch.Tensor) and got.shape == nearly.shape and not got.any():
@@ -164,14 +162,14 @@ def dtype_stays(trial):
     if torch.equal(got, got.float().double()) and got.any():
         said = "the result of a float64 table was rounded to a smaller dtype"
         expect.fail(said, "the precision of float64 to the end", got)
-    # Which numbers they are is asked in the first row; here, that they are right in each dtype if there.
+    # Wrong numbers are the first row's finding; only an answer that is right in float32 is compared here.
     if expect.is_alike(trial.call(plain + 1), _columns(plain.cpu() + 1), 1e-3):
         for x in tables:
             columns(trial, x, within=_within(x))
 
 
 def _went_through_float32(got: torch.Tensor, x: torch.Tensor) -> bool:
-    """Tell whether the result is what comes of x rounded to float32, be it the right one or a slip's."""
+    """Tell whether the result comes from x rounded to float32; the first row judges whether it is right."""
     pairs = [_columns(x), *_slips(x).values()]
     near, right = ([expect.is_alike(got, one, within) for one in pairs] for within in (0.2, 1e-3))
     return any(near) and not any(right)

@@ -54,7 +54,7 @@ total = Same(torch.add, _slips, "x + y", "the sum", digits=True, first=_look)
 
 
 def _expect_sum(trial, x: torch.Tensor, y: torch.Tensor) -> None:
-    # In float64 a sum is rounded once, alike on every device.
+    # A float64 sum is rounded once, alike on every device, so it is compared exactly.
     total(trial, x, y, within=0.0 if torch.result_type(x, y) is torch.float64 else None)
 
 
@@ -81,11 +81,11 @@ def single_numbers(trial):
     for other in cases.places(trial)[1:]:
         many, one = trial.randn(4, 3, seed=trial.seeds[1]), trial.randn(3, seed=trial.seeds[2])[1]
         total.each(trial, [(many, one.to(other)), (one, many.to(other)), (one, trial.randn(1)[0].to(other))])
-        total(trial, many.half(), one.to(other))  # which stays float16: a single number widens nothing
+        total(trial, many.half(), one.to(other))  # the sum stays float16: a single number widens no float
         # A single float16 number makes integers float16; a Python number would make them float32.
         total(trial, torch.arange(3).to(trial.device), one.half().to(other))
         for few in (torch.arange(3), torch.arange(3.0).half()):
-            if has_float64(trial.device, other):  # a single float64 number widens integers, and no float
+            if has_float64(trial.device, other):  # a single float64 number widens integers, but no float
                 _expect_sum(trial, one.double(), few.to(other))
 
 

@@ -1,8 +1,6 @@
 """Tensors made in the right place."""
 
-import contextlib
-import math
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import torch
 
@@ -26,14 +24,13 @@ SHAPES = ((2, 3), (5,), (1, 4, 3), (0, 7), torch.Size([3, 2]))
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)
 
 
-@contextlib.contextmanager
-def _marked_memory() -> Iterator[None]:
-    """Let new memory hold nan, or the largest integer, until somebody writes into it."""
-    # `use_deterministic_algorithms` does the same, and imports the compiler first: more than a second.
+def _marked(call: Callable, *args: object) -> object:
+    """Make a call during which new memory holds nan, or the largest integer, until something is written."""
+    # `use_deterministic_algorithms` does the same, but takes more than a second: it imports the compiler.
     before = torch.get_deterministic_debug_mode()
     torch.set_deterministic_debug_mode("warn")
     try:
-        yield
+        return call(*args)
     finally:
         torch.set_deterministic_debug_mode(before)
 
@@ -53,15 +50,18 @@ def _look(trial, got: torch.Tensor, wanted: torch.Tensor, shape: tuple, *_: obje
         expect.fail(headline, "zeros", got)
 
 
+def _slips(shape: tuple, device: torch.device, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    wanted = torch.zeros(tuple(shape))
+    return {
+        "only the first size was used: the tensor has one dimension": torch.zeros(shape[0]),
+        "all sizes were multiplied: the tensor has one dimension": wanted.flatten(),
+        "the sizes are in reverse order": torch.zeros(wanted.shape[::-1]),
+    }
+
+
 zeros = Same(
     lambda shape, device, dtype: torch.zeros(tuple(shape), dtype=dtype),
-    {
-        "only the first size was used: the tensor has one dimension": lambda shape, *_: torch.zeros(shape[0]),
-        "all sizes were multiplied: the tensor has one dimension": (
-            lambda shape, *_: torch.zeros(math.prod(shape))
-        ),
-        "the sizes are in reverse order": lambda shape, *_: torch.zeros(tuple(shape)[::-1]),
-    },
+    _slips,
     lambda shape, *_: f"zeros of shape {list(shape)}",
     first=_look,
 )
@@ -69,9 +69,7 @@ zeros = Same(
 
 def _expect_zeros(trial, shape: tuple, dtype: torch.dtype) -> torch.Tensor:
     asked = shape, trial.device, dtype
-    with _marked_memory():
-        got = trial.call(*asked)
-    return zeros.compare(trial, got, *asked)
+    return zeros.compare(trial, _marked(trial.call, *asked), *asked)
 
 
 @make_on.row("zeros of that shape, on that device")
@@ -98,32 +96,29 @@ def settings_stay(trial):
 
 @make_on.row("a new tensor at every call")
 def new_every_time(trial):
-    first = _expect_zeros(trial, (4, 3), torch.float32)
+    asked = (4, 3), trial.device, torch.float32
+    first = zeros.compare(trial, _marked(trial.call, *asked), *asked)
     if first.untyped_storage().nbytes() < 4 * 3 * 4:
         said = "all its elements share one place in memory"
         expect.fail(said, "memory for each element", "an expanded view")
-    with torch.inference_mode():  # which may write into a tensor that was made in it, too
+    with torch.inference_mode():  # outside of it a tensor that was made in it refuses to be changed
         first.fill_(7)
-    with _marked_memory():
-        second = trial.call((4, 3), trial.device, torch.float32)
+    second = _marked(trial.call, *asked)
     if isinstance(second, torch.Tensor) and second.numel() and bool((second == 7).all()):
         said = "the second call returned the tensor of the first"
         expect.fail(said, "a new tensor at each call", "the same one")
     if not bool((first == 7).all()):
         words = "the second call wrote into the tensor that the first returned"
         expect.fail(words, "the first as it was", "the same memory")
-    zeros.compare(trial, second, (4, 3), trial.device, torch.float32)
+    zeros.compare(trial, second, *asked)
 
 
 @make_on.row("made there: nothing is transferred", only="accelerator")
 def nothing_transferred(trial):
     for shape, dtype in zip(SHAPES[:3], (torch.float32, torch.float16, torch.int64), strict=True):
-        with _marked_memory():
-            _, log = trial.watched(shape, trial.device, dtype)
-        copies, headline = (
-            log.events.transfers,
-            "the tensor was made on {one.source} and copied to {one.target}",
-        )
+        _, log = _marked(trial.watched, shape, trial.device, dtype)
+        copies = log.events.transfers
+        headline = "the tensor was made on {one.source} and copied to {one.target}"
         if len(copies) > 1 and all(copy.target == str(trial.device) for copy in copies):
             headline = "{times}: each number assigned to a part of the tensor is one"
         counts(copies, 0, headline, f"made on {trial.device}, no transfer", "{times}, by {one.cause}")

@@ -30,7 +30,7 @@ def _pick(trial, gpus: tuple[str, ...], **options) -> torch.device:
 
 
 def _expect_pick(trial, gpus: tuple[str, ...], situation: str, **options) -> None:
-    """Expect the one right answer; a plain situation tells an answer that never asks from one that errs."""
+    """Expect the right answer; in a plain situation, say so where the answer never asks the machine."""
     got = _pick(trial, gpus, **options)
     wanted = "cuda" if gpus else "cpu"
     if got.type == wanted and (got.index or 0) < max(len(gpus), 1):

@@ -52,7 +52,7 @@ def bare_name(trial):
     with verbs.current(trial.device):
         why = f'"{kind}" means {trial.device} while that is the current device'
         _expect_device(trial, kind, trial.device, why)
-    # A default device that is not what a new process has is to stay, too.
+    # A default device that the learner has set stays what it is.
     verbs.kept(trial, kind, device=trial.other())
 
 

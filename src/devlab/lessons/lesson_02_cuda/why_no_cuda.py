@@ -24,7 +24,7 @@ SHOWING = (None, "0", "1", "0,1", "3,0,2", "0,-1", "11", "GPU-4f2c1a", "GPU-1f2c
 CAUSES = ("cpu-only build", "no GPU", "no driver", "hidden")
 
 
-# Of each cause, the fact that tells it.
+# The fact that tells each cause.
 FACTS = {"cpu-only build": "build", "no GPU": "gpu", "no driver": "driver"}
 
 

@@ -75,12 +75,12 @@ def called_on(trial, machine: dict) -> object:
 
 
 def expect_kind(trial, machine: dict, situation: str, wanted: str) -> None:
-    """Expect a kind of device, with an index that is there or without one."""
+    """Expect a kind of device; an index may be missing, but must be of a device that is there."""
     got = answered(trial, machine)
     if got.type == wanted and (got.index or 0) < max(len(machine["names"]), 1):
         return
     if got.type != wanted:
-        with aside(trial):  # machines that have nothing in common
+        with aside(trial):  # on machines that have nothing in common
             others = [called_on(trial, other) for other in (NOTHING, MAC, GPU, INTEL)]
         if all(isinstance(other, torch.device) and other.type == got.type for other in others):
             said = f"the answer is {got} on every machine, as if it were decided once or not asked at all"

@@ -29,7 +29,7 @@ def _expect_dtype(trial, dtype: torch.dtype, device: torch.device, wanted: torch
 
 @supported_dtype.row("float64 stays where the device has it")
 def float64_stays(trial):
-    # MPS has none, so on a Mac this row is about the CPU; the row under Apple's rules is about the other.
+    # MPS has no float64, so on a Mac this row asks about the CPU.
     device = trial.device if holds(trial.device, torch.float64) else torch.device("cpu")
     _expect_dtype(trial, torch.float64, device, torch.float64, f"{device} has float64")
 

@@ -30,7 +30,7 @@ def plain(x: torch.Tensor) -> torch.Tensor:
 
 
 def _raising(here: Exception | None, on_cpu: Exception | None = None, body: Callable = plain) -> Called:
-    """Return what does as `body` does, or raises one error on an accelerator and another on the CPU."""
+    """Return an operation that runs `body`, or raises the error given for an accelerator or for the CPU."""
 
     def op(x: torch.Tensor) -> torch.Tensor:
         if error := on_cpu if x.is_cpu else here:
@@ -55,7 +55,7 @@ def _look(trial, got: torch.Tensor, *_: object) -> None:
         expect.fail("the result was left on the CPU", f"the result back on {trial.device}", got)
 
 
-# Of an operation that is nowhere missing, and x.
+# The arguments are an operation that the CPU has, and x.
 result = Same(lambda op, x: op(x), first=_look)
 
 
@@ -87,7 +87,7 @@ def falls_back(trial):
     whole = trial.randint(-9, 9, (4, 3), seed=trial.seeds[0])
     for x in (*_inputs(trial), whole):
         result.compare(trial, trial.call(_raising(_missing()), x), plain, x)
-    x = trial.randn(4, 3, seed=trial.seeds[1])  # what comes back is of another dtype than x
+    x = trial.randn(4, 3, seed=trial.seeds[1])  # the result has another dtype than x
     result.compare(trial, trial.call(_raising(_missing(), body=_positive), x), _positive, x)
 
     def narrow(x: torch.Tensor) -> torch.Tensor:
@@ -97,7 +97,7 @@ def falls_back(trial):
 
     op = Called(narrow, "op")
     trial.call(op, trial.randn(4))
-    op.calls.clear()  # what is missing for one input need not be missing for the next
+    op.calls.clear()  # an operator that is missing for one input may exist for the next
     _expect_once(op, trial.device, trial.call(op, trial.randn(4, 3)))
 
 

@@ -21,7 +21,7 @@ lesson = Lesson(
 )
 
 CPU = torch.device("cpu")
-# Bytes of modelled work: a millisecond on the simulated device, and no time at all on the host.
+# Bytes of modelled work, which last a millisecond on the simulated device and no time on the host.
 MODELLED_WORK = 300_000_000
 
 
@@ -36,12 +36,12 @@ def keep_busy(device: torch.device) -> None:
 
 
 def numbers_of(trial, dtype: torch.dtype, on: torch.device, seed: int) -> torch.Tensor:
-    """Return numbers between 0 and 100 of any dtype: none that some dtype cannot hold."""
+    """Return numbers of any dtype, between 0 and 100: every dtype holds such numbers."""
     plain = (20 * trial.randn(5, 3, seed=seed, on=CPU)).abs().clamp(max=100)
     return (plain > 15 if dtype is torch.bool else plain).to(dtype).to(on)
 
 
-MOST = 50  # minibatches that are taken: no loader here has so many
+MOST = 50  # minibatches are taken of a loader that may not come to an end
 
 
 def samples(trial, count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

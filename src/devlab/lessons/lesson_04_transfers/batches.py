@@ -44,7 +44,7 @@ def _all(trial, loader: DataLoader | CountingLoader, log: Log | None = None) -> 
 
     def run_through(loader, device):
         made = trial.answer(loader, device)
-        # A generator's body runs here, so its errors are the learner's, too.
+        # A generator's body runs in this loop, so the learner's errors may be raised here.
         return list(itertools.islice(made, MOST)) if isinstance(made, Iterable) else made
 
     trial.require_parameters((loader, trial.device))
@@ -92,7 +92,7 @@ def every_batch_arrives(trial):
             _expect_pairs(trial, got, inputs, labels, size)
     pairs = DataLoader(TensorDataset(inputs, labels), batch_size=size, collate_fn=_as_tuple)
     _expect_pairs(trial, _all(trial, pairs), inputs, labels, size)
-    # Words are numbers that are whole, and a label may be any number.
+    # Inputs may be whole numbers, and labels may be floats.
     words, prices = labels[:, None] % 7, inputs[:, 0] / 3
     got = _all(trial, DataLoader(TensorDataset(words, prices), batch_size=size))
     _expect_pairs(trial, got, words, prices, size)
@@ -143,7 +143,7 @@ def one_copy_each(trial):
     detour = f": a tensor went to {other}" if other else ""
     asked = "6 transfers: inputs and labels of 3 minibatches"
     counts(copies, 6, f"{{times}} for 6 tensors{detour}", asked, "{count}", least=6)
-    # Small tensors that only answer a question are no copies; the labels alone are 56 bytes.
+    # A small tensor that only answers a question is no copy; a copy has 56 bytes or more, as the labels have.
     made = log.allocated.get(here, 0)
     if made >= log.bytes_moved + 56:
         headline = f"what had been moved was copied once more on {here}"

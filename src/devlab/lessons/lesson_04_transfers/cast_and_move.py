@@ -31,7 +31,7 @@ def _pairs(*devices: torch.device) -> list[tuple[torch.dtype, torch.dtype]]:
     return [*NARROWING, *WIDENING, *LEVEL, *(DOUBLE if has_float64(*devices) else ())]
 
 
-# Of x, a device and a dtype.
+# The arguments are the answer's: x, a device and a dtype.
 cast = Same(
     lambda x, device, dtype: x.to(dtype),
     {
@@ -45,7 +45,7 @@ cast = Same(
 
 
 def _telling(source: torch.device, target: torch.device) -> list[tuple[torch.Tensor, torch.dtype]]:
-    """Return what only one of the two dtypes holds: a third one on the way would lose it."""
+    """Return tensors whose numbers a third dtype on the way would change, each with its new dtype."""
     negative = torch.tensor([-1, 100, -128], dtype=torch.int8)
     large = torch.tensor([1e30, -3e5], dtype=torch.bfloat16)
     found = [(negative, torch.int32), (negative.int(), torch.int8), (large, torch.float32)]
@@ -59,7 +59,7 @@ def _telling(source: torch.device, target: torch.device) -> list[tuple[torch.Ten
 def cast_and_moved(trial):
     here = trial.device
     for place, source in enumerate((here, *trial.others)):
-        # Each source gets another third of the pairs; together they are all.
+        # Each source gets another third of the pairs, so that together the sources get all.
         for before, after in _pairs(source, here)[place % 3 :: 3]:
             asked = numbers_of(trial, before, source, trial.seeds[place % 3]), here, after
             cast.compare(trial, at_once(trial, *asked), *asked, on=here)
@@ -104,7 +104,7 @@ def already_there(trial):
             counts(log.events.transfers, 0, headline, "no transfer", "{one.source} → {one.target}")
             if before != after:
                 continue
-            # A small tensor that only answers a question is no copy of x; one of x's size is.
+            # A small tensor that only answers a question is no copy of x; a tensor of x's size is.
             if isinstance(got, torch.Tensor) and got.untyped_storage() != x.untyped_storage():
                 expect.fail("nothing had to change, and x was copied", "x itself", "a copy of it")
             if log.bytes_allocated >= x.nbytes:

@@ -36,21 +36,18 @@ def _look(trial, got: torch.Tensor, wanted: torch.Tensor, losses: list[torch.Ten
         expect.fail("the losses came in another order", str(wanted[:3].tolist()), str(got[:3].tolist()))
 
 
+def _slips(losses: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+    right = _floats(losses)
+    return {f"the losses were rounded to {times(n, 'digit')}": right.round(decimals=n) for n in range(5)} | {
+        "a loss was read before its copy had arrived": 0 * right,
+        "the numbers are running sums of the losses": right.cumsum(0),
+        "the numbers are running means of the losses": right.cumsum(0) / torch.arange(1, len(right) + 1),
+    }
+
+
 numbers = Same(
     _floats,
-    {
-        **{
-            f"the losses were rounded to {times(n, 'digit')}": (
-                lambda losses, n=n: torch.tensor([round(loss.item(), n) for loss in losses]).double()
-            )
-            for n in range(5)
-        },
-        "a loss was read before its copy had arrived": lambda losses: 0 * _floats(losses),
-        "the numbers are running sums of the losses": lambda losses: _floats(losses).cumsum(0),
-        "the numbers are running means of the losses": (
-            lambda losses: _floats(losses).cumsum(0) / torch.arange(1, len(losses) + 1)
-        ),
-    },
+    _slips,
     lambda losses: str(_floats(losses)[:3].tolist()),
     "the list",
     within=1e-5,
@@ -77,7 +74,7 @@ def floats_in_order(trial):
 
 @fetch_losses.row("one synchronization, however many losses", only="accelerator")
 def one_synchronization(trial):
-    for count in (9, 2, 70):  # of two losses a second wait may come with each loss, or beside them
+    for count in (9, 2, 70):  # with two losses alone, a wait for each looks like two waits for all
         _, log = trial.watched(_losses(trial, count, trial.seeds[1]))
         waits = log.events.synchronizations
         why = ": {causes} each time" if len(waits) >= count else ", by {causes}" if waits else ""

@@ -39,7 +39,7 @@ class Sample:
 
 
 class Words:
-    """An object that is no tensor and has a `.to` of its own, which makes another one."""
+    """An object that is no tensor and has a `.to` of its own, which makes another object."""
 
     def to(self, *args: object, **kwargs: object) -> "Words":
         """Return another object."""

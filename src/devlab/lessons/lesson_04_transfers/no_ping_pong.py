@@ -53,7 +53,7 @@ def _look_at_order(got: torch.Tensor, wanted: torch.Tensor, *_: object) -> None:
             expect.fail("the outputs came back in another order", "the loader's order", got)
 
 
-# Of a model, all inputs of a loader, and how many there are in a batch.
+# The arguments are a model, all inputs of a loader, and the batch size.
 outputs = Same(
     _outputs,
     {
@@ -71,14 +71,14 @@ outputs = Same(
 def all_outputs(trial):
     model = _model(trial)
     for (count, size), seed in zip(((10, 4), (6, 3), (3, 5)), trial.seeds, strict=True):
-        model.to(trial.device)  # whether a call moved it is judged in the next row
+        model.to(trial.device)  # the next row judges whether a call moved the model
         inputs = _inputs(trial, count, seed)
         keep_busy(trial.device)
         got = at_once(trial, model, DataLoader(inputs, batch_size=size), trial.device)
         outputs.compare(trial, got, model, inputs, size)
-    # One output for each input has a dimension, too.
+    # A single output for each input still has a dimension.
     narrow = nn.Sequential(nn.Linear(3, 1)).to(trial.device)
-    # Whole numbers in, half precision out: neither is to become something else on the way.
+    # Whole numbers go in and half precision comes out: both dtypes stay what they are.
     words, embedding = torch.arange(7) % 4, nn.Embedding(4, 3).half().to(trial.device)
     for model, inputs, size in ((narrow, _inputs(trial, 7, trial.seeds[0]), 4), (embedding, words, 3)):
         got = trial.call(model, DataLoader(inputs, batch_size=size), trial.device)
@@ -128,7 +128,7 @@ def few_transfers(trial):
     counts(out, 1, headline, asked, f"{got}; {{one.line}}")
     headline = f"{{times}} into {here} for 5 batches: each is to come in one"
     counts(into, 5, headline, asked, f"{got}; {{one.line}}" if into else got, least=5)
-    if max(ahead, default=0) > 3:  # one in use, and some fetched ahead
+    if max(ahead, default=0) > 3:  # a batch in use, and a few that are fetched ahead
         headline = f"{max(ahead)} batches were on {here} at once, before the model had seen them"
         expect.fail(headline, "each batch moved when its turn comes, since all together may not fit", got)
     if len(out) != 1 or len(copies) != 6:

@@ -40,7 +40,7 @@ def values_on_the_cpu(trial):
         fetched(trial, one, on=CPU, within=0.0)
     first, second = (trial.randn(5, 3, seed=seed) for seed in trial.seeds[:2])
     got = trial.call(first)
-    trial.call(second)  # what one call has returned is not the next one's to write into
+    trial.call(second)  # a second call must not write into the result of the first
     fetched.compare(trial, got, first, on=CPU, what="the first result, after a second call")
 
 
@@ -52,7 +52,7 @@ def safe_to_read(trial):
         expect.tensor(at_once(trial, x), x, CPU)
     if trial.device.type == "sim":
         keep_busy(trial.device)
-        # What is queued where x was made may still write into it.
+        # Work that is queued on x's device may still write into x.
         due = clock.current.queues[trial.device.index].free_at
         trial.call(x, changes=True)
         if clock.now() < due:

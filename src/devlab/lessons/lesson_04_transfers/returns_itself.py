@@ -26,7 +26,7 @@ returns_itself = lesson.exercise(
 
 
 class _Results(OperatorMode):
-    """Notes the first operator that makes a tensor, of any size: `watch` counts bytes, and some have none."""
+    """Notes the first operator that makes a tensor, even an empty tensor, which `watch` does not count."""
 
     def __init__(self):
         super().__init__()
