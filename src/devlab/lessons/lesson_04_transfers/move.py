@@ -58,11 +58,9 @@ def _expect_moved(got: object, given: object, device: torch.device, path: str) -
         expect.tensor(got, given, device, path)
     elif isinstance(given, Mapping | list | tuple):
         _expect_container(got, given, path)
-        keys = [f"[{place!r}]" for place in (given if isinstance(given, Mapping) else range(len(given)))]
-        keys = [f".{field}" for field in getattr(given, "_fields", ())] or keys
-        items = (one.values() if isinstance(given, Mapping) else one for one in (got, given))
-        for key, mine, theirs in zip(keys, *items, strict=True):
-            _expect_moved(mine, theirs, device, path + key)
+        found = _items(got)
+        for step, item in _items(given).items():
+            _expect_moved(found[step], item, device, path + step)
     elif isinstance(given, Words) and got is not given:
         headline = f"{path} is no tensor, and yet its own `.to` was called"
         expect.fail(headline, "any other object as it is, the same object", got)
@@ -81,12 +79,20 @@ def _expect_container(got: object, given: Mapping | list | tuple, path: str) -> 
         expect.kind(got, type(given), f"a {name}", path)
         expect.fail(f"{path} is {expect.a_type(got)}, not a {name}", f"a {name}", got)
     if isinstance(given, Mapping) and list(got) != list(given):
-        changed = set(got) != set(given)
-        said = f"{path} has other keys than before"
-        said = said if changed else f"the keys of {path} came in another order"
+        said = f"the keys of {path} came in another order"
+        if set(got) != set(given):
+            said = f"{path} has other keys than before"
         expect.fail(said, describe(list(given)), list(got))
     if len(got) != len(given):
         expect.fail(f"{path} has {len(got)} items, not {len(given)}", describe(given), got)
+
+
+def _items(value: Mapping | list | tuple) -> dict[str, object]:
+    """Return what a container holds, by the step that leads to it."""
+    if fields := getattr(value, "_fields", ()):
+        return {f".{field}": item for field, item in zip(fields, value, strict=True)}
+    pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
+    return {f"[{key!r}]": item for key, item in pairs}
 
 
 def _expect_move(trial, batch: object) -> None:
