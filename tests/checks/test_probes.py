@@ -133,3 +133,12 @@ def test_what_a_buffer_is_instead(kind, words):
         built(2, kind).buffer("table")
     with pytest.raises(Mismatch, match="there is no buffer named `other` after __init__"):
         built(2).buffer("other")
+
+
+def test_a_copy_of_what_a_module_gives():
+    """What forward gives comes as a copy on the CPU; where it is elsewhere than x, that is told."""
+    made, x = built(3).to(SIM), torch.ones(3, device=SIM)
+    assert made.copied(x).equal(made(x).cpu())
+    with pytest.raises(Mismatch, match="the sum is on sim:0, not cpu"):
+        made.trial.run = lambda *_, **__: x
+        made.copied(x.cpu(), "the sum")

@@ -254,3 +254,10 @@ class Built:
                 f"another result once `{name}` is filled with zeros",
                 "the same result as before",
             )
+
+    def copied(self, x: torch.Tensor, what: str = "the result") -> torch.Tensor:
+        """Expect of forward a tensor where x is, which `what` names, and return a copy of it on the CPU."""
+        got = self(x)
+        expect.kind(got, torch.Tensor, "a tensor", what)
+        expect.device(got, x.device, what)
+        return got.detach().cpu().clone()
