@@ -9,7 +9,7 @@ import torch
 
 from devlab.checks import expect
 from devlab.checks.isolation import current_index
-from devlab.lessons.lesson_08_memory import MIB, UNITS, books, bytes_equal, floats, gaps_filled, lesson
+from devlab.lessons.lesson_08_memory import MIB, books, bytes_equal, floats, gaps_filled, in_units, lesson
 
 release = lesson.exercise(
     "release",
@@ -24,6 +24,7 @@ release = lesson.exercise(
 
 SIZES = {"weights": 12 * MIB + 5000, "activations": 15 * MIB, "logits": 23 * MIB - 800}
 SMALLEST = min(SIZES.values())
+OTHERWISE = "that is not by how much reserved memory fell during the call"
 
 
 def _cache(device: torch.device) -> dict[str, torch.Tensor]:
@@ -99,9 +100,8 @@ def the_entry_is_gone(trial):
             _dropped(trial, cache, key)
             for other, value in others.items():
                 if cache.get(other) is not value:
-                    expect.fail(
-                        f"the entry {other!r} was lost or replaced", "the other entries as they were", cache
-                    )
+                    headline = f"the entry {other!r} was lost or replaced"
+                    expect.fail(headline, "the other entries as they were", cache)
         for number, key in ((0, "a"), (2, 3), (1, "the same")):
             expect.tensor(cache[key], torch.full((1000,), float(number)), trial.device, f"the entry {key!r}")
 
@@ -125,33 +125,27 @@ def returns_what_was_given_back(trial):
             before, allocated = module.memory_reserved(trial.device), module.memory_allocated(trial.device)
             got, fell = _released(trial, module, cache, key, SIZES[key])
             freed = allocated - module.memory_allocated(trial.device)
-            bytes_equal(
-                got,
-                fell,
-                "that is not by how much reserved memory fell during the call",
-                (SIZES[key], "that is the tensor's size, not the fall of reserved memory"),
-                (freed, "that is the fall of allocated memory, not of reserved"),
-                (-fell, "the difference has the wrong sign"),
-                (0, _alike(trial)),
-                (before - fell, "that is what is still reserved, and by how much it fell is asked"),
-                (fell - (before - reserved) if spare else None, EMPTIED_BEFORE),
-                *(
-                    (fell // size, f"that is a number of {unit}, and bytes are asked")
-                    for size, unit in UNITS.items()
+            slips = {
+                "that is the tensor's size, not the fall of reserved memory": SIZES[key],
+                "that is the fall of allocated memory, not of reserved": freed,
+                "the difference has the wrong sign": -fell,
+                _alike(trial): 0,
+                "that is what is still reserved, and by how much it fell is asked": before - fell,
+                "the cache was emptied before the first look: what went back then counts as well": (
+                    fell - (before - reserved) if spare else None
                 ),
-            )
+                **in_units(fell),
+            }
+            bytes_equal(got, fell, OTHERWISE, slips)
         cache.clear()
 
 
-EMPTIED_BEFORE = "the cache was emptied before the first look: what went back then counts as well"
+SAME = "0 bytes: both looks saw the same, and one belongs before the entry is dropped, one after emptying"
 
 
 def _alike(trial) -> str:
     """Return what is wrong where two looks at the account saw the same."""
-    words = (
-        "0 bytes: both looks saw the same, and one belongs before the entry is dropped, one after emptying"
-    )
-    return words if trial.device.index == current_index() else f"{words}, both at {trial.device}"
+    return SAME if trial.device.index == current_index() else f"{SAME}, both at {trial.device}"
 
 
 @release.row("0 where something else holds the memory", only="accelerator")
@@ -163,5 +157,4 @@ def shared_memory_stays(trial):
         for key, falls in (("whole", False), ("first", True)):
             got, fell = _released(trial, module, cache, key, 13 * MIB if falls else 0)
             held = "a view of the same memory lives on, so nothing was given back"
-            otherwise = "that is not by how much reserved memory fell during the call"
-            bytes_equal(got, fell, otherwise if fell else held, (0 if fell else None, _alike(trial)))
+            bytes_equal(got, fell, OTHERWISE if fell else held, {_alike(trial): 0 if fell else None})
