@@ -23,12 +23,11 @@ total_loss = lesson.exercise(
 )
 
 
-class _Steps(Called):
+class _Steps:
     """A step to sum up: each call makes a graph of its own and notes what earlier ones left behind."""
 
     def __init__(self, trial, n: int, seed: int, module: object = None, keep: bool = False):
-        super().__init__(self._loss, "step")
-        self.n, self.device, self.module = n, trial.device, module
+        self.device, self.module = trial.device, module
         self.weight = trial.randn(40, 11, seed=seed).requires_grad_()
         self.factors = [1 + 0.37 * index + 0.01 * (seed % 10) for index in range(n)]
         mean = float(self.weight.detach().cpu().double().square().mean())
@@ -36,19 +35,20 @@ class _Steps(Called):
         self.marked, self.alive, self.allocated = Graphs(), [], []
         self.kept: list[torch.Tensor] | None = [] if keep else None
 
-    def _loss(self) -> torch.Tensor:
+    def loss(self) -> torch.Tensor:
+        """Return the next loss, with a graph."""
+        factor = self.factors[len(self.alive) % len(self.factors)]
         self.alive.append(self.marked.alive)
         if self.module:
             self.allocated.append(self.module.memory_allocated(self.device))
-        factor = self.factors[(len(self.calls) - 1) % self.n]
         loss = self.marked.mark(self.weight * factor).square().mean()
         if self.kept is not None:
             self.kept.append(loss)
         return loss
 
-    def require_all_calls(self) -> None:
-        """Expect one call for each loss of the sum."""
-        self.require_calls(self.n, graphs=False)
+    def step(self) -> Called:
+        """Return the function for an answer to call; held here it would hold itself, and its memory."""
+        return Called(self.loss, "step")
 
 
 def _look(trial, got: torch.Tensor, wanted: torch.Tensor, losses: list[float], dtype: torch.dtype) -> None:
@@ -82,9 +82,10 @@ total = verbs.Same(
 def the_sum(trial):
     for n, seed in zip((5, 1, 6), trial.seeds, strict=True):
         steps = _Steps(trial, n, seed)
-        got = trial.call(steps, n)
+        step = steps.step()
+        got = trial.call(step, n)
         expect.kind(got, torch.Tensor, "a tensor")
-        steps.require_all_calls()
+        step.require_calls(n, graphs=False)
         if steps.weight.grad is not None:
             words = "the parameters of step were given gradients"
             expect.fail(words, "a sum, and no backward", "a gradient after a backward")
@@ -95,14 +96,14 @@ def the_sum(trial):
 def no_graph(trial):
     with undisturbed():
         steps = _Steps(trial, 7, trial.seeds[0])
-        got = trial.call(steps, 7)
+        got = trial.call(steps.step(), 7)
         expect.kind(got, torch.Tensor, "a tensor")
         # The last loss may still have a name when the next step begins; more than that piles up.
-        if max(steps.alive) > 2:
+        if (most := max(steps.alive, default=0)) > 2:
             expect.fail(
-                f"{max(steps.alive)} graphs of earlier steps were still alive as the last of 7 began",
+                f"{most} graphs of earlier steps were still alive as the last of 7 began",
                 "each loss detached as soon as step returns it",
-                f"{max(steps.alive)} graphs, with all that they saved",
+                f"{most} graphs, with all that they saved",
             )
         if got.requires_grad:
             expect.fail("the result still has a graph", "requires_grad=False", got)
@@ -115,8 +116,9 @@ def no_graph(trial):
 def memory_does_not_grow(trial):
     with books(trial) as module:
         steps = _Steps(trial, 9, trial.seeds[1], module)
-        trial.call(steps, 9)
-        steps.require_all_calls()
+        step = steps.step()
+        trial.call(step, 9)
+        step.require_calls(9, graphs=False)
         growth = steps.allocated[-1] - steps.allocated[3]
         if growth > 0:
             expect.fail(
@@ -130,7 +132,7 @@ def memory_does_not_grow(trial):
         for n in (40, 200):
             steps = _Steps(trial, n, trial.seeds[1], module)
             begun = module.memory_allocated(trial.device)
-            trial.call(steps, n)
+            trial.call(steps.step(), n)
             held.append(max(steps.allocated) - begun)
         if held[1] > held[0]:
             words = f"{held[0]:,} bytes beside the steps' own for n = 40, {held[1]:,} for n = 200"
@@ -140,7 +142,7 @@ def memory_does_not_grow(trial):
 @total_loss.row("no wait at each step", only="accelerator")
 def no_wait(trial):
     steps = _Steps(trial, 6, trial.seeds[2])
-    _, log = trial.watched(steps, 6)
+    _, log = trial.watched(steps.step(), 6)
     verbs.counts(
         log.events.synchronizations,
         1,
@@ -149,14 +151,14 @@ def no_wait(trial):
         "{count} waits in {steps} steps, at {one.line}",
         of="time",
         device=trial.device,
-        steps=len(steps.calls),
+        steps=len(steps.alive),
     )
 
 
 @total_loss.row("the losses stay as they are")
 def losses_stay(trial):
     steps = _Steps(trial, 4, trial.seeds[2], keep=True)
-    trial.call(steps, 4)
+    trial.call(steps.step(), 4)
     for index, (loss, wanted) in enumerate(zip(steps.kept, steps.losses, strict=False)):
         if abs(loss.item() - wanted) > 1e-3 * max(1.0, abs(wanted)):
             expect.fail(
