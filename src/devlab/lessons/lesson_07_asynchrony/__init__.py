@@ -82,11 +82,6 @@ def keep_busy(device: torch.device, seconds: float) -> None:
     clock.launch(device.index, (seconds - spec.shortest) * spec.bandwidth)
 
 
-def real_length(device: torch.device, seconds: float) -> float:
-    """Return how long `Work` of `seconds` takes on a real device, measured."""
-    return timing.time_op(Work(device, lambda call: seconds), device, repeats=5, show=False).median
-
-
 @contextlib.contextmanager
 def simulated_clock(answer: Callable) -> Iterator[None]:
     """Let the host's clocks tell the simulated time, under each name that the answer has for them.
@@ -178,8 +173,11 @@ def modelled(trial) -> bool:
 
 
 def length_of(trial, seconds: float) -> float:
-    """Return how long work of `seconds` takes on the trial's device."""
-    return seconds if modelled(trial) else real_length(trial.device, seconds)
+    """Return how long work of `seconds` takes on the trial's device; of a real one it is measured."""
+    if modelled(trial):
+        return seconds
+    work = Work(trial.device, lambda call: seconds)
+    return timing.time_op(work, trial.device, repeats=5, show=False).median
 
 
 @contextlib.contextmanager
@@ -197,29 +195,35 @@ NOT_TIMED = "hardly any time: is fn called between two looks at a clock such as 
 UNITS = {"milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
 
 
+def slow_call(number: int) -> Callable[[int], float]:
+    """Return the seconds of calls of which that one is slow."""
+    return lambda call: SLOW if call == number else LENGTH
+
+
 def expect_seconds(
     trial,
     got: float,
-    wanted: float,
+    seconds: float,
     otherwise: str,
     known: Mapping[str, float] | None = None,
     plain: bool = False,
 ) -> None:
-    """Expect a time; say what was measured instead, where the number tells it, else `otherwise`.
+    """Expect the time of work of `seconds`; say what was measured instead, else `otherwise`.
 
     `known` holds the times that mistakes give; on a real device, whose times vary, they are not looked at.
     `plain` says that `otherwise` is known to be the cause, whatever the number is.
     """
-    loose = 1.05 if modelled(trial) else 3.0
+    wanted, loose = length_of(trial, seconds), 1.05 if modelled(trial) else 3.0
     if wanted / loose <= got <= wanted * loose:
         return
     units = [unit for unit, many in UNITS.items() if wanted / loose <= got / many <= wanted * loose]
-    found = expect.number(got, known or {}, within=0.01) if modelled(trial) else ""
-    headline = found or otherwise
+    known = known if known and modelled(trial) else {}
+    found = [words for words, one in known.items() if abs(got - one) <= 0.01 * abs(one)]
+    headline = found[0] if len(found) == 1 else otherwise
     if not plain and got < 0:
         headline = "the time is negative: which reading of the clock came first?"
     elif units:
         headline = f"the time is in {units[0]}, and seconds are asked"
-    elif not (found or plain) and got < wanted / 10:
+    elif headline == otherwise and not plain and got < wanted / 10:
         headline = NOT_TIMED if trial.device.type == "cpu" else LAUNCH
     expect.fail(headline, f"{wanted:.6f} seconds", f"{got:.6f}")
