@@ -2,7 +2,8 @@
 
 import contextlib
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from unittest import mock
 
 import torch
@@ -24,48 +25,18 @@ release = lesson.exercise(
 
 SIZES = {"weights": 12 * MIB + 5000, "activations": 15 * MIB, "logits": 23 * MIB - 800}
 SMALLEST = min(SIZES.values())
+NOT_EMPTIED = "the cache was not emptied, so the memory is still reserved"
+FAULTS = {
+    "nothing": "the memory is still reserved, although the cache was emptied",
+    "a name": "a name of yours still held the tensor when the cache was emptied: delete the name before",
+    "the entry": "the cache was emptied while the entry still held the tensor: drop the entry before",
+}
 OTHERWISE = "that is not by how much reserved memory fell during the call"
 
 
 def _cache(device: torch.device) -> dict[str, torch.Tensor]:
     """Return three tensors, each so large that it has a segment of its own where gaps are filled."""
     return {name: floats(size // 4, device) for name, size in SIZES.items()}
-
-
-class _Emptied:
-    """Each emptying of the cache in a block: what held the entry's tensor at that moment."""
-
-    def __init__(self, module, cache: dict, key: object):
-        self.module, self.cache, self.key = module, cache, key
-        self.tensor = weakref.ref(cache[key])
-        self.held_by: list[str] = []
-
-    @contextlib.contextmanager
-    def noted(self) -> Iterator[None]:
-        """Note each call of `empty_cache`, under either of its names."""
-        with contextlib.ExitStack() as stack:
-            for home in (self.module, torch.accelerator):
-                stack.enter_context(mock.patch.object(home, "empty_cache", self._noting(home.empty_cache)))
-            yield
-
-    def _noting(self, empty):
-        def emptied():
-            there = self.key in self.cache and self.cache[self.key] is self.tensor()
-            held = "the entry" if there else "a name of yours"
-            self.held_by.append(held if self.tensor() is not None else "")
-            return empty()
-
-        return emptied
-
-    def fault(self) -> str:
-        """Return why the memory is still reserved."""
-        if not self.held_by:
-            return "the cache was not emptied, so the memory is still reserved"
-        if "" in self.held_by:
-            return "the memory is still reserved, although the cache was emptied"
-        if "a name of yours" in self.held_by:
-            return "a name of yours still held the tensor when the cache was emptied: delete the name before"
-        return "the cache was emptied while the entry still held the tensor: drop the entry before"
 
 
 def _dropped(trial, cache: dict, key: object) -> object:
@@ -78,13 +49,24 @@ def _dropped(trial, cache: dict, key: object) -> object:
 
 def _released(trial, module, cache: dict, key: object, least: int) -> tuple[object, int]:
     """Return what the answer says, and by how much reserved memory fell, which is at least so many bytes."""
-    before, emptied = module.memory_reserved(trial.device), _Emptied(module, cache, key)
-    with emptied.noted():
+    tensor, holders = weakref.ref(cache[key]), []  # what holds the tensor as the cache is emptied
+
+    def emptied(empty: Callable) -> None:
+        there = key in cache and cache[key] is tensor()
+        holders.append("nothing" if tensor() is None else "the entry" if there else "a name")
+        empty()
+
+    before = module.memory_reserved(trial.device)
+    with contextlib.ExitStack() as stack:
+        for home in (module, torch.accelerator):
+            noted = partial(emptied, home.empty_cache)
+            stack.enter_context(mock.patch.object(home, "empty_cache", noted))
         got = _dropped(trial, cache, key)
     fell = before - module.memory_reserved(trial.device)
     if fell < least:
+        fault = next((words for holder, words in FAULTS.items() if holder in holders), NOT_EMPTIED)
         asked = f"reserved memory falls by at least {least / MIB:.1f} MiB"
-        expect.fail(emptied.fault(), asked, f"it falls by {fell / MIB:.1f} MiB")
+        expect.fail(fault, asked, f"it falls by {fell / MIB:.1f} MiB")
     return got, fell
 
 
