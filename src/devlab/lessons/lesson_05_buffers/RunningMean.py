@@ -31,7 +31,12 @@ def _rows(trial, count: int, n: int, seed: int) -> torch.Tensor:
 
 
 def _mean(*seen: torch.Tensor) -> torch.Tensor:
-    return torch.cat([torch.zeros(0, seen[0].shape[1]), *seen]).double().mean(0).float()
+    return torch.cat(seen).double().mean(0).float()
+
+
+def _before(*seen: torch.Tensor) -> torch.Tensor:
+    """Return the mean before the last of these inputs came: at first, zeros."""
+    return _mean(*seen[:-1]) if seen[1:] else torch.zeros(seen[0].shape[1])
 
 
 def _by_steps(seen: tuple[torch.Tensor, ...], weight: Callable[[int, int], float]) -> torch.Tensor:
@@ -43,45 +48,44 @@ def _by_steps(seen: tuple[torch.Tensor, ...], weight: Callable[[int, int], float
     return mean
 
 
-def _old(seen: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    return _mean(*seen[:-1]) if seen[1:] else torch.zeros(seen[0].shape[1])
+def _wrong_means(*seen: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return what `mean` would be after the usual slips, by the words for each."""
+    last, old, rows = seen[-1], _before(*seen), sum(map(len, seen))
+    batch, moves = last.mean(0), last - old
+    moving = "`mean` is a moving average, in which each new batch has the weight"
+    return {
+        "the buffer `mean` was not updated in training mode": old,
+        "`mean` is the mean of the batches' means: the rows of a small batch count for more there": (
+            torch.stack([one.mean(0) for one in seen]).mean(0)
+        ),
+        "`mean` is the mean of the last batch alone": batch,
+        f"{moving} 0.1": _by_steps(seen, lambda *_: 0.1),
+        f"{moving} 0.9": _by_steps(seen, lambda *_: 0.9),
+        "`mean` is half the old mean and half that of the new batch, whatever their sizes": (old + batch) / 2,
+        "`mean` is the sum of all rows: it was not divided by `count`": torch.cat(seen).sum(0),
+        "the sum was divided by `count` before `count` was brought up to date": (
+            old + moves.sum(0) / (rows - len(last))
+        ),
+        "the old mean counts once, and not for all the rows it stands for": (old + last.sum(0)) / rows,
+        "the batch's mean has the weight of the rows before it, and the old mean that of the batch": (
+            _by_steps(seen, lambda before, new: before / (before + new) if before else 1)
+        ),
+        "the differences were averaged over the batch first, and then divided by `count` as well": (
+            old + moves.mean(0) / rows
+        ),
+        "the differences were summed over all elements, and not over the rows of each column": (
+            old + moves.sum() / rows
+        ),
+        "`mean` is one mean of all elements, and not one for each column": (
+            torch.cat(seen).mean().expand_as(old)
+        ),
+    }
 
 
-MOVING = "`mean` is a moving average, in which each new batch has the weight"
 # Of all inputs so far, on the CPU.
 mean_of = verbs.Same(
     _mean,
-    {
-        "the buffer `mean` was not updated in training mode": lambda *seen: _old(seen),
-        "`mean` is the mean of the batches' means: the rows of a small batch count for more there": (
-            lambda *seen: torch.stack([one.mean(0) for one in seen]).mean(0)
-        ),
-        "`mean` is the mean of the last batch alone": lambda *seen: seen[-1].mean(0),
-        f"{MOVING} 0.1": lambda *seen: _by_steps(seen, lambda *_: 0.1),
-        f"{MOVING} 0.9": lambda *seen: _by_steps(seen, lambda *_: 0.9),
-        "`mean` is half the old mean and half that of the new batch, whatever their sizes": (
-            lambda *seen: (_old(seen) + seen[-1].mean(0)) / 2
-        ),
-        "`mean` is the sum of all rows: it was not divided by `count`": lambda *seen: torch.cat(seen).sum(0),
-        "the sum was divided by `count` before `count` was brought up to date": (
-            lambda *seen: _old(seen) + (seen[-1] - _old(seen)).sum(0) / sum(map(len, seen[:-1]))
-        ),
-        "the old mean counts once, and not for all the rows it stands for": (
-            lambda *seen: (_old(seen) + seen[-1].sum(0)) / sum(map(len, seen))
-        ),
-        "the batch's mean has the weight of the rows before it, and the old mean that of the batch": (
-            lambda *seen: _by_steps(seen, lambda before, new: before / (before + new) if before else 1)
-        ),
-        "the differences were averaged over the batch first, and then divided by `count` as well": (
-            lambda *seen: _old(seen) + (seen[-1] - _old(seen)).mean(0) / sum(map(len, seen))
-        ),
-        "the differences were summed over all elements, and not over the rows of each column": (
-            lambda *seen: _old(seen) + (seen[-1] - _old(seen)).sum() / sum(map(len, seen))
-        ),
-        "`mean` is one mean of all elements, and not one for each column": (
-            lambda *seen: torch.cat(seen).mean().expand(seen[0].shape[1])
-        ),
-    },
+    _wrong_means,
     asked=lambda *seen: f"the mean of all {sum(map(len, seen))} rows so far",
     within=1e-4,
 )
@@ -131,7 +135,7 @@ def _expect_step(made: Built, x: torch.Tensor, seen: list[torch.Tensor]) -> None
     verbs.number(int(count), rows, headline, slips, f"{rows} after {rows} rows", what="`count`")
     what = f"`mean` after {rows} rows"
     mean_of.compare(made.trial, mean, *seen, wanted=exact.to(mean.dtype), on=x.device, what=what)
-    centred.compare(made.trial, got, x, _old(seen), exact, "")
+    centred.compare(made.trial, got, x, _before(*seen), exact, "")
 
 
 def _expect_graph(made: Built, x: torch.Tensor) -> None:
