@@ -54,29 +54,32 @@ class Called:
         self.calls: list[tuple] = []
         self.graphs = True
 
-    def __call__(self, *args: object) -> object:
-        """Note the call and make it."""
-        self.calls.append(args)
+    def __call__(self, *args: object, **named: object) -> object:
+        """Note the call and make it; an argument given by its name is noted behind the others."""
+        self.calls.append((*args, *named.values()))
         if self.most is not None and len(self.calls) > self.most:
             raise Endless
         self.graphs = self.graphs and torch.is_grad_enabled()
-        return self.function(*args)
+        return self.function(*args, **named)
 
     def __repr__(self) -> str:
         return self.name
 
-    def require_calls(self, count: int) -> None:
-        """Expect so many calls, with gradients: without them a function makes no graph, and takes less."""
-        made, asked = len(self.calls), times(count, "call")
+    def require_calls(self, count: int, name: str = "", graphs: bool = True) -> None:
+        """Expect so many calls, with gradients: without them a function makes no graph, and takes less.
+
+        `name` is what the answer's parameter calls the function, where that is another name; without `graphs`
+        calls without gradients will do.
+        """
+        made, asked, name = len(self.calls), times(count, "call"), name or self.name
         if not made:
-            expect.fail(f"{self.name} was never called", f"{asked} of {self.name}", "no call")
+            expect.fail(f"{name} was never called", f"{asked} of {name}", "no call")
         if made != count:
-            said = "once" if count == 1 else f"{count} times"
-            headline = f"{self.name} was called {'once' if made == 1 else f'{made} times'}, not {said}"
-            expect.fail(headline, f"{asked} of {self.name}", times(made, "call"))
-        if not self.graphs:
-            headline = f"{self.name} was called without gradients: it makes no graph then, and takes less"
-            expect.fail(headline, f"{self.name} as it is called elsewhere", "torch.no_grad() around it")
+            said, found = ("once" if number == 1 else f"{number} times" for number in (count, made))
+            expect.fail(f"{name} was called {found}, not {said}", f"{asked} of {name}", times(made, "call"))
+        if graphs and not self.graphs:
+            headline = f"{name} was called without gradients: it makes no graph then, and takes less"
+            expect.fail(headline, f"{name} as it is called elsewhere", "torch.no_grad() around it")
 
 
 class CountingLoader:
@@ -254,3 +257,10 @@ class Built:
                 f"another result once `{name}` is filled with zeros",
                 "the same result as before",
             )
+
+    def copied(self, x: torch.Tensor, what: str = "the result") -> torch.Tensor:
+        """Expect of forward a tensor where x is, which `what` names, and return a copy of it on the CPU."""
+        got = self(x)
+        expect.kind(got, torch.Tensor, "a tensor", what)
+        expect.device(got, x.device, what)
+        return got.detach().cpu().clone()
