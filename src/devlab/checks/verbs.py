@@ -245,10 +245,12 @@ def routes(copies: Sequence) -> str:
 def pull(result: torch.Tensor) -> None:
     """Run backward from a result, in such a way that a gradient comes from where it is 0, too.
 
+    The graph stays, so that `flows` may ask for the gradients of several leaves of one result.
+
     >>> pull(x := torch.zeros(2, requires_grad=True)); x.grad
     tensor([2., 2.])
     """
-    (result.float() + 1).square().sum().backward()
+    (result.float() + 1).square().sum().backward(retain_graph=True)
 
 
 def gradient(function: Callable, source: torch.Tensor, pull: Callable = pull) -> torch.Tensor:
