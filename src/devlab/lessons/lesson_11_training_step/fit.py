@@ -75,8 +75,7 @@ def _expect_losses(got: object, epochs: Epochs, size: int | None = None) -> None
             expect.fail("the losses are tensors, not floats", "a list of floats", got)
         expect.kind(loss, float, "a float", "a loss")
     if len(got) != len(epochs):
-        epochs_asked = f"{len(epochs)} epoch{'' if len(epochs) == 1 else 's'}"
-        headline = f"{verbs.times(len(got), 'loss')} for {epochs_asked}"
+        headline = f"{verbs.times(len(got), 'loss')} for {verbs.times(len(epochs), 'epoch')}"
         expect.fail(headline, "one loss for each epoch", got)
     parts = [numpy.array(epoch).T for epoch in epochs]
     total = numpy.array([losses @ sizes for losses, sizes in parts])
