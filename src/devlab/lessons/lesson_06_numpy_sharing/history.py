@@ -94,7 +94,7 @@ def no_graph_kept(trial):
         left = graphs.left()
     if left:
         headline = "the caller has dropped the losses, and their graphs are still in memory"
-        said = f"{got.size} numbers, and {verbs.times(left, 'graph')}"
+        said = f"{verbs.times(got.size, 'number')}, and {verbs.times(left, 'graph')}"
         expect.fail(headline, "nothing kept but the numbers", said)
 
 

@@ -136,7 +136,7 @@ def nothing_is_changed(trial):
     with work:
         trial.call(t, a)
     if work.writes:
-        headline = "t was written to, if only for a moment"
-        expect.fail(headline, "both looked at alone", f"{work.writes} operations in place on their memory")
+        said = f"{verbs.times(work.writes, 'operation')} in place on their memory"
+        expect.fail("t was written to, if only for a moment", "both looked at alone", said)
     broken = "t was written to, and the graph that uses it is broken"
     verbs.flows(product, weight, None, broken=broken, asked="t only looked at")

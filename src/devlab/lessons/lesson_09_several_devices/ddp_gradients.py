@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from devlab.checks import expect
+from devlab.checks import expect, verbs
 from devlab.checks.calls import AnswerRaised, place
 from devlab.checks.isolation import seed_generators
 from devlab.checks.placeholder import STUB
@@ -37,7 +37,7 @@ ASKED = "gradients from each process"
 LIST, EACH = "a list of gradients", "a gradient for each parameter"
 # What PyTorch says in a process that waited for another one, which had ended or did not come.
 ECHOES = ("connection closed", "timed out", "wait timeout", "connection reset", "by peer")
-# An answer that took seconds in one row does so in each: the other rows of a verdict say the same at once.
+# An answer that takes seconds in a row takes them in each: the other rows of a verdict say the same at once.
 MINUTE = 60.0
 _slow: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
@@ -129,8 +129,9 @@ def _gradients(report: ranks.Report, rank: int) -> Gradients:
 def _expect(got: Gradients, rank: int, wanted: Gradients, headline: str = "") -> None:
     """Expect a rank's gradients; `headline` says what other numbers mean."""
     if len(got) != len(wanted):
-        headline = f"rank {rank} returned {len(got)} gradients for {len(wanted)} parameters"
-        expect.fail(headline, "the gradient of the weight, then of the bias", f"{len(got)} tensors")
+        headline = f"rank {rank} returned {verbs.times(len(got), 'gradient')} for {len(wanted)} parameters"
+        asked = "the gradient of the weight, then of the bias"
+        expect.fail(headline, asked, verbs.times(len(got), "tensor"))
     for one, other, name in zip(got, wanted, ("weight", "bias"), strict=True):
         if headline and one.shape == other.shape and not _alike([one], [other]):
             expect.fail(headline, _numbers(other), _numbers(one))

@@ -155,9 +155,9 @@ def end() -> None:
 
 
 def serve() -> None:
-    """Start a group for each request that comes, and answer when it has ended; nothing runs here itself."""
+    """Start a group for each request that comes, and answer when the group has ended."""
     torch.set_num_threads(1)
-    torch.compiler.disable(lambda: None)  # imports what a DistributedDataParallel would, in each child anew
+    torch.compiler.disable(lambda: None)  # imports once what each child would import
     requests, answers = sys.stdin, os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a function prints is no answer
     for line in requests:
@@ -233,8 +233,12 @@ def work(folder: str, rank: int, count: int) -> None:
         _notice(torch.Tensor, "backward", "backwards", seen)
         _notice(dist, "all_reduce", "reductions", seen)
         x, y = (torch.tensor(values) for values in data[rank])
-        with _limited():
-            report = _described(function(rank, count, (x, y)))
+        try:
+            _end_after(COMPUTING)
+            result = function(rank, count, (x, y))
+        finally:
+            _end_after(0)
+        report = _described(result)
     except BaseException as error:
         report = _excused(error)
     _leave_report(folder, rank, report | seen | {"ddp": bool(seen["ddp"])})
@@ -244,23 +248,18 @@ class _TooLong(BaseException):
     """Ends a function that computes for ever."""
 
 
-@contextlib.contextmanager
-def _limited() -> Iterator[None]:
-    """Raise _TooLong at the line of a block that computes for seconds; a block that waits is ended later."""
-    if not hasattr(signal, "SIGVTALRM"):
-        yield
-        return
+def _end_after(seconds: float) -> None:
+    """Let _TooLong be raised where the function is after so many seconds of computing; 0 takes that back.
+
+    A function that waits is ended by the template.
+    """
 
     def ring(*_: object) -> None:
         raise _TooLong
 
-    before = signal.signal(signal.SIGVTALRM, ring)
-    signal.setitimer(signal.ITIMER_VIRTUAL, COMPUTING)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+    if hasattr(signal, "SIGVTALRM"):
+        signal.signal(signal.SIGVTALRM, ring)
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
 
 
 class _NotJoined(Exception):
@@ -373,7 +372,7 @@ class _Shipper(pickle.Pickler):
             members = {name: member for name, member in vars(value).items() if name not in own}
             made = type(value), value.__name__, value.__bases__
             return _class, made, members, None, None, _furnish
-        # What decorators, data classes and named tuples leave in a class.
+        # Decorators, data classes and named tuples leave these in a class.
         if isinstance(value, staticmethod | classmethod):
             return type(value), (value.__func__,)
         if isinstance(value, property):
@@ -418,7 +417,7 @@ def _content(cell: types.CellType) -> tuple:
 
 def _function(code: bytes, name: str, cells: int) -> types.FunctionType:
     closure = tuple(types.CellType() for _ in range(cells))
-    # The name of the module is not "__main__": what a script does only when it is run stays undone.
+    # The module is not named "__main__", so that `if __name__ == "__main__"` is False in the processes.
     return types.FunctionType(
         marshal.loads(code), {"__builtins__": builtins, "__name__": "shipped"}, name, None, closure
     )

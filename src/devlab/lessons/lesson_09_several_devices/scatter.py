@@ -38,11 +38,13 @@ def _scatter(trial, batch: object, devices: list[torch.device]) -> None:
     parts = trial.call(batch, devices)
     expect.kind(parts, (list, tuple), "a list of parts")
     if len(parts) != count:
-        expect.fail(f"{len(parts)} parts for {count} devices", f"{count} parts, one for each device", parts)
+        headline = f"{verbs.times(len(parts), 'part')} for {verbs.times(count, 'device')}"
+        expect.fail(headline, f"{verbs.times(count, 'part')}, one for each device", parts)
+    given = f"{verbs.times(rows, 'row')} for {verbs.times(count, 'device')}"
     sizes = [len(found[0]) if (found := tensors_in(part)) and found[0].dim() else 0 for part in parts]
     for number, (part, device, size) in enumerate(zip(parts, devices, sizes, strict=True)):
         if not rows // count <= size <= -(-rows // count):
-            headline = f"{rows} rows for {count} devices became parts of {sizes}"
+            headline = f"{given} became parts of {sizes}"
             expect.fail(headline, "lengths that differ by one at most", f"lengths {sizes}")
         wanted = rows_of(whole, start, start + size)
         if isinstance(whole, torch.Tensor):
