@@ -1,5 +1,7 @@
 """What rows give an answer: inputs of many kinds, and probes that note what is done with them."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -76,6 +78,9 @@ def test_a_loader_that_counts():
     assert len(loader) == 3
     assert repr(loader) == "a loader of 3 batches"
     assert loader.batch_size == 3
+    assert isinstance(loader, DataLoader)
+    assert not isinstance(probes.CountingLoader([1]), DataLoader)
+    assert copy.copy(loader).batches is whole
     for batch in loader:
         assert loader.taken == batch[0].item() // 3 + 1
     list(loader)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
+from torch.utils.data import DataLoader
 
 from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
@@ -87,6 +88,7 @@ class CountingLoader:
 
     `taken` is how many batches were taken in the pass that began last, `passes` how many passes began; after
     `most` passes it raises Endless. Whatever else is asked of it, such as its dataset, the other loader has.
+    Over a DataLoader it is an instance of DataLoader, too.
 
     >>> loader = CountingLoader([1, 2, 3])
     >>> next(iter(loader)), loader.taken, loader.passes, loader
@@ -106,7 +108,12 @@ class CountingLoader:
         return f"a loader of {times(len(self), 'batch')}"
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self.__dict__["batches"], name)
+        return getattr(vars(self).get("batches"), name)
+
+    @property
+    def __class__(self) -> type:
+        """Return the other loader's class: an answer may ask whether it was given a DataLoader."""
+        return type(self.batches) if isinstance(self.batches, DataLoader) else CountingLoader
 
     def __iter__(self) -> Iterator:
         """Begin another pass, and count each batch of it."""

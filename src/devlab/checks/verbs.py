@@ -45,12 +45,14 @@ def here(value: object) -> object:
 def times(count: int, noun: str) -> str:
     """Return a number with its noun.
 
-    >>> times(1, "transfer"), times(3, "loss"), times(2, "copy"), times(0, "batch"), times(1, "time")
-    ('1 transfer', '3 losses', '2 copies', '0 batches', 'once')
+    >>> times(1, "transfer"), times(3, "loss"), times(2, "copy"), times(0, "batch"), times(2, "epoch")
+    ('1 transfer', '3 losses', '2 copies', '0 batches', '2 epochs')
+    >>> times(1, "time")
+    'once'
     """
     if count == 1:
         return "once" if noun == "time" else f"1 {noun}"
-    if noun.endswith(("s", "sh", "ch", "x")):
+    if noun.endswith(("s", "sh", "ch", "x")) and not noun.endswith("epoch"):  # whose "ch" is spoken as k
         return f"{count} {noun}es"
     return f"{count} {noun[:-1]}ies" if noun[-2:-1] not in "aeiou" and noun[-1] == "y" else f"{count} {noun}s"
 
@@ -249,10 +251,12 @@ def routes(copies: Sequence) -> str:
 def pull(result: torch.Tensor) -> None:
     """Run backward from a result, in such a way that a gradient comes from where it is 0, too.
 
+    The graph stays, so that `flows` may ask for the gradients of several leaves of one result.
+
     >>> pull(x := torch.zeros(2, requires_grad=True)); x.grad
     tensor([2., 2.])
     """
-    (result.float() + 1).square().sum().backward()
+    (result.float() + 1).square().sum().backward(retain_graph=True)
 
 
 def gradient(function: Callable, source: torch.Tensor, pull: Callable = pull) -> torch.Tensor:
