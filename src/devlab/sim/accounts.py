@@ -13,11 +13,6 @@ def of(device=None) -> Allocator:
     return allocator
 
 
-def check(index: int, size: int) -> None:
-    """Raise torch.OutOfMemoryError for a request that is larger than the whole device."""
-    allocators[index].check(size)
-
-
 def memory_allocated(device=None) -> int:
     """Return the bytes that live tensors hold.
 

@@ -86,9 +86,7 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
     if into != out_of:
         _arrives(target, source, non_blocking)
         return target
-    end = clock.launch(into, source.nbytes + target.nbytes)
-    if events.observers:
-        events.tell(events.Launch(into, "aten::copy_", end))
+    clock.launch(into, source.nbytes + target.nbytes, 0.0, "aten::copy_")
     return target
 
 
@@ -118,10 +116,8 @@ def _to_host(target: torch.Tensor, source: torch.Tensor, start: torch.Tensor, no
     end = clock.copy(out_of, way.bytes, False, way.pinned)
     _tell(source, target, way, end)
     if way.blocking:
-        clock.wait_until(end)
+        clock.synchronize(out_of, end, "copy to cpu")
         target.copy_(start)
-        if events.observers:
-            events.tell(events.Synchronization(out_of, "copy to cpu"))
     else:
         clock.arrive(end, _landing(target, start.clone()))
     return target
@@ -180,9 +176,7 @@ def to_copy(
     if home != own:
         _arrives(made, source, non_blocking)
         return made
-    end = clock.launch(own, source.nbytes + made.nbytes)
-    if events.observers:
-        events.tell(events.Launch(own, "aten::_to_copy", end))
+    clock.launch(own, source.nbytes + made.nbytes, 0.0, "aten::_to_copy")
     return made
 
 

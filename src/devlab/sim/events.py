@@ -1,4 +1,4 @@
-"""What happens on the simulated devices, told to whoever asks; it costs nothing when nobody does.
+"""What happens on the simulated devices, told to every observer; without observers it costs nothing.
 
 >>> seen = []
 >>> observers.append(seen.append)

@@ -90,7 +90,7 @@ def _register_kernels() -> None:
     for key, names in kernels.SPARSE.items():
         _libraries.append(private.open_library("IMPL", "aten", key, __file__, 1))
         for name in names:
-            _libraries[-1].impl(name, key, kernels.refuse_sparse_parts, False)
+            _libraries[-1].impl(name, key, kernels.refuse_sparse, False)
     for name, function in data.OPERATORS.items():
         on_cpu.impl(name, "CPU", function, False)
     special = kernels.SPECIAL | {name: kernels.view(name) for name in kernels.VIEWS}

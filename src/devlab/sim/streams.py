@@ -4,10 +4,10 @@ import itertools
 
 import torch
 
-from devlab.sim import clock, data, events, private
+from devlab.sim import clock, data, private
 
-# Seconds of the host that one question about a stream or an event takes. Without it a program that asks
-# until the answer is yes would ask forever: the clock is virtual.
+# Seconds of the host that one question about a stream or an event takes. The clock is virtual: if questions
+# took no time, a program that asks until the answer is yes would ask forever.
 ASKING = 1e-6
 _ids = itertools.count(1)
 
@@ -55,9 +55,7 @@ class Stream:
 
     def synchronize(self) -> None:
         """Let the host wait for all its work."""
-        clock.wait_until(self._queue.free_at)
-        if events.observers:
-            events.tell(events.Synchronization(self.device_index, "stream.synchronize"))
+        clock.synchronize(self.device_index, self._queue.free_at, "stream.synchronize")
 
     def wait_stream(self, stream: "Stream") -> None:
         """Let its future work wait for the work now in another stream."""
@@ -162,11 +160,8 @@ class Event:
 
     def synchronize(self) -> None:
         """Let the host wait for the marked work."""
-        if self._moment is None:
-            return
-        clock.wait_until(self._moment)
-        if events.observers:
-            events.tell(events.Synchronization(self.device_index, "event.synchronize"))
+        if self._moment is not None:
+            clock.synchronize(self.device_index, self._moment, "event.synchronize")
 
     def elapsed_time(self, end_event: "Event") -> float:
         """Return the milliseconds on the device between this event and a later one.

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import torch
 
 from devlab.sim import accounts as memory  # noqa: F401
-from devlab.sim import clock, data, events
+from devlab.sim import clock, data
 from devlab.sim.accounts import (  # noqa: F401
     empty_cache,
     max_memory_allocated,
@@ -99,9 +99,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 def synchronize(device=None) -> None:
     """Wait for all work on the device."""
     index = data.index_of(device)
-    clock.wait_for_device(index)
-    if events.observers:
-        events.tell(events.Synchronization(index, "synchronize"))
+    clock.synchronize(index, clock.end_of(index), "synchronize")
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
