@@ -21,7 +21,7 @@ from devlab.sim import events, specs
 
 
 class Queue:
-    """A stream as the clock sees it: the time until which it is busy, and when its last work began."""
+    """A stream as the clock sees it: until when the stream is busy, and when its last work began."""
 
     __slots__ = ("began_at", "free_at", "stream_id")
 
@@ -97,7 +97,7 @@ def real_waits(on: bool = True) -> None:
 
 @contextlib.contextmanager
 def virtual() -> Iterator[None]:
-    """Keep the clock virtual in a block, so that what it says there is the same on every machine.
+    """Keep the clock virtual in a block, so that times in the block are the same on every machine.
 
     >>> with virtual():
     ...     before = now()
@@ -163,7 +163,7 @@ def wait_until(moment: float) -> None:
 
 
 def _give_turns() -> None:
-    """Let other threads that use a simulated device go on, as they would while this one waits."""
+    """Let other threads that use a simulated device go on, as they would while this thread waits."""
     global turns
     if sum(thread.is_alive() for thread in list(_hosts)) > 1:
         turns += 1
@@ -188,7 +188,7 @@ def turns_of(seconds: float) -> Iterator[None]:
 def launch(index: int, moved: int, operations: float = 0.0, operator: str = "") -> float:
     """Put a kernel on the device's current stream and return when it will have finished.
 
-    It takes as long as its arithmetic or its `moved` bytes of memory traffic, whichever is more. `operations`
+    A kernel takes as long as its arithmetic or its `moved` bytes, whichever takes longer. `operations`
     are in 32-bit floats; `in_float32` converts others. Observers are told the name of the `operator`.
     """
     global _now

@@ -46,7 +46,7 @@ def kernel(name: str):
 def _build(name: str):
     operator = Operator(name)
     if operator.outputs:
-        return writing_out(operator, _charge)
+        return _writing_out(operator)
     general = _general(operator)
     if operator.draws:
         return _drawing(general)
@@ -205,7 +205,7 @@ def _general(operator: Operator):
 
 
 def _charge(operator: Operator, index: int, moved: int, host, out, args, kwargs) -> None:
-    """Let the clock run for an operator, and tell who listens."""
+    """Let the clock run for an operator, and tell observers."""
     operations = 0.0
     if type(out) is torch.Tensor:
         moved += out.nbytes
@@ -219,7 +219,7 @@ def _charge(operator: Operator, index: int, moved: int, host, out, args, kwargs)
 
 
 def _drawing(run):
-    """An operator that draws random numbers and takes no generator: lend it the device's state."""
+    """An operator that draws random numbers and takes no generator: it draws from the device's generator."""
 
     def draw(*args, **kwargs):
         index = next((a.get_device() for a in args if isinstance(a, torch.Tensor)), data.current_index())
@@ -229,12 +229,12 @@ def _drawing(run):
     return draw
 
 
-# A Python number met as an operand stays one.
+# Operands of these types stay as they are.
 NOT_TENSORS = frozenset({type(None), bool, int, float, complex})
 _CPU = torch.device("cpu")
 
 
-# Operands of this dtype meet numbers as tensors that are kept, for at most so many numbers.
+# For operands of this dtype the tensors of numbers are kept, at most `_MANY` of them.
 SCALARS = torch.float32
 _MANY = 256
 _LARGE = 1 << 53  # larger integers would be rounded twice
@@ -244,17 +244,17 @@ _scalar_of = _scalars.get
 
 
 def as_scalar(number):
-    """Return a Python number as what an operand in 32-bit floats meets it as most quickly.
+    """Return a Python number in the form that an operator in 32-bit floats takes most quickly.
 
-    PyTorch makes a tensor of a number each time it meets one, which takes longer than the arithmetic. For
-    32-bit floats, whose result is the same either way, those tensors are kept.
+    PyTorch makes a tensor of each number that an operator meets, which takes longer than the arithmetic. For
+    32-bit floats the result is the same either way, so those tensors are kept.
     """
     if type(number) not in _REAL:
         return number
     scalar = _scalar_of(number)
     if scalar is not None:
         return scalar
-    # Zero has two signs under one key, and what is no number equals not even itself.
+    # 0.0 and -0.0 are the same key, and NaN does not equal itself.
     if number == 0 or number != number or abs(number) > _LARGE:
         return number
     if len(_scalars) >= _MANY:
@@ -316,8 +316,8 @@ def unlabel(value):
 _AS_IT_IS = contextlib.nullcontext()
 
 
-def writing_out(operator: Operator, charge):
-    """Return the kernel of an operator that writes into `out=`; `charge` lets the clock run for it."""
+def _writing_out(operator: Operator):
+    """Return the kernel of an operator that writes into `out=`."""
     outputs = operator.outputs
 
     def run(*args, **kwargs):
@@ -339,7 +339,7 @@ def writing_out(operator: Operator, charge):
         else:
             for key in outputs:
                 _fill(kwargs[key], aside[key])
-        charge(operator, index, operators.traffic(host), host, list(aside.values()), args, kwargs)
+        _charge(operator, index, operators.traffic(host), host, list(aside.values()), args, kwargs)
         if not operator.returned:
             return None
         return kwargs[outputs[0]] if len(outputs) == 1 else tuple(kwargs[key] for key in outputs)

@@ -1,4 +1,4 @@
-"""The operators that do not simply compute: making memory, pointing at it, moving it, reading it."""
+"""The operators that do not simply compute: those that make, resize, share, move or read memory."""
 
 from math import prod
 
@@ -8,7 +8,7 @@ from devlab.sim import crossing, data, private
 from devlab.sim.allocator import allocators
 from devlab.sim.data import number_on_device, on_device, resize, set_storage
 
-# A view's kernel for the CPU only builds another tensor over the same storage, wherever that is.
+# A view's kernel for the CPU only builds another tensor over the same storage, on whatever device that is.
 VIEWS = ("as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex")
 
 
@@ -36,7 +36,7 @@ def empty_strided(size, stride, dtype=None, layout=None, device=None, pin_memory
 
 
 def scalar_tensor(number, dtype=None, layout=None, device=None, pin_memory=None):
-    """Return a number as a tensor; for `x[0] = 1.0` PyTorch makes one here, and for CUDA one on the host."""
+    """Return a number as a tensor; `x[0] = 1.0` asks for such a tensor, which for CUDA is on the host."""
     return number_on_device(_scalar(number, dtype=dtype, device=_CPU), data.index_of(device))
 
 
@@ -122,7 +122,8 @@ def refuse_sparse(*args, **kwargs):
     )
 
 
-# By the dispatch key under which PyTorch would make a sparse tensor on the device, or first ask it something.
+# By dispatch key: the operators by which PyTorch makes a sparse tensor on a device, or first reads such a
+# tensor.
 SPARSE = {
     "SparsePrivateUse1": ("_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors"),
     "SparseCsrPrivateUse1": ("_nnz", "crow_indices", "values"),

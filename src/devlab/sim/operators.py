@@ -38,7 +38,7 @@ QUICK = named(
 
 
 class Operator:
-    """What a kernel needs to know of its operator, read from the schema once."""
+    """What a kernel needs to know of an operator, read from the schema once."""
 
     def __init__(self, name: str):
         op = private.overload(name)
@@ -58,7 +58,7 @@ class Operator:
         self.takes_device = any(a.name == "device" for a in arguments)
         self.generator = next((i for i, a in enumerate(arguments) if a.name == "generator"), None)
         self.draws = torch.Tag.nondeterministic_seeded in op.tags and self.generator is None
-        # For each result, the position of the argument that it is, or None where it is new.
+        # For each result, the position of the argument that is returned, or None for a new tensor.
         self.returned = tuple(_returned_argument(schema, result) for result in schema.returns)
         tensors = [(i, a) for i, a in enumerate(arguments) if "Tensor" in str(a.type)]
         self.tensors = [i for i, a in tensors if not a.kwarg_only]
@@ -93,7 +93,7 @@ MASKS = frozenset({torch.bool, torch.uint8})
 INDEXING = named("index _unsafe_index index_put index_put_ _index_put_impl_ _unsafe_index_put")
 
 _TAGS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
-# On CUDA the host reads whether these succeeded.
+# On CUDA the host waits to learn whether these operators succeeded.
 _CHECKED = named(
     "_linalg_check_errors _linalg_eigh _linalg_eigvals _linalg_svd cholesky linalg_eig linalg_lstsq"
 )
@@ -109,7 +109,7 @@ def short(name: str) -> str:
 
 
 def wait_rule(name: str, tags):
-    """Return what tells from an operator's arguments whether the host waits; None where it never does.
+    """Return the function that tells from the arguments whether the host waits; None if the host never waits.
 
     >>> wait_rule("aten::add.Tensor", ()) is None, wait_rule("aten::cholesky", ())((), {})
     (True, True)
@@ -120,12 +120,12 @@ def wait_rule(name: str, tags):
 
 
 def _unless_size_is_given(args, kwargs) -> bool:
-    """The size that `repeat_interleave` is given need not be found out."""
+    """Tell whether the size must be found out: `repeat_interleave` may be given the size."""
     return kwargs.get("output_size") is None
 
 
 def _by_index(args, kwargs) -> bool:
-    """Masks are counted; indices in the host's memory are copied, and so is one number that is written."""
+    """Tell whether a mask has to be counted, or an index or the one number to write has to be copied."""
     if len(args) > 2:
         if fills_mask(args):
             return False
@@ -178,6 +178,9 @@ def _attention(operands, out) -> float:
     query, key = operands[:2]
     return 4.0 * query.numel() * key.shape[-2]
 
+
+# They change a tensor's own sizes and strides, and no element.
+IN_PLACE_VIEWS = named("as_strided_ detach_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_")
 
 # Functions from (operands, result) to operations in 32-bit floats.
 _FORMULAS: dict[str, Callable] = {

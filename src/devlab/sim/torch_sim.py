@@ -1,4 +1,4 @@
-"""The module `torch.sim`: the names of `torch.cuda` and their meaning. Users find here what it imports."""
+"""The module `torch.sim`: the names of `torch.cuda` with the same meaning, the imported names included."""
 
 import functools
 from types import SimpleNamespace
@@ -53,12 +53,12 @@ def _is_in_bad_fork() -> bool:
 
 
 def set_device(device) -> None:
-    """Make `device` the current one, which a bare `"sim"` means."""
+    """Make `device` the current device, which a bare `"sim"` means."""
     data.set_current_index(data.index_of(device))
 
 
 class device:
-    """A block in which another device is the current one."""
+    """A block in which another device is the current device."""
 
     def __init__(self, device):
         self.idx = data.index_of(device)
@@ -73,7 +73,7 @@ class device:
 
 
 def get_device_name(device=None) -> str:
-    """Return the device's name, which says that it is simulated."""
+    """Return the device's name, which says that the device is simulated."""
     return clock.devices[data.index_of(device)].spec.name
 
 
@@ -86,7 +86,7 @@ def get_device_properties(device=None) -> SimpleNamespace:
 
 
 def get_device_capability(device=None) -> tuple[int, int]:
-    """Return (0, 0): no kernel was ever compiled for it."""
+    """Return (0, 0): no kernel is compiled for a simulated device."""
     data.index_of(device)
     return (0, 0)
 
