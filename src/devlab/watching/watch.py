@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from devlab.panel import Panel, escape
+from devlab.panel import Column, Panel, Table, escape
 from devlab.sim import clock
 from devlab.watching.memory import size
 from devlab.watching.record import Record, Synchronization, Transfer, When, host_clock, state
@@ -59,11 +59,15 @@ class Log(Record, Panel):
 
     def text(self) -> str:
         """Return the counts and a table of transfers and synchronizations."""
-        return _as_text(self)
+        table, more = _table(self)
+        return "\n".join([*_summary(self), *(["", table.text(), *more] if table.rows else ())])
 
     def html(self) -> str:
         """Return the same as HTML."""
-        return _as_html(self)
+        first, *rest = map(escape, _summary(self))
+        table, more = _table(self)
+        before = f"<div><strong>{first}</strong></div>" + "".join(f"<div>{line}</div>" for line in rest)
+        return before + table.html() + "".join(f"<div>{line}</div>" for line in more)
 
     def __repr__(self) -> str:
         return (
@@ -310,49 +314,15 @@ def _following(original: Callable) -> Callable:
 
 
 MOST_ROWS = 40
-_HEADING = ("times", "what", "from → to", "bytes", "how", "line")
-_NUMBERS = frozenset({"times", "bytes"})
-
-
-def _as_text(record: Record) -> str:
-    """Return the whole log as aligned text."""
-    rows, more = _table(record)
-    if not rows:
-        return "\n".join(_summary(record))
-    rows = [_HEADING, *rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADING))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if name in _NUMBERS else cell.ljust(width)
-            for cell, width, name in zip(row, widths, _HEADING, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
-    return "\n".join([*_summary(record), "", *lines, *more])
-
-
-def _as_html(record: Record) -> str:
-    """Return the whole log as HTML."""
-    first, *rest = _summary(record)
-    parts = [f"<div><strong>{escape(first)}</strong></div>", *(f"<div>{escape(line)}</div>" for line in rest)]
-    rows, more = _table(record)
-    if rows:
-        head = "".join(f'<th scope="col" style="{_align(name)}">{name}</th>' for name in _HEADING)
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f'<td style="{_align(name)};white-space:pre-wrap">{escape(cell)}</td>'
-                for cell, name in zip(row, _HEADING, strict=True)
-            )
-            + "</tr>"
-            for row in rows
-        )
-        parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
-    return "".join([*parts, *(f"<div>{escape(line)}</div>" for line in more)])
-
-
-def _align(name: str) -> str:
-    return f"text-align:{'right' if name in _NUMBERS else 'left'}"
+_LEFT, _RIGHT = (f'style="text-align:{side};white-space:pre-wrap"' for side in ("left", "right"))
+_COLUMNS = (
+    Column("times", _RIGHT, right=True),
+    Column("what", _LEFT),
+    Column("from → to", _LEFT),
+    Column("bytes", _RIGHT, right=True),
+    Column("how", _LEFT),
+    Column("line", _LEFT),
+)
 
 
 def count(number: int, word: str) -> str:
@@ -389,14 +359,15 @@ def _each(counts: dict[str, int], say) -> str:
     return " · ".join(f"{name} {say(number)}" for name, number in named.items())
 
 
-def _table(record: Record) -> tuple[list[tuple[str, ...]], list[str]]:
-    """Return the rows, in which equal events on a line are one row, and a line on what was left out."""
+def _table(record: Record) -> tuple[Table, list[str]]:
+    """Return a row for each happening on a line, with its times, and a line on the rows left out."""
     times: dict[tuple[str, ...], int] = {}
     for row in _happenings(record):
         times[row] = times.get(row, 0) + 1
     rows = [(f"{number:,}", *row) for row, number in times.items()]
     left = len(rows) - MOST_ROWS
-    return rows[:MOST_ROWS], [f"… and {count(left, 'row')} more: see log.events"] if left > 0 else []
+    table = Table(_COLUMNS, rows[:MOST_ROWS])
+    return table, [f"… and {count(left, 'row')} more: see log.events"] if left > 0 else []
 
 
 def _happenings(record: Record) -> Iterator[tuple[str, ...]]:
