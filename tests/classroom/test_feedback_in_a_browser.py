@@ -13,7 +13,7 @@ RECORD = Record(
     "x.ipynb",
     tuple(
         Graded(f"f{position}", outcome, 1, 3, "a headline", (("a row", DEVICES | {"sim:0": outcome}),), code)
-        for position, (outcome, code) in enumerate((name, (("got", "f32[3]"),)) for name in feedback.OUTCOMES)
+        for position, (outcome, code) in enumerate((name, (("got", "f32[3]"),)) for name in feedback.WORDS)
     ),
     problem="it is cut off in the middle",
     remarks=("marked late by the learning platform",),
