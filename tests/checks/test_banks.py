@@ -1,19 +1,30 @@
 """Every answer of every bank is judged as it should be, on every device of the bench."""
 
 import re
+from pathlib import Path
 
 import pytest
-from bank import ANSWERS, Answer, banks, load, one_of_each
+from bank import ANSWERS, Answer, banks, fault, load, one_of_each
 
 from devlab.checks.exercise import exercises, find
 from devlab.checks.judge import judge
-from devlab.checks.result import Outcome, Result
 from devlab.devices import bench
 
 
 def test_bench_has_an_accelerator_with_two_devices():
     """The banks are worth little if they run on the CPU alone."""
     assert [str(device) for device in bench()][:3] == ["cpu", "sim:0", "sim:1"]
+
+
+def of_a_kind(path: Path) -> tuple[list[Answer], list[Answer]]:
+    """Divide a bank: the right answers and a wrong one of each row and message, and the other wrong ones."""
+    first, further, met = [], [], set()
+    for answer in load(path):
+        kind = answer.row, answer.fragment
+        again = answer.fragment is not None and kind in met
+        (further if again else first).append(answer)
+        met.add(kind)
+    return first, further
 
 
 @pytest.mark.parametrize("path", banks(), ids=lambda path: path.stem)
@@ -23,37 +34,23 @@ def test_answers_are_judged_as_they_should_be(path):
     A bank is one test, for it takes as long to set up a test as to judge most answers. It names every answer
     that is judged otherwise. `make exercise NAME=...` shows each verdict of one bank.
     """
-    exercise = find(path.stem)
-    found = {answer.name: differs(answer, judge(exercise, answer.code)) for answer in load(path)}
-    assert not any(found.values()), "\n\n".join(f"{name}: {what}" for name, what in found.items() if what)
+    first, _ = of_a_kind(path)
+    assert not (told := misjudged(first)), told
 
 
-def differs(answer: Answer, result: Result) -> str | None:
-    """Tell in what a verdict is not the answer's, with the verdict; None where it is."""
-    if answer.fragment is None:
-        if not result.passed or result.points != result.possible:
-            return f"it is right, and earns {result.points} of {result.possible} points\n{result}"
-        return None
-    rows = (answer.row,) if isinstance(answer.row, str) else answer.row
-    if result.outcome not in (Outcome.FAILED, Outcome.ERROR):
-        what = f"it is wrong, and is {result.outcome.name}"
-    elif answer.fragment not in str(result):
-        what = f"its message is missing: {answer.fragment}"
-    elif refused_by(result) not in rows:
-        what = f"it is refused by {refused_by(result)!r}, not by {' or '.join(map(repr, rows))}"
-    elif "please report it" in str(result):
-        what = "the check failed, not the answer"
-    else:
-        return None
-    return f"{what}\n{result}"
+# Thorough, for each makes a mistake that another answer of the bank makes, and gets that one's message.
+@pytest.mark.thorough
+@pytest.mark.parametrize("path", banks(), ids=lambda path: path.stem)
+def test_further_answers_are_judged_as_they_should_be(path):
+    """The same of wrong answers that come to a mistake by other roads."""
+    _, further = of_a_kind(path)
+    assert not (told := misjudged(further)), told
 
 
-def refused_by(result: Result) -> str | None:
-    """Return the label of the first row that an answer did not pass."""
-    stops = (Outcome.FAILED, Outcome.ERROR)
-    return next(
-        (row.label for row in result.rows if any(one in stops for one in row.outcomes.values())), None
-    )
+def misjudged(answers: list[Answer]) -> str:
+    """Judge answers; return what is wrong with each verdict that is not as it should be, and the verdict."""
+    results = ((one, judge(find(one.exercise), one.code)) for one in answers)
+    return "\n\n".join(f"{what}\n{result}" for one, result in results if (what := fault(one, result)))
 
 
 @pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
