@@ -16,17 +16,26 @@ from bank import ANSWERS, Answer, fault, load, refused_by
 
 from devlab.checks.exercise import Exercise, Lesson, find, lessons, nearest
 from devlab.checks.judge import judge
+from devlab.checks.result import Result
 
 ROOT = ANSWERS.parents[1]
 SLOWEST = 1.0  # seconds that a verdict may take
+SHORTEST = 8  # characters of a message, which tell it from others
 MOST_LINES = 60  # of judgement, for a pure function
+
+
+def judged(exercise: Exercise, answer: Answer) -> tuple[Result, float]:
+    """Return an answer's verdict, and the seconds that it took."""
+    began = time.perf_counter()
+    result = judge(exercise, answer.code)
+    return result, time.perf_counter() - began
 
 
 def shown(exercise: Exercise, answer: Answer) -> list[str]:
     """Print an answer's verdict, its row and its time; return what is wrong with it."""
-    began = time.perf_counter()
-    result = judge(exercise, answer.code)
-    seconds = time.perf_counter() - began
+    result, seconds = judged(exercise, answer)
+    if seconds > SLOWEST:  # the first verdict of a process imports what others find there
+        _, seconds = judged(exercise, answer)
     kind = "right" if answer.fragment is None else "wrong"
     print(f"\n── {kind}: {answer.name} ({1000 * seconds:.0f} ms)")
     print("passed" if answer.fragment is None and result.passed else result)
@@ -81,6 +90,11 @@ def missing(exercise: Exercise, bank: list[Answer]) -> list[str]:
     asked = (
         (right >= 3, f"three right answers that differ in approach; there are {right}"),
         (wrong >= 6, f"six wrong answers, each with its message and its row; there are {wrong}"),
+        *(
+            (False, f"more of the message of {answer.name}: {answer.fragment!r} says too little")
+            for answer in bank
+            if answer.fragment is not None and len(answer.fragment) < SHORTEST
+        ),
         (len(exercise.hints) >= 2, f"two hints; there are {len(exercise.hints)}"),
         (bool(exercise.facts), "the facts that an answer needs"),
         (exercise.possible >= 2, f"two rows; there are {exercise.possible}"),
