@@ -13,6 +13,7 @@ import torch
 from devlab.sim import accounts, clock, data, events, operators, random_numbers, rule
 from devlab.sim.data import new_on_device, on_device, on_host, resize
 from devlab.sim.operators import QUICK, Operator
+from devlab.sim.unsupported import guarded
 
 _COMPOSITE = rule.COMPOSITE
 # A result that may have more bytes than this is checked first: it may be too large for the device, and for
@@ -33,13 +34,13 @@ _AT_ONCE = QUICK | {
 def kernel(name: str):
     """Return a kernel for the operator of that full name, built at once or when it is first called."""
     if name in _AT_ONCE:
-        return _build(name)
+        return guarded(name, _build(name))
     run = None
 
     def built_on_first_call(*args, **kwargs):
         nonlocal run
         if run is None:
-            run = _build(name)
+            run = guarded(name, _build(name))
         return run(*args, **kwargs)
 
     return built_on_first_call
