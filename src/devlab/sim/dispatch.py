@@ -14,6 +14,7 @@ from devlab.sim import clock, data, operators, random_numbers, rule
 from devlab.sim.allocator import allocators
 from devlab.sim.data import new_on_device, on_device, on_host, resize
 from devlab.sim.operators import QUICK, Operator
+from devlab.sim.unsupported import guarded
 
 # A result that may have more bytes than `_MAY_NOT_FIT` is checked before it is computed: it may be too large
 # for the device, and for the host. Two operands whose bytes multiply to less than `_PAIRS_MAY_NOT_FIT` have
@@ -31,13 +32,13 @@ _AT_ONCE = QUICK | operators.named(
 def kernel(name: str):
     """Return a kernel for the operator of that full name, built at once or when it is first called."""
     if name.removeprefix("aten::") in _AT_ONCE:
-        return _build(name)
+        return guarded(name, _build(name))
     run = None
 
     def built_on_first_call(*args, **kwargs):
         nonlocal run
         if run is None:
-            run = _build(name)
+            run = guarded(name, _build(name))
         return run(*args, **kwargs)
 
     return built_on_first_call
