@@ -55,14 +55,16 @@ _PAIRS = {
 }
 _SCATTER = "cuda_scatter_gather_base_kernel_func"
 # cuDNN speaks before the kernels of PyTorch do.
-_CONVOLUTIONS = {"convolution", "convolution_overrideable"}
+_CONVOLUTIONS = frozenset({"convolution", "convolution_overrideable"})
 # These have no kernel for CUDA at all.
-_HOST_ALONE = {
-    "histogram",
-    "_histogramdd_bin_edges",
-    "_histogramdd_from_bin_cts",
-    "_histogramdd_from_bin_tensors",
-}
+_HOST_ALONE = frozenset(
+    {
+        "histogram",
+        "_histogramdd_bin_edges",
+        "_histogramdd_from_bin_cts",
+        "_histogramdd_from_bin_tensors",
+    }
+)
 
 
 # By operator, the name under which its CUDA kernel says that it has no deterministic form.
