@@ -4,9 +4,7 @@ import os
 from dataclasses import asdict, dataclass
 
 from devlab.facts import Facts
-from devlab.panel import Column, Panel, Table, escape, prose
-
-LABEL = 'style="text-align:left;font-weight:normal"'
+from devlab.panel import LABEL, Column, Panel, Table, escape, prose
 
 # The oldest NVIDIA driver that runs a build of PyTorch for that version of CUDA, on Linux.
 OLDEST_DRIVER = {11: (450, 80), 12: (525, 60), 13: (580, 65)}

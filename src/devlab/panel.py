@@ -10,6 +10,8 @@ from dataclasses import dataclass
 WRAPPED = "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;margin:0"
 # Said by a screen reader, not shown to the eye.
 UNSEEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
+# The looks of a cell: the label of a row.
+LABEL = 'style="text-align:left;font-weight:normal"'
 CODE = re.compile(r"`([^`]+)`")
 
 

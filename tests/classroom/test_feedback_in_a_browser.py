@@ -4,7 +4,7 @@ import pytest
 from axe_core_python.base import AXE_SCRIPT
 
 from devlab.classroom import feedback
-from devlab.classroom.results import Graded, Record
+from devlab.classroom.results import WORDS, Graded, Record
 
 DEVICES = {"cpu": "passed", "sim:0": "failed", "sim:1": None}
 RECORD = Record(
@@ -13,7 +13,7 @@ RECORD = Record(
     "x.ipynb",
     tuple(
         Graded(f"f{position}", outcome, 1, 3, "a headline", (("a row", DEVICES | {"sim:0": outcome}),), code)
-        for position, (outcome, code) in enumerate((name, (("got", "f32[3]"),)) for name in feedback.WORDS)
+        for position, (outcome, code) in enumerate((name, (("got", "f32[3]"),)) for name in WORDS)
     ),
     problem="it is cut off in the middle",
     remarks=("marked late by the learning platform",),

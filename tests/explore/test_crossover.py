@@ -104,7 +104,7 @@ def test_what_contradicts_the_headline_is_said():
 def found_on_the_cpu(seconds) -> tuple[Found, ...]:
     """Return times of products on the CPU as if they had been measured."""
     sides = crossover.sides("x @ x", "float32", simulated=True)
-    return tuple(Found("cpu", "x @ x", "float32", STAYS, side, seconds(side)) for side in sides)
+    return tuple(Found(("cpu", "x @ x", "float32", STAYS), side, seconds(side)) for side in sides)
 
 
 def written(figure) -> set[str]:
@@ -159,7 +159,7 @@ def test_a_measured_cpu_is_called_so_wherever_it_is_shown(explorer, monkeypatch)
 def test_measuring_again_replaces_and_stops_where_it_is_stopped(monkeypatch):
     """Each step is one size, and what is there by then is drawn."""
     monkeypatch.setattr(crossover, "take", lambda place, operation, dtype, data, side: side * 1e-6)
-    old = Found("cpu", "x @ x", "float32", STAYS, 8, 1.0)
+    old = Found(("cpu", "x @ x", "float32", STAYS), 8, 1.0)
     steps = crossover.measure(State("sim:0", found=(old,)))
     share, state = next(steps)
     assert share == pytest.approx(1 / 13)
@@ -189,7 +189,7 @@ def test_the_words_fit_wherever_the_crossing_is(factor):
     base = State("sim:0")
     cpu = times(base, "sim:0")
     found = tuple(
-        Found("cpu", "x @ x", "float32", STAYS, side, seconds * factor * side / 90)
+        Found(("cpu", "x @ x", "float32", STAYS), side, seconds * factor * side / 90)
         for side, seconds in cpu.items()
     )
     assert faults(draw(replace(base, found=found))) == []

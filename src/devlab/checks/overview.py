@@ -13,7 +13,7 @@ from devlab.checks import progress as log
 from devlab.checks.exercise import Lesson, lessons
 from devlab.checks.progress import HOW_TO_SAVE, Line, Standing, heading, label, simulated
 from devlab.checks.result import ACCENTS, Outcome
-from devlab.panel import Note, Panel, escape
+from devlab.panel import UNSEEN, Note, Panel, escape
 
 CELL = "vertical-align:baseline;font-weight:normal;padding:0.1em 0.4em 0.1em 0;line-height:1.5"
 LEFT = f"{CELL};text-align:left"
@@ -23,8 +23,6 @@ NAME = f"{LEFT};min-width:min(16em,35cqw);white-space:nowrap"
 # JupyterLab's colours where there are any, the page's own otherwise.
 LINE = "1px solid var(--jp-border-color1, #8888)"
 TRACK = "var(--jp-border-color2, #8885)"
-# Said by a screen reader, seen by nobody: the line above a table says the same to the eye.
-UNSEEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
 
 
 def render(standing: Standing, alone: bool = False) -> str:
@@ -96,6 +94,7 @@ def _table(standing: Standing, lesson: Lesson, lines: list[Line]) -> str:
         for line in lines
     )
     return (
+        # The line above the table says to the eye what its caption says to a screen reader.
         # Where the table is wider than the screen it scrolls by itself, by keyboard too: without the second
         # attribute, JupyterLab takes the arrow keys for its own.
         '<div role="group" tabindex="0" data-lm-suppress-shortcuts="true" style="overflow-x:auto;'

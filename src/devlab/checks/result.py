@@ -3,7 +3,7 @@
 import enum
 from dataclasses import dataclass
 
-from devlab.panel import Panel, escape, prose
+from devlab.panel import Column, Panel, Table, escape, prose
 
 
 class Outcome(enum.StrEnum):
@@ -51,6 +51,12 @@ ACCENTS = {
 }
 INDENT = 2
 LABEL_WIDTH = 12
+TABLE = 'style="margin:0.3em 0 0;border-collapse:collapse;font-size:inherit"'
+PLAIN = 'style="background:none"'
+CENTRED = 'style="text-align:center"'
+DEVICE = 'style="text-align:center;font-weight:normal;padding:0 0.8em"'
+ROW = 'style="text-align:left;font-weight:normal;padding:0 0.8em 0 0"'
+DETAIL = 'style="text-align:left;vertical-align:top;font-weight:normal;padding:0 1em 0 0;white-space:nowrap"'
 
 
 class CheckFailed(AssertionError):
@@ -152,44 +158,26 @@ class Result(Panel):
         )
 
     def _html_table(self) -> str:
-        if not self._table:
-            return ""
-        head = "".join(
-            f'<th scope="col" style="text-align:center;font-weight:normal;padding:0 0.8em">'
-            f"{escape(device)}</th>"
-            for device in self.devices
-        )
-        body = "".join(
-            '<tr style="background:none">'
-            '<th scope="row" style="text-align:left;font-weight:normal;padding:0 0.8em 0 0">'
-            f"{prose(row.label)}</th>"
-            + "".join(
-                f'<td style="text-align:center">{outcome.html_sign if outcome else ""}</td>'
-                for outcome in row.outcomes.values()
-            )
-            + "</tr>"
-            for row in self._table
-        )
-        corner = '<td style="padding:0"></td>'
-        return (
-            '<table style="margin:0.3em 0;border-collapse:collapse;font-size:inherit">'
-            f"<thead><tr>{corner}{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
+        columns = [Column(look=ROW, html=prose, labels=True, head='style="padding:0"')]
+        columns += [Column(device, CENTRED, _html_sign, head=DEVICE) for device in self.devices]
+        rows = [(row.label, *row.outcomes.values()) for row in self._table]
+        return Table(columns, rows, look=TABLE, row_look=PLAIN).html()
 
     def _html_details(self) -> str:
-        lines = "".join(
-            '<tr style="background:none">'
-            '<th scope="row" style="text-align:left;vertical-align:top;font-weight:normal;'
-            f'padding:0 1em 0 0;white-space:nowrap">{label}</th><td style="text-align:left;padding:0">'
-            '<code style="white-space:pre-wrap;background:none;color:inherit;padding:0">'
-            f"{escape(text)}</code></td></tr>"
-            for label, text in self.details
-        )
-        return (
-            f'<table style="margin:0.3em 0 0;border-collapse:collapse;font-size:inherit">{lines}</table>'
-            if lines
-            else ""
-        )
+        columns = [
+            Column(look=DETAIL, labels=True),
+            Column(look='style="text-align:left;padding:0"', html=_code),
+        ]
+        return Table(columns, self.details, look=TABLE, row_look=PLAIN).html()
 
     def __repr__(self) -> str:
         return f"<Result {self.name}: {self.outcome}, {self.score}>"
+
+
+def _html_sign(outcome: Outcome | None) -> str:
+    return outcome.html_sign if outcome else ""
+
+
+def _code(text: str) -> str:
+    look = "white-space:pre-wrap;background:none;color:inherit;padding:0"
+    return f'<code style="{look}">{escape(text)}</code>'

@@ -10,7 +10,7 @@ from devlab.checks.result import SIGNS
 from devlab.classroom import results
 from devlab.classroom.download import printable, safe, said
 from devlab.classroom.results import CONTROLS, WORDS, Graded, Record, number
-from devlab.panel import escape, prose
+from devlab.panel import Column, Table, escape, prose
 
 # What a page shows of one answer or message: a student may hand in anything.
 LONGEST = 20_000
@@ -58,15 +58,15 @@ def _total(record: Record) -> str:
 
 
 def _overview(exercises: Sequence[Graded]) -> str:
-    rows = "".join(
-        f'<tr><th scope="row"><a href="#{_id(one)}">{_text(one.name)}</a></th>'
-        f'<td class="points">{_score(one)}</td><td>{_mark(one.outcome)}</td></tr>'
-        for one in exercises
-    )
-    head = '<tr><th scope="col">exercise</th><th scope="col">points</th><th scope="col">outcome</th></tr>'
-    return (
-        f'<div class="wide"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>' if rows else ""
-    )
+    columns = [
+        Column("exercise", "", str, labels=True),
+        Column("points", 'class="points"', str, head=""),
+        Column("outcome", "", str),
+    ]
+    rows = [
+        (f'<a href="#{_id(one)}">{_text(one.name)}</a>', _score(one), _mark(one.outcome)) for one in exercises
+    ]
+    return _wide(Table(columns, rows))
 
 
 def _section(one: Graded) -> str:
@@ -97,29 +97,23 @@ def _rows(one: Graded) -> str:
     if one.outcome == "not attempted" or not any(outcomes for _, outcomes in one.rows):
         return ""
     devices = list(dict.fromkeys(device for _, outcomes in one.rows for device in outcomes))
-    head = "".join(f'<th scope="col" class="device">{_text(device)}</th>' for device in devices)
-    body = "".join(
-        f'<tr><th scope="row">{_text(label)}</th>'
-        + "".join(f'<td class="sign">{_sign(outcomes.get(device))}</td>' for device in devices)
-        + "</tr>"
-        for label, outcomes in one.rows
-    )
-    return _table(body, f'<tr><th scope="col">what was judged</th>{head}</tr>')
+    columns = [Column("what was judged", "", _text, labels=True)]
+    columns += [
+        Column(_printable(device), 'class="sign"', _sign, head='class="device"') for device in devices
+    ]
+    return _wide(Table(columns, [(label, *map(outcomes.get, devices)) for label, outcomes in one.rows]))
 
 
 def _details(details: Iterable[tuple[str, str]]) -> str:
     # `next` names a hint, which only helps in the notebook; it stays, for whoever goes on there.
-    rows = "".join(
-        f'<tr><th scope="row" class="soft">{_text(label)}</th><td>{_code(text)}</td></tr>'
-        for label, text in details
+    return _wide(
+        Table([Column(look='class="soft"', html=_text, labels=True), Column(look="", html=_code)], details)
     )
-    return _table(rows)
 
 
-def _table(rows: str, head: str = "") -> str:
-    """Return a table that a narrow screen may scroll by itself; nothing where it has no rows."""
-    head = f"<thead>{head}</thead>" if head else ""
-    return f'<div class="wide"><table>{head}<tbody>{rows}</tbody></table></div>' if rows else ""
+def _wide(table: Table) -> str:
+    # A narrow screen may scroll the table by itself.
+    return f'<div class="wide">{table.html()}</div>' if table.rows else ""
 
 
 def _closing(record: Record) -> str:

@@ -42,6 +42,11 @@ class Operand:
     name: str = ""
 
     @property
+    def registered(self) -> bool:
+        """Tell whether a module has registered the operand, as a parameter or a buffer."""
+        return self.story is not None and self.story.registered
+
+    @property
     def text(self) -> str:
         """Return the operand as its own frame writes it."""
         return self.scope.text(self.node) + self.suffix
@@ -179,7 +184,7 @@ def suspicion(operand: Operand, accelerated: bool) -> float:
 def _librarys_own(story: Story) -> bool:
     """Tell whether a library made the tensor for itself, beside what it was given."""
     given = any(hop.scope.mine for hop in story.trail) or (story.scope is not None and story.scope.mine)
-    return not given and story.held not in (reach.PARAMETER, reach.BUFFER)
+    return not given and not story.registered
 
 
 def culprit(found: list[Operand], problem: Problem) -> Operand | None:
@@ -231,7 +236,7 @@ def written(operand: Operand) -> bool:
 
 def _home_is_cpu(suspects: list[Operand]) -> bool:
     """Tell whether the model itself is on the CPU, so that an accelerator's tensor may be the stray one."""
-    return any(o.device == "cpu" and o.story.held in (reach.PARAMETER, reach.BUFFER) for o in suspects)
+    return any(o.device == "cpu" and o.registered for o in suspects)
 
 
 def _free_scalar(operand: Operand) -> bool:
@@ -275,7 +280,7 @@ def identify(operand: Operand, scopes: list[Scope]) -> None:
     if operand.story is None:
         operand.story = follow(operand.node, operand.scope, operand.device)
     story = operand.story
-    registered = story.held in (reach.PARAMETER, reach.BUFFER)
+    registered = story.registered
     hops = [hop for hop in story.trail if hop.scope.mine]
     if operand.tensor is not None and (registered or not hops):
         for scope in reversed(scopes):
@@ -335,11 +340,7 @@ def origin(operand: Operand, wrong: bool = True) -> str:
         return ""
     words = [held(operand), ending(story)]
     known = births.birth_of(operand.tensor) if operand.tensor is not None else None
-    if (
-        known
-        and story.end not in (MADE, NUMPY, MOVED, LOADED)
-        and story.held not in (reach.PARAMETER, reach.BUFFER)
-    ):
+    if known and story.end not in (MADE, NUMPY, MOVED, LOADED) and not story.registered:
         words[1] = f"made at {known}"
     return "; ".join(word for word in words if word) or (
         "its origin is not to be seen from here" if wrong else ""
@@ -375,7 +376,7 @@ def held(operand: Operand) -> str:
 def ending(story: Story) -> str:
     """Return in words what made a tensor, and at which line."""
     scope, node = story.scope, story.node
-    if scope is None or node is None or story.held in (reach.PARAMETER, reach.BUFFER):
+    if scope is None or node is None or story.registered:
         return ""
     where = scope.where(story.line)
     inside = f"in {scope.name}, " if scope.name != "<module>" else ""

@@ -54,10 +54,8 @@ def reference(scope: Scope, line: int, device: str, without: str = "") -> str:
         if isinstance(value, torch.device | str) and _names(value, device):
             return name
     owner = scope.values.get(given[0]) if given else None
-    if isinstance(owner, torch.nn.Module):
-        first = next(iter(owner.parameters()), None)
-        if first is not None and flow.same(str(first.device), device):
-            return f"next({given[0]}.parameters()).device"
+    if isinstance(owner, torch.nn.Module) and flow.same(flow.device_of(owner) or "?", device):
+        return f"next({given[0]}.parameters()).device"
     return f'"{device}"'
 
 
@@ -201,8 +199,7 @@ def _needs(node: ast.AST, scope: Scope, device: str) -> bool:
         return False
     function = scope.evaluate(parent.func)
     if isinstance(function, torch.nn.Module):
-        first = next(iter(function.parameters()), None)
-        return first is not None and flow.same(str(first.device), device)
+        return flow.same(flow.device_of(function) or "?", device)
     if (
         str(getattr(function, "__module__", "") or "").startswith("numpy")
         or type(function).__name__ == "ufunc"
@@ -219,7 +216,7 @@ def _with(others: list, scope: Scope, device: str) -> bool:
     for node in others:
         value = scope.evaluate(node)
         number = isinstance(value, torch.Tensor) and value.dim() == 0
-        if not number and flow.same(flow.infer(node, scope) or "?", device):
+        if not number and flow.is_on(node, scope, device):
             return True
     return False
 

@@ -7,7 +7,7 @@ import types
 import numpy
 import torch
 
-from devlab.explaining.frames import MISSING, Scope, argument_for, called, element
+from devlab.explaining.frames import MISSING, Scope, argument_for, called, called_name, element, own_nodes
 
 FACTORIES = frozenset(
     [
@@ -77,7 +77,7 @@ def is_call_of(node: ast.AST, scope: Scope, names: frozenset) -> str:
     """Return the name of PyTorch's function that a call makes, if it is one of the names; else ""."""
     if not isinstance(node, ast.Call):
         return ""
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    name = called_name(node)
     if name not in names:
         return ""
     if isinstance(node.func, ast.Attribute):
@@ -184,6 +184,17 @@ def infer(node: ast.AST, scope: Scope, depth: int = 0) -> str:
     return ""
 
 
+def is_on(node: ast.AST, scope: Scope, device: str) -> bool:
+    """Tell whether the tensor that an expression stands for is known to be on a device."""
+    return same(infer(node, scope) or "?", device)
+
+
+def device_of(module: torch.nn.Module) -> str:
+    """Return the device of a module's first parameter; "" for a module without parameters."""
+    first = next(iter(module.parameters()), None)
+    return "" if first is None else str(first.device)
+
+
 def _common(holder: list | tuple | dict) -> str:
     """The device of a container's tensors, if all are on one."""
     items = list(holder.values() if isinstance(holder, dict) else holder)[:1000]
@@ -229,10 +240,8 @@ def _of_call(call: ast.Call, scope: Scope, depth: int) -> str:
     for expression, inner in inside:
         if device := infer(expression, inner, depth + 2):
             return device
-    if isinstance(function, torch.nn.Module):
-        first = next(iter(function.parameters()), None)
-        if first is not None:
-            return str(first.device)
+    if isinstance(function, torch.nn.Module) and (device := device_of(function)):
+        return device
     if inside:
         return ""
     return _joint([*call.args, *(k.value for k in call.keywords)], scope, depth)
@@ -243,7 +252,7 @@ def factory_device(call: ast.Call, scope: Scope) -> str:
     given, device = device_argument(call, scope)
     if given is not None:
         return device
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    name = called_name(call)
     if name == "Generator":
         return named_device(call.args[0], scope) if call.args else "cpu"
     follows = name in ("as_tensor", "asarray", "normal", "complex") and call.args
@@ -266,8 +275,6 @@ def returned(function: object, scope: Scope, call: ast.Call) -> list[tuple[ast.e
         return []
     if isinstance(inner.node, ast.Lambda):
         return [(inner.node.body, inner)]
-    from devlab.explaining.frames import own_nodes
-
     return [
         (node.value, inner)
         for node in own_nodes(inner.node)
@@ -375,7 +382,7 @@ def named_dtype(call: ast.Call, scope: Scope) -> torch.dtype | None:
 
 
 def _dtype_of_call(call: ast.Call, scope: Scope, depth: int) -> torch.dtype | None:
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    name = called_name(call)
     if told := named_dtype(call, scope):
         return told
     if is_call_of(call, scope, FACTORIES):

@@ -201,7 +201,7 @@ def _use(operand: Operand) -> tuple[ast.AST, Scope | None]:
             scope = None if handed_on(scope, "input") else scope.caller
         call = scope.failing if scope is not None else None
         given = list(passed(call)) if isinstance(call, ast.Call) else []
-        there = [node for node in given if flow.same(flow.infer(node, scope) or "?", operand.device)]
+        there = [node for node in given if flow.is_on(node, scope, operand.device)]
         use, scope = (there[0], scope) if len(there) == 1 else (use, None)
     found = flow.infer(use, scope) if scope is not None else ""
     return use, scope if not found or flow.same(found, operand.device) else None
@@ -212,10 +212,8 @@ def _reference(operand: Operand, scope: Scope, line: int, home: str, without: st
     if operand.device != "cpu" and scope.failing is not None:
         call = scope.failing
         function = scope.evaluate(call.func) if isinstance(call, ast.Call) else None
-        if isinstance(function, torch.nn.Module):
-            first = next(iter(function.parameters()), None)
-            if first is not None and flow.same(str(first.device), home):
-                return f"next({scope.text(call.func)}.parameters()).device"
+        if isinstance(function, torch.nn.Module) and flow.same(flow.device_of(function) or "?", home):
+            return f"next({scope.text(call.func)}.parameters()).device"
         for other in operands(scope):
             named = isinstance(other.node, ast.Name | ast.Attribute) and not other.suffix
             if named and flow.same(other.device or "?", home) and other.tensor is not None:
@@ -292,9 +290,6 @@ def rebuilt(operand: Operand, home: str) -> Mend | None:
     return line_of(scope, uses[0], in_statement(scope, uses[0], anew)) if uses else None
 
 
-_REGISTERED = (reach.PARAMETER, reach.BUFFER)
-
-
 def mend(operand: Operand, home: str) -> Mend | None:
     """Return the change that brings the culprit to `home`, the device of the others."""
     story = operand.story
@@ -304,11 +299,8 @@ def mend(operand: Operand, home: str) -> Mend | None:
         return _given_anew(story)
     if home == "cpu" and any(written(other) for other in operands(operand.scope)):
         return inside_line(operand, home)
-    if (
-        change := _registered_at_once(operand)
-        or rebuilt(operand, home)
-        or (story.held not in _REGISTERED and together(operand, home))
-    ):
+    at_once = _registered_at_once(operand) or rebuilt(operand, home)
+    if change := at_once or (not story.registered and together(operand, home)):
         return change
     if story.held == reach.ATTRIBUTE and isinstance(story.owner, torch.nn.Module):
         return _attribute(operand, home)
@@ -340,17 +332,18 @@ def _given_anew(story: Story) -> Mend:
     return Mend(scope.where(write.line), in_statement(scope, write.value, code))
 
 
+# A container that another method fills is a cache, filled while the module works.
+_SETTING_UP = ("__init__", "__post_init__", "build", "_build", "setup", "reset_parameters")
+
+
 def _attribute(operand: Operand, home: str) -> Mend | None:
     story = operand.story
     write, scope = story.write, story.write_scope
     name = story.attr
     value = vars(story.owner).get(name, MISSING)
     owner = scope.parameters()[0] if scope and scope.parameters() else "self"
-    initial = (
-        scope is not None
-        and not isinstance(scope.node, ast.ClassDef)
-        and (scope.name == "__init__" or scope.name not in ("forward", "__call__"))
-    )
+    initial = scope is not None and scope.name not in ("forward", "__call__")
+    initial = initial and not isinstance(scope.node, ast.ClassDef)
     if write is None and isinstance(value, torch.Tensor):
         hop = next(hop for hop in story.trail if hop.text.endswith(f".{name}"))
         base = hop.text.removesuffix(f".{name}")
@@ -370,7 +363,7 @@ def _attribute(operand: Operand, home: str) -> Mend | None:
             target = scope.text(write.statement).partition("=")[0].strip().rpartition(".")[0]
             return Mend(where, f'{target}.register_buffer("{name}", {text})')
         return Mend(where, f'{owner}.register_buffer("{name}", {text})')
-    if isinstance(value, list | tuple | dict) and _filled_lazily(value, operand, scope):
+    if isinstance(value, list | tuple | dict) and scope.name not in _SETTING_UP:
         return _use_or_making(operand, home)
     nn = "nn" if scope.globals.get("nn") is torch.nn else "torch.nn"
     change = container(f"{owner}.{name}", name, owner, value, where, text, write.how)
@@ -404,10 +397,6 @@ def _registered_at_once(operand: Operand) -> Mend | None:
         tensor = isinstance(own.get(name), torch.Tensor)
         lines.append(f'{owner}.register_buffer("{name}", {given})' if tensor else f"{text} = {given}")
     return Mend(story.write_scope.where(statement.lineno), "; ".join(lines))
-
-
-def _filled_lazily(value, operand: Operand, scope: Scope) -> bool:
-    return scope.name not in ("__init__", "__post_init__", "build", "_build", "setup", "reset_parameters")
 
 
 def container(target: str, name: str, owner: str, value, where: str, text: str, how: str) -> Mend | None:

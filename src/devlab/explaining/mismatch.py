@@ -3,6 +3,7 @@
 import ast
 import re
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
@@ -22,7 +23,7 @@ from devlab.explaining.culprit import (
 )
 from devlab.explaining.edit import Mend, closed, in_statement, moved, rebindable, reference, with_argument
 from devlab.explaining.flow import dtype_of
-from devlab.explaining.frames import MISSING, Scope, own_nodes
+from devlab.explaining.frames import MISSING, Scope, called_name, own_nodes
 from devlab.explaining.mend import container, mend, used_as
 from devlab.explaining.reach import CLOSURE, Path, Step, find_all
 from devlab.explaining.report import Explanation, Met, Problem
@@ -101,7 +102,7 @@ def explain_mismatch(report: Explanation, scopes: list[Scope], problem: Problem)
     report.headline = f"{wrong.name} is on {wrong.device}, and the operation needs it on {home}"
     anew = wrong.story.held == reach.BUFFER and wrong.story.write is not None
     by_path = wrong.story.path is not None and wrong.story.path.steps and not _state(wrong)
-    registered = held_by_module(wrong) or by_path
+    registered = wrong.registered or by_path
     finding = stayed_behind(wrong, scopes, home) if registered and not anew else None
     if finding is not None:
         report.culprit, report.origin, change = finding.name, finding.origin, finding.mend
@@ -176,13 +177,12 @@ def _index_to_cpu(report: Explanation, index: Operand, table: Operand, home: str
     report.otherwise = f"{moved(table.text, home)}, if {table.name} is used there often"
 
 
-class Finding:
-    """What was found about a module: its name, why it stayed, where that is to be seen, and the change."""
+class Finding(NamedTuple):
+    """What was found about a module: its name, why it stayed behind, and the change."""
 
-    def __init__(self, name: str, origin: str, mend: Mend | None):
-        self.name = name
-        self.origin = origin
-        self.mend = mend
+    name: str
+    origin: str
+    mend: Mend | None
 
 
 def paths(tensor: torch.Tensor, scopes: list[Scope]) -> list[Path]:
@@ -208,6 +208,11 @@ def stayed_behind(operand: Operand, scopes: list[Scope], home: str) -> Finding |
     return _made_in_call(operand, scopes, home)
 
 
+def _moved_before(scope: Scope, text: str, home: str) -> Mend:
+    """Return the change that moves a module by a line before the one that failed."""
+    return Mend(scope.where(), f"{text}.to({reference(scope, scope.line, home)})", before=True)
+
+
 def _modules(path: Path) -> list[tuple[str, torch.nn.Module]]:
     places = [(path.root, path.value), *((step.path, step.value) for step in path.steps)]
     return [(text, value) for text, value in places if isinstance(value, torch.nn.Module)]
@@ -224,9 +229,7 @@ def _unmoved(path: Path, device: str, home: str) -> Finding | None:
     if not whole:
         return None
     text, module = whole[0]
-    scope = path.scope
-    ref = reference(scope, scope.line, home)
-    change = Mend(scope.where(), f"{text}.to({ref})", before=True)
+    change = _moved_before(path.scope, text, home)
     kind = type(module).__name__
     if text == modules[0][0]:
         return Finding(
@@ -243,20 +246,14 @@ def _unmoved(path: Path, device: str, home: str) -> Finding | None:
 def _given_late(path: Path, operand: Operand, home: str) -> Finding | None:
     """A parameter that a module was given when its other ones had moved."""
     owner = path.steps[-1].holder if path.steps else None
-    if path.stray or not isinstance(owner, torch.nn.Module) or not held_by_module(operand):
+    if path.stray or not isinstance(owner, torch.nn.Module) or not operand.registered:
         return None
-    if (
-        home not in {str(tensor.device) for tensor in owner.parameters(recurse=False)}
-        and len(path.steps) == 1
-    ):
+    there = {str(tensor.device) for tensor in owner.parameters(recurse=False)}
+    if home not in there and len(path.steps) == 1:
         return None
     text = path.text.rpartition(".")[0]
-    change = Mend(
-        path.scope.where(), f"{text}.to({reference(path.scope, path.scope.line, home)})", before=True
-    )
-    return Finding(
-        path.text, f"a {path.steps[-1].kind} of {text} that was made or given after the move", change
-    )
+    origin = f"a {path.steps[-1].kind} of {text} that was made or given after the move"
+    return Finding(path.text, origin, _moved_before(path.scope, text, home))
 
 
 def _unregistered(path: Path, step: Step, home: str) -> Finding | None:
@@ -271,30 +268,23 @@ def _unregistered(path: Path, step: Step, home: str) -> Finding | None:
     if isinstance(value, torch.Tensor):
         return None
     if not written and isinstance(value, torch.nn.Module):
-        change = Mend(
-            path.scope.where(), f"{step.path}.to({reference(path.scope, path.scope.line, home)})", True
-        )
-        return Finding(
-            step.path, f"{type(holder).__name__} does not have it registered, and .to passes it over", change
-        )
+        origin = f"{type(holder).__name__} does not have it registered, and .to passes it over"
+        return Finding(step.path, origin, _moved_before(path.scope, step.path, home))
     if not written:
+        return None
+    contains = isinstance(value, list | tuple | dict)
+    if contains and isinstance(step_after(path, step), torch.Tensor):
         return None
     write, scope = written[-1]
     owner = scope.parameters()[0] if scope.parameters() else "self"
     change = container(
         f"{owner}.{name}", name, owner, value, scope.where(write.line), scope.text(write.value), write.how
     )
-    tensors = isinstance(value, list | tuple | dict) and isinstance(step_after(path, step), torch.Tensor)
-    if tensors:
-        return None
     if change is None or isinstance(value, torch.nn.Module):
-        change = Mend(
-            path.scope.where(), f"{step.path}.to({reference(path.scope, path.scope.line, home)})", True
-        )
-    holds = (
-        f"a plain {type(value).__name__}" if isinstance(value, list | tuple | dict) else "a plain attribute"
-    )
-    change = change and replace(change, code=change.code.replace("torch.nn.", _nn(scope)))
+        change = _moved_before(path.scope, step.path, home)
+    holds = f"a plain {type(value).__name__}" if contains else "a plain attribute"
+    if scope.globals.get("nn") is torch.nn:
+        change = replace(change, code=change.code.replace("torch.nn.", "nn."))
     origin = (
         f"it hangs in {step.path}, {holds} of {type(holder).__name__}, "
         "and .to moves only what a module has registered"
@@ -307,13 +297,8 @@ def _inside_another(path: Path, step: Step, inner: Step, home: str) -> Finding |
     between = path.steps[path.steps.index(step) : path.steps.index(inner) + 1]
     if any(one.kind == CLOSURE or one.text == ".__self__" for one in between):
         return None  # no text reaches it from here
-    change = Mend(
-        path.scope.where(), f"{inner.path}.to({reference(path.scope, path.scope.line, home)})", True
-    )
-    kind = type(step.value).__name__
-    return Finding(
-        inner.path, f"{step.path} is a plain {kind}, and .to does not look for modules in it", change
-    )
+    origin = f"{step.path} is a plain {type(step.value).__name__}, and .to does not look for modules in it"
+    return Finding(inner.path, origin, _moved_before(path.scope, inner.path, home))
 
 
 def step_after(path: Path, step: Step) -> object:
@@ -326,10 +311,6 @@ def _through_function(path: Path) -> bool:
     return any(step.kind == CLOSURE for step in path.steps)
 
 
-def _nn(scope: Scope) -> str:
-    return "nn." if scope.globals.get("nn") is torch.nn else "torch.nn."
-
-
 def _made_in_call(operand: Operand, scopes: list[Scope], home: str) -> Finding | None:
     """A module made in the very expression that calls it: `nn.Linear(3, 3)(x)` inside `forward`."""
     for scope in reversed(scopes):
@@ -339,7 +320,7 @@ def _made_in_call(operand: Operand, scopes: list[Scope], home: str) -> Finding |
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Call):
             made = node.func
             ref = reference(scope, scope.line, home)
-            given = [a for a in node.args if flow.same(flow.infer(a, scope) or "?", home)]
+            given = [a for a in node.args if flow.is_on(a, scope, home)]
             if given and isinstance(given[0], ast.Name):
                 ref = f"{given[0].id}.device"
             code = in_statement(scope, made, moved(scope.text(made), ref))
@@ -349,11 +330,6 @@ def _made_in_call(operand: Operand, scopes: list[Scope], home: str) -> Finding |
             return Finding(scope.text(made), origin, Mend(scope.where(), code))
         return None
     return None
-
-
-def held_by_module(operand: Operand) -> bool:
-    """Tell whether an operand is something that a module registered."""
-    return operand.story is not None and operand.story.held in (reach.PARAMETER, reach.BUFFER)
 
 
 _TO_LONG = re.compile(
@@ -432,7 +408,9 @@ def _meeting(scopes: list[Scope], message: str) -> tuple[list[Operand], Operand 
 def _odd_one(found: list[Operand], scope: Scope, message: str) -> tuple[Operand | None, torch.dtype | None]:
     index = _indices(found, scope)
     if _TO_LONG.search(message):
-        floats = [o for o in index or found if _dtype(o) not in (torch.int64, torch.bool) and not _fixed(o)]
+        floats = [
+            o for o in index or found if _dtype(o) not in (torch.int64, torch.bool) and not o.registered
+        ]
         return (floats[-1] if floats and (scope.mine or len(found) > 1) else None), torch.int64
     if _TO_BOOL.search(message):
         return next((o for o in found if not (_dtype(o) or torch.bool).is_floating_point), None), torch.bool
@@ -444,7 +422,7 @@ def _odd_one(found: list[Operand], scope: Scope, message: str) -> tuple[Operand 
     if into and _IN_PLACE.search(message) and not _dtype(into[0]).is_floating_point:
         return into[0], torch.get_default_dtype()
     by_index = scope.failing is not None and bool(index)
-    fixed = into or [o for o in found if _fixed(o)] or found[:1] * by_index
+    fixed = into or [o for o in found if o.registered] or found[:1] * by_index
     free = sorted((o for o in found if o not in fixed), key=lambda o: _width(_dtype(o)))
     goals = [_dtype(o) for o in fixed] or _of_module(scope) or [_dtype(o) for o in free]
     wrong = next((o for o in reversed(free) if _dtype(o) not in goals[:1]), None) if goals else None
@@ -456,11 +434,6 @@ def _of_module(scope: Scope) -> list[torch.dtype]:
     module = scope.evaluate(scope.failing.func) if isinstance(scope.failing, ast.Call) else None
     own = module.parameters() if isinstance(module, torch.nn.Module) else ()
     return [p.dtype for p in own if p.dtype.is_floating_point][:1]
-
-
-def _fixed(operand: Operand) -> bool:
-    """Tell whether an operand sets the dtype: a module's own."""
-    return operand.story.held in (reach.PARAMETER, reach.BUFFER)
 
 
 def _width(dtype: torch.dtype) -> int:
@@ -528,13 +501,11 @@ def _change(report: Explanation, wrong: Operand, goal: torch.dtype) -> None:
 def _remade(node: ast.AST, scope: Scope, goal: torch.dtype) -> str:
     """Return an expression's text with the dtype in it."""
     told = flow.FACTORIES - {"from_numpy", "Tensor", "FloatTensor", "LongTensor", "BoolTensor"}
-    if flow.is_call_of(node, scope, told) and (goal.is_floating_point or not _drawn(node)):
+    if flow.is_call_of(node, scope, told) and (
+        goal.is_floating_point or called_name(node) not in ("rand", "randn", "normal")
+    ):
         return with_argument(node, scope, "dtype", str(goal))
     return moved(scope.text(node), str(goal))
-
-
-def _drawn(call: ast.Call) -> bool:
-    return getattr(call.func, "attr", getattr(call.func, "id", "")) in ("rand", "randn", "normal")
 
 
 def _used_elsewhere(name: ast.Name, scope: Scope) -> bool:

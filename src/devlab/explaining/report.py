@@ -84,7 +84,6 @@ _ARGUMENT = (
     r"for argument (?:#\d+ )?'?(\w+)'?",
     r"found \w+ tensor at \S+ and (hidden|parameter) tensor",
 )
-_METHOD = r"in method (\w+)"
 
 
 @dataclass(frozen=True)

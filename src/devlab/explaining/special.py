@@ -44,6 +44,11 @@ def suspects(scopes: list[Scope], fits: Callable[[Operand], bool]) -> list[Opera
     return []
 
 
+def _is_away(operand: Operand) -> bool:
+    """Tell whether an operand is known to be on another device than the CPU."""
+    return operand.device not in ("", "cpu")
+
+
 def change(report: Explanation, operand: Operand, new: str, otherwise: str = "", *more: tuple) -> None:
     """Make a change to an operand's own expression, with `more` ones to its line, the one to make."""
     scope, node = operand.scope, operand.node
@@ -278,7 +283,9 @@ def explain_full(report: Explanation, scopes: list[Scope], problem: Problem) -> 
         report.known, report.culprit = True, name
         report.origin = f"it holds {size(held.bytes)}, more than any other name that can be seen from here"
     graph = (
-        "keep `loss.item()` or `x.detach()` instead of what carries a graph, " if _any_graph(holders) else ""
+        "keep `loss.item()` or `x.detach()` instead of what carries a graph, "
+        if any(held.graph for _, held in holders)
+        else ""
     )
     report.note = (
         f"I know no single line that mends this: {graph}`del` what is no longer needed, or take smaller "
@@ -325,25 +332,27 @@ def _tensors(value: object) -> list[torch.Tensor]:
     return found
 
 
-def _any_graph(holders: list[tuple[str, _Held]]) -> bool:
-    return any(held.graph for _, held in holders)
+def _has_graph(operand: Operand) -> bool:
+    return operand.tensor is not None and operand.tensor.requires_grad
+
+
+# What to look for among the operands, and what to say of the operand found.
+_NOT_FOR_NUMPY: dict[str, tuple[Callable[[Operand], bool], str]] = {
+    kinds.NUMPY: (_is_away, "{} is on an accelerator, and NumPy reads only the CPU's memory"),
+    kinds.GRAPH: (_has_graph, "{} carries a gradient graph, and NumPy knows no gradients"),
+    kinds.NUMPY_DTYPE: (
+        lambda o: o.tensor is not None and o.tensor.dtype == torch.bfloat16,
+        "{} is bfloat16, and NumPy has no such dtype",
+    ),
+}
 
 
 def explain_numpy(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
     """An accelerator's tensor, one with a graph, or a bfloat16 one handed to NumPy."""
-    if problem.kind == kinds.NUMPY:
-        found = suspects(scopes, lambda o: bool(o.device) and o.device != "cpu")
-        says = "{} is on an accelerator, and NumPy reads only the CPU's memory"
-    elif problem.kind == kinds.GRAPH:
-        found = suspects(scopes, lambda o: o.tensor is not None and o.tensor.requires_grad) or suspects(
-            scopes, lambda o: o.tensor is None
-        )
-        says = "{} carries a gradient graph, and NumPy knows no gradients"
-    else:
-        found = suspects(
-            scopes, lambda o: o.tensor is not None and o.tensor.dtype == torch.bfloat16
-        ) or suspects(scopes, lambda o: o.tensor is None)
-        says = "{} is bfloat16, and NumPy has no such dtype"
+    fits, says = _NOT_FOR_NUMPY[problem.kind]
+    found = suspects(scopes, fits)
+    if not found and problem.kind != kinds.NUMPY:
+        found = suspects(scopes, lambda o: o.tensor is None)
     if not found:
         return
     operand = found[0]
@@ -377,10 +386,6 @@ def explain_numpy(report: Explanation, scopes: list[Scope], problem: Problem) ->
         change(report, operand, text + away, "", *more)
 
 
-def _has_graph(operand: Operand) -> bool:
-    return operand.tensor is not None and operand.tensor.requires_grad
-
-
 def explain_strides(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
     """A NumPy array that runs backwards."""
     scope = innermost_mine(scopes)
@@ -399,7 +404,7 @@ def explain_host_only(report: Explanation, scopes: list[Scope], problem: Problem
     def named(operand: Operand) -> bool:
         return "length" in operand.text or "state" in operand.text
 
-    found = suspects(scopes, lambda o: o.device not in ("", "cpu"))
+    found = suspects(scopes, _is_away)
     found = [o for o in found if _is_lengths(o)] or [o for o in found if named(o)] or found[-1:]
     if not found:
         return
@@ -471,7 +476,7 @@ def explain_load(report: Explanation, scopes: list[Scope], problem: Problem) -> 
 
 def explain_pinned(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
     """Pinning is for CPU memory, before the copy."""
-    found = suspects(scopes, lambda o: o.device not in ("", "cpu"))
+    found = suspects(scopes, _is_away)
     loading = any("utils/data" in s.filename.replace("\\", "/") for s in scopes)
     if found:
         blame(
@@ -506,7 +511,7 @@ def explain_no_operator(report: Explanation, scopes: list[Scope], problem: Probl
     call = scope.failing if scope else None
     operator = re.search(r"aten::\w+", problem.message)
     named = operator[0] if operator else "this operation"
-    found = suspects(scopes, lambda o: o.device not in ("", "cpu"))
+    found = suspects(scopes, _is_away)
     if not found or not isinstance(call, ast.Call):
         return
     blame(report, scopes, found[0], named + " does not exist on " + found[0].device + ", where {} is")

@@ -18,6 +18,7 @@ from devlab.explaining.frames import (
     Write,
     argument_for,
     called,
+    called_name,
     own_nodes,
     registered,
     same_as_passed,
@@ -70,6 +71,11 @@ class Story:
         """Note how the trail ends, and where."""
         self.end, self.node, self.scope = end, node, scope
         return True
+
+    @property
+    def registered(self) -> bool:
+        """Tell whether a module has registered the tensor, as a parameter or a buffer."""
+        return self.held in (reach.PARAMETER, reach.BUFFER)
 
     @property
     def line(self) -> int:
@@ -148,15 +154,11 @@ def _constructed(owner: object, name: str, scope: Scope) -> list[tuple[Write, Sc
     fields = list(getattr(type(owner), "__dataclass_fields__", None) or getattr(type(owner), "_fields", ()))
     for outer in _chain(scope):
         for node in ast.walk(outer.node) if fields and outer.node is not None else ():
-            if isinstance(node, ast.Call) and _called_name(node) == type(owner).__name__:
+            if isinstance(node, ast.Call) and called_name(node) == type(owner).__name__:
                 given = {k.arg: k.value for k in node.keywords} | dict(zip(fields, node.args, strict=False))
                 if name in given:
                     found.append((Write(node, given[name], "assign"), replace(outer, line=node.lineno)))
     return found
-
-
-def _called_name(node: ast.Call) -> str:
-    return getattr(node.func, "id", getattr(node.func, "attr", ""))
 
 
 def _from_outside(owner: object, name: str, scope: Scope) -> list[tuple[Write, Scope]]:
@@ -208,9 +210,9 @@ def iterable(write: Write) -> ast.expr:
     """Return what a loop's variable is really an element of, inside `enumerate`, `zip` and `.values()`."""
     source, position = write.value, write.position
     while (
-        isinstance(source, ast.Call) and source.args and _called_name(source) in ("enumerate", "zip", "tqdm")
+        isinstance(source, ast.Call) and source.args and called_name(source) in ("enumerate", "zip", "tqdm")
     ):
-        many = _called_name(source) == "zip" and 0 <= position < len(source.args)
+        many = called_name(source) == "zip" and 0 <= position < len(source.args)
         source, position = source.args[position if many else 0], -1
     method = isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and not source.args
     return source.func.value if method and source.func.attr in ("values", "items") else source
@@ -242,7 +244,7 @@ def dig(value: ast.expr, key: object, scope: Scope) -> ast.expr:
             if name is not None and scope.evaluate(name) == key:
                 return item
         return value.values[0] if key is MISSING and value.values else value
-    if isinstance(value, ast.Call) and _called_name(value) == "dict" and value.keywords:
+    if isinstance(value, ast.Call) and called_name(value) == "dict" and value.keywords:
         return next((k.value for k in value.keywords if k.arg == key), value)
     if (
         isinstance(value, ast.List | ast.Tuple)
@@ -254,14 +256,14 @@ def dig(value: ast.expr, key: object, scope: Scope) -> ast.expr:
         return value.elt
     if isinstance(value, ast.DictComp):
         return value.value
-    if isinstance(value, ast.Call) and _called_name(value) in ("list", "tuple", "deque") and value.args:
+    if isinstance(value, ast.Call) and called_name(value) in ("list", "tuple", "deque") and value.args:
         return dig(value.args[0], key, scope)
     return value
 
 
 def is_next(node: ast.AST) -> bool:
     """Tell whether an expression is `next(...)` or `iter(...)`, as of a loader."""
-    return isinstance(node, ast.Call) and _called_name(node) in ("next", "iter")
+    return isinstance(node, ast.Call) and called_name(node) in ("next", "iter")
 
 
 def is_methods(scope: Scope) -> bool:
@@ -342,9 +344,7 @@ class _Follower:
     def one_of(self, nodes: list, whole: ast.AST, scope: Scope, line: int, depth: int) -> bool:
         """Go on with the operand that is on the device in question."""
         there = [
-            node
-            for node in nodes
-            if isinstance(node, ast.expr) and flow.same(flow.infer(node, scope) or "?", self.device)
+            node for node in nodes if isinstance(node, ast.expr) and flow.is_on(node, scope, self.device)
         ]
         apart = {ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else node for node in there}
         if scope.mine and len(apart) > 1 and self.story.joined is None:
@@ -399,7 +399,7 @@ class _Follower:
 
     def best(self, found: list[Write], scope: Scope) -> Write | None:
         """Of several places that give a value, the last one that gives a value on the device in question."""
-        fits = [w for w in found if flow.same(flow.infer(w.value, scope) or "?", self.device)]
+        fits = [w for w in found if flow.is_on(w.value, scope, self.device)]
         return (fits or found or [None])[-1]
 
     def parameter(self, node: ast.Name, scope: Scope, depth: int) -> bool:
@@ -500,7 +500,7 @@ class _Follower:
         if isinstance(put, str | int) and isinstance(key, str | int) and put != key:
             return False
         value, scope = dug(write, key, scope)
-        return flow.same(flow.infer(value, scope) or "?", self.device)
+        return flow.is_on(value, scope, self.device)
 
     def subscript(self, node: ast.Subscript, scope: Scope, line: int, depth: int) -> bool:
         container = scope.evaluate(node.value)
@@ -548,7 +548,7 @@ class _Follower:
         for expression, inner in inside:
             if isinstance(expression, ast.Tuple) and 0 <= position < len(expression.elts):
                 expression = expression.elts[position]
-            if flow.same(flow.infer(expression, inner) or "?", self.device):
+            if flow.is_on(expression, inner, self.device):
                 return self.expression(expression, inner, _ANYWHERE, depth)
         candidates = [*node.args, *(k.value for k in node.keywords)]
         if isinstance(node.func, ast.Attribute):

@@ -11,12 +11,10 @@ import ipywidgets
 from IPython.display import display
 
 from devlab.explore.controls import Action, Choice, Control, Measurement, Refused, Setting, Switch
-from devlab.panel import Panel, escape
+from devlab.panel import UNSEEN, Panel, escape
 
 WIDE = {"description_width": "initial"}
 FITTING = {"width": "auto", "flex": "0 0 auto"}  # as wide as its words, however narrow the page
-# For screen readers alone: the words of the picture, said anew after each change.
-HIDDEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
 
 # JupyterLab has commands on plain keys: `x` cuts the cell, arrows leave it. While a control has the focus,
 # these keys belong to the control, and a handler in the page must see to that. JupyterLab looks at a key
@@ -81,7 +79,8 @@ class Desk:
                     widget.disabled = not control.can(self.explorer.state)
         finally:
             self.busy = False
-        self.said.value = f'<div role="status" style="{HIDDEN}">{escape(self.explorer.words)}</div>'
+        # A screen reader alone says the words of the picture, anew after each change.
+        self.said.value = f'<div role="status" style="{UNSEEN}">{escape(self.explorer.words)}</div>'
 
     def _widget(self, control: Control) -> ipywidgets.Widget:
         if isinstance(control, Measurement):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from devlab.devices import UnknownDevice
-from devlab.panel import Note, Panel, escape
+from devlab.panel import LABEL, Column, Note, Panel, Table, escape
 
 
 def size(count: float) -> str:
@@ -107,14 +107,10 @@ class Memory(Panel):
 
     def html(self) -> str:
         """Return the same as HTML."""
-        rows = "".join(
-            f'<tr><th scope="row" style="text-align:left;font-weight:normal">{name}</th>'
-            f'<td style="text-align:right">{size(amount)}</td>'
-            f'<td style="text-align:left">{meaning}</td></tr>'
-            for name, amount, meaning in self._rows()
-        )
+        look = 'style="text-align:right"'
+        columns = [Column(look=LABEL, labels=True), Column(look=look, html=size), Column()]
         return (
-            f"<div><strong>memory of {escape(self._name)}</strong></div><table><tbody>{rows}</tbody></table>"
+            f"<div><strong>memory of {escape(self._name)}</strong></div>{Table(columns, self._rows()).html()}"
             f'<div style="font-family:monospace" aria-hidden="true">{self._bar()}</div>'
             f"<div>{escape(self._legend())}</div>"
         )

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from typing import Any
 
 import torch
 
-from devlab.panel import Panel, escape
+from devlab.panel import Column, Panel, Table, escape
 from devlab.sim import clock
 from devlab.watching.memory import size
 from devlab.watching.record import Record, Synchronization, Transfer, When, host_clock, state
@@ -58,11 +59,15 @@ class Log(Record, Panel):
 
     def text(self) -> str:
         """Return the counts and a table of transfers and synchronizations."""
-        return _as_text(self)
+        table, more = _table(self)
+        return "\n".join([*_summary(self), *(["", table.text(), *more] if table.rows else ())])
 
     def html(self) -> str:
         """Return the same as HTML."""
-        return _as_html(self)
+        first, *rest = map(escape, _summary(self))
+        table, more = _table(self)
+        before = f"<div><strong>{first}</strong></div>" + "".join(f"<div>{line}</div>" for line in rest)
+        return before + table.html() + "".join(f"<div>{line}</div>" for line in more)
 
     def __repr__(self) -> str:
         return (
@@ -99,7 +104,7 @@ READERS = {
     "__index__": "an index",
     "__format__": "format()",
 }
-# Those that always bring one value to Python.
+# The methods that always bring one value to Python.
 ONE_VALUE = frozenset(READERS) - {"tolist", "cpu", "cuda", "numpy", "__format__"}
 # A printed tensor of more elements than this shows the first and last three along each dimension.
 _PRINTED_WHOLE = 1000
@@ -150,7 +155,7 @@ def _put_back_all() -> None:
     while _replaced:
         owner, name, original, ours = _replaced.pop()
         if vars(owner).get(name) is not ours:
-            continue  # somebody else has replaced it since; ours passes everything on
+            continue  # another library has replaced the name since; our function passes every call on
         if original is _MISSING:
             delattr(owner, name)
         else:
@@ -164,7 +169,7 @@ def _replace(owner, name: str, ours) -> None:
 
 
 def _naming(original: Callable, cause: str, reads: bool) -> Callable:
-    """Return a method that notes under what name it was called; the outermost name counts."""
+    """Return a method that notes the name of the call; of calls within calls the outermost name counts."""
 
     @functools.wraps(original)
     def method(*args, **kwargs):
@@ -180,7 +185,7 @@ def _naming(original: Callable, cause: str, reads: bool) -> Callable:
 
 
 def _telling(original: Callable, args: tuple, kwargs: dict, cause: str):
-    """Read one value and note it: `torch.tensor([a, b])` hides the operators that read a and b."""
+    """Read one value and note the reading: `torch.tensor([a, b])` hides the operators that read a and b."""
     device, size = args[0].device, args[0].itemsize
     if device.type in ("cpu", "meta"):
         return original(*args, **kwargs)
@@ -191,13 +196,17 @@ def _telling(original: Callable, args: tuple, kwargs: dict, cause: str):
     when = When(began, clock())
     for record, before in zip(state.logs, seen, strict=True):
         if record.sheet.transfers == before:
-            record.transfer(Copy(device, torch.device("cpu"), size, False, True, False, cause), when)
-            record.synchronization(device, cause, when)
+            _note_reading(record, device, size, cause, when)
     return result
 
 
+def _note_reading(record: Record, device: torch.device, size: int, cause: str, when: When) -> None:
+    record.transfer(Copy(device, torch.device("cpu"), size, False, True, False, cause), when)
+    record.synchronization(device, cause, when)
+
+
 def _printing(original: Callable) -> Callable:
-    """Return a `__repr__` that notes the reading: PyTorch hides the operators of its own printing."""
+    """Return a `__repr__` that notes the reading: PyTorch hides the operators of its printing."""
 
     @functools.wraps(original)
     def method(tensor, *args, **kwargs):
@@ -214,9 +223,7 @@ def _printing(original: Callable) -> Callable:
             state.cause = before
         when = When(began, clock())
         for record in state.logs:
-            size = _printed_elements(tensor) * tensor.itemsize
-            record.transfer(Copy(device, torch.device("cpu"), size, False, True, False, "print"), when)
-            record.synchronization(device, "print", when)
+            _note_reading(record, device, _printed_elements(tensor) * tensor.itemsize, "print", when)
         return result
 
     return method
@@ -225,14 +232,11 @@ def _printing(original: Callable) -> Callable:
 def _printed_elements(tensor: torch.Tensor) -> int:
     if tensor.numel() <= _PRINTED_WHOLE:
         return tensor.numel()
-    elements = 1
-    for length in tensor.shape:
-        elements *= min(length, _PRINTED_EDGE)
-    return elements
+    return math.prod(min(length, _PRINTED_EDGE) for length in tensor.shape)
 
 
 def _waiting(original: Callable, cause: str, kind: str = "") -> Callable:
-    """Return a function that waits as the original does, and notes it."""
+    """Return a function that waits as the original does, and notes the wait."""
 
     @functools.wraps(original)
     def wait(*args, **kwargs):
@@ -261,7 +265,7 @@ def _current_kind() -> str:
 
 
 def _device_of(kind: str, *args, **kwargs) -> torch.device:
-    """Return the device that a wait was for: the one given, the object's own, or the current one."""
+    """Return the device of a wait: the device given, that of the object given, or the current device."""
     given = args[0] if args else kwargs.get("device")
     given = getattr(given, "device", given)
     if isinstance(given, int):
@@ -282,13 +286,13 @@ def _watch_class(module, name: str) -> None:
     wait = _waiting(original.synchronize, f"{name.lower()}.synchronize()", kind)
     try:
         _replace(original, "synchronize", wait)
-    except TypeError:  # a class written in C takes no new method: let a subclass stand in for it
+    except TypeError:  # a class written in C takes no new method: a subclass stands in for the class
         body = {"synchronize": wait, "stands_for": original}
         _replace(module, name, _Stand(original.__name__, (original,), body))
 
 
 class _Stand(type):
-    """The type of a subclass that counts as the class it stands for."""
+    """The type of a subclass that counts as the class for which the subclass stands."""
 
     def __instancecheck__(cls, instance) -> bool:
         return isinstance(instance, cls.stands_for)
@@ -310,49 +314,15 @@ def _following(original: Callable) -> Callable:
 
 
 MOST_ROWS = 40
-_HEADING = ("times", "what", "from → to", "bytes", "how", "line")
-_NUMBERS = frozenset({"times", "bytes"})
-
-
-def _as_text(record: Record) -> str:
-    """Return the whole log as aligned text."""
-    rows, more = _table(record)
-    if not rows:
-        return "\n".join(_summary(record))
-    rows = [_HEADING, *rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADING))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if name in _NUMBERS else cell.ljust(width)
-            for cell, width, name in zip(row, widths, _HEADING, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
-    return "\n".join([*_summary(record), "", *lines, *more])
-
-
-def _as_html(record: Record) -> str:
-    """Return the whole log as HTML."""
-    first, *rest = _summary(record)
-    parts = [f"<div><strong>{escape(first)}</strong></div>", *(f"<div>{escape(line)}</div>" for line in rest)]
-    rows, more = _table(record)
-    if rows:
-        head = "".join(f'<th scope="col" style="{_align(name)}">{name}</th>' for name in _HEADING)
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f'<td style="{_align(name)};white-space:pre-wrap">{escape(cell)}</td>'
-                for cell, name in zip(row, _HEADING, strict=True)
-            )
-            + "</tr>"
-            for row in rows
-        )
-        parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
-    return "".join([*parts, *(f"<div>{escape(line)}</div>" for line in more)])
-
-
-def _align(name: str) -> str:
-    return f"text-align:{'right' if name in _NUMBERS else 'left'}"
+_LEFT, _RIGHT = (f'style="text-align:{side};white-space:pre-wrap"' for side in ("left", "right"))
+_COLUMNS = (
+    Column("times", _RIGHT, right=True),
+    Column("what", _LEFT),
+    Column("from → to", _LEFT),
+    Column("bytes", _RIGHT, right=True),
+    Column("how", _LEFT),
+    Column("line", _LEFT),
+)
 
 
 def count(number: int, word: str) -> str:
@@ -389,18 +359,19 @@ def _each(counts: dict[str, int], say) -> str:
     return " · ".join(f"{name} {say(number)}" for name, number in named.items())
 
 
-def _table(record: Record) -> tuple[list[tuple[str, ...]], list[str]]:
-    """Return the rows, the same happening on the same line being one, and a line on what was left out."""
+def _table(record: Record) -> tuple[Table, list[str]]:
+    """Return a row for each happening on a line, with its times, and a line on the rows left out."""
     times: dict[tuple[str, ...], int] = {}
     for row in _happenings(record):
         times[row] = times.get(row, 0) + 1
     rows = [(f"{number:,}", *row) for row, number in times.items()]
     left = len(rows) - MOST_ROWS
-    return rows[:MOST_ROWS], [f"… and {count(left, 'row')} more: see log.events"] if left > 0 else []
+    table = Table(_COLUMNS, rows[:MOST_ROWS])
+    return table, [f"… and {count(left, 'row')} more: see log.events"] if left > 0 else []
 
 
 def _happenings(record: Record) -> Iterator[tuple[str, ...]]:
-    """Yield what happened, a copy to the CPU and the wait for it as one."""
+    """Yield what happened; a copy to the CPU and the wait for the copy are one happening."""
     copied = set()
     for event in record.events:
         if type(event) is Transfer:

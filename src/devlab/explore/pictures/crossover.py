@@ -173,12 +173,9 @@ TICKS = [8, 16, 32, 64, 128, 256, 512, 1024]
 
 @dataclass(frozen=True)
 class Found:
-    """One time that was measured on request, in seconds."""
+    """A time that was measured on request, in seconds, of what `State.about` returned."""
 
-    place: str
-    operation: str
-    dtype: str
-    data: str
+    about: tuple[str, str, str, str]
     side: int
     seconds: float
 
@@ -205,11 +202,7 @@ class State:
     def measured(self, place: str) -> dict[int, float]:
         """Return what was measured on request of what is looked at."""
         about = self.about(place)
-        return {
-            one.side: one.seconds
-            for one in self.found
-            if (one.place, one.operation, one.dtype, one.data) == about
-        }
+        return {one.side: one.seconds for one in self.found if one.about == about}
 
 
 def simulated(device: str) -> bool:
@@ -353,12 +346,8 @@ def measure(state: State) -> Iterator[tuple[float, State]]:
     for number, side in enumerate(wanted, start=1):
         for place in places:
             about = state.about(place)
-            kept = tuple(
-                one
-                for one in state.found
-                if (one.place, one.operation, one.dtype, one.data, one.side) != (*about, side)
-            )
-            state = replace(state, found=(*kept, Found(*about, side, take(*about, side))))
+            kept = (one for one in state.found if (one.about, one.side) != (about, side))
+            state = replace(state, found=(*kept, Found(about, side, take(*about, side))))
         yield number / len(wanted), state
 
 

@@ -13,7 +13,7 @@ from torch import nn
 from devlab import palette
 from devlab.explore.controls import Choice, Switch
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import WIDTH, first_accelerator, sheet, source
+from devlab.explore.paper import MONO, WIDTH, first_accelerator, sheet, source
 
 
 class Price(nn.Module):
@@ -223,7 +223,6 @@ def _try(model: nn.Module, optimizer, device: str) -> tuple[bool, str]:
 LINE = 0.29  # inches: the height of a row
 KIND, SAVED, BEFORE, AFTER, STAYS = 2.35, 3.65, 4.25, 5.8, 7.2  # inches from the left: where columns begin
 CHIP = 1.3  # inches: the width of a place
-MONO = {"family": "DejaVu Sans Mono", "fontsize": 9}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 from devlab import palette
 from devlab.explore.controls import Action, Choice, Number, Switch
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import first_accelerator, sheet, source
+from devlab.explore.paper import MONO, first_accelerator, sheet, source
 
 STARTS = {
     "a tensor on the CPU": "x = torch.arange(6.0).reshape(2, 3)",
@@ -159,7 +159,6 @@ MADE = (
 LINE = 0.26  # inches: the height of a line of the picture
 AXIS = 0.55  # inches: the axis of bytes and its name
 HIGH = 2.0  # lines: the height of a cell
-MONO = {"family": "DejaVu Sans Mono", "fontsize": 9}
 
 
 @dataclass(frozen=True)
