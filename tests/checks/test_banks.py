@@ -18,16 +18,17 @@ def test_bench_has_an_accelerator_with_two_devices():
     assert [str(device) for device in bench()][:3] == ["cpu", "sim:0", "sim:1"]
 
 
-FEW = 2
+FEW = 2  # wrong answers of a row
 
 
 def of_a_kind(path: Path) -> tuple[list[Answer], list[Answer]]:
-    """Divide a bank: the right answers and a few wrong ones for each row, with other messages; and the rest."""
+    """Divide a bank: the right answers and a few wrong ones of each row, with other messages; the rest."""
     first, further, met = [], [], Counter()
     messages = set()
     for answer in load(path):
         wrong = answer.fragment is not None
-        again = wrong and (met[answer.rows] == FEW or answer.fragment in messages)
+        seen = met[answer.rows] and answer.fragment in messages
+        again = wrong and (seen or met[answer.rows] == FEW)
         (further if again else first).append(answer)
         if wrong and not again:
             met[answer.rows] += 1
