@@ -19,8 +19,8 @@ import numpy
 import torch
 from torch import nn
 
-from devlab.checks.describe import UNCHANGING, copied, describe, describe_later, on_cpu
 from devlab.checks.expect import IN_NUMPY, Mismatch
+from devlab.checks.values import UNCHANGING, copied, describe, describe_later, on_cpu
 from devlab.checks.waiting import limited
 from devlab.panel import notebook_shell
 

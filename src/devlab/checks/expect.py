@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy
 import torch
 
-from devlab.checks.describe import a_type, describe, describe_tensor, on_cpu, shorten
+from devlab.checks.values import a_type, describe, describe_tensor, on_cpu, shorten
 
 # What a dtype cannot hold, relative and absolute: the tolerances of torch.testing.
 ROUNDING = {

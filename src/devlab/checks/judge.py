@@ -8,7 +8,6 @@ import torch
 
 from devlab.checks import isolation, waiting
 from devlab.checks.calls import AnswerRaised, loops_around, where_raised
-from devlab.checks.describe import shorten
 from devlab.checks.exercise import Exercise, Row
 from devlab.checks.expect import Mismatch
 from devlab.checks.isolation import fresh_defaults, preserved_state
@@ -16,6 +15,7 @@ from devlab.checks.placeholder import holder, is_placeholder
 from devlab.checks.pretend import BEYOND, is_beyond
 from devlab.checks.result import Outcome, Result, RowResult
 from devlab.checks.trial import Caller, Skip, Trial
+from devlab.checks.values import shorten
 
 # What differs between two rows that met one fault: the device, and numbers.
 VARIES = re.compile(r"\b(cpu|cuda|mps|sim|xpu|meta)(:\d+)?\b|\d+")

@@ -14,8 +14,8 @@ import torch
 
 from devlab.checks import expect, isolation
 from devlab.checks.calls import AnswerRaised, changed, holdings, leaves
-from devlab.checks.describe import on_cpu
 from devlab.checks.trial import Trial
+from devlab.checks.values import on_cpu
 
 NO_SLIPS: Mapping[str, Callable] = {}
 Numbers = float | None | tuple[float | None, ...]  # what a slip gives

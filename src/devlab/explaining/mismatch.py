@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.checks.describe import SHORT_DTYPES
+from devlab.checks.values import SHORT_DTYPES
 from devlab.explaining import flow, reach
 from devlab.explaining import report as kinds
 from devlab.explaining.culprit import (
