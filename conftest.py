@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_configure(config):
-    """Before nbval starts a kernel: no GPU, and nobody's own progress within reach."""
+    """Before nbval starts a kernel: no GPU, no learner's progress within reach, PyTorch imported once."""
     config.addinivalue_line("markers", "thorough: for `make test-all`, which runs with --thorough")
     # A machine that only judges, with torch, NumPy and pytest, has no nbval and needs no factory.
     if getattr(config.option, "nbval", False):
@@ -40,3 +40,10 @@ def pytest_configure(config):
             return manager(**options, **kernel.sockets(Path(tempfile.mkdtemp(dir=scratch))))
 
         nbval.kernel.KernelManager = with_own_sockets
+        if hasattr(os, "fork"):
+            from jupyter_client.provisioning import local_provisioner
+            from notebooks import forked_kernel
+
+            first = forked_kernel.First()
+            config.add_cleanup(first.end)
+            local_provisioner.launch_kernel = first.launch

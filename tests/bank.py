@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+from devlab.checks.result import Outcome, Result
 
 ANSWERS = Path(__file__).parent / "answers"
 
@@ -25,6 +25,11 @@ class Answer:
     code: Callable
     fragment: str | None
     row: str | tuple[str, ...] | None = None
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Return the labels of the rows that may be the first to refuse the answer."""
+        return (self.row,) if isinstance(self.row, str) else self.row or ()
 
 
 def right(code: Callable) -> Callable:
@@ -67,8 +72,35 @@ def all_answers() -> list[Answer]:
     return [answer for path in banks() for answer in load(path)]
 
 
+def refused_by(result: Result) -> str | None:
+    """Return the label of the first row that an answer did not pass."""
+    stops = (Outcome.FAILED, Outcome.ERROR)
+    return next(
+        (row.label for row in result.rows if any(one in stops for one in row.outcomes.values())), None
+    )
+
+
+def fault(answer: Answer, result: Result) -> str | None:
+    """Tell how a verdict differs from what the bank asks for; None where it does not."""
+    if answer.fragment is None:
+        if result.passed and result.points == result.possible:
+            return None
+        return f"{answer.name} is right and was refused: {result.points} of {result.possible} points"
+    if result.outcome not in (Outcome.FAILED, Outcome.ERROR):
+        return f"{answer.name} is wrong and was not refused ({result.outcome})"
+    if answer.fragment not in str(result):
+        return f"{answer.name} is refused without its message: {answer.fragment}"
+    if (row := refused_by(result)) not in answer.rows:
+        return f"{answer.name} is refused by the row {row!r}, and names {' or '.join(map(repr, answer.rows))}"
+    if "please report it" in str(result):
+        return f"{answer.name} made the check itself fail"
+    return None
+
+
 def one_of_each(values: list, kind: Callable) -> list:
     """Return pytest's parameters for values, of which `make test` tries the first of each kind alone."""
+    import pytest  # benchmarks read the banks on machines that have torch and NumPy alone
+
     met, parameters = set(), []
     for value in values:
         marks = [pytest.mark.thorough] if kind(value) in met else []

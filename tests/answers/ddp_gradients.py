@@ -158,7 +158,7 @@ def without_the_seed(rank, world_size, data):
 
 
 @wrong(
-    "rank 0's gradient of the weight has shape [1], not [1, 4]",
+    "rank 0's gradient of the weight has shape [1], not [1,4]",
     row="both processes have the whole batch's gradients",
 )
 def the_other_order(rank, world_size, data):

@@ -186,7 +186,7 @@ def the_sum(losses):
     return torch.stack(losses).sum().detach().cpu().numpy()
 
 
-@wrong("the history has shape [7, 1], not [7]", row="one number for each loss, in order")
+@wrong("the history has shape [7,1], not [7]", row="one number for each loss, in order")
 def a_column(losses):
     return np.array([[loss.item()] for loss in losses])
 

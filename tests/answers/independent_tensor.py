@@ -208,7 +208,7 @@ def locks_the_array(a):
     return torch.from_numpy(a.copy())
 
 
-@wrong("all dimensions were joined to one", row="slices, transposes, read-only arrays")
+@wrong("has shape [0], not [0,5]", row="slices, transposes, read-only arrays")
 def by_lists_of_any_shape(a):
     return torch.tensor(a.tolist(), dtype=torch.from_numpy(np.empty(0, a.dtype)).dtype)
 

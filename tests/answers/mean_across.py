@@ -114,7 +114,7 @@ def in_float32_or_wider_and_back(tensors, device):
     return torch.stack([one.to(device).to(wide) for one in tensors]).mean(0).to(tensors[0].dtype)
 
 
-@wrong("the values of the mean are wrong", row="of any number, of any shape")
+@wrong("a tensor that stands twice in the list was counted once", row="of any number, of any shape")
 def each_tensor_once(tensors, device):
     different = list({id(one): one for one in tensors}.values())
     return torch.stack([one.to(device) for one in different]).mean(0)

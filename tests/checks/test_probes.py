@@ -1,5 +1,7 @@
 """What rows give an answer: inputs of many kinds, and probes that note what is done with them."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -60,6 +62,13 @@ def test_a_function_that_is_called():
         step(5)
     with pytest.raises(Mismatch, match="fn was never called"):
         probes.Called(lambda: 0, "fn").require_calls(1)
+    step = probes.Called(lambda n: n, "step")
+    with torch.no_grad():
+        assert step(n=2) == 2
+    assert step.calls == [(2,)]
+    step.require_calls(1, graphs=False)
+    with pytest.raises(Mismatch, match="fn was called once, not 2 times"):
+        step.require_calls(2, "fn")
 
 
 def test_a_loader_that_counts():
@@ -69,6 +78,9 @@ def test_a_loader_that_counts():
     assert len(loader) == 3
     assert repr(loader) == "a loader of 3 batches"
     assert loader.batch_size == 3
+    assert isinstance(loader, DataLoader)
+    assert not isinstance(probes.CountingLoader([1]), DataLoader)
+    assert copy.copy(loader).batches is whole
     for batch in loader:
         assert loader.taken == batch[0].item() // 3 + 1
     list(loader)
@@ -133,3 +145,12 @@ def test_what_a_buffer_is_instead(kind, words):
         built(2, kind).buffer("table")
     with pytest.raises(Mismatch, match="there is no buffer named `other` after __init__"):
         built(2).buffer("other")
+
+
+def test_a_copy_of_what_a_module_gives():
+    """What forward gives comes as a copy on the CPU; where it is elsewhere than x, that is told."""
+    made, x = built(3).to(SIM), torch.ones(3, device=SIM)
+    assert made.copied(x).equal(made(x).cpu())
+    made.trial.run = lambda *_, **__: x
+    with pytest.raises(Mismatch, match="the sum is on sim:0, not cpu"):
+        made.copied(x.cpu(), "the sum")

@@ -86,6 +86,8 @@ def no_way_to_meet(monkeypatch):
     ranks.end()
 
 
+# Thorough, for its processes wait until PyTorch gives up; the two tests below pretend the same.
+@pytest.mark.thorough
 def test_processes_that_do_not_find_each_other_are_no_fault_of_the_answers(no_way_to_meet):
     """PyTorch's own words say what is wrong with the machine."""
     right = next(answer for answer in load(ANSWERS / "ddp_gradients.py") if answer.fragment is None)

@@ -92,6 +92,8 @@ def test_same_looks_first_and_then():
 def test_a_number():
     """A wrong number is called by the slip that gives it."""
     known = {"that is the number of elements": 3, "that is half": 6, "half again": 6, "never": None}
+    known["one or the other"] = None, 7
+    assert refused(verbs.number, 7, 12, "wrong", known)[0] == "one or the other"
     verbs.number(12, 12, "wrong", known)
     verbs.number(1.0 + 1e-9, 1.0, "wrong", within=1e-6)
     assert refused(verbs.number, 3, 12, "wrong", known, "{wanted} bytes", "{got} bytes") == (
@@ -164,6 +166,8 @@ def test_raises():
     trial, good = trial_of(answer), ValueError("no")
     assert verbs.raises(trial, good, **asked) is good
     assert refused(verbs.raises, trial_of(lambda x: 3), good, **asked)[0] == "nothing was raised"
+    said = refused(verbs.raises, trial_of(lambda x: x), good, **asked)[0]
+    assert said == "a ValueError was returned: `raise` it"
     said = refused(verbs.raises, trial, KeyError("no"), **asked)[0]
     assert said == "a KeyError was raised, not a ValueError"
     assert refused(verbs.raises, trial, ValueError("yes"), **asked)[0] == "it does not say no"

@@ -11,6 +11,13 @@ import pytest
 from classroom.students import LESSON, hand_in
 from filelock import FileLock
 
+# Each notebook has a kernel of its own, as in a classroom; PyTorch is imported once for all of them.
+KERNELS = """
+from jupyter_client.provisioning import local_provisioner
+from notebooks.forked_kernel import First
+local_provisioner.launch_kernel = First().launch
+"""
+
 
 @dataclass
 class Marked:
@@ -62,6 +69,9 @@ def mark(course: Marked) -> None:
     course.folder.mkdir(parents=True)
     (course.folder.parent / "home" / "ipython").mkdir(parents=True)
     course.run("devlab", "course", ".", "--lessons", "0")
+    with (course.folder / "nbgrader_config.py").open("a", encoding="utf-8") as stream:
+        stream.write(KERNELS)
+    course.environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
     course.run("nbgrader", "generate_assignment", LESSON)
     hand_in(course.folder / "release" / LESSON / f"{LESSON}.ipynb", course.downloads)
     course.run("devlab", "collect", str(course.downloads))

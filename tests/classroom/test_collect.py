@@ -5,6 +5,7 @@ import io
 import json
 import lzma
 import os
+import time
 import unicodedata
 import zipfile
 from pathlib import Path
@@ -45,10 +46,10 @@ def notebook(lesson="05_buffers", text="pass", ids=None) -> bytes:
 HANDOUTS = {lesson: Handout(json.loads(notebook(lesson, text="# your code here"))) for lesson in LESSONS}
 
 
-def zipped(files: dict[str, bytes]) -> bytes:
+def zipped(files: dict[str, bytes], way: int = zipfile.ZIP_DEFLATED) -> bytes:
     """Zip files in memory."""
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(stream, "w", way) as archive:
         for name, content in files.items():
             archive.writestr(name, content)
     return stream.getvalue()
@@ -368,6 +369,54 @@ def test_zips_that_would_eat_the_machine(tmp_path):
     problems = {one.student: one.problem for one in collection.problems}
     assert "60 MB" in problems["anna"]
     assert "nested more than 5 deep" in problems["ben"]
+
+
+def test_names_without_end_cost_a_line_and_no_time(tmp_path):
+    """A zip may hold names that no disk has, and patterns take seconds for what they nearly match."""
+    long = {f"05_buffers{' ' * 60_000}x.ipynb": FIVE, f"{'d' * 60_000}/05_buffers.ipynb": FIVE}
+    root = lay(tmp_path, {"anna/x.zip": zipped(long), "ben/05_buffers.ipynb": FIVE})
+    started = time.perf_counter()
+    collection = collect([root], HANDOUTS)
+    assert time.perf_counter() - started < 5
+    assert [one.student for one in collection.gradable] == ["ben"]
+    problems = [one.problem for one in collection.problems if one.student == "anna"]
+    assert len(problems) == 2
+    assert all("characters: ask for it by a shorter name" in problem for problem in problems)
+    assert all(len(line) < 1000 for line in collection.text().splitlines())
+
+
+def test_zips_in_a_zip_have_a_share_of_what_is_unpacked(tmp_path, monkeypatch):
+    """One student's may be as full as they like: those beside it are opened all the same."""
+    monkeypatch.setattr(download, "SHARE", (5, 10_000))
+    monkeypatch.setattr(download, "WHOLE", (20, 30_000))
+    full = zipped({f"{number}.txt": b"x" for number in range(6)})
+    large = zipped({str(number): zipped({"x": bytes(6000)}, zipfile.ZIP_STORED) for number in range(2)})
+    members = {"anna.zip": full, "ben.zip": zipped({"05_buffers.ipynb": FIVE}), "carl.zip": large}
+    lay(tmp_path, {"class.zip": zipped(members | {"dora/05_buffers.ipynb": FIVE})})
+    collection = collect([tmp_path / "class.zip"], HANDOUTS)
+    assert [one.student for one in collection.gradable] == ["ben", "dora"]
+    told = {one.path.partition("class.zip/")[2]: one.problem for one in collection.problems}
+    told |= {path.partition("class.zip/")[2]: why for path, why in collection.ignored}
+    assert "too much is packed into this zip" in told["anna.zip"]
+    assert "too much is packed into this zip" in told["carl.zip/1"]
+
+
+def test_what_is_read_of_a_student_has_an_end(tmp_path, monkeypatch):
+    """Notebooks come first, whatever lies beside them; the next student's are read all the same."""
+    monkeypatch.setattr(collecting, "MOST_BYTES", 3 * collecting.LEAST_BYTES)
+    many = {f"0{number}.txt": b"x" for number in range(5)} | {"05_buffers.ipynb": FIVE}
+    collection = collect([lay(tmp_path, {"anna/x.zip": zipped(many), "ben/x.ipynb": FIVE})], HANDOUTS)
+    assert [one.student for one in collection.gradable] == ["anna", "ben"]
+    assert [why for _, why in collection.ignored].count(collecting.TOO_MUCH) == 3
+
+
+def test_cells_without_end_cost_a_line(tmp_path):
+    """No page and no process is made for them."""
+    cell = {"cell_type": "code", "metadata": {}, "source": "1"}
+    endless = json.dumps({"cells": [cell] * 10_001}).encode()
+    collection = collect([lay(tmp_path, {"anna/x.ipynb": endless, "ben/x.ipynb": FIVE})], HANDOUTS)
+    assert [one.student for one in collection.gradable] == ["ben"]
+    assert "it has 10,001 cells" in collection.problems[0].problem
 
 
 def test_a_member_outside_its_zip_stays_in_memory(tmp_path):

@@ -12,19 +12,17 @@ import torch
 
 from devlab.checks import calls, exercise, expect, pretend, progress, result
 from devlab.checks.trial import Trial
-from devlab.classroom.engine import seal as insides
-from devlab.classroom.engine import seal as integrity
-from devlab.classroom.engine import seal as versions
 from devlab.classroom.engine import worker
+from devlab.classroom.engine.seal import APART, KEPT, OFFSET, Seal, Versions, _places
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["read in place", "asked one by one"])
 def seal(request):
     """Return a seal over lesson 05, as Python to 3.12 and as later ones or others need it."""
-    seal = integrity.Seal([one for one in exercise.exercises() if one.lesson == "05_buffers"])
+    seal = Seal([one for one in exercise.exercises() if one.lesson == "05_buffers"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(versions, "KEPT", versions.KEPT and request.param)
-        patch.setattr(insides, "OFFSET", insides.OFFSET if request.param else None)
+        patch.setattr("devlab.classroom.engine.seal.KEPT", KEPT and request.param)
+        patch.setattr("devlab.classroom.engine.seal.OFFSET", OFFSET if request.param else None)
         seal.note()
         yield seal
 
@@ -98,11 +96,12 @@ def test_code_and_defaults_rewritten_in_place(seal, monkeypatch):
 
 REWRITES = """
 import torch
-from devlab.checks import expect, registry
-from devlab.classroom.engine import seal as integrity
-seal = integrity.Seal(registry.exercises()[:2])
+from devlab.checks import expect
+from devlab.checks.exercise import exercises
+from devlab.classroom.engine.seal import Seal, refuse_spying
+seal = Seal(exercises()[:2])
 seal.note()
-integrity.refuse_spying(seal)
+refuse_spying(seal)
 code = (lambda *_, **__: True).__code__
 for one in (expect.equal, torch.nn.functional.relu, torch.nn.Module.to):
     changes = [("__code__", code), ("__defaults__", (1,)), ("__kwdefaults__", {"x": 1})]
@@ -129,7 +128,7 @@ def test_no_sealed_function_gets_other_code():
 def test_what_is_compared_less_often_runs_in_no_row():
     """Neither the lessons nor what judges them use a module that is left out after each call."""
     exercise.exercises()
-    apart = {f"devlab.checks.{name}" for name in integrity.APART}
+    apart = {f"devlab.checks.{name}" for name in APART}
     judging = [
         module
         for name, module in sys.modules.items()
@@ -153,7 +152,7 @@ def test_what_is_compared_less_often_is_compared(seal, monkeypatch):
 
 def test_a_cell_of_the_teachers_may_change_anything(monkeypatch):
     """The record is taken anew, and holds from there on."""
-    seal = integrity.Seal(())
+    seal = Seal(())
     seal.note()
     monkeypatch.setattr(torch, "zeros", always)
     assert seal.broken() == "torch.zeros"
@@ -215,7 +214,7 @@ def test_a_row_cannot_be_changed(seal, name):
 
 def test_no_constant_of_what_judges_can_be_emptied(seal):
     """A set or a list stays the same object when it is; of dicts the seal knows what they hold."""
-    places = integrity._places(seal.sealed)
+    places = _places(seal.sealed)
     names = [
         f"{place}.{key}"
         for place, owner in places.items()
@@ -263,12 +262,12 @@ def test_a_function_that_replaces_nothing(seal, monkeypatch):
     assert seal.broken() == ""
 
 
-@pytest.mark.skipif(not versions.KEPT, reason="this Python keeps no versions of its dicts (3.13 and later)")
+@pytest.mark.skipif(not KEPT, reason="this Python keeps no versions of its dicts (3.13 and later)")
 def test_versions_tell_every_change(monkeypatch):
     """However a name is set, also by code that Python has made quicker after some rounds."""
-    monkeypatch.setattr(versions, "KEPT", True)
+    monkeypatch.setattr("devlab.classroom.engine.seal.KEPT", True)
     module, owner = types.ModuleType("module"), type("Owner", (), {"name": 0})
-    known = versions.Versions([vars(module), vars(owner)])
+    known = Versions([vars(module), vars(owner)])
 
     def by_attribute(value):
         module.name = value

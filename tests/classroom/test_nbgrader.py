@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import nbformat
+import pytest
 from classroom.students import CLASS, LESSON, POSSIBLE, deserved, marked_here
 from traitlets.config import Config
 
@@ -56,6 +57,8 @@ def test_no_command_warns(marked):
         assert not re.search(r"WARN|\| ERROR|CRITICAL|Warning|Traceback", said), f"{command}:\n{said}"
 
 
+# Thorough: nbval runs the same notebook with every check strict.
+@pytest.mark.thorough
 def test_the_solutions_validate(marked):
     """`nbgrader validate` gives the teacher's own notebook full marks."""
     said = marked.run("nbgrader", "validate", f"source/{LESSON}/{LESSON}.ipynb")

@@ -11,10 +11,7 @@ from classroom.students import LESSON, deserved, marked_here
 from devlab import cli
 from devlab.checks.exercise import find
 from devlab.checks.result import SIGNS, Outcome
-from devlab.classroom import feedback
-from devlab.classroom import results as gradebook
-from devlab.classroom import results as record
-from devlab.classroom import results as tables
+from devlab.classroom import feedback, results
 from devlab.classroom.results import Graded, Record
 
 
@@ -54,7 +51,7 @@ def test_lines_of_json_concatenate(records, tmp_path):
     again = Record(records[1].student, LESSON, "later.ipynb")
     (tmp_path / "1.jsonl").write_text("".join(lines[:2]) + lines[2][:100])
     (tmp_path / "2.jsonl").write_text("".join(lines[2:]) + "not json\n" + again.line() + "\n")
-    read = list(record.read([tmp_path / "1.jsonl", tmp_path / "2.jsonl"]))
+    read = list(results.read([tmp_path / "1.jsonl", tmp_path / "2.jsonl"]))
     assert {one.student: one for one in read} == {one.student: one for one in (*records, again)}
 
 
@@ -70,7 +67,7 @@ def test_the_csv_is_nbgraders(records, tmp_path):
     plugin.to = str(tmp_path / "empty.csv")
     plugin.export(Nobody())
     header = (tmp_path / "empty.csv").read_text()
-    text = tables.nbgrader_csv(records)
+    text = results.nbgrader_csv(records)
     assert text.startswith(header)
     rows = list(csv.DictReader(StringIO(text)))
     assert {row["student_id"]: float(row["score"]) for row in rows} == {
@@ -82,7 +79,7 @@ def test_the_csv_is_nbgraders(records, tmp_path):
 def test_a_name_is_no_formula_and_no_column():
     """Commas are quoted, and what a spreadsheet would run is shown."""
     rows = list(
-        csv.reader(StringIO(tables.nbgrader_csv([Record('=HYPERLINK("http://x")', "05, part 1", "x")])))
+        csv.reader(StringIO(results.nbgrader_csv([Record('=HYPERLINK("http://x")', "05, part 1", "x")])))
     )
     assert rows[1][0] == "05, part 1"
     assert rows[1][3] == '\'=HYPERLINK("http://x")'
@@ -91,12 +88,12 @@ def test_a_name_is_no_formula_and_no_column():
 def test_gradescope_gets_a_test_for_each_exercise(records):
     """Scores add up, statuses are Gradescope's own two words, and what failed is explained."""
     for one in records:
-        made = json.loads(tables.gradescope_json(one))
+        made = json.loads(results.gradescope_json(one))
         assert made["score"] == sum(test["score"] for test in made["tests"]) == one.points
         assert [test["max_score"] for test in made["tests"]] == [3, 5]
         assert {test["status"] for test in made["tests"]} <= {"passed", "failed"}
         assert {test["output_format"] for test in made["tests"]} == {"text"}
-    wrong = json.loads(tables.gradescope_json(records[1]))["tests"][0]["output"]
+    wrong = json.loads(results.gradescope_json(records[1]))["tests"][0]["output"]
     assert "not right yet" in wrong
     assert "is right for every kind of tensor: cpu passed, sim:0 failed, sim:1 failed" in wrong
 
@@ -156,28 +153,28 @@ def test_a_page_is_harmless_whatever_a_submission_holds():
     assert "more characters" in page.text
 
 
-@pytest.mark.parametrize("outcome", [*feedback.OUTCOMES, "something new"])
+@pytest.mark.parametrize("outcome", [*results.WORDS, "something new"])
 def test_every_outcome_has_words(outcome):
     """A student never has to guess from a colour or a sign."""
     page = Page(feedback.page(Record("a", "b", "c", (Graded("f", outcome, 0, 1),)), "b"))
-    assert feedback.OUTCOMES.get(outcome, ("", outcome))[1] in page.text
+    assert results.WORDS.get(outcome, ("", outcome))[1] in page.text
     assert "There is none in this cell." in page.text
 
 
 def test_reports_are_written_beside_the_results(records, tmp_path, capsys):
     """`devlab report` makes the tables, a page a student, and Gradescope's file of a single one."""
-    results = tmp_path / "results.jsonl"
-    results.write_text("".join(one.line() + "\n" for one in records))
-    assert cli.main(["report", str(results)]) == 0
+    out = tmp_path / "results.jsonl"
+    out.write_text("".join(one.line() + "\n" for one in records))
+    assert cli.main(["report", str(out)]) == 0
     assert "(5 pages)" in capsys.readouterr().out
     assert (tmp_path / "grades.csv").exists()
     assert "device_of" in (tmp_path / "exercises.csv").read_text(encoding="utf-8-sig")
     page = (tmp_path / "feedback" / "Half Hélène" / f"{LESSON}.html").read_text(encoding="utf-8")
     assert "<h1>00 Start here</h1>" in page
-    assert cli.main(["report", str(results), "--gradescope", str(tmp_path / "results.json")]) == 1
+    assert cli.main(["report", str(out), "--gradescope", str(tmp_path / "results.json")]) == 1
     assert "Gradescope takes one submission, and there are 5." in capsys.readouterr().err
-    results.write_text(records[0].line())
-    assert cli.main(["report", str(results), "--gradescope", str(tmp_path / "results.json")]) == 0
+    out.write_text(records[0].line())
+    assert cli.main(["report", str(out), "--gradescope", str(tmp_path / "results.json")]) == 0
     assert json.loads((tmp_path / "results.json").read_text())["score"] == 8
 
 
@@ -208,7 +205,7 @@ def test_marks_go_into_nbgraders_gradebook(records, course):
         notebook = book.find_submission_notebook(LESSON, LESSON, student)
         return {grade.name.removeprefix("check_"): grade for grade in notebook.grades}
 
-    assert gradebook.write_gradebook(records, course) == len(records)
+    assert results.write_gradebook(records, course) == len(records)
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
         for student, points in deserved().items():
             assert {
@@ -216,7 +213,7 @@ def test_marks_go_into_nbgraders_gradebook(records, course):
             } == points
         find_grades(book, "Wrong Will")["device_of"].manual_score = 2.0
         book.db.commit()
-    gradebook.write_gradebook(records, course)
+    results.write_gradebook(records, course)
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
         changed = find_grades(book, "Wrong Will")["device_of"]
         assert (changed.score, changed.auto_score, changed.needs_manual_grade) == (2.0, 1.0, True)
@@ -226,14 +223,14 @@ def test_marks_go_into_nbgraders_gradebook(records, course):
 def test_an_assignment_that_the_gradebook_does_not_know_is_told(records, course):
     """Nothing is written before all is known to fit, and the message says what to type."""
     other = Record("anna", "05_buffers", "x", (Graded("f", "passed", 1, 1),))
-    with pytest.raises(gradebook.GradebookError, match="nbgrader generate_assignment 05_buffers"):
-        gradebook.write_gradebook([*records, other], course)
+    with pytest.raises(results.GradebookError, match="nbgrader generate_assignment 05_buffers"):
+        results.write_gradebook([*records, other], course)
     from nbgrader.api import Gradebook
 
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
         assert not book.students
-    with pytest.raises(gradebook.GradebookError, match="has no gradebook"):
-        gradebook.write_gradebook(records, course / "elsewhere")
+    with pytest.raises(results.GradebookError, match="has no gradebook"):
+        results.write_gradebook(records, course / "elsewhere")
 
 
 def test_titles(records):
@@ -245,14 +242,14 @@ def test_titles(records):
 def test_who_handed_in_what_cannot_be_marked_is_in_every_report(records, tmp_path):
     """No marks, out of what others could get; the page says why, and what is asked for."""
     unreadable = Record("Lost Leo", LESSON, "x.ipynb", problem="the file is empty: ask for it again")
-    rows = list(csv.DictReader(StringIO(tables.nbgrader_csv([*records, unreadable]))))
+    rows = list(csv.DictReader(StringIO(results.nbgrader_csv([*records, unreadable]))))
     assert [(row["score"], row["max_score"]) for row in rows if row["student_id"] == "Lost Leo"] == [
         ("0.0", "8.0")
     ]
     page = Page(feedback.page(unreadable, "00 Start here"))
     assert "Not marked: the file is empty: ask for it again" in page.text
     assert " points" not in page.text
-    assert json.loads(tables.gradescope_json(unreadable))["output"] == unreadable.problem
+    assert json.loads(results.gradescope_json(unreadable))["output"] == unreadable.problem
 
 
 # What is none of devlab's, by the field that it replaces in a line of results.
@@ -281,12 +278,12 @@ def test_a_malformed_line_costs_only_itself(records, field, value, tmp_path, cap
     first = json.loads(records[0].line()) | {"digest": "d"}
     first["exercises"][0][field] = value
     lines = [json.dumps(first), *(one.line() for one in records[1:])]
-    results = tmp_path / "results.jsonl"
-    results.write_text("\n".join(lines), encoding="utf-8")
+    out = tmp_path / "results.jsonl"
+    out.write_text("\n".join(lines), encoding="utf-8")
     for _ in range(2):
-        assert cli.main(["report", str(results)]) == 0
+        assert cli.main(["report", str(out)]) == 0
         assert "(4 pages)" in capsys.readouterr().out
-    assert not finished(results)
+    assert not finished(out)
 
 
 def test_each_outcome_of_a_row_has_a_sign():
@@ -321,4 +318,4 @@ def test_what_could_not_be_graded_takes_no_marks_away(records, tmp_path):
     for lines, kept in (([records[0], lost], records[0]), ([lost, again], again), ([lost, lost], lost)):
         path = tmp_path / "r.jsonl"
         path.write_text("".join(one.line() + "\n" for one in lines), encoding="utf-8")
-        assert list(record.read([path])) == [kept]
+        assert list(results.read([path])) == [kept]

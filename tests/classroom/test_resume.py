@@ -55,7 +55,8 @@ def lines_of(out: Path) -> list[str]:
     return out.read_text(encoding="utf-8").splitlines() if out.exists() else []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+# SIGTERM is thorough: one handler stands for both.
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough)])
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, number):
     """Ctrl-C leaves what is finished, no process and no file; the same command grades only the rest."""
     names = [f"Student {letter}" for letter in "ABCD"]

@@ -1,9 +1,11 @@
-"""The course's sources as scripts, and its notebooks cell by cell, each in a process forked for it.
+"""Sources as scripts, notebooks cell by cell, the examples of a page: each in a process forked for it.
 
 That process has imported PyTorch before, which is most of the time that it would take.
 """
 
 import contextlib
+import doctest
+import io
 import multiprocessing
 import os
 import runpy
@@ -48,6 +50,11 @@ def cells(notebook: Path, environment: dict[str, str], rules: str | None = None)
     return _forked(_cells, notebook, environment, rules)
 
 
+def examples(text: str, name: str) -> str:
+    """Run the examples of a text as one session, with the simulator on; return what doctest says."""
+    return _forked(_examples, text, name)
+
+
 def _forked(function, *args):
     ways = multiprocessing.get_all_start_methods()
     start = multiprocessing.get_context("forkserver" if "forkserver" in ways else "spawn")
@@ -83,6 +90,14 @@ def _script(source: Path, environment: dict[str, str], said: Path, rules: str) -
         finally:
             sys.stdout.flush()
     return 0
+
+
+def _examples(text: str, name: str) -> str:
+    devlab.sim.enable()
+    session = doctest.DocTestParser().get_doctest(text, {}, name, name, 0)
+    said = io.StringIO()
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(session, out=said.write)
+    return said.getvalue()
 
 
 def _cells(notebook: Path, environment: dict[str, str], rules: str | None) -> list[Ran]:

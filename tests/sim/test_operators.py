@@ -1,5 +1,7 @@
 """PyTorch's own database of operators, forward and gradient: each result on `sim` is the CPU's.
 
+Where the database says that CUDA has no kernel for a dtype, the device must refuse it.
+
 The database brings its own samples. Each is run on the CPU and on a simulated device from the same seed, and
 results, gradients, shapes, dtypes, strides and devices are compared.
 """
@@ -20,6 +22,13 @@ from devlab.sim import random_numbers
 # A few samples catch a fault in a kernel as well as hundreds do: kernels here are built from schemas.
 SAMPLES = {torch.float32: 4}
 SHARDS = 2
+# Every operator in float32. Of the other dtypes one half is thorough: their kernels are float32's.
+DTYPES = [torch.float32, torch.bfloat16, torch.complex64, torch.int64, torch.bool]
+TRIED = [
+    pytest.param(dtype, shard, marks=[pytest.mark.thorough] if shard and dtype is not torch.float32 else [])
+    for dtype in DTYPES
+    for shard in range(SHARDS)
+]
 # PyTorch's chunked cross-entropy sums in another order off the CPU, which shows in eight bits.
 TOLERANCE = {torch.bfloat16: {"rtol": 2e-2, "atol": 1e-2}}
 
@@ -34,6 +43,8 @@ SPARSE = {"to_sparse", "sparse.mm.reduce", "sparse.sampled_addmm"}
 # Each device chooses its own form of attention, and with it the strides of the result and, in eight bits,
 # its last digits.
 OWN_FORM = {"nn.functional.scaled_dot_product_attention"}
+# CUDA multiplies matrices of bfloat16; PyTorch's tables say so only where a GPU is there to be asked.
+ASKS_THE_GPU = {"addbmm", "bmm", "matmul", "nn.functional.bilinear", "__rmatmul__"}
 EXCLUDED = UNDEFINED | REFUSED_BY_CUDA | BEYOND_THE_SAMPLE | SPARSE
 
 
@@ -98,6 +109,26 @@ def compare(op, sample, device, gradients) -> str | None:
     return None
 
 
+def missing_on_cuda(op, dtype) -> bool:
+    """Tell whether the CPU has an operator for a dtype and CUDA has not, as PyTorch's tables say."""
+    asks = dtype is torch.bfloat16 and full_name(op) in ASKS_THE_GPU
+    return not asks and dtype in op.supported_dtypes("cpu") - op.supported_dtypes("cuda")
+
+
+def refusal(op, samples, device) -> str | None:
+    """Return what is wrong with how the device refuses what CUDA has no kernel for, or None.
+
+    Some samples need no such kernel, such as products of numbers, which are elementwise.
+    """
+    for sample in samples:
+        try:
+            outcome(op, sample, device, gradients=False)
+        except (NotImplementedError, RuntimeError) as refused:
+            words = ("not implemented for", "not supported for", "CUDA has no kernel")
+            return None if any(one in str(refused) for one in words) else str(refused)
+    return "it computes what CUDA has no kernel for"
+
+
 def disagreements(dtype, shard) -> tuple[int, dict[str, str]]:
     """Return how many operators of a shard were tried, and what differs, by operator."""
     wrong, tried = {}, 0
@@ -110,6 +141,10 @@ def disagreements(dtype, shard) -> tuple[int, dict[str, str]]:
         gradients = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
         # The public way to the samples inspects the stack for each, which takes longer than all else here.
         samples = op.sample_inputs_func(op, "cpu", dtype, gradients)
+        if missing_on_cuda(op, dtype):
+            if difference := refusal(op, samples, f"sim:{shard % 2}"):
+                wrong[full_name(op)] = difference
+            continue
         for number, sample in enumerate(itertools.islice(samples, SAMPLES.get(dtype, 2))):
             try:
                 difference = compare(op, sample, f"sim:{shard % 2}", gradients)
@@ -122,8 +157,7 @@ def disagreements(dtype, shard) -> tuple[int, dict[str, str]]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("shard", range(SHARDS))
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.int64, torch.bool])
+@pytest.mark.parametrize(("dtype", "shard"), TRIED)
 def test_every_operator_agrees_with_the_cpu(dtype, shard, monkeypatch):
     """Results, gradients, dtypes, shapes, strides and devices."""
     monkeypatch.setattr(random_numbers, "_SALT", 0)  # the device draws the CPU's numbers, to be comparable
@@ -132,6 +166,58 @@ def test_every_operator_agrees_with_the_cpu(dtype, shard, monkeypatch):
         tried, wrong = thread.submit(disagreements, dtype, shard).result()
     assert tried > 100
     assert not wrong
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.float16, torch.float64])
+def test_what_cuda_has_no_kernel_for_is_refused(dtype):
+    """The dtypes that the comparison above leaves out."""
+    missing = {full_name(op): op for op in database() if missing_on_cuda(op, dtype)}
+    missing = {name: op for name, op in missing.items() if name not in EXCLUDED}
+    wrong = {
+        name: refusal(op, op.sample_inputs_func(op, "cpu", dtype, False), "sim:0")
+        for name, op in missing.items()
+    }
+    assert missing
+    assert not {name: said for name, said in wrong.items() if said}
+
+
+DETERMINISTIC = (
+    "does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms"
+)
+
+
+@pytest.mark.parametrize(
+    ("caller", "call"),
+    [
+        ("median CUDA with indices output", lambda x: x.median(0)),
+        ("kthvalue CUDA", lambda x: x.kthvalue(2, 0)),
+        ("_histc_cuda", torch.histc),
+        ("_bincount_cuda", lambda x: torch.bincount(torch.ones_like(x[0]).long(), weights=x[0])),
+        ("reflection_pad1d_backward_out_cuda", lambda x: gradient(torch.nn.ReflectionPad1d(1), x)),
+        ("adaptive_avg_pool2d_backward_cuda", lambda x: gradient(torch.nn.AdaptiveAvgPool2d(2), x[None])),
+    ],
+)
+def test_deterministic_algorithms_are_asked_for(caller, call, device):
+    """What CUDA adds up in any order is refused, or warned of, where the program asks for one order."""
+    x = torch.rand(4, 4, device=device)
+    call(x)
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(RuntimeError, match=f"^{caller} {DETERMINISTIC}"):
+            call(x)
+        assert not x.median().isnan()
+        assert torch.bincount(x[0].long()).sum() == 4
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        with pytest.warns(UserWarning, match=f"^{caller} {DETERMINISTIC}"):
+            call(x)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def gradient(module, x) -> None:
+    """Run a module forward and backward."""
+    module(x.clone().requires_grad_()).sum().backward()
 
 
 def test_the_exclusions_are_still_operators():

@@ -223,7 +223,7 @@ def judge(
         devices = bench()
     with preserved_state() as free, waiting.watched():
         table = _judge_rows(exercise, answer, devices, seed, caller)
-        if free and main_finding(table) is None:
+        if free and main_finding(table) is None and isolation.may_change(answer):
             _judge_once_more(exercise, answer, devices, seed, caller, table)
     return _verdict(exercise, devices, table)
 
@@ -287,10 +287,11 @@ def _judge_once_more(
 ) -> None:
     """Judge an answer that passes once more, on one device, with unusual settings in force.
 
-    What it leaves changed goes into the table. Its results are no matter here: nothing says that they may
-    not follow a default, and most of PyTorch's do. The first row is judged under each setting alone as well
-    where the answer cannot work under all at once; for every row that would take too long, and so would more
-    than a few calls of a row.
+    An answer that puts a setting back to PyTorch's default, and not to what it was, shows it only here. What
+    it leaves changed goes into the table; its results do not, for they may follow a default, as most of
+    PyTorch's do. The first row is judged under each setting alone as well where the answer cannot work under
+    all at once; for every row that would take too long, and so would more than a few calls of a row. Code
+    that cannot change a setting is not judged once more (`isolation.may_change`): that costs a sixth.
     """
     for number, (row, found) in enumerate(zip(exercise.rows, table, strict=True)):
         place = next((place for place, one in enumerate(found) if one), None)

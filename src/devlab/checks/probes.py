@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
+from torch.utils.data import DataLoader
 
 from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
@@ -54,29 +55,32 @@ class Called:
         self.calls: list[tuple] = []
         self.graphs = True
 
-    def __call__(self, *args: object) -> object:
-        """Note the call and make it."""
-        self.calls.append(args)
+    def __call__(self, *args: object, **named: object) -> object:
+        """Note the call and make it; an argument given by its name is noted behind the others."""
+        self.calls.append((*args, *named.values()))
         if self.most is not None and len(self.calls) > self.most:
             raise Endless
         self.graphs = self.graphs and torch.is_grad_enabled()
-        return self.function(*args)
+        return self.function(*args, **named)
 
     def __repr__(self) -> str:
         return self.name
 
-    def require_calls(self, count: int) -> None:
-        """Expect so many calls, with gradients: without them a function makes no graph, and takes less."""
-        made, asked = len(self.calls), times(count, "call")
+    def require_calls(self, count: int, name: str = "", graphs: bool = True) -> None:
+        """Expect so many calls, with gradients: without them a function makes no graph, and takes less.
+
+        `name` is what the answer's parameter calls the function, where that is another name; without `graphs`
+        calls without gradients will do.
+        """
+        made, asked, name = len(self.calls), times(count, "call"), name or self.name
         if not made:
-            expect.fail(f"{self.name} was never called", f"{asked} of {self.name}", "no call")
+            expect.fail(f"{name} was never called", f"{asked} of {name}", "no call")
         if made != count:
-            said = "once" if count == 1 else f"{count} times"
-            headline = f"{self.name} was called {'once' if made == 1 else f'{made} times'}, not {said}"
-            expect.fail(headline, f"{asked} of {self.name}", times(made, "call"))
-        if not self.graphs:
-            headline = f"{self.name} was called without gradients: it makes no graph then, and takes less"
-            expect.fail(headline, f"{self.name} as it is called elsewhere", "torch.no_grad() around it")
+            said, found = ("once" if number == 1 else f"{number} times" for number in (count, made))
+            expect.fail(f"{name} was called {found}, not {said}", f"{asked} of {name}", times(made, "call"))
+        if graphs and not self.graphs:
+            headline = f"{name} was called without gradients: it makes no graph then, and takes less"
+            expect.fail(headline, f"{name} as it is called elsewhere", "torch.no_grad() around it")
 
 
 class CountingLoader:
@@ -84,6 +88,7 @@ class CountingLoader:
 
     `taken` is how many batches were taken in the pass that began last, `passes` how many passes began; after
     `most` passes it raises Endless. Whatever else is asked of it, such as its dataset, the other loader has.
+    Over a DataLoader it is an instance of DataLoader, too.
 
     >>> loader = CountingLoader([1, 2, 3])
     >>> next(iter(loader)), loader.taken, loader.passes, loader
@@ -103,7 +108,12 @@ class CountingLoader:
         return f"a loader of {times(len(self), 'batch')}"
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self.__dict__["batches"], name)
+        return getattr(vars(self).get("batches"), name)
+
+    @property
+    def __class__(self) -> type:
+        """Return the other loader's class: an answer may ask whether it was given a DataLoader."""
+        return type(self.batches) if isinstance(self.batches, DataLoader) else CountingLoader
 
     def __iter__(self) -> Iterator:
         """Begin another pass, and count each batch of it."""
@@ -254,3 +264,10 @@ class Built:
                 f"another result once `{name}` is filled with zeros",
                 "the same result as before",
             )
+
+    def copied(self, x: torch.Tensor, what: str = "the result") -> torch.Tensor:
+        """Expect of forward a tensor where x is, which `what` names, and return a copy of it on the CPU."""
+        got = self(x)
+        expect.kind(got, torch.Tensor, "a tensor", what)
+        expect.device(got, x.device, what)
+        return got.detach().cpu().clone()

@@ -126,7 +126,18 @@ class Trial:
             raise
 
     def call(self, *args: object, changes: bool = False) -> object:
-        """Call the answer and return its result; the inputs must come back untouched unless `changes`."""
+        """Call the answer and return its result, under what every call of the learner's code must keep to.
+
+        The call fails where the answer cannot take the arguments, where it changed an input (the numbers and
+        the form of tensors and arrays, and what stands in nested lists, tuples and dicts), where it left the
+        default device, the default dtype, the gradient mode or the current device changed, and where it
+        returns a tensor that cannot be read. With `changes` the inputs may be changed; a row that wants to
+        look at them later than this does takes a `snapshot`.
+
+        Two things are asked by the rows alone. A module may be changed, because training changes it: rows
+        that forbid a change say `verbs.untouched`. A copy to the host may be under way: rows that ask for its
+        end say `verbs.at_once`, because to wait after every call would hide what other rows watch.
+        """
         return self.run(self.answer, *args, label=self.name, changes=changes)
 
     def watched(self, *args: object, changes: bool = False) -> "tuple[object, Log]":

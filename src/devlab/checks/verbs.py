@@ -18,6 +18,7 @@ from devlab.checks.describe import on_cpu
 from devlab.checks.trial import Trial
 
 NO_SLIPS: Mapping[str, Callable] = {}
+Numbers = float | None | tuple[float | None, ...]  # what a slip gives
 NAMES = {
     bool: "a bool",
     int: "an int",
@@ -44,12 +45,14 @@ def here(value: object) -> object:
 def times(count: int, noun: str) -> str:
     """Return a number with its noun.
 
-    >>> times(1, "transfer"), times(3, "loss"), times(2, "copy"), times(0, "batch")
-    ('1 transfer', '3 losses', '2 copies', '0 batches')
+    >>> times(1, "transfer"), times(3, "loss"), times(2, "copy"), times(0, "batch"), times(2, "epoch")
+    ('1 transfer', '3 losses', '2 copies', '0 batches', '2 epochs')
+    >>> times(1, "time")
+    'once'
     """
     if count == 1:
-        return f"1 {noun}"
-    if noun.endswith(("s", "sh", "ch", "x")):
+        return "once" if noun == "time" else f"1 {noun}"
+    if noun.endswith(("s", "sh", "ch", "x")) and not noun.endswith("epoch"):  # whose "ch" is spoken as k
         return f"{count} {noun}es"
     return f"{count} {noun[:-1]}ies" if noun[-2:-1] not in "aeiou" and noun[-1] == "y" else f"{count} {noun}s"
 
@@ -147,7 +150,7 @@ def number(
     got: object,
     wanted: float,
     headline: str,
-    slips: Mapping[str, float | None] | Callable[[], Mapping[str, float | None]] = NO_SLIPS,
+    slips: Mapping[str, Numbers] | Callable[[], Mapping[str, Numbers]] = NO_SLIPS,
     asked: str = "{wanted}",
     said: str = "{got}",
     what: str = "the answer",
@@ -158,7 +161,8 @@ def number(
 
     `headline`, `asked` and `said` may hold `{got}` and `{wanted}`. Where no slip gives that number, or
     several do, `otherwise` may tell more; without it the first one speaks. `slips` may be a function that
-    returns them, where they take time: it is called for a wrong number alone.
+    returns them, where they take time: it is called for a wrong number alone. A slip that gives one number or
+    another has a tuple of them.
 
     >>> number(3, 12, "that is not 12", {"that is the number of elements": 3}, "{wanted} bytes")
     Traceback (most recent call last):
@@ -168,7 +172,9 @@ def number(
     kind = type(wanted)
     expect.kind(got, kind, NAMES[kind], what)
 
-    def near(value: float | None) -> bool:
+    def near(value: Numbers) -> bool:
+        if isinstance(value, tuple):
+            return any(map(near, value))
         return value is not None and abs(got - value) <= within * max(1, abs(value))
 
     if near(wanted):
@@ -245,10 +251,12 @@ def routes(copies: Sequence) -> str:
 def pull(result: torch.Tensor) -> None:
     """Run backward from a result, in such a way that a gradient comes from where it is 0, too.
 
+    The graph stays, so that `flows` may ask for the gradients of several leaves of one result.
+
     >>> pull(x := torch.zeros(2, requires_grad=True)); x.grad
     tensor([2., 2.])
     """
-    (result.float() + 1).square().sum().backward()
+    (result.float() + 1).square().sum().backward(retain_graph=True)
 
 
 def gradient(function: Callable, source: torch.Tensor, pull: Callable = pull) -> torch.Tensor:
@@ -318,7 +326,8 @@ def raises(
     """Expect the answer to raise, and return its exception.
 
     `nothing` is the headline where nothing was raised, `other` where something else was. `says` has a
-    headline for each thing that the message must say, and tells whether a message says it.
+    headline for each thing that the message must say, and tells whether a message says it. An exception that
+    was returned is told to be raised.
 
     >>> from devlab.checks.trial import Trial
     >>> trial = Trial(int, "f(x)", torch.device("cpu"))
@@ -331,7 +340,8 @@ def raises(
     except AnswerRaised as raised:
         error = raised.error
     else:
-        expect.fail(nothing, asked, got)
+        returned = f"{expect.a_type(got)} was returned: `raise` it" if isinstance(got, kind) else ""
+        expect.fail(returned or nothing, asked, got)
     if not isinstance(error, kind):
         headline = other.replace("{other}", expect.a_type(error)).replace("{kind}", kind.__name__)
         expect.fail(headline, asked, f"{error!r}")

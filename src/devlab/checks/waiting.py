@@ -148,8 +148,9 @@ class _Watcher(threading.Thread):
             try:
                 with self._acting:
                     self.call = None
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.target), None)
-                time.sleep(0)  # an interrupt that has come already is raised here
+                if self.acted:  # hardly ever, and what follows takes as long as many a call
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.target), None)
+                    time.sleep(0)  # an interrupt that has come already is raised here
                 return
             except TooLong:
                 continue

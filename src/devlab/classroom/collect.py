@@ -25,7 +25,10 @@ from devlab.classroom.handout import Handout
 from devlab.classroom.owners import Owned, owners
 from devlab.classroom.results import plain
 
-HEAD = 4096  # characters of a line of the list: a name or a message may be as long as somebody likes
+# What is read of one student, and what a small file counts: a zip of some kilobytes may unpack to anything.
+MOST_BYTES, LEAST_BYTES = 2**30, 50_000
+TOO_MUCH = "too much was handed in beside it to be read: ask for the notebook itself"
+HEAD = 4096  # characters of a line of the list, since a student chooses how long a name is
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,10 @@ def collect(paths: Sequence[Path], handouts: Mapping[str, Handout]) -> Collectio
     """
     with kept_open():
         roots = [list(files(path)) for path in map(_inside_course, paths)]
-        judged = [_judged_safely(one, handouts) for one in owners(roots, list(handouts))]
+        left = defaultdict(lambda: MOST_BYTES)
+        # Notebooks come first: what else lies beside them may be large.
+        owned = sorted(owners(roots, list(handouts)), key=lambda one: ".ipynb" not in one.file.name.lower())
+        judged = [_judged_safely(one, handouts, left) for one in owned]
     found = _settled(_told_apart(judged))
     good = {one.student for _, one in found if not one.problem}
     kept, ignored = [], []
@@ -118,11 +124,17 @@ def _inside_course(path: Path) -> Path:
     return path / "submitted" if (path / "nbgrader_config.py").is_file() else path
 
 
-def _judged_safely(owned: Owned, handouts: Mapping[str, Handout]) -> tuple[Owned, Submission]:
+def _judged_safely(
+    owned: Owned, handouts: Mapping[str, Handout], left: dict[tuple[str, ...], int]
+) -> tuple[Owned, Submission]:
+    """Read a file as `_judged` does; `left` says how many bytes of each student's may still be read."""
     given = Submission(owned.student, owned.assignment, owned.file.shown, late=owned.late, file=owned.file)
     if not given.assignment and len(handouts) == 1:
         (only,) = handouts
         given = replace(given, assignment=only)
+    left[owned.key] -= max(owned.file.size, LEAST_BYTES)
+    if left[owned.key] < 0:
+        return owned, replace(given, problem=owned.file.problem or TOO_MUCH)
     try:
         return owned, _judged(owned, given, handouts)
     except Unreadable as problem:

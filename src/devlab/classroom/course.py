@@ -98,7 +98,8 @@ def lay_out(folder: Path, lessons: Sequence[str] = (), marks: str = "rows") -> L
 
 def assignments(folder: Path) -> list[str]:
     """Return the names of a course's assignments, by what is in its `source/`."""
-    return sorted(path.parent.name for path in (Path(folder) / "source").glob("*/*.ipynb") if _is_main(path))
+    paths = (Path(folder) / "source").glob("*/*.ipynb")
+    return sorted(path.parent.name for path in paths if path.stem == path.parent.name)
 
 
 def handouts_of(folder: Path) -> dict[str, Handout]:
@@ -147,10 +148,6 @@ def text_of(notebook: dict) -> str:
         cell | {"source": "".join(cell["source"]).splitlines(keepends=True)} for cell in notebook["cells"]
     ]
     return json.dumps(notebook | {"cells": cells}, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-
-
-def _is_main(path: Path) -> bool:
-    return path.stem == path.parent.name
 
 
 def _keep_or_write(layout: Layout, name: str, text: str) -> None:

@@ -1,6 +1,7 @@
 """Who handed a file in, and what for, as the names in its path tell."""
 
 import contextlib
+import functools
 import io
 import json
 import re
@@ -8,7 +9,7 @@ import time
 import unicodedata
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 # How learning platforms name what a teacher downloads. Moodle: a folder a student, or all in one. Canvas and
@@ -179,7 +180,11 @@ DEEPEST_FOLDER = 60  # of folders inside each other; what lies deeper is named a
 TOO_DEEP = f"more than {DEEPEST_FOLDER} folders lie inside each other here: ask for the notebook itself"
 # A student's notebook with many pictures has some megabytes; a zip of zeros unpacks to anything.
 LARGEST = 50 * 2**20
-MOST = 50_000
+MOST = 50_000  # files in a zip
+LONGEST_NAME = 255  # characters, as on a disk; a zip may hold names of 65,000
+MOST_CELLS = 10_000  # in a notebook
+# What may come out of the zips that lie in a zip: for each of those that lie in it directly, and for all.
+SHARE, WHOLE = (5_000, 200 * 2**20), (500_000, 2 * 2**30)
 _kept: tuple[contextlib.ExitStack, dict[Path, zipfile.ZipFile]] | None = None
 
 
@@ -193,12 +198,29 @@ def said(problem: Exception) -> str:
     return printable(text)[:200]
 
 
+@dataclass
+class Share:
+    """How many files, and bytes of zips, may still come out of a zip; `whole` is what this is a share of."""
+
+    entries: int
+    size: int
+    whole: "Share | None" = None
+
+    def take(self, entries: int, size: int) -> None:
+        """Count what is about to come out; raises Unreadable where that is more than is left."""
+        self.entries, self.size = self.entries - entries, self.size - size
+        if min(self.entries, self.size) < 0:
+            raise Unreadable("too much is packed into this zip: ask for the notebook itself")
+        if self.whole:
+            self.whole.take(entries, size)
+
+
 @dataclass(frozen=True)
 class File:
     """A file, wherever it is: `parts` is its path below what the teacher named, zips counting as folders.
 
     `path` is the file on the disk, `members` the way on from there through zips; `changed` is seconds
-    since 1970, as far as a zip or the disk knows; `problem` says why it cannot be looked into.
+    since 1970 and `size` bytes, as far as a zip or the disk knows; `problem` says why it is not looked into.
     """
 
     parts: tuple[str, ...]
@@ -206,6 +228,7 @@ class File:
     members: tuple[str, ...] = ()
     changed: float = 0.0
     problem: str = ""
+    size: int = 0
 
     @property
     def name(self) -> str:
@@ -224,10 +247,7 @@ class File:
                 if self.path.stat().st_size > LARGEST:
                     raise Unreadable(_too_large(self.path.stat().st_size))
                 return self.path.read_bytes()
-            content: bytes | Path = self.path
-            for member in self.members:
-                content = _member(content, member)
-            return content
+            return _member(_innermost(self.path, self.members[:-1]), self.members[-1])
         except Unreadable:
             raise
         except Exception as problem:  # whatever a decompressor raises is a problem of this file alone
@@ -265,62 +285,88 @@ def _at(path: Path, parts: tuple[str, ...]) -> tuple[list[File], list[Path]]:
             return [File(parts, path, problem=TOO_DEEP)], []
         return [], inside
     if path.is_file():
-        return list(_opened(File(parts, path, changed=path.stat().st_mtime), path)), []
+        facts = path.stat()
+        return list(_opened(File(parts, path, changed=facts.st_mtime, size=facts.st_size), path)), []
     return [File(parts, path, problem="this is neither a file nor a folder")], []
 
 
-def _opened(file: File, content: Path | bytes, depth: int = 0) -> Iterator[File]:
-    """Yield a zip's members in place of the zip, and any other file as it is."""
-    named = "." not in file.name or file.name.lower().endswith(ARCHIVES)
-    if not named or not _begins_as_zip(content):
+def _opened(file: File, content: Path | bytes, depth: int = 0, share: Share | None = None) -> Iterator[File]:
+    """Yield a zip's members in place of the zip, and any other file as it is; `share` is that of its zip."""
+    if not _may_be_zip(file.name) or not _begins_as_zip(content):
         yield file
         return
     if depth >= DEEPEST:
         yield _with(file, f"zips are nested more than {DEEPEST} deep: ask for the notebook itself")
         return
     try:
+        if isinstance(content, bytes) and content.count(b"PK\1\2") > MOST:  # to read its list takes seconds
+            raise Unreadable(f"it has more than {MOST:,} files")
         with zipfile.ZipFile(_stream(content)) as zipped:
             infos = [info for info in zipped.infolist() if not info.is_dir()]
+            if not infos or len(infos) > MOST:
+                found = f"has {len(infos):,} files" if infos else "is empty"
+                yield _with(file, f"the zip {found}: ask for the notebook itself")
+                return
+            if share:
+                share.take(len(infos), 0)
+            whole = Share(*WHOLE)
+            for info in sorted(infos, key=lambda one: one.filename):
+                yield from _members_at(file, zipped, info, depth, share or Share(*SHARE, whole))
+    except Unreadable as problem:
+        yield _with(file, str(problem))
     except Exception as problem:
         yield _with(file, f"the zip is damaged ({said(problem)}): ask for it again")
-        return
-    if not infos or len(infos) > MOST:
-        found = f"has {len(infos):,} files" if infos else "is empty"
-        yield _with(file, f"the zip {found}: ask for the notebook itself")
-        return
-    for info in sorted(infos, key=lambda one: one.filename):
-        try:
-            yield from list(_member_of(file, info, depth))
-        except Exception as problem:
-            why = f"it cannot be opened ({said(problem)})"
-            parts, members = (*file.parts, printable(info.filename)), (*file.members, info.filename)
-            yield File(parts, file.path, members, problem=why)
 
 
-def _member_of(file: File, info: zipfile.ZipInfo, depth: int) -> Iterator[File]:
+def _members_at(
+    file: File, zipped: zipfile.ZipFile, info: zipfile.ZipInfo, depth: int, share: Share
+) -> list[File]:
+    """Return a member of a zip, or what is in it; what goes wrong over it is its own problem."""
+    try:
+        return list(_member_of(file, zipped, info, depth, share))
+    except Exception as problem:
+        why = f"it cannot be opened ({said(problem)})"
+        name = info.filename[:LONGEST_NAME]
+        return [File((*file.parts, printable(name)), file.path, (*file.members, name), problem=why)]
+
+
+def _member_of(
+    file: File, zipped: zipfile.ZipFile, info: zipfile.ZipInfo, depth: int, share: Share
+) -> Iterator[File]:
     names = nfc(zip_name(info)).replace("\\", "/").split("/")
     inner = tuple(name for name in names if name not in ("", "."))
     if not inner or RUBBISH & set(inner) or inner[-1].startswith("._"):
         return
-    parts = (*file.parts, *inner[:DEEPEST_FOLDER])
-    member = File(parts, file.path, (*file.members, info.filename), _changed(info))
+    parts = (*file.parts, *(name[:LONGEST_NAME] for name in inner[:DEEPEST_FOLDER]))
+    member = File(parts, file.path, (*file.members, info.filename), _changed(info), size=info.file_size)
     if info.flag_bits & 1:
         yield _with(member, "the zip has a password: unpack it, and name the folder")
     elif info.file_size > LARGEST:
         yield _with(member, _too_large(info.file_size))
     elif len(inner) > DEEPEST_FOLDER:
         yield _with(member, TOO_DEEP)
-    elif "." not in inner[-1] or inner[-1].lower().endswith(ARCHIVES):
+    elif longest := max((len(name) for name in inner if len(name) > LONGEST_NAME), default=0):
+        why = f"a name in its path has {longest:,} characters: ask for it by a shorter name"
+        yield File(parts, file.path, (*file.members, info.filename[:LONGEST_NAME]), problem=why)
+    elif not _may_be_zip(inner[-1]):
+        yield member
+    else:
         try:
-            yield from _opened(member, member.read(), depth + 1)
+            if _content(zipped, info.filename, 2) == b"PK":
+                share.take(1, info.file_size)
+                yield from _opened(member, _content(zipped, info.filename), depth + 1, share)
+            else:
+                yield member
         except Unreadable as problem:
             yield _with(member, str(problem))
-    else:
-        yield member
+
+
+def _may_be_zip(name: str) -> bool:
+    return "." not in name or name.lower().endswith(ARCHIVES)
 
 
 def _with(file: File, problem: str) -> File:
-    return File(file.parts, file.path, file.members, file.changed, problem)
+    return replace(file, problem=problem)
 
 
 def _too_large(size: int) -> str:
@@ -355,6 +401,7 @@ def kept_open() -> Iterator[None]:
             yield
     finally:
         _kept = None
+        _innermost.cache_clear()
 
 
 def _archive(content: Path | bytes) -> contextlib.AbstractContextManager[zipfile.ZipFile]:
@@ -366,11 +413,28 @@ def _archive(content: Path | bytes) -> contextlib.AbstractContextManager[zipfile
     return contextlib.nullcontext(opened[content])
 
 
+@functools.lru_cache(maxsize=1)
+def _innermost(path: Path, members: tuple[str, ...]) -> Path | bytes:
+    """Return the zip that a file lies in; the last is kept, since the next file often lies in it too."""
+    content: Path | bytes = path
+    for member in members:
+        content = _member(content, member)
+    return content
+
+
 def _member(content: Path | bytes, name: str) -> bytes:
-    with _archive(content) as zipped, zipped.open(name) as stream:
-        # What the zip says of a member's size may be a lie.
-        data = stream.read(LARGEST + 1)
-    if len(data) > LARGEST:
+    with _archive(content) as zipped:
+        return _content(zipped, name)
+
+
+def _content(zipped: zipfile.ZipFile, name: str, most: int = LARGEST + 1) -> bytes:
+    """Return a member's content, or its first bytes; raises Unreadable."""
+    try:
+        with zipped.open(name) as stream:
+            data = stream.read(most)
+    except Exception as problem:  # whatever a decompressor raises is a problem of this file alone
+        raise Unreadable(f"it cannot be read ({said(problem)}): ask for it again") from problem
+    if len(data) > LARGEST:  # what the zip says of a member's size may be a lie
         raise Unreadable(_too_large(len(data)))
     return data
 
@@ -474,6 +538,8 @@ def _cells(cells: object) -> list[dict]:
     """Return the cells that are cells: one that is damaged must not cost the others."""
     if not isinstance(cells, list):
         raise Unreadable(f"its cells are damaged: {AGAIN}")
+    if len(cells) > MOST_CELLS:
+        raise Unreadable(f"it has {len(cells):,} cells, more than any notebook needs: {AGAIN}")
     kept = []
     for cell in cells:
         source = cell.get("source") if isinstance(cell, dict) else None

@@ -147,7 +147,9 @@ class Handout:
     def __init__(self, source: dict):
         self.source = source
         self.blank = [_text(cell) for cell in students(source)["cells"]]
-        self.names = list(dict.fromkeys(_tasks(source)))
+        checks = [grade_id_of(cell) for cell in source["cells"] if graded(cell)]
+        checked = [name.removeprefix("check_") for name in checks if name.startswith("check_")]
+        self.names = list(dict.fromkeys(checked))
         self.tasks = {place for place, cell in enumerate(source["cells"]) if is_task(cell)}
         self.grade_ids, self.ids, self.texts = {}, {}, {}
         for place, cell in enumerate(source["cells"]):
@@ -231,7 +233,8 @@ class Handout:
             elif graded(task) and not self._same_check(cell, task):
                 other.append(name)
         elsewhere = {name for name, _, place in self.answers(notebook) if place is None}
-        lost = [name for name in self._task_names() if name not in held and name not in elsewhere]
+        names = [grade_id_of(self.source["cells"][place]) for place in sorted(self.tasks)]
+        lost = [name for name in names if name not in held and name not in elsewhere]
         split = [name for name, cells in held.items() if len(cells) > 1]
         beside = [name for name in self.names if name in elsewhere]
         told = (
@@ -243,9 +246,6 @@ class Handout:
             (other, "cells are not of this hand-out, perhaps of an older one: {}"),
         )
         return [words.format(", ".join(dict.fromkeys(names)))[:LONGEST] for names, words in told if names]
-
-    def _task_names(self) -> list[str]:
-        return [grade_id_of(self.source["cells"][place]) for place in sorted(self.tasks)]
 
     def _same_check(self, cell: dict, task: dict) -> bool:
         """Tell whether a check's cell calls what the teacher's does: for points, or to read the verdict."""
@@ -273,13 +273,6 @@ def is_task(cell: dict) -> bool:
 def grade_id_of(cell: dict) -> str:
     """Return nbgrader's name for a cell, "" where it has none."""
     return cell["metadata"].get("nbgrader", {}).get("grade_id", "")
-
-
-def _tasks(source: dict) -> Iterator[str]:
-    """Yield the names of what students fill in and a check judges."""
-    for cell in source["cells"]:
-        if graded(cell) and grade_id_of(cell).startswith("check_"):
-            yield grade_id_of(cell).removeprefix("check_")
 
 
 def _said(source: str) -> str:

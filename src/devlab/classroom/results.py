@@ -148,19 +148,8 @@ def read(paths: Iterable[Path]) -> Iterator[Record]:
 
 
 # The columns of `nbgrader export`, in its order, so that whatever reads that file reads this one.
-COLUMNS = (
-    "assignment",
-    "duedate",
-    "timestamp",
-    "student_id",
-    "last_name",
-    "first_name",
-    "email",
-    "raw_score",
-    "late_submission_penalty",
-    "score",
-    "max_score",
-)
+COLUMNS = ("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email")
+COLUMNS += ("raw_score", "late_submission_penalty", "score", "max_score")
 # A sign and words for each outcome; the words say all that colour says.
 WORDS = {
     "passed": ("✓", "passed"),

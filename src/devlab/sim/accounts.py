@@ -7,15 +7,10 @@ from devlab.sim.allocator import Allocator, allocators
 
 
 def of(device=None) -> Allocator:
-    """Return the allocator of a device, with its figures right; None means the current one."""
+    """Return a device's allocator, with every figure up to date; None means the current device."""
     allocator = allocators[data.index_of(device)]
     allocator.settle()
     return allocator
-
-
-def check(index: int, size: int) -> None:
-    """Raise torch.OutOfMemoryError for a request that is larger than the whole device."""
-    allocators[index].check(size)
 
 
 def memory_allocated(device=None) -> int:
@@ -89,8 +84,8 @@ def set_capacity(size: int, device=None) -> None:
 def memory_stats(device=None) -> OrderedDict[str, int]:
     """Return the allocator's counters under PyTorch's keys, as `allocated_bytes.all.peak`, in order.
 
-    Blocks that a stream still uses after they were freed, and oversize blocks, are not modelled: their
-    counters stay at what they are on a GPU that meets neither.
+    Blocks that a stream still uses after they were freed, and oversize blocks, are not modelled: the
+    counters of both stay at the values of a GPU that has neither.
     """
     allocator = of(device)
     allocator.count()

@@ -34,7 +34,7 @@ class Counter:
 
     @property
     def freed(self) -> int:
-        """All that went: what came and is not there."""
+        """All that went: what came and is no longer there."""
         return self.allocated - self.current + self._offset
 
     def change(self, amount: int) -> None:
@@ -51,7 +51,7 @@ class Counter:
 
 
 class Books(NamedTuple):
-    """What PyTorch counts, under its names: of all memory that a device has, or of one pool."""
+    """What PyTorch counts, under PyTorch's names: for all memory of a device, or for one pool."""
 
     allocation: Counter
     allocated_bytes: Counter
@@ -98,9 +98,9 @@ class Block:
     used: bool = False
     before: "Block | None" = None
     after: "Block | None" = None
-    again: int = 0  # how often it was freed and at once handed out again, not yet counted
-    checked: int = -1  # the state of the free blocks in which that was found to be right,
-    swing: tuple[int, int] = (0, 0)  # and what it does to free parts of segments: their number, their bytes
+    again: int = 0  # how often the block was freed and at once handed out again, not yet counted
+    checked: int = -1  # the state of the free blocks in which that was found to be right
+    swing: tuple[int, int] = (0, 0)  # how freeing changes the number and the bytes of segments' free parts
 
     @property
     def block(self) -> "Block":
@@ -108,7 +108,7 @@ class Block:
         return self
 
     def change_when_freed(self) -> tuple[int, int]:
-        """Return how freeing it changes the number and the bytes of segments' free parts."""
+        """Return how freeing the block changes the number and the bytes of segments' free parts."""
         blocks, size, merged = 0, 0, self.size
         before, after = self.before, self.after
         if before is not None and not before.used:
@@ -178,7 +178,7 @@ class Allocator:
         self._free: dict[tuple[bool, int], list[tuple[int, int]]] = {}  # (size, address), best fit first
         self._blocks: dict[int, Block] = {}  # the blocks in those lists, by address
         self._state = 0  # how often those lists have changed
-        # What was freed and is not yet merged, nor counted as freed: a block, or what has one as its `block`.
+        # Blocks that were freed and are not yet merged, nor counted as freed, or objects with such a `block`.
         self._freed: deque = deque()
         self._last: Block | None = None  # handed out last
         self.free = self._freed.append  # `free(block)` takes a block back into the cache
@@ -203,7 +203,7 @@ class Allocator:
         """
         freed = self._freed
         if freed:
-            # A loop frees its last block and asks for its like. To hand out the same block again, unmerged,
+            # A loop frees a block and asks for the same size. To hand out the same block again, unmerged,
             # takes a quarter of the time, and the figures can be counted later.
             block = freed[0].block
             if (
@@ -250,7 +250,7 @@ class Allocator:
                     counter.allocated += amount * times
 
     def _comes_back(self, block: Block) -> bool:
-        """Return whether merging a block just freed and taking the best fit would hand out that very one."""
+        """Return whether merging a block just freed and taking the best fit would hand out the same block."""
         size, before, after = block.size, block.before, block.after
         if size != rounded(block.requested) or (before is not None and not before.used):
             return False

@@ -3,12 +3,12 @@
 The host computes every result at once; this module keeps the time that the device would have taken. Each
 device has three engines, one that computes and one that copies in either direction; each stream is a queue,
 whose work runs in order. Starting work costs the host a launch. Only a wait brings the host's clock up to the
-device's.
+device's. `copy` and `copy_between` model the time of a copy.
 
 The clock is virtual: it counts launches, staging and waits and nothing else, so the same program always takes
 the same time. `real_waits(True)` ties it to `time.perf_counter` and makes every wait a real one. The device
-then runs in slow motion (`specs.SLOW_MOTION`): else the CPU, which has to compute everything, is all that one
-sees.
+then runs in slow motion (`specs.SLOW_MOTION`): at full speed its times would vanish beside those of the CPU,
+which computes everything.
 """
 
 import contextlib
@@ -17,11 +17,11 @@ import time
 import weakref
 from collections.abc import Iterator
 
-from devlab.sim import specs
+from devlab.sim import events, specs
 
 
 class Queue:
-    """A stream as the clock sees it: the time until which it is busy, and when its last work began."""
+    """A stream as the clock sees it: until when the stream is busy, and when its last work began."""
 
     __slots__ = ("began_at", "free_at", "stream_id")
 
@@ -42,13 +42,13 @@ class Engines:
         self.compute = self.copy_in = self.copy_out = 0.0
 
 
-# A copy to the host that nothing waited for is not there at once, however small it is: whoever reads it early
-# sees old contents every time, and not as luck has it.
+# A copy to the host that nothing waited for arrives this many real seconds later, however small it is: a
+# program that reads it early sees old contents every time, and not only when the machine is slow.
 LANDS_AFTER = 0.25
 
-# How long a host that is about to wait lets its other threads run, in real seconds. Without it whoever waits
-# first would bring the clock forward before a thread that loads ahead has had a processor to start its copy.
-# On a busy machine that thread may still come too late: `turns_of` gives longer ones.
+# How long a thread that is about to wait lets other threads run, in real seconds. Without such a turn the
+# thread that waits first would bring the clock forward before a thread that loads ahead has had a processor
+# to start its copy. On a busy machine that thread may still come too late: `turns_of` gives longer turns.
 TURN = 1e-3
 
 devices = [Engines(specs.CUDA_LIKE) for _ in range(specs.COUNT)]
@@ -58,7 +58,8 @@ _origin = 0.0
 _arrivals: list = []  # (time, deliver): copies that the host cannot see yet
 _hosts: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # the threads that use a simulated device
 _turn = TURN
-turns = 0  # how many were given: where none was, no time depends on how busy the machine is
+_observers = events.observers
+turns = 0  # how many turns were given; without any, no time depends on how busy the machine is
 
 
 class _Current(threading.local):
@@ -86,8 +87,7 @@ def real_waits(on: bool = True) -> None:
     global _real, _origin, _now
     if on == _real:
         return
-    for index in range(len(devices)):  # what is under way ends by the clock that it began by
-        wait_for_device(index)
+    _finish()  # work under way ends by the clock by which it began
     if on:
         _origin = time.perf_counter() - _now
     else:
@@ -97,7 +97,7 @@ def real_waits(on: bool = True) -> None:
 
 @contextlib.contextmanager
 def virtual() -> Iterator[None]:
-    """Keep the clock virtual in a block, so that what it says there is the same on every machine.
+    """Keep the clock virtual in a block, so that times in the block are the same on every machine.
 
     >>> with virtual():
     ...     before = now()
@@ -117,11 +117,15 @@ def _pace(engines: Engines) -> specs.Spec:
     return specs.SLOW_MOTION if _real else engines.spec
 
 
+def _finish() -> None:
+    for index in range(len(devices)):
+        wait_for_device(index)
+
+
 def reset() -> None:
     """Let every device finish, and set every clock to zero."""
     global _now, _origin
-    for index in range(len(devices)):
-        wait_for_device(index)
+    _finish()
     for engines in devices:
         engines.compute = engines.copy_in = engines.copy_out = 0.0
         for queue in engines.queues:
@@ -159,7 +163,7 @@ def wait_until(moment: float) -> None:
 
 
 def _give_turns() -> None:
-    """Let other threads that use a simulated device go on, as they would while this one waits."""
+    """Let other threads that use a simulated device go on, as they would while this thread waits."""
     global turns
     if sum(thread.is_alive() for thread in list(_hosts)) > 1:
         turns += 1
@@ -181,11 +185,11 @@ def turns_of(seconds: float) -> Iterator[None]:
         _turn = before
 
 
-def launch(index: int, moved: int, operations: float = 0.0) -> float:
+def launch(index: int, moved: int, operations: float = 0.0, operator: str = "") -> float:
     """Put a kernel on the device's current stream and return when it will have finished.
 
-    It takes as long as its arithmetic or its `moved` bytes of memory traffic, whichever is more. `operations`
-    are in 32-bit floats; `in_float32` converts others.
+    A kernel takes as long as its arithmetic or its `moved` bytes, whichever takes longer. `operations`
+    are in 32-bit floats; `in_float32` converts others. Observers are told the name of the `operator`.
     """
     global _now
     engines = devices[index]
@@ -206,6 +210,8 @@ def launch(index: int, moved: int, operations: float = 0.0) -> float:
     engines.compute = queue.free_at = end = start + spec.shortest + seconds
     if _arrivals:
         deliver()
+    if _observers and operator:
+        events.tell(events.Launch(index, operator, end))
     return end
 
 
@@ -258,14 +264,21 @@ def _launched(engines: Engines) -> float:
     return now()
 
 
-def wait_for_stream(index: int) -> None:
-    """Let the host wait for the device's current stream."""
-    wait_until(current.queues[index].free_at)
+def synchronize(index: int, moment: float, cause: str) -> None:
+    """Let the host wait until `moment` for work on a device, and tell observers the cause."""
+    wait_until(moment)
+    if _observers:
+        events.tell(events.Synchronization(index, cause))
+
+
+def end_of(index: int) -> float:
+    """Return when all the device's streams will have finished."""
+    return max(queue.free_at for queue in devices[index].queues)
 
 
 def wait_for_device(index: int) -> None:
     """Let the host wait for all the device's streams."""
-    wait_until(max(queue.free_at for queue in devices[index].queues))
+    wait_until(end_of(index))
 
 
 def arrive(moment: float, write) -> None:

@@ -1,4 +1,4 @@
-"""Copies between devices: what travels, how long it takes, which side waits, and when the host can see it."""
+"""Copies between devices: what travels, which side waits, when the host sees it. `clock` models the time."""
 
 from typing import NamedTuple
 
@@ -42,8 +42,8 @@ def crossing(
     converts_there = converts and (non_blocking if not mps else not into)
     travels = source if into == converts_there else target
     here = source if into else target
-    # Where the two cannot be copied as one run of memory, a temporary tensor takes the place of the tensor on
-    # the CPU, and that one is pageable.
+    # Where source and target cannot be copied as one run of memory, PyTorch copies by way of a temporary
+    # tensor on the CPU, which is in pageable memory.
     as_it_is = not converts and _one_run(source, target)
     as_it_is = as_it_is or (
         (non_blocking or not converts) and here.is_contiguous() and source.shape == target.shape
@@ -72,8 +72,8 @@ _form = torch.preserve_format
 def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     """Copy the elements of `source` into `target`, across devices where they differ, and return `target`.
 
-    A copy to the host from a device is seen there at once, unless it is non-blocking and into pinned memory:
-    then it is seen when it would have arrived.
+    The host sees a copy from a device at once, unless the copy is non-blocking and into pinned memory:
+    the host sees such a copy when the copy would have arrived.
     """
     if not isinstance(source, torch.Tensor):
         source = torch.tensor(source, device="cpu")  # `x.copy_(2.0)`
@@ -86,9 +86,7 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
     if into != out_of:
         _arrives(target, source, non_blocking)
         return target
-    end = clock.launch(into, source.nbytes + target.nbytes)
-    if events.observers:
-        events.tell(events.Launch(into, "aten::copy_", end))
+    clock.launch(into, source.nbytes + target.nbytes, 0.0, "aten::copy_")
     return target
 
 
@@ -118,24 +116,22 @@ def _to_host(target: torch.Tensor, source: torch.Tensor, start: torch.Tensor, no
     end = clock.copy(out_of, way.bytes, False, way.pinned)
     _tell(source, target, way, end)
     if way.blocking:
-        clock.wait_until(end)
+        clock.synchronize(out_of, end, "copy to cpu")
         target.copy_(start)
-        if events.observers:
-            events.tell(events.Synchronization(out_of, "copy to cpu"))
     else:
         clock.arrive(end, _landing(target, start.clone()))
     return target
 
 
 def _convert(index: int, source: torch.Tensor, target: torch.Tensor) -> None:
-    """Let a device change the dtype, for which it needs room for the elements in both."""
-    here = target if source.get_device() == index else source  # the dtype that the device holds for a moment
+    """Let a device change the dtype, for which the device needs memory for the elements in both dtypes."""
+    here = target if source.get_device() == index else source  # of the second dtype
     on_device(torch.empty(target.shape, dtype=here.dtype, device="cpu"), index)
     clock.launch(index, target.numel() * (source.element_size() + target.element_size()))
 
 
 def _landing(goal: torch.Tensor, snapshot: torch.Tensor):
-    """Return what writes a copy where it was sent, whichever mode the program is in by then."""
+    """Return the function that writes a copy into its target, in whatever mode the program then is."""
 
     def land():
         with torch.inference_mode():
@@ -171,7 +167,7 @@ def to_copy(
     if home < 0:
         made = torch.empty_like(host, dtype=dtype, memory_format=form)
         if non_blocking:
-            # PyTorch pins what a non-blocking copy to the host arrives in. Until then it holds old contents.
+            # PyTorch pins the target of a non-blocking copy to the host; until the copy arrives it is zero.
             data.pin(made.zero_())
         return _to_host(made, source, host, non_blocking)
     same = dtype is host.dtype
@@ -180,9 +176,7 @@ def to_copy(
     if home != own:
         _arrives(made, source, non_blocking)
         return made
-    end = clock.launch(own, source.nbytes + made.nbytes)
-    if events.observers:
-        events.tell(events.Launch(own, "aten::_to_copy", end))
+    clock.launch(own, source.nbytes + made.nbytes, 0.0, "aten::_to_copy")
     return made
 
 
@@ -195,7 +189,7 @@ def _index(device: torch.device) -> int:
 
 
 def item(tensor: torch.Tensor):
-    """Return a tensor's one element to Python, which waits for the device."""
+    """Return the only element of a tensor to Python, which waits for the device."""
     index = tensor.get_device()
     host = on_host(tensor)
     end = clock.copy(index, host.nbytes, False, True)
@@ -206,18 +200,8 @@ def item(tensor: torch.Tensor):
     return host.item()
 
 
-def read(tensor: torch.Tensor, wait: bool) -> torch.Tensor:
-    """Return the memory of a tensor on the device, for devlab's own eyes: no copy is made, and nobody told.
-
-    The host waits as it would for the copy, if it is to `wait` at all.
-    """
-    if wait:
-        clock.wait_until(clock.copy(tensor.get_device(), tensor.nbytes, False, False))
-    return on_host(tensor)
-
-
 def copy_from(source, target, non_blocking=False):
-    """Copy, as the older entry point spells it."""
+    """Copy, in the argument order of PyTorch's older operator."""
     return copy_(target, source, non_blocking)
 
 

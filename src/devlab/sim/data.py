@@ -1,6 +1,5 @@
 """The simulator's data: which devices there are, and one piece of host memory under two labels."""
 
-import functools
 from weakref import ref
 
 import torch
@@ -35,7 +34,7 @@ def current_index() -> int:
 
 
 def set_current_index(index: int) -> None:
-    """Make `index` the one that a bare `"sim"` means."""
+    """Make `index` the index that a bare `"sim"` means."""
     global _current
     _current = check_index(index)
 
@@ -96,12 +95,12 @@ _strided_on_host = private.caller_under(torch.ops.aten.as_strided.default, priva
 
 
 class _Memory(ref):
-    """The CPU tensor behind a storage on the device: its form, and the block that it takes."""
+    """The CPU tensor behind a storage on the device: the form of the tensor, and the block of the memory."""
 
     __slots__ = ("beneath", "block", "dtype", "number", "shape", "stride")
 
 
-# By address. A dead one stays until its address is taken again, or until half of them are dead.
+# By address. A dead entry stays until its address is taken again, or until half of the entries are dead.
 _memories: dict[int, _Memory] = {}
 _memory_at = _memories.get
 _many = 1000
@@ -129,7 +128,7 @@ def on_device(host: torch.Tensor, index: int) -> torch.Tensor:
     beneath = _memory_at(address)
     made = new_on_device(host, index, size)
     if beneath is not None and beneath() is not None:
-        # A second label on memory that has one: the note of the first must live to see the end of it.
+        # The memory had a label already. The note of the first label must live as long as the memory does.
         _memories[address].beneath = beneath
     return made
 
@@ -137,7 +136,7 @@ def on_device(host: torch.Tensor, index: int) -> torch.Tensor:
 def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
     """Return the tensor on `sim:index` that lives in the memory of `host`, whose storage has `size` bytes.
 
-    For what an operator has just made: its dtype is not limited, and it is no conjugate view.
+    Only for a result that an operator has just made: neither its dtype nor a conjugate view is looked for.
     """
     address = host.data_ptr()
     if address:
@@ -159,7 +158,7 @@ def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
 def number_on_device(host: torch.Tensor, index: int) -> torch.Tensor:
     """Return what PyTorch makes of a Python number on its way into a tensor on `sim:index`."""
     made = on_device(host, index)
-    if not refusals:  # on MPS it is on the device indeed
+    if not refusals:  # on MPS the number is on the device
         _memories[host.data_ptr()].number = True
     return made
 
@@ -195,7 +194,7 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _found(tensor: torch.Tensor, kept: _Memory | None) -> torch.Tensor:
-    """Return the CPU tensor for `tensor` where its memory has another form, or one not yet asked for."""
+    """Return the CPU tensor for `tensor` whose memory has another form, or a form not yet asked for."""
     host = kept() if kept is not None and kept.shape is None else None
     if host is not None and not host.is_complex():
         kept.shape, kept.stride, kept.dtype = form = host.shape, host.stride(), host.dtype
@@ -212,8 +211,8 @@ def _found(tensor: torch.Tensor, kept: _Memory | None) -> torch.Tensor:
 def _part_of_a_whole(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return a view of the CPU tensor behind the storage of `tensor`; None where that is unknown.
 
-    Views of one storage are views of one storage on the CPU too, so that the CPU's operators notice an
-    overlap of what is read and what is written.
+    Views of one storage on the device are views of one storage on the CPU, so that the CPU's operators notice
+    when the memory that they read overlaps the memory that they write.
     """
     kept = _memory_at(tensor.untyped_storage().data_ptr())
     host = kept() if kept is not None else None
@@ -267,10 +266,12 @@ def set_storage(tensor: torch.Tensor, storage, offset: int, size, stride) -> tor
     return set_(tensor, storage, offset, size, stride)
 
 
-_FACTORIES = ("empty", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange", "linspace")
-_FACTORIES += ("eye", "tensor", "empty_strided")
-_FACTORIES += ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like")
-_METHODS = ("new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided")
+# The functions and methods that take `pin_memory`.
+_FACTORIES = {
+    torch: "empty zeros ones full rand randn randint randperm arange linspace eye tensor empty_strided "
+    "empty_like zeros_like ones_like full_like rand_like randn_like",
+    torch.Tensor: "new_empty new_zeros new_ones new_full new_empty_strided",
+}
 
 
 class _Pinned(ref):
@@ -314,16 +315,13 @@ def route_factories() -> None:
     """Let `torch.empty(..., pin_memory=True)` and its like make memory that counts as pinned."""
 
     def routed(function):
-        @functools.wraps(function)
         def make(*args, **kwargs):
             if kwargs.pop("pin_memory", False):
                 return pin(function(*args, **kwargs))
             return function(*args, **kwargs)
 
-        private.keep_builtin(function, make)
         return make
 
-    for name in _FACTORIES:
-        setattr(torch, name, routed(getattr(torch, name)))
-    for name in _METHODS:
-        setattr(torch.Tensor, name, routed(getattr(torch.Tensor, name)))
+    for owner, names in _FACTORIES.items():
+        for name in names.split():
+            private.replace(owner, name, routed)

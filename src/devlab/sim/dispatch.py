@@ -1,45 +1,44 @@
 """How an operator runs on a simulated device: on the CPU, in the same memory, under the CPU's name.
 
-A kernel is built for an operator the first time it is called, from its schema alone. It finds the operands,
-has `mixing` decide where they meet, lets the CPU compute, labels what is new as the device's, and charges the
-clock. Most calls are of one or two tensors on one device: those have a path of their own, which does no more
-than they need.
+The kernel of an operator is built from its schema alone, mostly on the first call. A kernel finds the
+operands, lets `rule` decide where operands of several devices meet, lets the CPU compute, labels new tensors
+as the device's, and charges the clock. Most calls are of one or two tensors on one device: their kernels are
+shorter, because every operator pays for each line.
 """
 
 import contextlib
 
 import torch
 
-from devlab.sim import accounts, clock, data, events, operators, random_numbers, rule
+from devlab.sim import clock, data, operators, random_numbers, rule
+from devlab.sim.allocator import allocators
 from devlab.sim.data import new_on_device, on_device, on_host, resize
 from devlab.sim.operators import QUICK, Operator
+from devlab.sim.unsupported import guarded
 
-_COMPOSITE = rule.COMPOSITE
-# A result that may have more bytes than this is checked first: it may be too large for the device, and for
-# the host. Two operands whose bytes multiply to less than the second figure have none of more than 1 GiB.
+# A result that may have more bytes than `_MAY_NOT_FIT` is checked before it is computed: it may be too large
+# for the device, and for the host. Two operands whose bytes multiply to less than `_PAIRS_MAY_NOT_FIT` have
+# no result of more than 1 GiB.
 _MAY_NOT_FIT = 1 << 28
 _PAIRS_MAY_NOT_FIT = 1 << 30
 
-# Building a kernel takes some time, and finding one built on its first call a little more on every call.
-_AT_ONCE = QUICK | {
-    f"aten::{name}"
-    for name in (
-        *("gelu", "threshold_backward", "equal", "arange.start_out"),
-        *("zeros_like", "ones_like", "randn_like", "new_ones", "new_zeros"),
-    )
-}
+# These common kernels are built at once: a kernel that was built on its first call takes a little longer on
+# every call. To build all kernels at once would take too long.
+_AT_ONCE = QUICK | operators.named(
+    "gelu threshold_backward equal arange.start_out zeros_like ones_like randn_like new_ones new_zeros"
+)
 
 
 def kernel(name: str):
     """Return a kernel for the operator of that full name, built at once or when it is first called."""
-    if name in _AT_ONCE:
-        return _build(name)
+    if name.removeprefix("aten::") in _AT_ONCE:
+        return guarded(name, _build(name))
     run = None
 
     def built_on_first_call(*args, **kwargs):
         nonlocal run
         if run is None:
-            run = _build(name)
+            run = guarded(name, _build(name))
         return run(*args, **kwargs)
 
     return built_on_first_call
@@ -48,7 +47,7 @@ def kernel(name: str):
 def _build(name: str):
     operator = Operator(name)
     if operator.outputs:
-        return writing_out(operator, _charge)
+        return _writing_out(operator)
     general = _general(operator)
     if operator.draws:
         return _drawing(general)
@@ -62,7 +61,7 @@ def _build(name: str):
 def _of_one(operator: Operator, general):
     """An operator of one tensor."""
     call, in_place = operator.quick, operator.returned[0] is not None
-    observers, launch, name, limited = events.observers, clock.launch, operator.name, rule.active
+    launch, name, limited = clock.launch, operator.name, rule.active
     broadcasts, fresh = operator.broadcasts, operator.broadcasts and not in_place
 
     def run(x, *rest, **kwargs):
@@ -72,12 +71,10 @@ def _of_one(operator: Operator, general):
         host = on_host(x)
         moved = host.nbytes
         if moved > _MAY_NOT_FIT and broadcasts:
-            accounts.check(index, moved)
+            allocators[index].check(moved)
         out = call(host, *rest, **kwargs) if rest or kwargs else call(host)
         size = out.nbytes
-        end = launch(index, moved + size)
-        if observers:
-            events.tell(events.Launch(index, name, end))
+        launch(index, moved + size, 0.0, name)
         if in_place:
             return x
         return new_on_device(out, index, size) if fresh else on_device(out, index)
@@ -88,7 +85,7 @@ def _of_one(operator: Operator, general):
 def _of_two(operator: Operator, general):
     """An elementwise operator of two tensors, or of a tensor and a number."""
     call, in_place = operator.quick, operator.returned[0] is not None
-    observers, launch, name, limited = events.observers, clock.launch, operator.name, rule.active
+    launch, name, limited = clock.launch, operator.name, rule.active
     numbers_mix = False  # whether a zero-dimensional CPU tensor, as Python numbers are, was seen to mix
 
     def run(x, y, *rest, **kwargs):
@@ -116,13 +113,11 @@ def _of_two(operator: Operator, general):
                 return general(x, y, *rest, **kwargs)
             size = other.nbytes
             if moved * size > _PAIRS_MAY_NOT_FIT and host.shape != other.shape:
-                accounts.check(index, operators.broadcast_bytes((host, other)))
+                allocators[index].check(operators.broadcast_bytes((host, other)))
             moved += size
         out = call(host, other, *rest, **kwargs) if rest or kwargs else call(host, other)
         size = out.nbytes
-        end = launch(index, moved + size)
-        if observers:
-            events.tell(events.Launch(index, name, end))
+        launch(index, moved + size, 0.0, name)
         return x if in_place else new_on_device(out, index, size)
 
     return run
@@ -131,7 +126,7 @@ def _of_two(operator: Operator, general):
 def _product(operator: Operator, general):
     """A product of two matrices, or of stacks of them, or of a matrix and a vector."""
     call, formula = operator.quick, operator.formula
-    observers, launch, name, limited = events.observers, clock.launch, operator.name, rule.active
+    launch, name, limited = clock.launch, operator.name, rule.active
 
     def run(x, y, *rest):
         index = x.get_device()
@@ -140,13 +135,11 @@ def _product(operator: Operator, general):
         host, other = on_host(x), on_host(y)
         moved, size = host.nbytes, other.nbytes
         if moved * size > _PAIRS_MAY_NOT_FIT:
-            accounts.check(index, operators.product_bytes(host, other))
+            allocators[index].check(operators.product_bytes(host, other))
         out = call(host, other)
         made = out.nbytes
         operations = clock.in_float32(index, formula((host, other), out), out.dtype)
-        end = launch(index, moved + size + made, operations)
-        if observers:
-            events.tell(events.Launch(index, name, end))
+        launch(index, moved + size + made, operations, name)
         return new_on_device(out, index, made)
 
     return run
@@ -184,7 +177,7 @@ def _general(operator: Operator):
             moved += size
         if mixed or (kwargs and not operator.keywords.isdisjoint(kwargs)):
             index = meet(operator, args, kwargs)
-            if index is _COMPOSITE:
+            if index is rule.COMPOSITE:
                 return operator.as_composite(*args, **kwargs)
         named = {key: unlabel(value) for key, value in kwargs.items()} if kwargs else kwargs
         if index is None:
@@ -194,7 +187,7 @@ def _general(operator: Operator):
             if generator is not None:
                 named = random_numbers.lend(generator, host, named, index)
             if broadcasts and operators.pairs(host) > _MAY_NOT_FIT:
-                accounts.check(index, operators.broadcast_bytes(host))
+                allocators[index].check(operators.broadcast_bytes(host))
         out = call(*host, **named) if named else call(*host)
         if index >= 0:
             _charge(operator, index, moved, host, out, args, kwargs)
@@ -213,7 +206,7 @@ def _general(operator: Operator):
 
 
 def _charge(operator: Operator, index: int, moved: int, host, out, args, kwargs) -> None:
-    """Let the clock run for an operator, and tell who listens."""
+    """Let the clock run for an operator, and tell observers."""
     operations = 0.0
     if type(out) is torch.Tensor:
         moved += out.nbytes
@@ -221,17 +214,13 @@ def _charge(operator: Operator, index: int, moved: int, host, out, args, kwargs)
             operations = clock.in_float32(index, operator.formula(host, out), out.dtype)
     elif out is not None:
         moved += operators.traffic(out)
-    end = clock.launch(index, moved, operations)
-    if events.observers:
-        events.tell(events.Launch(index, operator.name, end))
+    clock.launch(index, moved, operations, operator.name)
     if operator.waits is not None and operator.waits(args, kwargs):
-        clock.wait_for_stream(index)
-        if events.observers:
-            events.tell(events.Synchronization(index, operator.name))
+        clock.synchronize(index, clock.current.queues[index].free_at, operator.name)
 
 
 def _drawing(run):
-    """An operator that draws random numbers and takes no generator: lend it the device's state."""
+    """An operator that draws random numbers and takes no generator: it draws from the device's generator."""
 
     def draw(*args, **kwargs):
         index = next((a.get_device() for a in args if isinstance(a, torch.Tensor)), data.current_index())
@@ -241,12 +230,12 @@ def _drawing(run):
     return draw
 
 
-# A Python number met as an operand stays one.
+# Operands of these types stay as they are.
 NOT_TENSORS = frozenset({type(None), bool, int, float, complex})
 _CPU = torch.device("cpu")
 
 
-# Operands of this dtype meet numbers as tensors that are kept, for at most so many numbers.
+# For operands of this dtype the tensors of numbers are kept, at most `_MANY` of them.
 SCALARS = torch.float32
 _MANY = 256
 _LARGE = 1 << 53  # larger integers would be rounded twice
@@ -256,17 +245,17 @@ _scalar_of = _scalars.get
 
 
 def as_scalar(number):
-    """Return a Python number as what an operand in 32-bit floats meets it as most quickly.
+    """Return a Python number in the form that an operator in 32-bit floats takes most quickly.
 
-    PyTorch makes a tensor of a number each time it meets one, which takes longer than the arithmetic. For
-    32-bit floats, whose result is the same either way, those tensors are kept.
+    PyTorch makes a tensor of each number that an operator meets, which takes longer than the arithmetic. For
+    32-bit floats the result is the same either way, so those tensors are kept.
     """
     if type(number) not in _REAL:
         return number
     scalar = _scalar_of(number)
     if scalar is not None:
         return scalar
-    # Zero has two signs under one key, and what is no number equals not even itself.
+    # 0.0 and -0.0 are the same key, and NaN does not equal itself.
     if number == 0 or number != number or abs(number) > _LARGE:
         return number
     if len(_scalars) >= _MANY:
@@ -293,20 +282,10 @@ def unlabel_list(values, index, mixed):
 
 def meet(operator: Operator, args, kwargs):
     """Return the index of the device that all operands are on, or what `mixing` makes of several."""
-    first, mixed = None, False
-    for value in (*args, *kwargs.values()) if kwargs else args:
-        for item in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(item, torch.Tensor):
-                own = item.get_device()
-                if first is None:
-                    first = own
-                elif own != first:
-                    mixed = True
-    if mixed:
+    homes = {tensor.get_device() for tensor in operators.tensors((*args, *kwargs.values()))}
+    if len(homes) > 1:
         return rule.settle(operator.name, operator.schema, args, kwargs)
-    if first is None:
-        return destination(kwargs, data.current_index())
-    return first
+    return homes.pop() if homes else destination(kwargs, data.current_index())
 
 
 def destination(kwargs, index: int) -> int:
@@ -338,8 +317,8 @@ def unlabel(value):
 _AS_IT_IS = contextlib.nullcontext()
 
 
-def writing_out(operator: Operator, charge):
-    """Return the kernel of an operator that writes into `out=`; `charge` lets the clock run for it."""
+def _writing_out(operator: Operator):
+    """Return the kernel of an operator that writes into `out=`."""
     outputs = operator.outputs
 
     def run(*args, **kwargs):
@@ -361,7 +340,7 @@ def writing_out(operator: Operator, charge):
         else:
             for key in outputs:
                 _fill(kwargs[key], aside[key])
-        charge(operator, index, operators.traffic(host), host, list(aside.values()), args, kwargs)
+        _charge(operator, index, operators.traffic(host), host, list(aside.values()), args, kwargs)
         if not operator.returned:
             return None
         return kwargs[outputs[0]] if len(outputs) == 1 else tuple(kwargs[key] for key in outputs)
@@ -371,18 +350,11 @@ def writing_out(operator: Operator, charge):
 
 def _read_and_written(operands, targets, aside) -> bool:
     """Return whether an output that keeps its size shares its memory with an operand."""
-    read = {value.untyped_storage().data_ptr() for value in _tensors(operands)}
-    written = list(_tensors([targets[key] for key in aside]))
-    kept = all(to.shape == made.shape for to, made in zip(written, _tensors(aside.values()), strict=True))
-    return kept and any(to.untyped_storage().data_ptr() in read for to in written)
-
-
-def _tensors(values):
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)
+    read = {value.untyped_storage().data_ptr() for value in operators.tensors(operands)}
+    written = list(operators.tensors([targets[key] for key in aside]))
+    made = operators.tensors(list(aside.values()))
+    kept = all(target.shape == new.shape for target, new in zip(written, made, strict=True))
+    return kept and any(target.untyped_storage().data_ptr() in read for target in written)
 
 
 def _like_on_host(target):

@@ -1,4 +1,4 @@
-"""What happens on the simulated devices, told to whoever asks; it costs nothing when nobody does.
+"""What happens on the simulated devices, told to every observer. Without observers, telling costs nothing.
 
 >>> seen = []
 >>> observers.append(seen.append)
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Launch(NamedTuple):
-    """One operator started on a device, and the time at which it will have finished."""
+    """One operator started on a device, and the time at which the operator will have finished."""
 
     index: int
     operator: str
@@ -32,7 +32,7 @@ class Transfer(NamedTuple):
 
 
 class Synchronization(NamedTuple):
-    """The host waiting for a device, and what made it wait."""
+    """The host waiting for a device, and the cause of the wait."""
 
     index: int
     cause: str

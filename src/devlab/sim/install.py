@@ -46,8 +46,6 @@ def enable() -> None:
             f"PyTorch has room for one accelerator from outside, and {taken!r} is already registered; "
             "the simulated accelerator needs a fresh Python process"
         )
-    from devlab.sim import torch_sim
-
     private.setup_backend(data.NAME, backend_module=torch_sim, device_guard=_Guard())
     # `import torch.sim` and pickled references find the module as they find torch.cuda.
     sys.modules["torch.sim"] = torch_sim
@@ -60,14 +58,25 @@ def enable() -> None:
     _route()
 
 
+class _Kept(threading.local):
+    error: BaseException | None = None  # of the backward pass that runs in this thread
+
+
+_kept = _Kept()
+
+
 class _Guard(private.DeviceGuard or object):
-    """What PyTorch's C++ asks for the kind of device that it is switching to, dozens of times a backward."""
+    """What PyTorch's C++ asks for the kind of device to switch to, dozens of times in a backward pass.
+
+    An error that is raised inside such a question would end the process, so the guard keeps the first error
+    until the backward pass has ended. Ctrl-C arrives in this way, too.
+    """
 
     def type_(self, kind=private.DeviceType and private.DeviceType.PrivateUse1):
         try:
             private.raise_pending()
-        except BaseException as error:  # Ctrl-C included
-            _keep_error(error)
+        except BaseException as error:
+            _kept.error = _kept.error or error
         return kind
 
 
@@ -90,7 +99,7 @@ def _register_kernels() -> None:
     for key, names in kernels.SPARSE.items():
         _libraries.append(private.open_library("IMPL", "aten", key, __file__, 1))
         for name in names:
-            _libraries[-1].impl(name, key, kernels.refuse_sparse_parts, False)
+            _libraries[-1].impl(name, key, kernels.refuse_sparse, False)
     for name, function in data.OPERATORS.items():
         on_cpu.impl(name, "CPU", function, False)
     special = kernels.SPECIAL | {name: kernels.view(name) for name in kernels.VIEWS}
@@ -109,13 +118,13 @@ def _left_to_pytorch(name: str) -> bool:
     if name in _MIXED_RESULTS:
         return True
     if name in _operators_of("CompositeImplicitAutograd"):
-        # A few composites have a kernel for the CPU that rounds otherwise: then that one is wanted.
+        # A few composites have a kernel for the CPU that rounds in another way, and then that kernel counts.
         return name not in _operators_of("CPU")
     arguments = str(private.find_schema(*name.partition(".")[::2])).rpartition(") -> ")[0]
     if "Tensor" not in arguments:
         # A factory: PyTorch's own makes empty memory and fills it.
         return name in _operators_of("CompositeExplicitAutograd")
-    return bool(_VIEW.search(arguments)) or name.removeprefix("aten::").partition(".")[0] in _IN_PLACE_VIEWS
+    return bool(_VIEW.search(arguments)) or operators.short(name) in operators.IN_PLACE_VIEWS
 
 
 @functools.cache
@@ -127,80 +136,48 @@ def _operators_of(key: str) -> frozenset[str]:
 # An argument that the result shares memory with, and that is not written: `Tensor(a)`, not `Tensor(a!)`.
 _VIEW = re.compile(r"Tensor\(\w( -> \*)?\)")
 
-# PyTorch's own composite leaves one result on the host, and checks what has to come from there.
+# PyTorch's composite leaves one result on the host, and checks which arguments must be on the host.
 _MIXED_RESULTS = frozenset({"aten::_pack_padded_sequence"})
 
-# They change a tensor's own sizes and strides, and no element.
-_IN_PLACE_VIEWS = frozenset(
-    {"as_strided_", "detach_", "squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"}
-)
-
-
-_kept = threading.local()
-
-
-def _keep_error(error: BaseException) -> None:
-    """Keep an error until the backward pass has ended; the first one counts."""
-    _kept.error = getattr(_kept, "error", None) or error
-
-
-def _kept_error() -> BaseException | None:
-    """Return the error that waits, if one does, and let it wait no longer."""
-    error, _kept.error = getattr(_kept, "error", None), None
-    return error
-
-
+# What `torch.accelerator` answers with. Its module `memory` has some of these names, too.
 _accelerator_names = {
-    "device_count": torch_sim.device_count,
+    name: getattr(torch_sim, name)
+    for name in operators.named(
+        "current_stream device_count get_device_capability set_stream synchronize empty_cache memory_stats "
+        "memory_allocated memory_reserved max_memory_allocated max_memory_reserved reset_peak_memory_stats "
+        "reset_accumulated_memory_stats"
+    )
+}
+_accelerator_names |= {
     "current_device_index": torch_sim.current_device,
     "current_device_idx": torch_sim.current_device,
+    "device_index": torch_sim.device,
+    "empty_host_cache": accounts.empty_host_cache,
+    "get_memory_info": torch_sim.mem_get_info,
     "set_device_index": torch_sim.set_device,
     "set_device_idx": torch_sim.set_device,
-    "synchronize": torch_sim.synchronize,
-    "device_index": torch_sim.device,
-    "current_stream": torch_sim.current_stream,
-    "set_stream": torch_sim.set_stream,
-    "get_device_capability": torch_sim.get_device_capability,
-}
-# `torch.accelerator` takes these over from its module `memory`, so both hold them.
-_memory_names = {
-    "get_memory_info": torch_sim.mem_get_info,
-    "empty_host_cache": accounts.empty_host_cache,
-    **{
-        name: getattr(torch_sim, name)
-        for name in (
-            "empty_cache",
-            "max_memory_allocated",
-            "max_memory_reserved",
-            "memory_allocated",
-            "memory_reserved",
-            "memory_stats",
-            "reset_accumulated_memory_stats",
-            "reset_peak_memory_stats",
-        )
-    },
 }
 
 
 def _route() -> None:
     """Put every replacement in its place."""
-    for name, function in (_accelerator_names | _memory_names).items():
+    for name, function in _accelerator_names.items():
         setattr(torch.accelerator, name, function)
-    for name, function in _memory_names.items():
-        if hasattr(torch.accelerator.memory, name):  # torch 2.11 has fewer names
+        if hasattr(torch.accelerator.memory, name):  # torch 2.11 has fewer names there
             setattr(torch.accelerator.memory, name, function)
     _route_backward()
     _route_data()
     _route_storage()
     _route_classes()
     _route_bare_names()
-    _route_beside()
-    _route_arrays()
+    _route_methods()
     random_numbers.route_hosts()
-    private.replace_print_dtype(_print_dtype)
     data.route_factories()
-    _teach_saving()
-    _substitute()
+    _refuse_and_warn()
+    private.allow_on_uninitialized()
+    torch.serialization.register_package(9, location, at_location)
+    for kind in (torch.Tensor, torch.nn.Parameter):
+        ForkingPickler.register(kind, send)
 
 
 def _is_sim(device) -> bool:
@@ -212,40 +189,34 @@ def _is_sim(device) -> bool:
 
 def _route_backward() -> None:
     """Run backward in the calling thread: the engine's own threads serve only index 0 of such a device."""
-    inner = private.run_backward
 
-    @functools.wraps(inner)
-    def run_backward(*args, **kwargs):
+    @private.replaces(*private.BACKWARD)
+    @private.replaces(*private.BACKWARD_IMPORTED)
+    def run_backward(original, *args, **kwargs):
         result = failure = None
         try:
             with torch.autograd.set_multithreading_enabled(False):
-                result = inner(*args, **kwargs)
+                result = original(*args, **kwargs)
         except BaseException as error:
             failure = error
-        failure = _kept_error() or failure
+        failure, _kept.error = _kept.error or failure, None
         try:
             if failure is not None:
                 raise failure
             return result
         finally:
-            del failure  # the error holds this frame, and must not be held by it: the graph would outlive it
-
-    private.replace_backward(run_backward)
+            del failure  # the error holds this frame; if the frame held the error, the graph would live on
 
 
 def _route_data() -> None:
     """Let `tensor.data = ...` and `module.to(...)` keep a tensor's identity, as they do on CUDA.
 
-    PyTorch refuses to exchange the contents of a CPU tensor and one of an extension's device.
+    PyTorch refuses to exchange the contents of a CPU tensor and a tensor of an extension's device.
     """
     plain = private.TensorBase.data
-    compatible = private.has_compatible_contents
 
     def crosses(tensor, other) -> bool:
-        return tensor.device.type != other.device.type and data.NAME in (
-            tensor.device.type,
-            other.device.type,
-        )
+        return tensor.device.type != other.device.type and (_is_sim(tensor.device) or _is_sim(other.device))
 
     def set_data(tensor, value) -> None:
         if not crosses(tensor, value):
@@ -258,15 +229,13 @@ def _route_data() -> None:
 
     torch.Tensor.data = property(plain.__get__, set_data, doc=plain.__doc__)
 
-    @functools.wraps(compatible)
-    def has_compatible_contents(tensor, other) -> bool:
-        return crosses(tensor, other) or compatible(tensor, other)
-
-    private.replace_compatible(has_compatible_contents)
+    @private.replaces(*private.COMPATIBLE)
+    def has_compatible_contents(original, tensor, other) -> bool:
+        return crosses(tensor, other) or original(tensor, other)
 
 
 def _renamed(grad: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return a gradient under the name of the device of `like`; `module.to` itself copies it, right after."""
+    """Return a gradient labelled as on the device of `like`; right after, `module.to` copies the gradient."""
     host = on_host(grad) if _is_sim(grad.device) else grad.detach()
     host = host.to(like.dtype)
     return on_device(host, like.get_device()) if _is_sim(like.device) else host
@@ -274,31 +243,28 @@ def _renamed(grad: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 def _route_storage() -> None:
     """Let a bare storage be made on a simulated device, as copying and loading do."""
-    new = torch.UntypedStorage.__new__
 
-    def make(cls, *args, **kwargs):
+    @private.replaces(torch.UntypedStorage, "__new__")
+    def make(original, cls, *args, **kwargs):
         if not _is_sim(kwargs.get("device")):
-            return new(cls, *args, **kwargs)
+            return original(cls, *args, **kwargs)
         count = args[0] if args else 0
         return torch.empty(count, dtype=torch.uint8, device=kwargs["device"]).untyped_storage()
 
-    torch.UntypedStorage.__new__ = make
-    fresh = torch.UntypedStorage.new
-
-    @functools.wraps(fresh)
-    def new_beside(self):
-        return torch.UntypedStorage(0, device=self.device) if _is_sim(self.device) else fresh(self)
-
-    torch.UntypedStorage.new = new_beside
+    @private.replaces(torch.UntypedStorage, "new")
+    def new_beside(original, storage):
+        if _is_sim(storage.device):
+            return torch.UntypedStorage(0, device=storage.device)
+        return original(storage)
 
 
-def _stand_in(name: str, base: type, ours: type) -> type:
+def _stand_in(base: type, ours: type) -> type:
     """Return a class that passes for PyTorch's `base` and makes `ours` for a simulated device."""
 
     class StandIn(type):
         def __call__(cls, *args, **kwargs):
             device = kwargs["device"] if "device" in kwargs else next(iter(args), None)
-            of_current = device is None or type(device) is int  # a bare index is one of the accelerator's
+            of_current = device is None or type(device) is int  # a bare index means the accelerator
             if _is_sim(device) or (of_current and base is not private.GeneratorBase):
                 return ours(*args, **kwargs)
             return base(*args, **kwargs)
@@ -309,35 +275,30 @@ def _stand_in(name: str, base: type, ours: type) -> type:
         def __subclasscheck__(cls, subclass):
             return issubclass(subclass, (base, ours))
 
-    return StandIn(name, (), {"__doc__": base.__doc__})
+    return StandIn(base.__name__, (), {"__doc__": base.__doc__})
 
 
 def _route_classes() -> None:
     """Let `torch.Generator`, `torch.Stream` and `torch.Event` make those of a simulated device."""
     routed = {}
-    for name, ours in (
-        ("Generator", random_numbers.Generator),
-        ("Stream", torch_sim.Stream),
-        ("Event", torch_sim.Event),
-    ):
-        base = getattr(torch, name)
-        routed[base] = _stand_in(name, base, ours)
-        setattr(torch, name, routed[base])
+    for ours in (random_numbers.Generator, torch_sim.Stream, torch_sim.Event):
+        base = getattr(torch, ours.__name__)
+        routed[base] = _stand_in(base, ours)
+        setattr(torch, ours.__name__, routed[base])
     _rename_imported(routed)
 
 
 def _rename_imported(routed: dict[type, type]) -> None:
     """Let `from torch import Event`, run before the simulator was enabled, mean what `torch.Event` now means.
 
-    PyTorch's classes are left alone in PyTorch's own modules. They cannot be changed themselves: they are
-    written in C.
+    PyTorch's own modules keep PyTorch's classes. The classes are written in C and cannot be changed.
     """
     by_number = {id(base): ours for base, ours in routed.items()}
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] not in ("torch", "torchgen") and module is not private:
             names = vars(module) if isinstance(module, ModuleType) else {}
             names.update(
-                {key: by_number[id(one)] for key, one in list(names.items()) if id(one) in by_number}
+                {key: by_number[id(kind)] for key, kind in list(names.items()) if id(kind) in by_number}
             )
 
 
@@ -358,7 +319,6 @@ def _route_bare_names() -> None:
     """Give a bare `"sim"` the current device's index where PyTorch's C++ would take index 0."""
 
     def routed(function, makes=True):
-        @functools.wraps(function)
         def call(*args, **kwargs):
             if data.current_index():
                 args = tuple(_resolved(value) for value in args)
@@ -368,73 +328,47 @@ def _route_bare_names() -> None:
                     kwargs["device"] = _resolved(default)
             return function(*args, **kwargs)
 
-        private.keep_builtin(function, call)
         return call
 
     # The default device is applied to the functions in this list, which must know the original ones.
     private.device_constructors()
-    torch.Tensor.to = routed(private.TensorBase.to, makes=False)
+    private.replace(torch.Tensor, "to", functools.partial(routed, makes=False))
     for name in ("tensor", "as_tensor", "asarray"):
-        setattr(torch, name, routed(getattr(torch, name)))
+        private.replace(torch, name, routed)
 
 
-def _route_beside() -> None:
-    """Let `x.new_tensor(...)` land beside `x`, not at index 0, and `x.record_stream(...)` take a stream."""
-    new_tensor = private.TensorBase.new_tensor
-    record_stream = private.TensorBase.record_stream
+def _route_methods() -> None:
+    """Give a tensor's methods the meaning that they have on CUDA, where PyTorch's own fail or mislead."""
 
-    @functools.wraps(new_tensor)
-    def beside(self, *args, **kwargs):
-        if self.device.type == data.NAME and kwargs.get("device") is None:
-            kwargs["device"] = self.device
-        return new_tensor(self, *args, **kwargs)
+    @private.replaces(torch.Tensor, "new_tensor")
+    def beside(original, tensor, *args, **kwargs):
+        if _is_sim(tensor.device) and kwargs.get("device") is None:
+            kwargs["device"] = tensor.device  # PyTorch's own would make the new tensor at index 0
+        return original(tensor, *args, **kwargs)
 
-    torch.Tensor.new_tensor = beside
-
-    @functools.wraps(record_stream)
-    def noted(self, stream):
+    @private.replaces(torch.Tensor, "record_stream")
+    def noted(original, tensor, stream):
         # Results are computed at once, so memory is never handed on while a stream still reads it.
-        if self.device.type != data.NAME:
-            record_stream(self, stream)
+        if not _is_sim(tensor.device):
+            original(tensor, stream)
 
-    torch.Tensor.record_stream = noted
+    @private.replaces(torch.Tensor, "__array__")
+    def to_array(original, tensor, *args, **kwargs):
+        # `x.numpy()` raises the same error as `np.array(x)`, without NumPy's warning.
+        return tensor.numpy() if _is_sim(tensor.device) else original(tensor, *args, **kwargs)
 
-
-def _route_arrays() -> None:
-    """Let `np.array(x)` say what `x.numpy()` says, without NumPy's warning, and DLPack name the device."""
-    array, dlpack_device = torch.Tensor.__array__, torch.Tensor.__dlpack_device__
-
-    @functools.wraps(array)
-    def to_array(self, *args, **kwargs):
-        return self.numpy() if self.device.type == data.NAME else array(self, *args, **kwargs)
-
-    @functools.wraps(dlpack_device)
-    def device_in_dlpack(self):
-        if self.device.type == data.NAME:
-            return private.EXTENSION_IN_DLPACK, self.device.index
-        return dlpack_device(self)
-
-    torch.Tensor.__array__ = to_array
-    torch.Tensor.__dlpack_device__ = device_in_dlpack
-
-
-def _print_dtype(original):
-    """Return what turns values into those that printing measures: 32-bit floats under MPS's rules."""
-
-    @functools.wraps(original)
-    def measured(tensor):
-        if rule.active and tensor.device.type == data.NAME:
-            return tensor.to(torch.float32)
+    @private.replaces(torch.Tensor, "__dlpack_device__")
+    def device_in_dlpack(original, tensor):
+        if _is_sim(tensor.device):
+            return private.EXTENSION_IN_DLPACK, tensor.device.index
         return original(tensor)
 
-    return measured
-
-
-def _teach_saving() -> None:
-    """Teach `torch.save`, `torch.load` and PyTorch's processes about the simulated devices."""
-    torch.serialization.register_package(9, location, at_location)
-    for kind in (torch.Tensor, torch.nn.Parameter):
-        ForkingPickler.register(kind, send)
+    @private.replaces(*private.PRINTED)
+    def measured(original, tensor):
+        # Printing computes in float64, which MPS's rules forbid.
+        if rule.active and _is_sim(tensor.device):
+            return tensor.to(torch.float32)
+        return original(tensor)
 
 
 def location(storage) -> str | None:
@@ -443,7 +377,7 @@ def location(storage) -> str | None:
 
 
 def at_location(storage, place: str):
-    """Return a loaded storage on the simulated device that `place` names, if it names one."""
+    """Return a loaded storage on the simulated device that `place` names, or None for another place."""
     if place.partition(":")[0] != data.NAME:
         return None
     host = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
@@ -479,36 +413,19 @@ NOT_PARALLEL = (
 )
 
 
-def _substitute() -> None:
-    """Put every substitute in its place."""
-    _run_graphs_as_they_are()
-    _refuse_data_parallel()
-    private.allow_on_uninitialized(torch.Tensor.to, torch._has_compatible_shallow_copy_type)
+def _refuse_and_warn() -> None:
+    """Let `torch.compile` and `nn.DataParallel` say what they do not do on a simulated device."""
 
-
-def _run_graphs_as_they_are() -> None:
-    """Let `torch.compile` with its usual backend leave what is on `sim` uncompiled, and say so."""
-    compiled = private.InductorBackend.__call__
-
-    @functools.wraps(compiled)
-    def call(self, graph, inputs, **options):
+    @private.replaces(*private.COMPILE)
+    def compile_graph(original, backend, graph, inputs, **options):
         tensors = [*inputs, *graph.parameters(), *graph.buffers()]
-        if not any(isinstance(one, torch.Tensor) and one.device.type == data.NAME for one in tensors):
-            return compiled(self, graph, inputs, **options)
+        if not any(isinstance(value, torch.Tensor) and _is_sim(value.device) for value in tensors):
+            return original(backend, graph, inputs, **options)
         warnings.warn(NOT_COMPILED, stacklevel=1)
         return graph.forward
 
-    private.InductorBackend.__call__ = call
-
-
-def _refuse_data_parallel() -> None:
-    """Let `nn.DataParallel` over simulated devices say what to use in its place."""
-    make = torch.nn.DataParallel.__init__
-
-    @functools.wraps(make)
-    def made(self, module, device_ids=None, *args, **kwargs):
+    @private.replaces(torch.nn.DataParallel, "__init__")
+    def make(original, *args, **kwargs):
         if torch.accelerator.current_accelerator().type == data.NAME:
             raise NotImplementedError(NOT_PARALLEL)
-        make(self, module, device_ids, *args, **kwargs)
-
-    torch.nn.DataParallel.__init__ = made
+        original(*args, **kwargs)

@@ -1,13 +1,14 @@
-"""The operators that do not simply compute: making memory, pointing at it, moving it, reading it."""
+"""The operators that do not simply compute: those that make, resize, share, move or read memory."""
 
 from math import prod
 
 import torch
 
-from devlab.sim import accounts, crossing, data, private
+from devlab.sim import crossing, data, private
+from devlab.sim.allocator import allocators
 from devlab.sim.data import number_on_device, on_device, resize, set_storage
 
-# A view's kernel for the CPU only builds another tensor over the same storage, wherever that is.
+# A view's kernel for the CPU only builds another tensor over the same storage, on whatever device that is.
 VIEWS = ("as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex")
 
 
@@ -24,8 +25,7 @@ def empty(size, dtype=None, layout=None, device=None, pin_memory=None, memory_fo
     """Return uninitialized memory on a simulated device."""
     index = data.current_index() if device.index is None else data.check_index(device.index)
     needed = prod(size) * (dtype or torch.get_default_dtype()).itemsize
-    if needed > accounts.allocators[index].capacity:
-        accounts.check(index, needed)
+    allocators[index].check(needed)
     return on_device(_empty(size, dtype=dtype, device=_CPU, memory_format=memory_format), index)
 
 
@@ -36,7 +36,7 @@ def empty_strided(size, stride, dtype=None, layout=None, device=None, pin_memory
 
 
 def scalar_tensor(number, dtype=None, layout=None, device=None, pin_memory=None):
-    """Return a number as a tensor; for `x[0] = 1.0` PyTorch makes one here, and for CUDA one on the host."""
+    """Return a number as a tensor; `x[0] = 1.0` asks for such a tensor, which for CUDA is on the host."""
     return number_on_device(_scalar(number, dtype=dtype, device=_CPU), data.index_of(device))
 
 
@@ -113,37 +113,29 @@ def refuse_nested(*args, **kwargs):
     )
 
 
-def refuse_sparse(tensor, *args, **kwargs):
+def refuse_sparse(*args, **kwargs):
     """Raise, as PyTorch does for an operator that a backend lacks."""
+    device = kwargs.get("device") or next(a.device for a in (*args, *kwargs.values()) if hasattr(a, "device"))
     raise NotImplementedError(
-        f"Could not make a sparse tensor on {tensor.device}: sparse tensors are not simulated. "
-        "Make it on the CPU, or keep it dense."
+        f"Could not make a sparse tensor on {data.device_of(data.index_of(device))}: sparse tensors are not "
+        "simulated. Make it on the CPU, or keep it dense."
     )
 
 
-def refuse_sparse_parts(*args, **kwargs):
-    """Raise the same where indices and values come as tensors of their own."""
-    device = kwargs.get("device") or next(a.device for a in (*args, *kwargs.values()) if hasattr(a, "device"))
-    refuse_sparse(torch.empty(0, device=device))
-
-
-# By the dispatch key under which PyTorch would make a sparse tensor on the device, or first ask it something.
+# By dispatch key: the operators by which PyTorch makes a sparse tensor on a device, or first reads such a
+# tensor.
 SPARSE = {
     "SparsePrivateUse1": ("_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors"),
     "SparseCsrPrivateUse1": ("_nnz", "crow_indices", "values"),
 }
 
 SPECIAL = {
-    "_to_sparse": refuse_sparse,
-    "_to_sparse.sparse_dim": refuse_sparse,
-    "_to_sparse_csr": refuse_sparse,
-    "_to_sparse_csc": refuse_sparse,
-    "_to_sparse_bsr": refuse_sparse,
-    "_to_sparse_bsc": refuse_sparse,
-    "_nested_tensor_from_mask": refuse_nested,
+    **{f"_to_sparse{kind}": refuse_sparse for kind in ("", ".sparse_dim", "_csr", "_csc", "_bsr", "_bsc")},
+    **{
+        f"_nested_{made}": refuse_nested
+        for made in ("tensor_from_mask", "from_padded", "tensor_from_tensor_list")
+    },
     "_nested_tensor_from_mask_left_aligned": is_left_aligned,
-    "_nested_from_padded": refuse_nested,
-    "_nested_tensor_from_tensor_list": refuse_nested,
     "_pin_memory": refuse_to_pin,
     "is_pinned": data.is_pinned,
     "empty.memory_format": empty,
@@ -165,7 +157,8 @@ SPECIAL = {
 }
 
 
-def _lstm_step(input_gates, hidden_gates, cell, input_bias=None, hidden_bias=None):
+def lstm_cell(input_gates, hidden_gates, cell, input_bias=None, hidden_bias=None):
+    """Return (hidden state, cell state, activated gates) of one LSTM step."""
     gates = input_gates + hidden_gates
     if input_bias is not None:
         gates = gates + input_bias + hidden_bias
@@ -173,11 +166,6 @@ def _lstm_step(input_gates, hidden_gates, cell, input_bias=None, hidden_bias=Non
     enter, forget, fresh, leave = enter.sigmoid(), forget.sigmoid(), fresh.tanh(), leave.sigmoid()
     following = forget * cell + enter * fresh
     return leave * following.tanh(), following, torch.cat((enter, forget, fresh, leave), 1)
-
-
-def lstm_cell(input_gates, hidden_gates, cell, input_bias=None, hidden_bias=None):
-    """Return (hidden state, cell state, activated gates) of one LSTM step."""
-    return _lstm_step(input_gates, hidden_gates, cell, input_bias, hidden_bias)
 
 
 def lstm_cell_backward(grad_hidden, grad_cell, cell, following, workspace, has_bias):

@@ -1,6 +1,6 @@
 """What the simulator knows of single operators: schemas, waits, arithmetic, and precision under autocast."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from math import prod
 
@@ -8,6 +8,11 @@ import torch
 
 from devlab.sim import data, kernels, private
 from devlab.sim.data import is_number
+
+
+def named(names: str) -> frozenset[str]:
+    """Return the names that a text lists."""
+    return frozenset(names.split())
 
 
 def _histogram(values: torch.Tensor, bins=100, min=0, max=0) -> torch.Tensor:
@@ -20,25 +25,20 @@ def _histogram(values: torch.Tensor, bins=100, min=0, max=0) -> torch.Tensor:
 # Operators that the CPU lacks, or lacks for a dtype, and the functions of CPU tensors that stand in for them.
 _STAND_INS = {f"aten::{name}": function for name, function in kernels.FUSED.items()}
 _STAND_INS["aten::histc"] = _histogram
-# The commonest operators of one or two tensors. PyTorch's public function of the same name means the same for
-# them, and is called with less ceremony than the operator.
-QUICK = frozenset(
-    f"aten::{name}"
-    for name in (
-        *("abs", "ceil", "clone", "cos", "erf", "exp", "floor", "log", "log1p", "neg", "reciprocal", "relu"),
-        *("round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "tanh", "logical_not", "isnan"),
-        *("exp_", "neg_", "relu_", "sigmoid_", "sqrt_", "tanh_", "zero_"),
-        *("sum", "sum.dim_IntList", "mean.dim", "pow.Tensor_Scalar", "pow.Tensor_Tensor"),
-        *("add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor"),
-        *("add_.Tensor", "sub_.Tensor", "mul_.Tensor", "div_.Tensor", "fill_.Scalar"),
-        *("maximum", "minimum", "mm", "bmm", "addmm", "cat"),
-        *(f"{name}.{kind}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("Scalar", "Tensor")),
-    )
+# The commonest operators of one or two tensors. PyTorch's public function of the same name does the same,
+# and a call of it takes less time than a call of the operator.
+QUICK = named(
+    "abs ceil clone cos erf exp floor log log1p neg reciprocal relu round rsqrt sigmoid sign sin sqrt tanh "
+    "logical_not isnan exp_ neg_ relu_ sigmoid_ sqrt_ tanh_ zero_ sum sum.dim_IntList mean.dim "
+    "pow.Tensor_Scalar pow.Tensor_Tensor add.Tensor sub.Tensor mul.Tensor div.Tensor "
+    "add_.Tensor sub_.Tensor mul_.Tensor div_.Tensor fill_.Scalar maximum minimum mm bmm addmm cat "
+    "eq.Scalar ne.Scalar lt.Scalar le.Scalar gt.Scalar ge.Scalar "
+    "eq.Tensor ne.Tensor lt.Tensor le.Tensor gt.Tensor ge.Tensor"
 )
 
 
 class Operator:
-    """What a kernel needs to know of its operator, read from the schema once."""
+    """What a kernel needs to know of an operator, read from the schema once."""
 
     def __init__(self, name: str):
         op = private.overload(name)
@@ -47,16 +47,18 @@ class Operator:
         self.name = name
         self.schema = schema
         self.call = _STAND_INS.get(name, private.caller_of(op))
-        self.quick = private.public_function(schema.name) if name in QUICK else self.call
+        self.quick = (
+            private.public_function(schema.name) if name.removeprefix("aten::") in QUICK else self.call
+        )
         self.as_composite = private.caller_under(op, private.COMPOSITE_KEY)
-        self.formula = formula(schema.name)
+        self.formula = _FORMULAS.get(schema.name)
         self.broadcasts = torch.Tag.pointwise in op.tags or name == "aten::clone"
         self.waits = wait_rule(name, op.tags)
         self.outputs = tuple(a.name for a in arguments if a.is_out)
         self.takes_device = any(a.name == "device" for a in arguments)
         self.generator = next((i for i, a in enumerate(arguments) if a.name == "generator"), None)
         self.draws = torch.Tag.nondeterministic_seeded in op.tags and self.generator is None
-        # For each result, the position of the argument that it is, or None where it is new.
+        # For each result, the position of the argument that is returned, or None for a new tensor.
         self.returned = tuple(_returned_argument(schema, result) for result in schema.returns)
         tensors = [(i, a) for i, a in enumerate(arguments) if "Tensor" in str(a.type)]
         self.tensors = [i for i, a in tensors if not a.kwarg_only]
@@ -88,21 +90,12 @@ def _returned_argument(schema, result) -> int | None:
 
 
 MASKS = frozenset({torch.bool, torch.uint8})
-INDEXING = frozenset(
-    {"index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put"}
-)
+INDEXING = named("index _unsafe_index index_put index_put_ _index_put_impl_ _unsafe_index_put")
 
 _TAGS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
-_CHECKED = frozenset(
-    {
-        "_linalg_check_errors",
-        "_linalg_eigh",
-        "_linalg_eigvals",
-        "_linalg_svd",
-        "cholesky",
-        "linalg_eig",
-        "linalg_lstsq",
-    }
+# On CUDA the host waits to learn whether these operators succeeded.
+_CHECKED = named(
+    "_linalg_check_errors _linalg_eigh _linalg_eigvals _linalg_svd cholesky linalg_eig linalg_lstsq"
 )
 
 
@@ -116,9 +109,9 @@ def short(name: str) -> str:
 
 
 def wait_rule(name: str, tags):
-    """Return what tells from an operator's arguments whether the host waits; None where it never does.
+    """Return the function that tells from the arguments whether the host waits; None if the host never waits.
 
-    >>> rule("aten::add.Tensor", ()) is None, rule("aten::cholesky", ())((), {})
+    >>> wait_rule("aten::add.Tensor", ()) is None, wait_rule("aten::cholesky", ())((), {})
     (True, True)
     """
     if short(name) in INDEXING:
@@ -127,12 +120,12 @@ def wait_rule(name: str, tags):
 
 
 def _unless_size_is_given(args, kwargs) -> bool:
-    """The size that `repeat_interleave` is given need not be found out."""
+    """Tell whether the size must be found out: `repeat_interleave` may be given the size."""
     return kwargs.get("output_size") is None
 
 
 def _by_index(args, kwargs) -> bool:
-    """Masks are counted; indices in the host's memory are copied, and so is one number that is written."""
+    """Tell whether a mask has to be counted, or an index or the one number to write has to be copied."""
     if len(args) > 2:
         if fills_mask(args):
             return False
@@ -186,27 +179,33 @@ def _attention(operands, out) -> float:
     return 4.0 * query.numel() * key.shape[-2]
 
 
+# They change a tensor's own sizes and strides, and no element.
+IN_PLACE_VIEWS = named("as_strided_ detach_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_")
+
+# Functions from (operands, result) to operations in 32-bit floats.
 _FORMULAS: dict[str, Callable] = {
-    "aten::mm": _matrix_product,
-    "aten::bmm": _matrix_product,
-    "aten::mv": _matrix_product,
-    "aten::dot": _matrix_product,
-    "aten::addmm": _matrix_product,
-    "aten::addmm_": _matrix_product,
-    "aten::baddbmm": _matrix_product,
+    **{f"aten::{name}": _matrix_product for name in named("mm bmm mv dot addmm addmm_ baddbmm")},
     "aten::convolution": _convolution,
     "aten::convolution_backward": _convolution_backward,
     "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
 }
 
 
-def formula(operator: str) -> Callable | None:
-    """Return the function from (operands, result) to operations, for an operator that has one."""
-    return _FORMULAS.get(operator)
+def tensors(value) -> Iterator[torch.Tensor]:
+    """Yield the tensors in a value: the value itself, or those in a list, lists of lists included.
+
+    >>> len(list(tensors((torch.ones(1), None, [torch.ones(2)]))))
+    2
+    """
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors(item)
+    elif isinstance(value, torch.Tensor):
+        yield value
 
 
 def traffic(values) -> int:
-    """Return the bytes of all tensors among some values, lists of them included."""
+    """Return the bytes of all tensors in a list, lists in the list included; a loop is the quickest way."""
     if not isinstance(values, (list, tuple)):
         return 0
     moved = 0
@@ -245,65 +244,17 @@ def product_bytes(left: torch.Tensor, right: torch.Tensor) -> int:
     return left.nbytes // max(1, left.shape[-1]) * columns
 
 
-LOWER = (
-    "addbmm",
-    "addmm",
-    "addmv",
-    "baddbmm",
-    "bmm",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d.input",
-    "conv_transpose3d.input",
-    "convolution",
-    "gru_cell",
-    "linear",
-    "lstm_cell",
-    "matmul",
-    "mm",
-    "mv",
-    "prelu",
-    "scaled_dot_product_attention",
+# Operators that autocast runs in its lower precision, and operators that it runs in float32, as on CUDA.
+LOWER = named(
+    "addbmm addmm addmv baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d.input "
+    "conv_transpose3d.input convolution gru_cell linear lstm_cell matmul mm mv prelu "
+    "scaled_dot_product_attention"
 )
-FLOAT32 = (
-    "binary_cross_entropy_with_logits",
-    "cosh",
-    "cosine_similarity",
-    "cross_entropy_loss",
-    "cumprod",
-    "cumsum",
-    "exp",
-    "expm1",
-    "group_norm",
-    "huber_loss",
-    "kl_div",
-    "l1_loss",
-    "layer_norm",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "log_softmax.int",
-    "mse_loss",
-    "nll_loss",
-    "norm.Scalar",
-    "norm.ScalarOpt_dim",
-    "pow.Scalar",
-    "pow.Tensor_Scalar",
-    "pow.Tensor_Tensor",
-    "prod",
-    "prod.dim_int",
-    "reciprocal",
-    "rsqrt",
-    "sinh",
-    "smooth_l1_loss",
-    "softmax.int",
-    "softplus",
-    "sum",
-    "sum.dim_IntList",
-    "tan",
+FLOAT32 = named(
+    "binary_cross_entropy_with_logits cosh cosine_similarity cross_entropy_loss cumprod cumsum exp expm1 "
+    "group_norm huber_loss kl_div l1_loss layer_norm log log10 log1p log2 log_softmax.int mse_loss "
+    "nll_loss norm.Scalar norm.ScalarOpt_dim pow.Scalar pow.Tensor_Scalar pow.Tensor_Tensor prod "
+    "prod.dim_int reciprocal rsqrt sinh smooth_l1_loss softmax.int softplus sum sum.dim_IntList tan"
 )
 _AUTOCAST = "AutocastPrivateUse1"
 
@@ -313,10 +264,9 @@ def register_autocast(open_library) -> list:
     every = open_library("IMPL", "_", _AUTOCAST, __file__, 1)
     every.fallback(_AUTOCAST, torch.library.fallthrough_kernel, False)
     library = open_library("IMPL", "aten", _AUTOCAST, __file__, 1)
-    for name in LOWER:
-        library.impl(name, _AUTOCAST, _casting(name, None), False)
-    for name in FLOAT32:
-        library.impl(name, _AUTOCAST, _casting(name, torch.float32), False)
+    for name in (*LOWER, *FLOAT32):
+        dtype = None if name in LOWER else torch.float32
+        library.impl(name, _AUTOCAST, _casting(name, dtype), False)
     return [every, library]
 
 

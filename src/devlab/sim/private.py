@@ -6,9 +6,10 @@ the CPU; `require` says which name is gone.
 
 import contextlib
 import ctypes
+import functools
 import sys
 from collections.abc import Iterator
-from functools import partial, reduce
+from operator import attrgetter
 
 import torch
 import torch.utils._device
@@ -22,12 +23,24 @@ _missing: list[str] = []
 def _find(path: str):
     """Return the object at a dotted path below `torch`, or note that it is missing."""
     try:
-        return reduce(getattr, path.split("."), torch)
+        return functools.reduce(getattr, path.split("."), torch)
     except AttributeError:
         _missing.append(f"torch.{path}")
         return None
 
 
+def _place(path: str) -> tuple:
+    """Return the owner and the name of a function of PyTorch's that the simulator replaces."""
+    _find(path)
+    owner, _, name = path.rpartition(".")
+    return _find(owner) if owner else torch, name
+
+
+BACKWARD = _place("autograd.graph._engine_run_backward")  # runs every backward pass
+BACKWARD_IMPORTED = _place("autograd._engine_run_backward")
+COMPATIBLE = _place("_has_compatible_shallow_copy_type")  # may `module.to` exchange a tensor's contents?
+PRINTED = _place("_tensor_str.tensor_totype")  # the values of a tensor as printing measures them
+COMPILE = _place("_TorchCompileInductorWrapper.__call__")
 setup_backend = _find("utils.backend_registration._setup_privateuseone_for_python_backend")
 backend_name = _find("_C._get_privateuse1_backend_name")
 open_library = _find("_C._dispatch_library")
@@ -47,18 +60,14 @@ DispatchKeySet = _find("_C.DispatchKeySet")
 AutocastKey = _find("_C.DispatchKey.AutocastPrivateUse1")
 AUTOCAST_KEYS = DispatchKeySet and DispatchKeySet(AutocastKey)
 jit_builtins = _find("jit._builtins")
-run_backward = _find("autograd.graph._engine_run_backward")
-has_compatible_contents = _find("_has_compatible_shallow_copy_type")
 CPU_KEY = _find("_C.DispatchKey.CPU")
 COMPOSITE_KEY = _find("_C.DispatchKey.CompositeExplicitAutograd")
 DeviceGuard = _find("_C._acc.DeviceGuard")
 DeviceType = _find("_C._autograd.DeviceType")
 GeneratorBase = _find("_C.Generator")
 TensorBase = _find("_C.TensorBase")
-measure_for_printing = _find("_tensor_str.tensor_totype")
 EXTENSION_IN_DLPACK = _find("utils.dlpack.DLDeviceType.kDLExtDev")
 functions = _find("_C._VariableFunctions")
-InductorBackend = _find("_TorchCompileInductorWrapper")
 uninitialized = _find("nn.parameter.UninitializedTensorMixin")
 
 # A DLPack capsule as the 64-bit words of the struct that it points to.
@@ -66,13 +75,13 @@ capsule_words = ctypes.PYFUNCTYPE(ctypes.POINTER(ctypes.c_int64), ctypes.py_obje
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 
-# Raise the error that Python has noted and nobody has raised yet, where C++ calls Python regardless. Any
-# function of Python's own does so after it was called through ctypes; this one does nothing else.
+# C++ may call Python although an error is noted that was not raised yet. This function raises such an error,
+# as does every function of Python's own that is called through ctypes, and does nothing else.
 raise_pending = ctypes.PYFUNCTYPE(ctypes.c_int)(("Py_IsInitialized", ctypes.pythonapi))
 
-# Which of those words is the device: its kind in the lower half, its index in the upper.
+# The word of those that is the device: the kind in the lower half, the index in the upper half.
 DEVICE_WORD = 1
-# Where in a Python object its own fields begin. A capsule's first one is the pointer that it carries.
+# Where in a Python object its own fields begin. The first field of a capsule is the pointer.
 _FIELDS = object.__basicsize__
 _pointer_at = ctypes.POINTER(ctypes.c_int64).from_address
 
@@ -86,16 +95,16 @@ def _words_by_call(capsule):
 
 
 def _quickest_words():
-    """Return what finds a capsule's words: by address where this Python lays capsules out so.
+    """Return the function that finds a capsule's words: by address where this Python lays capsules out so.
 
-    Asking Python for a capsule's pointer takes three times as long as reading it, on every operator.
+    Every operator needs the words, and to ask Python for the pointer takes three times as long as to read it.
     """
     if sys.implementation.name != "cpython" or to_dlpack is None:
         return _words_by_call
     capsule = to_dlpack(torch.empty(1, device="cpu"))
     pointer = ctypes.addressof(capsule_words(capsule, b"dltensor").contents)
-    fields = (ctypes.c_int64 * 1).from_address(id(capsule) + _FIELDS)
-    return _words_by_address if fields[0] == pointer else _words_by_call
+    field = ctypes.c_int64.from_address(id(capsule) + _FIELDS)
+    return _words_by_address if field.value == pointer else _words_by_call
 
 
 # The words of a DLPack capsule's struct; they may be read and written.
@@ -109,14 +118,9 @@ def overload(name: str):
     return getattr(getattr(getattr(torch.ops, namespace), packet), suffix or "default")
 
 
-def schema_of(op):
-    """Return an operator's schema."""
-    return op._schema
-
-
-def caller_of(op):
-    """Return what calls an operator with the least ceremony."""
-    return op._op
+schema_of = attrgetter("_schema")  # of an operator
+caller_of = attrgetter("_op")  # the quickest function that calls an operator
+address_of = attrgetter("_cdata")  # of a generator, whichever Python object names it
 
 
 def public_function(name: str):
@@ -126,33 +130,36 @@ def public_function(name: str):
 
 
 def caller_under(op, key):
-    """Return what calls the kernel that an operator has under a dispatch key, wherever its tensors are."""
-    return partial(op._op_dk, key)
+    """Return the function that calls an operator's kernel under a dispatch key, wherever the tensors are."""
+    return functools.partial(op._op_dk, key)
 
 
-def address_of(generator) -> int:
-    """Return what tells one generator from another, whichever Python object names it."""
-    return generator._cdata
+def replace(owner, name: str, make) -> None:
+    """Put `make(original)` in the place of the function `owner.name`."""
+    original = getattr(owner, name)
+    replacement = functools.wraps(original)(make(original))
+    # PyTorch's own decompositions are TorchScript, whose table of functions must know the replacement. The
+    # table is made when TorchScript is first used: one that is not made yet will find the replacement by
+    # itself.
+    table = jit_builtins._builtin_table
+    if table is not None and id(original) in table:
+        table[id(replacement)] = table[id(original)]
+    setattr(owner, name, replacement)
 
 
-def replace_backward(run_backward) -> None:
-    """Put another function in the place of the one through which every backward goes."""
-    torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = run_backward
+def replaces(owner, name: str):
+    """Return a decorator that puts a function, given the original first, in the place of `owner.name`."""
+
+    def put(function):
+        replace(owner, name, lambda original: lambda *args, **kwargs: function(original, *args, **kwargs))
+        return function
+
+    return put
 
 
-def replace_print_dtype(make) -> None:
-    """Replace the function that turns a tensor's values into those that printing measures."""
-    torch._tensor_str.tensor_totype = make(measure_for_printing)
-
-
-def replace_compatible(has_compatible_contents) -> None:
-    """Replace the function that lets `module.to` exchange a tensor's contents."""
-    torch._has_compatible_shallow_copy_type = has_compatible_contents
-
-
-def allow_on_uninitialized(*functions) -> None:
-    """Let the parameters of lazy modules, which hold no data, take what replaces PyTorch's own functions."""
-    uninitialized._allowed_methods.extend(functions)
+def allow_on_uninitialized() -> None:
+    """Let the parameters of lazy modules, which hold no data, take two of the replaced functions."""
+    uninitialized._allowed_methods.extend((torch.Tensor.to, torch._has_compatible_shallow_copy_type))
 
 
 def require() -> None:
@@ -166,14 +173,6 @@ def require() -> None:
             f"the simulated accelerator does not work on torch {torch.__version__}, which no longer has "
             f"{', '.join(_missing)}. The course runs on the CPU; torch 2.11 to 2.15 can be simulated on."
         )
-
-
-def keep_builtin(function, replacement) -> None:
-    """Let TorchScript, which PyTorch's own decompositions use, take `replacement` for `function`."""
-    # The table is made when TorchScript is first used, and then finds the replacement by itself.
-    table = jit_builtins._builtin_table
-    if table is not None and id(function) in table:
-        table[id(replacement)] = table[id(function)]
 
 
 class OperatorMode(TorchDispatchMode):

@@ -1,16 +1,15 @@
-"""Random numbers on a simulated device: a generator of its own, as every real accelerator has."""
+"""Random numbers on a simulated device, which has a generator of its own, as a real accelerator has."""
 
-import functools
 import weakref
 
 import torch
 
 from devlab.sim import data, private
 
-# The same seed gives other numbers on a GPU than on the CPU; so it does here.
+# On a GPU a seed gives other numbers than on the CPU; the salt does the same here.
 _SALT = 0x51D0
 
-# PyTorch hands a kernel the same generator under another Python object: its address tells whose it is.
+# Each generator by its address: PyTorch hands a kernel the generator under another Python object.
 _known: "weakref.WeakValueDictionary[int, Generator]" = weakref.WeakValueDictionary()
 
 
@@ -29,7 +28,7 @@ class Generator(private.GeneratorBase or object):
 
     @property
     def device(self) -> torch.device:
-        """The simulated device that it serves."""
+        """The simulated device of this generator."""
         return data.device_of(self.index)
 
     def manual_seed(self, seed: int):
@@ -73,7 +72,7 @@ def of(generator: torch.Generator | None, index: int) -> torch.Generator:
 
 
 def lend(place: int, host: list, named: dict, index: int) -> dict:
-    """Put its device's generator among the arguments of an operator, and return those that have a name."""
+    """Put the device's generator among an operator's arguments, and return the arguments that have a name."""
     if place < len(host):
         host[place] = of(host[place], index)
         return named
@@ -90,21 +89,19 @@ _DRAWING = {
 
 
 def route_hosts() -> None:
-    """Let what draws on the CPU refuse a simulated device's generator, which computes as the CPU's do."""
+    """Let functions that draw on the CPU refuse a simulated device's generator, which they would accept."""
+
+    def refusing(function):
+        def draw(*args, **kwargs):
+            if isinstance(kwargs.get("generator"), Generator) and _home(args, kwargs) == "cpu":
+                raise RuntimeError(f"Expected a 'cpu' device type for generator but found '{data.NAME}'")
+            return function(*args, **kwargs)
+
+        return draw
+
     for owner, names in _DRAWING.items():
         for name in names.split():
-            setattr(owner, name, _refusing(getattr(owner, name)))
-
-
-def _refusing(function):
-    @functools.wraps(function)
-    def draw(*args, **kwargs):
-        if isinstance(kwargs.get("generator"), Generator) and _home(args, kwargs) == "cpu":
-            raise RuntimeError(f"Expected a 'cpu' device type for generator but found '{data.NAME}'")
-        return function(*args, **kwargs)
-
-    private.keep_builtin(function, draw)
-    return draw
+            private.replace(owner, name, refusing)
 
 
 def _home(args, kwargs) -> str:
@@ -120,7 +117,7 @@ def _home(args, kwargs) -> str:
 class drawing_from:
     """A block in which the CPU's operators draw from a simulated device's default generator.
 
-    It serves the operators that take no generator, dropout among them.
+    Operators that take no generator need the block, dropout among them.
     """
 
     def __init__(self, index: int):

@@ -11,7 +11,8 @@ import torch
 from devlab.sim import clock, data, private, specs
 from devlab.sim.allocator import allocators
 
-COMPOSITE = object()  # the operator is made of others: run those, and let the one that minds complain
+# The operator is made of other operators: PyTorch is to run those, and one of those will complain.
+COMPOSITE = object()
 
 _INDEXING = frozenset(
     {
@@ -24,14 +25,18 @@ _INDEXING = frozenset(
         "aten::_index_put_impl_",
     }
 )
-# Every operand of these may be a zero-dimensional CPU tensor; of other elementwise operators only one.
+# Every operand of these may be a zero-dimensional CPU tensor; other elementwise operators take one such
+# operand.
 _ANY_HOST_SCALARS = frozenset({"where"})
 # Elementwise, but each tensor must be on the device, whatever its dimension.
 _NO_HOST_SCALARS = frozenset({"lerp", "lerp_", "binary_cross_entropy", "binary_cross_entropy_backward"})
 
 
 class Declaration(NamedTuple):
-    """What PyTorch's list of native functions says about an operator; read when it is asked, few ever are."""
+    """What PyTorch's list of native functions says about an operator.
+
+    The entry is read when a property is asked: few operators ever are.
+    """
 
     entry: str
 
@@ -42,17 +47,17 @@ class Declaration(NamedTuple):
 
     @property
     def structured(self) -> bool:
-        """Tell whether its kernels share a check of the operands."""
+        """Tell whether the operator's kernels share a check of the operands."""
         return "structured: True" in self.entry or "structured_delegate:" in self.entry
 
     @property
     def on_cuda(self) -> bool:
-        """Tell whether CUDA has a kernel of its own for it."""
+        """Tell whether CUDA has a kernel of its own for the operator."""
         return bool(re.search(r"\bCUDA\b.*:|structured_delegate:", self.entry))
 
     @property
     def on_mps(self) -> bool:
-        """Tell whether MPS has one, or runs the parts that it is made of."""
+        """Tell whether MPS has a kernel for the operator, or runs the operators that make it up."""
         return bool(re.search(r"\b(MPS|Composite\w+)\b.*:|structured_delegate:", self.entry))
 
 
@@ -114,6 +119,13 @@ def _operands(schema, args, kwargs) -> list[tuple[str, torch.Tensor, bool]]:
     return [operand[:3] for operand in found]
 
 
+def _two_devices(first: torch.device, second: torch.device) -> RuntimeError:
+    return RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{first} and {second}!"
+    )
+
+
 def _elementwise(name: str, operands) -> int:
     common = next(tensor.device for _, tensor, _ in operands if tensor.device.type == data.NAME)
     base = name.removeprefix("aten::").partition(".")[0]
@@ -124,10 +136,7 @@ def _elementwise(name: str, operands) -> int:
             if scalars > 1 and base not in _ANY_HOST_SCALARS:
                 raise RuntimeError("Trying to pass too many CPU scalars to non-CPU kernel!")
         elif tensor.device != common:
-            raise RuntimeError(
-                "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{common} and {tensor.device}!"
-            )
+            raise _two_devices(common, tensor.device)
     return common.index
 
 
@@ -153,7 +162,7 @@ def _method(schema, declared: Declaration) -> str:
 
 
 def _indexing(operands) -> int:
-    """CPU indices may index a tensor anywhere; a single value may come from the CPU."""
+    """Let CPU indices index a tensor on any device, and let a single value come from the CPU."""
     own = next(tensor.device for name, tensor, _ in operands if name == "self")
     for name, tensor, _ in operands:
         if name == "indices" and not tensor.is_cpu and tensor.device != own:
@@ -162,10 +171,7 @@ def _indexing(operands) -> int:
             )
         if name in ("values", "value") and tensor.device != own and tensor.dim() > 0:
             accelerator, other = sorted((own, tensor.device), key=lambda device: device.type == "cpu")
-            raise RuntimeError(
-                "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{accelerator} and {other}!"
-            )
+            raise _two_devices(accelerator, other)
     return own.index if own.type == data.NAME else -1
 
 
@@ -259,25 +265,24 @@ class rules:
         self.name = name
 
     def __enter__(self):
-        self._outer = (data.device_count(), data.current_index(), list(active))
-        self._specs = [engines.spec for engines in clock.devices]
+        current, specs_now = data.current_index(), [engines.spec for engines in clock.devices]
+        self._outer = (data.device_count(), current, list(active), specs_now)
         spec, count = _SETS[self.name]
-        data.set_count(count)
-        data.set_current_index(min(data.current_index(), count - 1))
-        for engines, allocator in zip(clock.devices, allocators, strict=True):
-            engines.spec = spec
-            allocator.resize(spec.capacity)
-        active[:] = [refuse_dtype] if self.name == "mps" else []
+        refusals = [refuse_dtype] if self.name == "mps" else []
+        _follow(count, min(current, count - 1), refusals, [spec] * len(specs_now))
         return self
 
     def __exit__(self, *error):
-        count, current, refusals = self._outer
-        data.set_count(count)
-        data.set_current_index(current)
-        active[:] = refusals
-        for engines, allocator, spec in zip(clock.devices, allocators, self._specs, strict=True):
-            engines.spec = spec
-            allocator.resize(spec.capacity)
+        _follow(*self._outer)
+
+
+def _follow(count: int, current: int, refusals: list, specs_of_devices: list[specs.Spec]) -> None:
+    data.set_count(count)
+    data.set_current_index(current)
+    active[:] = refusals
+    for engines, allocator, spec in zip(clock.devices, allocators, specs_of_devices, strict=True):
+        engines.spec = spec
+        allocator.resize(spec.capacity)
 
 
 def following() -> str:

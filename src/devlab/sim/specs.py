@@ -91,8 +91,9 @@ HOST = HostSpec(
     resembles="a desktop CPU with four cores", call=1e-6, rate=384e9, half_rate=4e9, bandwidth=51.2e9
 )
 
-# What every device becomes while waits are real. No chip is like this: it is about ten times slower than the
-# CPU that computes for it, so that the CPU's work hides behind the device's, as a launch does on a GPU.
+# What every device becomes while waits are real. No chip is like this: the device is about ten times slower
+# than the CPU that computes in its place, so that the CPU's time hides behind the device's, as a launch does
+# on a GPU.
 SLOW_MOTION = Spec(
     name="simulated accelerator, in slow motion",
     resembles="no chip",

@@ -4,16 +4,16 @@ import itertools
 
 import torch
 
-from devlab.sim import clock, data, events, private
+from devlab.sim import clock, data, private
 
-# Seconds of the host that one question about a stream or an event takes. Without it a program that asks
-# until the answer is yes would ask forever: the clock is virtual.
+# Seconds of the host that one question about a stream or an event takes. The clock is virtual: if questions
+# took no time, a program that asks until the answer is yes would ask forever.
 ASKING = 1e-6
 _ids = itertools.count(1)
 
 
 class Stream:
-    """A queue of work on a simulated device: its work runs in order, and beside that of other streams.
+    """A queue of work on a simulated device: work runs in order, and beside the work of other streams.
 
     >>> import torch, devlab.sim
     >>> devlab.sim.enable()
@@ -35,7 +35,7 @@ class Stream:
 
     @property
     def device(self) -> torch.device:
-        """The device whose work it orders."""
+        """The device of the stream."""
         return data.device_of(self.device_index)
 
     @property
@@ -49,22 +49,20 @@ class Stream:
         return self._queue.stream_id
 
     def query(self) -> bool:
-        """Return whether all its work has finished; asking takes the host a moment, so asking again ends."""
+        """Return whether all work has finished. Asking takes the host a moment, so a loop that asks ends."""
         clock.spend(ASKING)
         return self._queue.free_at <= clock.now()
 
     def synchronize(self) -> None:
-        """Let the host wait for all its work."""
-        clock.wait_until(self._queue.free_at)
-        if events.observers:
-            events.tell(events.Synchronization(self.device_index, "stream.synchronize"))
+        """Let the host wait for all work in the stream."""
+        clock.synchronize(self.device_index, self._queue.free_at, "stream.synchronize")
 
     def wait_stream(self, stream: "Stream") -> None:
-        """Let its future work wait for the work now in another stream."""
+        """Let future work in this stream wait for the work now in another stream."""
         self._queue.free_at = max(self._queue.free_at, stream._queue.free_at)
 
     def wait_event(self, event: "Event") -> None:
-        """Let its future work wait for an event."""
+        """Let future work in this stream wait for an event."""
         if event._moment is not None:
             self._queue.free_at = max(self._queue.free_at, event._moment)
 
@@ -132,7 +130,7 @@ class Event:
 
     @property
     def device(self) -> torch.device:
-        """The device that it marks, without an index before it was recorded."""
+        """The device of the stream that the event marks, without an index before the event was recorded."""
         index = self.device_index
         return torch.device(data.NAME) if index is None else data.device_of(index)
 
@@ -162,11 +160,8 @@ class Event:
 
     def synchronize(self) -> None:
         """Let the host wait for the marked work."""
-        if self._moment is None:
-            return
-        clock.wait_until(self._moment)
-        if events.observers:
-            events.tell(events.Synchronization(self.device_index, "event.synchronize"))
+        if self._moment is not None:
+            clock.synchronize(self.device_index, self._moment, "event.synchronize")
 
     def elapsed_time(self, end_event: "Event") -> float:
         """Return the milliseconds on the device between this event and a later one.

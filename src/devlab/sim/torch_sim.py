@@ -1,4 +1,4 @@
-"""The module `torch.sim`: the names of `torch.cuda` and their meaning. Users find here what it imports."""
+"""The module `torch.sim`: the names of `torch.cuda` with the same meaning, the imported names included."""
 
 import functools
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import torch
 
 from devlab.sim import accounts as memory  # noqa: F401
-from devlab.sim import clock, data, events
+from devlab.sim import clock, data
 from devlab.sim.accounts import (  # noqa: F401
     empty_cache,
     max_memory_allocated,
@@ -52,17 +52,21 @@ def _is_in_bad_fork() -> bool:
 
 
 def current_device() -> int:
-    """Return the index of the current device."""
-    return data.current_index()  # a function of its own: a pretended machine answers for this name alone
+    """Return the index of the current device.
+
+    This is a function of its own: a check that pretends another machine lets it answer something else, and
+    what the simulator itself asks, `data.current_index`, must stay true.
+    """
+    return data.current_index()
 
 
 def set_device(device) -> None:
-    """Make `device` the current one, which a bare `"sim"` means."""
+    """Make `device` the current device, which a bare `"sim"` means."""
     data.set_current_index(data.index_of(device))
 
 
 class device:
-    """A block in which another device is the current one."""
+    """A block in which another device is the current device."""
 
     def __init__(self, device):
         self.idx = data.index_of(device)
@@ -77,7 +81,7 @@ class device:
 
 
 def get_device_name(device=None) -> str:
-    """Return the device's name, which says that it is simulated."""
+    """Return the device's name, which says that the device is simulated."""
     return clock.devices[data.index_of(device)].spec.name
 
 
@@ -90,7 +94,7 @@ def get_device_properties(device=None) -> SimpleNamespace:
 
 
 def get_device_capability(device=None) -> tuple[int, int]:
-    """Return (0, 0): no kernel was ever compiled for it."""
+    """Return (0, 0): no kernel is compiled for a simulated device."""
     data.index_of(device)
     return (0, 0)
 
@@ -103,9 +107,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 def synchronize(device=None) -> None:
     """Wait for all work on the device."""
     index = data.index_of(device)
-    clock.wait_for_device(index)
-    if events.observers:
-        events.tell(events.Synchronization(index, "synchronize"))
+    clock.synchronize(index, clock.end_of(index), "synchronize")
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:

@@ -5,7 +5,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -13,12 +14,12 @@ import torch
 from devlab.checks.calls import is_learners, place
 from devlab.sim import clock
 
-# What brings a single value to Python, from no memory that anybody chose.
+# The reads that bring a single value to Python: the program chooses no memory for such a value.
 READS = frozenset({".item()", "float()", "int()", "bool()", "complex()", "an index", "format()"})
 
 
 class Line(NamedTuple):
-    """One line of the learner's code; "" and 0 when none of it was running.
+    """One line of the learner's code; "" and 0 when no line of it was running.
 
     >>> str(Line("lesson/train.py", 12))
     'train.py, line 12'
@@ -40,7 +41,7 @@ NOWHERE = Line("", 0)
 
 
 class When(NamedTuple):
-    """When the host began and ended something, and the device's own marks around it if it keeps any."""
+    """When the host began and ended something, and the marks around it that the device keeps, if any."""
 
     began: float
     ended: float
@@ -48,7 +49,7 @@ class When(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """One copy from device to device, before anyone noted where in the program it was made."""
+    """One copy from device to device, before the record notes the line of the program that made the copy."""
 
     source: torch.device
     target: torch.device
@@ -60,7 +61,7 @@ class Copy(NamedTuple):
 
     @property
     def awaits_result(self) -> bool:
-        """Tell whether the host waits for the accelerator's earlier work, to have its result."""
+        """Tell whether the host waits for the accelerator's earlier work, to have the result of that work."""
         return self.blocking and self.target.type == "cpu"
 
 
@@ -158,7 +159,7 @@ class Events(list):
         return [event for event in self if type(event) is Launch]
 
 
-_known: dict[str, bool] = {}
+_is_learners = cache(is_learners)
 
 
 def learners_line(owner: int | None = None) -> Line:
@@ -176,10 +177,7 @@ def learners_line(owner: int | None = None) -> Line:
 def _innermost(frame) -> Line:
     while frame is not None:
         filename = frame.f_code.co_filename
-        learners = _known.get(filename)
-        if learners is None:
-            learners = _known[filename] = is_learners(filename)
-        if learners:
+        if _is_learners(filename):
             return Line(filename, frame.f_lineno)
         frame = frame.f_back
     return NOWHERE
@@ -212,8 +210,8 @@ class Mark(NamedTuple):
 def mark(device: torch.device) -> Any:
     """Return a mark at the end of what the device's current stream has to do.
 
-    On the simulator it holds modelled times; elsewhere an event in the
-    stream, or None where the device has none, or while a CUDA graph is captured, which must stay as it is.
+    On the simulator the mark holds modelled times; elsewhere it is an event in the stream. It is None on a
+    device without events, and while a CUDA graph is captured, which must stay as it is.
     """
     if device.type == "sim":
         queue = clock.current.queues[device.index]
@@ -251,35 +249,20 @@ class Tally:
 
 
 class ThreadTally(threading.local):
-    """The calling thread's own sheet, which `sheets` holds together with those of all other threads."""
+    """The calling thread's own counts, which `sheets` holds together with the counts of all other threads."""
 
     def __init__(self, sheets: list[Tally]):
         self.own = Tally()
         sheets.append(self.own)
 
 
-def _operators_on(sheets: list[Tally]) -> dict[str, int]:
-    """Return how many operators ran on each device.
-
-    >>> sheet = Tally()
-    >>> sheet.cpu_operators = 2
-    >>> operators([sheet])
-    {'cpu': 2}
-    """
-    return _together({"cpu": sum(s.cpu_operators for s in sheets)}, [s.operators for s in sheets])
-
-
-def _allocated_on(sheets: list[Tally]) -> dict[str, int]:
-    """Return how many bytes of new tensors were made on each device."""
-    return _together({"cpu": sum(s.cpu_bytes for s in sheets)}, [s.allocated for s in sheets])
-
-
-def _together(cpu: dict[str, int], others: list[Counter]) -> dict[str, int]:
-    total = sum(others, Counter(cpu))
+def _together(cpu: int, others: Iterable[Counter]) -> dict[str, int]:
+    """Return the sum of some counts for each device that has any."""
+    total = sum(others, Counter(cpu=cpu))
     return {device: total[device] for device in sorted(total) if total[device]}
 
 
-# A long training run under watch must not fill the memory with its own history.
+# A long training run under watch must not fill the memory with its history.
 MOST_EVENTS = 100_000
 
 
@@ -327,12 +310,14 @@ class Record:
     @property
     def operators(self) -> dict[str, int]:
         """Return how many operators ran on each device, the CPU among them."""
-        return _operators_on(self._sheets)
+        sheets = self._sheets
+        return _together(sum(sheet.cpu_operators for sheet in sheets), (sheet.operators for sheet in sheets))
 
     @property
     def allocated(self) -> dict[str, int]:
         """Return the bytes of new tensors on each device."""
-        return _allocated_on(self._sheets)
+        sheets = self._sheets
+        return _together(sum(sheet.cpu_bytes for sheet in sheets), (sheet.allocated for sheet in sheets))
 
     @property
     def dropped(self) -> int:

@@ -1,6 +1,7 @@
 """The hook that sees every operator of a thread, and what each operator means for devices."""
 
 import contextlib
+import functools
 import threading
 from collections.abc import Iterator, Sequence
 
@@ -9,32 +10,19 @@ import torch
 from devlab import sim
 from devlab.sim import operators
 from devlab.sim.crossing import crossing
-from devlab.sim.operators import MASKS, counts_mask, fills_mask
+from devlab.sim.operators import MASKS, counts_mask, fills_mask, tensors
 from devlab.sim.private import OperatorMode
 from devlab.watching.record import Copy, Record, When, host_clock, mark, state
 
 _SEQUENCES = (list, tuple)
-_COPIES = frozenset({"_to_copy", "copy_"})
+_CPU = torch.device("cpu")
+_ROLES = {"_to_copy": "copy", "copy_": "copy", "_local_scalar_dense": "read", "lift_fresh": "arrive"}
+_ROLES |= dict.fromkeys(operators.INDEXING, "index")
 _MAKES_MEMORY = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 )
-# They change how a tensor describes its memory, and touch no element.
-_LOOKS = frozenset(
-    {
-        "_unsafe_view",
-        "as_strided_",
-        "detach_",
-        "record_stream",
-        "resize_",
-        "set_",
-        "squeeze_",
-        "swapaxes_",
-        "swapdims_",
-        "t_",
-        "transpose_",
-        "unsqueeze_",
-    }
-)
+# These change how a tensor describes its memory, and touch no element.
+_LOOKS = operators.IN_PLACE_VIEWS | {"_unsafe_view", "record_stream", "resize_", "set_"}
 
 
 class Kind:
@@ -44,7 +32,7 @@ class Kind:
     "index", or "" for any other. `only_looks` tells whether it only looks at memory differently, `works`
     whether it starts work, `allocates` whether what it returns is new memory, `is_plain` whether it works and
     nothing else, and `is_composite` whether it is made of other operators (None until it has been tried).
-    `waits` tells from its arguments whether the host needs its outcome; it is None where the host never does.
+    `waits` tells from the arguments whether the host needs the outcome, and is None if the host never does.
 
     >>> Kind(torch.ops.aten.mm.default).works, Kind(torch.ops.aten.t.default).works
     (True, False)
@@ -56,7 +44,7 @@ class Kind:
         full = getattr(operator, "name", str)()
         self.name = operators.short(full)
         self.is_composite = None if hasattr(operator, "decompose") else False
-        self.role = _role(self.name)
+        self.role = _ROLES.get(self.name, "")
         in_place = self.name.endswith("_") or full.endswith(("out", "_out"))
         looks = getattr(operator, "is_view", False) or self.name in _LOOKS
         self.only_looks = looks and self.role == ""
@@ -66,23 +54,10 @@ class Kind:
         self.is_plain = self.works and not self.waits and self.role == ""
 
 
-def _role(name: str) -> str:
-    if name in _COPIES:
-        return "copy"
-    if name in operators.INDEXING:
-        return "index"
-    return {"_local_scalar_dense": "read", "lift_fresh": "arrive"}.get(name, "")
-
-
-_kinds: dict = {}
-
-
+@functools.cache
 def kind_of(operator) -> Kind:
-    """Return what an operator does, worked out once for each."""
-    kind = _kinds.get(operator)
-    if kind is None:
-        kind = _kinds[operator] = Kind(operator)
-    return kind
+    """Return what an operator does, worked out once for each operator."""
+    return Kind(operator)
 
 
 def accelerator(args: tuple, kwargs: dict) -> torch.device | None:
@@ -119,19 +94,6 @@ def _with_index(device: torch.device) -> torch.device:
     return torch.device(device.type, current())
 
 
-def tensors(result) -> Iterator[torch.Tensor]:
-    """Yield the tensors that an operator returned.
-
-    >>> len(list(tensors((torch.ones(1), None, [torch.ones(2)]))))
-    2
-    """
-    if isinstance(result, torch.Tensor):
-        yield result
-    elif isinstance(result, _SEQUENCES):
-        for item in result:
-            yield from tensors(item)
-
-
 def new_bytes(result) -> int:
     """Return the bytes of what an operator returned.
 
@@ -141,9 +103,6 @@ def new_bytes(result) -> int:
     if isinstance(result, torch.Tensor):
         return result.numel() * result.itemsize
     return sum(tensor.numel() * tensor.itemsize for tensor in tensors(result))
-
-
-NUMBER = "scalar_tensor"
 
 
 def as_on_cuda(kind: Kind, args: tuple) -> tuple[Kind, tuple]:
@@ -166,9 +125,6 @@ def as_on_cuda(kind: Kind, args: tuple) -> tuple[Kind, tuple]:
 
 def _on_cpu(value: torch.Tensor) -> torch.Tensor:
     return torch.empty((), dtype=value.dtype, device="cpu")
-
-
-_CPU = torch.device("cpu")
 
 
 def copies(kind: Kind, args: tuple, kwargs: dict, result) -> Iterator[Copy]:
@@ -205,7 +161,7 @@ def _between(source: torch.Tensor, target: torch.Tensor, non_blocking: bool, cau
 
 
 def _index_bytes(index: torch.Tensor) -> int:
-    """Return what a CPU index takes on its way: a mask is turned into positions first."""
+    """Return the bytes of a CPU index that travel: a mask is turned into positions first."""
     if index.dtype in MASKS:
         return int(index.count_nonzero()) * index.dim() * 8
     return index.numel() * 8
@@ -221,7 +177,7 @@ def causes(kind: Kind, args: tuple, kwargs: dict) -> Iterator[str]:
 
 
 class Recorder(OperatorMode):
-    """Tells a record of every operator that the thread it was entered in calls."""
+    """Tells a record of every operator that is called in the thread that entered the recorder."""
 
     def __init__(self, record: Record):
         super().__init__()
@@ -249,7 +205,7 @@ class Recorder(OperatorMode):
             return result
         if device.type == "meta":
             return func(*args, **kwargs)
-        if kind.name == NUMBER and device.type == "sim":
+        if kind.name == "scalar_tensor" and device.type == "sim":
             self._number_made = True
             return func(*args, **kwargs)
         clock = host_clock(device.type)

@@ -18,7 +18,7 @@ HOST = "host"
 
 
 class Span(NamedTuple):
-    """One stretch of a lane, in seconds from the lane's start: what it is, and what the program called it."""
+    """One stretch of a lane, in seconds from the lane's start, with its state and name."""
 
     start: float
     end: float
@@ -28,14 +28,15 @@ class Span(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Return how long it lasts."""
+        """Return how long the span lasts."""
         return self.end - self.start
 
 
 def lay_out(events: Events) -> dict[str, list[Span]]:
-    """Return the lanes of a log: `host`, and for each accelerator where it computes and where it copies.
+    """Return the lanes of a log: `host`, and for each accelerator one that computes and one that copies.
 
-    Times are the simulator's where it took part, else the host's; a device that keeps no marks has no lane.
+    Times are the simulator's if a simulated device took part, else the host's. A device that keeps
+    no marks has no lane.
     """
     pinnings = events.pinnings
     simulated = [event for event in events if _is_simulated(event)]
@@ -46,7 +47,7 @@ def lay_out(events: Events) -> dict[str, list[Span]]:
     seen = set()
     for event in events:
         if id(event.when) in seen:
-            continue  # the wait for a copy, which its transfer has told
+            continue  # the wait for a copy: the lane has the copy already
         seen.add(id(event.when))
         lanes[HOST].append(_on_host(event))
         for device in _devices(event):
@@ -91,7 +92,10 @@ def _state(event) -> str:
 
 
 def _on_device(when: When, device: str, origins: dict[str, tuple], alone: bool) -> tuple[float, float] | None:
-    """Return when a device was busy with something, on the host's clock; `alone` where it was one thing."""
+    """Return when a device was busy with an event, on the host's clock.
+
+    `alone` tells whether the operator that made the event made no other.
+    """
     if when.marks is None or None in when.marks:
         return None
     before, after = when.marks
@@ -138,8 +142,8 @@ _COLOURS = {
 }
 _HEIGHTS = {STARTING: 14, STAGING: 14, WAITING: 5, COMPUTING: 14, COPYING: 9}
 _WIDTH, _LANE, _LEFT = 720, 24, 130
-# A notebook that is not trusted loses its drawings and keeps the words in them: those in here are to be read
-# then and not otherwise, all others not then.
+# A notebook that is not trusted loses its drawings and keeps the words in them. The words in here show only
+# then; a font size of 0 hides all other words of the drawing then.
 _INSTEAD = (
     '<foreignObject width="0" height="0">'
     '<span style="font-size:13px">Run this cell, and the drawing is here.</span></foreignObject>'
@@ -250,7 +254,7 @@ class Timeline(Panel):
             parts += _rectangles(lane, self.scale, base, own)
         height = _LANE * (len(self.lanes) + 1)
         marks = [(_LEFT, "start", "0"), (_LEFT + _WIDTH, "end", duration(self.scale))]
-        if _LEFT + 60 < end < _LEFT + _WIDTH - 110:  # else it stands on one of the others
+        if _LEFT + 60 < end < _LEFT + _WIDTH - 110:  # elsewhere the mark would cover the first or the last
             marks.append((round(end), "middle", duration(self.total)))
         for x, anchor, label in marks:
             parts.append(

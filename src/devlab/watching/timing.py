@@ -112,74 +112,68 @@ def time_op(
 
 
 def _sampled(fn: Callable[[], object], device: torch.device, repeats: int) -> Timing:
-    ruler = _ruler(device)
+    device, clock, sample = _ruler(device)
     for _ in range(WARM_UPS):
         fn()
     modelled = device.type == "sim"
-    calls = 1 if modelled else _calls_a_sample(ruler, fn)
+    calls = 1 if modelled else _calls_a_sample(sample, fn)
     times, started = [], time.perf_counter()
     while len(times) < max(FEWEST, repeats):
-        times.append(ruler.sample(fn, calls) / calls)
+        times.append(sample(fn, calls) / calls)
         if len(times) >= FEWEST and time.perf_counter() - started > PATIENCE:
             break
-    return Timing(times, calls, ruler.device, ruler.clock, modelled)
+    return Timing(times, calls, device, clock, modelled)
 
 
-def _calls_a_sample(ruler: "_HostClock | _DeviceEvents", fn: Callable) -> int:
+def _calls_a_sample(sample: Callable, fn: Callable) -> int:
     """Return how many calls make a sample long enough for the clock, and short enough for the reader."""
     started = time.perf_counter()
-    took = ruler.sample(fn, 1)
+    took = sample(fn, 1)
     waited = time.perf_counter() - started
     enough = math.ceil(SHORTEST_SAMPLE / max(took, 1e-9))
     return max(1, min(enough, int(LONGEST_SAMPLE / waited)))
 
 
-def _ruler(device: torch.device) -> "_HostClock | _DeviceEvents":
+def _ruler(device: torch.device) -> tuple[torch.device, str, Callable[[Callable, int], float]]:
+    """Return the device with its index, the clock in words, and the function that times some calls by it."""
     if device.type == "cpu":
-        return _HostClock(device, lambda: None, "on the host's clock")
+        return device, "on the host's clock", _by_the_host(lambda: None)
     module = torch.get_device_module(device)
     if not module.is_available():
         raise UnknownDevice(f"{device} is not here; devlab.devices() lists what is")
     if device.index is None and hasattr(module, "current_device"):
         device = torch.device(device.type, module.current_device())
     if hasattr(module, "Event") and hasattr(module, "current_stream"):
-        return _DeviceEvents(device, module)
-    return _HostClock(device, module.synchronize, "synchronized, on the host's clock")
+        return device, "synchronized, by events in the device's queue", _by_events(device, module)
+    return device, "synchronized, on the host's clock", _by_the_host(module.synchronize)
 
 
-class _HostClock:
-    """Times by the host, waiting for the device before and after."""
+def _by_the_host(synchronize: Callable) -> Callable[[Callable, int], float]:
+    """Return what times by the host's clock, and waits for the device before and after."""
 
-    def __init__(self, device: torch.device, synchronize: Callable, clock: str):
-        self.device = device
-        self.clock = clock
-        self._synchronize = synchronize
-
-    def sample(self, fn: Callable, calls: int) -> float:
-        self._synchronize()
+    def sample(fn: Callable, calls: int) -> float:
+        synchronize()
         start = time.perf_counter()
         for _ in range(calls):
             fn()
-        self._synchronize()
+        synchronize()
         return time.perf_counter() - start
 
+    return sample
 
-class _DeviceEvents:
-    """Times on the device: two marks in its queue, and the time between them by its own clock."""
 
-    def __init__(self, device: torch.device, module):
-        self.device = device
-        self.clock = "synchronized, by events in the device's queue"
-        self._module = module
+def _by_events(device: torch.device, module) -> Callable[[Callable, int], float]:
+    """Return what times by two marks in the device's queue, and the time between them by its own clock."""
 
-    def sample(self, fn: Callable, calls: int) -> float:
-        module = self._module
+    def sample(fn: Callable, calls: int) -> float:
         begin, end = module.Event(enable_timing=True), module.Event(enable_timing=True)
-        module.synchronize(self.device)
-        stream = module.current_stream(self.device)
+        module.synchronize(device)
+        stream = module.current_stream(device)
         begin.record(stream)
         for _ in range(calls):
             fn()
         end.record(stream)
-        module.synchronize(self.device)
+        module.synchronize(device)
         return begin.elapsed_time(end) / 1e3
+
+    return sample

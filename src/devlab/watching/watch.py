@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -103,7 +104,7 @@ READERS = {
     "__index__": "an index",
     "__format__": "format()",
 }
-# Those that always bring one value to Python.
+# The methods that always bring one value to Python.
 ONE_VALUE = frozenset(READERS) - {"tolist", "cpu", "cuda", "numpy", "__format__"}
 # A printed tensor of more elements than this shows the first and last three along each dimension.
 _PRINTED_WHOLE = 1000
@@ -154,7 +155,7 @@ def _put_back_all() -> None:
     while _replaced:
         owner, name, original, ours = _replaced.pop()
         if vars(owner).get(name) is not ours:
-            continue  # somebody else has replaced it since; ours passes everything on
+            continue  # another library has replaced the name since; our function passes every call on
         if original is _MISSING:
             delattr(owner, name)
         else:
@@ -168,7 +169,7 @@ def _replace(owner, name: str, ours) -> None:
 
 
 def _naming(original: Callable, cause: str, reads: bool) -> Callable:
-    """Return a method that notes under what name it was called; the outermost name counts."""
+    """Return a method that notes the name of the call; of calls within calls the outermost name counts."""
 
     @functools.wraps(original)
     def method(*args, **kwargs):
@@ -184,7 +185,7 @@ def _naming(original: Callable, cause: str, reads: bool) -> Callable:
 
 
 def _telling(original: Callable, args: tuple, kwargs: dict, cause: str):
-    """Read one value and note it: `torch.tensor([a, b])` hides the operators that read a and b."""
+    """Read one value and note the reading: `torch.tensor([a, b])` hides the operators that read a and b."""
     device, size = args[0].device, args[0].itemsize
     if device.type in ("cpu", "meta"):
         return original(*args, **kwargs)
@@ -195,13 +196,17 @@ def _telling(original: Callable, args: tuple, kwargs: dict, cause: str):
     when = When(began, clock())
     for record, before in zip(state.logs, seen, strict=True):
         if record.sheet.transfers == before:
-            record.transfer(Copy(device, torch.device("cpu"), size, False, True, False, cause), when)
-            record.synchronization(device, cause, when)
+            _note_reading(record, device, size, cause, when)
     return result
 
 
+def _note_reading(record: Record, device: torch.device, size: int, cause: str, when: When) -> None:
+    record.transfer(Copy(device, torch.device("cpu"), size, False, True, False, cause), when)
+    record.synchronization(device, cause, when)
+
+
 def _printing(original: Callable) -> Callable:
-    """Return a `__repr__` that notes the reading: PyTorch hides the operators of its own printing."""
+    """Return a `__repr__` that notes the reading: PyTorch hides the operators of its printing."""
 
     @functools.wraps(original)
     def method(tensor, *args, **kwargs):
@@ -218,9 +223,7 @@ def _printing(original: Callable) -> Callable:
             state.cause = before
         when = When(began, clock())
         for record in state.logs:
-            size = _printed_elements(tensor) * tensor.itemsize
-            record.transfer(Copy(device, torch.device("cpu"), size, False, True, False, "print"), when)
-            record.synchronization(device, "print", when)
+            _note_reading(record, device, _printed_elements(tensor) * tensor.itemsize, "print", when)
         return result
 
     return method
@@ -229,14 +232,11 @@ def _printing(original: Callable) -> Callable:
 def _printed_elements(tensor: torch.Tensor) -> int:
     if tensor.numel() <= _PRINTED_WHOLE:
         return tensor.numel()
-    elements = 1
-    for length in tensor.shape:
-        elements *= min(length, _PRINTED_EDGE)
-    return elements
+    return math.prod(min(length, _PRINTED_EDGE) for length in tensor.shape)
 
 
 def _waiting(original: Callable, cause: str, kind: str = "") -> Callable:
-    """Return a function that waits as the original does, and notes it."""
+    """Return a function that waits as the original does, and notes the wait."""
 
     @functools.wraps(original)
     def wait(*args, **kwargs):
@@ -265,7 +265,7 @@ def _current_kind() -> str:
 
 
 def _device_of(kind: str, *args, **kwargs) -> torch.device:
-    """Return the device that a wait was for: the one given, the object's own, or the current one."""
+    """Return the device of a wait: the device given, that of the object given, or the current device."""
     given = args[0] if args else kwargs.get("device")
     given = getattr(given, "device", given)
     if isinstance(given, int):
@@ -286,13 +286,13 @@ def _watch_class(module, name: str) -> None:
     wait = _waiting(original.synchronize, f"{name.lower()}.synchronize()", kind)
     try:
         _replace(original, "synchronize", wait)
-    except TypeError:  # a class written in C takes no new method: let a subclass stand in for it
+    except TypeError:  # a class written in C takes no new method: a subclass stands in for the class
         body = {"synchronize": wait, "stands_for": original}
         _replace(module, name, _Stand(original.__name__, (original,), body))
 
 
 class _Stand(type):
-    """The type of a subclass that counts as the class it stands for."""
+    """The type of a subclass that counts as the class for which the subclass stands."""
 
     def __instancecheck__(cls, instance) -> bool:
         return isinstance(instance, cls.stands_for)
@@ -371,7 +371,7 @@ def _table(record: Record) -> tuple[Table, list[str]]:
 
 
 def _happenings(record: Record) -> Iterator[tuple[str, ...]]:
-    """Yield what happened, a copy to the CPU and the wait for it as one."""
+    """Yield what happened; a copy to the CPU and the wait for the copy are one happening."""
     copied = set()
     for event in record.events:
         if type(event) is Transfer:

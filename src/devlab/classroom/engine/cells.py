@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from devlab.classroom.handout import Handout, grade_id_of, graded, without_checks
 
-# A line for IPython alone: a magic, a command of the shell or a question; and a name that is set by one.
+# A line that only IPython understands: a magic, a shell command or a question; and a name set to its result.
 _ASIDE = re.compile(r"^(\s*)(?:[%!?].*|[\w.]+\?\??\s*)$")
 _ASSIGNED = re.compile(r"^(\s*[\w., ]+=)\s*[%!].*$")
 # What stands before lines that were copied from an interpreter.
@@ -54,7 +54,7 @@ def run_cell(source: str, name: str, into: types.ModuleType) -> None:
 
 
 def _future(notebook: types.ModuleType) -> int:
-    """Return the flags for what earlier cells imported from `__future__`, which holds on in a notebook."""
+    """Return the compiler's flags for what earlier cells of the notebook imported from `__future__`."""
     flags = 0
     for value in list(vars(notebook).values()):
         flags |= value.compiler_flag if type(value) is __future__._Feature else 0
@@ -76,7 +76,7 @@ def python_of(source: str) -> str:
     return "\n".join(_ASSIGNED.sub(r"\1 None", _ASIDE.sub(r"\1pass", line)) for line in lines)
 
 
-# What may be the reason that a name is there, or is not asked for, though the cell sets none of this name.
+# Code that may set any name, without the name in its text.
 _EVERYTHING = re.compile(
     r"^\s*from\s+(?:\S+\s+import\s+\*|__future__\s)|\b(?:exec|globals|vars|locals)\(", re.MULTILINE
 )
@@ -90,7 +90,7 @@ MOST_SOURCE = 50_000  # characters of what a student wrote that the record of an
 
 @dataclass(eq=False)
 class Cell:
-    """A step as far as its text tells: the names that it uses, sets and imports, and those of its stubs."""
+    """A step, with the names that its text uses, sets and imports, and the names of its stubs."""
 
     place: int
     kind: str
@@ -103,11 +103,11 @@ class Cell:
 
     @property
     def own(self) -> bool:
-        """Tell whether it is run only where an answer needs it."""
+        """Tell whether the cell is run only where an answer needs it."""
         return self.kind in ("own", "spare")
 
     def fills(self, name: str) -> bool:
-        """Tell whether it sets a name to something other than a stub."""
+        """Tell whether the cell sets a name to something other than a stub."""
         return name in self.made and name not in self.stubs
 
 
@@ -228,7 +228,7 @@ def _sets(cell: Cell, given: Collection[str]) -> frozenset[str]:
 
 
 def _read(place: int, step: Sequence[str], exercises: Sequence[str]) -> Cell:
-    """Read a cell's names; "*" among those that it sets means that this cannot be told."""
+    """Read a cell's names; "*" among the names that it sets stands for any name."""
     kind, name, source = step
     for text in (source, python_of(source)):
         try:
@@ -236,7 +236,7 @@ def _read(place: int, step: Sequence[str], exercises: Sequence[str]) -> Cell:
             break
         except UNREADABLE:
             continue
-    else:  # it raises when it is run, and the answer that it was meant to be is told so
+    else:  # the cell raises when it is run, and the verdict on its answer says so
         return Cell(place, kind, name, source, made=frozenset(_DEFINED.findall(source)))
     used, made, imported = set(), set(), set()
     waiting = [table]

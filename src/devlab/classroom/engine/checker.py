@@ -1,7 +1,7 @@
 """The process that never runs a student's code, and judges by transcripts what workers claim.
 
-What a worker sent is read in a child alone, which nobody after it meets. Most answers are right, and what
-they sent is the reference's to the byte: a digest tells that, and nothing is read.
+A child process reads what a worker sent, and ends after that. Most answers are right, and their transcript is
+the reference's to the byte: the digest shows that, and the transcript is not read.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 import torch
 
-from devlab.checks import exercise as registry
+from devlab.checks.exercise import find
 from devlab.classroom.engine import quota
 from devlab.classroom.engine.processes import receive, send, whole
 from devlab.classroom.engine.transcript import judged_again, places
@@ -29,20 +29,21 @@ PATIENCE = 30  # seconds for the replay of one submission
 class Checker:
     """Knows which rows a replay can judge: those that the reference passes by its own transcript.
 
-    `seed` is the submissions' own, so that the reference was asked what they are asked.
+    `seed` is that of the submissions' inputs, so that the reference answers the same questions.
     """
 
     def __init__(self, devices: Sequence[torch.device], seed: int):
         self.devices = devices
         self.seed = seed
-        # For each row on each device: whether a replay can judge it, whether it looks at more, the calls.
+        # For each row on each device: whether a replay can judge the row, whether the row looks at more than
+        # results, and the reference's calls.
         self.known: dict[str, list[tuple[bool, bool, list]]] = {}
         # What `check` says of the reference's own verdict, by its digest.
         self.alike: dict[str, dict] = {}
 
     def learn(self, name: str, verdict: dict) -> None:
         """Replay the reference's transcript of an exercise."""
-        exercise, calls = registry.find(name), json.loads(verdict["calls"])
+        exercise, calls = find(name), json.loads(verdict["calls"])
         self.known[name] = found = []
         for (row, device), kept in zip(places(exercise, self.devices), calls, strict=True):
             said, watched = judged_again(exercise, row, device, self.devices, self.seed, kept)
@@ -50,13 +51,13 @@ class Checker:
         self.alike[digest(name, verdict)] = self.check(name, verdict)
 
     def check(self, name: str, verdict: dict) -> dict[str, list[str]]:
-        """Return the rows that the replay says passed (`confirmed`), did not (`refuted`), or cannot tell of.
+        """Return which rows the replay finds passed (`confirmed`), failed (`refuted`), or cannot judge.
 
-        Only rows that the verdict calls passed are asked about. `unread` are those that the reference's
-        transcript allows to judge, and this one does not: its results cannot be put back, or the row was
-        skipped, which tells of a machine that cannot judge the reference either.
+        The replay judges only rows that the verdict calls passed. A row is `unread` where the reference's
+        transcript can be judged and this transcript cannot: its results cannot be put back, or the worker
+        skipped the row, though this machine judged the reference.
         """
-        exercise, found = registry.find(name), {"confirmed": [], "refuted": [], "unread": []}
+        exercise, found = find(name), {"confirmed": [], "refuted": [], "unread": []}
         claims, calls = verdict["rows"], _read(verdict.get("calls"))
         for row, (label, marks) in zip(exercise.rows, claims, strict=True):
             here = [
@@ -123,9 +124,9 @@ def digest(name: str, verdict: dict) -> str:
 
 
 def learned(ready: Ready, seed: int, steps: Sequence, jobs: int, tell: Callable) -> Checker:
-    """Learn from the reference, in some jobs side by side; first `tell` which modules it came to import."""
+    """Learn from the reference, in some jobs side by side; first `tell` which modules that imported."""
     names = [name for kind, name, _ in steps if kind == "check"]
-    # Every part runs all cells, and judges its share of the answers.
+    # Each child runs all cells, and judges its share of the answers.
     shares = [names[number::jobs] for number in range(min(jobs, len(names)))]
     parts = [_child(partial(_reference, ready, steps, share, seed)) for share in shares]
     came = [_next(stream) for _, stream in parts]
@@ -143,9 +144,9 @@ def learned(ready: Ready, seed: int, steps: Sequence, jobs: int, tell: Callable)
 def serve(checker: Checker, asked: int, tell: int) -> None:
     """Answer until the questions end.
 
-    A question is {exercise: digest}, and the answer {exercise: what `check` gives} for those that are alike
-    the reference's. Where some are not, {exercise: verdict} follows with the transcript as `calls`, and is
-    answered in the same way; empty where the replay itself ended early.
+    A question is {exercise: digest}, and the answer {exercise: what `check` gives} for the digests that are
+    the reference's. For the other exercises {exercise: verdict} follows, with the transcript as `calls`, and
+    is answered in the same way. That answer is empty where the replay ended early.
     """
     with os.fdopen(asked, "rb") as questions, os.fdopen(tell, "wb") as answers:
         while (digests := receive(questions)) is not None:
@@ -156,7 +157,7 @@ def serve(checker: Checker, asked: int, tell: int) -> None:
 
 
 def ask(questions, answers, claims: dict[str, dict]) -> dict[str, dict]:
-    """Ask what `serve` answers: {exercise: what `check` gives} for verdicts by exercise."""
+    """Ask a checker about verdicts by exercise, and return {exercise: what `check` gives}."""
     send(questions, {name: digest(name, verdict) for name, verdict in claims.items()})
     said = receive(answers)
     if rest := {name: verdict for name, verdict in claims.items() if name not in said}:
@@ -178,14 +179,14 @@ def _thrown_away(work: Callable[[], dict], seconds: int) -> dict:
     """Return what a function returns, in a child process; {} where that ends early or takes too long."""
 
     def limited() -> list[dict]:
-        quota.set_limits(quota.Limits(), 1)  # what a worker sent may ask for any amount of memory
+        quota.set_limits(quota.Limits(), 1)  # a transcript may ask for any amount of memory
         return [work()]
 
     return _told(*_child(limited, seconds))
 
 
 def _child(work: Callable[[], Iterable[dict]], seconds: int = 0) -> tuple[int, BinaryIO]:
-    """Fork a process that sends what a function gives, one by one; return it, and where to read."""
+    """Fork a process that sends each message that `work` gives; return its number, and where to read."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -202,7 +203,7 @@ def _child(work: Callable[[], Iterable[dict]], seconds: int = 0) -> tuple[int, B
 
 
 def _told(child: int, stream: BinaryIO) -> dict:
-    """Return the next that a child sends, and wait for its end."""
+    """Return the next message of a child, and wait for its end."""
     with stream:
         found = _next(stream)
     os.waitpid(child, 0)
@@ -210,7 +211,7 @@ def _told(child: int, stream: BinaryIO) -> dict:
 
 
 def _next(stream: BinaryIO) -> dict:
-    """Return the next message, {} where it ends before that or in the middle."""
+    """Return the next message, {} where the stream ends before it or within it."""
     try:
         return receive(stream) or {}
     except ValueError:

@@ -14,12 +14,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from devlab.classroom import course, feedback
-from devlab.classroom import results as record
 from devlab.classroom.collect import Collection, collect
 from devlab.classroom.download import printable
 from devlab.classroom.engine import grade, walls
 from devlab.classroom.engine.quota import Limits
-from devlab.classroom.results import Record
+from devlab.classroom.results import UNJUDGED, Record, read
 
 
 def run_first(arguments: argparse.Namespace) -> int:
@@ -65,7 +64,7 @@ def run_first(arguments: argparse.Namespace) -> int:
         return _stop(f"Grading stopped: {why}. What is finished is in {out}; run it again to go on.")
     except KeyboardInterrupt:
         return _stop(f"\nStopped. What is finished is in {out}; the same command goes on from there.", 130)
-    records = list(record.read([out]))
+    records = list(read([out]))
     print(summary(records))
     print(feedback.write(records, out.parent).text())
     return 1 if any(one.problem or one.unjudged for one in records) else 0
@@ -81,7 +80,7 @@ def ended_like_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def write(graded: Iterator[record.Record], out: Path, total: int) -> None:
+def write(graded: Iterator[Record], out: Path, total: int) -> None:
     """Add records to a file, a line each, as they come, and show them; `total` says how many will come."""
     out.parent.mkdir(parents=True, exist_ok=True)
     # A line that an interrupted run left unfinished must not swallow the next one.
@@ -94,7 +93,7 @@ def write(graded: Iterator[record.Record], out: Path, total: int) -> None:
             show(line(one))
 
 
-def line(one: record.Record) -> str:
+def line(one: Record) -> str:
     """Return what is shown of a submission: who, the marks, and what a teacher should look at."""
     if one.problem:
         return f"{one.student}, {one.assignment}: not graded, {one.problem}"
@@ -104,14 +103,11 @@ def line(one: record.Record) -> str:
     return f"{marks}  ({notes})" if notes else marks
 
 
-# What a submission could do for want of walls.
-OPEN = {
-    1: "a submission could read and change all that you can, and use the network",
-}
-ODD = ("timeout", "killed", "memory", *record.UNJUDGED)
+OPEN = "level 1: a submission could read and change all that you can, and use the network"
+ODD = ("timeout", "killed", "memory", *UNJUDGED)
 
 
-def summary(records: list[record.Record]) -> str:
+def summary(records: list[Record]) -> str:
     """Return the lines at the end: how many, how they came out, and at which isolation."""
     outcomes = Counter(exercise.outcome for one in records for exercise in one.exercises)
     counted = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
@@ -119,8 +115,7 @@ def summary(records: list[record.Record]) -> str:
     levels = sorted({one.isolation for one in records if one.isolation is not None})
     told = f"{len(records) - ungraded} graded, {ungraded} not, at isolation level "
     told += f"{' and '.join(map(str, levels)) or 'none'} of 3"
-    lacking = [f"level {level}: {OPEN[level]}" for level in levels if level in OPEN]
-    lines = [told, *lacking, f"exercises: {counted}"]
+    lines = [told, *([OPEN] if 1 in levels else ()), f"exercises: {counted}"]
     if again := sum(one.unjudged for one in records):
         lines.append(f"not judged in full: {again}; the same command grades these again")
     return "\n".join(lines)

@@ -4,9 +4,10 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import replace
+from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -19,7 +20,7 @@ from devlab.classroom.engine.processes import CannotBegin, EngineError, Family, 
 from devlab.classroom.handout import Handout
 from devlab.classroom.results import Graded, Record
 
-# What the walls of a level keep even right answers from, by exercise.
+# Why the walls of a level keep even right answers from passing, by exercise.
 WALLED_OFF = {
     2: {"ddp_gradients": "its processes meet over the network, which level 2 closes: grade it at level 3"}
 }
@@ -42,17 +43,11 @@ def grade(
     with kept_open():
         for one in found.problems:
             yield Record(one.student, one.assignment, one.path, problem=one.problem, remarks=one.remarks)
-        todo = _by_assignment(one for one in found.gradable if key(one) not in done)
+        by_assignment = attrgetter("assignment")
+        todo = sorted((one for one in found.gradable if key(one) not in done), key=by_assignment)
         handouts = course.handouts_of(folder) if todo else {}
-        for assignment, waiting in todo.items():
-            yield from _assignment(waiting, handouts[assignment], settings)
-
-
-def _by_assignment(submissions: Iterable[Submission]) -> dict[str, list[Submission]]:
-    found: dict[str, list[Submission]] = {}
-    for one in sorted(submissions, key=attrgetter("assignment")):
-        found.setdefault(one.assignment, []).append(one)
-    return found
+        for assignment, waiting in groupby(todo, by_assignment):
+            yield from _assignment(list(waiting), handouts[assignment], settings)
 
 
 def key(one: Submission) -> tuple[str, str, str]:
@@ -81,7 +76,7 @@ def _assignment(waiting: Sequence[Submission], handout: Handout, settings: Setti
     def one(submission: Submission) -> Record:
         try:
             handle = idle.get_nowait()
-        except Empty:  # no more run at a time than there are threads, each with one: a template has ended
+        except Empty:  # there was a handle for each thread, so a watcher has ended
             start(1)
             handle = idle.get_nowait()
         try:
@@ -101,7 +96,7 @@ def _assignment(waiting: Sequence[Submission], handout: Handout, settings: Setti
                 finished, pending = wait(pending, return_when=FIRST_COMPLETED)
                 for future in finished:
                     yield future.result()
-        except BaseException:  # Ctrl-C, or nobody wants the rest
+        except BaseException:  # Ctrl-C, or the caller closes this generator
             stopping.set()
             for family in list(families):
                 family.end(patience=0)
@@ -174,7 +169,7 @@ def _marks(
 
 
 def _graded(task: cells.Task, verdict: dict, source: str) -> Graded:
-    """Make an exercise's record of a verdict, which the watcher has looked at: it is one of devlab's."""
+    """Make an exercise's record of a verdict, whose form the watcher has checked."""
     rows = tuple((label, dict(marks)) for label, marks in verdict.get("rows", ()))
     details = tuple((whole(label), whole(text)) for label, text in verdict.get("details", ()))
     outcome = verdict["outcome"]
@@ -194,7 +189,7 @@ def _plain(steps: Sequence[cells.Step]) -> list:
 
 
 def finished(path: Path) -> set[tuple[str, str, str]]:
-    """Return who was graded before, by a file of results; where something was not judged is not finished."""
+    """Return the keys of submissions that a file of results says were judged in full."""
     found = set()
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
         try:

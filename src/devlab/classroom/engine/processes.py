@@ -16,19 +16,19 @@ from pathlib import Path
 from devlab.classroom.engine import quota
 from devlab.classroom.engine.quota import Limits
 
-# Most of what an import makes stays: looking for garbage meanwhile would take a tenth of its time.
+# Looking for garbage while PyTorch is imported would take a tenth of the time and find little.
 START = "import gc; gc.disable(); from devlab.classroom.engine.zygote import main; main()"
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 ONE_THREAD += ("VECLIB_MAXIMUM_THREADS",)
 # For each fork the kernel copies a table of all pages, and PyTorch's process has 40,000 small ones. glibc
 # takes large ones for its heap where it is asked to, and keeps what is freed: clearing them takes long.
 HEAP = {"GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold={256 << 20}"}
-# Of the teacher's environment these are passed on, the others may hold secrets. On clusters the last two are
-# where packages and their libraries are found; of them whole paths alone, so that no module comes from a
-# folder that somebody happened to be in.
+# Only these variables of the teacher's environment are passed on, since others may hold secrets. The last two
+# tell where a cluster keeps packages and libraries: of them only absolute paths are passed on, so that no
+# module comes from the folder that the grader was started in.
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "LD_LIBRARY_PATH")
 WHOLE = PASSED_ON[-2:]
-MOST_SAID = 1 << 16  # bytes that a watcher says to its template at once
+MOST_SAID = 1 << 16  # bytes of a message between a watcher and its template
 SPARE = 60.0  # seconds that a template may take beyond the limits of a submission, to start above all
 
 
@@ -55,9 +55,9 @@ class Settings:
 
 
 class Family:
-    """One process and all that it forks: a watcher for each job, with its template and its checker.
+    """A zygote and all that descends from it: a watcher for each job, with its template and its checker.
 
-    `steps` are the teacher's notebook with the solutions; `handles` are the ways to the templates.
+    `steps` are the teacher's notebook with the solutions; `handles` are the ways to the watchers.
     """
 
     def __init__(self, settings: Settings, steps: Sequence):
@@ -86,7 +86,7 @@ class Family:
         names = [name for kind, name, _ in steps if kind == "check"]
         facts = {"folder": str(Path(self.folder.name).resolve()), "ends": ends, "names": names}
         facts |= {"level": settings.level, "limits": asdict(settings.limits), "hidden": settings.hidden}
-        with contextlib.suppress(OSError), self.process.stdin as stream:  # if it ended, its handles say so
+        with contextlib.suppress(OSError), self.process.stdin as stream:  # else its handles say that it ended
             send(stream, facts)
             send(stream, {"steps": steps})
 
@@ -96,7 +96,7 @@ class Family:
         return all(handle.ended for handle in self.handles)
 
     def end(self, patience: float = 5) -> None:
-        """End all processes, after some seconds by force; whoever waits for an answer gets none."""
+        """End all processes, after some seconds by force; a thread that waits for an answer gets none."""
         for handle in self.handles:
             with contextlib.suppress(OSError):
                 handle.ours.shutdown(socket.SHUT_RDWR)
@@ -107,7 +107,7 @@ class Family:
             self.process.wait()
 
     def close(self) -> None:
-        """End all processes, and remove what they left; nobody may wait for an answer."""
+        """End all processes, and remove what they left; no thread may be waiting for an answer."""
         self.end()
         for handle in self.handles:
             handle.close()
@@ -115,7 +115,7 @@ class Family:
 
 
 class Handle:
-    """The way to one template, by its watcher; `ended` once they are there no more.
+    """The grader's way to a watcher; `ended` tells that the watcher or its template is gone.
 
     `said` is the file that holds why the family could not begin.
     """
@@ -174,7 +174,7 @@ class Handle:
 
 
 def _whole(name: str, value: str) -> str:
-    """Return a variable of the environment, of a list of folders those alone that are no relative ones."""
+    """Return the value of a variable of the environment; of a list of folders only the absolute ones."""
     if name not in WHOLE:
         return value
     return os.pathsep.join(path for path in value.split(os.pathsep) if os.path.isabs(path))

@@ -97,8 +97,9 @@ def excess(
 ) -> tuple[str, str] | None:
     """Return (outcome, headline) where the processes below `root` are over a limit, None where they are not.
 
-    `before` is what `memory([root])` gave before they began, and `others` are processes that are not among
-    them. The kernel's limits hold for one process, some not for root, and none adds up memory or disk.
+    `before` is what `memory([root])` gave before the submission began, and `others` are processes that are
+    not the submission's. The kernel's own limits hold for one process each, some not for root, and none adds
+    up memory or disk.
     """
     family = descendants(root, others)
     if len(family) > limits.processes:
@@ -161,12 +162,12 @@ def _parents(others: Collection[str] = ()) -> dict[int, int]:
 
 
 def end(root: int, grace: float = 0.0) -> None:
-    """Kill all that descends from this process `root`, detached or not, and reap it.
+    """Kill all processes that descend from this process `root`, detached or not, and reap them.
 
-    For `grace` seconds it may end by itself, which nearly all do: to look for processes takes longer.
+    For `grace` seconds they may end by themselves, as most do: to look for processes takes longer.
     """
     deadline, stopped = time.monotonic() + grace, set()
-    # What a look has missed may sleep as long as it likes: nobody's end is waited for.
+    # A process that a look missed may sleep for long: so this never waits for one process, but looks again.
     while not _all_reaped():
         if time.monotonic() >= deadline:
             _halt(root, stopped)
@@ -184,9 +185,9 @@ def _all_reaped() -> bool:
 
 
 def _halt(root: int, stopped: set[int]) -> bool:
-    """Look once: kill what an earlier look stopped, stop what is new, and tell whether there was anybody.
+    """Look once: kill what an earlier look stopped, stop what is new, and tell whether any process was there.
 
-    Stopped first: among processes that go on forking, one would always escape the killing.
+    Processes are stopped first, since of those that go on forking some would always escape the killing.
     """
     family = set(descendants(root))
     _signal(family & stopped, signal.SIGKILL)
@@ -198,8 +199,8 @@ def _halt(root: int, stopped: set[int]) -> bool:
 def kill(root: int) -> None:
     """Kill another process and all that descends from it, and wait until none of them runs any more.
 
-    Orphans must come back to `root`, which is stopped first and killed last: a process that one look misses,
-    because its parent forked it and was gone within that look, the next one finds.
+    Orphans must come back to `root`, which is stopped first and killed last. A look misses a process whose
+    parent forked it and ended during that look; the next look finds it.
     """
     _signal([root], signal.SIGSTOP)
     stopped: set[int] = set()
@@ -218,15 +219,15 @@ def _signal(processes, number: int) -> None:
 
 
 def resident(processes: list[int]) -> int:
-    """Return the bytes in memory of some processes, what they share counted for each: quick, and too much."""
+    """Return the bytes in memory of some processes: quick, but shared memory counts for each of them."""
     told = [line.split() for one in processes for line in _read(one, "status").splitlines()]
     return 1024 * sum(int(line[1]) for line in told if line[0] in (b"VmRSS:", b"VmSwap:"))
 
 
 def memory(processes: list[int], shared: int = 0) -> int:
-    """Return the bytes that some processes hold together beside files: what they share is counted once.
+    """Return the bytes that some processes hold together beside files; shared memory counts once.
 
-    `shared` is what they are known to share, whether it is mapped at the moment or not.
+    `shared` is how much memory they are known to share, whether a process has it mapped now or not.
 
     >>> memory([os.getpid()]) > MIB
     True
@@ -242,7 +243,7 @@ def memory(processes: list[int], shared: int = 0) -> int:
 
 @contextlib.contextmanager
 def _unless_ended(process: int) -> Iterator[None]:
-    """Pass over what cannot be looked at of a process that ends; raise PermissionError where one hides it."""
+    """Pass over a process that ends while it is looked at; raise PermissionError for one that hides."""
     try:
         yield
     except PermissionError:
@@ -261,10 +262,10 @@ def _read(process: int, name: str) -> bytes:
 
 
 def _nameless(processes: list[int], scratch: Path) -> dict[tuple[bytes, bytes], tuple[bytes, int]]:
-    """Return what processes have mapped though no name leads to it, as {file: (path, size)}.
+    """Return the shared memory and the deleted files that processes have mapped, as {file: (path, size)}.
 
-    That is shared memory and deleted files. Its pages are in use also where no process has them at hand at
-    the moment, and no open file shows them, so all of what is mapped counts.
+    No name in a folder and no open file shows them, and their pages may be in use though no process holds
+    them in memory at the moment: so all that is mapped counts.
     """
     kinds = (b"/dev/zero", b"/memfd:", b"/SYSV", bytes(scratch) + b"/")
     found: dict[tuple[bytes, bytes], tuple[bytes, int]] = {}
@@ -296,11 +297,11 @@ def _too_full(scratch: Path, family: list[int], nameless: dict, limits: Limits) 
         except PermissionError:
             raise
         except OSError as problem:
-            if problem.errno == errno.ENAMETOOLONG:  # a place to hide files in
+            if problem.errno == errno.ENAMETOOLONG:  # files could hide in a folder that cannot be opened
                 return True
         if len(found) > MOST_FILES:
             return True
-    # A file that was deleted while open fills the disk all the same.
+    # A file that was deleted while a process has it open still fills the disk.
     for one in family:
         with _unless_ended(one):
             for number in os.listdir(f"/proc/{one}/fd"):

@@ -15,7 +15,7 @@ import torch
 from devlab.checks import pretend
 from devlab.checks.exercise import Exercise
 
-# In a dict the number follows the count of its items, in a view of a class's dict the dict comes first.
+# A dict's version number follows the count of its items; the view of a class's dict begins with the dict.
 _FIELDS = object.__basicsize__
 _NUMBER = _FIELDS + ctypes.sizeof(ctypes.c_ssize_t)
 
@@ -43,7 +43,7 @@ class Versions:
 
     def same(self, before: bytes | None) -> bool:
         """Tell whether nothing has changed since `now` gave `before`."""
-        # A number is its own eight bytes in memory: to join them takes a fifth of what it takes to read each.
+        # To join the numbers' bytes takes a fifth of the time of reading each number.
         return before is not None and before == b"".join(self._numbers)
 
     def differing(self, before: bytes | None) -> Sequence[int]:
@@ -144,10 +144,10 @@ _Three = ctypes.c_char * struct.calcsize("PPP")
 OFFSET = _where()
 
 
-# A class of the student's that defines one of these decides what it equals, or what type it is.
+# By defining one of these a student's class decides what its objects equal, or what type they are.
 EQUALS = ("__eq__", "__ne__", "__class__", "__instancecheck__", "__torch_function__", "__torch_dispatch__")
 EQUALS += ("__array_ufunc__", "__array__", "__getattribute__")
-# Of a tensor's methods a row counts the calls, in their place; nothing that judges uses these two.
+# Rows put counters in the place of these two methods of a tensor; nothing that judges uses them.
 COUNTED = frozenset({"apply_", "map_"})
 _BUILTIN_NAMES = frozenset(vars(builtins))
 
@@ -197,7 +197,7 @@ class Names:
         return found
 
     def _compared(self, where: Iterable[int]) -> str:
-        # `is` by operator.is_ and in C: an object that equals everything must not pass, and this runs often.
+        # By `is`, since an object that equals everything must not pass; in C, since this runs often.
         for number in where:
             place, space, take, values, keys, size, new = self.spaces[number]
             try:
@@ -229,33 +229,28 @@ def function_in(value: object) -> types.FunctionType | None:
     return value if isinstance(value, types.FunctionType) else None
 
 
-# What a verdict calls; of other modules a change would not reach it.
+# The modules that judging calls: a change of other modules does not reach a verdict.
 CALLED = ("torch", "torch.nn", "torch.nn.functional", "torch.linalg", "numpy", "builtins", "inspect")
 CALLED += ("contextlib", "dis", "json", "os", "io", "random")
-# devlab's own, with its constants; near is what runs between a call and its verdict, and the judged lessons.
+# Of devlab's own modules these, and the judged lessons, run between a call and its verdict.
 NEAR = ("devlab.checks", "devlab.classroom.engine.transcript", "devlab.classroom.engine.worker")
-# Of these nothing runs between a call and its verdict: they are compared before and after the judgement.
+# These modules of devlab.checks do not: they are compared before and after each exercise alone.
 APART = ("check", "help", "overview", "progress")
-OWN = (
-    "devlab.checks",
-    "devlab.devices",
-    "devlab.sim",
-    "devlab.watching",
-    "devlab.explaining",
-    "devlab.classroom.engine",
-)
+# All of devlab that is compared before and after each exercise.
+OWN = ("devlab.checks", "devlab.devices", "devlab.sim", "devlab.watching", "devlab.explaining")
+OWN += ("devlab.classroom.engine",)
 # torch.Storage follows the default dtype, which is a notebook's to set.
 MOVES = frozenset({"Storage"})
 PLAIN = (torch.Tensor, torch.nn.Module, torch.nn.Parameter)
 CALLABLE = (types.FunctionType, types.BuiltinFunctionType, type, property, classmethod, staticmethod)
 VALUES = (torch.Tensor, int, float, complex, str, bytes, tuple, list, dict, set, frozenset)
-# By these a submission could find the channel of its verdict, or rewrite code in place.
+# By these calls a submission could find the channel of its verdict, or rewrite code in place.
 REFUSED = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"})
 REFUSED |= {"sys.settrace", "sys.setprofile", "sys._current_exceptions"}
-# Where a pretended machine answers.
+# The modules whose questions about devices a pretended machine answers.
 ASKED = (torch.cuda, torch.backends.cuda, torch.backends.mps, torch.mps, torch.xpu, torch.accelerator)
 ROWS = attrgetter("rows")
-# A function's code and defaults are set by the one, and by the other where they become None.
+# The audit events of setting a function's code and defaults, and of deleting defaults.
 REWRITES = ("object.__setattr__", "object.__delattr__")
 
 
@@ -279,7 +274,7 @@ class Seal:
         self.exercises = list(exercises)
 
     def note(self) -> None:
-        """Take the record, at first or anew: what is there now is how it should be."""
+        """Take the record, at first or anew, of what is there now."""
         judges = {row.judge.__module__ for one in self.exercises for row in one.rows}
         judged = tuple(".".join(name.split(".")[:3]) for name in judges)  # devlab.lessons.lesson_NN
         called = {name: sys.modules[name] for name in CALLED}
@@ -301,7 +296,7 @@ class Seal:
             Names(called, lambda key, value: key not in MOVES and isinstance(value, CALLABLE), closed=True),
         )
         self.rows = list(map(ROWS, self.exercises))  # tuples of tuples: none of them can change
-        # What is compared after every call has its numbers in one list too.
+        # The version numbers of what is compared after every call are kept in a single list, too.
         self.nearest = Versions(space for one in self.near for space in one.versions.spaces)
         self.unchanged = self.nearest.now()
         self.asked = _questions()
@@ -313,13 +308,13 @@ class Seal:
     def renew(self, made: Iterable[object]) -> None:
         """Take the record anew after a cell of the teacher's, as far as that changed anything.
 
-        `made` is what the cell has made: a class among it may decide for itself what it equals, those that
-        students made before it may not.
+        `made` are the objects that the cell made: a class among them may decide what its objects equal, which
+        classes that students made may not.
         """
         known, came = self.known, self.came()
         if self.broken() or any(name.startswith(self.sealed) for name in came):
             self.note()
-        elif came:  # of others nothing is in the record but that they are there: to take it anew takes long
+        elif came:  # the record only lists other modules; to take all of it anew takes long
             self.modules |= came.keys()
             self.imported = self.imports.now()
         known.update(one for one in made if isinstance(one, type))
@@ -340,7 +335,7 @@ class Seal:
             return found
         if found := next(filter(None, (one.changed() for one in self.all)), ""):
             return found
-        # `refuse_spying` keeps all code; of what runs between a call and its verdict it is read again.
+        # `refuse_spying` refuses new code for sealed functions; those nearest to verdicts are compared, too.
         return next(filter(None, (one.rewritten() for one in self.near)), "")
 
     def patched(self) -> str:
@@ -434,7 +429,7 @@ def refuse_spying(seal: Seal) -> None:
     frame_of = sys._getframe
 
     def hook(event: str, facts: tuple) -> None:
-        if event == "builtins.id" or event not in watched:  # the first is most of them, and told the quickest
+        if event == "builtins.id" or event not in watched:  # most events are the first, so it is asked first
             return
         if event not in rewrites:
             raise RuntimeError(f"{event} is switched off while a submission is graded")

@@ -1,9 +1,9 @@
-"""What passed between a row and a student's code, call by call, as plain data; and the same put back.
+"""The transcript of what a student's code returned, call by call, and its replay.
 
-A value is written as JSON that says what it is: numbers, text and containers as they are, tensors and arrays
-by dtype, shape, strides, device and bytes. What is one of the arguments, or a view of one, is written as
-that: in a replay it is one again. Anything else is opaque: its type is named, and it cannot be put back. A
-tensor's graph is not written: it comes back as a leaf.
+A value is written as JSON that says its kind: numbers, text and containers as they are, tensors and arrays by
+dtype, shape, strides, device and bytes. A result that is an argument, or a view of an argument, is written as
+that, and is so again in a replay. Any other value is opaque: only its type is named, and it cannot be put
+back. A tensor's graph is not written: the tensor comes back as a leaf.
 """
 
 import base64
@@ -32,7 +32,7 @@ WIDEST = 1 << 24  # elements that may lie from a tensor's first to its last
 MARK = "\0data\0"  # stands for data while the rest becomes JSON
 CONTAINERS = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "Size": torch.Size}
 DTYPES = {str(one): one for one in vars(torch).values() if isinstance(one, torch.dtype)}
-NAMES = {dtype: name for name, dtype in DTYPES.items()}  # to make one anew takes three times as long
+NAMES = {dtype: name for name, dtype in DTYPES.items()}  # str(dtype) takes three times as long
 
 
 class Impossible(BaseException):
@@ -40,7 +40,7 @@ class Impossible(BaseException):
 
 
 class Opaque:
-    """Stands for a value that cannot be put back: whoever looks at it learns that the replay ends here."""
+    """Stands for a value that cannot be put back: any look at it ends the replay."""
 
     def __getattribute__(self, name: str):
         raise Impossible(name)
@@ -122,7 +122,7 @@ def as_json(written: list) -> str:
         return MARK
 
     parts = json.dumps(written, default=marked).split(json.dumps(MARK))
-    if len(parts) != len(data) + 1:  # somebody's text is the mark
+    if len(parts) != len(data) + 1:  # a text in there equals the mark
         return json.dumps(written, default=bytes.decode)
     texts = [f'"{one.decode()}"{part}' for one, part in zip(data, parts[1:], strict=True)]
     return "".join([parts[0], *texts])
@@ -259,8 +259,7 @@ def _array(value, given: list) -> list:
     shared = name == "array" and any(
         _meet(value, one if isinstance(one, numpy.ndarray) else one.detach().numpy())
         for one in given
-        if isinstance(one, numpy.ndarray)
-        or (type(one) is torch.Tensor and one.is_cpu and one.dtype in NUMPYS)
+        if isinstance(one, numpy.ndarray) or _has_numpy(one)
     )
     if value.dtype.hasobject or shared:
         return ["opaque", "ndarray"]
@@ -323,7 +322,7 @@ class Recorder(Caller):
     """The calls of one exercise: for each row on each device a list, in the order of the judgement.
 
     A call is {"of": label}, with "gave" the result or "raised" the error, and "left" what became of arguments
-    that the row lets an answer change. What it was given is not kept: whoever judges the row again asks anew.
+    that the row lets an answer change. Arguments are not kept: the replay makes them anew.
     """
 
     def __init__(self):
@@ -331,10 +330,7 @@ class Recorder(Caller):
         self.left = MOST
 
     def take(self) -> str:
-        """Return what was recorded, as JSON, and begin anew.
-
-        As text it goes on unread: it is the reference's to the letter, or one process alone reads it.
-        """
+        """Return what was recorded, as JSON, and begin anew."""
         rows, self.rows, self.left = self.rows, [], MOST
         return as_json(rows)
 
@@ -351,7 +347,7 @@ class Recorder(Caller):
         entry = {"of": label}
         if self.rows:
             self.rows[-1].append(entry)
-        # While an answer may let go what it is given, nothing that is in there may be held here.
+        # Where an answer may free its arguments, the recorder must not keep them alive.
         given = None if changes else inside(args)
         try:
             result = super().call(trial, function, args, label, changes, log)
@@ -371,15 +367,9 @@ class Recorder(Caller):
         return written if self.left > 0 else ["opaque", "more than is kept"]
 
 
-# What a device's module says of its memory: the student's part of it is not here.
-MEMORY = (
-    "memory_allocated",
-    "max_memory_allocated",
-    "memory_reserved",
-    "max_memory_reserved",
-    "memory_stats",
-)
-MEMORY += ("mem_get_info",)
+# How a row asks a device's module about memory; a replay cannot know what the student's code took.
+MEMORY = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
+MEMORY += ("memory_stats", "mem_get_info")
 
 
 class Differs(BaseException):
@@ -389,8 +379,8 @@ class Differs(BaseException):
 class Tape(Caller):
     """The calls of one row on one device, given back one by one.
 
-    `watched` tells whether the row also looked at what the code did on its way, of which nothing is here;
-    `blind` whether the code was given something to call, which a replay does not.
+    `watched` tells whether the row also logged what the code did, which no transcript holds; `blind` whether
+    the code was given a function, which a replay does not call.
     """
 
     def __init__(self, calls: Sequence[dict]):
@@ -408,7 +398,7 @@ class Tape(Caller):
         self.blind |= any(callable(one) and not isinstance(one, torch.nn.Module) for one in given)
         if log is not None:
             self.watched = True
-            with log:  # it saw nothing
+            with log:  # the log stays empty
                 pass
         try:
             return self._again(self.calls.pop(0), args, given, label, changes)

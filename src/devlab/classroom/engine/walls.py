@@ -38,12 +38,12 @@ def prctl(option: int, value: int, pointer: object = None) -> None:
 
 
 try:
-    import fcntl  # here, as all that submissions use: what each imports by itself takes its time
+    import fcntl  # here and not where it is used, as that would import it for each submission anew
 except ImportError:  # Windows
     fcntl = None
 
 
-NOBODY = 61000  # the first of the user ids that root may give itself up for
+NOBODY = 61000  # the first of the user ids that root may change to
 PACKAGE = Path(__file__).resolve().parents[2]
 # The same on every architecture since they were added in Linux 5.13.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
@@ -56,23 +56,9 @@ FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16
 SCOPED = 6  # the version that keeps signals and abstract sockets among a submission's own processes
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | 1 << 14 | 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
-SYSTEM = (
-    "/usr",
-    "/lib",
-    "/lib64",
-    "/bin",
-    "/etc/ld.so.cache",
-    "/etc/localtime",
-    "/proc/cpuinfo",
-    "/proc/meminfo",
-)
-SYSTEM += (
-    "/sys/devices/system/cpu",
-    "/sys/bus/pci/devices",
-    "/sys/class/net",
-    "/dev/urandom",
-    "/dev/random",
-)
+SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo")
+SYSTEM += ("/proc/meminfo", "/sys/devices/system/cpu", "/sys/bus/pci/devices", "/sys/class/net")
+SYSTEM += ("/dev/urandom", "/dev/random")
 FOLDERS_OF_PACKAGES = frozenset({"site-packages", "dist-packages"})  # the latter is Debian's
 
 
@@ -169,8 +155,8 @@ def ruleset(scratch: Path, hidden: Iterable[Path] = ()) -> int:
 class Walls:
     """What the submissions of a job run behind: made once, and entered by each of their processes.
 
-    `level` is the isolation, `scratch` the only folder that they may write in, `uid` the user that root gives
-    itself up for, 0 for none, `rules` an open file of Landlock's, -1 for none.
+    `level` is the isolation, `scratch` the only folder that they may write in, `uid` the user that root
+    changes to, 0 for none, `rules` an open file of Landlock's, -1 for none.
     """
 
     level: int
@@ -182,7 +168,7 @@ class Walls:
 def build(level: int, scratch: Path, job: int, hidden: Iterable[Path] = ()) -> Walls:
     """Make the scratch folder of a job, and what else its walls need; `hidden` paths stay behind them."""
     scratch.mkdir()
-    # Root gives itself up where nobody else's user can read this Python: one for each job of each grader.
+    # Where that user can still read this Python, root changes to a user of its own for each job.
     uid = NOBODY + (os.getpid() + job) % 4000 if readable_by(NOBODY) else 0
     return Walls(level, scratch, uid, ruleset(scratch, hidden) if level >= 2 else -1)
 
@@ -197,13 +183,13 @@ def enter_walls(rules: int, level: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """Let processes that descend from this one come back to it where their parent ends."""
+    """Make this process the parent of those that descend from it and whose own parent ends."""
     if sys.platform == "linux":
         prctl(SET_CHILD_SUBREAPER, 1)
 
 
 def become_nobody(uid: int) -> None:
-    """Give up root for a user id of nobody's; without root, nothing changes."""
+    """Change from root to a user id that no account has; a process that is not root's stays as it is."""
     if os.geteuid() == 0:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
@@ -213,7 +199,7 @@ def become_nobody(uid: int) -> None:
 
 @functools.cache
 def readable_by(uid: int) -> bool:
-    """Tell whether root can give itself up for a user who still reaches Python and devlab."""
+    """Tell whether root can change to a user who may still read Python and devlab."""
     if not hasattr(os, "fork") or os.geteuid() != 0:
         return False
     child = os.fork()
@@ -245,10 +231,10 @@ def enter_namespaces() -> None:
 
 
 def first_process() -> int:
-    """Start process 1 of the new process namespace, and return it: it sleeps until it is killed.
+    """Start process 1 of the new process namespace, and return its number: it sleeps until it is killed.
 
-    It shares this process's memory, which spares copying that for a process that does nothing; all that it
-    ever runs is `pause`, on a stack of its own. What is orphaned in the namespace it does not wait for.
+    Process 1 only calls `pause`, on a stack of its own, and shares this process's memory, so that none of
+    that has to be copied. It does not wait for orphans in the namespace.
     """
     top = (ctypes.addressof(_STACK) + len(_STACK)) & ~63
     ignored = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -366,7 +352,7 @@ def filter_known() -> bool:
 
 
 def enter_filter(program: bytes) -> None:
-    """Restrict this process and all its children to a program of `submissions` or `refusing`, for good."""
+    """Restrict this process and all its children to a filter, for good."""
     code = ctypes.create_string_buffer(program, len(program))
 
     class Program(ctypes.Structure):
@@ -404,11 +390,6 @@ def filter_for_submissions(network: bool, signals: bool) -> bytes:
     return _whole(code)
 
 
-def filter_refusing(names: str) -> bytes:
-    """Return a filter that refuses some system calls alone, in a table such as `unshare 272 97`."""
-    return _whole(_each(names, MACHINES[platform.machine()][1], errno.EPERM))
-
-
 def _whole(code: Iterable[tuple]) -> bytes:
     """Return a program; system calls of another machine's kind, or later than this list, do not exist."""
     head = [
@@ -422,29 +403,24 @@ def _whole(code: Iterable[tuple]) -> bytes:
     return b"".join(struct.pack("HBBI", *one) for one in (*head, *code, (RETURN, 0, 0, ALLOW)))
 
 
-def _number(name: str, column: int) -> int | None:
-    found = name.split()[1 + column]
-    return None if found == "-" else int(found)
+def _numbers(table: str, column: int) -> list[int]:
+    """Return the numbers of a table's system calls on a machine, less those that it does not have."""
+    numbers = [row.split()[1 + column] for row in table.split(",")]
+    return [int(number) for number in numbers if number != "-"]
 
 
 def _each(table: str, column: int, error: int) -> list[tuple]:
     """Answer each system call of a table with an error number, 0 for success, and do nothing."""
-    numbers = [_number(one, column) for one in table.split(",")]
-    return [
-        step
-        for number in numbers
-        if number is not None
-        for step in ((EQUAL, 0, 1, number), (RETURN, 0, 0, ERRNO | error))
-    ]
+    answer = (RETURN, 0, 0, ERRNO | error)
+    return [step for number in _numbers(table, column) for step in ((EQUAL, 0, 1, number), answer)]
 
 
 def _when(name: str, column: int, test: list[tuple]) -> list[tuple]:
     """Refuse a system call where a test of its arguments jumps nowhere; a test that does goes one further."""
-    number = _number(name, column)
-    if number is None:
-        return []
     answers = [*test, (RETURN, 0, 0, ERRNO | errno.EPERM), (RETURN, 0, 0, ALLOW)]
-    return [(EQUAL, 0, len(answers), number), *answers]
+    return [
+        step for number in _numbers(name, column) for step in ((EQUAL, 0, len(answers), number), *answers)
+    ]
 
 
 def _only(name: str, column: int, values: Iterable[int]) -> list[tuple]:

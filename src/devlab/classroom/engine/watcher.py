@@ -1,6 +1,6 @@
-"""The process that has submissions run, watches each while it runs, and reads what comes of it.
+"""The process that has submissions run, watches each while it runs, and reads what its worker sends.
 
-Nothing is forked from it: what one student wrote is in no memory that another one's process is born with.
+A watcher forks nothing after its template: so no worker is born with another student's work in its memory.
 """
 
 import json
@@ -15,11 +15,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection
 
-from devlab.checks import exercise as registry
+from devlab.checks.exercise import find
 from devlab.classroom.engine import quota
 from devlab.classroom.engine.checker import passed
 from devlab.classroom.engine.processes import MOST_SAID, receive, send
 from devlab.classroom.engine.walls import Walls
+from devlab.classroom.engine.worker import TEXT, early
 from devlab.classroom.results import OF_ROWS, OUTCOMES
 from devlab.devices import bench
 
@@ -27,8 +28,9 @@ from devlab.devices import bench
 def is_verdict(name: str, said: dict) -> bool:
     """Tell whether a message is a verdict of devlab's on an exercise: every report is made from it.
 
-    Its outcome is known, each row bears the exercise's own label, and each mark a device of this machine. A
-    "grader error" is no worker's to choose, other than for an exercise that devlab does not have.
+    Its outcome is known, each row bears the exercise's own label, each mark a device of this machine, and its
+    texts are no longer than a worker makes them. A pass has rows. A "grader error" is no worker's to choose,
+    other than for an exercise that devlab does not have.
 
     >>> is_verdict("device_of", {"outcome": "error", "headline": "no cell defines device_of"})
     True
@@ -36,16 +38,21 @@ def is_verdict(name: str, said: dict) -> bool:
     False
     """
     rows, details = said.get("rows", []), said.get("details", [])
-    outcome, exercise = said.get("outcome"), registry.find(name)
+    outcome, exercise = said.get("outcome"), find(name)
     devices, marks = {str(device) for device in bench()}, {None, *OF_ROWS}
     try:
         return (
-            isinstance(said.get("headline", ""), str)
-            and isinstance(outcome, str)
+            isinstance(outcome, str)
             and outcome in OUTCOMES
             and (outcome != "grader error" or exercise is None)
+            and (outcome != "passed" or bool(rows))
             and len(details) <= MOST_DETAILS
-            and all(isinstance(label, str) and isinstance(text, str) for label, text in details)
+            and all(
+                isinstance(text, str) and len(text) <= TEXT
+                for texts in ([said.get("headline", "")], *details)
+                for text in texts
+            )
+            and all(len(texts) == 2 for texts in details)
             and all(devices.issuperset(row.keys()) and marks.issuperset(row.values()) for _, row in rows)
             and (not rows or [label for label, _ in rows] == [row.label for row in exercise.rows])
         )
@@ -58,21 +65,16 @@ def rank(verdict: dict) -> tuple[bool, int]:
     return verdict.get("outcome") == "passed", sum(passed(marks) for _, marks in verdict.get("rows", ()))
 
 
-def early(outcome: str, headline: str, **facts: object) -> dict:
-    """Return the verdict on an exercise that came to no verdict of its own."""
-    return {"outcome": outcome, "headline": headline, **facts}
-
-
 FORGED = early("error", "tampered with what judges it: a forged verdict", tampered=True)
 MOST_DETAILS = 50  # labelled lines of a verdict
 UNREAD = "what your code gave there cannot be read where it is judged a second time, so it earns nothing"
 
 
 def settled(verdict: dict, said: dict | None) -> dict:
-    """Return a verdict as a replay leaves it; `said` is what the checker says, None where it came to no end.
+    """Return a verdict as a replay leaves it; `said` is the checker's answer, None where it ended early.
 
-    A row that the checker could not read earns nothing, and neither does one that claims to be skipped where
-    the reference is judged.
+    A row that the checker could not read earns nothing, and neither does a row that the worker skipped though
+    the reference is judged there.
 
     >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, None)["confirmed"]
     '0 of 1 rows'
@@ -101,12 +103,12 @@ def settled(verdict: dict, said: dict | None) -> dict:
 
 
 FACTS = frozenset({"outcome", "headline", "rows", "details", "tampered"})  # what a verdict may hold
-IN_DOUBT = ("failed", "error", "not attempted")  # what a cell that was left out may be the reason for
-GRACE = 0.1  # seconds for a process that is through with its work to end by itself
+IN_DOUBT = ("failed", "error", "not attempted")  # outcomes that may come from leaving a cell out
+GRACE = 0.1  # seconds in which a worker that has finished may end by itself
 CAUSE = "the process ended while this exercise was being graded (os._exit, a signal or a crash)"
 TICK = 0.1  # seconds between looks at what the processes use
-# Seconds for which whoever was there before a submission began is passed over by those looks. A machine may
-# have many processes; but their numbers come again, and could be the submission's then.
+# For so many seconds these looks pass over processes that were there before the submission began, since a
+# machine may have many. After that their numbers may have been given to the submission's processes.
 KNOWN = 1.0
 
 
@@ -119,10 +121,10 @@ class Gone(Exception):
 
 
 class Watcher:
-    """Has its template fork a process for each submission, watches it, and leaves nothing of it behind.
+    """Has its template fork a worker for each submission, watches it, and leaves nothing of it behind.
 
-    `template` is the process, `control` the way to it; `before` how many bytes it holds before a submission
-    begins; `ask` has a checker answer what it makes of verdicts.
+    `template` is the template's process and `control` the socket to it; `before` is how many bytes the
+    template holds before a submission begins; `ask` asks the checker about verdicts.
     """
 
     def __init__(
@@ -139,20 +141,20 @@ class Watcher:
         self.names: list[str] = []  # of the exercises that are judged
         self.skipped: Collection[str] = ()  # exercises that the running process has to leave out
         self.deadline = math.inf  # for the whole submission
-        self.needs: object = None  # what the process said first of the own cells that exercises need
+        self.needs: object = None  # what the worker said of the own cells that exercises need
         self._begin_to_look()
 
     def grade(self, steps: list, names: list[str]) -> dict:
-        """Return {"exercises": {name: verdict}, "seconds": all it took}.
+        """Return {"exercises": {name: verdict}, "own": {name: places of cells}, "seconds": how long it took}.
 
-        As "own" come the places of the own cells that exercises need, by name, as the process said them. Each
-        death of the process costs the exercise that it was at.
+        "own" are the student's own cells that each exercise needs, as the worker said. Each death of a worker
+        costs the exercise that the worker was at.
         """
         done: dict[str, dict] = {}
         self.names, self.needs = names, None
         started = time.monotonic()
         self.deadline = started + quota.longest(self.limits.seconds, len(names))
-        # Each of the teacher's cells, with an answer for each check: a student's own lengthen no limit.
+        # The teacher's cells, and an answer for each check: a student's own cells raise no limit.
         count = sum({"setup": 1, "check": 2}.get(kind, 0) for kind, _, _ in steps)
         with tempfile.TemporaryFile() as notebook:
             notebook.write(json.dumps(steps).encode())
@@ -165,11 +167,11 @@ class Watcher:
         return {"exercises": done, "own": self.needs, "seconds": seconds}
 
     def _run_to_the_end(self, notebook: int, count: int, done: dict[str, dict]) -> None:
-        """Have processes run the steps until every exercise has a verdict.
+        """Have workers run the steps until every exercise has a verdict.
 
-        Each death costs the exercise that the process was at, and the next process goes on without that. What
-        is unfinished after a message that no worker sends, or at the deadline, is lost: another process would
-        only do the same again.
+        Each death costs the exercise that the worker was at, and the next worker leaves that exercise out.
+        All that is unfinished after a forged message, or at the deadline, is lost: the next worker would do
+        the same again.
         """
         for _ in range(len(self.names) + 1):
             at, why = self._run(notebook, count, done)
@@ -185,7 +187,7 @@ class Watcher:
     def _try_with_everything(self, notebook: int, count: int, done: dict[str, dict], steps: list) -> None:
         """Run all of a student's cells, as nbgrader does, where some were left out and an answer fails.
 
-        What an answer needs of a cell cannot always be seen in its text. The better verdict counts.
+        The text of an answer does not always show which cells the answer needs. The better verdict counts.
         """
         needs, names = self.needs, self.names
         taken = {place for places in needs.values() for place in places}
@@ -202,7 +204,7 @@ class Watcher:
         self.needs = needs | {name: said.get(name, []) for name in better}
 
     def _confirm(self, done: dict[str, dict]) -> None:
-        """Have what workers claimed judged again, by the transcripts that they sent."""
+        """Have the checker judge again what workers claimed, by the transcripts that they sent."""
         claims = {name: one for name, one in done.items() if one.get("rows")}
         said = self.ask(claims) if claims else {}
         for name, one in done.items():
@@ -212,7 +214,7 @@ class Watcher:
     def _run(
         self, notebook: int, count: int, done: dict[str, dict], everything: bool = False
     ) -> tuple[str, dict | None]:
-        """Have one process run the steps not done; return where it ended early and why, None for the end."""
+        """Have a worker run what is not done; return the exercise it ended at and why, None for the end."""
         nonce, self.skipped = secrets.token_hex(16), frozenset(() if everything else done)
         self._clean()
         self._begin_to_look()
@@ -235,18 +237,18 @@ class Watcher:
     def _watch(self, reading: int, nonce: str, done: dict[str, dict]) -> tuple[str, dict | None]:
         held, total, at = b"", 0, ""
         looked = since = time.monotonic()
-        # What each exercise has left of its time: its cells need not stand together.
+        # What each exercise has left of its time: the cells of an exercise need not stand together.
         left: dict[str, float] = defaultdict(lambda: self.limits.seconds)
         while True:
             ready, _, _ = select.select([reading, self.control], [], [], TICK)
-            if self.control in ready:  # nothing was asked: it is the template's end
+            if self.control in ready:  # the template was not asked anything, so it has ended
                 raise Gone
             now = time.monotonic()
             if now > self.deadline:
                 return at, early("timeout", "the submission as a whole took too long")
             if now > since + left[at]:
                 return at, early("timeout", f"no answer within {self.limits.seconds:g} seconds")
-            if now > looked + TICK:  # also where it never stops sending
+            if now > looked + TICK:  # a worker that never stops sending is looked at, too
                 if over := self._excess():
                     return at, early(*over)
                 looked = time.monotonic()
@@ -269,12 +271,12 @@ class Watcher:
                 if "end" in message:
                     return "", None
                 if "own" in message:
-                    # The first says all, and comes before anything of a student's runs.
+                    # The first such message says all, and is sent before any cell of the student's runs.
                     self.needs = message["own"] if self.needs is None else self.needs
                 elif "done" in message:
                     done[message.pop("done")] = message
                 elif message["begin"] != at:
-                    # What an exercise leaves must not cost the next one.
+                    # What an exercise leaves in the scratch folder must not cost the next exercise.
                     if at and not quota.is_empty(self.walls.scratch) and (over := self._excess()):
                         return at, early(*over)
                     left[at] -= now - since
@@ -287,13 +289,13 @@ class Watcher:
         if "begin" not in message and "done" not in message:
             return False
         name = message.get("done", message.get("begin"))
-        if not name:  # the teacher's first cells, which come before any exercise
+        if not name:  # the worker's first message, which comes before any exercise
             return "done" in message or bool(at)
         settled_before = name in self.skipped or ("done" in message and name in done)
         return settled_before or (bool(self.names) and name not in self.names)
 
     def _begin_to_look(self) -> None:
-        """Remember who is there before a submission is."""
+        """Remember the processes that are there before a submission is."""
         self.others, self.known_until = quota.everyone(), time.monotonic() + KNOWN
 
     def _excess(self) -> tuple[str, str] | None:
@@ -301,7 +303,7 @@ class Watcher:
         return quota.excess(self.template, self.walls.scratch, self.limits, self.before, others)
 
     def _tell(self, what: dict, *files: int) -> None:
-        """Have the template do something, and wait until it is done; raises Gone where nobody is there."""
+        """Have the template do something, and wait until it is done; raises Gone where it has ended."""
         try:
             socket.send_fds(self.control, [json.dumps(what).encode()], files)
             answer = self.control.recv(MOST_SAID)
@@ -321,7 +323,7 @@ class Watcher:
 
 
 def _heard(text: bytes, nonce: str) -> dict | None:
-    """Return a message of a worker's, without the nonce; None for what no worker sends."""
+    """Return a worker's message without the nonce, None for a message that no worker sends."""
     facts, _, calls = text.partition(b"\n")
     try:
         message = json.loads(facts)
@@ -337,7 +339,7 @@ def _heard(text: bytes, nonce: str) -> dict | None:
 
 
 def _places(said: object, names: list[str], count: int) -> dict[str, list[int]]:
-    """Return what a worker says of the own cells that exercises need, as far as it names such and steps.
+    """Return which own cells exercises need, as a worker said, less what is no exercise or no step.
 
     >>> _places({"f": [0, 0, 9, "1"], "nobody": [0]}, ["f"], 2)
     {'f': [0]}
@@ -358,6 +360,6 @@ def serve(watcher: Watcher, requests: socket.socket) -> None:
         try:
             send(answers, watcher.grade(request["steps"], request["names"]))
         except Gone:
-            return  # the grader sees that nobody is there, and begins anew
+            return  # the grader sees that the watcher has ended, and begins anew
         except Exception as ours:
             send(answers, {"problem": f"{type(ours).__name__}: {ours}"})

@@ -14,7 +14,7 @@ import numpy
 import torch
 
 from devlab.checks import check, placeholder
-from devlab.checks import exercise as registry
+from devlab.checks.exercise import exercises
 from devlab.checks.isolation import seed_generators
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.result import Outcome, Result
@@ -24,13 +24,13 @@ from devlab.classroom.engine.seal import Seal, Tampered, refuse_spying
 from devlab.classroom.engine.transcript import Recorder
 from devlab.explaining import births
 
-TEXT = 4000  # characters of a detail that a record keeps
+TEXT = 4000  # characters of a headline or a detail: a worker sends no more, and a record keeps no more
 
 
 class Witness(Recorder):
-    """Keeps every call of an answer, and looks at the seal after it.
+    """Keeps every call of an answer, and looks at the seal after each.
 
-    Without that look, a patch that takes itself back after its first use would go unseen.
+    A patch that takes itself back after its first use would go unseen without that look.
     """
 
     def __init__(self, seal: Seal):
@@ -57,7 +57,7 @@ class Ready:
         births.refrain()
         self.notebook = sys.modules["__main__"] = cells.new_notebook()
         self.devices = bench()
-        self.exercises = {one.name: one for one in registry.exercises()}
+        self.exercises = {one.name: one for one in exercises()}
         _settle_torch()
         self.seal = Seal([self.exercises[name] for name in names if name in self.exercises])
         self.witness = Witness(self.seal)
@@ -65,10 +65,10 @@ class Ready:
 
 
 def _settle_torch() -> None:
-    """Have PyTorch exchange no function of its own later on: that would look like a student's doing.
+    """Keep PyTorch from exchanging a function of its own: the seal would take that for a student's patch.
 
-    torch._dynamo, which the first step of any optimizer imports, puts another function in the place of
-    `torch.manual_seed`, but only where that is still the one of torch.random.
+    The first step of any optimizer imports torch._dynamo, which replaces `torch.manual_seed` where that is
+    still the function of torch.random.
     """
     seed_all = torch.random.manual_seed
 
@@ -87,20 +87,19 @@ def work(
     seed: int,
     everything: bool = False,
 ) -> None:
-    """Run the steps and send what comes of each; the exercises in `skip` were settled before.
+    """Run the steps and send what comes of each; the exercises in `skip` have a verdict already.
 
-    With `everything` a student's own cells are run whether an answer needs them or not.
-
-    A step is (kind, exercise, source). First `{"own": needs}` says which own cells are needed, by their
-    places, before anything of a student's runs. Before a step of an exercise `{"begin": name}` is sent, after
-    a check `{"done": name, ...}` with its verdict, and as `calls` what the answer gave, as JSON.
+    A step is (kind, exercise, source). With `everything` all of a student's own cells are run, whether an
+    answer needs them or not. Before any step runs, `{"own": needs}` says which own cells each exercise needs,
+    by their places. `{"begin": name}` is sent before each step of an exercise, and `{"done": name, ...}`
+    after its check: the verdict, and as `calls` what the answer returned, as JSON.
     """
     exercises, devices, witness, seal = ready.exercises, ready.devices, ready.witness, ready.seal
     notebook = ready.notebook
     plan = cells.planned(steps, skip, everything)
     send({"own": plan.needs})
     steps = plan.steps
-    # Whatever the teacher's first cells change is as it should be.
+    # The seal takes whatever the teacher's first cells change for right.
     first = next((place for place, (kind, _, _) in enumerate(steps) if kind != "setup"), 0)
     before = _names(notebook, seal)
     for place, (_, _, source) in enumerate(steps[:first]):
@@ -131,11 +130,7 @@ def work(
             if what := broken():
                 raise Tampered(f"{what} was changed")
         except Tampered as found:
-            verdict = {
-                "outcome": "error",
-                "headline": f"tampered with what judges it: {found}",
-                "tampered": True,
-            }
+            verdict = early("error", f"tampered with what judges it: {found}", tampered=True)
         send({"done": name, **verdict})
     send({"end": True})
 
@@ -157,29 +152,34 @@ def _judged(
 ) -> dict:
     """Return one exercise's verdict as plain data."""
     if exercise is None:
-        return {"outcome": "grader error", "headline": "devlab has no exercise of this name"}
+        return early("grader error", "devlab has no exercise of this name")
     if given is None:
         verdict = not_attempted(exercise)
         problem = problem or (f"no cell defines {exercise.name}" if written else "")
-        return _facts(verdict) if not problem else {"outcome": _kind(problem), "headline": problem}
+        return early(_kind(problem), problem) if problem else _facts(verdict)
     try:
         found = check.exercise_of(given, [exercise.name])
     except check.BadCall as bad:
-        return {"outcome": "error", "headline": bad.headline}
+        return early("error", bad.headline)
     if found is not exercise:
-        return {"outcome": "error", "headline": f"{exercise.name} is the answer to another exercise"}
+        return early("error", f"{exercise.name} is the answer to another exercise")
     blank = placeholder.is_blank(given)
     verdict = _facts(not_attempted(exercise) if blank else judge(exercise, given, devices, seed, caller))
-    if problem and verdict["outcome"] == Outcome.NOT_ATTEMPTED:  # a cell that raised left the stub as it was
-        return {"outcome": _kind(problem), "headline": problem}
+    if problem and verdict["outcome"] == Outcome.NOT_ATTEMPTED:  # a cell raised before it replaced the stub
+        return early(_kind(problem), problem)
     return verdict
+
+
+def early(outcome: str, headline: str, **facts: object) -> dict:
+    """Return the verdict on an exercise whose rows were not judged."""
+    return {"outcome": outcome, "headline": str(headline)[:TEXT], **facts}
 
 
 def _facts(result: Result) -> dict:
     rows = [
         [row.label, {place: one and str(one) for place, one in row.outcomes.items()}] for row in result.rows
     ]
-    details = [[str(label), str(text)[:TEXT]] for label, text in result.details]
+    details = [[str(label)[:TEXT], str(text)[:TEXT]] for label, text in result.details]
     headline = str(result.headline)[:TEXT]
     said = " ".join([headline, *(text for _, text in details)])
     outcome = "memory" if result.outcome == "error" and _kind(said) == "memory" else str(result.outcome)
@@ -217,8 +217,8 @@ def begin_randomly(seed: int) -> None:
 def channel(descriptor: int, nonce: str) -> Callable[[dict], None]:
     """Return the function that sends a message with the nonce to the watcher: length, then JSON.
 
-    A process that a student forks, and that goes on as this one does, says nothing. `calls`, which are JSON
-    already and long, follow on a line of their own: in a string all would be escaped.
+    A process that a student's code forks sends nothing, though it goes on in the same code. `calls`, which
+    are JSON already and long, follow on a line of their own: JSON would escape all of a string.
     """
     write, dumps, pack, process, own = os.write, json.dumps, struct.pack, os.getpid, os.getpid()
 

@@ -30,11 +30,12 @@ DYING = 1.0  # seconds for a template that is through with its work to end by it
 
 
 def main() -> None:
-    """Fork a template and a checker for each job, and wait for their end.
+    """Fork a watcher with its template and a checker for each job, and wait for their end.
 
-    From stdin come a `folder` for scratch folders, sockets to the grader as `ends`, one a job, the isolation
+    Stdin gives a `folder` for scratch folders, sockets to the grader as `ends`, one a job, the isolation
     `level`, the `limits`, the `names` of the exercises, and the `hidden` paths; then, for the checkers alone,
-    the teacher's notebook. What keeps it from beginning goes to stderr, a file. Never returns.
+    the teacher's notebook. An error that keeps the zygote from beginning goes to stderr, a file. Never
+    returns.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's to answer
     walls.adopt_orphans()  # so that the grader finds every process below this one
@@ -46,7 +47,7 @@ def main() -> None:
     scratch = Path(facts["folder"]) / "scratch"
     scratch.mkdir()
     silence(scratch, streams=(0, 1))
-    for name in HEAP:  # a program that a submission starts is not forked from
+    for name in HEAP:  # programs that a submission starts need none of this: nothing is forked from them
         os.environ.pop(name, None)
     bench()
     rule.declarations()  # read once, not by every submission that mixes devices
@@ -57,7 +58,7 @@ def main() -> None:
     of_templates = [(end, ask, told) for end, (_, ask), (told, _) in zip(ends, asking, telling, strict=True)]
     of_checkers = [(asked, tell) for (asked, _), (_, tell) in zip(asking, telling, strict=True)]
     ready = worker.Ready(facts["names"])
-    os.ftruncate(2, 0)  # all is well: what was said, warnings above all, explains no end that comes later
+    os.ftruncate(2, 0)  # all went well: warnings until here must not be told as the reason of a later end
     silence(scratch)
     if not os.fork():
         _last(lambda: _templates(facts, ready, seed, modules[0], of_templates))
@@ -74,12 +75,12 @@ def _templates(facts: dict, ready: worker.Ready, seed: int, modules: int, ways: 
     with os.fdopen(modules, "rb") as stream:
         came = receive(stream)["modules"]
     checker.bring(came)
-    if ready.seal.came():  # what the seal does not know, every submission would find anew
+    if ready.seal.came():  # else the seal of every submission would find these modules anew
         ready.seal.note()
 
     def serve(job: int, way: tuple) -> None:
         end, ask, told, rules = way
-        walls.adopt_orphans()  # whoever ends a watcher must find all that descends from it
+        walls.adopt_orphans()  # the grader that ends a watcher must find all that descends from it
         ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         if not (child := os.fork()):
             only(theirs.fileno(), rules)
@@ -105,8 +106,8 @@ def _checkers(ready: worker.Ready, seed: int, source: int, modules: int, ways: l
 
 
 def _each(serve: Callable[[int, tuple], None], ways: list[tuple]) -> None:
-    """Fork a process for each job, which has its own way to others and no one else's, and wait for all."""
-    gc.freeze()  # what is here stays: looking through it would only copy it into each child
+    """Fork a process for each job, each with its own files of `ways` alone, and wait for all."""
+    gc.freeze()  # to look through what is here would only copy its memory into each child
     gc.enable()
     for number, way in enumerate(ways):
         if not os.fork():
@@ -119,7 +120,7 @@ def _each(serve: Callable[[int, tuple], None], ways: list[tuple]) -> None:
 
 
 def _last(work: Callable[[], None]) -> None:
-    """Do something, and end this process: there is nothing to tidy, and taking PyTorch down takes long."""
+    """Do the work, and end this process at once: taking PyTorch down takes long."""
     try:
         work()
     finally:
@@ -127,21 +128,23 @@ def _last(work: Callable[[], None]) -> None:
 
 
 class Template:
-    """Forks a process for each run of a submission, and ends whatever came of it.
+    """Forks a worker for each run of a submission, and ends every process that came of it.
 
-    `ready` is what each is born with, `behind` the walls that each runs behind, `seed` that of all inputs.
+    `ready` is what each worker is born with, `behind` the walls that it runs behind, `seed` that of all
+    inputs.
     """
 
     def __init__(self, ready: Ready, behind: walls.Walls, limits: Limits, seed: int):
         self.ready, self.behind, self.limits, self.seed = ready, behind, limits, seed
-        walls.adopt_orphans()  # what a submission detaches comes back to this process, which ends it
+        walls.adopt_orphans()  # processes that a submission detaches come back to this one, which ends them
 
     def serve(self, watcher: socket.socket) -> None:
-        """Do what the watcher says, one thing after the other, until it is gone.
+        """Do what the watcher asks until the watcher is gone.
 
-        It says {"steps": how many, "skip": [exercise, ...], "nonce": text, "everything": flag} with the two
-        files to have a process forked, and {"end": seconds} to have all processes ended that are there after
-        so long. Each is answered by {}, or by the {"problem": text} that kept it from being done.
+        {"steps": how many, "skip": [exercise, ...], "nonce": text, "everything": flag} comes with two open
+        files, the steps and the pipe for messages, and has a worker forked. {"end": seconds} has all
+        processes ended that are still there after so long. The answer is {}, or {"problem": text} where that
+        could not be done.
         """
         try:
             while True:
@@ -183,7 +186,7 @@ class Template:
             if behind.level >= 3:
                 walls.enter_namespaces()
                 first, inside = walls.first_process(), os.fork()
-                if inside:  # all that is left to do is to wait: what this process touches is copied
+                if inside:  # this process only waits from here on, since all that it touches is copied
                     os.close(writing)
                     _, status = os.waitpid(inside, 0)
                     # When process 1 ends, the kernel ends every process of the namespace.
@@ -219,7 +222,7 @@ def silence(scratch: Path, streams: Sequence[int] = (0, 1, 2)) -> None:
     os.close(nothing)
     os.chdir(scratch)
     here = str(scratch)
-    tempfile.tempdir = None  # which keeps the place that was asked for first
+    tempfile.tempdir = None  # tempfile keeps the folder that it found first
     os.environ.update(HOME=here, TMPDIR=here, TEMP=here, XDG_CACHE_HOME=here, MPLCONFIGDIR=here)
 
 

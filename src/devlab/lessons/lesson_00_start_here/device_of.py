@@ -2,7 +2,7 @@
 
 import torch
 
-from devlab.checks import expect, verbs
+from devlab.checks import cases, expect, verbs
 from devlab.lessons.lesson_00_start_here import lesson
 
 device_of = lesson.exercise(
@@ -16,7 +16,6 @@ device_of = lesson.exercise(
         "The whole body is `return x.device`.",
     ),
 )
-
 
 DTYPES = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)
 
@@ -33,19 +32,9 @@ def answers_with_a_device(trial):
 @device_of.row("is right for every kind of tensor")
 def right_for_every_kind(trial):
     x = trial.randn(5, 3)
-    kinds = {
-        "a matrix": x,
-        "integers": x.long(),
-        **{f"a tensor of {dtype}": x.to(dtype) for dtype in DTYPES},
-        "an expanded tensor": x[:1].expand(7, 3),
-        "a tensor of many dimensions": x[None, None, :, None],
-        "a result in a graph": x.clone().requires_grad_() * 2,
-        "a single number": x.sum(),
-        "an empty tensor": x[:0],
-        "a tensor of nothing": torch.empty(0, device=trial.device),
-        "a view": x.t()[1:],
-        "a parameter": torch.nn.Parameter(x),
-    }
+    kinds = {"a matrix": x, "integers": x.long(), "a tensor of many dimensions": x[None, None, :, None]}
+    kinds |= {f"a tensor of {dtype}": x.to(dtype) for dtype in DTYPES}
+    kinds |= cases.views(x) | cases.kinds(x) | {"a tensor of nothing": torch.empty(0, device=trial.device)}
     for words, one in kinds.items():
         _expect_device(trial, one, trial.device, words)
 

@@ -15,7 +15,7 @@ NARROW += (torch.int32, torch.int8, torch.complex64)
 
 
 def each_dtype(trial) -> list[torch.Tensor]:
-    """Return a tensor of each dtype, each of another odd shape."""
+    """Return a tensor of each dtype, each with another number of elements."""
     wide = (torch.float64, torch.complex128) if holds(trial.device, torch.float64) else ()
     dtypes = NARROW + wide
     numbers = trial.randn(len(dtypes) + 1, 5, seed=trial.seeds[0])

@@ -7,6 +7,7 @@ import numpy
 import torch
 
 from devlab.checks import expect
+from devlab.checks.verbs import aside
 from devlab.lessons.lesson_01_cpu import lesson
 
 places = lesson.exercise(
@@ -29,29 +30,25 @@ Sample = collections.namedtuple("Sample", "image label")
 def _expect_places(trial, batch: object, wanted: set, headline: str) -> None:
     got = trial.call(batch)
     expect.kind(got, (set, frozenset), "a set", "the answer")
-    got = set(got)  # a set that the answer keeps and adds to must not change under our eyes
+    got = set(got)  # a copy, because the answer may keep its set and add to it at a later call
     for one in got:
         if not isinstance(one, torch.device):
-            expect.fail(
-                f"the set holds {expect.a_type(one)}, not a torch.device",
-                f'device("{trial.device}")',
-                got,
-            )
+            said = f"the set holds {expect.a_type(one)}, not a torch.device"
+            expect.fail(said, f'device("{trial.device}")', got)
     if {one.type for one in got if one.index is None} & {one.type for one in wanted if one.index is not None}:
-        expect.fail(f"{_names(got)} came without its index", _names(wanted), _names(got))
-    if got - wanted:
-        _explain_what_is_more(trial, batch, got - wanted)
-        expect.fail(f"no tensor of the batch is on {_names(got - wanted)}", _names(wanted), _names(got))
+        headline = f"{_names(got)} came without its index"
+    elif more := got - wanted:
+        with aside(trial):
+            _explain_what_is_more(trial, batch, more)
+        headline = f"no tensor of the batch is on {_names(more)}"
     if got != wanted:
         expect.fail(headline, _names(wanted), _names(got))
 
 
 def _explain_what_is_more(trial, batch: object, more: set) -> None:
-    """Say where devices come from on which no tensor of the batch is: from another call, or a value in it."""
-    seen = trial.last_call
-    trial.call([torch.empty(0, device="meta")], changes=True)  # where no batch of ours is
+    """Say where wrong devices come from: from an earlier call, or from a value that is no tensor."""
+    trial.call([torch.empty(0, device="meta")], changes=True)  # no batch of the rows is on that device
     kept = trial.call([])
-    trial.last_call = seen  # the verdict is about the call that was wrong
     if isinstance(kept, set | frozenset) and torch.device("meta") in kept:
         said = "devices of an earlier batch are still in the set: it is kept from call to call"
         got = "the devices of the batch before, too; a default such as `found=set()` is made only once"
@@ -65,7 +62,6 @@ def _explain_what_is_more(trial, batch: object, more: set) -> None:
             what = expect.shorten(expect.describe(value), 30)
             said = f"{what} was counted, and it is no tensor, dict, list or tuple"
             expect.fail(said, "no device for such a value", _names(set(alone)))
-    trial.last_call = seen
 
 
 def _names(devices: set) -> str:
@@ -88,20 +84,20 @@ def a_set_of_devices(trial):
 def looks_inside(trial):
     x = _here(trial)
     batches = {
-        "a tensor in a tuple was missed": (x, 3),
-        "a tensor in a list in a list was missed": [[x]],
-        "a tensor in a dict in a list was missed": [3, {"x": x}],
-        "a tensor in a list in a dict was missed": {"a": "text", "xs": [x]},
-        "a tensor in a dict in a dict was missed": {"a": {"b": {"c": x}}},
-        "a tensor in a tuple in a list was missed": [("name", x)],
-        "a tensor in a namedtuple was missed": {"sample": Sample(image=x, label=3)},
-        "a tensor in an OrderedDict was missed": collections.OrderedDict(a=[], b=(x,)),
-        "an empty tensor was missed": [{"e": x[:0]}],
-        "a parameter was missed": [[torch.nn.Parameter(x)]],
-        "a tensor seven containers deep was missed": ({"a": [({"b": [(3, x)]},)]},),
+        "a tensor in a tuple": (x, 3),
+        "a tensor in a list in a list": [[x]],
+        "a tensor in a dict in a list": [3, {"x": x}],
+        "a tensor in a list in a dict": {"a": "text", "xs": [x]},
+        "a tensor in a dict in a dict": {"a": {"b": {"c": x}}},
+        "a tensor in a tuple in a list": [("name", x)],
+        "a tensor in a namedtuple": {"sample": Sample(image=x, label=3)},
+        "a tensor in an OrderedDict": collections.OrderedDict(a=[], b=(x,)),
+        "an empty tensor": [{"e": x[:0]}],
+        "a parameter": [[torch.nn.Parameter(x)]],
+        "a tensor seven containers deep": ({"a": [({"b": [(3, x)]},)]},),
     }
-    for headline, batch in batches.items():
-        _expect_places(trial, batch, {trial.device}, headline)
+    for words, batch in batches.items():
+        _expect_places(trial, batch, {trial.device}, f"{words} was missed")
 
 
 @places.row("passes over what is no tensor")
@@ -136,7 +132,7 @@ def every_device(trial):
 
 @places.row("nothing inside gives an empty set")
 def nothing_inside(trial):
-    # After a full batch: a set that is kept from call to call shows here.
+    # A full batch goes first: a set that is kept from call to call shows afterwards.
     _expect_places(trial, [_here(trial)], {trial.device}, f"the tensor is on {trial.device}")
     for empty in ([], {}, (), [[], {"a": ()}]):
         _expect_places(trial, empty, set(), "an empty batch is nowhere")

@@ -22,7 +22,7 @@ def _storage(trial, x: torch.Tensor, count: int, what: str) -> None:
     """Expect the bytes of a storage of `count` elements."""
     size = x.dtype.itemsize
     wanted = count * size
-    # How many elements of the storage lie before or under the last element of x.
+    # The number of elements of the storage up to the last element of x, which is included.
     steps = sum((one - 1) * stride for one, stride in zip(x.shape, x.stride(), strict=True)) + 1
     reach = x.storage_offset() + steps * bool(x.numel())
     slips = {
@@ -62,7 +62,7 @@ def storage_of_an_expanded_view(trial):
 
 @storage_bytes.row("a view that does not know its base")
 def storage_without_a_base(trial):
-    # `_base` is autograd's note: a detached slice has none, and keeps the whole storage alive all the same.
+    # Only autograd sets `_base`: a detached slice has none, and still keeps the whole storage alive.
     x = trial.randn(9, 4, seed=trial.seeds[2])
     for view in (x[2:5].detach(), x[:3].detach(), torch.nn.Parameter(x[2:5])):
         slip = {"a detached slice still has the whole storage behind it": view.nbytes}

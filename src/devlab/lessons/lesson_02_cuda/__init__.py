@@ -9,7 +9,3 @@ lesson = Lesson(
 
 ONE = ("NVIDIA RTX A2000",)
 THREE = ("NVIDIA H100 PCIe", "NVIDIA L4", "NVIDIA L4")
-
-
-def times(count: int) -> str:
-    return f"{count} transfer" + ("" if count == 1 else "s")

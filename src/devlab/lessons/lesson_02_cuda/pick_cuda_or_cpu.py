@@ -3,6 +3,7 @@
 import torch
 
 from devlab.checks import expect, pretend
+from devlab.checks.verbs import aside
 from devlab.lessons.lesson_02_cuda import ONE, THREE, lesson
 
 WITH, WITHOUT = "with one GPU", "without a GPU"
@@ -29,16 +30,15 @@ def _pick(trial, gpus: tuple[str, ...], **options) -> torch.device:
 
 
 def _expect_pick(trial, gpus: tuple[str, ...], situation: str, **options) -> None:
-    """Expect the one right answer; a plain situation tells an answer that never asks from one that errs."""
+    """Expect the right answer; in a plain situation, say so where the answer never asks the machine."""
     got = _pick(trial, gpus, **options)
     wanted = "cuda" if gpus else "cpu"
     if got.type == wanted and (got.index or 0) < max(len(gpus), 1):
         return
     asked = f"{wanted}, as `torch.cuda.is_available()`, with its parentheses, says at each call"
     if got.type != wanted and situation in (WITH, WITHOUT):
-        seen = trial.last_call, trial.situation
-        opposite = _pick(trial, (), built=False) if gpus else _pick(trial, ONE)
-        trial.last_call, trial.situation = seen  # the verdict is about the call that was wrong
+        with aside(trial):
+            opposite = _pick(trial, (), built=False) if gpus else _pick(trial, ONE)
         if opposite.type == got.type:
             expect.fail(f"the answer is {got} with a GPU and without one", asked, got)
     expect.fail(f"{situation} (pretended), the answer is {got}", asked, got)

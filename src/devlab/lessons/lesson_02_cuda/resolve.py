@@ -20,17 +20,17 @@ resolve = lesson.exercise(
 )
 
 
-def _call(trial, spec: object) -> object:
-    return trial.call(spec)
-
-
-def _expect_device(trial, spec: object, wanted: torch.device, why: str) -> None:
-    got = _call(trial, spec)
+def _expect_device(trial, spec: str, wanted: torch.device, why: str, pretended: bool = False) -> None:
+    got = trial.call(spec)
     expect.kind(got, torch.device, "a torch.device", "the answer")
-    if got.type == wanted.type and got.index is None and wanted.index is not None:
-        expect.fail(f"the answer is {str(got)!r}, still without an index", f'device("{wanted}")', got)
+    bare = got.type == wanted.type and got.index is None and wanted.index is not None
+    said = f"{str(got)!r}, still without an index" if bare else str(got)
+    if pretended:
+        headline = f'{why} (pretended), and "{spec}" became {said}'
+    else:
+        headline = f"the answer is {said}" if bare else f"{why}, the answer is {said}"
     if got != wanted:
-        expect.fail(f"{why}, the answer is {got}", f'device("{wanted}")', got)
+        expect.fail(headline, f'device("{wanted}")', got)
 
 
 def _alike(trial) -> list[torch.device]:
@@ -52,7 +52,7 @@ def bare_name(trial):
     with verbs.current(trial.device):
         why = f'"{kind}" means {trial.device} while that is the current device'
         _expect_device(trial, kind, trial.device, why)
-    # A default device that is not what a new process has is to stay, too.
+    # A default device that the learner has set stays what it is.
     verbs.kept(trial, kind, device=trial.other())
 
 
@@ -67,27 +67,17 @@ def follows(trial):
 
 @resolve.row('"cuda", with three GPUs pretended')
 def pretended_gpus(trial):
-    for current in (2, 0, 1):
-        with pretend.machine(trial, ("NVIDIA L4",) * 3, current=current):
-            got = _call(trial, "cuda")
-        expect.kind(got, torch.device, "a torch.device", "the answer")
-        wanted = torch.device("cuda", current)
-        if got != wanted:
-            said = f"the current CUDA device is {current} (pretended)"
-            expect.fail(f'{said}, and "cuda" became {got}', f'device("{wanted}")', got)
+    for index in (2, 0, 1):
+        with pretend.machine(trial, ("NVIDIA L4",) * 3, current=index):
+            why = f"the current CUDA device is {index}"
+            _expect_device(trial, "cuda", torch.device("cuda", index), why, pretended=True)
 
 
 @resolve.row('"mps" and "xpu", on machines pretended')
 def pretended_others(trial):
     for kind in ("mps", "xpu"):
         with pretend.machine(trial, (), built=False, other=kind):
-            got = _call(trial, kind)
-        expect.kind(got, torch.device, "a torch.device", "the answer")
-        wanted = torch.device(kind, 0)
-        if got != wanted:
-            without = ", still without an index" if got == torch.device(kind) else ""
-            said = f'the accelerator is {kind} (pretended), and "{kind}" became {str(got)!r}{without}'
-            expect.fail(said, f'device("{wanted}")', got)
+            _expect_device(trial, kind, torch.device(kind, 0), f"the accelerator is {kind}", pretended=True)
 
 
 @resolve.row("the CPU is the CPU")
@@ -95,7 +85,7 @@ def the_cpu(trial):
     for current in _alike(trial):
         with verbs.current(current):
             for spec in ("cpu", "cpu:0"):
-                got = _call(trial, spec)
+                got = trial.call(spec)
                 expect.kind(got, torch.device, "a torch.device", "the answer")
                 if got.type != "cpu" or got.index not in (None, 0):
                     expect.fail(f'"cpu" became {got}', 'device("cpu")', got)

@@ -8,6 +8,7 @@ from torch.overrides import TorchFunctionMode
 
 from devlab.checks import expect, pretend
 from devlab.checks.exercise import Lesson
+from devlab.checks.verbs import aside
 
 lesson = Lesson(
     "03_mps",
@@ -60,9 +61,8 @@ BUILT_FOR_MPS = {"names": (), "built": False, "idle": "mps"}
 def answered(trial, machine: dict) -> torch.device:
     got = called_on(trial, machine)
     if got is None:
-        seen = trial.last_call, trial.situation
-        elsewhere = called_on(trial, NOTHING if machine["names"] or "other" in machine else GPU)
-        trial.last_call, trial.situation = seen  # the verdict is about the call that was wrong
+        with aside(trial):
+            elsewhere = called_on(trial, NOTHING if machine["names"] or "other" in machine else GPU)
         if elsewhere is not None:
             expect.fail(f"{trial.situation} the answer is None", "a torch.device on every machine", "None")
     expect.kind(got, torch.device, "a torch.device", "the answer")
@@ -75,24 +75,18 @@ def called_on(trial, machine: dict) -> object:
 
 
 def expect_kind(trial, machine: dict, situation: str, wanted: str) -> None:
-    """Expect a kind of device, with an index that is there or without one."""
+    """Expect a kind of device; an index may be missing, but must be of a device that is there."""
     got = answered(trial, machine)
-    count = max(len(machine["names"]), 1)
+    if got.type == wanted and (got.index or 0) < max(len(machine["names"]), 1):
+        return
     if got.type != wanted:
-        _refuse_one_answer_for_all(trial, got, wanted)
-    if got.type != wanted or (got.index or 0) >= count:
-        expect.fail(f"{situation} (pretended), the answer is {got}", wanted, got)
-
-
-def _refuse_one_answer_for_all(trial, got: torch.device, wanted: str) -> None:
-    """Say so where the answer is the same on machines that have nothing in common."""
-    seen = trial.last_call, trial.situation
-    others = [called_on(trial, machine) for machine in (NOTHING, MAC, GPU, INTEL)]
-    trial.last_call, trial.situation = seen  # the verdict is about the call that was wrong
-    if all(isinstance(other, torch.device) and other.type == got.type for other in others):
-        said = f"the answer is {got} on every machine, as if it were decided once or not asked at all"
-        asked = f"{wanted} here; questions such as `torch.cuda.is_available()` need their parentheses"
-        expect.fail(said, asked, got)
+        with aside(trial):  # on machines that have nothing in common
+            others = [called_on(trial, other) for other in (NOTHING, MAC, GPU, INTEL)]
+        if all(isinstance(other, torch.device) and other.type == got.type for other in others):
+            said = f"the answer is {got} on every machine, as if it were decided once or not asked at all"
+            asked = f"{wanted} here; questions such as `torch.cuda.is_available()` need their parentheses"
+            expect.fail(said, asked, got)
+    expect.fail(f"{situation} (pretended), the answer is {got}", wanted, got)
 
 
 def expect_now(trial, machine: dict, wanted: str) -> None:
@@ -101,3 +95,11 @@ def expect_now(trial, machine: dict, wanted: str) -> None:
         here = "nothing but the CPU" if wanted == "cpu" else wanted
         said = f"{here} is available now (pretended), and the answer is {got}, as at an earlier call"
         expect.fail(said, f"{wanted}, asked at every call", got)
+
+
+def expect_as_it_is(trial, wanted: str, why: str) -> None:
+    """Expect the kind of device that this machine really has; `why` begins the headline."""
+    got = trial.call()
+    expect.kind(got, torch.device, "a torch.device", "the answer")
+    if got.type != wanted:
+        expect.fail(f"{why}, the answer is {got}", wanted, got)

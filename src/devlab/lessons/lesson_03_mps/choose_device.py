@@ -2,7 +2,6 @@
 
 import torch
 
-from devlab.checks import expect
 from devlab.lessons.lesson_03_mps import (
     BUILT_FOR_CUDA,
     BUILT_FOR_MPS,
@@ -12,6 +11,7 @@ from devlab.lessons.lesson_03_mps import (
     NOTHING,
     ONE,
     THREE,
+    expect_as_it_is,
     expect_kind,
     expect_now,
     lesson,
@@ -68,7 +68,4 @@ def choose_here(trial):
         wanted = "cuda"
     elif torch.backends.mps.is_available():
         wanted = "mps"
-    got = trial.call()
-    expect.kind(got, torch.device, "a torch.device", "the answer")
-    if got.type != wanted:
-        expect.fail(f"the ladder leads to {wanted} on this machine, the answer is {got}", wanted, got)
+    expect_as_it_is(trial, wanted, f"the ladder leads to {wanted} on this machine")

@@ -2,7 +2,6 @@
 
 import torch
 
-from devlab.checks import expect
 from devlab.lessons.lesson_03_mps import (
     BUILT_FOR_CUDA,
     BUILT_FOR_MPS,
@@ -11,6 +10,7 @@ from devlab.lessons.lesson_03_mps import (
     MAC,
     NOTHING,
     THREE,
+    expect_as_it_is,
     expect_kind,
     expect_now,
     lesson,
@@ -62,10 +62,6 @@ def accelerator_anew(trial):
 
 @current_accelerator_or_cpu.row("right for this machine as it is")
 def accelerator_as_it_is(trial):
-    wanted = "cpu"
-    if torch.accelerator.is_available():
-        wanted = torch.accelerator.current_accelerator().type
-    got = trial.call()
-    expect.kind(got, torch.device, "a torch.device", "the answer")
-    if got.type != wanted:
-        expect.fail(f"this machine's accelerator is {wanted}, the answer is {got}", wanted, got)
+    here = torch.accelerator.is_available()
+    wanted = torch.accelerator.current_accelerator().type if here else "cpu"
+    expect_as_it_is(trial, wanted, f"this machine's accelerator is {wanted}")

@@ -19,7 +19,7 @@ portable_randn = lesson.exercise(
 )
 
 SHAPES = ((3, 4), (7,), (2, 3, 5), (0, 3), (1,), (1, 1))
-# So many that a share of them tells how they are distributed.
+# Shapes with enough numbers to tell how the numbers are distributed.
 MANY = ((50, 81), (4050,), (5, 9, 90))
 
 
@@ -36,8 +36,8 @@ def _draw(trial, shape: tuple[int, ...], seed: int, device: torch.device | None 
     numbers = got.detach().cpu().clone()
     if not bool(numbers.isfinite().all()):
         expect.fail("the numbers hold nan or inf", "finite numbers", _some(numbers))
-    with torch.inference_mode():  # which may write into a tensor that was made in it, too
-        got.zero_()  # what one call has returned is the caller's: the next one draws anew
+    with torch.inference_mode():  # outside of it a tensor that was made in it refuses to be changed
+        got.zero_()  # a tensor that the answer keeps and returns again is zeros then
     return numbers
 
 
@@ -53,7 +53,7 @@ def same_again(trial):
     if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor) and one.data_ptr() == two.data_ptr():
         said = "the second call returned the tensor of the first, which its owner may have changed"
         expect.fail(said, "a tensor of its own at each call", "the same memory")
-    for seed in sorted({0, *trial.seeds}):  # 0 is a seed like others
+    for seed in sorted({0, *trial.seeds}):  # an answer may take the seed 0 for no seed
         first = _draw(trial, (5, 3), seed)
         torch.default_generator.manual_seed(seed + 100)
         torch.randn(3)
@@ -87,20 +87,15 @@ def others_for_another_seed(trial):
 @portable_randn.row("normal: mean 0, standard deviation 1")
 def normal(trial):
     for seed, shape in zip(trial.seeds, MANY, strict=True):
-        _expect_normal(_draw(trial, shape, seed))
-
-
-def _expect_normal(numbers: torch.Tensor) -> None:
-    if numbers.unique().numel() < numbers.numel() * 0.9:
-        expect.fail("the same numbers come again and again", "each drawn anew", _some(numbers))
-    mean, deviation = numbers.mean().item(), numbers.std().item()
-    inside = (numbers.abs() < 1).float().mean().item()
-    if abs(mean) > 0.1 or abs(deviation - 1) > 0.1 or abs(inside - 0.683) > 0.05:
-        expect.fail(
-            "the numbers are not normally distributed",
-            "mean near 0, deviation near 1, about 68% between -1 and 1",
-            f"mean {mean:.2f}, deviation {deviation:.2f}, {inside:.0%} between -1 and 1",
-        )
+        numbers = _draw(trial, shape, seed)
+        if numbers.unique().numel() < numbers.numel() * 0.9:
+            expect.fail("the same numbers come again and again", "each drawn anew", _some(numbers))
+        mean, deviation = numbers.mean().item(), numbers.std().item()
+        inside = (numbers.abs() < 1).float().mean().item()
+        if abs(mean) > 0.1 or abs(deviation - 1) > 0.1 or abs(inside - 0.683) > 0.05:
+            asked = "mean near 0, deviation near 1, about 68% between -1 and 1"
+            said = f"mean {mean:.2f}, deviation {deviation:.2f}, {inside:.0%} between -1 and 1"
+            expect.fail("the numbers are not normally distributed", asked, said)
 
 
 def _some(numbers: torch.Tensor) -> str:

@@ -2,8 +2,8 @@
 
 import torch
 
-from devlab.checks import expect
-from devlab.devices import has_float64
+from devlab.checks.cases import holds
+from devlab.checks.verbs import answers
 from devlab.lessons.lesson_03_mps import apples_rules, lesson
 
 supported_dtype = lesson.exercise(
@@ -24,16 +24,13 @@ OTHERS = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32
 
 
 def _expect_dtype(trial, dtype: torch.dtype, device: torch.device, wanted: torch.dtype, why: str) -> None:
-    got = trial.call(dtype, device)
-    expect.kind(got, torch.dtype, "a torch.dtype", "the answer")
-    if got != wanted:
-        expect.fail(f"{why}, the answer is {got}", str(wanted), got)
+    answers(trial, dtype, device, wanted=wanted, why=f"{why}, the answer is {{got}}")
 
 
 @supported_dtype.row("float64 stays where the device has it")
 def float64_stays(trial):
-    # MPS has none, so on a Mac this row is about the CPU; the row under Apple's rules is about the other.
-    device = trial.device if has_float64(trial.device) else torch.device("cpu")
+    # MPS has no float64, so on a Mac this row asks about the CPU.
+    device = trial.device if holds(trial.device, torch.float64) else torch.device("cpu")
     _expect_dtype(trial, torch.float64, device, torch.float64, f"{device} has float64")
 
 

@@ -4,8 +4,10 @@ from collections.abc import Callable
 
 import torch
 
-from devlab.checks import expect
+from devlab.checks import cases, expect
 from devlab.checks.calls import AnswerRaised
+from devlab.checks.probes import Called
+from devlab.checks.verbs import Same, counts
 from devlab.lessons.lesson_03_mps import apples_rules, lesson
 
 with_fallback = lesson.exercise(
@@ -27,22 +29,15 @@ def plain(x: torch.Tensor) -> torch.Tensor:
     return x * 2 + 1
 
 
-def _recorded(
-    error: Exception | None = None, anywhere: bool = False, body: Callable = plain
-) -> tuple[Callable, list[torch.device]]:
-    """Return an operation that does what `body` does, and the list in which it notes where it was to run.
-
-    It raises the error `anywhere`, or anywhere but on the CPU.
-    """
-    places = []
+def _raising(here: Exception | None, on_cpu: Exception | None = None, body: Callable = plain) -> Called:
+    """Return an operation that runs `body`, or raises the error given for an accelerator or for the CPU."""
 
     def op(x: torch.Tensor) -> torch.Tensor:
-        places.append(x.device)
-        if error and (anywhere or x.device.type != "cpu"):
+        if error := on_cpu if x.is_cpu else here:
             raise error
         return body(x)
 
-    return op, places
+    return Called(op, "op")
 
 
 def _missing() -> NotImplementedError:
@@ -50,100 +45,88 @@ def _missing() -> NotImplementedError:
 
 
 def _inputs(trial):
-    for seed in trial.seeds:
-        yield trial.randn(4, 3, seed=seed)
+    yield from cases.shapes(trial, (4, 3), (4, 3), (4, 3), (0, 3))
     yield trial.randn(3, 5).t()
-    yield trial.randn(0, 3)
     yield trial.randn(1, seed=9).squeeze()
+
+
+def _look(trial, got: torch.Tensor, *_: object) -> None:
+    if got.device != trial.device and got.is_cpu:
+        expect.fail("the result was left on the CPU", f"the result back on {trial.device}", got)
+
+
+# The arguments are an operation that the CPU has, and x.
+result = Same(lambda op, x: op(x), first=_look)
 
 
 @with_fallback.row("runs where x is, if it can")
 def runs_there(trial):
     for x in _inputs(trial):
-        wanted = plain(x.cpu())
-        op, places = _recorded()
+        op = _raising(None)
         got = trial.call(op, x)
-        _expect_once(places, trial.device, got)
-        expect.tensor(got, wanted, trial.device)
-    op, _ = _recorded()
-    _, log = trial.watched(op, trial.randn(4, 3))
-    if log.transfers:
-        causes = " and ".join(dict.fromkeys(copy.cause for copy in log.events.transfers))
-        trips = f"{log.transfers} transfer{'' if log.transfers == 1 else 's'}, by {causes}"
-        expect.fail("a tensor was moved, although the device lacks nothing here", "no transfer", trips)
+        _expect_once(op, trial.device, got)
+        expect.tensor(got, plain(x.cpu()), trial.device)
+    _, log = trial.watched(plain, trial.randn(4, 3))
+    headline = "a tensor was moved, although the device lacks nothing here"
+    counts(log.events.transfers, 0, headline, "no transfer", "{times}, by {causes}")
 
 
-def _expect_once(places: list[torch.device], device: torch.device, got: object) -> None:
+def _expect_once(op: Called, device: torch.device, got: object) -> None:
+    places = [x.device for (x,) in op.calls]
     if not places:
         expect.fail("op was never called", f"op(x) on {device}", got)
-    ran = "on " + ", ".join(map(str, places))
+    asked, ran = f"once, on {device}", "on " + ", ".join(map(str, places))
     if places[0] != device:
-        expect.fail(f"op ran on {places[0]}, although {device} can do it", f"once, on {device}", ran)
+        expect.fail(f"op ran on {places[0]}, although {device} can do it", asked, ran)
     if len(places) > 1:
-        expect.fail(
-            f"op ran {len(places)} times, although it worked the first time", f"once, on {device}", ran
-        )
+        expect.fail(f"op ran {len(places)} times, although it worked the first time", asked, ran)
 
 
 @with_fallback.row("what is missing runs on the CPU, and comes back", only="accelerator")
 def falls_back(trial):
     whole = trial.randint(-9, 9, (4, 3), seed=trial.seeds[0])
-    cases = [(plain, x) for x in (*_inputs(trial), whole)]
-    # What comes back is of another dtype than x.
-    cases += [(lambda x: x > 0, trial.randn(4, 3, seed=trial.seeds[1]))]
-    for body, x in cases:
-        wanted = body(x.cpu())
-        op, _ = _recorded(_missing(), body=body)
-        got = trial.call(op, x)
-        if isinstance(got, torch.Tensor) and got.device != trial.device and got.device.type == "cpu":
-            expect.fail("the result was left on the CPU", f"the result back on {trial.device}", got)
-        expect.tensor(got, wanted, trial.device)
-    # What is missing for one input need not be missing for the next.
-    places = []
+    for x in (*_inputs(trial), whole):
+        result.compare(trial, trial.call(_raising(_missing()), x), plain, x)
+    x = trial.randn(4, 3, seed=trial.seeds[1])  # the result has another dtype than x
+    result.compare(trial, trial.call(_raising(_missing(), body=_positive), x), _positive, x)
 
     def narrow(x: torch.Tensor) -> torch.Tensor:
-        places.append(x.device)
-        if x.dim() == 1 and x.device.type != "cpu":
+        if x.dim() == 1 and not x.is_cpu:
             raise _missing()
         return plain(x)
 
-    trial.call(narrow, trial.randn(4))
-    places.clear()
-    got = trial.call(narrow, trial.randn(4, 3))
-    _expect_once(places, trial.device, got)
+    op = Called(narrow, "op")
+    trial.call(op, trial.randn(4))
+    op.calls.clear()  # an operator that is missing for one input may exist for the next
+    _expect_once(op, trial.device, trial.call(op, trial.randn(4, 3)))
+
+
+def _positive(x: torch.Tensor) -> torch.Tensor:
+    return x > 0
 
 
 @with_fallback.row("an operator missing under Apple's rules", only="first accelerator")
 def falls_back_under_apples_rules(trial):
-    gaps: tuple[Callable, ...] = (torch.linalg.matrix_exp, lambda x: torch.mode(x.round(), dim=0).values)
     for seed in trial.seeds:
         x = trial.randn(3, 3, seed=seed)
-        for gap in gaps:
-            wanted = gap(x.cpu())
+        for gap in (torch.linalg.matrix_exp, lambda x: torch.mode(x.round(), dim=0).values):
             with apples_rules(trial.device):
                 got = trial.call(gap, x)
-            if isinstance(got, torch.Tensor) and got.device.type == "cpu":
-                expect.fail("the result was left on the CPU", f"the result back on {trial.device}", got)
-            expect.tensor(got, wanted, trial.device)
+            result.compare(trial, got, gap, x)
 
 
-def _expect_raised(trial, error: Exception, anywhere: bool, what: str, op: Callable | None = None) -> None:
+def _expect_raised(trial, op: Called, error: Exception, what: str) -> None:
     """Expect that the operation's own exception reaches the caller."""
-    ours, places = _recorded(error, anywhere)
-    op = op or ours
+    asked = f"{type(error).__name__}: {error}"
     try:
         got = trial.call(op, trial.randn(4, 3))
     except AnswerRaised as raised:
         if raised.error is not error:
             found = f"{type(raised.error).__name__}: {raised.error}"
-            alike = type(raised.error) is type(error) and str(raised.error) == str(error)
-            got = f"another exception that reads like it: {found}" if alike else found
-            expect.fail(f"{what} became another error", f"{type(error).__name__}: {error}", got)
+            got = f"another exception that reads like it: {found}" if found == asked else found
+            expect.fail(f"{what} became another error", asked, got)
     else:
-        expect.fail(f"{what} did not reach the caller", f"{type(error).__name__}: {error}", got)
-    if len(places) > 1 and not isinstance(error, NotImplementedError):
-        said = f"{what} was caught, and op was tried again"
-        expect.fail(said, f"{type(error).__name__}, after one call of op", f"{len(places)} calls of op")
+        expect.fail(f"{what} did not reach the caller", asked, got)
 
 
 @with_fallback.row("every other error passes through")
@@ -160,27 +143,24 @@ def other_errors_pass(trial):
         ZeroDivisionError("division by zero"),
         StopIteration("nothing left"),
     ):
-        kind = type(error).__name__
-        article = "an" if kind[0] in "AEIOU" else "a"
-        _expect_raised(trial, error, trial.device.type == "cpu", f"{article} {kind} of the operation")
+        op = _raising(error, error if trial.device.type == "cpu" else None)
+        what = f"{expect.a_type(error)} of the operation"
+        _expect_raised(trial, op, error, what)
+        if len(op.calls) > 1:
+            asked = f"{type(error).__name__}, after one call of op"
+            expect.fail(f"{what} was caught, and op was tried again", asked, f"{len(op.calls)} calls of op")
     small = ValueError("k is too large")
-
-    def lacking(x: torch.Tensor) -> torch.Tensor:
-        raise small if x.is_cpu else _missing()
-
-    _expect_raised(trial, small, False, "a ValueError of the operation on the CPU", lacking)
+    what = "a ValueError of the operation on the CPU"
+    _expect_raised(trial, _raising(_missing(), small), small, what)
 
 
 @with_fallback.row("what the CPU lacks too stays an error")
 def missing_everywhere(trial):
-    _expect_raised(trial, _missing(), True, "a NotImplementedError of the CPU")
-    of_the_cpu, calls = NotImplementedError("The CPU has no such operator"), []
-
-    def lacking(x: torch.Tensor) -> torch.Tensor:
-        calls.append(x.device)
-        raise of_the_cpu if x.is_cpu else _missing()
-
-    _expect_raised(trial, of_the_cpu, False, "a NotImplementedError of the CPU", lacking)
-    if len(calls) > 2:
+    error = _missing()
+    _expect_raised(trial, _raising(error, error), error, "a NotImplementedError of the CPU")
+    of_the_cpu = NotImplementedError("The CPU has no such operator")
+    op = _raising(_missing(), of_the_cpu)
+    _expect_raised(trial, op, of_the_cpu, "a NotImplementedError of the CPU")
+    if len(op.calls) > 2:
         said = "what the CPU lacks was tried again there"
-        expect.fail(said, "at most one call on each device", f"{len(calls)} calls of op")
+        expect.fail(said, "at most one call on each device", f"{len(op.calls)} calls of op")

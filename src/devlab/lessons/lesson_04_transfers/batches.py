@@ -1,14 +1,15 @@
 """A loader's minibatches on the device."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from devlab.checks import expect
-from devlab.checks.calls import require_parameters
-from devlab.lessons.lesson_04_transfers import MOST, lesson, samples, times
+from devlab.checks.probes import CountingLoader
+from devlab.checks.verbs import counts, times
+from devlab.lessons.lesson_04_transfers import MOST, lesson, samples
 from devlab.watching.watch import Log, watch
 
 
@@ -33,32 +34,20 @@ batches = lesson.exercise(
 )
 
 
-class Counting(DataLoader):
-    """A loader that counts the minibatches taken from it."""
-
-    taken = 0
-
-    def __iter__(self) -> Iterator:
-        """Yield the miniand count each."""
-        for batch in super().__iter__():
-            self.taken += 1
-            yield batch
-
-
-def _loader(trial, count: int, size: int, seed: int, pinned: bool = False) -> Counting:
+def _loader(trial, count: int, size: int, seed: int, pinned: bool = False) -> CountingLoader:
     dataset = TensorDataset(*samples(trial, count, seed))
-    return Counting(dataset, batch_size=size, pin_memory=pinned)
+    return CountingLoader(DataLoader(dataset, batch_size=size, pin_memory=pinned))
 
 
-def _all(trial, loader: DataLoader, log: Log | None = None) -> list:
+def _all(trial, loader: DataLoader | CountingLoader, log: Log | None = None) -> list:
     """Return every minibatch that the answer yields."""
 
     def run_through(loader, device):
         made = trial.answer(loader, device)
-        # A generator's body runs here, so its errors are the learner's, too.
+        # A generator's body runs in this loop, so the learner's errors may be raised here.
         return list(itertools.islice(made, MOST)) if isinstance(made, Iterable) else made
 
-    require_parameters(trial.answer, trial.signature, (loader, trial.device))
+    trial.require_parameters((loader, trial.device))
     got = trial.run(run_through, loader, trial.device, label="batches", log=log)
     if got is None:
         headline = "the result is None: the function needs a `yield` for each minibatch"
@@ -77,11 +66,10 @@ def _expect_pairs(trial, got: list, inputs: torch.Tensor, labels: torch.Tensor, 
             expect.fail(f"minibatch {place} is not a pair of inputs and labels", "(inputs, labels)", batch)
     if len(got) < len(wanted):
         came = f"only {len(got)} of the loader's {len(wanted)} minibatches" if got else "no minibatch"
-        expect.fail(f"{came} came", f"all {len(wanted)} minibatches", times(len(got), "minibatch", "es"))
+        expect.fail(f"{came} came", f"all {len(wanted)} minibatches", times(len(got), "minibatch"))
     for place, (batch, pair) in enumerate(zip(got, wanted, strict=False)):
-        expect.named(
-            batch[0], pair[0], {"inputs and labels have changed places": pair[1]}, "(inputs, labels)"
-        )
+        swapped = {"inputs and labels have changed places": pair[1]}
+        expect.named(batch[0], pair[0], swapped, "(inputs, labels)")
         for tensor, right, name in zip(batch, pair, ("the input tensor", "the label tensor"), strict=True):
             if isinstance(tensor, torch.Tensor) and tensor.device != trial.device:
                 headline = f"{name} {'stayed' if tensor.is_cpu else 'is'} on {tensor.device}"
@@ -104,7 +92,7 @@ def every_batch_arrives(trial):
             _expect_pairs(trial, got, inputs, labels, size)
     pairs = DataLoader(TensorDataset(inputs, labels), batch_size=size, collate_fn=_as_tuple)
     _expect_pairs(trial, _all(trial, pairs), inputs, labels, size)
-    # Words are numbers that are whole, and a label may be any number.
+    # Inputs may be whole numbers, and labels may be floats.
     words, prices = labels[:, None] % 7, inputs[:, 0] / 3
     got = _all(trial, DataLoader(TensorDataset(words, prices), batch_size=size))
     _expect_pairs(trial, got, words, prices, size)
@@ -135,31 +123,30 @@ def pinned_copies_do_not_block(trial):
             why = "non_blocking was not asked for" if copy.pinned else "it went through ordinary memory"
             words = "a copy that does not block"
             expect.fail(f"the host waited for a copy: {why}", words, f"{copy.manner}, {copy.line}")
-    for wait in log.events.synchronizations:
-        headline = f"the host waited for {wait.device}: {wait.cause}"
-        expect.fail(headline, "no synchronization in the loop", str(wait.line))
+    _expect_no_wait(log)
+
+
+def _expect_no_wait(log: Log) -> None:
+    headline = "the host waited for {one.device}: {one.cause}"
+    counts(log.events.synchronizations, 0, headline, "no synchronization in the loop")
 
 
 @batches.row("one copy for each tensor, nothing more", only="accelerator")
 def one_copy_each(trial):
     log = watch()
     _all(trial, _loader(trial, 7, 3, trial.seeds[2]), log)
+    copies, here = log.events.transfers, str(trial.device)
+    headline = "a minibatch was pinned by hand, just before its copy"
+    asked = "an unpinned loader's tensors copied as they are"
+    counts([copy for copy in copies if copy.pinned], 0, headline, asked)
+    other = next((copy.target for copy in copies if copy.target != here), None)
+    detour = f": a tensor went to {other}" if other else ""
     asked = "6 transfers: inputs and labels of 3 minibatches"
-    for copy in log.events.transfers:
-        if copy.pinned:
-            headline = "a minibatch was pinned by hand, just before its copy"
-            expect.fail(headline, "an unpinned loader's tensors copied as they are", f"{copy.line}")
-    if log.transfers != 6:
-        other = next((one.target for one in log.events.transfers if one.target != str(trial.device)), None)
-        detour = f": a tensor went to {other}" if other else ""
-        expect.fail(f"{times(log.transfers, 'transfer')} for 6 tensors{detour}", asked, f"{log.transfers}")
-    made = log.allocated.get(str(trial.device), 0)
-    # Small tensors that only answer a question are no copies; the labels alone are 56 bytes.
+    counts(copies, 6, f"{{times}} for 6 tensors{detour}", asked, "{count}", least=6)
+    # A small tensor that only answers a question is no copy; a copy has 56 bytes or more, as the labels have.
+    made = log.allocated.get(here, 0)
     if made >= log.bytes_moved + 56:
-        headline = f"what had been moved was copied once more on {trial.device}"
+        headline = f"what had been moved was copied once more on {here}"
         words = f"{log.bytes_moved} bytes of new tensors there, as many as were moved"
         expect.fail(headline, words, f"{made} bytes")
-    if log.synchronizations:
-        wait = log.events.synchronizations[0]
-        headline = f"the host waited for {wait.device}: {wait.cause}"
-        expect.fail(headline, "no synchronization in the loop", str(wait.line))
+    _expect_no_wait(log)

@@ -2,9 +2,10 @@
 
 import torch
 
-from devlab.checks import expect
+from devlab.checks import cases, expect
+from devlab.checks.verbs import Same, at_once, counts
 from devlab.devices import has_float64
-from devlab.lessons.lesson_04_transfers import expect_arrived, lesson, numbers_of, read_at_once, times
+from devlab.lessons.lesson_04_transfers import lesson, numbers_of
 
 cast_and_move = lesson.exercise(
     "cast_and_move",
@@ -30,17 +31,21 @@ def _pairs(*devices: torch.device) -> list[tuple[torch.dtype, torch.dtype]]:
     return [*NARROWING, *WIDENING, *LEVEL, *(DOUBLE if has_float64(*devices) else ())]
 
 
-def _expect_cast(got: object, x: torch.Tensor, wanted: torch.Tensor, on: torch.device) -> None:
-    """Expect x's values in another dtype; digits that went lost are told from other mistakes."""
-    expect.lost_digits(got, wanted, x)
-    held = x.detach().cpu().contiguous()
-    if held.element_size() == wanted.element_size() and held.dim():
-        words = "the bytes were read anew as another dtype (`view`), and the numbers were not converted"
-        expect.named(got, wanted, {words: lambda: held.view(wanted.dtype)}, "the same numbers", within=0.0)
-    expect.tensor(got, wanted, on)
+# The arguments are the answer's: x, a device and a dtype.
+cast = Same(
+    lambda x, device, dtype: x.to(dtype),
+    {
+        "the bytes were read anew as another dtype (`view`), and the numbers were not converted": (
+            lambda x, device, dtype: x.contiguous().view(dtype)
+        )
+    },
+    "the same numbers",
+    then=lambda got, wanted, x, *_: expect.lost_digits(got, wanted, x),
+)
 
 
 def _telling(source: torch.device, target: torch.device) -> list[tuple[torch.Tensor, torch.dtype]]:
+    """Return tensors whose numbers a third dtype on the way would change, each with its new dtype."""
     negative = torch.tensor([-1, 100, -128], dtype=torch.int8)
     large = torch.tensor([1e30, -3e5], dtype=torch.bfloat16)
     found = [(negative, torch.int32), (negative.int(), torch.int8), (large, torch.float32)]
@@ -52,55 +57,41 @@ def _telling(source: torch.device, target: torch.device) -> list[tuple[torch.Ten
 
 @cast_and_move.row("x's values, on the device and in the dtype")
 def cast_and_moved(trial):
-    for place, source in enumerate((trial.device, *trial.others)):
-        # Each source gets another third of the pairs; together they are all.
-        for before, after in _pairs(source, trial.device)[place % 3 :: 3]:
-            x = numbers_of(trial, before, source, trial.seeds[place % 3])
-            wanted = x.cpu().clone().to(after)
-            got, seen, _ = read_at_once(trial, x, trial.device, after)
-            expect_arrived(trial, got, seen, wanted, "the result")
-            _expect_cast(seen, x, wanted, trial.device)
-        # What only one of the two dtypes holds: a third one on the way would lose it.
-        for x, after in _telling(source, trial.device):
-            wanted = x.cpu().clone().to(after)
-            _expect_cast(trial.call(x, trial.device, after), x, wanted, trial.device)
+    here = trial.device
+    for place, source in enumerate((here, *trial.others)):
+        # Each source gets another third of the pairs, so that together the sources get all.
+        for before, after in _pairs(source, here)[place % 3 :: 3]:
+            asked = numbers_of(trial, before, source, trial.seeds[place % 3]), here, after
+            cast.compare(trial, at_once(trial, *asked), *asked, on=here)
+        cast.each(trial, [(x, here, after) for x, after in _telling(source, here)], on=here)
     x = trial.randn(6, 4, seed=trial.seeds[0], on=source)
-    for view in (x.t()[1::2], x[0, 1], x[:0]):
-        wanted = view.cpu().clone().half()
-        expect.tensor(trial.call(view, trial.device, torch.float16), wanted, trial.device)
+    cast.each(trial, [(view, here, torch.float16) for view in (x.t()[1::2], x[0, 1], x[:0])], on=here)
 
 
 @cast_and_move.row("one transfer, straight there")
 def one_transfer(trial):
-    trial.other()
-    for source in trial.others:
+    for source in cases.places(trial)[1:]:
         for before, after in (NARROWING[0], WIDENING[1]):
             x = numbers_of(trial, before, source, trial.seeds[0])
-            _, log = trial.watched(x, trial.device, after)
-            if log.transfers != 1:
-                way = " → ".join([str(source), *(copy.target for copy in log.events.transfers)])
-                asked = f"{source} → {trial.device}, once"
-                expect.fail(f"{times(log.transfers, 'transfer')} instead of one", asked, way)
+            copies = trial.watched(x, trial.device, after)[1].events.transfers
+            way = " → ".join([str(source), *(copy.target for copy in copies)])
+            counts(copies, 1, "{times} instead of one", f"{source} → {trial.device}, once", way, least=1)
 
 
 @cast_and_move.row("the smaller of the two dtypes travels")
 def smaller_travels(trial):
-    trial.other()
-    for source in trial.others:
+    for source in cases.places(trial)[1:]:
         double = DOUBLE[:1] if has_float64(source, trial.device) else ()
         for before, after in (*NARROWING, *WIDENING, *double):
             x = numbers_of(trial, before, source, trial.seeds[1])
             least = x.numel() * min(before.itemsize, after.itemsize)
             _, log = trial.watched(x, trial.device, after)
-            if log.bytes_moved <= least:
-                continue
             order = "cast first, then move" if after.itemsize < before.itemsize else "move first, then cast"
+            asked = f"{least} bytes on the way ({before} to {after}: {order})"
             larger = max(before, after, key=lambda dtype: dtype.itemsize)
-            expect.fail(
-                f"from {source} to {trial.device} it travelled as {larger}",
-                f"{least} bytes on the way ({before} to {after}: {order})",
-                f"{log.bytes_moved} bytes",
-            )
+            if log.bytes_moved > least:
+                headline = f"from {source} to {trial.device} it travelled as {larger}"
+                expect.fail(headline, asked, f"{log.bytes_moved} bytes")
 
 
 @cast_and_move.row("no transfer where it is already")
@@ -109,12 +100,11 @@ def already_there(trial):
         whole = numbers_of(trial, before, trial.device, trial.seeds[2])
         for x in (whole, whole.t()):
             got, log = trial.watched(x, trial.device, after)
-            for copy in log.events.transfers[:1]:
-                went = f"{copy.source} → {copy.target}"
-                expect.fail(f"x was on {trial.device} already, and something moved", "no transfer", went)
+            headline = f"x was on {trial.device} already, and something moved"
+            counts(log.events.transfers, 0, headline, "no transfer", "{one.source} → {one.target}")
             if before != after:
                 continue
-            # A small tensor that only answers a question is no copy of x; one of x's size is.
+            # A small tensor that only answers a question is no copy of x; a tensor of x's size is.
             if isinstance(got, torch.Tensor) and got.untyped_storage() != x.untyped_storage():
                 expect.fail("nothing had to change, and x was copied", "x itself", "a copy of it")
             if log.bytes_allocated >= x.nbytes:

@@ -2,14 +2,9 @@
 
 import torch
 
-from devlab.checks import expect
-from devlab.devices import has_float64
-from devlab.lessons.lesson_04_transfers import (
-    expect_numbers,
-    keep_busy,
-    lesson,
-    times,
-)
+from devlab.checks import cases, expect
+from devlab.checks.verbs import Same, counts, flows, times
+from devlab.lessons.lesson_04_transfers import CPU, keep_busy, lesson
 
 fetch_losses = lesson.exercise(
     "fetch_losses",
@@ -29,52 +24,75 @@ def _losses(trial, count: int, seed: int, dtype: torch.dtype = torch.float32) ->
     return [loss.clone() for loss in (5 * trial.randn(count, seed=seed)).to(dtype)]
 
 
-def _expect_floats(trial, losses: list[torch.Tensor], wanted: list[float]) -> None:
+def _floats(losses: list[torch.Tensor]) -> torch.Tensor:
+    return torch.tensor([loss.item() for loss in losses], dtype=torch.float64)
+
+
+def _look(trial, got: torch.Tensor, wanted: torch.Tensor, losses: list[torch.Tensor]) -> None:
+    if len(got) != len(wanted):
+        headline = f"{times(len(got), 'number')} came for {times(len(wanted), 'loss')}"
+        expect.fail(headline, f"{len(wanted)} floats", str(got.tolist()))
+    if not got.equal(wanted) and got.sort().values.equal(wanted.sort().values):
+        expect.fail("the losses came in another order", str(wanted[:3].tolist()), str(got[:3].tolist()))
+
+
+def _slips(losses: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+    right = _floats(losses)
+    return {f"the losses were rounded to {times(n, 'digit')}": right.round(decimals=n) for n in range(5)} | {
+        "a loss was read before its copy had arrived": 0 * right,
+        "the numbers are running sums of the losses": right.cumsum(0),
+        "the numbers are running means of the losses": right.cumsum(0) / torch.arange(1, len(right) + 1),
+    }
+
+
+numbers = Same(
+    _floats,
+    _slips,
+    lambda losses: str(_floats(losses)[:3].tolist()),
+    "the list",
+    within=1e-5,
+    first=_look,
+    then=lambda got, wanted, losses: expect.lost_digits(got, wanted, wanted),
+)
+
+
+def _expect_floats(trial, losses: list[torch.Tensor], within: float | None = None) -> None:
     got = trial.call(losses)
     expect.kind(got, list, "a list")
     for value in got:
         expect.kind(value, float, "a float", "an element of the list")
-    expect_numbers(got, wanted)
+    numbers.compare(trial, torch.tensor(got, dtype=torch.float64), losses, on=CPU, within=within)
 
 
 @fetch_losses.row("a list of floats, in order")
 def floats_in_order(trial):
     for count, seed in zip((7, 1, 4), trial.seeds, strict=True):
         losses = _losses(trial, count, seed)
-        wanted = [loss.item() for loss in losses]
         keep_busy(trial.device)
-        _expect_floats(trial, losses, wanted)
+        _expect_floats(trial, losses)
 
 
 @fetch_losses.row("one synchronization, however many losses", only="accelerator")
 def one_synchronization(trial):
-    for count in (9, 2, 70):  # of two losses nobody can say whether a second wait comes with each
+    for count in (9, 2, 70):  # with two losses alone, a wait for each looks like two waits for all
         _, log = trial.watched(_losses(trial, count, trial.seeds[1]))
-        if log.synchronizations != 1:
-            waits = log.events.synchronizations
-            causes = " and ".join(dict.fromkeys(wait.cause for wait in waits))
-            why = f": {causes} each time" if len(waits) >= count else f", by {causes}" if waits else ""
-            headline = f"the host waited {times(len(waits), 'time')} for {count} losses{why}"
-            expect.fail(headline, "1 synchronization", "".join(str(wait.line) for wait in waits[:1]))
+        waits = log.events.synchronizations
+        why = ": {causes} each time" if len(waits) >= count else ", by {causes}" if waits else ""
+        headline = f"the host waited {{times}} for {count} losses{why}"
+        counts(waits, 1, headline, "1 synchronization", least=1, of="time")
 
 
 @fetch_losses.row("losses with a graph, or in half precision")
 def graphs_and_halves(trial):
     weight = trial.randn(4, seed=trial.seeds[0]).requires_grad_()
     losses = [weight.square().sum() * number for number in (1.0, 0.5, 3.0)]
-    wanted = [loss.item() for loss in losses]
-    _expect_floats(trial, losses, wanted)
-    try:
-        losses[0].backward()
-    except RuntimeError as error:  # the answer has gone that way, and used up the graph
-        expect.fail("backward() of a loss fails after the call", "the losses as they came", str(error))
-    if weight.grad is None or not bool(weight.grad.any()):
-        expect.fail("a loss has lost its graph", "backward() gives a gradient afterwards", "no gradient")
-    halves = _losses(trial, 5, trial.seeds[2], torch.float16)
-    _expect_floats(trial, halves, [loss.item() for loss in halves])
-    if has_float64(trial.device):
+    _expect_floats(trial, losses)
+    lost = "a loss has lost its graph"
+    broken = "backward() of a loss fails after the call"
+    asked = "backward() gives a gradient afterwards"
+    wanted, pull = 2 * weight.detach(), torch.Tensor.backward
+    flows(losses[0], weight, wanted, cut=lost, none=lost, broken=broken, asked=asked, pull=pull)
+    _expect_floats(trial, _losses(trial, 5, trial.seeds[2], torch.float16))
+    if cases.holds(trial.device, torch.float64):
         wide = [loss / 3 for loss in _losses(trial, 4, trial.seeds[1], torch.float64)]
-        wanted = [loss.item() for loss in wide]
-        if trial.call(wide) != wanted:
-            _expect_floats(trial, wide, wanted)  # which says what else is wrong
-            expect.fail("digits of float64 losses were lost", "their values", "what float32 holds of them")
+        _expect_floats(trial, wide, within=0.0)

@@ -1,6 +1,7 @@
 """A loader that pins where that helps."""
 
 import itertools
+from collections.abc import Iterator
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -22,26 +23,26 @@ make_loader = lesson.exercise(
 )
 
 
-def _listed(trial, loader: DataLoader, *asked: object) -> list:
-    """Return what the loader yields; a learner's own collate function may raise on the way."""
+def _epochs(trial, count: int, size: int, device: torch.device) -> tuple[DataLoader, Iterator[list]]:
+    """Return the answer's loader, and an iterator over what it yields in each epoch."""
+    asked = TensorDataset(*samples(trial, count, trial.seeds[0])), size, device
+    loader = trial.call(*asked)
+    expect.kind(loader, DataLoader, "a DataLoader")
 
-    def run_through(dataset, batch_size, device):
+    def run_through(dataset, batch_size, device):  # a learner's own collate function may raise on the way
         return list(itertools.islice(loader, MOST))
 
-    return trial.run(run_through, *asked, label="make_loader")
+    return loader, (trial.run(run_through, *asked, label=trial.name) for _ in itertools.count())
 
 
-def _loaded(trial, count: int, size: int, device: torch.device) -> list:
-    """Return what the answer's loader yields; Mismatch where it is no loader or yields no pairs."""
-    dataset = TensorDataset(*samples(trial, count, trial.seeds[0]))
-    loader = trial.call(dataset, size, device)
-    expect.kind(loader, DataLoader, "a DataLoader")
-    batches = _listed(trial, loader, dataset, size, device)
+def _loaded(trial, count: int, size: int) -> list:
+    """Return what the answer's loader yields in an epoch; Mismatch where those are no pairs."""
+    _, epochs = _epochs(trial, count, size, trial.device)
+    batches, again = next(epochs), next(epochs)
     if len(batches) == MOST:
-        expect.fail(
-            "the minibatches do not come to an end", "every sample once in each epoch", f"{MOST} and more"
-        )
-    if len(again := _listed(trial, loader, dataset, size, device)) != len(batches):
+        words = "the minibatches do not come to an end"
+        expect.fail(words, "every sample once in each epoch", f"{MOST} and more")
+    if len(again) != len(batches):
         headline = f"the first epoch has {len(batches)} minibatches, the second {len(again)}"
         expect.fail(headline, "every sample in each epoch", f"{len(again)} minibatches")
     for batch in batches:
@@ -50,25 +51,30 @@ def _loaded(trial, count: int, size: int, device: torch.device) -> list:
     return batches
 
 
+def _expect_sizes(batches: list, count: int, size: int) -> None:
+    lengths = [len(y) for _, y in batches]
+    wanted = [size] * (count // size) + [count % size] * bool(count % size)
+    if lengths == wanted:
+        return
+    headline = f"with batch_size {size} the minibatches of {count} samples have other sizes"
+    if lengths == wanted[:-1]:
+        headline = "the last minibatch, which is smaller, was dropped"
+    elif sum(lengths) < count:
+        headline = f"only {sum(lengths)} of {count} samples came"
+    elif set(lengths) == {1}:
+        headline = f"every minibatch holds one sample, although batch_size is {size}"
+    elif len(lengths) == 1:
+        headline = f"all {count} samples came in one minibatch, although batch_size is {size}"
+    expect.fail(headline, f"minibatches of {wanted} samples", f"minibatches of {lengths} samples")
+
+
 @make_loader.row("every sample once, in minibatches")
 def every_sample_once(trial):
     for count, size in ((7, 3), (8, 4), (5, 1), (2, 6), (19, 9)):
         inputs, labels = samples(trial, count, trial.seeds[0])
-        batches = _loaded(trial, count, size, trial.device)
-        lengths = [len(y) for _, y in batches]
-        wanted = [size] * (count // size) + [count % size] * bool(count % size)
-        if lengths != wanted:
-            headline = f"with batch_size {size} the minibatches of {count} samples have other sizes"
-            if sum(lengths) < count and lengths != wanted[:-1]:
-                headline = f"only {sum(lengths)} of {count} samples came"
-            elif lengths == wanted[:-1]:
-                headline = "the last minibatch, which is smaller, was dropped"
-            elif set(lengths) == {1}:
-                headline = f"every minibatch holds one sample, although batch_size is {size}"
-            elif len(lengths) == 1:
-                headline = f"all {count} samples came in one minibatch, although batch_size is {size}"
-            expect.fail(headline, f"minibatches of {wanted} samples", f"minibatches of {lengths} samples")
-        for tensor in (one for batch in batches for one in batch):
+        batches = _loaded(trial, count, size)
+        _expect_sizes(batches, count, size)
+        for tensor in itertools.chain(*batches):
             expect.kind(tensor, torch.Tensor, "a tensor", "a part of a minibatch")
         x, y = (torch.cat(parts).cpu() for parts in zip(*batches, strict=True))
         if y.dtype != labels.dtype:
@@ -82,35 +88,27 @@ def every_sample_once(trial):
 
 @make_loader.row("it yields tensors on the CPU")
 def yields_cpu_tensors(trial):
-    for x, y in _loaded(trial, 7, 3, trial.device):
-        for tensor in (x, y):
-            if tensor.device != CPU:
-                headline = f"the loader yields tensors on {tensor.device}, and moving them is the next task"
-                expect.fail(headline, "minibatches on cpu", tensor)
+    for tensor in itertools.chain(*_loaded(trial, 7, 3)):
+        if tensor.device != CPU:
+            headline = f"the loader yields tensors on {tensor.device}, and moving them is the next task"
+            expect.fail(headline, "minibatches on cpu", tensor)
 
 
 @make_loader.row("pinned for an accelerator", only="accelerator")
 def pinned_where_it_helps(trial):
     if trial.device.type == "mps":
         return
-    for batch in _loaded(trial, 7, 3, trial.device):
-        for tensor in batch:
-            if tensor.is_cpu and not tensor.is_pinned():
-                headline = f"the minibatches for {trial.device} are not pinned"
-                expect.fail(
-                    headline, "pin_memory=True: copies from pinned memory need not block", "ordinary memory"
-                )
+    for tensor in itertools.chain(*_loaded(trial, 7, 3)):
+        if tensor.is_cpu and not tensor.is_pinned():
+            asked = "pin_memory=True: copies from pinned memory need not block"
+            expect.fail(f"the minibatches for {trial.device} are not pinned", asked, "ordinary memory")
 
 
 @make_loader.row("not pinned for the CPU and for mps")
 def not_pinned_elsewhere(trial):
     for device in (CPU, torch.device("mps"), torch.device("mps", 0)):
-        dataset = TensorDataset(*samples(trial, 7, trial.seeds[1]))
-        loader = trial.call(dataset, 3, device)
-        expect.kind(loader, DataLoader, "a DataLoader")
+        loader, epochs = _epochs(trial, 7, 3, device)
         # The loader's own setting counts too: without an accelerator nothing can be pinned.
-        if loader.pin_memory or any(x.is_pinned() for x, _ in _listed(trial, loader, dataset, 3, device)):
-            headline = f"the minibatches for {device} are pinned"
-            expect.fail(
-                headline, "ordinary memory: pinning costs time and would gain nothing", "pinned memory"
-            )
+        if loader.pin_memory or any(x.is_pinned() for x, _ in next(epochs)):
+            asked = "ordinary memory: pinning costs time and would gain nothing"
+            expect.fail(f"the minibatches for {device} are pinned", asked, "pinned memory")

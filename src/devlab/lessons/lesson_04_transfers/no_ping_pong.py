@@ -8,14 +8,8 @@ from torch.utils.data import DataLoader
 
 from devlab.checks import expect
 from devlab.checks.isolation import seed_generators
-from devlab.lessons.lesson_04_transfers import (
-    CPU,
-    expect_arrived,
-    keep_busy,
-    lesson,
-    read_at_once,
-    times,
-)
+from devlab.checks.verbs import Same, at_once, counts
+from devlab.lessons.lesson_04_transfers import CPU, keep_busy, lesson
 from devlab.watching.watch import watch
 
 no_ping_pong = lesson.exercise(
@@ -42,57 +36,62 @@ def _inputs(trial, count: int, seed: int) -> torch.Tensor:
     return trial.randn(count, 3, seed=seed, on=CPU)
 
 
-def _reference(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+def _outputs(model: nn.Module, inputs: torch.Tensor, size: int) -> torch.Tensor:
     with torch.no_grad():
         return copy.deepcopy(model).cpu()(inputs)
+
+
+def _look(trial, got: torch.Tensor, *_: object) -> None:
+    if got.device != CPU:
+        expect.fail(f"the outputs stayed on {got.device}", "one tensor on cpu", got)
+
+
+def _look_at_order(got: torch.Tensor, wanted: torch.Tensor, *_: object) -> None:
+    if not expect.is_alike(got, wanted, 1e-4):
+        mine, right = (rows.detach()[rows.detach()[:, 0].argsort()] for rows in (got, wanted))
+        if expect.is_alike(mine, right, 1e-4):
+            expect.fail("the outputs came back in another order", "the loader's order", got)
+
+
+# The arguments are a model, all inputs of a loader, and the batch size.
+outputs = Same(
+    _outputs,
+    {
+        "only the last batch's outputs came back": lambda *args: _outputs(*args).split(args[-1])[-1],
+        "only the first batch's outputs came back": lambda *args: _outputs(*args).split(args[-1])[0],
+    },
+    lambda model, inputs, size: f"the outputs of all {-(-len(inputs) // size)} batches, in order",
+    within=1e-4,
+    first=_look,
+    then=_look_at_order,
+)
 
 
 @no_ping_pong.row("all outputs, in order, on the CPU")
 def all_outputs(trial):
     model = _model(trial)
     for (count, size), seed in zip(((10, 4), (6, 3), (3, 5)), trial.seeds, strict=True):
-        model.to(trial.device)  # whether a call moved it is judged in the next row
+        model.to(trial.device)  # the next row judges whether a call moved the model
         inputs = _inputs(trial, count, seed)
-        wanted = _reference(model, inputs)
         keep_busy(trial.device)
-        got, seen, _ = read_at_once(trial, model, DataLoader(inputs, batch_size=size), trial.device)
-        expect.kind(got, torch.Tensor, "a tensor")
-        if got.device != CPU:
-            expect.fail(f"the outputs stayed on {got.device}", "one tensor on cpu", got)
-        expect_arrived(trial, got, seen, wanted, "the result")
-        parts = wanted.split(size)
-        mistaken = {
-            "only the last batch's outputs came back": parts[-1],
-            "only the first batch's outputs came back": parts[0],
-        }
-        expect.named(
-            seen, wanted, mistaken, f"the outputs of all {len(parts)} batches, in order", within=1e-4
-        )
-        if seen.shape == wanted.shape and not expect.is_alike(seen, wanted, 1e-4):
-            mine, right = (rows.detach()[rows.detach()[:, 0].argsort()] for rows in (seen, wanted))
-            if expect.is_alike(mine, right, 1e-4):
-                expect.fail("the outputs came back in another order", "the loader's order", seen)
-        expect.tensor(seen, wanted, CPU, within=1e-4)
-    inputs = _inputs(trial, 7, trial.seeds[0])
-    model = nn.Sequential(nn.Linear(3, 1)).to(trial.device)  # one output for each input has a dimension, too
-    got = trial.call(model, DataLoader(inputs, batch_size=4), trial.device)
-    expect.tensor(got, _reference(model, inputs), CPU, within=1e-4)
-    # Whole numbers in, half precision out: neither is to become something else on the way.
-    words = torch.arange(7) % 4
-    model = nn.Embedding(4, 3).half().to(trial.device)
-    got = trial.call(model, DataLoader(words, batch_size=3), trial.device)
-    expect.tensor(got, _reference(model, words), CPU)
+        got = at_once(trial, model, DataLoader(inputs, batch_size=size), trial.device)
+        outputs.compare(trial, got, model, inputs, size)
+    # A single output for each input still has a dimension.
+    narrow = nn.Sequential(nn.Linear(3, 1)).to(trial.device)
+    # Whole numbers go in and half precision comes out: both dtypes stay what they are.
+    words, embedding = torch.arange(7) % 4, nn.Embedding(4, 3).half().to(trial.device)
+    for model, inputs, size in ((narrow, _inputs(trial, 7, trial.seeds[0]), 4), (embedding, words, 3)):
+        got = trial.call(model, DataLoader(inputs, batch_size=size), trial.device)
+        outputs.compare(trial, got, model, inputs, size)
 
 
 @no_ping_pong.row("the model stays where it is")
 def model_stays(trial):
     model, inputs = _model(trial), _inputs(trial, 7, trial.seeds[2])
-    before = [
-        (name, tensor.device, tensor.detach().cpu().clone()) for name, tensor in model.named_parameters()
-    ]
+    before = {name: (one.device, one.detach().cpu().clone()) for name, one in model.named_parameters()}
     trial.call(model, DataLoader(inputs, batch_size=4), trial.device)
     now = dict(model.named_parameters())
-    for name, device, values in before:
+    for name, (device, values) in before.items():
         if now[name].device != device:
             headline = f"the model was moved to {now[name].device}"
             expect.fail(headline, f"{name} on {device}", f"{name} on {now[name].device}")
@@ -114,33 +113,25 @@ def few_transfers(trial):
     log, ahead, here = watch(), [], str(trial.device)
 
     def note(*_: object) -> None:
-        ahead.append(sum(transfer.target == here for transfer in log.events.transfers) - len(ahead))
+        ahead.append(sum(one.target == here for one in log.events.transfers) - len(ahead))
 
     with model[0].register_forward_pre_hook(note):
         args = model, DataLoader(inputs, batch_size=3), trial.device
         trial.run(trial.answer, *args, label=trial.name, log=log)
-    into = [transfer for transfer in log.events.transfers if transfer.target == here]
-    out = [transfer for transfer in log.events.transfers if transfer.source == here]
-    asked = "5 transfers in for 5 batches, 1 out"
-    got = f"{len(into)} in, {len(out)} out"
-    order = log.events.transfers
-    if out and into and order.index(out[0]) < order.index(into[0]):
-        headline = f"something was copied away from {here} before the first batch came: it is no output"
-        expect.fail(headline, asked, f"{got}; {out[0].line}")
-    if len(out) > 1:
-        headline = f"{len(out)} transfers out of {here}, where the outputs are to wait until the end"
-        expect.fail(headline, asked, f"{got}; {out[0].line}")
-    if len(into) != 5:
-        where = f"; {into[0].line}" if into else ""
-        headline = f"{times(len(into), 'transfer')} into {here} for 5 batches: each is to come in one"
-        expect.fail(headline, asked, got + where)
-    if max(ahead, default=0) > 3:  # one in use, and some fetched ahead
+    copies = log.events.transfers
+    into, out = [one for one in copies if one.target == here], [one for one in copies if one.source == here]
+    asked, got = "5 transfers in for 5 batches, 1 out", f"{len(into)} in, {len(out)} out"
+    early = out[:1] if out and into and copies.index(out[0]) < copies.index(into[0]) else []
+    headline = f"something was copied away from {here} before the first batch came: it is no output"
+    counts(early, 0, headline, asked, f"{got}; {{one.line}}")
+    headline = f"{{times}} out of {here}, where the outputs are to wait until the end"
+    counts(out, 1, headline, asked, f"{got}; {{one.line}}")
+    headline = f"{{times}} into {here} for 5 batches: each is to come in one"
+    counts(into, 5, headline, asked, f"{got}; {{one.line}}" if into else got, least=5)
+    if max(ahead, default=0) > 3:  # a batch in use, and a few that are fetched ahead
         headline = f"{max(ahead)} batches were on {here} at once, before the model had seen them"
         expect.fail(headline, "each batch moved when its turn comes, since all together may not fit", got)
-    if len(out) != 1 or log.transfers != 6:
+    if len(out) != 1 or len(copies) != 6:
         expect.fail(f"the outputs did not come from {here} in one transfer", asked, got)
-    if log.synchronizations > 1:
-        waits = [f"{wait.cause}, {wait.line}" for wait in log.events.synchronizations]
-        causes = " and ".join(dict.fromkeys(wait.cause for wait in log.events.synchronizations))
-        headline = f"the host waited {len(waits)} times, by {causes}"
-        expect.fail(headline, "once, for the outputs", waits[0])
+    headline, said = "the host waited {count} times, by {causes}", "{one.cause}, {one.line}"
+    counts(log.events.synchronizations, 1, headline, "once, for the outputs", said)

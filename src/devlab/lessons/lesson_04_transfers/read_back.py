@@ -2,16 +2,9 @@
 
 import torch
 
-from devlab.checks import expect
-from devlab.devices import has_float64
-from devlab.lessons.lesson_04_transfers import (
-    CPU,
-    expect_arrived,
-    keep_busy,
-    lesson,
-    read_at_once,
-    times,
-)
+from devlab.checks import cases, expect
+from devlab.checks.verbs import Same, at_once, counts
+from devlab.lessons.lesson_04_transfers import CPU, keep_busy, lesson
 from devlab.sim import clock
 
 read_back = lesson.exercise(
@@ -30,43 +23,36 @@ read_back = lesson.exercise(
 )
 
 
+fetched = Same(
+    torch.Tensor.clone,
+    {"the result is all zeros, as memory is before a copy arrives: it was read too early": lambda x: 0 * x},
+    "x's values",
+    digits=True,
+)
+
+
 @read_back.row("a CPU tensor with x's values")
 def values_on_the_cpu(trial):
-    dtypes = [torch.float32, torch.float16, torch.int64, torch.bool]
-    dtypes += [torch.float64] if has_float64(trial.device) else []
-    for place, dtype in enumerate(dtypes):
-        x = (3 * trial.randn(5, 3, seed=trial.seeds[place % 3])).to(dtype)
-        if dtype.itemsize == 8:  # digits that a third dtype on the way would lose
-            x = x + 2**53 if dtype is torch.int64 else x / 3
-        got, wanted = trial.call(x), x.cpu().clone()
-        early = {
-            "the result is all zeros, as memory is before a copy arrives: it was read too early": 0 * wanted
-        }
-        expect.named(got, wanted, early, "x's values")
-        expect.lost_digits(got, wanted, wanted)
-        expect.tensor(got, wanted, CPU, within=0.0)
+    plain = 3 * trial.randn(5, 3, seed=trial.seeds[0])
+    x = trial.randn(6, 4, seed=trial.seeds[0])
+    views = (x.t()[1:, ::2], x[2, 3], x[:0], x[:1].expand(3, 4))
+    for one in (plain, *cases.dtypes(plain), plain > 0, *views):
+        fetched(trial, one, on=CPU, within=0.0)
     first, second = (trial.randn(5, 3, seed=seed) for seed in trial.seeds[:2])
     got = trial.call(first)
-    trial.call(second)  # what one call has returned is not the next one's to write into
-    expect.tensor(got, first.cpu().clone(), CPU, "the first result, after a second call")
-    x = trial.randn(6, 4, seed=trial.seeds[0])
-    for view in (x.t()[1:, ::2], x[2, 3], x[:0], x[:1].expand(3, 4)):
-        expect.tensor(trial.call(view), view.cpu().clone(), CPU)
+    trial.call(second)  # a second call must not write into the result of the first
+    fetched.compare(trial, got, first, on=CPU, what="the first result, after a second call")
 
 
 @read_back.row("safe to read at once")
 def safe_to_read(trial):
     for seed in trial.seeds:
         x = trial.randn(40, 30, seed=seed)
-        wanted = x.cpu().clone()
         keep_busy(trial.device)
-        got, seen, _ = read_at_once(trial, x)
-        expect.kind(got, torch.Tensor, "a tensor")
-        expect_arrived(trial, got, seen, wanted, "the result")
-        expect.tensor(seen, wanted, CPU)
+        expect.tensor(at_once(trial, x), x, CPU)
     if trial.device.type == "sim":
         keep_busy(trial.device)
-        # What is queued where x was made may still write into it.
+        # Work that is queued on x's device may still write into x.
         due = clock.current.queues[trial.device.index].free_at
         trial.call(x, changes=True)
         if clock.now() < due:
@@ -77,15 +63,11 @@ def safe_to_read(trial):
 
 @read_back.row("one copy, for which the host need not wait", only="accelerator")
 def copy_does_not_block(trial):
-    x = trial.randn(40, 30, seed=trial.seeds[0])
-    _, log = trial.watched(x)
-    for transfer in log.events.transfers:
-        asked = "a non-blocking copy, then a wait of your own"
-        if not transfer.non_blocking:
-            expect.fail("the copy itself blocks: non_blocking was not asked for", asked, transfer.manner)
-        if transfer.blocking and trial.device.type != "mps":
-            headline = "the copy blocks: it goes into memory that is not pinned"
-            expect.fail(headline, asked, transfer.manner)
-    if log.transfers != 1:
-        headline = f"{times(log.transfers, 'transfer')}, where one is enough"
-        expect.fail(headline, "one copy to cpu", str(log.transfers))
+    _, log = trial.watched(trial.randn(40, 30, seed=trial.seeds[0]))
+    copies, asked = log.events.transfers, "a non-blocking copy, then a wait of your own"
+    by_choice = [copy for copy in copies if not copy.non_blocking]
+    blocking = [copy for copy in copies if copy.blocking and trial.device.type != "mps"]
+    headline = "the copy itself blocks: non_blocking was not asked for"
+    counts(by_choice, 0, headline, asked, "{one.manner}")
+    counts(blocking, 0, "the copy blocks: it goes into memory that is not pinned", asked, "{one.manner}")
+    counts(copies, 1, "{times}, where one is enough", "one copy to cpu", "{count}", least=1)

@@ -2,9 +2,9 @@
 
 import torch
 
-from devlab.checks import expect, verbs
-from devlab.devices import has_float64
-from devlab.lessons.lesson_04_transfers import lesson, numbers_of, times
+from devlab.checks import cases, expect
+from devlab.checks.verbs import answers, current, times
+from devlab.lessons.lesson_04_transfers import lesson, numbers_of
 from devlab.sim.private import OperatorMode
 from devlab.watching.watch import watch
 
@@ -26,7 +26,7 @@ returns_itself = lesson.exercise(
 
 
 class _Results(OperatorMode):
-    """Notes the first operator that makes a tensor, of any size: `watch` counts bytes, and some have none."""
+    """Notes the first operator that makes a tensor, even an empty tensor, which `watch` does not count."""
 
     def __init__(self):
         super().__init__()
@@ -39,15 +39,20 @@ class _Results(OperatorMode):
         return result
 
 
-def _expect_prediction(trial, x, device, dtype, wanted: bool, why: str) -> None:
-    got = trial.call(x, device, dtype)
-    expect.kind(got, bool, "a bool")
-    expect.equal(got, wanted, why)
+def _every_dtype(device: torch.device) -> list[torch.dtype]:
+    return [torch.float32, *cases.floats(device), torch.int64, torch.int32, torch.bool]
 
 
-def _every_dtype(*devices: torch.device) -> list[torch.dtype]:
-    wide = [torch.float64] if has_float64(*devices) else []
-    return [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.bool, *wide]
+def _expect(trial, wanted: bool, x: torch.Tensor, device: torch.device, dtype: torch.dtype, why: str) -> None:
+    answers(trial, x, device, dtype, wanted=wanted, why=why, what="the result")
+
+
+def _expect_of_bare(trial, device: torch.device) -> None:
+    """Expect the prediction for a device without an index while `device` is the current one."""
+    bare, x = torch.device(trial.device.type), trial.randn(4, 3, seed=trial.seeds[1])
+    why = f'x is on {trial.device}, and "{bare}" means {device}, the current device'
+    with current(device):
+        _expect(trial, device == trial.device, x, bare, x.dtype, why)
 
 
 @returns_itself.row("True where nothing has to change")
@@ -55,44 +60,24 @@ def nothing_changes(trial):
     for device in (trial.device, *trial.others):
         for dtype in _every_dtype(device)[: None if device == trial.device else 2]:
             x = numbers_of(trial, dtype, device, trial.seeds[0])
-            _expect_prediction(trial, x, device, dtype, True, f"x is {dtype} on {device} already")
+            _expect(trial, True, x, device, dtype, f"x is {dtype} on {device} already")
     x = trial.randn(4, 6, seed=trial.seeds[1])
-    kinds = {
-        "a transposed view": x.t(),
-        "a view with steps": x[:, ::2],
-        "a single number": x[0, 0],
-        "an empty tensor": x[:0],
-        "an expanded view": x[:1].expand(3, 6),
-        "a parameter": torch.nn.Parameter(x.clone()),
-    }
-    for words, one in kinds.items():
+    for words, one in (cases.views(x) | cases.kinds(x)).items():
         why = f"{words} with that device and dtype comes back itself, too"
-        _expect_prediction(trial, one, trial.device, torch.float32, True, why)
+        _expect(trial, True, one, trial.device, torch.float32, why)
     if trial.device.type != "cpu":
         _expect_of_bare(trial, trial.device)
 
 
-def _expect_of_bare(trial, current: torch.device) -> None:
-    """Expect the prediction for a device without an index while `current` is the current device."""
-    bare, x = torch.device(trial.device.type), trial.randn(4, 3, seed=trial.seeds[1])
-    with verbs.current(current):
-        why = f'x is on {trial.device}, and "{bare}" means {current}, the current device'
-        _expect_prediction(trial, x, bare, x.dtype, current == trial.device, why)
-
-
 @returns_itself.row("False where the device differs, or its index")
 def device_differs(trial):
-    trial.other()
-    for other in trial.others:
+    for other in cases.places(trial)[1:]:
         for dtype in (torch.float32, torch.int64):
-            for x, device in (
-                (numbers_of(trial, dtype, trial.device, trial.seeds[0]), other),
-                (numbers_of(trial, dtype, other, trial.seeds[1]), trial.device),
-            ):
-                why = f"x is on {x.device}, and {device} was asked for"
-                _expect_prediction(trial, x, device, dtype, False, why)
+            for source, device in ((trial.device, other), (other, trial.device)):
+                x = numbers_of(trial, dtype, source, trial.seeds[0])
+                _expect(trial, False, x, device, dtype, f"x is on {source}, and {device} was asked for")
         why = "the device differs and the dtype, too"
-        _expect_prediction(trial, trial.randn(3, on=other), trial.device, torch.float16, False, why)
+        _expect(trial, False, trial.randn(3, on=other), trial.device, torch.float16, why)
         if other.type == trial.device.type:
             _expect_of_bare(trial, other)
 
@@ -103,8 +88,7 @@ def dtype_differs(trial):
     for before, after in zip(dtypes, [*dtypes[1:], dtypes[0]], strict=True):
         x = numbers_of(trial, before, trial.device, trial.seeds[2])
         for one in (x, x[:0]):
-            why = f"x is {before}, and {after} was asked for"
-            _expect_prediction(trial, one, trial.device, after, False, why)
+            _expect(trial, False, one, trial.device, after, f"x is {before}, and {after} was asked for")
 
 
 @returns_itself.row("nothing is moved or made to find out")

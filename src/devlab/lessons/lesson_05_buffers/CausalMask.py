@@ -2,8 +2,9 @@
 
 import torch
 
-from devlab.checks import expect
-from devlab.lessons.lesson_05_buffers import Made, another, lesson
+from devlab.checks import expect, verbs
+from devlab.checks.probes import Built
+from devlab.lessons.lesson_05_buffers import expect_moves, lesson
 
 causal_mask = lesson.exercise(
     "CausalMask",
@@ -25,45 +26,40 @@ def _future(time: int) -> torch.Tensor:
     return steps[None, :] > steps[:, None]
 
 
-def _expect_mask(got: object, x: torch.Tensor, longest: int) -> None:
-    """Expect the mask of x from a module that was made for `longest` steps."""
+def _slips(x: torch.Tensor, longest: int) -> dict[str, expect.Slip]:
     batch, time, last = x.shape[0], x.shape[1], x.shape[-1]
-    wanted = _future(time)
-    mistaken = {
-        "the diagonal is True as well, as if each step lay in its own future": wanted.logical_or(
-            torch.eye(time)
-        ),
-        "the first step of the future is still False: the True half begins one column too late": (
-            wanted.triu(2)
+    wanted, whole, diagonal = _future(time), _future(longest), torch.eye(time).bool()
+    return {
+        "the diagonal is True as well, as if each step lay in its own future": wanted | diagonal,
+        "the first step of the future is still False: the True half begins one column too late": wanted.triu(
+            2
         ),
         "the past and the present are True and the future False: it is the other way round": ~wanted,
         "the past is True, and not the future: rows and columns have changed places": wanted.T,
         "every element is True": torch.ones_like(wanted),
         "every element is False": torch.zeros_like(wanted),
-        "the whole buffer came back: it was not cut to the time of x": _future(longest),
+        "the whole buffer came back: it was not cut to the time of x": whole,
         f"the mask is for {batch} steps, the batch size of x, and not for its time, {time}": _future(batch),
         f"the mask is for {last} steps, x's last dimension, and not for its time, {time}": _future(last),
-        "only the rows were cut to the time of x, and not the columns": _future(longest)[:time],
+        "only the rows were cut to the time of x, and not the columns": whole[:time],
         "the mask is one step longer than the time of x": _future(time + 1),
         "the mask has a dimension too many, for the batch": wanted[None],
-        "the mask comes once for each row of the batch, and is to come once": wanted.expand(
-            batch, time, time
-        ),
+        "the mask comes once for each row of the batch, and is to come once": wanted.expand(batch, -1, -1),
     }
-    expect.named(got, wanted, mistaken, f"True where column j > row i, shape [{time},{time}]")
-    expect.tensor(got, wanted, x.device, "the mask")
 
 
-def _expect_alike(got: object, before: torch.Tensor, on: torch.device) -> None:
-    """Expect, after a move, what forward answered before it; whether that was right is another question."""
-    expect.kind(got, torch.Tensor, "a tensor", "the mask")
-    expect.device(got, on, "the mask")
-    expect.tensor(got, before, on, "the mask after a move")
+# Of x, and of a module that was made for so many steps.
+mask = verbs.Same(
+    lambda x, longest: _future(x.shape[1]),
+    _slips,
+    lambda x, longest: "True where column j > row i, shape [{0},{0}]".format(x.shape[1]),
+    what="the mask",
+)
 
 
 @causal_mask.row("`mask` is a buffer, and forward reads it")
 def mask_is_a_buffer(trial):
-    made = Made(trial, 6)
+    made = Built(trial, 6)
     made.buffer("mask")
     made.require_only_buffers()
     made.to(trial.device).require_read("mask", trial.randn(2, 5, 3), "the mask")
@@ -71,25 +67,12 @@ def mask_is_a_buffer(trial):
 
 @causal_mask.row("it moves with the model, at any time")
 def mask_moves(trial):
-    made = Made(trial, 7)
-    made.to(trial.device).require_on(trial.device, "mask")
-    x = trial.randn(2, 5, 3, seed=trial.seeds[0])
-    first = made(x)
-    expect.kind(first, torch.Tensor, "a tensor", "the mask")
-    expect.device(first, trial.device, "the mask")
-    before = first.detach().cpu().clone()
-    # A first batch elsewhere must leave nothing behind that a later one meets.
-    elsewhere = another(trial)
-    made.to(elsewhere)
-    _expect_alike(made(x.to(elsewhere)), before, elsewhere)
-    made.to(trial.device).require_on(trial.device, "mask")
-    _expect_alike(made(x), before, trial.device)
-    made.require_stays("mask", x.to(elsewhere))
+    expect_moves(Built(trial, 7), "mask", trial.randn(2, 5, 3, seed=trial.seeds[0]), "the mask")
 
 
 @causal_mask.row("it is saved with the model")
 def mask_is_saved(trial):
-    made = Made(trial, 5).to(trial.device)
+    made = Built(trial, 5).to(trial.device)
     made.require_saved("mask")
     made(trial.randn(3, 4, 2))
     made.require_saved("mask")
@@ -97,12 +80,11 @@ def mask_is_saved(trial):
 
 @causal_mask.row("True for the future, at every length")
 def mask_is_right(trial):
-    made = Made(trial, 9).to(trial.device)
-    size = made.buffer("mask").shape[-1]
-    if size != 9:
-        expect.fail(
-            f"the buffer `mask` has room for {size} steps, and max_length is 9", "9 by 9", made.buffer("mask")
-        )
+    made = Built(trial, 9).to(trial.device)
+    table = made.buffer("mask")
+    if table.shape[-1] != 9:
+        headline = f"the buffer `mask` has room for {table.shape[-1]} steps, and max_length is 9"
+        expect.fail(headline, "9 by 9", table)
     inputs = [trial.randn(2, time, 6, seed=trial.seeds[0]) for time in (4, 9, 1)]
     inputs += [
         trial.randint(0, 50, (4, 7), seed=trial.seeds[1]),
@@ -114,7 +96,7 @@ def mask_is_right(trial):
         if made.buffer("mask").shape[-1] < 9:
             headline = "forward cut the buffer `mask` itself, and a longer x no longer fits"
             expect.fail(headline, "`mask` as it was, and a part of it as the result", made.buffer("mask"))
-        _expect_mask(got, x, 9)
+        mask.compare(trial, got, x, 9)
     table, future = made.buffer("mask").detach().cpu().squeeze(), _future(9)
     if table.shape != (9, 9) or not any(torch.equal(table.bool(), one) for one in (future, ~future)):
         headline = "the buffer `mask` does not hold the triangle, although forward gives the right mask"

@@ -2,8 +2,8 @@
 
 import torch
 
-from devlab.checks import expect
-from devlab.lessons.lesson_05_buffers import floats_of, lesson
+from devlab.checks import cases, expect, verbs
+from devlab.lessons.lesson_05_buffers import lesson
 
 add_noise = lesson.exercise(
     "add_noise",
@@ -19,18 +19,41 @@ add_noise = lesson.exercise(
 )
 
 
+def _still(got: torch.Tensor, wanted: torch.Tensor, *_: object) -> None:
+    if not expect.is_alike(got, wanted):
+        off = (got.detach().cpu() - wanted).abs().max().item()
+        expect.fail(f"with scale 0 noise was added all the same, up to {off:.2g}", "the values of x", got)
+
+
+unchanged = verbs.Same(
+    lambda x, scale: x,
+    {"with scale 0 the noise came back alone, and not x": lambda x, scale: torch.zeros_like(x)},
+    asked="the values of x",
+    what="the result with scale 0",
+    digits=True,
+    then=_still,
+)
+
+
+def _noisy(trial, x: torch.Tensor, scale: float) -> torch.Tensor:
+    """Return what the answer makes of x; it has x's shape, dtype and device, and finite numbers."""
+    got = trial.call(x, scale)
+    expect.tensor(got, x, trial.device, within=float("inf"))
+    return got
+
+
+def _noise(trial, x: torch.Tensor, scale: float) -> torch.Tensor:
+    return _noisy(trial, x, scale).detach().cpu().double() - x.cpu().double()
+
+
 @add_noise.row("x's shape, dtype and device")
 def noise_keeps_everything(trial):
     x = trial.randn(5, 3, seed=trial.seeds[0])
-    shapes = [x, x[:0], x[1, 2], trial.randn(1, 3, 4, 1)]
-    # Their shapes are others, too: a row, a matrix turned, a single number.
+    # A row, a matrix turned and a number: where the dtypes change, so do the shapes.
     parts = x[0], x.t(), x
-    kinds = [one.to(dtype) for one, dtype in zip(parts, floats_of(trial.device), strict=False)]
-    for given in [*shapes, *kinds, x.half()[0, 0]]:
-        got = trial.call(given, 0.5)
-        expect.kind(got, torch.Tensor, "a tensor")
-        # Of the right kind: shape, dtype and device are compared, and that the numbers are finite.
-        expect.tensor(got, given, trial.device, within=float("inf"))
+    kinds = [one.to(dtype) for one, dtype in zip(parts, cases.floats(trial.device), strict=False)]
+    for given in (x, x[:0], x[1, 2], trial.randn(1, 3, 4, 1), *kinds, x.half()[0, 0]):
+        got = _noisy(trial, given, 0.5)
         if given.numel() > 1 and torch.equal(got, given):
             headline = f"no noise was added to an x of {given.dtype}"
             expect.fail(headline, "values that differ from those of x", "the values of x")
@@ -38,27 +61,15 @@ def noise_keeps_everything(trial):
 
 @add_noise.row("with scale 0 the values of x")
 def no_noise(trial):
-    for seed in trial.seeds:
-        x = trial.randn(4, 3, seed=seed)
-        got = trial.call(x, 0.0)
-        nothing = {"with scale 0 the noise came back alone, and not x": torch.zeros_like(x)}
-        expect.named(got, x, nothing, "the values of x")
-        if isinstance(got, torch.Tensor) and got.shape == x.shape and not expect.is_alike(got, x):
-            off = (got.detach().cpu() - x.cpu()).abs().max().item()
-            headline = f"with scale 0 noise was added all the same, up to {off:.2g}"
-            expect.fail(headline, "the values of x", got)
-        expect.tensor(got, x.clone(), trial.device, "the result with scale 0")
-    if torch.float64 in floats_of(trial.device):
-        fine = x.double() / 3  # more digits than float32 holds
-        got = trial.call(fine, 0.0)
-        expect.lost_digits(got, fine, fine)
-        expect.tensor(got, fine.clone(), trial.device, "the result with scale 0", 0.0)
+    inputs = [trial.randn(4, 3, seed=seed) for seed in trial.seeds]
+    unchanged.each(trial, [(x, 0.0) for x in inputs])
+    if cases.holds(trial.device, torch.float64):
+        unchanged(trial, inputs[-1].double() / 3, 0.0, within=0.0)  # more digits than float32 holds
 
 
 @add_noise.row("new noise in every element and call")
 def noise_is_always_new(trial):
-    scale = 0.7
-    x = trial.randn(6, 11, 7, seed=trial.seeds[0])
+    scale, x = 0.7, trial.randn(6, 11, 7, seed=trial.seeds[0])
     first, second = _noise(trial, x, scale), _noise(trial, x, scale)
     if (first - second).abs().max() < 0.01 * scale:
         expect.fail("two calls drew the same noise", "new noise at every call", "the same numbers twice")
@@ -94,23 +105,13 @@ def _expect_normal(noise: torch.Tensor, x: torch.Tensor, scale: float) -> None:
         expect.fail(f"the noise has mean {mean:.3g}, not 0", asked, found)
     if abs(deviation - scale) <= 0.2 * scale:
         return
-    relative = (noise / x).std().item()
-    for words, one, other in (
-        ("its square root: scale was taken as the variance", deviation, scale**0.5),
-        ("its square", deviation, scale**2),
-        ("the deviation of x times scale: the noise depends on x", deviation, scale * x.std().item()),
-        ("x was multiplied by noise, so that it grows with x", relative, scale),
-        ("1: scale was not used", deviation, 1.0),
-    ):
-        if abs(one - other) < 0.06 * other:
-            headline = f"the noise has standard deviation {deviation:.3g}, not {scale}; {words}"
-            if not words.startswith("x was"):
-                headline = f"the noise has standard deviation {deviation:.3g}, not {scale}: that is {words}"
-            expect.fail(headline, asked, found)
-    expect.fail(f"the noise has standard deviation {deviation:.3g}, not {scale}", asked, found)
-
-
-def _noise(trial, x: torch.Tensor, scale: float) -> torch.Tensor:
-    got = trial.call(x, scale)
-    expect.tensor(got, x, trial.device, within=float("inf"))
-    return got.detach().cpu().double() - x.cpu().double()
+    known = (
+        ("that is its square root: scale was taken as the variance", deviation, scale**0.5),
+        ("that is its square", deviation, scale**2),
+        ("that is the deviation of x times scale: the noise depends on x", deviation, scale * x.std().item()),
+        ("x was multiplied by noise, so that it grows with x", (noise / x).std().item(), scale),
+        ("that is 1: scale was not used", deviation, 1.0),
+    )
+    words = next((f"; {words}" for words, one, other in known if abs(one - other) < 0.06 * other), "")
+    words = words.replace("; that", ": that")
+    expect.fail(f"the noise has standard deviation {deviation:.3g}, not {scale}{words}", asked, found)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from devlab.checks import expect
-from devlab.checks.calls import changed, holdings
-from devlab.lessons.lesson_05_buffers import holding, lesson, norm
+from devlab.checks import expect, verbs
+from devlab.checks.cases import module as module_of
+from devlab.lessons.lesson_05_buffers import lesson, norm
 
 left_behind = lesson.exercise(
     "left_behind",
@@ -38,27 +38,20 @@ class Box(NamedTuple):
 
 def _expect_left(trial, module: nn.Module, wanted: dict[str | tuple, str]) -> None:
     """Expect exactly the wanted names, in any order; of a tuple of names, which are one tensor, one."""
-    before = holdings(module)
-    got = trial.call(module)
-    if path := changed(before, module):
-        headline = f"`{path}` of the module was changed: left_behind is to look at the module alone"
-        expect.fail(headline, "the module as it came", f"`{path}` replaced, moved, added or removed")
+    headline = "`{path}` of the module was changed: left_behind is to look at the module alone"
+    moved = "`{path}` replaced, moved, added or removed"
+    with verbs.untouched(module, headline, "the module as it came", moved):
+        got = trial.call(module)
 
     def unwanted(name: str) -> str:
-        if _is_registered(module, name):
+        every = (module.named_parameters, module.named_buffers)
+        if any(name == one for walk in every for one, _ in walk(remove_duplicate=False)):
             return "is listed, and it is registered: `.to` moves it"
         if _leads_to_a_tensor(module, name):
             return "is listed, and `.to` moves it: it is a registered parameter under another name"
         return "is listed, and the module holds no tensor of that name"
 
     expect.names(got, wanted, unwanted)
-
-
-def _is_registered(module: nn.Module, name: str) -> bool:
-    """Tell whether the dotted name is that of a registered parameter or buffer."""
-    return name in dict(module.named_parameters(remove_duplicate=False)) or name in dict(
-        module.named_buffers(remove_duplicate=False)
-    )
 
 
 def _leads_to_a_tensor(value: object, path: str) -> bool:
@@ -74,7 +67,7 @@ def _leads_to_a_tensor(value: object, path: str) -> bool:
 
 @left_behind.row("plain tensor attributes, by name")
 def plain_attributes(trial):
-    module = holding(
+    module = module_of(
         scale=torch.ones(3), _cache=torch.zeros(2, 2), step=torch.tensor(3), trained=nn.Linear(3, 2)
     )
     module.name, module.width, module.act, module.nothing = "net", 3, torch.relu, None
@@ -86,14 +79,14 @@ def plain_attributes(trial):
     _expect_left(trial, module, wanted)
     # The names are a fact about the module, wherever its registered part is at the moment.
     _expect_left(trial, module.to(trial.device), wanted)
-    alone = holding(window=trial.randn(4), ramp=torch.ones(2, requires_grad=True))
+    alone = module_of(window=trial.randn(4), ramp=torch.ones(2, requires_grad=True))
     _expect_left(trial, alone, {"window": "it was made there and stays there", "ramp": "it is no parameter"})
 
 
 @left_behind.row("what `.to` moves is not listed")
 def moved_is_not_listed(trial):
     trained = nn.Linear(3, 2)
-    module = holding(norm=norm(), own=nn.Parameter(torch.ones(2)))
+    module = module_of(norm=norm(), own=nn.Parameter(torch.ones(2)))
     _expect_left(trial, module.to(trial.device), {})
     module.trained, module.more = trained.to(trial.device), nn.ModuleList([nn.Linear(2, 2)])
     module.several = nn.ParameterList([torch.ones(2)])
@@ -106,7 +99,7 @@ def moved_is_not_listed(trial):
 
 @left_behind.row("lists, tuples and dicts, nested")
 def containers(trial):
-    module = holding(
+    module = module_of(
         tables=[torch.ones(2), "text", torch.zeros(3)],
         pair=(torch.ones(1), None),
         cache={"key": torch.ones(2), "deep": [{"low": (7, torch.ones(4))}], 7: torch.full((3,), 7.0)},
@@ -132,11 +125,11 @@ def containers(trial):
 
 @left_behind.row("modules inside, registered or in a list")
 def modules_inside(trial):
-    inner = holding(positions=torch.ones(5), norm=norm(), parts=[torch.ones(1)])
-    module = holding(encoder=nn.Sequential(nn.ReLU(), inner))
+    inner = module_of(positions=torch.ones(5), norm=norm(), parts=[torch.ones(1)])
+    module = module_of(encoder=nn.Sequential(nn.ReLU(), inner))
     module.blocks = [nn.Linear(2, 3), nn.Sequential(nn.Linear(3, 1, bias=False), norm())]
-    module.heads = {"main": holding(bias=torch.ones(2), parts=[torch.ones(3)])}
-    module.tails = (nn.Sequential(nn.ReLU(), holding(scale=torch.ones(2))),)
+    module.heads = {"main": module_of(bias=torch.ones(2), parts=[torch.ones(3)])}
+    module.tails = (nn.Sequential(nn.ReLU(), module_of(scale=torch.ones(2))),)
     inside = "a module in a plain list is not registered"
     wanted = {
         "encoder.1.positions": "a plain attribute of a registered submodule",
@@ -157,7 +150,7 @@ def modules_inside(trial):
 @left_behind.row("a tensor with two names, once")
 def shared_once(trial):
     window, tied = torch.ones(3), nn.Linear(2, 2, bias=False)
-    module = holding(window=window, other=torch.ones(3), inner=holding(again=[window]), pair=[tied, tied])
+    module = module_of(window=window, other=torch.ones(3), inner=module_of(again=[window]), pair=[tied, tied])
     wanted = {
         ("window", "inner.again.0"): "a plain attribute",
         "other": "equal content, but another tensor",
@@ -166,14 +159,14 @@ def shared_once(trial):
     _expect_left(trial, module.to(trial.device), wanted)
     # Tensors of one memory, or of none, are several all the same; of a registered one only it moves.
     memory = torch.ones(6)
-    module = holding(low=memory[:2], all=memory, first=torch.zeros(0), second=torch.zeros(0))
+    module = module_of(low=memory[:2], all=memory, first=torch.zeros(0), second=torch.zeros(0))
     module.register_buffer("table", torch.arange(4))
     module.row = module.table[:2]
     view = "a tensor of its own, although others share its memory"
     wanted = dict.fromkeys(("low", "all", "row"), view) | dict.fromkeys(("first", "second"), "it is empty")
     _expect_left(trial, module, wanted)
     # A buffer that is held elsewhere as well is not the tensor that moves: `.to` puts another in its place.
-    module = holding(norm=norm())
+    module = module_of(norm=norm())
     module.tables, module.last = [module.norm.mean], module.norm.steps
     kept = "`.to` gives the buffer a new tensor, and the old one, which is held here, stays behind"
     _expect_left(trial, module, {"tables.0": kept, "last": kept})

@@ -5,9 +5,9 @@ import re
 import torch
 from torch import nn
 
-from devlab.checks import expect
+from devlab.checks import cases, expect, verbs
 from devlab.checks.calls import AnswerRaised
-from devlab.lessons.lesson_05_buffers import holding, lesson, norm
+from devlab.lessons.lesson_05_buffers import lesson, norm
 
 model_device = lesson.exercise(
     "model_device",
@@ -26,27 +26,60 @@ model_device = lesson.exercise(
 )
 
 
-def _parts(**buffers: torch.Tensor) -> nn.Module:
+def _parts(persistent: bool = True, **buffers: torch.Tensor) -> nn.Module:
     """Return a module with nothing in it but the given buffers."""
     module = nn.Module()
     for name, tensor in buffers.items():
-        module.register_buffer(name, tensor)
+        module.register_buffer(name, tensor, persistent)
     return module
 
 
 def _expect_device(trial, model: nn.Module, wanted: torch.device, headline: str) -> None:
     try:
-        got = trial.call(model)
+        verbs.answers(trial, model, wanted=wanted, why=f"{headline}, the answer is {{got}}")
     except AnswerRaised as raised:
         if not isinstance(raised.error, ValueError):
             raise
         expect.fail(headline, f'device("{wanted}")', f'ValueError: "{raised.error}"')
-    expect.kind(got, torch.device, "a torch.device", "the answer")
-    if got.type == wanted.type and got.index is None and wanted.index is not None:
-        headline = f"the answer is {got}, without its index"
-    elif got != wanted:
-        headline = f"{headline}, the answer is {got}"
-    expect.equal(got, wanted, headline)
+
+
+def _expect_refusal(trial, model: nn.Module) -> None:
+    """Expect a ValueError whose text names two of the model's devices and a tensor on each."""
+    parameters = dict(model.named_parameters())
+    tensors = parameters or dict(model.named_buffers())
+    names: dict[torch.device, list[str]] = {}
+    for name, tensor in tensors.items():
+        names.setdefault(tensor.device, []).append(name)
+    places, what = " and ".join(map(str, names)), "parameters" if parameters else "buffers"
+
+    def claims(text: str, name: str, device: torch.device) -> bool:
+        return bool(re.search(rf"(?<![\w.]){re.escape(f'{name} is on {device}')}(?![\w:])", text))
+
+    verbs.raises(
+        trial,
+        model,
+        kind=ValueError,
+        asked=f"a ValueError that names two devices and a tensor on each, such as {next(iter(tensors))}",
+        nothing=f"the model's {what} are on {places}, and nothing was raised",
+        other="{other} was raised, not a {kind}, for a model with "
+        + f"{what if parameters else 'buffers and no parameters'} on {places}",
+        says={
+            "the error does not name the two devices": (
+                lambda text: sum(str(device) in text or repr(device) in text for device in names) >= 2
+            ),
+            "the error does not name a tensor on each device": (
+                lambda text: sum(any(name in text for name in here) for here in names.values()) >= 2
+            ),
+            **{
+                f"the error puts `{name}` on {device}, and it is on {tensor.device}": (
+                    lambda text, name=name, device=device: not claims(text, name, device)
+                )
+                for name, tensor in tensors.items()
+                for device in names
+                if device != tensor.device
+            },
+        },
+    )
 
 
 @model_device.row("the device of the parameters")
@@ -56,7 +89,7 @@ def device_of_parameters(trial):
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     _expect_device(trial, model, trial.device, f"all parameters, frozen ones too, are on {trial.device}")
-    model = holding(scale=nn.Parameter(trial.randn(2)), plain=torch.ones(2))
+    model = cases.module(scale=nn.Parameter(trial.randn(2)), plain=torch.ones(2))
     _expect_device(trial, model, trial.device, f"the one parameter is on {trial.device}")
     for device in trial.others:
         model.to(device)
@@ -77,49 +110,14 @@ def mixed_model(trial):
     _expect_refusal(trial, mixed)
 
 
-def _expect_refusal(trial, model: nn.Module) -> None:
-    """Expect a ValueError whose text names two of the model's devices and a tensor on each."""
-    tensors = list(model.named_parameters()) or list(model.named_buffers())
-    names: dict[torch.device, list[str]] = {}
-    for name, tensor in tensors:
-        names.setdefault(tensor.device, []).append(name)
-    places = " and ".join(map(str, names))
-    asked = f"a ValueError that names two devices and a tensor on each, such as {tensors[0][0]}"
-    try:
-        got = trial.call(model)
-    except AnswerRaised as raised:
-        error = raised.error
-    else:
-        what = "parameters" if next(model.parameters(), None) is not None else "buffers"
-        expect.fail(f"the model's {what} are on {places}, and nothing was raised", asked, got)
-    if not isinstance(error, ValueError):
-        what = "parameters" if next(model.parameters(), None) is not None else "buffers and no parameters"
-        headline = f"{expect.a_type(error)} was raised, not a ValueError, for a model with {what} on {places}"
-        expect.fail(headline, asked, f"{error!r}")
-    text = str(error)
-    said = f'ValueError: "{text}"'
-    if sum(str(device) in text or repr(device) in text for device in names) < 2:
-        expect.fail("the error does not name the two devices", asked, said)
-    if sum(any(name in text for name in here) for here in names.values()) < 2:
-        expect.fail("the error does not name a tensor on each device", asked, said)
-    for name, tensor in tensors:
-        for device in names:
-            claim = f"{name} is on {device}"
-            if device == tensor.device or claim not in text:
-                continue
-            if re.search(rf"(?<![\w.]){re.escape(claim)}(?![\w:])", text):
-                headline = f"the error puts `{name}` on {device}, and it is on {tensor.device}"
-                expect.fail(headline, asked, said)
-
-
 @model_device.row("without parameters, the buffers' device")
 def device_of_buffers(trial):
     model = nn.Sequential(nn.ReLU(), _parts(table=trial.randn(3), count=trial.randint(0, 5, ())))
     _expect_device(trial, model, trial.device, f"there are only buffers, on {trial.device}")
-    unsaved = nn.Module()
-    unsaved.register_buffer("table", trial.randn(3), persistent=False)
-    words = f"there is only a buffer that is not saved, on {trial.device}"
-    _expect_device(trial, unsaved, trial.device, words)
+    unsaved = _parts(persistent=False, table=trial.randn(3))
+    _expect_device(
+        trial, unsaved, trial.device, f"there is only a buffer that is not saved, on {trial.device}"
+    )
     if trial.others:
         mixed = norm().to(trial.others[-1])
         mixed.weight = nn.Parameter(trial.randn(3))
@@ -130,5 +128,5 @@ def device_of_buffers(trial):
 @model_device.row("with neither, the CPU")
 def device_of_nothing(trial):
     cpu = torch.device("cpu")
-    for model in (nn.ReLU(), nn.Sequential(nn.Flatten(), nn.Tanh()), holding(plain=trial.randn(2))):
+    for model in (nn.ReLU(), nn.Sequential(nn.Flatten(), nn.Tanh()), cases.module(plain=trial.randn(2))):
         _expect_device(trial, model, cpu, "there is no parameter and no buffer: the answer is the CPU")

@@ -1,11 +1,14 @@
 """Lesson 06: one memory under two names, and what has to be copied."""
 
+from collections.abc import Iterable
+
 import numpy
 import torch
 
-from devlab.checks import expect
+from devlab.checks import expect, verbs
+from devlab.checks.calls import leaves
 from devlab.checks.exercise import Lesson
-from devlab.sim.private import negative_strides_refused
+from devlab.sim.private import OperatorMode, negative_strides_refused
 
 lesson = Lesson(
     "06_numpy_sharing",
@@ -14,6 +17,7 @@ lesson = Lesson(
 )
 
 CPU = torch.device("cpu")
+DTYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64")
 
 
 def fresh(*shape: int, seed: int, dtype: str = "float32") -> numpy.ndarray:
@@ -32,6 +36,42 @@ def fresh(*shape: int, seed: int, dtype: str = "float32") -> numpy.ndarray:
     return numbers.astype(dtype)
 
 
+def plain(trial) -> dict[str, numpy.ndarray]:
+    """Return ordinary arrays, from the trial's seeds."""
+    one, two, three = trial.seeds
+    return {
+        "an array": fresh(5, 3, seed=one),
+        "an array of float64": fresh(7, seed=two, dtype="float64"),
+        "an array of four dimensions": fresh(2, 3, 1, 4, seed=three),
+    }
+
+
+def typed(trial) -> dict[str, numpy.ndarray]:
+    """Return an array of each dtype that torch and NumPy have in common."""
+    return {f"an array of {dtype}": fresh(4, 3, seed=trial.seeds[0], dtype=dtype) for dtype in DTYPES}
+
+
+def views(trial) -> dict[str, numpy.ndarray]:
+    """Return views of an array, and empty ones."""
+    a = fresh(6, 5, seed=trial.seeds[1])
+    return {
+        "a slice": a[1:4],
+        "a slice with steps": a[::2, 1::3],
+        "a transposed array": a.T,
+        "a column": a[:, 2],
+        "an array reversed twice": a[::-1][::-1],
+        "an array of one element": a[:1, 2:3],
+        "an array without a column": a[:, :0],
+        "an array without a row": a[:0],
+    }
+
+
+def turned(trial) -> list[numpy.ndarray]:
+    """Return arrays with negative strides."""
+    a = fresh(4, 6, seed=trial.seeds[2])
+    return [a[0, ::-1], a[::-1], a[:, ::-1], a.T[1:, ::-2], fresh(5, seed=0, dtype="int64")[::-1]]
+
+
 def changed(array: numpy.ndarray) -> numpy.ndarray:
     """Return a copy in which every element is another one.
 
@@ -41,46 +81,86 @@ def changed(array: numpy.ndarray) -> numpy.ndarray:
     return ~array if array.dtype == bool else array + array.dtype.type(1)
 
 
-def read_at_once(trial, *args: object) -> object:
-    """Call the answer and return its result; an array must be complete when it comes."""
-    before = trial.snapshot(*args)
-    got = trial.call(*args, changes=True)
-    # Looked at before anything else is done: whatever touches the device waits for copies under way.
-    seen = got.copy() if isinstance(got, numpy.ndarray) else got
-    before.require_untouched(args)
-    if isinstance(got, numpy.ndarray) and got.tobytes() != seen.tobytes():
-        headline = "the array was returned before its numbers had arrived"
-        expect.fail(headline, "the numbers at once", "what that memory held before: the numbers came later")
-    return got
-
-
 def tensor_of(array: numpy.ndarray) -> torch.Tensor:
     """Return a tensor with the array's numbers in memory of its own, whatever its strides."""
     return torch.tensor(array.copy())
 
 
-DTYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64")
+def _in_memory_order(a: numpy.ndarray) -> torch.Tensor:
+    return tensor_of(a[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in a.strides)])
 
 
-def tensor_from(trial, a: numpy.ndarray, why: str) -> torch.Tensor:
-    """Call the answer, and expect a CPU tensor with the array's shape, dtype and numbers."""
-    wanted = tensor_of(a)
+same_numbers = verbs.Same(
+    tensor_of,
+    {
+        "the numbers came in the order of the memory: the negative stride was left out": _in_memory_order,
+        "the rows and columns have changed places": lambda a: tensor_of(a).t(),
+        "the numbers came in reverse order": lambda a: tensor_of(a).flip(tuple(range(a.ndim))),
+        "all dimensions were joined to one": lambda a: tensor_of(a).flatten(),
+    },
+    "the array's numbers in the array's form",
+)
+
+
+def tensor_from(trial, a: numpy.ndarray, why: str, shared: bool) -> torch.Tensor:
+    """Call the answer; expect a CPU tensor with the array's numbers, in the array's memory or in its own.
+
+    Both are changed to find that out, a read-only array excepted.
+    """
+    before = tensor_of(a)
     with negative_strides_refused():
         got = trial.call(a)
-    turned = a[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in a.strides)]
-    mistaken = {
-        "the numbers came in the order of the memory: the negative stride was left out": tensor_of(turned),
-        "the rows and columns have changed places": wanted.T if wanted.dim() == 2 else wanted,
-        "the numbers came in reverse order": wanted.flip(tuple(range(wanted.dim()))),
-        "all dimensions were joined to one": wanted.flatten(),
-    }
-    expect.named(got, wanted, mistaken, f"{why} in its own form")
-    expect.tensor(got, wanted, CPU, f"the tensor of {why}")
+    same_numbers.compare(trial, got, a, on=CPU, what=f"the tensor of {why}")
     if got.requires_grad:
         expect.fail("the tensor asks for a gradient", "requires_grad=False", got)
+    own = "the array's own memory"
+    memories = (own, "other memory") if shared else ("memory of its own", own)
+    if a.flags.writeable:
+        a[...] = changed(a)
+        if not torch.equal(got, tensor_of(a) if shared else before):
+            said = "is a copy, and does not show" if shared else "shares its memory, and shows"
+            expect.fail(f"{why}: the tensor {said} a change in the array", *memories)
+    held = tensor_of(a)
+    got.copy_(tensor_of(changed(a)))
+    if not torch.equal(tensor_of(a), got if shared else held):
+        said = "a change in the tensor does not show in the array"
+        said = said if shared else "the tensor shares its memory, and a change in it shows in the array"
+        expect.fail(f"{why}: {said}", *memories)
     return got
 
 
-def shows(t: torch.Tensor, a: numpy.ndarray) -> bool:
-    """Tell whether the tensor shows the array's numbers."""
-    return torch.equal(t, tensor_of(a))
+class Work(OperatorMode):
+    """Counts the operators that write to an array's memory, and the tensors and bytes of other memory."""
+
+    def __init__(self, a: numpy.ndarray):
+        super().__init__()
+        self.memory = range(a.ctypes.data, a.ctypes.data + a.nbytes)
+        self.known: set[int] = set()
+        self.writes = self.bytes = self.tensors = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        given = _tensors([*args, *(kwargs or {}).values()])
+        self.writes += func._schema.is_mutable and any(map(self.is_the_arrays, given))
+        self._count(given, self.known)
+        self._count(_tensors([result]), set(map(_address, given)))
+        return result
+
+    def is_the_arrays(self, tensor: torch.Tensor) -> bool:
+        """Tell whether the tensor lies in the array's memory."""
+        return tensor.is_cpu and tensor.data_ptr() in self.memory
+
+    def _count(self, tensors: Iterable[torch.Tensor], old: set[int]) -> None:
+        for tensor in tensors:
+            if _address(tensor) not in old and not self.is_the_arrays(tensor):
+                self.bytes += tensor.nbytes
+                self.tensors += 1
+                self.known.add(_address(tensor))
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _tensors(values: list) -> list[torch.Tensor]:
+    return [leaf for _, leaf in leaves(values) if isinstance(leaf, torch.Tensor)]

@@ -4,15 +4,7 @@ import numpy
 import torch
 
 from devlab.checks import expect
-from devlab.lessons.lesson_06_numpy_sharing import (
-    DTYPES,
-    changed,
-    fresh,
-    lesson,
-    shows,
-    tensor_from,
-    tensor_of,
-)
+from devlab.lessons.lesson_06_numpy_sharing import fresh, lesson, plain, tensor_from, turned, typed, views
 
 independent_tensor = lesson.exercise(
     "independent_tensor",
@@ -28,58 +20,37 @@ independent_tensor = lesson.exercise(
 )
 
 
-def _expect_independent(trial, a: numpy.ndarray, why: str) -> None:
-    got = tensor_from(trial, a, why)
-    before = tensor_of(a)
-    if a.flags.writeable:
-        a[...] = changed(a)
-        if not torch.equal(got, before):
-            words = f"{why}: the tensor shares its memory, and shows a change in the array"
-            expect.fail(words, "memory of its own", "the array's own memory")
-    kept = a.copy()
-    got.copy_(tensor_of(changed(a)))
-    if a.tobytes() != kept.tobytes():
-        words = f"{why}: the tensor shares its memory, and a change in it shows in the array"
-        expect.fail(words, "memory of its own", "the array's own memory")
+def independent(trial, a: numpy.ndarray, why: str) -> torch.Tensor:
+    return tensor_from(trial, a, why, shared=False)
 
 
 @independent_tensor.row("the array's numbers in memory of its own")
 def independent_both_ways(trial):
-    for seed in trial.seeds:
-        _expect_independent(trial, fresh(5, 3, seed=seed), "an array")
-        _expect_independent(trial, fresh(7, seed=seed, dtype="float64"), "an array of float64")
-    first = tensor_from(trial, a := fresh(3, 2, seed=0), "an array")
-    tensor_from(trial, fresh(3, 2, seed=1), "the next array")
-    if not shows(first, a):
-        words = "the tensor of the first array shows the numbers of the next one"
-        expect.fail(words, "memory of its own for each", "one memory for both")
+    for why, a in plain(trial).items():
+        independent(trial, a, why)
+    first = independent(trial, fresh(3, 2, seed=0), "an array")
+    held = first.clone()
+    independent(trial, fresh(3, 2, seed=1), "the next array")
+    if not torch.equal(first, held):
+        headline = "the tensor of the first array shows the numbers of the next one"
+        expect.fail(headline, "memory of its own for each", "one memory for both")
 
 
 @independent_tensor.row("the array's own dtype")
 def independent_dtype(trial):
-    for dtype in DTYPES:
-        _expect_independent(trial, fresh(4, 3, seed=trial.seeds[0], dtype=dtype), f"an array of {dtype}")
+    for why, a in typed(trial).items():
+        independent(trial, a, why)
 
 
 @independent_tensor.row("slices, transposes, read-only arrays")
 def independent_views(trial):
-    a = fresh(6, 5, seed=trial.seeds[1])
-    for given, why in (
-        (a[1:4], "a slice"),
-        (a[::2, 1::3], "a slice with steps"),
-        (a.T, "a transposed array"),
-        (a[:, :0], "an empty array"),
-        (a[:0], "an empty array"),
-        (a[:1, 2:3], "an array of one element"),
-    ):
-        _expect_independent(trial, given, why)
-    locked = a.view()
+    locked = fresh(6, 5, seed=trial.seeds[1])
     locked.flags.writeable = False
-    _expect_independent(trial, locked, "a read-only array")
+    for why, a in (views(trial) | {"a read-only array": locked}).items():
+        independent(trial, a, why)
 
 
 @independent_tensor.row("negative strides, too")
 def independent_of_negative(trial):
-    a = fresh(4, 6, seed=trial.seeds[2])
-    for given in (a[0, ::-1], a[::-1], a[:, ::-1], a.T[1:, ::-2], fresh(5, seed=0, dtype="int64")[::-1]):
-        _expect_independent(trial, given, "an array with negative strides")
+    for a in turned(trial):
+        independent(trial, a, "an array with negative strides")

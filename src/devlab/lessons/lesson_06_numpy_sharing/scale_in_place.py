@@ -1,14 +1,12 @@
 """Work on an array's memory through a tensor, and count what it costs."""
 
-import contextlib
-from collections.abc import Callable, Iterator
+from unittest import mock
 
 import numpy
 import torch
 
-from devlab.checks import expect
-from devlab.lessons.lesson_06_numpy_sharing import fresh, lesson
-from devlab.lessons.lesson_06_numpy_sharing.work import Work
+from devlab.checks import expect, verbs
+from devlab.lessons.lesson_06_numpy_sharing import CPU, Work, fresh, lesson, tensor_of, views
 
 scale_in_place = lesson.exercise(
     "scale_in_place",
@@ -23,101 +21,66 @@ scale_in_place = lesson.exercise(
     ),
 )
 
-
-@contextlib.contextmanager
-def _python_loops(work: Work) -> Iterator[None]:
-    """Count `apply_` and `map_` as well, which call a Python function for each element and no operator."""
-    before = {name: vars(torch.Tensor).get(name) for name in ("apply_", "map_")}
-    for name in before:
-        setattr(torch.Tensor, name, _noticed(getattr(torch.Tensor, name), work))
-    try:
-        yield
-    finally:
-        for name, method in before.items():
-            delattr(torch.Tensor, name)  # what is inherited shows again
-            if method:
-                setattr(torch.Tensor, name, method)
+scaled = verbs.Same(
+    lambda before, k: before * k,
+    {
+        "k was added to every element, and not multiplied": lambda before, k: before + k,
+        "every element was multiplied by k twice": lambda before, k: before * k * k,
+        "every element was divided by k": lambda before, k: before / k,
+        "every element was set to k": torch.full_like,
+        "only the first row was multiplied by k": lambda before, k: torch.cat([before[:1] * k, before[1:]]),
+        "k was float32 on the way, and lost digits": lambda before, k: before * torch.tensor(k).double(),
+    },
+    "every element times k, in the array itself",
+)
 
 
-def _noticed(original: Callable, work: Work) -> Callable:
-    def method(tensor, *args):
-        work.writes += work.is_the_arrays(tensor)
-        return original(tensor, *args)
-
-    return method
-
-
-PARTS = {
-    "a slice": lambda base: base[1:4],
-    "a column": lambda base: base[:, 2],
-    "a slice with steps": lambda base: base[::2, 1::3],
-    "a transposed slice": lambda base: base.T[3:],
-    "an empty slice": lambda base: base[2:2],
-}
-
-
-def _expect_scaled(trial, a: numpy.ndarray, k: float, why: str) -> None:
-    wanted = (torch.tensor(a.copy()) * k).numpy()
-    before = a.copy()
+def _scale(trial, a: numpy.ndarray, k: float, why: str, within: float | None = None) -> None:
+    """Call the answer, and expect every element of the array times k, in its memory."""
+    before = tensor_of(a)
     got = trial.call(a, k, changes=True)
-    if a.tobytes() == before.tobytes() != wanted.tobytes():
-        words = f"{why}: nothing in it has changed"
-        expect.fail(words, "every element times k, in the array itself", "the array as it was")
-    held, right = torch.tensor(before), torch.tensor(wanted)
-    mistaken = {
-        "k was added to every element, and not multiplied": lambda: held + k,
-        "every element was multiplied by k twice": lambda: held * k * k,
-        "every element was divided by k": lambda: held / k,
-        "every element was set to k": lambda: torch.full_like(held, k),
-        "only the first row was multiplied by k": lambda: torch.cat([held[:1] * k, held[1:]]),
-    }
-    if a.shape == wanted.shape and a.dtype == wanted.dtype:
-        expect.named(torch.tensor(a.copy()), right, mistaken, "every element times k")
-    expect.array(a, wanted, f"{why}, scaled,")
+    if torch.equal(tensor_of(a), before) and not torch.equal(before, before * k):
+        headline = f"{why}: nothing in it has changed"
+        expect.fail(headline, "every element times k, in the array itself", "the array as it was")
+    scaled.compare(trial, tensor_of(a), before, k, on=CPU, what=f"{why}, scaled,", within=within)
     if got is not None:
         expect.fail("a value is returned, and the task asks for none: the work is in the array", "None", got)
 
 
 @scale_in_place.row("every element times k, in the array")
-def scaled(trial):
+def scaled_in_place(trial):
     for seed, k in zip(trial.seeds, (2.5, -3, 0), strict=True):
-        _expect_scaled(trial, fresh(5, 3, seed=seed), k, "the array")
-        _expect_scaled(trial, fresh(7, seed=seed, dtype="float64"), k, "the array")
-    _expect_scaled(trial, fresh(2, 3, 1, 4, seed=0), 0.1, "the array of four dimensions")
-    a = fresh(5, seed=seed, dtype="float64")
-    wanted, before = torch.tensor(a * 0.1), a.copy()
-    trial.call(a, 0.1, changes=True)  # which float32 does not hold as float64 does
-    expect.named(
-        torch.tensor(a),
-        wanted,
-        {"k was float32 on the way, and lost digits": torch.tensor(before) * torch.tensor(0.1).double()},
-        "k as Python has it, in float64",
-        within=1e-12,
-    )
-    expect.values(torch.tensor(a), wanted, "the array of float64, scaled by 0.1,", within=1e-12)
+        _scale(trial, fresh(5, 3, seed=seed), k, "the array")
+        _scale(trial, fresh(7, seed=seed, dtype="float64"), k, "the array")
+    _scale(trial, fresh(2, 3, 1, 4, seed=0), 0.1, "the array of four dimensions")
+    # float32 does not hold 0.1 as float64 does.
+    _scale(trial, fresh(5, seed=seed, dtype="float64"), 0.1, "the array of float64", within=1e-12)
 
 
 @scale_in_place.row("seen in all of that memory, only there")
 def scaled_views(trial):
-    for seed in trial.seeds:
-        base = fresh(6, 8, seed=seed)
-        for words, cut in PARTS.items():
-            wanted = base.copy()
-            cut(wanted)[...] *= 1.5
-            _expect_scaled(trial, cut(base), 1.5, words)
-            outside = numpy.ones(base.shape, dtype=bool)
-            cut(outside)[...] = False
-            if (base[outside] != wanted[outside]).any():
-                said = f"elements outside of {words} were changed, too"
-                expect.fail(said, "only the elements of the given array", "others of the memory behind it")
-            expect.array(base, wanted, f"the array behind {words}")
+    parts = views(trial)
+    for words in (
+        "a slice",
+        "a column",
+        "a slice with steps",
+        "a transposed array",
+        "an array without a row",
+    ):
+        part = parts[words]
+        before, whole = part.copy(), part.base.copy()
+        _scale(trial, part, 1.5, words)
+        part[...] = before
+        if part.base.tobytes() != whole.tobytes():
+            headline = f"elements outside of {words} were changed, too"
+            expect.fail(headline, "only the elements of the given array", "others of the memory behind it")
 
 
 @scale_in_place.row("the array keeps its dtype")
 def scaled_dtypes(trial):
     for dtype in ("float16", "float64", "int64", "int32", "uint8"):
-        _expect_scaled(trial, fresh(4, 3, seed=trial.seeds[0], dtype=dtype), 2, f"the array of {dtype}")
-    _expect_scaled(trial, fresh(4, 3, seed=trial.seeds[1], dtype="float16"), 0.5, "the array of float16")
+        _scale(trial, fresh(4, 3, seed=trial.seeds[0], dtype=dtype), 2, f"the array of {dtype}")
+    _scale(trial, fresh(4, 3, seed=trial.seeds[1], dtype="float16"), 0.5, "the array of float16")
 
 
 @scale_in_place.row("through a tensor, without a copy")
@@ -125,13 +88,26 @@ def without_a_copy(trial):
     base = fresh(12, 18, seed=trial.seeds[2], dtype="float64")
     for a in (base, base[:, 1::2]):
         work = Work(base)
-        with work, _python_loops(work):
+        with work, _noticed("apply_", work), _noticed("map_", work):
             trial.call(a, 1.5, changes=True)
         if not work.writes:
-            words = "the array was not scaled through a tensor over its memory"
-            expect.fail(words, "an operation in place on such a tensor", "none")
+            headline = "the array was not scaled through a tensor over its memory"
+            expect.fail(headline, "an operation in place on such a tensor", "none")
         if work.bytes > a.nbytes // 2:
-            words = "other memory was used: for the product, or for a copy of the array"
+            headline = "other memory was used: for the product, or for a copy of the array"
             if work.tensors > 2:
-                words = f"{work.tensors} small tensors were made on the way, one after another"
-            expect.fail(words, f"no more than the array's own {a.nbytes} bytes", f"{work.bytes} bytes more")
+                headline = f"{work.tensors} small tensors were made on the way, one after another"
+            expect.fail(
+                headline, f"no more than the array's own {a.nbytes} bytes", f"{work.bytes} bytes more"
+            )
+
+
+def _noticed(name: str, work: Work):
+    """Count a method that calls a Python function for each element, and so no operator, as a write."""
+    original = getattr(torch.Tensor, name)
+
+    def method(tensor, *args):
+        work.writes += work.is_the_arrays(tensor)
+        return original(tensor, *args)
+
+    return mock.patch.object(torch.Tensor, name, method)

@@ -1,13 +1,14 @@
 """The next batch is copied while this one is worked on."""
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
 
-from devlab.checks import expect
-from devlab.devices import has_float64
+from devlab.checks import cases, expect, verbs
+from devlab.checks.probes import CountingLoader
 from devlab.lessons.lesson_07_asynchrony import keep_busy, lesson
 from devlab.sim import clock, events, rule, streams
 from devlab.watching.watch import watch
@@ -38,26 +39,6 @@ AHEAD = 3
 TURNS = (clock.TURN, 0.01, 0.05)
 
 
-class Loader:
-    """A loader of given batches, which counts how many were taken."""
-
-    def __init__(self, batches: list):
-        self.batches = batches
-        self.taken = 0
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __repr__(self) -> str:
-        return f"a loader of {len(self.batches)} batches"
-
-    def __iter__(self):
-        self.taken = 0
-        for batch in self.batches:
-            self.taken += 1
-            yield batch
-
-
 def _pinned(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return tensor if device.type in ("cpu", "mps") else tensor.pin_memory()
 
@@ -69,8 +50,9 @@ def _tensors(trial, count: int, rows: int = 4) -> list[torch.Tensor]:
     return [_pinned(batch, trial.device) for batch in batches]
 
 
-def _made(trial, batches: list):
-    loader = Loader(batches)
+def _made(trial, batches: list) -> tuple[object, CountingLoader]:
+    """Return the answer's Prefetcher of a loader of these batches, and that loader."""
+    loader = CountingLoader(batches)
     return trial.call(loader, trial.device, changes=True), loader
 
 
@@ -110,16 +92,15 @@ def _expect_batches(trial, prefetcher, wanted: list, when: str = "") -> None:
         if other != number:
             headline = f"batch {other} came in the place of batch {number}"
             expect.fail(headline, "the loader's batches in their order", f"batch {other}")
+        what = f"batch {number}"
         if isinstance(batch, torch.Tensor):
-            expect.tensor(got, batch, trial.device, f"batch {number}")
-            _expect_no_copy(got, batch, f"batch {number}")
+            _expect_part(trial, got, batch, what)
             continue
-        expect.kind(got, tuple, "a tuple of tensors", f"batch {number}")
+        expect.kind(got, tuple, "a tuple of tensors", what)
         if len(got) != len(batch):
-            expect.fail(f"batch {number} has {len(got)} parts, not {len(batch)}", "all parts", got)
-        for part, (one, other) in enumerate(zip(got, batch, strict=True)):
-            expect.tensor(one, other, trial.device, f"part {part} of batch {number}")
-            _expect_no_copy(one, other, f"part {part} of batch {number}")
+            expect.fail(f"{what} has {len(got)} parts, not {len(batch)}", "all parts", got)
+        for part, (one, given) in enumerate(zip(got, batch, strict=True)):
+            _expect_part(trial, one, given, f"part {part} of {what}")
 
 
 def _same(got: object, batch: object) -> bool:
@@ -128,8 +109,9 @@ def _same(got: object, batch: object) -> bool:
     return both and got.shape == batch.shape and torch.equal(got.detach().cpu(), batch)
 
 
-def _expect_no_copy(got: torch.Tensor, given: torch.Tensor, what: str) -> None:
-    """Expect on the CPU, where nothing has to move, the memory of the loader's tensor."""
+def _expect_part(trial, got: object, given: torch.Tensor, what: str) -> None:
+    """Expect the loader's numbers on the device; on the CPU, where nothing moves, the loader's own memory."""
+    expect.tensor(got, given, trial.device, what)
     if got.is_cpu and got.data_ptr() != given.data_ptr():
         expect.fail(f"{what} was copied: it was there already", "the batch itself on the CPU", "a copy of it")
 
@@ -137,16 +119,12 @@ def _expect_no_copy(got: torch.Tensor, given: torch.Tensor, what: str) -> None:
 @Prefetcher.row("every batch, in order, on the device")
 def every_batch(trial):
     tensors = _tensors(trial, 5)
-    _expect_batches(trial, _made(trial, tensors)[0], tensors)
     pairs = [(batch, _pinned(torch.arange(len(batch)), trial.device)) for batch in tensors]
-    _expect_batches(trial, _made(trial, pairs)[0], pairs)
-    if has_float64(trial.device):
-        wide = [_pinned(batch.double() + 1e-12, trial.device) for batch in tensors]
-        _expect_batches(trial, _made(trial, wide)[0], wide)
-    others = [(*pairs[0], tensors[0]), (tensors[1],)]
-    _expect_batches(trial, _made(trial, others)[0], others)
-    _expect_batches(trial, _made(trial, tensors[:1])[0], tensors[:1])
-    _expect_batches(trial, _made(trial, [])[0], [])
+    loaders = [tensors, pairs, [(*pairs[0], tensors[0]), (tensors[1],)], tensors[:1], []]
+    if cases.holds(trial.device, torch.float64):
+        loaders.append([_pinned(batch.double() + 1e-12, trial.device) for batch in tensors])
+    for batches in loaders:
+        _expect_batches(trial, _made(trial, batches)[0], batches)
 
 
 @Prefetcher.row("len, and again from the start")
@@ -194,31 +172,43 @@ def no_race(trial):
         _expect_no_race(trial, parts)
 
 
+@contextlib.contextmanager
+def _observed(device: torch.device, note: Callable[[object], object]) -> Iterator[None]:
+    """Call `note` for each copy to the simulated device that a block makes."""
+
+    def noted(event: object) -> None:
+        if isinstance(event, events.Transfer) and event.target == str(device):
+            note(event)
+
+    events.observers.append(noted)
+    try:
+        yield
+    finally:
+        events.observers.remove(noted)
+
+
+def _free_at(device: torch.device) -> float:
+    """Return when the stream that computes is free to begin what is queued now."""
+    return max(clock.current.queues[device.index].free_at, clock.now())
+
+
 def _expect_no_race(trial, parts: int) -> None:
     """Expect that work on a batch of so many parts waits for the copies of all."""
     ends: list[float] = []
     early: list[int] = []
 
-    def note(event) -> None:
-        if isinstance(event, events.Transfer) and event.target == str(trial.device):
-            ends.append(event.end)
-
     def step(number: int, batch: object) -> None:
-        queue = clock.current.queues[trial.device.index]
         its = ends[parts * number : parts * (number + 1)]
-        if its and max(queue.free_at, clock.now()) < max(its) - 1e-9:
+        if its and _free_at(trial.device) < max(its) - 1e-9:
             early.append(number)
         keep_busy(trial.device, 50e-6)
 
     prefetcher, _ = _made(trial, _large(trial, 6, parts))
-    events.observers.append(note)
-    try:
+    with _observed(trial.device, lambda copy: ends.append(copy.end)):
         _through(trial, prefetcher, 6, step)
         ends.clear()
         with streams.Stream(trial.device):  # the second epoch is worked on in another stream
             _through(trial, prefetcher, 6, step)
-    finally:
-        events.observers.remove(note)
     if early:
         expect.fail(
             f"batch {early[0]} was given out before its copy had ended, and nothing waits for the copy",
@@ -303,44 +293,33 @@ def _in_the_way(device: torch.device, parts: int, run: Callable) -> tuple[str, s
     """
     copies: list[_Copy] = []
     waits: list[float] = []  # until when the stream that computes is kept from each batch
-    log = watch()
 
-    def note(event: tuple) -> None:
-        if isinstance(event, events.Transfer) and event.target == str(device):
-            copies.append(_Copy(clock.current.queues[device.index].stream_id, event.end, len(waits)))
+    def note(copy: object) -> None:
+        copies.append(_Copy(clock.current.queues[device.index].stream_id, copy.end, len(waits)))
 
     def step(number: int, batch: object) -> None:
-        waits.append(max(clock.current.queues[device.index].free_at, clock.now()))
+        waits.append(_free_at(device))
         keep_busy(device, 100e-6)
 
-    events.observers.append(note)
-    try:
-        with log:
-            run(step)
-    finally:
-        events.observers.remove(note)
-    return _first_in_the_way(log, copies, waits, parts)
-
-
-def _first_in_the_way(log, copies: list[_Copy], waits: list[float], parts: int) -> tuple[str, str]:
-    """Return the first thing that is in the way."""
+    with _observed(device, note), watch() as log:
+        run(step)
     moved = log.events.transfers
-    for copy in moved:
-        if not copy.pinned:
-            return "a copy from ordinary memory, not from the loader's pinned tensor", f"{copy.line}"
-    for copy in moved:
-        if copy.blocking:
-            return "the host waits for the copy, which is made without `non_blocking=True`", f"{copy.line}"
-    for wait in log.events.synchronizations:
-        return f"the host waits for the device ({wait.cause}), where only a stream has to", f"{wait.line}"
+    ordinary = [copy for copy in moved if not copy.pinned]
+    blocking = [copy for copy in moved if copy.blocking]
+    for words, found in (
+        ("a copy from ordinary memory, not from the loader's pinned tensor", ordinary),
+        ("the host waits for the copy, which is made without `non_blocking=True`", blocking),
+        ("the host waits for the device ({}), where only a stream has to", log.events.synchronizations),
+    ):
+        if found:
+            return words.format(found[0].cause), f"{found[0].line}"
     if not copies:
         return "", ""
     line = f"{moved[0].line}" if moved else ""
     if not any(copy.stream for copy in copies):
         return "the copies are queued in the stream that computes, behind its work", line
-    if all(
-        sum(copy.given <= number for copy in copies) <= (number + 1) * parts for number in range(len(waits))
-    ):
+    started = [sum(copy.given <= number for copy in copies) for number in range(len(waits))]
+    if all(count <= (number + 1) * parts for number, count in enumerate(started)):
         return (
             "each copy is started when its batch is asked for, and none while the last one is worked on",
             line,
@@ -354,11 +333,11 @@ def _first_in_the_way(log, copies: list[_Copy], waits: list[float], parts: int) 
 def _expect_early_copies(trial) -> None:
     """On a real device: copies from pinned memory for which the host does not wait."""
     prefetcher, _ = _made(trial, _large(trial, 4))
-    log = watch()
-    with log:
+    with watch() as log:
         _through(trial, prefetcher, 4, lambda number, batch: None)
-    waits = [copy for copy in log.events.transfers if copy.blocking]
-    if waits and trial.device.type != "mps":
-        expect.fail("the host waits for a copy", "copies with non_blocking=True", str(waits[0].line))
-    if any(copy.staged for copy in log.events.transfers):
-        expect.fail("a copy from ordinary memory is staged", "copies of pinned tensors", "others, too")
+    waits = [copy for copy in log.events.transfers if copy.blocking and trial.device.type != "mps"]
+    verbs.counts(waits, 0, "the host waits for a copy", "copies with non_blocking=True")
+    staged = [copy for copy in log.events.transfers if copy.staged]
+    verbs.counts(
+        staged, 0, "a copy from ordinary memory is staged", "copies of pinned tensors", "others, too"
+    )

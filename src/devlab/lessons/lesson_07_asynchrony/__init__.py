@@ -82,11 +82,6 @@ def keep_busy(device: torch.device, seconds: float) -> None:
     clock.launch(device.index, (seconds - spec.shortest) * spec.bandwidth)
 
 
-def real_length(device: torch.device, seconds: float) -> float:
-    """Return how long `Work` of `seconds` takes on a real device, measured."""
-    return timing.time_op(Work(device, lambda call: seconds), device, repeats=5, show=False).median
-
-
 @contextlib.contextmanager
 def simulated_clock(answer: Callable) -> Iterator[None]:
     """Let the host's clocks tell the simulated time, under each name that the answer has for them.
@@ -95,54 +90,41 @@ def simulated_clock(answer: Callable) -> Iterator[None]:
     and methods beside it. A decorator from elsewhere, such as `torch.no_grad`, does not hide the answer.
     """
     answer = plain_function(answer)
-    clocks = [name for name in CLOCKS if hasattr(time, name)]  # Windows has not all of them
-    seconds = {name: lambda *_: clock.now() for name in clocks}
-    nanoseconds = {f"{name}_ns": lambda *_: round(clock.now() * 1e9) for name in clocks}
-    stand_ins = {getattr(time, name): clock_now for name, clock_now in {**seconds, **nanoseconds}.items()}
+    clocks = {name: lambda *_: clock.now() for name in CLOCKS if hasattr(time, name)}  # Windows lacks some
+    clocks |= {f"{name}_ns": lambda *_: round(clock.now() * 1e9) for name in clocks}
+    stand_ins = {getattr(time, name): stand_in for name, stand_in in clocks.items()}
     stand_ins[datetime.datetime] = SimulatedDate
+
+    def other(held: object) -> object:
+        try:
+            return stand_ins.get(held, held) if callable(held) else held
+        except TypeError:  # what cannot be hashed is no clock
+            return held
+
     theirs = getattr(answer, "__globals__", {})
+    found = [inspect.unwrap(one) if type(one) is types.FunctionType else one for one in theirs.values()]
+    found += [one for held in found if isinstance(held, type) for one in vars(held).values()]
+    functions = [one for one in (answer, *found) if type(one) is types.FunctionType]
+    beside = [one for one in functions if one is answer or one.__globals__ is theirs]
+    replaced = {name: other(held) for name, held in theirs.items() if other(held) is not held}
     with contextlib.ExitStack() as stack:
-        for name, stand_in in {**seconds, **nanoseconds}.items():
-            stack.enter_context(mock.patch.object(time, name, stand_in))
+        stack.enter_context(mock.patch.multiple(time, **clocks))
         stack.enter_context(mock.patch.object(timeit, "default_timer", clock.now))
         stack.enter_context(mock.patch.object(datetime, "datetime", SimulatedDate))
-        for name, held in list(theirs.items()):
-            if callable(held) and _known(held, stand_ins):
-                stack.enter_context(mock.patch.dict(theirs, {name: stand_ins[held]}))
-        found = [inspect.unwrap(one) if type(one) is types.FunctionType else one for one in theirs.values()]
-        classes = [one for one in found if isinstance(one, type)]
-        found += [one for held in classes for one in vars(held).values()]
-        functions = [one for one in (answer, *found) if type(one) is types.FunctionType]
-        beside = [one for one in functions if one is answer or one.__globals__ is theirs]
+        stack.enter_context(mock.patch.dict(theirs, replaced))
         for function in (timeit.timeit, timeit.repeat, timeit.Timer.__init__, *beside):
-            _replace_defaults(stack, function, stand_ins)
+            values, named = function.__defaults__ or (), function.__kwdefaults__ or {}
+            if any(other(one) is not one for one in (*values, *named.values())):
+                stack.callback(setattr, function, "__defaults__", function.__defaults__)
+                stack.callback(setattr, function, "__kwdefaults__", function.__kwdefaults__)
+                function.__defaults__ = tuple(map(other, values))
+                function.__kwdefaults__ = {name: other(one) for name, one in named.items()}
             for cell in function.__closure__ or ():
                 with contextlib.suppress(ValueError):  # a cell that holds nothing yet
-                    if _known(cell.cell_contents, stand_ins):
-                        stack.callback(setattr, cell, "cell_contents", cell.cell_contents)
-                        cell.cell_contents = stand_ins[cell.cell_contents]
+                    held = cell.cell_contents
+                    stack.callback(setattr, cell, "cell_contents", held)
+                    cell.cell_contents = other(held)
         yield
-
-
-def _replace_defaults(stack: contextlib.ExitStack, function: types.FunctionType, stand_ins: dict) -> None:
-    """Put the stand-ins in the place of the clocks among a function's defaults, until the stack unwinds."""
-
-    def replaced(held: object) -> object:
-        return stand_ins[held] if _known(held, stand_ins) else held
-
-    if any(_known(held, stand_ins) for held in function.__defaults__ or ()):
-        defaults = tuple(map(replaced, function.__defaults__))
-        stack.enter_context(mock.patch.object(function, "__defaults__", defaults))
-    if any(_known(held, stand_ins) for held in (function.__kwdefaults__ or {}).values()):
-        defaults = {name: replaced(held) for name, held in function.__kwdefaults__.items()}
-        stack.enter_context(mock.patch.object(function, "__kwdefaults__", defaults))
-
-
-def _known(held: object, stand_ins: dict) -> bool:
-    try:
-        return held in stand_ins
-    except TypeError:  # what cannot be hashed is no clock
-        return False
 
 
 LENGTH = 1e-3  # seconds of one call
@@ -178,8 +160,11 @@ def modelled(trial) -> bool:
 
 
 def length_of(trial, seconds: float) -> float:
-    """Return how long work of `seconds` takes on the trial's device."""
-    return seconds if modelled(trial) else real_length(trial.device, seconds)
+    """Return how long work of `seconds` takes on the trial's device; of a real one it is measured."""
+    if modelled(trial):
+        return seconds
+    work = Work(trial.device, lambda call: seconds)
+    return timing.time_op(work, trial.device, repeats=5, show=False).median
 
 
 @contextlib.contextmanager
@@ -197,29 +182,35 @@ NOT_TIMED = "hardly any time: is fn called between two looks at a clock such as 
 UNITS = {"milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
 
 
+def slow_call(number: int) -> Callable[[int], float]:
+    """Return the seconds of calls of which that one is slow."""
+    return lambda call: SLOW if call == number else LENGTH
+
+
 def expect_seconds(
     trial,
     got: float,
-    wanted: float,
+    seconds: float,
     otherwise: str,
     known: Mapping[str, float] | None = None,
     plain: bool = False,
 ) -> None:
-    """Expect a time; say what was measured instead, where the number tells it, else `otherwise`.
+    """Expect the time of work of `seconds`; say what was measured instead, else `otherwise`.
 
     `known` holds the times that mistakes give; on a real device, whose times vary, they are not looked at.
     `plain` says that `otherwise` is known to be the cause, whatever the number is.
     """
-    loose = 1.05 if modelled(trial) else 3.0
+    wanted, loose = length_of(trial, seconds), 1.05 if modelled(trial) else 3.0
     if wanted / loose <= got <= wanted * loose:
         return
     units = [unit for unit, many in UNITS.items() if wanted / loose <= got / many <= wanted * loose]
-    found = expect.number(got, known or {}, within=0.01) if modelled(trial) else ""
-    headline = found or otherwise
+    known = known if known and modelled(trial) else {}
+    found = [words for words, one in known.items() if abs(got - one) <= 0.01 * abs(one)]
+    headline = found[0] if len(found) == 1 else otherwise
     if not plain and got < 0:
         headline = "the time is negative: which reading of the clock came first?"
     elif units:
         headline = f"the time is in {units[0]}, and seconds are asked"
-    elif not (found or plain) and got < wanted / 10:
+    elif headline == otherwise and not plain and got < wanted / 10:
         headline = NOT_TIMED if trial.device.type == "cpu" else LAUNCH
     expect.fail(headline, f"{wanted:.6f} seconds", f"{got:.6f}")

@@ -2,8 +2,7 @@
 
 import torch
 
-from devlab.checks import expect
-from devlab.devices import has_float64
+from devlab.checks import cases, expect, verbs
 from devlab.lessons.lesson_07_asynchrony import lesson
 
 # The matrix products among PyTorch's operators, as a watch names their launches.
@@ -21,47 +20,52 @@ batched = lesson.exercise(
 )
 
 
+def _looped(xs: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    wide = torch.float32 if xs.dtype == torch.float16 else xs.dtype
+    return torch.stack([x @ w.to(wide) for x in xs.to(wide)]).to(xs.dtype)
+
+
+product = verbs.Same(_looped, within=1e-4)
+
+
 @batched.row("what the loop would give, stacked")
 def as_the_loop(trial):
     for (n, a, b, c), seed in zip(((5, 3, 4, 2), (1, 2, 7, 3), (3, 3, 3, 3)), trial.seeds, strict=True):
         xs, w = trial.randn(n, a, b, seed=seed), trial.randn(b, c, seed=seed + 50)
-        wanted = torch.stack([x @ w.cpu() for x in xs.cpu()])
-        expect.tensor(trial.call(xs, w), wanted, trial.device, within=1e-4)
+        product(trial, xs, w)
     # In half precision, too: every PyTorch from 2.11 on multiplies it on the CPU.
-    wanted = torch.stack([x @ w.cpu().half().float() for x in xs.cpu().half().float()]).half()
-    expect.tensor(trial.call(xs.half(), w.half()), wanted, trial.device, within=2e-2)
-    if has_float64(trial.device):
-        wide = xs.double() + 1e-9, w.double() - 1e-9
-        wanted = torch.stack([x @ wide[1].cpu() for x in wide[0].cpu()])
-        expect.tensor(trial.call(*wide), wanted, trial.device, within=1e-12)
+    product(trial, xs.half(), w.half(), within=2e-2)
+    if cases.holds(trial.device, torch.float64):
+        product(trial, xs.double() + 1e-9, w.double() - 1e-9, within=1e-12)
     given = [one.detach().requires_grad_() for one in (xs, w)]
-    got = trial.call(*given)
-    if not (isinstance(got, torch.Tensor) and got.requires_grad):
-        expect.fail("the products have lost their graph", "a result with the graph of xs and w", got)
-    got.square().sum().backward()
-    theirs = [one.detach().cpu().requires_grad_() for one in (xs, w)]
-    torch.stack([x @ theirs[1] for x in theirs[0]]).square().sum().backward()
-    for name, mine, its in zip(("xs", "w"), given, theirs, strict=True):
-        if mine.grad is None:
-            expect.fail(f"no gradient reaches {name}", f"a gradient for {name}", "None")
-        expect.values(mine.grad, its.grad, f"the gradient of {name}", within=1e-2)
+    ours = lambda one: _looped(one, w.cpu()), lambda one: _looped(xs.cpu(), one)
+    for leaf, name, loop in zip(given, ("xs", "w"), ours, strict=True):
+        verbs.flows(
+            trial.call(*given),
+            leaf,
+            loop,
+            what=name,
+            cut="the products have lost their graph",
+            wrong="the gradient of {what}",
+            asked="a gradient for {what}",
+            within=1e-2,
+        )
 
 
 @batched.row("views and transposed weights")
 def views(trial):
-    xs, w = trial.randn(4, 5, 6, seed=trial.seeds[0])[::2, 1:], trial.randn(3, 6, seed=trial.seeds[1]).t()
-    wanted = torch.stack([x @ w.cpu() for x in xs.cpu()])
-    expect.tensor(trial.call(xs, w), wanted, trial.device, within=1e-4)
+    w = trial.randn(3, 6, seed=trial.seeds[1]).t()
+    product(trial, trial.randn(4, 5, 6, seed=trial.seeds[0])[::2, 1:], w)
 
 
 @batched.row("one matrix product, however many matrices", only="accelerator")
 def one_product(trial):
-    counts = {}
+    asked, launches = "a few, however many matrices", {}
     for n in (2, 30):
         xs, w = trial.randn(n, 3, 4, seed=trial.seeds[0]), trial.randn(4, 2, seed=trial.seeds[1])
         _, log = trial.watched(xs, w)
         names = [launch.operator for launch in log.events.launches]
-        counts[n] = len(names)
+        launches[n] = len(names)
         count = sum(name in PRODUCTS for name in names)
         if count != 1:
             headline = f"{count} matrix products were launched for {n} matrices, and one is asked"
@@ -70,8 +74,9 @@ def one_product(trial):
                 if any(copy.target == "cpu" for copy in log.events.transfers):
                     headline = f"the product was computed on the CPU: a tensor left {trial.device}"
             expect.fail(headline, "1 matrix product", ", ".join(names) or "no launch")
-    if counts[2] >= 7:
-        expect.fail(f"{counts[2]} launches for 2 matrices", "a few, however many matrices", f"{counts[2]}")
-    if counts[30] > counts[2] + 5:
-        headline = f"{counts[2]} launches for 2 matrices, {counts[30]} for 30: launches must not grow with n"
-        expect.fail(headline, "a few, however many matrices", ", ".join(names))
+    few, many = launches[2], launches[30]
+    if few >= 7:
+        expect.fail(f"{few} launches for 2 matrices", asked, f"{few}")
+    if many > few + 5:
+        headline = f"{few} launches for 2 matrices, {many} for 30: launches must not grow with n"
+        expect.fail(headline, asked, ", ".join(names))

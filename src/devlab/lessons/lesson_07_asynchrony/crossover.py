@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable
 
-from devlab.checks import expect
+from devlab.checks import expect, verbs
 from devlab.checks.calls import AnswerRaised
 from devlab.lessons.lesson_07_asynchrony import lesson
 
@@ -43,17 +43,15 @@ def _first(wins: Callable) -> Callable:
     return answer
 
 
-def _right(cpu: float, device: float, transfer: float) -> bool:
-    return device + transfer < cpu
+def _one_win(chosen: Callable) -> Callable:
+    """Return the answer that gives what `chosen` makes of the wins, if any: their gains, places and sizes."""
 
+    def answer(sizes, cpu, device, transfer):
+        gains = [one - other - third for one, other, third in zip(cpu, device, transfer, strict=True)]
+        wins = [(gain, place, sizes[place]) for place, gain in enumerate(gains) if gain > 0]
+        return chosen(wins) if wins else None
 
-def _wins(sizes, *times) -> list[int]:
-    """Return the place of each size at which the device wins."""
-    return [place for place, row in enumerate(zip(*times, strict=True)) if _right(*row)]
-
-
-def _gain(place: int, cpu, device, transfer) -> float:
-    return cpu[place] - device[place] - transfer[place]
+    return answer
 
 
 MISTAKES = {
@@ -72,45 +70,33 @@ MISTAKES = {
     "device and transfer were each compared with the CPU by itself: their sum counts": _first(
         lambda cpu, device, transfer: device < cpu and transfer < cpu
     ),
-    "that is the place in the list, and the size that stands there is asked": lambda sizes, *times: next(
-        iter(_wins(sizes, *times)), None
+    "that is the place in the list, and the size that stands there is asked": _one_win(lambda w: w[0][1]),
+    "that is the last size at which the device wins, and the first is asked": _one_win(lambda w: w[-1][2]),
+    "that is where the device gains most, and the first win is asked": _one_win(
+        lambda wins: max(wins, key=lambda win: win[0])[2]
     ),
-    "that is the last size at which the device wins, and the first is asked": lambda sizes, *times: next(
-        (sizes[place] for place in reversed(_wins(sizes, *times))), None
-    ),
-    "that is where the device gains most, and the first win is asked": lambda sizes, *times: next(
-        (sizes[place] for place in sorted(_wins(sizes, *times), key=lambda place: -_gain(place, *times))),
-        None,
-    ),
-    "only the first size was looked at: `return None` belongs after the loop": lambda sizes, *times: (
-        sizes[0] if 0 in _wins(sizes, *times) else None
+    "only the first size was looked at: `return None` belongs after the loop": _one_win(
+        lambda wins: None if wins[0][1] else wins[0][2]
     ),
 }
 
 
 def _mistake(trial) -> str:
     """Return what is wrong with an answer that makes one mistake and gives its results in every table."""
-    with contextlib.suppress(AnswerRaised):
+    with verbs.aside(trial), contextlib.suppress(AnswerRaised):
         got = [trial.call(*table) for table in TABLES]
-        given = {words: [answer(*table) for table in TABLES] for words, answer in MISTAKES.items()}
-        found = [words for words, results in given.items() if results == got]
+        found = [words for words, answer in MISTAKES.items() if [answer(*table) for table in TABLES] == got]
         return found[0] if len(found) == 1 else ""
     return ""
 
 
 def _judge(trial, sizes, cpu, device, transfer, wanted, headline):
     got = trial.call(sizes, cpu, device, transfer)
-    call = trial.last_call
     if got is not None:
         expect.kind(got, int, "an int or None")
-    if got == wanted:
-        return
-    if found := _mistake(trial):
-        headline = found
-    elif wanted is not None and got is None:
-        headline = f"None, though the device wins at size {wanted}"
-    trial.last_call = call
-    expect.fail(headline, f"{wanted}", f"{got}")
+    if got != wanted:
+        missed = f"None, though the device wins at size {wanted}" if got is None else headline
+        expect.fail(_mistake(trial) or missed, f"{wanted}", f"{got}")
 
 
 @crossover.row("the first size where the device wins")

@@ -14,8 +14,8 @@ from devlab.lessons.lesson_07_asynchrony import (
     Work,
     expect_seconds,
     keep_busy,
-    length_of,
     lesson,
+    slow_call,
     timed,
 )
 from devlab.sim import streams
@@ -64,14 +64,10 @@ class _Questions:
             self.marks[id(event)] = _Mark(work.calls, stream.device_index, stream.stream_id)
 
         def elapsed_time(start: streams.Event, end_event: streams.Event) -> float:
-            milliseconds = answered(start, end_event)
-            self.asked.append((start, end_event, milliseconds))
-            return milliseconds
+            self.asked.append((start, end_event, answered(start, end_event)))
+            return self.asked[-1][2]
 
-        with (
-            mock.patch.object(streams.Event, "record", recorded),
-            mock.patch.object(streams.Event, "elapsed_time", elapsed_time),
-        ):
+        with mock.patch.multiple(streams.Event, record=recorded, elapsed_time=elapsed_time):
             yield
 
     def fault(self, device: torch.device, got: float) -> str:
@@ -103,12 +99,12 @@ def _expect_time(
     trial, seconds: Callable[[int], float], wanted: float, otherwise: str, backlog: float = 0.0
 ) -> Work:
     """Expect the time of one call, by events; say what is wrong with the events where the time is."""
-    questions = _Questions()
+    questions, modelled = _Questions(), trial.device.type == "sim"
     got, work = timed(trial, seconds, backlog=backlog, noted=questions.noted)
-    fault = questions.fault(trial.device, got) if trial.device.type == "sim" else ""
-    expect_seconds(trial, got, length_of(trial, wanted), fault or otherwise, plain=bool(fault))
+    fault = questions.fault(trial.device, got) if modelled else ""
+    expect_seconds(trial, got, wanted, fault or otherwise, plain=bool(fault))
     # The simulated host's clock is as exact as events are; a real one is not.
-    if trial.device.type == "sim" and not questions.asked:
+    if modelled and not questions.asked:
         asked = "the `elapsed_time` between two events"
         expect.fail(HOSTS_CLOCK, asked, f"{got:.6f}, and no event was asked")
     return work
@@ -116,27 +112,22 @@ def _expect_time(
 
 @event_time.row("the seconds that the work takes", only="accelerator")
 def event_seconds(trial):
+    otherwise, asked = "that is not the time of one call", "a warm-up, then one run"
     for length in (1.3 * LENGTH, 4 * LENGTH):  # no whole number of milliseconds, which rounding would pass
-        work = _expect_time(
-            trial, lambda call, length=length: length, length, "that is not the time of one call"
-        )
+        work = _expect_time(trial, lambda call, length=length: length, length, otherwise)
         if work.calls < 2:
-            expect.fail("fn was called once: there was no warm-up", "a warm-up, then one run", "1 call")
+            expect.fail("fn was called once: there was no warm-up", asked, "1 call")
         if work.calls > 4:  # a second warm-up does no harm; an average of many runs is another task
             headline = f"fn was called {work.calls} times: it is one call that is measured"
-            expect.fail(headline, "a warm-up, then one run", f"{work.calls} calls")
+            expect.fail(headline, asked, f"{work.calls} calls")
 
 
 @event_time.row("one run, after a warm-up", only="accelerator")
 def event_warmed(trial):
-    slow_first = lambda call: SLOW if call == 1 else LENGTH  # noqa: E731
-    _expect_time(trial, slow_first, LENGTH, "the first call, which is slow, was measured")
-    if trial.device.type == "sim":  # of a real device it would be a matter of luck
-        _expect_one_call(trial)
-
-
-def _expect_one_call(trial) -> None:
-    """Expect the time of one call, where each takes three times as long as the last: no mean of several."""
+    _expect_time(trial, slow_call(1), LENGTH, "the first call, which is slow, was measured")
+    if trial.device.type != "sim":  # of a real device the rest would be a matter of luck
+        return
+    # Each call takes three times as long as the last: a mean of several is the time of none.
     lengths = [LENGTH * 3**call for call in range(6)]
     got, work = timed(trial, lambda call: lengths[min(call, 6) - 1])
     if not any(abs(got - length) <= 0.05 * length for length in lengths[1:]):
@@ -146,8 +137,7 @@ def _expect_one_call(trial) -> None:
 
 @event_time.row("nothing of what was queued before", only="accelerator")
 def event_alone(trial):
-    otherwise = "work from before the first mark was counted"
-    _expect_time(trial, lambda call: LENGTH, LENGTH, otherwise, backlog=SLOW)
+    _expect_time(trial, slow_call(0), LENGTH, "work from before the first mark was counted", backlog=SLOW)
 
 
 @event_time.row("on the device asked for, current or not", only="accelerator")
@@ -155,7 +145,7 @@ def event_device(trial):
     other = next((one for one in trial.others if one.type == trial.device.type), None)
     if other is not None and trial.device.type == "sim":
         keep_busy(other, SLOW)  # on that one nothing is measured
-    _expect_time(trial, lambda call: LENGTH, LENGTH, "another device's queue was measured")
+    _expect_time(trial, slow_call(0), LENGTH, "another device's queue was measured")
     now = torch.accelerator.current_device_index()
     if trial.device.type == "sim" and now != 0:
         headline = "your code changed the current device of the whole program"

@@ -1,12 +1,13 @@
 """Lesson 08: what device memory holds, what the cache keeps, and how to give it back."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
-from devlab.checks import expect
+from devlab.checks import expect, probes, verbs
 from devlab.checks.calls import AnswerRaised, leaves
 from devlab.checks.exercise import Lesson
 from devlab.checks.isolation import undisturbed
@@ -93,90 +94,70 @@ def observe(module, device: torch.device, fn: Callable) -> Seen:
     return Seen(after - before, sum(sizes), blocks, module.memory_allocated(device), top - before, after, top)
 
 
-class Once:
-    """A function for an answer to run, which counts how often it is called."""
-
-    def __init__(self, fn: Callable):
-        self.fn = fn
-        self.calls = 0
-        self.graphs = True
-
-    def __call__(self) -> object:
-        """Run the function."""
-        self.calls += 1
-        self.graphs = self.graphs and torch.is_grad_enabled()
-        return self.fn()
-
-    def __repr__(self) -> str:
-        return self.fn.__name__
-
-    def require_one_call(self) -> None:
-        """Expect exactly one call, with gradients: a second one may find things made by the first."""
-        if not self.calls:
-            expect.fail("fn was never called", "one call of fn", "no call")
-        if self.calls != 1:
-            expect.fail(
-                f"fn was called {self.calls} times, not once", "one call of fn", f"{self.calls} calls"
-            )
-        if not self.graphs:
-            headline = "fn was called without gradients: it makes no graph then, and takes less"
-            expect.fail(headline, "fn as it is called elsewhere", "torch.no_grad() around it")
-
-
-def bytes_equal(
-    got: object,
-    wanted: int,
-    headline: str,
-    *guesses: tuple[int | None, str],
-    probe: Callable[[], str] = str,
+def judge_bytes(
+    trial,
+    expect_bytes: Callable[[object, object, Seen, int], None],
+    *functions: Callable,
+    shelf: Sequence[int] | None = None,
+    mountain: int = 0,
 ) -> None:
-    """Expect a number of bytes; where it is one of the guesses, the headline says what was counted.
+    """Let the answer say what each function of a device does to the account of the trial's device.
 
-    Where two guesses agree, or none, `probe` is asked, which may find out by further calls.
+    `expect_bytes(module, got, seen, earlier)` judges what it says: `seen` is what a run of ours did,
+    `earlier` the peak when the answer was called, which `mountain` float32 numbers made before. Where a
+    `shelf` is given, each run has a new list of tensors with so many elements as its second argument.
     """
-    expect.kind(got, int, "an int", "the number of bytes")
-    if got == wanted:
-        return
-    found = {words for value, words in guesses if value == got}
-    words = found.pop() if len(found) == 1 else probe()
-    expect.fail(words or headline, f"{wanted:,} bytes", f"{got:,} bytes")
 
+    def ready(function: Callable) -> probes.Called:
+        given = () if shelf is None else ([floats(count, trial.device) for count in shelf],)
+        return probes.Called(lambda: function(trial.device, *given), function.__name__)
+
+    with books(trial) as module:
+        ballast = [floats(count, trial.device) for count in (70_001, 300_007)]
+        for function in functions:
+            seen = observe(module, trial.device, ready(function))
+            floats(mountain, trial.device)
+            earlier, fn = module.max_memory_allocated(trial.device), ready(function)
+            got = trial.call(fn, trial.device)
+            fn.require_calls(1, "fn")
+            expect_bytes(module, got, seen, earlier)
+        del ballast
+
+
+# Expect a number of bytes, as `verbs.number` does.
+bytes_equal = partial(
+    verbs.number, asked="{wanted:,} bytes", said="{got:,} bytes", what="the number of bytes"
+)
 
 LARGE = 20 * MIB + 512  # bytes, which need a segment of their own: it is larger by more than a MiB
 SEGMENT = 22 * MIB
 
 
-def asked_of(trial, fn: Callable) -> int | None:
-    """Return what the answer says of a function, None where it raises or gives no number."""
-    call = trial.last_call
-    try:
-        got = trial.call(Once(fn), trial.device)
-    except (AnswerRaised, expect.Mismatch):
-        return None
-    finally:
-        trial.last_call = call  # verdicts show the call that was judged
-    return got if isinstance(got, int) else None
+def large(device: torch.device) -> torch.Tensor:
+    """Return a tensor that needs a segment of its own."""
+    return floats(LARGE // 4, device)
+
+
+def asked_of(trial, function: Callable, *args: object) -> int | None:
+    """Return what the answer says of a call, None where it raises or gives no number."""
+    with verbs.aside(trial), contextlib.suppress(AnswerRaised, expect.Mismatch):
+        got = trial.call(probes.Called(lambda: function(*args), "fn"), trial.device)
+        return got if isinstance(got, int) else None
+    return None
 
 
 def counted_elsewhere(trial) -> str:
     """Return that another device's account is read, if a tensor there is counted."""
     other = next((one for one in trial.others if one.type == trial.device.type), None)
-    if other is None:
+    if other is None or (asked_of(trial, large, other) or 0) <= 0:
         return ""
-
-    def large_elsewhere():
-        return floats(LARGE // 4, other)
-
-    def large_here():
-        return floats(LARGE // 4, trial.device)
-
-    if (asked_of(trial, large_elsewhere) or 0) <= 0:
-        return ""
-    if (asked_of(trial, large_here) or 0) > 0:
+    if (asked_of(trial, large, trial.device) or 0) > 0:
         return f"memory on {other} is counted as well, and {trial.device} alone was asked about"
     return f"the account of {other} was read, and {trial.device} was asked about: name the device"
 
 
-def in_units(got: int | None, wanted: int) -> str:
-    found = [unit for size, unit in UNITS.items() if got is not None and got == wanted // size]
-    return f"that is a number of {found[0]}, and bytes are asked" if found else ""
+def in_units(wanted: int) -> dict[str, int]:
+    """Return the slips that give a number of larger units than bytes."""
+    return {
+        f"that is a number of {unit}, and bytes are asked": wanted // size for size, unit in UNITS.items()
+    }

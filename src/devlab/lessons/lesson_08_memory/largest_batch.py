@@ -9,6 +9,7 @@ import torch
 from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
 from devlab.checks.isolation import undisturbed
+from devlab.checks.probes import Called, Endless
 from devlab.lessons.lesson_08_memory import MIB, books, gaps_filled, lesson
 
 PIECE = 12 * MIB  # a whole segment, so that nothing else fits beside it
@@ -33,43 +34,26 @@ class _Work:
     """What one try makes: as long as it is alive, its memory is taken."""
 
 
-class _Endless(BaseException):
-    """Ends a search that would not end by itself."""
-
-
-def _searched(trial, step: Callable[[int], object], limit: int) -> object:
+def _searched(trial, step: Callable[[int], object], limit: int) -> tuple[object, Called]:
     """Call the answer with a step; raises Mismatch where it tries again and again."""
-    tried = []
-
-    def counted(n: int) -> object:
-        tried.append(n)
-        if len(tried) > MOST_TRIES:
-            raise _Endless
-        return step(n)
-
+    tried = Called(step, "step", MOST_TRIES)
     try:
-        return trial.call(counted, limit)
-    except _Endless:
-        last = ", ".join(map(str, tried[-4:-1]))
-        expect.fail(
-            "the search does not come to an end", "less to search at each turn", f"tries of {last}, …"
-        )
+        return trial.call(tried, limit), tried
+    except Endless:
+        said = f"tries of {', '.join(str(n) for (n,) in tried.calls[-4:-1])}, …"
+        expect.fail("the search does not come to an end", "less to search at each turn", said)
 
 
-class _Step:
+class _Memory:
     """A step with a memory of its own: `room` samples fit, less whatever earlier tries still hold."""
 
     def __init__(self, room: int):
         self.room = room
-        self.tried: list[int] = []
         self.alive: weakref.WeakSet[_Work] = weakref.WeakSet()
-        self.held = 0
-        self.graphs = True
+        self.held = 0  # the most that was held of earlier tries when another one began
 
-    def __call__(self, n: int) -> list[_Work]:
+    def step(self, n: int) -> list[_Work]:
         """Take memory for n samples, or raise after having taken some."""
-        self.tried.append(n)
-        self.graphs = self.graphs and torch.is_grad_enabled()
         self.held = max(self.held, len(self.alive))
         work = [_Work() for _ in range(4)]
         self.alive.update(work)
@@ -77,41 +61,28 @@ class _Step:
             raise torch.OutOfMemoryError(f"out of memory. Tried {n} samples (pretended by devlab)")
         return work
 
-    def __repr__(self) -> str:
-        return "step"
 
-    def require_tries(self, limit: int) -> None:
-        """Expect tries of 1 to `limit` samples, and nothing else."""
-        for n in self.tried:
-            if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= limit:
-                expect.fail(f"step was called with {n!r}", f"a whole number from 1 to {limit}", n)
-
-
-def _listed(sizes: list[int]) -> str:
-    shown = ", ".join(map(str, sizes[:6]))
-    return shown + ", …" if len(sizes) > 6 else shown
-
-
-def _judge_search(trial, room: int, limit: int) -> _Step:
-    step = _Step(room)
-    got = _searched(trial, step, limit)
+def _judge_search(trial, room: int, limit: int) -> tuple[_Memory, list[int]]:
+    """Return what the search has left behind, and what it tried."""
+    memory, most = _Memory(room), min(room, limit)
+    got, tried = _searched(trial, memory.step, limit)
     if got is None and not room:
         expect.fail("None, where not even one sample fits", "0", "None")
     expect.kind(got, int, "an int", "the batch size")
-    step.require_tries(limit)
-    if not step.graphs:
+    sizes = [n for n, *_ in filter(None, tried.calls)]
+    for n in sizes:
+        if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= limit:
+            expect.fail(f"step was called with {n!r}", f"a whole number from 1 to {limit}", n)
+    if not tried.graphs:
         words = "step was called without gradients: a training step takes more"
         expect.fail(words, "step(n) as it is in training", "torch.no_grad() around it")
-    if got != min(room, limit) and not step.held:
+    if got != most and not memory.held:
         words = (
-            f"{got} fits, but it is not the largest"
-            if 0 < got < min(room, limit)
-            else f"{got} does not fit: step raises for it"
-            if got > room
-            else f"{got} is not the largest that fits"
+            f"{got} does not fit: step raises for it" if got > room else f"{got} is not the largest that fits"
         )
-        expect.fail(words, f"{min(room, limit)}: step raises above {room}, and the limit is {limit}", got)
-    return step
+        words = f"{got} fits, but it is not the largest" if 0 < got < most else words
+        expect.fail(words, f"{most}: step raises above {room}, and the limit is {limit}", got)
+    return memory, sizes
 
 
 @largest_batch.row("the largest that fits, 0 to limit")
@@ -140,7 +111,7 @@ def other_errors(trial):
             return n
 
         try:
-            got = _searched(trial, step, 20)
+            got, _ = _searched(trial, step, 20)
         except AnswerRaised as raised:
             if raised.error is not error:
                 raise
@@ -153,17 +124,17 @@ def other_errors(trial):
 def nothing_of_the_last(trial):
     with undisturbed():
         for room, limit in ((13, 50), (37, 41), (3, 8)):
-            step = _judge_search(trial, room, limit)
-            if step.held:
+            memory, tried = _judge_search(trial, room, limit)
+            if memory.held:
+                shown = ", ".join(map(str, tried[:6])) + (", …" if len(tried) > 6 else "")
                 expect.fail(
                     "when a try began, something of an earlier one was still alive",
                     "no name for a result, and no try inside `except`",
-                    f"tries of {_listed(step.tried)}, and something of one held in the next",
+                    f"tries of {shown}, and something of one held in the next",
                 )
-            if step.alive:
-                expect.fail(
-                    "after the search something of a try is still alive", "nothing kept", "memory held"
-                )
+            if memory.alive:
+                headline = "after the search something of a try is still alive"
+                expect.fail(headline, "nothing kept", "memory held")
 
 
 @contextlib.contextmanager
@@ -195,11 +166,9 @@ def _few_pieces(device: torch.device, module) -> Iterator[Callable[[], torch.Ten
 def _room(piece: Callable[[], torch.Tensor]) -> int:
     """Return how many pieces there are: fill the memory, and let go of all."""
     held = []
-    try:
+    with contextlib.suppress(torch.OutOfMemoryError):
         while len(held) < 2 * PIECES:
             held.append(piece())
-    except torch.OutOfMemoryError:
-        pass
     return len(held)
 
 
@@ -217,15 +186,12 @@ def really_runs_out(trial):
             return {"outputs": [piece() for _ in range(n // 2)], "inputs": first}
 
         before = module.memory_allocated(trial.device)
-        got = _searched(trial, step, room + 6)
+        got, _ = _searched(trial, step, room + 6)
         kept = module.memory_allocated(trial.device) - before
         expect.kind(got, int, "an int", "the batch size")
         if got != room:
             words = "too small: was memory of one try still held in the next?" if got < room else "too large"
             expect.fail(f"{got} is {words}", f"{room} samples fill the device's memory", got)
         if kept:
-            expect.fail(
-                "after the search the device still holds memory of a try",
-                "as much allocated as before",
-                f"{kept / MIB:g} MiB more",
-            )
+            headline = "after the search the device still holds memory of a try"
+            expect.fail(headline, "as much allocated as before", f"{kept / MIB:g} MiB more")

@@ -1,17 +1,19 @@
 """The most that a function held at once, by the account of the device."""
 
+from functools import partial
+
 from devlab.lessons.lesson_08_memory import (
     LARGE,
     SEGMENT,
-    Once,
+    Seen,
     asked_of,
-    books,
     bytes_equal,
     counted_elsewhere,
     floats,
     in_units,
+    judge_bytes,
+    large,
     lesson,
-    observe,
 )
 
 peak_bytes = lesson.exercise(
@@ -27,113 +29,34 @@ peak_bytes = lesson.exercise(
 )
 
 
-def _judge_peak(trial, *makers, mountain: int = 0) -> None:
-    with books(trial) as module:
-        ballast = [floats(count, trial.device) for count in (70_001, 300_007)]
-        for make in makers:
-            seen = observe(module, trial.device, make())
-            floats(mountain, trial.device)  # an earlier peak, gone again
-            earlier = module.max_memory_allocated(trial.device)
-            fn = Once(make())
-            got = trial.call(fn, trial.device)
-            fn.require_one_call()
-            before = seen.top - seen.peak
-            remembered = "that is an earlier peak, which the account still remembers: reset it before fn"
-            after = "that is what fn leaves behind, not the peak: was the peak reset only after fn?"
-            bytes_equal(
-                got,
-                seen.peak,
-                "that is not the most that fn held at once",
-                (seen.top, "what was there before fn is counted as well"),
-                (earlier - before, remembered),
-                (earlier if earlier != seen.top else None, remembered),
-                (seen.kept or None, after),
-                *(
-                    (seen.top - now, "what is there after fn was taken off, not what was there before")
-                    for now in (seen.after, seen.left)
-                ),
-                (seen.top - earlier or None, "the peak before fn was taken off, not what was allocated then"),
-                probe=lambda: _what_it_takes(trial, module),
-            )
-        del ballast
+def _expect_peak(trial, module, got: object, seen: Seen, earlier: int) -> None:
+    before = seen.top - seen.peak
+    slips = {
+        "what was there before fn is counted as well": seen.top,
+        "that is an earlier peak, which the account still remembers: reset it before fn": (
+            earlier - before,
+            earlier if earlier != seen.top else None,
+        ),
+        "that is what fn leaves behind, not the peak: was the peak reset only after fn?": seen.kept or None,
+        "what is there after fn was taken off, not what was there before": (
+            seen.top - seen.after,
+            seen.top - seen.left,
+        ),
+        "the peak before fn was taken off, not what was allocated then": seen.top - earlier or None,
+    }
+    headline = "that is not the most that fn held at once"
+    bytes_equal(got, seen.peak, headline, slips, otherwise=lambda: _what_it_takes(trial, module))
 
 
-@peak_bytes.row("the most at once, not what remains", only="accelerator")
-def the_most_at_once(trial):
-    device = trial.device
-
-    def two_large_then_one_small():
-        x = floats(50_001 + trial.seeds[0], device)
-        y = x + 1
-        return y[:10].clone()
-
-    def one_after_the_other():
-        for size in (20_001, 60_001, 30_001):
-            floats(size, device)
-
-    def keep_all():
-        return [floats(size, device) for size in (20_001, 60_001, 30_001)]
-
-    def nothing():
-        return None
-
-    def a_graph():
-        w = floats(20_001, device).requires_grad_()
-        return w.exp().exp().exp().sum()
-
-    fns = (two_large_then_one_small, one_after_the_other, keep_all, a_graph, nothing)
-    _judge_peak(trial, *(lambda fn=fn: fn for fn in fns))
-
-
-@peak_bytes.row("above what was there before", only="accelerator")
-def above_what_was_there(trial):
-    device = trial.device
-
-    def swap_large_for_small():
-        shelf = [floats(60_001, device)]
-
-        def free_much_and_make_little():
-            shelf.clear()
-            return floats(1000, device)
-
-        return free_much_and_make_little
-
-    def grow_a_shelf():
-        shelf = [floats(60_001, device)]
-
-        def double_a_shelf():
-            shelf.append(shelf[0] * 2)
-
-        return double_a_shelf
-
-    _judge_peak(trial, swap_large_for_small, grow_a_shelf)
-
-
-@peak_bytes.row("an earlier peak does not count", only="accelerator")
-def earlier_peak(trial):
-    device = trial.device
-
-    def a_hill():
-        return floats(8001 + trial.seeds[2], device)
-
-    _judge_peak(trial, lambda: a_hill, mountain=200_003)
-
-
-@peak_bytes.row("on that device alone", only="accelerator")
-def peak_on_that_device(trial):
-    here, there = trial.device, trial.other()
-
-    def tensors_in_two_places():
-        return floats(11_003, here), floats(44_003, there)
-
-    _judge_peak(trial, lambda: tensors_in_two_places, mountain=100_003)
+def _judge_peak(trial, *functions, shelf=None, mountain=0) -> None:
+    judge_bytes(trial, partial(_expect_peak, trial), *functions, shelf=shelf, mountain=mountain)
 
 
 def _what_it_takes(trial, module) -> str:
     """Return what an answer to `peak_bytes` counts in place of the peak; "" where nothing shows."""
 
     def large_on_the_way():
-        floats(LARGE // 4, trial.device)
+        large(trial.device)
 
     if found := counted_elsewhere(trial):
         return found
@@ -148,4 +71,63 @@ def _what_it_takes(trial, module) -> str:
     floats(LARGE // 2, trial.device)  # an earlier peak, gone again
     if got == LARGE and (asked_of(trial, large_on_the_way) or 0) < LARGE:
         return "the peak before fn was taken off, not what was allocated then"
-    return in_units(got, LARGE)
+    return next((words for words, number in in_units(LARGE).items() if got == number), "")
+
+
+def one_after_the_other(device):
+    for size in (20_001, 60_001, 30_001):
+        floats(size, device)
+
+
+def keep_all(device):
+    return [floats(size, device) for size in (20_001, 60_001, 30_001)]
+
+
+def a_graph(device):
+    return floats(20_001, device).requires_grad_().exp().exp().exp().sum()
+
+
+def nothing(device):
+    return None
+
+
+def free_much_and_make_little(device, shelf):
+    shelf.clear()
+    return floats(1000, device)
+
+
+def double_a_shelf(device, shelf):
+    shelf.append(shelf[0] * 2)
+
+
+@peak_bytes.row("the most at once, not what remains", only="accelerator")
+def the_most_at_once(trial):
+    def two_large_then_one_small(device):
+        x = floats(50_001 + trial.seeds[0], device)
+        y = x + 1
+        return y[:10].clone()
+
+    _judge_peak(trial, two_large_then_one_small, one_after_the_other, keep_all, a_graph, nothing)
+
+
+@peak_bytes.row("above what was there before", only="accelerator")
+def above_what_was_there(trial):
+    _judge_peak(trial, free_much_and_make_little, double_a_shelf, shelf=(60_001,))
+
+
+@peak_bytes.row("an earlier peak does not count", only="accelerator")
+def earlier_peak(trial):
+    def a_hill(device):
+        return floats(8001 + trial.seeds[2], device)
+
+    _judge_peak(trial, a_hill, mountain=200_003)
+
+
+@peak_bytes.row("on that device alone", only="accelerator")
+def peak_on_that_device(trial):
+    there = trial.other()
+
+    def tensors_in_two_places(here):
+        return floats(11_003, here), floats(44_003, there)
+
+    _judge_peak(trial, tensors_in_two_places, mountain=100_003)

@@ -2,14 +2,15 @@
 
 import contextlib
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from unittest import mock
 
 import torch
 
 from devlab.checks import expect
 from devlab.checks.isolation import current_index
-from devlab.lessons.lesson_08_memory import MIB, UNITS, books, bytes_equal, floats, gaps_filled, lesson
+from devlab.lessons.lesson_08_memory import MIB, books, bytes_equal, floats, gaps_filled, in_units, lesson
 
 release = lesson.exercise(
     "release",
@@ -24,47 +25,18 @@ release = lesson.exercise(
 
 SIZES = {"weights": 12 * MIB + 5000, "activations": 15 * MIB, "logits": 23 * MIB - 800}
 SMALLEST = min(SIZES.values())
+NOT_EMPTIED = "the cache was not emptied, so the memory is still reserved"
+FAULTS = {
+    "nothing": "the memory is still reserved, although the cache was emptied",
+    "a name": "a name of yours still held the tensor when the cache was emptied: delete the name before",
+    "the entry": "the cache was emptied while the entry still held the tensor: drop the entry before",
+}
+OTHERWISE = "that is not by how much reserved memory fell during the call"
 
 
 def _cache(device: torch.device) -> dict[str, torch.Tensor]:
     """Return three tensors, each so large that it has a segment of its own where gaps are filled."""
     return {name: floats(size // 4, device) for name, size in SIZES.items()}
-
-
-class _Emptied:
-    """Each emptying of the cache in a block: what held the entry's tensor at that moment."""
-
-    def __init__(self, module, cache: dict, key: object):
-        self.module, self.cache, self.key = module, cache, key
-        self.tensor = weakref.ref(cache[key])
-        self.held_by: list[str] = []
-
-    @contextlib.contextmanager
-    def noted(self) -> Iterator[None]:
-        """Note each call of `empty_cache`, under either of its names."""
-        with contextlib.ExitStack() as stack:
-            for home in (self.module, torch.accelerator):
-                stack.enter_context(mock.patch.object(home, "empty_cache", self._noting(home.empty_cache)))
-            yield
-
-    def _noting(self, empty):
-        def emptied():
-            there = self.key in self.cache and self.cache[self.key] is self.tensor()
-            held = "the entry" if there else "a name of yours"
-            self.held_by.append(held if self.tensor() is not None else "")
-            return empty()
-
-        return emptied
-
-    def fault(self) -> str:
-        """Return why the memory is still reserved."""
-        if not self.held_by:
-            return "the cache was not emptied, so the memory is still reserved"
-        if "" in self.held_by:
-            return "the memory is still reserved, although the cache was emptied"
-        if "a name of yours" in self.held_by:
-            return "a name of yours still held the tensor when the cache was emptied: delete the name before"
-        return "the cache was emptied while the entry still held the tensor: drop the entry before"
 
 
 def _dropped(trial, cache: dict, key: object) -> object:
@@ -77,13 +49,24 @@ def _dropped(trial, cache: dict, key: object) -> object:
 
 def _released(trial, module, cache: dict, key: object, least: int) -> tuple[object, int]:
     """Return what the answer says, and by how much reserved memory fell, which is at least so many bytes."""
-    before, emptied = module.memory_reserved(trial.device), _Emptied(module, cache, key)
-    with emptied.noted():
+    tensor, holders = weakref.ref(cache[key]), []  # what holds the tensor as the cache is emptied
+
+    def emptied(empty: Callable) -> None:
+        there = key in cache and cache[key] is tensor()
+        holders.append("nothing" if tensor() is None else "the entry" if there else "a name")
+        empty()
+
+    before = module.memory_reserved(trial.device)
+    with contextlib.ExitStack() as stack:
+        for home in (module, torch.accelerator):
+            noted = partial(emptied, home.empty_cache)
+            stack.enter_context(mock.patch.object(home, "empty_cache", noted))
         got = _dropped(trial, cache, key)
     fell = before - module.memory_reserved(trial.device)
     if fell < least:
+        fault = next((words for holder, words in FAULTS.items() if holder in holders), NOT_EMPTIED)
         asked = f"reserved memory falls by at least {least / MIB:.1f} MiB"
-        expect.fail(emptied.fault(), asked, f"it falls by {fell / MIB:.1f} MiB")
+        expect.fail(fault, asked, f"it falls by {fell / MIB:.1f} MiB")
     return got, fell
 
 
@@ -99,9 +82,8 @@ def the_entry_is_gone(trial):
             _dropped(trial, cache, key)
             for other, value in others.items():
                 if cache.get(other) is not value:
-                    expect.fail(
-                        f"the entry {other!r} was lost or replaced", "the other entries as they were", cache
-                    )
+                    headline = f"the entry {other!r} was lost or replaced"
+                    expect.fail(headline, "the other entries as they were", cache)
         for number, key in ((0, "a"), (2, 3), (1, "the same")):
             expect.tensor(cache[key], torch.full((1000,), float(number)), trial.device, f"the entry {key!r}")
 
@@ -125,33 +107,27 @@ def returns_what_was_given_back(trial):
             before, allocated = module.memory_reserved(trial.device), module.memory_allocated(trial.device)
             got, fell = _released(trial, module, cache, key, SIZES[key])
             freed = allocated - module.memory_allocated(trial.device)
-            bytes_equal(
-                got,
-                fell,
-                "that is not by how much reserved memory fell during the call",
-                (SIZES[key], "that is the tensor's size, not the fall of reserved memory"),
-                (freed, "that is the fall of allocated memory, not of reserved"),
-                (-fell, "the difference has the wrong sign"),
-                (0, _alike(trial)),
-                (before - fell, "that is what is still reserved, and by how much it fell is asked"),
-                (fell - (before - reserved) if spare else None, EMPTIED_BEFORE),
-                *(
-                    (fell // size, f"that is a number of {unit}, and bytes are asked")
-                    for size, unit in UNITS.items()
+            slips = {
+                "that is the tensor's size, not the fall of reserved memory": SIZES[key],
+                "that is the fall of allocated memory, not of reserved": freed,
+                "the difference has the wrong sign": -fell,
+                _alike(trial): 0,
+                "that is what is still reserved, and by how much it fell is asked": before - fell,
+                "the cache was emptied before the first look: what went back then counts as well": (
+                    fell - (before - reserved) if spare else None
                 ),
-            )
+                **in_units(fell),
+            }
+            bytes_equal(got, fell, OTHERWISE, slips)
         cache.clear()
 
 
-EMPTIED_BEFORE = "the cache was emptied before the first look: what went back then counts as well"
+SAME = "0 bytes: both looks saw the same, and one belongs before the entry is dropped, one after emptying"
 
 
 def _alike(trial) -> str:
     """Return what is wrong where two looks at the account saw the same."""
-    words = (
-        "0 bytes: both looks saw the same, and one belongs before the entry is dropped, one after emptying"
-    )
-    return words if trial.device.index == current_index() else f"{words}, both at {trial.device}"
+    return SAME if trial.device.index == current_index() else f"{SAME}, both at {trial.device}"
 
 
 @release.row("0 where something else holds the memory", only="accelerator")
@@ -163,5 +139,4 @@ def shared_memory_stays(trial):
         for key, falls in (("whole", False), ("first", True)):
             got, fell = _released(trial, module, cache, key, 13 * MIB if falls else 0)
             held = "a view of the same memory lives on, so nothing was given back"
-            otherwise = "that is not by how much reserved memory fell during the call"
-            bytes_equal(got, fell, otherwise if fell else held, (0 if fell else None, _alike(trial)))
+            bytes_equal(got, fell, OTHERWISE if fell else held, {_alike(trial): 0 if fell else None})

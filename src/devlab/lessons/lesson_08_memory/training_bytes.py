@@ -1,12 +1,12 @@
 """How much will it take: the bytes of training."""
 
-from collections.abc import Callable
+import contextlib
 from functools import partial
 
 import torch
 from torch import nn
 
-from devlab.checks import expect
+from devlab.checks import expect, verbs
 from devlab.checks.calls import AnswerRaised
 from devlab.lessons.lesson_08_memory import BLOCK, bytes_equal, lesson
 
@@ -36,76 +36,45 @@ def _rounded(tensors) -> int:
     return sum(-(-tensor.nbytes // BLOCK) * BLOCK for tensor in tensors)
 
 
-class _Facts:
-    """What people count of a model, in bytes where nothing else is said."""
-
-    def __init__(self, model: nn.Module):
-        every = list(model.parameters())
-        trains = [parameter for parameter in every if parameter.requires_grad]
-        self.whole, self.trained = _nbytes(every), _nbytes(trains)
-        self.buffers = _nbytes(model.buffers())
-        self.twice = _nbytes(p for _, p in model.named_parameters(remove_duplicate=False)) - self.whole
-        self.numbers, self.trained_numbers = (sum(p.numel() for p in side) for side in (every, trains))
-        self.whole_blocks, self.trained_blocks = _rounded(every), _rounded(trains)
-        self.parameters, self.trains = len(every), len(trains)
-        self.gradients = _nbytes(p.grad for p in every if p.grad is not None)
-
-
-# What each mistake makes of a model's facts and the number of states that the optimizer's name stands for.
-MISTAKES: tuple[tuple[str, Callable[[_Facts, int], int]], ...] = (
-    ("the gradients are missing", lambda f, times: f.whole + times * f.trained),
-    (
-        "only gradients that are there already are counted",
-        lambda f, times: f.whole + f.gradients + times * f.trained,
-    ),
-    ("that is the parameters alone: gradients and state are missing", lambda f, times: f.whole),
-    ("that is the state_dict alone: gradients and state are missing", lambda f, times: f.whole + f.buffers),
-    ("the optimizer's state is missing", lambda f, times: f.whole + f.trained),
-    ("what is not trained has no gradient and no state", lambda f, times: (2 + times) * f.whole),
-    ("what is not trained has no state", lambda f, times: f.whole + f.trained + times * f.whole),
-    ("what is not trained has no gradient", lambda f, times: 2 * f.whole + times * f.trained),
-    ("what is not trained is missing, and it takes memory as well", lambda f, times: (2 + times) * f.trained),
-    (
-        "buffers are counted, and they do not count",
-        lambda f, times: f.whole + f.buffers + (1 + times) * f.trained,
-    ),
-    (
-        "a parameter with two names is counted twice",
-        lambda f, times: f.whole + f.twice + (1 + times) * (f.trained + f.twice),
-    ),
-    (
-        "4 bytes for each number: not every parameter is float32",
-        lambda f, times: 4 * (f.numbers + (1 + times) * f.trained_numbers),
-    ),
-    (
-        "gradient and state have the parameter's own dtype, and not always 4 bytes",
-        lambda f, times: f.whole + 4 * (1 + times) * f.trained_numbers,
-    ),
-    (
-        "that is how many numbers, and bytes are asked",
-        lambda f, times: f.numbers + (1 + times) * f.trained_numbers,
-    ),
-    (
-        "each tensor is rounded up to a block, and its elements alone are asked",
-        lambda f, times: f.whole_blocks + (1 + times) * f.trained_blocks,
-    ),
-    (
-        "step counters are counted, and they do not count",
-        lambda f, times: f.whole + (1 + times) * f.trained + (4 * f.trains if times == 2 else 0),
-    ),
-    (
-        "step counters are counted, and they do not count",
-        lambda f, times: f.whole + (1 + times) * f.trained + (4 * f.parameters if times == 2 else 0),
-    ),
-    (
-        "'sgd_momentum' keeps as much as the trained parameters once",
-        lambda f, times: f.whole + (1 + (0 if times == 1 else times)) * f.trained,
-    ),
-    (
-        "'adam' and 'adamw' keep as much as the trained parameters twice",
-        lambda f, times: f.whole + (1 + min(times, 1)) * f.trained,
-    ),
-)
+def _slips(model: nn.Module, times: int) -> tuple[tuple[str, int], ...]:
+    """Return what each mistake makes of a model and an optimizer with so many states, behind its words."""
+    every = list(model.parameters())
+    trains = [parameter for parameter in every if parameter.requires_grad]
+    whole, trained, buffers = _nbytes(every), _nbytes(trains), _nbytes(model.buffers())
+    twice = _nbytes(p for _, p in model.named_parameters(remove_duplicate=False)) - whole
+    numbers, trained_numbers = (sum(p.numel() for p in side) for side in (every, trains))
+    gradients, more, counters = _nbytes(p.grad for p in every if p.grad is not None), 1 + times, times == 2
+    counted = "step counters are counted, and they do not count"
+    return (
+        ("the gradients are missing", whole + times * trained),
+        ("only gradients that are there already are counted", whole + gradients + times * trained),
+        ("that is the parameters alone: gradients and state are missing", whole),
+        ("that is the state_dict alone: gradients and state are missing", whole + buffers),
+        ("the optimizer's state is missing", whole + trained),
+        ("what is not trained has no gradient and no state", whole + more * whole),
+        ("what is not trained has no state", whole + trained + times * whole),
+        ("what is not trained has no gradient", 2 * whole + times * trained),
+        ("what is not trained is missing, and it takes memory as well", trained + more * trained),
+        ("buffers are counted, and they do not count", whole + buffers + more * trained),
+        ("a parameter with two names is counted twice", whole + twice + more * (trained + twice)),
+        ("4 bytes for each number: not every parameter is float32", 4 * (numbers + more * trained_numbers)),
+        (
+            "gradient and state have the parameter's own dtype, and not always 4 bytes",
+            whole + 4 * more * trained_numbers,
+        ),
+        ("that is how many numbers, and bytes are asked", numbers + more * trained_numbers),
+        (
+            "each tensor is rounded up to a block, and its elements alone are asked",
+            _rounded(every) + more * _rounded(trains),
+        ),
+        (counted, whole + more * trained + 4 * len(trains) * counters),
+        (counted, whole + more * trained + 4 * len(every) * counters),
+        (
+            "'sgd_momentum' keeps as much as the trained parameters once",
+            whole + (1 if times == 1 else more) * trained,
+        ),
+        ("'adam' and 'adamw' keep as much as the trained parameters twice", whole + min(more, 2) * trained),
+    )
 
 
 def _telling_model() -> nn.Module:
@@ -120,45 +89,27 @@ def _telling_model() -> nn.Module:
     return model
 
 
-def _mistake(trial, facts: _Facts, times: int, number: int) -> str:
+def _mistake(trial, model: nn.Module, times: int, number: int) -> str:
     """Return the one mistake that explains this number, and those for a telling model with each name."""
-    call, model = trial.last_call, _telling_model().to(trial.device)
-    try:
-        got = [trial.call(model, name) for name in STATES]
-    except (AnswerRaised, expect.Mismatch):
-        return ""
-    finally:
-        trial.last_call = call
-    known = _Facts(model)
-    found = {
-        words
-        for words, sum_of in MISTAKES
-        if sum_of(facts, times) == number and [sum_of(known, one) for one in STATES.values()] == got
-    }
+    telling, got = _telling_model().to(trial.device), [number]
+    with verbs.aside(trial), contextlib.suppress(AnswerRaised, expect.Mismatch):
+        got += [trial.call(telling, name) for name in STATES]
+    same = zip(_slips(model, times), *(_slips(telling, one) for one in STATES.values()), strict=True)
+    found = {one[0][0] for one in same if [wrong for _, wrong in one] == got}
     return found.pop() if len(found) == 1 else ""
 
 
 def _judge_bytes(trial, model: nn.Module) -> None:
     """Judge all four names on a model."""
     model.to(trial.device)
-    state = [(p, p.requires_grad, p.grad) for p in model.parameters()]
-    held = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-    modes = [module.training for module in model.modules()]
-    facts = _Facts(model)
-    for name, times in STATES.items():
-        wanted = facts.whole + (1 + times) * facts.trained
-        otherwise = f"that is not what training with {name!r} takes"
-        got = trial.call(model, name)
-        bytes_equal(got, wanted, otherwise, probe=partial(_mistake, trial, facts, times, got))
-    for parameter, (before, trains, grad) in zip(model.parameters(), state, strict=True):
-        if parameter is not before or parameter.requires_grad != trains or parameter.grad is not grad:
-            expect.fail("the model was changed", "the model as it came", parameter)
-    if [module.training for module in model.modules()] != modes:
-        expect.fail("the model's mode was changed", "train or eval as it came", "another mode")
-    now = model.state_dict()
-    for name in (*held, *now):
-        if name not in now or name not in held or not torch.equal(held[name], now[name]):
-            expect.fail(f"the model was changed: `{name}`", "the model as it came", now.get(name))
+    every = list(model.parameters())
+    trained = _nbytes(parameter for parameter in every if parameter.requires_grad)
+    with verbs.untouched(model, "`{path}` of the model was changed", "the model as it came"):
+        for name, times in STATES.items():
+            got = trial.call(model, name)
+            otherwise = partial(_mistake, trial, model, times, got)
+            headline = f"that is not what training with {name!r} takes"
+            bytes_equal(got, _nbytes(every) + (1 + times) * trained, headline, otherwise=otherwise)
 
 
 @training_bytes.row("parameters, gradients, optimizer state")
@@ -207,19 +158,14 @@ def another_name(trial):
 
 
 def _expect_value_error(trial, model: nn.Module, name: str) -> None:
-    try:
-        got = trial.call(model, name)
-    except AnswerRaised as raised:
-        if not isinstance(raised.error, ValueError):
-            kind = type(raised.error).__name__
-            expect.fail(
-                f"another name raised {kind}, and a ValueError is asked",
-                "a ValueError",
-                f"{kind} for {name!r}",
-            )
-        return
-    if isinstance(got, ValueError):
-        expect.fail(f"a ValueError was returned for {name!r}: `raise` it", "a ValueError raised", got)
     trains = any(parameter.requires_grad for parameter in model.parameters())
     where = "" if trains else " for a model of which nothing is trained"
-    expect.fail(f"{name!r} was accepted{where}", "a ValueError", got)
+    verbs.raises(
+        trial,
+        model,
+        name,
+        kind=ValueError,
+        asked="a ValueError",
+        nothing=f"{name!r} was accepted{where}",
+        other="another name raised {other}, and a ValueError is asked",
+    )

@@ -35,11 +35,14 @@ from torch.nn.parallel import DistributedDataParallel
 from devlab.checks.calls import is_learners
 from devlab.checks.placeholder import STUB
 
-# Seconds: what a run may take in all (the first one imports PyTorch), and what a collective may.
-PATIENCE = 30
-TIMEOUT = 4
+# All in seconds.
+PATIENCE = 30  # for a run in all: the first run imports PyTorch
+TIMEOUT = 4  # for a collective
+LONGEST = 6  # for a group: a function that still runs then is ended
+COMPUTING = 1.5  # of a function's own computing, which is ended at a line that is known
+TURN = 0.05  # at most so much counts of a turn of the wait for a group: a machine may stand still meanwhile
 INSIDE = "DEVLAB_RANK"  # set in the environment of a process that is one rank
-_lock = threading.Lock()
+_lock = threading.RLock()
 _template: subprocess.Popen | None = None
 _met = True  # whether the last processes found each other
 
@@ -81,17 +84,13 @@ def run(function: Callable, data: list[list]) -> list[Report]:
     # What the function imports, a file of the learner's too, is found there as it is here.
     paths = [str(Path(entry).absolute()) if entry == "" else entry for entry in sys.path]
     request = pickle.dumps((paths, ship(function), data))
-    reports = _run_once(request, len(data))
-    if _met and _apart(reports):  # the machine may have stood still for some seconds
+    for _ in range(1 + _met):  # the machine may have stood still for some seconds
         reports = _run_once(request, len(data))
-    _met = not _apart(reports)
-    if not _met:
-        raise Apart(_apart(reports)[0].error)
-    return reports
-
-
-def _apart(reports: list[Report]) -> list[Report]:
-    return [report for report in reports if report.kind == "apart"]
+        apart = [report for report in reports if report.kind == "apart"]
+        _met = not apart
+        if _met:
+            return reports
+    raise Apart(apart[0].error)
 
 
 def _run_once(request: bytes, count: int) -> list[Report]:
@@ -101,36 +100,32 @@ def _run_once(request: bytes, count: int) -> list[Report]:
         return [_read_report(Path(folder) / f"report{rank}") for rank in range(count)]
 
 
-def wake() -> None:
-    """Start the template, which takes seconds, before a run waits for it."""
-    with _lock:
-        _awake()
-
-
-def _awake() -> subprocess.Popen:
+def wake() -> subprocess.Popen:
+    """Return the template, which takes seconds to start, so that a run need not wait for it."""
     global _template
-    if _template is None or _template.poll() is not None:
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "DEVLAB_DEVICE": "cpu"}
-        _template = subprocess.Popen(
-            [sys.executable, "-c", f"from {__package__} import ranks; ranks.serve()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=os.name == "posix",
-        )
-    return _template
+    with _lock:
+        if _template is None or _template.poll() is not None:
+            environment = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "DEVLAB_DEVICE": "cpu"}
+            _template = subprocess.Popen(
+                [sys.executable, "-c", f"from {__package__} import ranks; ranks.serve()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=os.environ | environment,
+                start_new_session=os.name == "posix",
+            )
+        return _template
 
 
 def _ask_template(folder: str, count: int) -> None:
-    template = _awake()
+    template = wake()
     guard = threading.Timer(PATIENCE, end)
     guard.start()
     try:
         template.stdin.write(json.dumps({"folder": folder, "count": count}).encode() + b"\n")
         template.stdin.flush()
         template.stdout.readline()
-    except OSError:  # it ended meanwhile: the reports are missing, and say so
+    except OSError:  # the template has ended: the reports are missing, and say so
         end()
     finally:
         guard.cancel()
@@ -159,18 +154,10 @@ def end() -> None:
             pipe.close()
 
 
-# The whole run of a group, in seconds; a function that still runs then is ended.
-LONGEST = 6
-# Of its own computing; there the line is known at which it was.
-COMPUTING = 1.5
-# What counts of one turn of the wait for it: a machine that stood still meanwhile ran no function either.
-TURN = 0.05
-
-
 def serve() -> None:
-    """Start a group for each request that comes, and answer when it has ended; nothing runs here itself."""
+    """Start a group for each request that comes, and answer when the group has ended."""
     torch.set_num_threads(1)
-    torch.compiler.disable(lambda: None)  # imports what a DistributedDataParallel would, in each child anew
+    torch.compiler.disable(lambda: None)  # imports once what each child would import
     requests, answers = sys.stdin, os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a function prints is no answer
     for line in requests:
@@ -217,10 +204,8 @@ def _forked(folder: str, rank: int, count: int):
 
     def end() -> None:
         for kill in (os.killpg, os.kill):
-            try:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(child, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                continue
         if not ended:
             os.waitpid(child, 0)
 
@@ -228,11 +213,9 @@ def _forked(folder: str, rank: int, count: int):
 
 
 def _spawned(folder: str, rank: int, count: int):
-    arguments = f"{folder!r}, {rank}, {count}"
-    code = f"from {__package__} import ranks; ranks.work({arguments})"
-    child = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    code = f"from {__package__} import ranks; ranks.work({folder!r}, {rank}, {count})"
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    child = subprocess.Popen([sys.executable, "-c", code], **silent)
     return (lambda: child.poll() is None), (lambda: (child.kill(), child.wait()))
 
 
@@ -250,8 +233,12 @@ def work(folder: str, rank: int, count: int) -> None:
         _notice(torch.Tensor, "backward", "backwards", seen)
         _notice(dist, "all_reduce", "reductions", seen)
         x, y = (torch.tensor(values) for values in data[rank])
-        with _limited():
-            report = _described(function(rank, count, (x, y)))
+        try:
+            _end_after(COMPUTING)
+            result = function(rank, count, (x, y))
+        finally:
+            _end_after(0)
+        report = _described(result)
     except BaseException as error:
         report = _excused(error)
     _leave_report(folder, rank, report | seen | {"ddp": bool(seen["ddp"])})
@@ -261,31 +248,26 @@ class _TooLong(BaseException):
     """Ends a function that computes for ever."""
 
 
-@contextlib.contextmanager
-def _limited() -> Iterator[None]:
-    """Raise _TooLong where a block computes for seconds, at its line; one that waits is ended later."""
-    if not hasattr(signal, "SIGVTALRM"):
-        yield
-        return
+def _end_after(seconds: float) -> None:
+    """Let _TooLong be raised where the function is after so many seconds of computing; 0 takes that back.
+
+    A function that waits is ended by the template.
+    """
 
     def ring(*_: object) -> None:
         raise _TooLong
 
-    before = signal.signal(signal.SIGVTALRM, ring)
-    signal.setitimer(signal.ITIMER_VIRTUAL, COMPUTING)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+    if hasattr(signal, "SIGVTALRM"):
+        signal.signal(signal.SIGVTALRM, ring)
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
 
 
 class _NotJoined(Exception):
-    """The ranks did not find each other, which is no fault of the function's: it has not run."""
+    """The ranks did not find each other, which is no fault of the function: the function has not run."""
 
 
 def _join(meeting: Path, rank: int, count: int) -> None:
-    """Join the group, and wait until all have: who ended before would take the connection with it."""
+    """Join the group, and wait until all have: a rank that ended before would close the connection."""
     patience = datetime.timedelta(seconds=TIMEOUT)
     try:
         store = dist.FileStore(str(meeting), count)
@@ -299,7 +281,8 @@ def _join(meeting: Path, rank: int, count: int) -> None:
 def _leave_quietly() -> None:
     """Make leaving the group do nothing, under each of its names.
 
-    Who leaves a gloo group first leaves the other hanging now and then; here the group ends with the process.
+    The first rank to leave a gloo group leaves the other hanging now and then. Here a group ends with its
+    processes.
     """
     home = sys.modules[dist.destroy_process_group.__module__]
     dist.destroy_process_group = home.destroy_process_group = lambda group=None: None
@@ -320,35 +303,32 @@ def _described(result: object) -> dict:
     """Return a result in a form that crosses: what each item of a list is, and the numbers of tensors."""
     if not isinstance(result, list | tuple):
         return {"kind": f"{type(result).__name__}", "result": None}
-    items = [
-        {
-            "device": str(item.device),
-            "dtype": str(item.dtype),
-            "shape": list(item.shape),
-            "values": item.detach().cpu().double().tolist(),
-            "parameter": isinstance(item, torch.nn.Parameter),
-        }
-        if isinstance(item, torch.Tensor)
-        else {"is": type(item).__name__}
-        for item in result
-    ]
-    return {"kind": "list", "result": items}
+    return {"kind": "list", "result": [_item(one) for one in result]}
+
+
+def _item(value: object) -> dict:
+    if not isinstance(value, torch.Tensor):
+        return {"is": type(value).__name__}
+    return {
+        "device": str(value.device),
+        "shape": list(value.shape),
+        "values": value.detach().cpu().double().tolist(),
+        "parameter": isinstance(value, torch.nn.Parameter),
+    }
 
 
 def _excused(error: BaseException) -> dict:
-    stub = isinstance(error, NotImplementedError) and error.args in ((), (STUB,))
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_learners(frame.filename)]
-    last = frames[-1] if frames else None
     said = str(error).partition("\n")[0]
     if isinstance(error, _NotJoined):
         return {"kind": "apart", "error": said}
     late = isinstance(error, _TooLong)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_learners(frame.filename)]
     return {
         "kind": "late" if late else "error",
         "error": f"still running after {COMPUTING} seconds" if late else f"{type(error).__name__}: {said}",
-        "file": last.filename if last else "",
-        "line": last.lineno if last else 0,
-        "stub": stub,
+        "file": frames[-1].filename if frames else "",
+        "line": frames[-1].lineno if frames else 0,
+        "stub": isinstance(error, NotImplementedError) and error.args in ((), (STUB,)),
     }
 
 
@@ -375,7 +355,11 @@ def ship(function: Callable) -> bytes:
 
 
 class _Shipper(pickle.Pickler):
-    """Pickles functions and classes that no import finds, by what they are made of."""
+    """Pickles functions and classes that no import finds, by what they are made of.
+
+    cloudpickle would do the same, and would be one more dependency of a learner's: neither torch nor Jupyter
+    brings it.
+    """
 
     def reducer_override(self, value: object):
         if isinstance(value, types.ModuleType):
@@ -384,15 +368,11 @@ class _Shipper(pickle.Pickler):
             made = marshal.dumps(value.__code__), value.__name__, len(value.__closure__ or ())
             return _function, made, _inside(value), None, None, _fill
         if isinstance(value, type) and not _importable(value):
-            return (
-                _class,
-                (type(value), value.__name__, value.__bases__),
-                _members(value),
-                None,
-                None,
-                _furnish,
-            )
-        # What decorators, data classes and named tuples leave in a class.
+            own = ("__dict__", "__weakref__", "__doc__")
+            members = {name: member for name, member in vars(value).items() if name not in own}
+            made = type(value), value.__name__, value.__bases__
+            return _class, made, members, None, None, _furnish
+        # Decorators, data classes and named tuples leave these in a class.
         if isinstance(value, staticmethod | classmethod):
             return type(value), (value.__func__,)
         if isinstance(value, property):
@@ -413,14 +393,12 @@ def _importable(value: Callable) -> bool:
     return found is value and importlib.util.find_spec(module) is not None
 
 
-def _inside(function: types.FunctionType) -> dict:
-    """Return what a function is made of besides its code."""
+def _inside(function: types.FunctionType) -> tuple:
+    """Return what a function is made of besides its code: globals, cells, and the values of parameters."""
     used = set(_names(function.__code__)) & function.__globals__.keys()
-    return {
-        "globals": {name: function.__globals__[name] for name in used},
-        "cells": [_content(cell) for cell in function.__closure__ or ()],
-        "attributes": {"__defaults__": function.__defaults__, "__kwdefaults__": function.__kwdefaults__},
-    }
+    cells = [_content(cell) for cell in function.__closure__ or ()]
+    values = {"__defaults__": function.__defaults__, "__kwdefaults__": function.__kwdefaults__}
+    return {name: function.__globals__[name] for name in used}, cells, values
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -437,36 +415,31 @@ def _content(cell: types.CellType) -> tuple:
         return ()
 
 
-def _members(made: type) -> dict:
-    left_out = ("__dict__", "__weakref__", "__doc__")
-    return {name: value for name, value in vars(made).items() if name not in left_out}
-
-
 def _function(code: bytes, name: str, cells: int) -> types.FunctionType:
     closure = tuple(types.CellType() for _ in range(cells))
-    # The name of the module is not "__main__": what a script does only when it is run stays undone.
+    # The module is not named "__main__", so that `if __name__ == "__main__"` is False in the processes.
     return types.FunctionType(
         marshal.loads(code), {"__builtins__": builtins, "__name__": "shipped"}, name, None, closure
     )
 
 
-def _fill(function: types.FunctionType, inside: dict) -> None:
-    function.__globals__.update(inside["globals"])
-    for cell, content in zip(function.__closure__ or (), inside["cells"], strict=True):
+def _fill(function: types.FunctionType, inside: tuple) -> None:
+    used, cells, values = inside
+    function.__globals__.update(used)
+    for cell, content in zip(function.__closure__ or (), cells, strict=True):
         if content:
             (cell.cell_contents,) = content
-    for name, value in inside["attributes"].items():
-        setattr(function, name, value)
-
-
-def _proxy(content: dict) -> types.MappingProxyType:
-    return types.MappingProxyType(content)  # whose own name no import finds
+    _furnish(function, values)
 
 
 def _class(meta: type, name: str, bases: tuple) -> type:
     return types.new_class(name, bases, {"metaclass": meta})
 
 
-def _furnish(made: type, members: dict) -> None:
+def _furnish(made: object, members: dict) -> None:
     for name, value in members.items():
         setattr(made, name, value)
+
+
+def _proxy(content: dict) -> types.MappingProxyType:
+    return types.MappingProxyType(content)  # whose own name no import finds

@@ -2,16 +2,16 @@
 
 import torch
 
-from devlab.checks import expect
-from devlab.devices import has_float64
+from devlab.checks import cases, expect, verbs
 from devlab.lessons.lesson_09_several_devices import (
     CPU,
     expect_alike,
     expect_at_most,
+    have_float64,
     lesson,
     make_batch,
-    places,
     rows_of,
+    still_under_way,
     tensors_in,
 )
 
@@ -31,94 +31,73 @@ scatter = lesson.exercise(
 )
 
 
-def _expect_parts(parts: object, count: int) -> None:
+def _scatter(trial, batch: object, devices: list[torch.device]) -> None:
+    """Call the answer, and expect consecutive parts of the batch, one on each device, as equal as can be."""
+    rows, count = len(tensors_in(batch)[0]), len(devices)
+    whole, start = rows_of(batch, 0, rows), 0
+    parts = trial.call(batch, devices)
     expect.kind(parts, (list, tuple), "a list of parts")
     if len(parts) != count:
-        expect.fail(f"{len(parts)} parts for {count} devices", f"{count} parts, one for each device", parts)
-
-
-def _expect_scattered(trial, batch: object, devices: list[torch.device]) -> None:
-    rows = len(tensors_in(batch)[0])
-    whole = rows_of(batch, 0, rows)
-    parts = trial.call(batch, devices)
-    _expect_parts(parts, len(devices))
-    start = 0
-    for number, (part, device) in enumerate(zip(parts, devices, strict=True)):
-        found = tensors_in(part)
-        size = len(found[0]) if found and found[0].dim() else 0
-        if not rows // len(devices) <= size <= -(-rows // len(devices)):
-            sizes = [len(tensors_in(one)[0]) if tensors_in(one) else 0 for one in parts]
-            expect.fail(
-                f"{rows} rows for {len(devices)} devices became parts of {sizes}",
-                "lengths that differ by one at most",
-                f"lengths {sizes}",
-            )
-        _expect_consecutive(part, whole, number, len(devices))
-        expect_alike(part, rows_of(whole, start, start + size), device, f"part {number}")
+        headline = f"{verbs.times(len(parts), 'part')} for {verbs.times(count, 'device')}"
+        expect.fail(headline, f"{verbs.times(count, 'part')}, one for each device", parts)
+    given = f"{verbs.times(rows, 'row')} for {verbs.times(count, 'device')}"
+    sizes = [len(found[0]) if (found := tensors_in(part)) and found[0].dim() else 0 for part in parts]
+    for number, (part, device, size) in enumerate(zip(parts, devices, sizes, strict=True)):
+        if not rows // count <= size <= -(-rows // count):
+            headline = f"{given} became parts of {sizes}"
+            expect.fail(headline, "lengths that differ by one at most", f"lengths {sizes}")
+        wanted = rows_of(whole, start, start + size)
+        if isinstance(whole, torch.Tensor):
+            nth = {2: "2nd", 3: "3rd"}.get(count, f"{count}th")
+            dealt = {f"part {number} holds every {nth} row": whole[number::count]}
+            expect.named(part, wanted, dealt, "consecutive rows in each part")
+        expect_alike(part, wanted, device, f"part {number}")
         start += size
     if start != rows:
         expect.fail(f"{start} of {rows} rows are in the parts", "every row in one part", f"{start} rows")
 
 
-def _expect_consecutive(part: object, whole: object, number: int, count: int) -> None:
-    """Expect of a part that it is not dealt out row by row."""
-    if isinstance(part, torch.Tensor) and isinstance(whole, torch.Tensor) and len(whole) > count > 1:
-        dealt = whole[number::count]
-        if part.shape == dealt.shape and torch.equal(part.detach().cpu(), dealt):
-            nth = {2: "2nd", 3: "3rd"}.get(count, f"{count}th")
-            asked = "consecutive rows in each part"
-            expect.fail(f"part {number} holds every {nth} row", asked, f"rows {number}, {number + count}, …")
-
-
 @scatter.row("consecutive parts, each on its device")
 def consecutive(trial):
+    here, there = trial.device, trial.other()
     for seed, rows in zip(trial.seeds, (8, 2, 6), strict=True):
         x = trial.randn(rows, 3, seed=seed)
-        _expect_scattered(trial, x, [trial.device, trial.other()])
-        _expect_scattered(trial, x.cpu(), [trial.other(), trial.device])
-    for dtype in (torch.bfloat16, *([torch.float64] if all(map(has_float64, places(trial))) else ())):
-        _expect_scattered(trial, trial.randn(5, 2, seed=7).to(dtype) / 3, [trial.other(), trial.device])
+        _scatter(trial, x, [here, there])
+        _scatter(trial, x.cpu(), [there, here])
+    for dtype in [torch.bfloat16] + [torch.float64] * have_float64(trial):
+        _scatter(trial, trial.randn(5, 2, seed=7).to(dtype) / 3, [there, here])
 
 
 @scatter.row("as equal as can be, one part a device")
 def near_equal(trial):
-    here = places(trial)
+    places = cases.places(trial)
     for rows, count in ((7, 2), (10, 4), (9, 6), (2, 3), (0, 2), (4, 1)):
-        devices = [here[number % len(here)] for number in range(count)]
-        _expect_scattered(trial, trial.randn(rows, 3, seed=rows), devices)
-    _expect_scattered(trial, trial.randn(3, 2), [trial.other()])
+        devices = [places[number % len(places)] for number in range(count)]
+        _scatter(trial, trial.randn(rows, 3, seed=rows), devices)
+    _scatter(trial, trial.randn(3, 2), [trial.other()])
 
 
 @scatter.row("nested batches keep their form")
 def nested(trial):
+    here, there = trial.device, trial.other()
     for rows in (6, 5):
-        _expect_scattered(trial, make_batch(trial, rows), [trial.device, trial.other()])
-        _expect_scattered(trial, make_batch(trial, rows, on=trial.other()), [trial.other(), trial.device])
+        _scatter(trial, make_batch(trial, rows), [here, there])
+        _scatter(trial, make_batch(trial, rows, on=there), [there, here])
 
 
 @scatter.row("a part moves once, or not at all")
 def parts_move_once(trial):
     for devices in ([trial.device, trial.other()], [trial.other(), trial.device], [trial.device] * 2):
-        batch = make_batch(trial, 7)
-        parts, log = trial.watched(batch, devices)
-        away = [part for part, device in zip(parts, devices, strict=True) if device != trial.device]
-        needed = "one for each tensor of a part that is elsewhere"
-        expect_at_most(log, len(away) * len(tensors_in(batch)), needed)
-        size = sum(tensor.nbytes for tensor in tensors_in(away))
-        if log.bytes_moved > size:
-            expect.fail(
-                f"{log.bytes_moved} bytes were transferred, and the parts have {size}: cut first, then move",
-                f"{size} bytes",
-                f"{log.bytes_moved} bytes",
-            )
+        parts, log = trial.watched(make_batch(trial, 7), devices)
+        placed = zip(parts, devices, strict=True)
+        away = tensors_in([part for part, device in placed if device != trial.device])
+        needed, size = "one for each tensor of a part that is elsewhere", sum(one.nbytes for one in away)
+        expect_at_most(log, len(away), needed, size, "cut first, then move")
 
 
 @scatter.row("a part on the CPU has arrived", only="accelerator")
 def parts_have_arrived(trial):
     _, log = trial.watched(make_batch(trial, 5), [CPU, trial.device])
-    pending = [copy for copy in log.events.transfers if copy.target == "cpu" and not copy.blocking]
-    if pending and not log.synchronizations:
-        headline = (
-            "a part for the CPU was returned while its copy was still under way, and nothing waits for it"
-        )
-        expect.fail(headline, "a copy that the host waits for", f"{pending[0].manner}, {pending[0].line}")
+    headline = "a part for the CPU was returned while its copy was still under way, and nothing waits for it"
+    asked = "a copy that the host waits for"
+    verbs.counts(still_under_way(log), 0, headline, asked, "{one.manner}, {one.line}")

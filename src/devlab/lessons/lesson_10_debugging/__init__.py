@@ -34,7 +34,7 @@ def only_looked_at(model: nn.Module) -> contextlib.AbstractContextManager[None]:
 
 
 def watched_straight(trial, *args: object, what: str = "", makes: str = "") -> object:
-    """Call the answer; expect of what it moves on an accelerator that each thing goes there once, and stays.
+    """Call the answer; expect on an accelerator that each tensor it moves goes there once, and stays.
 
     `what` names the argument that may be elsewhere, `makes` what the answer makes itself: it is made there.
     """
@@ -52,7 +52,7 @@ def watched_straight(trial, *args: object, what: str = "", makes: str = "") -> o
     )
     away = sum(isinstance(one, torch.Tensor) and one.device != trial.device for one in args)
     headline, asked = (
-        f"{{count}} transfers, where {what} can go to {home} in one",
+        f"{{times}}, where {what} can go to {home} in one",
         "one transfer, straight to",
     )
     if makes and not away:

@@ -5,7 +5,7 @@ import re
 
 import torch
 
-from devlab.checks import cases, expect
+from devlab.checks import cases, expect, verbs
 from devlab.checks.describe import SHORT_DTYPES
 from devlab.lessons.lesson_10_debugging import lesson
 
@@ -25,7 +25,7 @@ describe = lesson.exercise(
 NUMBERS = r"(?<![\w.])\d+(?:\s*(?:,|x|X|×|\*|by)\s*\d+)*"
 
 
-CROSSED = r"(?<![\w.])\d+(?:\s*(?:x|X|×|\*|by)\s*\d+)+"  # and a comma after it begins something else
+CROSSED = r"(?<![\w.])\d+(?:\s*(?:x|X|×|\*|by)\s*\d+)+"  # a comma after such a shape begins something else
 
 
 SPACED = r"(?<![\w.])\d+(?:\s+\d+)*"
@@ -98,5 +98,5 @@ def reads_nothing(trial):
         expect.kind(got, str, "a str")
         if log.transfers or log.synchronizations:
             headline = "describing the tensor fetched values from the device"
-            said = f"{log.transfers} transfers, {log.synchronizations} waits"
+            said = f"{verbs.times(log.transfers, 'transfer')}, {verbs.times(log.synchronizations, 'wait')}"
             expect.fail(headline, "no transfer and no wait", said)

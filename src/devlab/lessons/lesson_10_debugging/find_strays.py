@@ -79,7 +79,7 @@ def plain_ones(trial):
         wanted |= {f"model.blocks.{name}": inside for name in kept}
         model.heads = {"main": cases.module(bias=away.clone(), parts=[{"deep": (away.clone(),)}])}
         model.both = (nn.Linear(2, 1, bias=False, device=other), 3)
-        # Two of one memory, two of none: a tensor is itself, wherever its numbers are.
+        # Two tensors share one memory and two have none: every one of the four is a tensor of its own.
         model.some, model.none, model.nought = away[:2], away[:0].clone(), away[:0].clone()
         model.all = away
         kept = ("heads.main.bias", "heads.main.parts.0.deep.0", "both.0.weight")
@@ -133,7 +133,7 @@ def first_decides(trial):
         ("model.1.weight", "model.2.weight", "batch.x"), f"the first parameter is on {trial.device}"
     )
     _expect(trial, model, {"x": trial.randn(2, 3, on=other)}, wanted)
-    # A buffer that comes first does not decide, and a frozen parameter does; it may be a stray as well.
+    # A buffer that comes first does not decide, and a frozen parameter does. Frozen parameters may be strays.
     model = nn.Module()
     model.register_buffer("table", torch.ones(2, device=other))
     model.scale = nn.Parameter(torch.ones(2, device=trial.device), requires_grad=False)

@@ -68,12 +68,9 @@ def batch_leaves_the_model(trial):
 
 @fix_batch.row("gradients reach the model")
 def batch_keeps_the_graph(trial):
-    def pull(result: torch.Tensor) -> None:
-        (result.float() + 1).square().sum().backward(retain_graph=True)
-
     seed = trial.seeds[2]
     model, twin, batch = _model(trial, seed), _model(trial, seed).cpu(), _batch(trial, seed, 6)
     got = logits(trial, model, batch, trial.device)
-    pull(twin(batch[0]))
+    verbs.pull(twin(batch[0]))
     for (name, mine), its in zip(model.named_parameters(), twin.parameters(), strict=True):
-        verbs.flows(got, mine, its.grad, f"the model's {name}", pull=pull)
+        verbs.flows(got, mine, its.grad, f"the model's {name}")

@@ -75,8 +75,7 @@ def _expect_losses(got: object, epochs: Epochs, size: int | None = None) -> None
             expect.fail("the losses are tensors, not floats", "a list of floats", got)
         expect.kind(loss, float, "a float", "a loss")
     if len(got) != len(epochs):
-        epochs_asked = f"{len(epochs)} epoch{'' if len(epochs) == 1 else 's'}"
-        headline = f"{verbs.times(len(got), 'loss')} for {epochs_asked}"
+        headline = f"{verbs.times(len(got), 'loss')} for {verbs.times(len(epochs), 'epoch')}"
         expect.fail(headline, "one loss for each epoch", got)
     parts = [numpy.array(epoch).T for epoch in epochs]
     total = numpy.array([losses @ sizes for losses, sizes in parts])
@@ -132,7 +131,7 @@ def mean_loss(trial):
 
 
 def _expect_training(model: nn.Sequential, order: Order, batches: int, epochs: int) -> None:
-    """Expect a step as train_step makes it for each batch, where the losses are wrong: that may be why."""
+    """Expect a step for each batch as train_step makes it: another step may be why the losses are wrong."""
     if not all(model[-1].modes):
         headline = "a forward ran in evaluation mode"
         expect.fail(headline, "training mode in each step, as in train_step", "model.training was False")
@@ -155,7 +154,7 @@ def trains_the_model(trial):
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     data = samples(trial, 10, seed + 7)
-    # Shuffled by a seed: each epoch has another order, so a list of the first one is no loader.
+    # The loader shuffles: each epoch has another order, so the first epoch's batches in a list will not do.
     wanted = _reference(ours, _loader(*data, 4, shuffled=seed), 2, kind)
     loader = _loader(*data, 4, shuffled=seed)
     got = _fitted(trial, model, loader, make_optimizer(model, kind), trial.device, 2)
@@ -221,7 +220,7 @@ def no_graph_kept(trial):
     if left := model.graphs.left():
         headline = f"when fit had returned, {verbs.times(left, 'graph')} of its steps lived on"
         expect.fail(headline, "no graph that outlives its step", "memory that is held for nothing")
-    # The last step's own may be held by a name until the next takes it, such as `loss` or `logits`.
+    # A name such as `loss` or `logits` may hold the last step's graph until the next step takes the name.
     if model.most > 2:
         headline, asked = f"{model.most} graphs of earlier steps were still alive", "a detached loss"
         expect.fail(headline, f"{asked}, where it is kept or added", "memory that grows with each batch")

@@ -158,7 +158,7 @@ def _expect_refused(trial, model: nn.Module, state: dict, what: str, got: str) -
 
 
 class Trap:
-    """What a file from a stranger may hold: unpickled, it runs code, here a harmless line."""
+    """What a file from a stranger may hold: unpickling runs code, here a harmless line."""
 
     sprung = 0
 

@@ -178,7 +178,7 @@ def two_copies_no_wait(trial):
     words = {2: "2 copies: inputs and labels once each", 0: "0 copies: the batch was there already"}
     for given, copies in ((batch, 2), (there, 0)):
         _, log = trial.watched(model, given, optimizer, trial.device)
-        # Waits first: a read such as `.item()` is a copy as well, and the wait is the news.
+        # Waits are counted first: `.item()` is a wait and a copy, and the wait is what costs.
         headline = "the host waited for {one.device}: {one.cause}"
         verbs.counts(log.events.synchronizations, 0, headline, "no synchronization in a step")
         headline, said = f"{{times}} out of {trial.device}", "{count}; {one.line}"
