@@ -124,7 +124,7 @@ def explain_mismatch(report: Explanation, scopes: list[Scope], problem: Problem)
 
 
 def _without_the_library(wrong: Operand, home: str) -> str:
-    """Return what to write in one's own code where the code to change is a library's."""
+    """Return what to write in the learner's own code where the code to change is a library's."""
     scope = wrong.story.write_scope
     if scope is None or scope.mine or wrong.story.path is None:
         return ""
