@@ -210,3 +210,8 @@ def test_calls_aside_leave_the_verdict_alone():
     with verbs.aside(trial):
         trial.call(2)
     assert trial.last_call is before
+
+
+def test_one_time_is_once():
+    """As in: the host waited once."""
+    assert [verbs.times(count, "time") for count in (0, 1, 2)] == ["0 times", "once", "2 times"]
