@@ -43,16 +43,16 @@ def here(value: object) -> object:
 
 
 def times(count: int, noun: str) -> str:
-    """Return a number with its noun; one time is `once`.
+    """Return a number with its noun.
 
-    >>> times(1, "transfer"), times(3, "loss"), times(2, "copy"), times(0, "batch")
-    ('1 transfer', '3 losses', '2 copies', '0 batches')
+    >>> times(1, "transfer"), times(3, "loss"), times(2, "copy"), times(0, "batch"), times(2, "epoch")
+    ('1 transfer', '3 losses', '2 copies', '0 batches', '2 epochs')
+    >>> times(1, "time")
+    'once'
     """
-    if (count, noun) == (1, "time"):
-        return "once"
     if count == 1:
-        return f"1 {noun}"
-    if noun.endswith(("s", "sh", "ch", "x")):
+        return "once" if noun == "time" else f"1 {noun}"
+    if noun.endswith(("s", "sh", "ch", "x")) and not noun.endswith("epoch"):  # whose "ch" is spoken as k
         return f"{count} {noun}es"
     return f"{count} {noun[:-1]}ies" if noun[-2:-1] not in "aeiou" and noun[-1] == "y" else f"{count} {noun}s"
 
