@@ -23,7 +23,7 @@ NAME = f"{LEFT};min-width:min(16em,35cqw);white-space:nowrap"
 # JupyterLab's colours where there are any, the page's own otherwise.
 LINE = "1px solid var(--jp-border-color1, #8888)"
 TRACK = "var(--jp-border-color2, #8885)"
-# Said by a screen reader, seen by nobody: the line above a table says the same to the eye.
+# A caption for screen readers alone: the line above a table says the same to the eye.
 UNSEEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
 
 
