@@ -234,7 +234,7 @@ def leaves(value: object, path: str = "") -> list[tuple[str, object]]:
 
 
 def _alike(before: object, now: object) -> bool:
-    """Tell whether nobody can tell two objects apart, as two floats of one value."""
+    """Tell whether two objects are equal plain values, such as two floats: to replace one changes nothing."""
     return type(before) is type(now) and type(now) in (*UNCHANGING, str) and before == now
 
 
