@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from devlab.checks.exercise import exercises
+
 ROOT = Path(__file__).resolve().parents[1]
 SRC = ROOT / "src"
 LONGEST = 600
@@ -142,6 +144,30 @@ def test_no_module_imports_itself_in_a_circle():
             del needs[module]
     circle = {module: sorted(wanted & needs.keys()) for module, wanted in needs.items()}
     assert not circle, f"these wait for each other: {circle}"
+
+
+def test_no_circle_is_hidden_in_a_function():
+    """An import inside a function saves time or a dependency; it never lets two modules need each other."""
+    needs = {m: {i.target for i in imports(m) if i.target in PATHS} - {m, "devlab"} for m in PATHS}
+    while leaves := [module for module, wanted in needs.items() if not wanted & needs.keys()]:
+        for module in leaves:
+            del needs[module]
+    circle = {module: sorted(wanted & needs.keys()) for module, wanted in needs.items()}
+    assert not circle, f"these need each other: {circle}"
+
+
+def test_no_file_name_comes_twice():
+    """A name says which file is meant; an exercise's file has its name, a picture the explorer's."""
+    named = [
+        path.name for path in PATHS.values() if path.name != "__init__.py" and path.parent.name != "pictures"
+    ]
+    assert sorted(named) == sorted(set(named))
+
+
+def test_every_exercise_has_a_file_of_its_name():
+    """`ls` alone says where an exercise is judged."""
+    there = {path.stem for module, path in PATHS.items() if lesson_of(module) and path.stem != "__init__"}
+    assert not {exercise.name for exercise in exercises()} - there
 
 
 def private_names(module: str) -> Iterator[str]:

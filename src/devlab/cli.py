@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        # Whoever read the lines has seen enough, as `head` has. Python would flush once more on its way out.
+        # The reader, such as `head`, has closed the pipe. Python would flush once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print("devlab stopped: nobody reads what it says any more", file=sys.stderr)
         return 1

@@ -15,9 +15,9 @@ from devlab import carried
 # The folders of a learner's course, and what is carried for each.
 CARRIED = {"notebooks": "lessons", "exercises": "exercises"}
 FIRST = "notebooks/00_start_here.ipynb"
-# Who hands JupyterLab its notebooks: see devlab.contents.
+# The class that hands JupyterLab its notebooks: see devlab.contents.
 CONTENTS = "--ServerApp.contents_manager_class=devlab.contents.Contents"
-# What was laid there and when it was last the course's own: a file that still has this hash is nobody's work.
+# The hash of each file when the course wrote it: a file that still has this hash is not the learner's work.
 LEDGER = ".devlab-course.json"
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from devlab.checks.calls import Call, Snapshot, named, names_of, require_parameters
-from devlab.checks.describe import copied, describe, on_cpu
 from devlab.checks.expect import Mismatch
+from devlab.checks.values import copied, describe, on_cpu
 from devlab.devices import bench
 from devlab.sim import clock
 from devlab.watching.watch import watch

@@ -167,9 +167,11 @@ def test_raises():
     assert verbs.raises(trial, good, **asked) is good
     assert refused(verbs.raises, trial_of(lambda x: 3), good, **asked)[0] == "nothing was raised"
     said = refused(verbs.raises, trial_of(lambda x: x), good, **asked)[0]
-    assert said == "a ValueError was returned: `raise` it"
+    assert said == "a ValueError was returned, and nothing was raised: `raise` it"
     said = refused(verbs.raises, trial, KeyError("no"), **asked)[0]
     assert said == "a KeyError was raised, not a ValueError"
+    said = refused(verbs.raises, trial, KeyError("no"), **asked, other="{name}, and not {kind}")[0]
+    assert said == "KeyError, and not ValueError"
     assert refused(verbs.raises, trial, ValueError("yes"), **asked)[0] == "it does not say no"
 
 
@@ -208,3 +210,8 @@ def test_calls_aside_leave_the_verdict_alone():
     with verbs.aside(trial):
         trial.call(2)
     assert trial.last_call is before
+
+
+def test_one_time_is_once():
+    """As in: the host waited once."""
+    assert [verbs.times(count, "time") for count in (0, 1, 2)] == ["0 times", "once", "2 times"]

@@ -113,7 +113,8 @@ add(torch.ones(3, device=device))
 """
 
 
-@pytest.mark.parametrize("whole", [False, True])
+# The whole traceback is thorough: a notebook's is asked for below.
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_a_script_ends_with_its_own_frames(tmp_path, whole):
     """Two frames and a line that says how to see all; with the setting, all of them and no such line."""
     path = tmp_path / "program.py"

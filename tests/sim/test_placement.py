@@ -35,8 +35,13 @@ def test_enabling_twice_is_harmless():
     ("before", "message"),
     [
         ("torch.cuda.is_initialized = lambda: True", "restart the kernel"),
-        ("torch.utils.rename_privateuse1_backend('other')", "'other' is already registered"),
-        ("torch.ones(2, requires_grad=True).sum().backward()", ""),
+        # Thorough: each has a process that imports PyTorch, and one of the three shows that reasons are told.
+        pytest.param(
+            "torch.utils.rename_privateuse1_backend('other')",
+            "'other' is already registered",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param("torch.ones(2, requires_grad=True).sum().backward()", "", marks=pytest.mark.thorough),
     ],
 )
 def test_enabling_late_explains_itself(before, message):

@@ -19,8 +19,8 @@ import numpy
 import torch
 from torch import nn
 
-from devlab.checks.describe import UNCHANGING, copied, describe, describe_later, on_cpu
 from devlab.checks.expect import IN_NUMPY, Mismatch
+from devlab.checks.values import UNCHANGING, copied, describe, describe_later, on_cpu
 from devlab.checks.waiting import limited
 from devlab.panel import notebook_shell
 
@@ -234,7 +234,7 @@ def leaves(value: object, path: str = "") -> list[tuple[str, object]]:
 
 
 def _alike(before: object, now: object) -> bool:
-    """Tell whether nobody can tell two objects apart, as two floats of one value."""
+    """Tell whether two objects are equal plain values, such as two floats: to replace one changes nothing."""
     return type(before) is type(now) and type(now) in (*UNCHANGING, str) and before == now
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy
 import torch
 
-from devlab.checks.describe import a_type, describe, describe_tensor, on_cpu, shorten
+from devlab.checks.values import a_type, describe, describe_tensor, on_cpu, shorten
 
 # What a dtype cannot hold, relative and absolute: the tolerances of torch.testing.
 ROUNDING = {
@@ -211,6 +211,11 @@ def values(
     fail(f"the values of {what} are wrong", expected, found)
 
 
+def _tolerances(dtype: torch.dtype, within: float | None) -> tuple[float, float]:
+    """Return how far numbers may be apart, relative and absolute; `within` is absolute, and comes first."""
+    return ROUNDING.get(dtype, ROUNDING[torch.float32]) if within is None else (0.0, within)
+
+
 def _near(mine: torch.Tensor, theirs: torch.Tensor, within: float | None) -> bool:
     """Return whether all numbers are close, told by NumPy in a tenth of the time that `_close` takes.
 
@@ -218,7 +223,7 @@ def _near(mine: torch.Tensor, theirs: torch.Tensor, within: float | None) -> boo
     """
     if not {mine.dtype, theirs.dtype} <= IN_NUMPY or mine.is_neg() or theirs.is_neg():
         return False
-    relative, absolute = ROUNDING[theirs.dtype] if within is None else (0.0, within)
+    relative, absolute = _tolerances(theirs.dtype, within)
     right = theirs.numpy().astype("float64")
     with numpy.errstate(all="ignore"):
         return bool((abs(mine.numpy() - right) < absolute + relative * abs(right)).all())
@@ -228,9 +233,7 @@ def _close(mine: torch.Tensor, theirs: torch.Tensor, within: float | None) -> to
     # torch.testing.assert_close would say it too, but its first call imports sympy: two seconds.
     if not (theirs.is_floating_point() or theirs.is_complex()):
         return mine == theirs
-    relative, absolute = ROUNDING.get(theirs.dtype, ROUNDING[torch.float32])
-    if within is not None:
-        relative, absolute = 0.0, within
+    relative, absolute = _tolerances(theirs.dtype, within)
     return torch.isclose(_wide(mine), _wide(theirs), rtol=relative, atol=absolute, equal_nan=True)
 
 
@@ -345,9 +348,7 @@ def is_alike(one: torch.Tensor, other: torch.Tensor, within: float | None = None
     mine, theirs = on_cpu(one), on_cpu(other)
     if not (mine.is_floating_point() or mine.is_complex()):
         return torch.equal(mine, theirs.to(mine.dtype)) and torch.equal(theirs, mine.to(theirs.dtype))
-    relative, absolute = ROUNDING.get(mine.dtype, ROUNDING[torch.float32])
-    if within is not None:
-        relative, absolute = 0.0, within
+    relative, absolute = _tolerances(mine.dtype, within)
     wide = torch.complex128 if mine.is_complex() or theirs.is_complex() else torch.float64
     return torch.allclose(mine.to(wide), theirs.to(wide), rtol=relative, atol=absolute, equal_nan=True)
 

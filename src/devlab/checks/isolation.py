@@ -82,8 +82,8 @@ def _unset_device() -> torch.device | None:
 def _outside() -> Iterator[bool]:
     """Run a block as if none of these were around it: inference mode, autocast, `with torch.device(...)`.
 
-    Nor the search for anomalies, which waits for the device at every step of a backward pass. Gives whether
-    there was no `with torch.device(...)`.
+    The search for anomalies is off as well, because it waits for the device at every step of a backward pass.
+    Gives whether there was no `with torch.device(...)`.
     """
     with contextlib.ExitStack() as stack:
         if torch.is_inference_mode_enabled():
@@ -105,7 +105,7 @@ def undisturbed() -> Iterator[None]:
     """Keep older garbage out of a measurement: what dies in this block was made in it.
 
     A notebook's unreachable cycles may hold device memory, which a collection in the middle would give back.
-    It also makes every `gc.collect()` quick, an answer's own included.
+    The block also makes every `gc.collect()` in it quick, an answer's own included.
     """
     gc.freeze()
     try:

@@ -8,7 +8,6 @@ import torch
 
 from devlab.checks import isolation, waiting
 from devlab.checks.calls import AnswerRaised, loops_around, where_raised
-from devlab.checks.describe import shorten
 from devlab.checks.exercise import Exercise, Row
 from devlab.checks.expect import Mismatch
 from devlab.checks.isolation import fresh_defaults, preserved_state
@@ -16,6 +15,7 @@ from devlab.checks.placeholder import holder, is_placeholder
 from devlab.checks.pretend import BEYOND, is_beyond
 from devlab.checks.result import Outcome, Result, RowResult
 from devlab.checks.trial import Caller, Skip, Trial
+from devlab.checks.values import shorten
 
 # What differs between two rows that met one fault: the device, and numbers.
 VARIES = re.compile(r"\b(cpu|cuda|mps|sim|xpu|meta)(:\d+)?\b|\d+")
@@ -127,7 +127,7 @@ def _held(device: torch.device) -> tuple[tuple[str, str], ...]:
     )
 
 
-# Of the message of an exception; whoever wants it whole calls the function.
+# What is shown of an exception's message; a learner who calls the function sees all of it.
 MOST_LINES, LONGEST_MESSAGE = 8, 1000
 # Where PyTorch names the C++ function that looked at the arguments.
 INSIDE = re.compile(r" \(when checking argument (?:for argument \w+ )?in method \w+\)")
@@ -214,7 +214,7 @@ def judge(
     """Judge an answer and return the Result; never raises for anything that the answer does.
 
     `devices` defaults to the bench of this machine. `seed` moves all random inputs, so that a grader
-    can use numbers that nobody has seen. `caller` makes the calls of the answer.
+    can use numbers that no learner has seen. `caller` makes the calls of the answer.
     """
     caller = caller or Caller()
     if devices is None:
@@ -348,9 +348,9 @@ def _verdict(exercise: Exercise, devices: Sequence, table: list[list[Finding | N
 
 
 def _unjudged(table: list[list[Finding | None]]) -> Finding | None:
-    """Return why a row was judged nowhere: an answer that nobody could judge in full has not passed.
+    """Return why a row was judged on no device: an answer with such a row has not passed.
 
-    What says more than that it is skipped can be helped, and comes first.
+    A skipped row with details comes first, because the details say what a learner can do about the skip.
     """
     skipped = [one for row in table for one in row if one and one.outcome is Outcome.SKIPPED and one.details]
     if skipped:

@@ -17,7 +17,7 @@ from devlab.checks.trial import Trial
 
 # What PyTorch shows to a function mode although it makes no tensor.
 MAKES_NO_TENSOR = (torch.device, torch.get_device_module)
-# What makes a tensor on the default device, where nobody names another.
+# Functions that make a tensor on the default device, where their arguments name no other.
 FACTORIES = frozenset({"empty", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange"})
 FACTORIES |= {"linspace", "eye", "tensor", "as_tensor", "asarray"}
 MOVES = ("cuda", "xpu")  # methods of a tensor that move it
@@ -114,7 +114,7 @@ class Machine(TorchFunctionMode):
         self._index(device)
 
     def current_stream(self, device=None) -> "_Stream":
-        """Answer `torch.cuda.current_stream(device)`: nobody chose another one than the default."""
+        """Answer `torch.cuda.current_stream(device)`: the default stream, the only one here."""
         return _Stream(torch.device("cuda", self._index(device)))
 
     def accelerator_stream(self, device=None) -> "_Stream":
@@ -276,7 +276,7 @@ class Machine(TorchFunctionMode):
         return self._placed_there(made, place)
 
     def _is_unplaced(self, func: Callable, args: tuple, kwargs: dict) -> bool:
-        """Tell whether a function makes a tensor of nothing, and nobody names a place for it."""
+        """Tell whether a call makes a tensor of no other tensor, and names no device for it."""
         takes_a_place = _name(func) in FACTORIES and kwargs.get("device") is None
         return takes_a_place and not _tensors((*args, *kwargs.values()))
 
@@ -484,7 +484,7 @@ def _asking(number: int) -> CodeType:
 
 @contextlib.contextmanager
 def answered_by(function: FunctionType, answer: Callable) -> Iterator[None]:
-    """Let a function of PyTorch answer something else, whoever holds it: its code is exchanged."""
+    """Let a function of PyTorch answer something else, under all its names: its code is exchanged."""
     before = function.__code__
     number = id(function)
     _answers[number] = answer

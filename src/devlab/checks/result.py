@@ -121,7 +121,7 @@ class Result(Panel):
 
     @property
     def _table(self) -> tuple[RowResult, ...]:
-        # A table full of circles tells nobody anything.
+        # Of an answer not attempted every sign would be a circle.
         return () if self.outcome is Outcome.NOT_ATTEMPTED else self.rows
 
     def text(self) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from devlab.watching.watch import Log
 
 
-MOST_UNUSUAL = 4  # calls of a row with unusual settings in force
+MOST_UNUSUAL = 4  # calls of a row with unusual settings in force: more would cost much and find nothing
 NOTHING = contextlib.nullcontext()
 
 
@@ -88,7 +88,7 @@ class Trial:
         self.situation = ""  # where the last call believed to be, if that is not the trial's device
         self.last_call: Call | None = None
         self.unusual: isolation.Unusual | None = None  # settings that are in force while the answer is called
-        self.calls = 0  # with those in force
+        self.calls = 0  # of the answer, with unusual settings in force
 
     @property
     def name(self) -> str:
@@ -115,9 +115,9 @@ class Trial:
 
     @contextlib.contextmanager
     def assumed(self) -> Iterator[None]:
-        """Run a block whose failure is no finding of this row: it takes for granted what another one asks.
+        """Run a block that takes for granted what another row asks: its failure is no finding of this row.
 
-        Whatever stops the block leaves the row not reached, and no row marked that is about something else.
+        Whatever stops the block leaves the row not reached: another row reports that fault.
         """
         try:
             yield

@@ -14,8 +14,8 @@ import torch
 
 from devlab.checks import expect, isolation
 from devlab.checks.calls import AnswerRaised, changed, holdings, leaves
-from devlab.checks.describe import on_cpu
 from devlab.checks.trial import Trial
+from devlab.checks.values import on_cpu
 
 NO_SLIPS: Mapping[str, Callable] = {}
 Numbers = float | None | tuple[float | None, ...]  # what a slip gives
@@ -325,9 +325,10 @@ def raises(
 ) -> BaseException:
     """Expect the answer to raise, and return its exception.
 
-    `nothing` is the headline where nothing was raised, `other` where something else was. `says` has a
-    headline for each thing that the message must say, and tells whether a message says it. An exception that
-    was returned is told to be raised.
+    `nothing` is the headline where nothing was raised, `other` where something else was; it may hold
+    `{other}`, such as "a KeyError", and `{name}`, such as "KeyError". `says` has a headline for each thing
+    that the message must say, and tells whether a message says it. An exception that was returned is told to
+    be raised.
 
     >>> from devlab.checks.trial import Trial
     >>> trial = Trial(int, "f(x)", torch.device("cpu"))
@@ -340,10 +341,12 @@ def raises(
     except AnswerRaised as raised:
         error = raised.error
     else:
-        returned = f"{expect.a_type(got)} was returned: `raise` it" if isinstance(got, kind) else ""
-        expect.fail(returned or nothing, asked, got)
+        if isinstance(got, kind):
+            nothing = f"{expect.a_type(got)} was returned, and nothing was raised: `raise` it"
+        expect.fail(nothing, asked, got)
     if not isinstance(error, kind):
         headline = other.replace("{other}", expect.a_type(error)).replace("{kind}", kind.__name__)
+        headline = headline.replace("{name}", type(error).__name__)
         expect.fail(headline, asked, f"{error!r}")
     for headline, is_said in says.items():
         if not is_said(str(error)):

@@ -13,9 +13,9 @@ import threading
 import time
 from collections.abc import Iterator
 
-# Right answers take milliseconds, on a slow machine a second. These are seconds of computing, and of the
-# clock on the wall, which goes on while other programs compute. They begin anew where a module was imported:
-# the first step of an optimizer imports a thousand.
+# A right answer takes milliseconds, on a slow machine a second. The first limit counts seconds of computing,
+# the second seconds of the clock on the wall, which goes on while other programs compute. Both begin anew
+# where a module was imported: the first step of an optimizer imports a thousand.
 SECONDS = 10.0
 ON_THE_WALL = 30.0
 STEP = 0.05

@@ -1,8 +1,8 @@
 """A cheap memory of where tensors were made on another device than the course's own.
 
-While it is active, PyTorch's factories (`torch.zeros`, `torch.tensor` and their like) note the file and line
-of the code that called them, if the tensor is not on the home device. Nothing else is touched, no tensor is
-kept alive, and other operations cost what they did.
+While the memory is active, PyTorch's factories (`torch.zeros`, `torch.tensor` and their like) note the file
+and line of the code that called them, if the tensor is not on the home device. Nothing else is touched, no
+tensor is kept alive, and other operations cost what they did.
 
 >>> remember("meta")
 >>> x = torch.zeros(2)
@@ -23,30 +23,10 @@ import torch
 from devlab.checks.calls import PACKAGE, is_learners, place
 
 WATCHED = (
-    "arange",
-    "as_tensor",
-    "asarray",
-    "empty",
-    "eye",
-    "from_numpy",
-    "full",
-    "linspace",
-    "logspace",
-    "ones",
-    "rand",
-    "randint",
-    "randn",
-    "randperm",
-    "tensor",
-    "zeros",
-    "zeros_like",
-    "ones_like",
-    "full_like",
-    "rand_like",
-    "randn_like",
-    "tril_indices",
-    "triu_indices",
-)
+    "arange", "as_tensor", "asarray", "empty", "eye", "from_numpy", "full", "linspace", "logspace",
+    "ones", "rand", "randint", "randn", "randperm", "tensor", "zeros", "zeros_like", "ones_like",
+    "full_like", "rand_like", "randn_like", "tril_indices", "triu_indices",
+)  # fmt: skip
 _MOST = 50_000
 
 _originals: dict[str, Callable] = {}
@@ -80,7 +60,7 @@ def forget() -> None:
 
 
 def refrain() -> None:
-    """Remember nothing from now on, for as long as this process lives: nobody will read an explanation."""
+    """Remember nothing from now on, for as long as this process lives: no reader awaits an explanation."""
     forget()
     _refraining[:] = [True]
 
@@ -120,7 +100,7 @@ def _forget_one(birth: _Birth) -> None:
 
 
 def _owner(filename: str) -> str:
-    """Return whose code a file holds: the learner's, what judges it, or anything else's."""
+    """Return whose code a file holds: the learner's, the judge's, or any other."""
     if is_learners(filename):
         return "learner"
     judges = (str(PACKAGE / "checks"), str(PACKAGE / "lessons"))
@@ -135,7 +115,7 @@ def _note(tensor: torch.Tensor, frame) -> None:
             whose = _whose[filename] = _owner(filename)
         if whose == "learner":
             break
-        if whose == "judge":  # its inputs are nobody's: the line that asked for a verdict did not make them
+        if whose == "judge":  # the line that asked for a verdict did not make the judge's inputs
             return
         frame = frame.f_back
     if frame is None or len(_births) >= _MOST:

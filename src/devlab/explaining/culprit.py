@@ -1,4 +1,4 @@
-"""Which tensors met in the operation that failed, which of them is to blame, and what it is called."""
+"""Which tensors met in the operation that failed, which of them is to blame, and the name of the culprit."""
 
 import ast
 import re
@@ -31,7 +31,7 @@ _MOST = 64
 
 @dataclass(eq=False)
 class Operand:
-    """One tensor that took part: the expression, the tensor where it is still there, and its device."""
+    """One tensor that took part: the expression, the tensor if it still exists, and its device."""
 
     node: ast.expr
     scope: Scope
@@ -182,7 +182,7 @@ def suspicion(operand: Operand, accelerated: bool) -> float:
 
 
 def _librarys_own(story: Story) -> bool:
-    """Tell whether a library made the tensor for itself, beside what it was given."""
+    """Tell whether a library made the tensor for its own use, beside its arguments."""
     given = any(hop.scope.mine for hop in story.trail) or (story.scope is not None and story.scope.mine)
     return not given and not story.registered
 
@@ -210,7 +210,7 @@ def culprit(found: list[Operand], problem: Problem) -> Operand | None:
 
 
 def _outvoted(suspects: list[Operand]) -> list[Operand]:
-    """Return the fewer ones, where most are with the target of a write in place, or no CPU is in play."""
+    """Return the minority, if the majority has the target of a write in place or none is on the CPU."""
     groups: dict[str, list[Operand]] = {}
     for operand in suspects:
         groups.setdefault(operand.device, []).append(operand)

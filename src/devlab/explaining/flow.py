@@ -9,54 +9,19 @@ import torch
 
 from devlab.explaining.frames import MISSING, Scope, argument_for, called, called_name, element, own_nodes
 
-FACTORIES = frozenset(
-    [
-        "arange",
-        "as_tensor",
-        "asarray",
-        "bartlett_window",
-        "blackman_window",
-        "complex",
-        "empty",
-        "empty_strided",
-        "eye",
-        "frombuffer",
-        "from_numpy",
-        "full",
-        "hamming_window",
-        "hann_window",
-        "kaiser_window",
-        "linspace",
-        "logspace",
-        "normal",
-        "ones",
-        "rand",
-        "randint",
-        "randn",
-        "randperm",
-        "range",
-        "scalar_tensor",
-        "sparse_coo_tensor",
-        "tensor",
-        "tril_indices",
-        "triu_indices",
-        "zeros",
-        "Tensor",
-        "FloatTensor",
-        "LongTensor",
-        "BoolTensor",
-        "IntTensor",
-        "DoubleTensor",
-        "HalfTensor",
-        "ByteTensor",
-        "Generator",
-    ]
-)
+FACTORIES = frozenset((
+    "arange", "as_tensor", "asarray", "bartlett_window", "blackman_window", "complex", "empty",
+    "empty_strided", "eye", "frombuffer", "from_numpy", "full", "hamming_window", "hann_window",
+    "kaiser_window", "linspace", "logspace", "normal", "ones", "rand", "randint", "randn", "randperm",
+    "range", "scalar_tensor", "sparse_coo_tensor", "tensor", "tril_indices", "triu_indices", "zeros",
+    "Tensor", "FloatTensor", "LongTensor", "BoolTensor", "IntTensor", "DoubleTensor", "HalfTensor",
+    "ByteTensor", "Generator",
+))  # fmt: skip
 LIKE = frozenset(
     ["empty_like", "full_like", "ones_like", "rand_like", "randint_like", "randn_like", "zeros_like"]
 )
 MOVERS = frozenset({"to", "cuda", "cpu", "xpu", "mps", "sim"})
-# What these return is no tensor: it lives where Python does.
+# These return no tensor, but values of Python's own.
 _NO_TENSOR = frozenset(
     ["item", "tolist", "numpy", "size", "dim", "numel", "shape", "dtype", "device", "ndim"]
 )
@@ -81,25 +46,16 @@ def is_call_of(node: ast.AST, scope: Scope, names: frozenset) -> str:
     if name not in names:
         return ""
     if isinstance(node.func, ast.Attribute):
-        root = scope.evaluate(node.func.value)
-        return name if isinstance(root, types.ModuleType) and root.__name__.split(".")[0] == "torch" else ""
+        return name if is_torchs(node, scope) else ""
     value = scope.lookup(name)
-    return (
-        name
-        if value is not MISSING and str(getattr(value, "__module__", "torch")).startswith("torch")
-        else ""
-    )
+    known = value is not MISSING and str(getattr(value, "__module__", "torch")).startswith("torch")
+    return name if known else ""
 
 
 def is_torchs(node: ast.Call, scope: Scope) -> bool:
     """Tell whether a call is of a function in one of PyTorch's modules, as `torch.cat` is."""
     root = scope.evaluate(node.func.value) if isinstance(node.func, ast.Attribute) else None
     return isinstance(root, types.ModuleType) and root.__name__.split(".")[0] == "torch"
-
-
-def is_unknown(node: ast.Call, function: object) -> bool:
-    """Tell whether a call is of a plain name that stands for nothing known."""
-    return function is MISSING and isinstance(node.func, ast.Name)
 
 
 def keyword(call: ast.Call, name: str) -> ast.expr | None:
@@ -287,7 +243,7 @@ def _is_torchs(thing: object) -> bool:
 
 
 def _nested(scope: Scope) -> bool:
-    """Tell whether a function is already being looked into, as a recursive one would be for ever."""
+    """Tell whether a function is already being looked into: a recursive function would be for ever."""
     outer = scope.caller
     while outer is not None:
         if outer.function is not None and outer.function is scope.function:
@@ -306,25 +262,11 @@ def from_numpy(node: ast.AST, scope: Scope) -> bool:
 
 
 _METHODS = {
-    "float": torch.float32,
-    "double": torch.float64,
-    "half": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "long": torch.int64,
-    "int": torch.int32,
-    "bool": torch.bool,
-    "byte": torch.uint8,
-    "argmax": torch.int64,
-    "argmin": torch.int64,
-    "argsort": torch.int64,
-    "one_hot": torch.int64,
-    "nonzero": torch.int64,
-    "eq": torch.bool,
-    "ne": torch.bool,
-    "gt": torch.bool,
-    "lt": torch.bool,
-    "isnan": torch.bool,
-}
+    "float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16,
+    "long": torch.int64, "int": torch.int32, "byte": torch.uint8, "bool": torch.bool,
+    **dict.fromkeys(("argmax", "argmin", "argsort", "one_hot", "nonzero"), torch.int64),
+    **dict.fromkeys(("eq", "ne", "gt", "lt", "isnan"), torch.bool),
+}  # fmt: skip
 _INTEGERS = frozenset({"randint", "randperm", "tril_indices", "triu_indices", "LongTensor"})
 _ROUNDED = frozenset({"softmax", "sqrt", "exp", "log", "sigmoid", "tanh", "sin", "cos", "mean"})
 _DEEPEST_DTYPE = 12

@@ -24,14 +24,15 @@ from devlab.explaining.story import BATCH, LOADED, MADE, MOVED, NUMPY, Hop, Stor
 
 
 def at_use(operand: Operand, home: str) -> Mend | None:
-    """Bring it over before it is used, where the learner's own code first had it in hand."""
+    """Bring a tensor over before its use, where the learner's own code first had the tensor in hand."""
     story = operand.story
     hops = [hop for hop in story.trail[: story.joined] if hop.scope.mine and not hop.holds_many]
     shared = next((place for place, hop in enumerate(hops) if serves_others(hop, operand.device)), None)
     if shared is not None:
         hops = hops[: shared + 1]
     cached = story.held in (reach.ATTRIBUTE, reach.ITEM) and story.end != BATCH
-    chosen = [] if not hops else [hops[0] if cached else _best_hop(story, hops)]
+    born = [hop for hop in hops if hop.scope is story.scope]
+    chosen = hops[:1] if cached else born[:1] or hops[-1:]
     for hop in chosen + [hop for hop in reversed(hops) if hop not in chosen]:
         here = cached or (shared is not None and hop is hops[shared])
         if change := _at_hop(operand, hop, home, here):
@@ -40,14 +41,16 @@ def at_use(operand: Operand, home: str) -> Mend | None:
 
 
 def _at_hop(operand: Operand, hop: Hop, home: str, here: bool) -> Mend | None:
-    """Bring it over at one of its names: by a line before it, or, `here`, inside the line itself."""
+    """Bring a tensor over at one of its names: by a line before, or, where `here` is set, inside the line."""
     scope = hop.scope
     if thrown := thrown_away(hop):
         return Mend(scope.where(thrown.lineno), f"{hop.text} = {scope.text(thrown)}")
     ref = _reference(operand, scope, hop.line, home, hop.text)
     own = operand.scope is scope
     if operand.suffix and own and (here or ast.unparse(operand.node) == ast.unparse(hop.node)):
-        return _each_moved(operand, ref)
+        return Mend(
+            scope.where(), _each(scope.text(operand.node), scope.evaluate(operand.node), ref), before=True
+        )
     if here and own and scope.source is not None and (change := inside_line(operand, home)):
         return change
     if isinstance(hop.node, ast.Subscript) and _all_misplaced(hop, operand.device):
@@ -74,7 +77,7 @@ def _all_misplaced(hop: Hop, device: str) -> bool:
 
 
 def _in_line(scope: Scope, node: ast.AST, ref: str = "") -> Mend | None:
-    """Bring an expression over where it stands."""
+    """Bring the value of an expression over, inside the expression's own line."""
     if scope.source is None or node not in scope.source.parents:
         return None
     if not isinstance(getattr(node, "ctx", None), ast.Load | None):
@@ -138,7 +141,7 @@ def as_misplaced(use: ast.AST, scope: Scope, device: str) -> list[ast.expr]:
             and not isinstance(around[-1], ast.Subscript)
             and not isinstance(scope.source.parents.get(parent), ast.Call)
         ):
-            break  # what stands beside it there meets it in no operation
+            break  # its neighbours there meet it in no operation
         around.append(parent)
     queue = [around[-1]]
     while queue:
@@ -158,7 +161,7 @@ def as_misplaced(use: ast.AST, scope: Scope, device: str) -> list[ast.expr]:
 
 
 def _anywhere(node: ast.AST, part: ast.AST) -> bool:
-    """Tell whether a part of an expression serves wherever it lives: what is written to, asked, or tested."""
+    """Tell whether a part of an expression serves on any device: what is written to, asked, or tested."""
     if isinstance(node, ast.Attribute):
         return node.attr in ("shape", "device", "dtype", "ndim")
     if isinstance(node, ast.Compare):
@@ -170,12 +173,8 @@ def _anywhere(node: ast.AST, part: ast.AST) -> bool:
 def _pytorchs(call: ast.Call, scope: Scope) -> bool:
     if flow.moved_to(call, scope):
         return False
-    method = isinstance(call.func, ast.Attribute) and call.func.attr not in (
-        "numpy",
-        "item",
-        "tolist",
-        "size",
-    )
+    leaves = ("numpy", "item", "tolist", "size")
+    method = isinstance(call.func, ast.Attribute) and call.func.attr not in leaves
     return flow.is_torchs(call, scope) or (method and bool(flow.infer(call.func.value, scope)))
 
 
@@ -230,11 +229,6 @@ def _all_of_it(operand: Operand, home: str) -> Mend | None:
     return Mend(hop.scope.where(hop.line), code, before=True) if code else None
 
 
-def _each_moved(operand: Operand, ref: str) -> Mend:
-    text, scope = operand.scope.text(operand.node), operand.scope
-    return Mend(scope.where(), _each(text, scope.evaluate(operand.node), ref), before=True)
-
-
 def _each(text: str, value: object, ref: str) -> str:
     """Return the line that brings over every tensor of a list, tuple or dict."""
     if isinstance(value, dict):
@@ -244,16 +238,8 @@ def _each(text: str, value: object, ref: str) -> str:
     return f"{text} = tuple(value.to({ref}) for value in {text})" if isinstance(value, tuple) else ""
 
 
-def _best_hop(story: Story, hops: list[Hop]) -> Hop:
-    if story.scope is not None:
-        here = [hop for hop in hops if hop.scope is story.scope]
-        if here:
-            return here[0]
-    return hops[-1]
-
-
 def thrown_away(hop: Hop) -> ast.Call | None:
-    """Return a statement `x.to(...)` whose result nobody keeps, if the function has one for this name."""
+    """Return a statement `x.to(...)` that throws its result away, if the function has one for this name."""
     for node in own_nodes(hop.scope.node) if hop.scope.node is not None else ():
         call = node.value if isinstance(node, ast.Expr) and node.lineno <= hop.line else None
         method = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
@@ -262,7 +248,7 @@ def thrown_away(hop: Hop) -> ast.Call | None:
     return None
 
 
-# Of these a distribution is given one, and may keep all; one of them is enough to make it again.
+# A distribution is given one parameter of such a group and may keep all; any one makes the distribution.
 _EITHER = (("logits", "probs"), ("scale_tril", "covariance_matrix", "precision_matrix"))
 
 
@@ -310,7 +296,7 @@ def mend(operand: Operand, home: str) -> Mend | None:
 
 
 def _at_making(story: Story, home: str, certain: bool = False) -> Mend | None:
-    """Make it on the right device in the first place."""
+    """Make the tensor on the right device in the first place."""
     call, scope = story.node, story.scope
     if story.joined is not None or any(
         serves_others(hop, story.device) for hop in story.trail if hop.scope.mine

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.checks.describe import SHORT_DTYPES
+from devlab.checks.values import SHORT_DTYPES
 from devlab.explaining import flow, reach
 from devlab.explaining import report as kinds
 from devlab.explaining.culprit import (
@@ -124,7 +124,7 @@ def explain_mismatch(report: Explanation, scopes: list[Scope], problem: Problem)
 
 
 def _without_the_library(wrong: Operand, home: str) -> str:
-    """Return what to write in one's own code where the code to change is a library's."""
+    """Return what to write in the learner's own code where the code to change is a library's."""
     scope = wrong.story.write_scope
     if scope is None or scope.mine or wrong.story.path is None:
         return ""

@@ -10,15 +10,8 @@ import torch
 
 from devlab.explaining.frames import Scope, captured, registered
 
-PARAMETER, BUFFER, MODULE, ATTRIBUTE, ITEM, STATE, CLOSURE = (
-    "parameter",
-    "buffer",
-    "module",
-    "attribute",
-    "item",
-    "optimizer state",
-    "closure",
-)
+PARAMETER, BUFFER, MODULE, ATTRIBUTE = "parameter", "buffer", "module", "attribute"
+ITEM, STATE, CLOSURE = "item", "optimizer state", "closure"
 _MODULES_OWN = frozenset(vars(torch.nn.Module()))
 _LISTS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 _MOST, _DEEPEST = 20_000, 8

@@ -50,7 +50,7 @@ def _is_away(operand: Operand) -> bool:
 
 
 def change(report: Explanation, operand: Operand, new: str, otherwise: str = "", *more: tuple) -> None:
-    """Make a change to an operand's own expression, with `more` ones to its line, the one to make."""
+    """Propose a change to an operand's own expression, with `more` changes in the same line."""
     scope, node = operand.scope, operand.node
     report.mend = in_statement(scope, node, new, *more)
     report.mend_where, report.otherwise = scope.where(), otherwise
@@ -99,11 +99,9 @@ def explain_generator(report: Explanation, scopes: list[Scope], problem: Problem
 
 def _device_of_kind(kind: str, scopes: list[Scope]) -> str:
     """Return the device of that kind that the failing code works on, with its index where one is seen."""
-    return next((d for s in reversed(scopes) for d in _devices_in(s) if d.partition(":")[0] == kind), kind)
-
-
-def _devices_in(scope: Scope) -> list[str]:
-    return [str(v.device) for v in scope.values.values() if isinstance(v, torch.Tensor)]
+    values = (value for scope in reversed(scopes) for value in scope.values.values())
+    seen = (value.device for value in values if isinstance(value, torch.Tensor))
+    return next((str(device) for device in seen if device.type == kind), kind)
 
 
 def _generator_expression(scopes: list[Scope]) -> tuple[ast.expr | None, Scope | None]:
@@ -225,7 +223,7 @@ def _step(part: str) -> str:
 
 
 def _can_begin(module: torch.nn.Module) -> bool:
-    """Tell whether every module with values of its own can give itself fresh ones."""
+    """Tell whether every module with values of its own can give itself fresh values."""
     own = [m for m in module.modules() if [*m.parameters(recurse=False), *m.buffers(recurse=False)]]
     return all(hasattr(m, "reset_parameters") for m in own)
 

@@ -149,7 +149,7 @@ def _in_class_body(method, name: str, scope: Scope) -> list[tuple[Write, Scope]]
 
 
 def _constructed(owner: object, name: str, scope: Scope) -> list[tuple[Write, Scope]]:
-    """Find `Class(name=value)`, for dataclasses, whose `__init__` nobody wrote."""
+    """Find `Class(name=value)`, for dataclasses, whose `__init__` Python wrote."""
     found = []
     fields = list(getattr(type(owner), "__dataclass_fields__", None) or getattr(type(owner), "_fields", ()))
     for outer in _chain(scope):
@@ -374,14 +374,14 @@ class _Follower:
         return self.written_in(scope.source.tree, node, module_scope(scope), depth)
 
     def likely(self, before: list[Write], scope: Scope) -> Write | None:
-        """The last write that may have put it on the device: one on a branch not taken is passed over."""
+        """The last write that may have put the tensor on the device, on a branch that was taken."""
         for write in before:
             if write.how != "assign" or flow.same(flow.infer(write.value, scope) or self.device, self.device):
                 return write
         return before[0] if before else None
 
     def outer(self, node: ast.Name, scope: Scope, depth: int) -> bool:
-        """A name of the function around this one, which may be gone."""
+        """A name of the function around the scope's own, whose frame may be gone."""
         self.hold(CLOSURE)
         for outer in around(scope):
             if outer.is_local(node.id):
@@ -398,7 +398,7 @@ class _Follower:
         return self.story.finish(ARGUMENT if node.id in scope.parameters() else UNKNOWN, node, scope)
 
     def best(self, found: list[Write], scope: Scope) -> Write | None:
-        """Of several places that give a value, the last one that gives a value on the device in question."""
+        """The last of several writes that gives a value on the device in question; else the last of all."""
         fits = [w for w in found if flow.is_on(w.value, scope, self.device)]
         return (fits or found or [None])[-1]
 
@@ -557,11 +557,7 @@ class _Follower:
                 return self.container(node.func.value, scope.evaluate(node.args[0]), scope, line, depth)
             if node.func.attr != "setdefault":
                 candidates.insert(0, node.func.value)
-        if (
-            inside
-            or isinstance(function, torch.nn.Module)
-            or isinstance(node.func, ast.Call)
-            or flow.is_unknown(node, function)
-        ):
+        unknown = function is MISSING and isinstance(node.func, ast.Name)
+        if inside or unknown or isinstance(function, torch.nn.Module) or isinstance(node.func, ast.Call):
             return self.story.finish(COMPUTED, node, scope)
         return self.one_of(candidates, node, scope, line, depth)

@@ -54,7 +54,7 @@ def check_index(index: int) -> int:
 
 
 def index_of(device: torch.device | str | int | None = None) -> int:
-    """Return the index that `device` names; None and a bare `"sim"` mean the current one.
+    """Return the index that `device` names; None and a bare `"sim"` mean the current device.
 
     Raises:
         ValueError: when `device` is not a simulated device.
@@ -142,7 +142,7 @@ def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
     if address:
         allocator = _allocators[index]
         block = allocator.allocate(size, _streams.queues[index].stream_id)
-        # When the memory dies, the allocator is given this note, and with it the block.
+        # When the memory dies, the allocator is given this note, which holds the block.
         _memories[address] = kept = _Memory(host, allocator.free)
         kept.block = block
         kept.shape = None
@@ -156,7 +156,7 @@ def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
 
 
 def number_on_device(host: torch.Tensor, index: int) -> torch.Tensor:
-    """Return what PyTorch makes of a Python number on its way into a tensor on `sim:index`."""
+    """Return the tensor that PyTorch makes of a Python number to write it into a tensor on `sim:index`."""
     made = on_device(host, index)
     if not refusals:  # on MPS the number is on the device
         _memories[host.data_ptr()].number = True
@@ -312,7 +312,7 @@ OPERATORS = {"is_pinned": is_pinned, "_pin_memory": pinned_copy}
 
 
 def route_factories() -> None:
-    """Let `torch.empty(..., pin_memory=True)` and its like make memory that counts as pinned."""
+    """Let `torch.empty(..., pin_memory=True)` and similar calls make memory that counts as pinned."""
 
     def routed(function):
         def make(*args, **kwargs):

@@ -178,7 +178,7 @@ def require() -> None:
 class OperatorMode(TorchDispatchMode):
     """A TorchDispatchMode that is called directly.
 
-    By default PyTorch puts a switch for its compiler around each call, which costs more than the call and
+    By default PyTorch puts a switch for the compiler around each call, which costs more than the call and
     loads the compiler. Under such a mode nothing is compiled either way.
     """
 
@@ -225,7 +225,7 @@ def negative_strides_refused() -> Iterator[None]:
 
 
 def _steps(capsule: object) -> list[int]:
-    """Return the strides that lead from element to element; none where there is at most one element."""
+    """Return the strides along dimensions of more than one element; none if there is no element at all."""
     for name, begin in _BEGINS.items():
         try:
             words = capsule_words(capsule, name)

@@ -17,7 +17,7 @@ class Generator(private.GeneratorBase or object):
     """A `torch.Generator` of a simulated device."""
 
     def __new__(cls, device=None):
-        """Make a generator of `device`; None and a bare `"sim"` mean the current one."""
+        """Make a generator of `device`; None and a bare `"sim"` mean the current device."""
         generator = super().__new__(cls)
         generator.index = data.index_of(device)
         _known[private.address_of(generator)] = generator
@@ -57,10 +57,10 @@ def make_defaults() -> None:
 
 
 def of(generator: torch.Generator | None, index: int) -> torch.Generator:
-    """Return the generator to draw from on `sim:index`: the one given, or the device's own.
+    """Return the generator to draw from on `sim:index`: the generator given, or the device's own.
 
     Raises:
-        RuntimeError: when the one given belongs to another kind of device, in PyTorch's wording.
+        RuntimeError: when the generator given is of another kind of device, in PyTorch's wording.
     """
     if generator is None:
         return default_generators[index]

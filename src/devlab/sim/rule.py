@@ -28,7 +28,7 @@ _INDEXING = frozenset(
 # Every operand of these may be a zero-dimensional CPU tensor; other elementwise operators take one such
 # operand.
 _ANY_HOST_SCALARS = frozenset({"where"})
-# Elementwise, but each tensor must be on the device, whatever its dimension.
+# Elementwise operators whose tensors must all be on the device, whatever their dimension.
 _NO_HOST_SCALARS = frozenset({"lerp", "lerp_", "binary_cross_entropy", "binary_cross_entropy_backward"})
 
 
@@ -77,7 +77,7 @@ def declarations() -> dict[str, Declaration]:
 def missing_on_mps(name: str) -> bool:
     """Return whether an operator has kernels of its own for CUDA, and none for MPS.
 
-    Operators that begin with an underscore are parts of others, which MPS builds from parts of its own.
+    Names that begin with an underscore are parts of other operators, which MPS builds from parts of its own.
     """
     declared = declarations().get(name)
     public = not name.startswith("aten::_")
@@ -107,7 +107,7 @@ def settle(name: str, schema: torch.FunctionSchema, args: tuple, kwargs: dict):
 
 
 def _operands(schema, args, kwargs) -> list[tuple[str, torch.Tensor, bool]]:
-    """Return (argument's name, tensor, whether it is written), outputs first, as PyTorch checks them."""
+    """Return (argument's name, tensor, whether written), outputs first, as PyTorch orders its checks."""
     found = []
     for position, argument in enumerate(schema.arguments):
         value = args[position] if position < len(args) else kwargs.get(argument.name)
@@ -212,7 +212,7 @@ _MISSING = frozenset(
 
 
 def refuse(name: str, *tensors) -> None:
-    """Raise what MPS would for an operator that it lacks.
+    """Raise what PyTorch raises for an operator that MPS lacks.
 
     Raises:
         NotImplementedError: when the operator is missing, in the wording that PyTorch has for MPS.

@@ -24,7 +24,7 @@ class Stream:
     """
 
     def __init__(self, device=None, priority: int = 0, *, _queue: clock.Queue | None = None):
-        """Make a new stream of `device`; None means the current one."""
+        """Make a new stream of `device`; None means the current device."""
         self.device_index = data.index_of(device)
         self.priority = priority
         if _queue is None:
@@ -97,7 +97,7 @@ class Stream:
 
 
 class Event:
-    """A mark in a stream: whether, and when, the work before it has finished.
+    """A mark in a stream, which tells whether and when the work before the mark has finished.
 
     >>> import torch, devlab.sim
     >>> devlab.sim.enable()
@@ -200,13 +200,13 @@ def default_stream(device=None) -> Stream:
 
 
 def set_stream(stream: Stream) -> None:
-    """Make `stream` the current one of its device, in this thread, and its device the current one."""
+    """Make `stream` the current stream of its device, in this thread, and its device the current device."""
     data.set_current_index(stream.device_index)
     clock.current.queues[stream.device_index] = stream._queue
 
 
 class stream:
-    """A block in which `stream` is the current one; None changes nothing."""
+    """A block in which `stream` is the current stream; None changes nothing."""
 
     def __init__(self, stream: Stream | None):
         self.stream = stream

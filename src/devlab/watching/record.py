@@ -92,7 +92,7 @@ class Transfer(NamedTuple):
 
     @property
     def manner(self) -> str:
-        """Return in words how it was copied."""
+        """Return in words how the bytes were copied."""
         if "cpu" not in (self.source, self.target):
             return "device to device"
         if self.cause in READS:
@@ -104,7 +104,7 @@ class Transfer(NamedTuple):
 
 
 class Synchronization(NamedTuple):
-    """The host waiting for `device`, and what in the program made it wait."""
+    """The host waiting for `device`, and the cause of the wait in the program."""
 
     device: str
     cause: str
@@ -132,7 +132,7 @@ class Pinning(NamedTuple):
 class Events(list):
     """Everything that was recorded, in the order in which it happened.
 
-    `pinnings` lists beside it what the thread that opened the record copied into pinned memory.
+    `pinnings` lists the copies into pinned memory that were made in the thread that opened the record.
 
     >>> launch = Launch("sim:0", "add", NOWHERE, When(0.0, 0.0))
     >>> Events([launch]).launches == [launch]
@@ -165,8 +165,8 @@ _is_learners = cache(is_learners)
 def learners_line(owner: int | None = None) -> Line:
     """Return the innermost running line of the learner's code.
 
-    The gradient engine has threads of its own, with no line of the learner's on them; `owner` is the
-    identity of the thread to look at then, which waits inside `backward()`.
+    The gradient engine has threads of its own, which run no line of the learner's. `owner` is the identity of
+    the thread to look at then, which waits inside `backward()`.
     """
     line = _innermost(sys._getframe(1))
     if line is NOWHERE and owner is not None:
@@ -192,7 +192,7 @@ state = _State()
 
 
 def host_clock(kind: str) -> Callable[[], float]:
-    """Return the clock that goes with a kind of device: on the simulator, the modelled one.
+    """Return the clock that goes with a kind of device: for the simulator, the modelled clock.
 
     >>> host_clock("cuda") is time.perf_counter
     True
@@ -201,7 +201,7 @@ def host_clock(kind: str) -> Callable[[], float]:
 
 
 class Mark(NamedTuple):
-    """A mark in a simulated stream: when it is free, and when the work before the mark began, in seconds."""
+    """A mark in a simulated stream: when the stream is free, and when its last work began, in seconds."""
 
     free_at: float
     began_at: float
@@ -241,7 +241,7 @@ class Tally:
     )
 
     def __init__(self):
-        # The CPU has plain numbers of its own: they are written at every operator.
+        # The counts of the CPU are plain numbers, because every operator changes them.
         self.cpu_operators = self.cpu_bytes = 0
         self.transfers = self.synchronizations = self.moved = 0
         self.operators: Counter[str] = Counter()

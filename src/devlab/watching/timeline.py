@@ -103,7 +103,7 @@ def _on_device(when: When, device: str, origins: dict[str, tuple], alone: bool) 
         free, done = before.free_at, after.free_at
         if alone and after.began_at >= free:
             return after.began_at, done
-        # The stream was free before the host had started the work: it began when that was done.
+        # If the stream was free early, the work began when the host had started the work.
         return (when.ended if free < when.ended < done else free), done
     after.synchronize()
     start, origin = origins.setdefault(device, (when.began, before))

@@ -211,7 +211,7 @@ def _printing(original: Callable) -> Callable:
     @functools.wraps(original)
     def method(tensor, *args, **kwargs):
         device, before = tensor.device, state.cause
-        # `format()` of a tensor with dimensions prints it, and nothing else notes that.
+        # `format()` of a tensor with dimensions prints the tensor, which only this method can note.
         if not state.logs or before not in (None, "format()") or device.type in ("cpu", "meta"):
             return original(tensor, *args, **kwargs)
         clock = host_clock(device.type)

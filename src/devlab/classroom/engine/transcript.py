@@ -19,12 +19,12 @@ import numpy
 import torch
 
 from devlab.checks.calls import AnswerRaised, Call
-from devlab.checks.describe import simulated
 from devlab.checks.exercise import Exercise, Row
 from devlab.checks.isolation import preserved_state
 from devlab.checks.judge import judge_row
 from devlab.checks.result import Outcome
 from devlab.checks.trial import Caller, Trial
+from devlab.checks.values import simulated
 from devlab.sim.data import on_host
 
 MOST = 1 << 20  # characters of data that one exercise's results may take

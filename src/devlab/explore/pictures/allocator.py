@@ -1,8 +1,9 @@
 """What becomes of a device's memory as tensors come and go: a story of allocations, told from the start.
 
-On the simulated device it is told to an allocator of its own, so that nobody's memory and nobody's figures
-change. On a real device it is told to the device's own allocator, with tensors that are gone at the end, and
-only what the story adds to the figures counts. There it empties the cache, and may raise the peak.
+For the simulated device the story is told to an allocator made for the picture, so that the device's memory
+and figures stay as they are. On a real device the story is told to the device's own allocator, with tensors
+that are gone at the end, and only what the story adds to the figures counts. There the story empties the
+cache, and may raise the peak.
 """
 
 import functools
@@ -24,7 +25,7 @@ STRANGER = "?"  # the name of what others have in a segment
 
 @dataclass(frozen=True)
 class Allocate:
-    """A tensor of `size` bytes is made; it gets the first name that no living one has."""
+    """A tensor of `size` bytes is made, and gets the first name that no living tensor has."""
 
     size: int
 

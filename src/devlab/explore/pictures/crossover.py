@@ -1,6 +1,6 @@
-"""The time that some work takes the reference machine's CPU, to set beside the simulated accelerator.
+"""The crossover: how long an operation takes the CPU and the accelerator, over the size of its input.
 
-The CPU of the machine that runs the course is real, and would not be the same in two places.
+Beside a simulated accelerator the CPU is modelled too: the real CPU would not be the same on two machines.
 """
 
 import functools
@@ -206,7 +206,7 @@ class State:
 
 
 def simulated(device: str) -> bool:
-    """Tell whether a device is."""
+    """Tell whether a device is simulated."""
     return device.startswith("sim")
 
 
@@ -264,7 +264,7 @@ def _name(axes, named: dict[str, str], curves: dict[str, dict[int, float]]) -> N
 
 
 def _mark(axes, state: State, cpu: dict[int, float], device: dict[int, float]) -> None:
-    """Draw where the curves cross, and who is faster on either side of it."""
+    """Draw where the curves cross, and which device is faster on either side."""
     last = max(cpu.keys() & device.keys())
     side = crossing(cpu, device)
     top = axes.get_xaxis_transform()

@@ -90,10 +90,10 @@ def _memory(where: torch.device, module) -> str:
 
 
 def has_eig(where: torch.device) -> bool:
-    """Tell whether a device has an operator that Apple's GPUs lack: it is tried."""
+    """Tell whether a device has an operator that Apple's GPUs lack: the operator is tried."""
     try:
         torch.linalg.eig(torch.eye(2, device=where))
-    except RuntimeError:  # NotImplementedError is one, and so is a build without the library for it
+    except RuntimeError:  # NotImplementedError too, and a build without the operator's library
         return False
     return True
 
@@ -133,7 +133,7 @@ class State:
 
     @property
     def simulated(self) -> bool:
-        """Tell whether the accelerators are."""
+        """Tell whether the accelerators are simulated."""
         return self.devices[-1].startswith("sim")
 
     def how(self, place: str) -> str:

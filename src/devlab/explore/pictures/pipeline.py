@@ -23,8 +23,8 @@ from devlab.watching.memory import duration
 from devlab.watching.record import host_clock
 
 AHEAD = 2  # batches that a worker is ahead at most: the prefetch_factor of DataLoader
-# How long a step of one batch is to take, about, and its shapes (rows, inputs, outputs). What is simulated is
-# computed by the CPU, a hundred times slower than it says, so that is kept short.
+# How long a step of one batch is to take, about, and its shapes (rows, inputs, outputs). The CPU computes
+# a simulated step, a hundred times slower than the model says, so the simulated step is short.
 SIMULATED = (35e-6, (64, 512, 4096))
 REAL = (3e-3, (2048, 2048, 2048))
 

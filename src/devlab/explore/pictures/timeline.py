@@ -104,7 +104,7 @@ def run(statements: tuple[str, ...], device: str) -> Run:
 
 
 def _run_here(statements: tuple[str, ...]) -> Run:
-    """Run the statements where there is no accelerator: the host does all the work, and waits for nobody."""
+    """Run the statements where there is no accelerator: the host does all the work, and never waits."""
     spans = []
     for _ in range(2):
         names = _prepared("cpu")
@@ -138,7 +138,7 @@ def _home(names: dict) -> float | None:
     return names["home"][0, 0].item() if "home" in names else None
 
 
-LETTER = 0.068  # inches: what a letter of the statements takes, and more than one of what they print
+LETTER = 0.068  # inches: the width of a letter of the statements; what they print is set narrower
 NEVER, AT_THE_END, ALWAYS = "nowhere", "at the end", "after every statement"
 
 
@@ -209,10 +209,10 @@ def draw(state: State):
 
 
 def _mark_the_reading(axes, done: Run, row: int, unit: float) -> None:
-    """Mark when the host printed what it had at hand: this takes it no time worth drawing."""
+    """Mark when the host printed what was at hand, which takes no time worth drawing."""
     spans = [span for span in done.lanes[HOST] if getattr(span.line, "number", 0) <= row]
     if spans and spans[-1].line.number == row:
-        return  # printing had to wait: there is a stretch of it
+        return  # printing had to wait, and that wait is drawn
     at = spans[-1].end * unit if spans else 0.0
     early = at < done.end * unit / 2
     axes.plot([at], [row], marker="D", color=palette.HOST)
@@ -249,7 +249,7 @@ def _name_the_looks(figure, lanes: dict[str, list[Span]]) -> None:
 
 
 def describe(state: State) -> str:
-    """Say how long the host waited, who was done first, and what was printed."""
+    """Say how long the host waited, which device was done first, and what was printed."""
     done = run(state.statements, state.device)
     waited = sum(span.seconds for span in done.lanes[HOST] if span.state == WAITING)
     host = max(span.end for span in done.lanes[HOST])

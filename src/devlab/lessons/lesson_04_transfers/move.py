@@ -9,7 +9,7 @@ import numpy
 import torch
 
 from devlab.checks import cases, expect
-from devlab.checks.describe import describe
+from devlab.checks.values import describe
 from devlab.checks.verbs import at_once, counts, times
 from devlab.lessons.lesson_04_transfers import lesson
 

@@ -29,11 +29,10 @@ def _future(time: int) -> torch.Tensor:
 def _slips(x: torch.Tensor, longest: int) -> dict[str, expect.Slip]:
     batch, time, last = x.shape[0], x.shape[1], x.shape[-1]
     wanted, whole, diagonal = _future(time), _future(longest), torch.eye(time).bool()
+    late = wanted.triu(2)
     return {
         "the diagonal is True as well, as if each step lay in its own future": wanted | diagonal,
-        "the first step of the future is still False: the True half begins one column too late": wanted.triu(
-            2
-        ),
+        "the first step of the future is still False: the True half begins one column too late": late,
         "the past and the present are True and the future False: it is the other way round": ~wanted,
         "the past is True, and not the future: rows and columns have changed places": wanted.T,
         "every element is True": torch.ones_like(wanted),

@@ -102,14 +102,16 @@ def _mistake(trial, model: nn.Module, times: int, number: int) -> str:
 def _judge_bytes(trial, model: nn.Module) -> None:
     """Judge all four names on a model."""
     model.to(trial.device)
-    every = list(model.parameters())
+    every, modes = list(model.parameters()), [module.training for module in model.modules()]
     trained = _nbytes(parameter for parameter in every if parameter.requires_grad)
-    with verbs.untouched(model, "`{path}` of the model was changed", "the model as it came"):
+    with verbs.untouched(model, "the model was changed: `{path}`", "the model as it came"):
         for name, times in STATES.items():
             got = trial.call(model, name)
             otherwise = partial(_mistake, trial, model, times, got)
             headline = f"that is not what training with {name!r} takes"
             bytes_equal(got, _nbytes(every) + (1 + times) * trained, headline, otherwise=otherwise)
+        if [module.training for module in model.modules()] != modes:
+            expect.fail("the model's mode was changed", "train or eval as it came", "another mode")
 
 
 @training_bytes.row("parameters, gradients, optimizer state")
@@ -167,5 +169,5 @@ def _expect_value_error(trial, model: nn.Module, name: str) -> None:
         kind=ValueError,
         asked="a ValueError",
         nothing=f"{name!r} was accepted{where}",
-        other="another name raised {other}, and a ValueError is asked",
+        other="another name raised {name}, and a ValueError is asked",
     )

@@ -1,6 +1,8 @@
 """The mean of tensors that live in different places."""
 
+import functools
 import itertools
+from collections.abc import Callable
 
 import torch
 
@@ -21,28 +23,29 @@ mean_across = lesson.exercise(
 )
 
 
-def _slips(tensors: list[torch.Tensor], _: torch.device) -> dict[str, torch.Tensor]:
-    each = torch.stack(tensors).double()
-    total, count, running = sum(each), len(each), each[0]
-    for tensor in each[1:]:
-        running = (running + tensor) / 2
-    found = {
-        "a tensor that stands twice in the list was counted once": each.unique(dim=0).mean(0),
-        "that is the sum of the tensors, and their mean is asked": total,
-        "that is the first tensor alone": each[0],
-        "that is the mean of the first two tensors alone": each[:2].mean(0),
-        "that is the median of the tensors, and their mean is asked": each.median(0).values,
-        "the mean was halved at each tensor, so that later ones count more": running,
-        "the mean was rounded to whole numbers": total // count,
-        "the sum was always divided by 2": total / 2,
-        "the sum was divided by one less than there are tensors": total / (count - 1),
-    }
-    return {words: value.to(tensors[0].dtype) for words, value in found.items()}
+def _of_all(function: Callable) -> Callable:
+    """Return a slip that is a function of the tensors stacked in float64."""
+    return lambda tensors, _: function(torch.stack(tensors).double()).to(tensors[0].dtype)
 
 
+def _halved(each: torch.Tensor) -> torch.Tensor:
+    return functools.reduce(lambda running, tensor: (running + tensor) / 2, each)
+
+
+SLIPS = {
+    "a tensor that stands twice in the list was counted once": lambda each: each.unique(dim=0).mean(0),
+    "that is the sum of the tensors, and their mean is asked": lambda each: each.sum(0),
+    "that is the first tensor alone": lambda each: each[0],
+    "that is the mean of the first two tensors alone": lambda each: each[:2].mean(0),
+    "that is the median of the tensors, and their mean is asked": lambda each: each.median(0).values,
+    "the mean was halved at each tensor, so that later ones count more": _halved,
+    "the mean was rounded to whole numbers": lambda each: each.sum(0) // len(each),
+    "the sum was always divided by 2": lambda each: each.sum(0) / 2,
+    "the sum was divided by one less than there are tensors": lambda each: each.sum(0) / (len(each) - 1),
+}
 mean = verbs.Same(
     lambda tensors, _: (sum(one.double() for one in tensors) / len(tensors)).to(tensors[0].dtype),
-    _slips,
+    {words: _of_all(slip) for words, slip in SLIPS.items()},
     "the mean of the tensors, element by element",
     what="the mean",
 )
@@ -58,8 +61,9 @@ def _spread(trial, count: int, *shape: int, dtype: torch.dtype = torch.float32) 
 @mean_across.row("the elementwise mean, on the device")
 def elementwise(trial):
     for count in (5, 2, 3):
+        tensors = _spread(trial, count, 3, 2)
         for device in cases.places(trial):
-            mean(trial, _spread(trial, count, 3, 2), device, on=device, within=1e-5)
+            mean(trial, tensors, device, on=device, within=1e-5)
 
 
 @mean_across.row("of any number, of any shape")

@@ -6,7 +6,7 @@ import re
 import torch
 
 from devlab.checks import cases, expect, verbs
-from devlab.checks.describe import SHORT_DTYPES
+from devlab.checks.values import SHORT_DTYPES
 from devlab.lessons.lesson_10_debugging import lesson
 
 describe = lesson.exercise(

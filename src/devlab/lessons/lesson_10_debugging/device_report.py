@@ -69,7 +69,7 @@ def reports_buffers(trial):
     only = nn.Module()
     only.register_buffer("table", torch.ones(4))
     _expect_report(trial, only.to(trial.device), {"table": trial.device})
-    # Two tensors have no element, one tensor is a part of another, the model evaluates, and so on.
+    # In a submodule of a model that evaluates: two empty buffers, and a buffer that is a part of another.
     model, whole = cases.module(part=nn.Module()).eval(), trial.randn(4)
     buffers = {"one": trial.randn(0), "two": trial.randn(0), "all": whole, "some": whole[:2]}
     for name, buffer in buffers.items():

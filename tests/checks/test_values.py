@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from devlab.checks.describe import describe
+from devlab.checks.values import describe
 from devlab.devices import bench
 from devlab.sim import clock
 

@@ -16,7 +16,7 @@ _types: dict[torch.device, str] = {}
 def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor's elements in the host's memory; they may share it with the tensor.
 
-    A simulated device's memory is read where it lies, and shows no copy to anyone; the host waits for the
+    A simulated device's memory is read where it lies, so that no log shows a copy; the host waits for the
     device as a copy would.
 
     >>> on_cpu(torch.ones(2, requires_grad=True))
@@ -94,7 +94,7 @@ def describe(value: object) -> str:
 
 
 def describe_later(value: object) -> Callable[[], str]:
-    """Return what gives the description of a value as it is now, whenever it is asked: mostly nobody asks.
+    """Return a function that gives the description of a value as it is now; most are never called.
 
     >>> x = torch.zeros(3)
     >>> later = describe_later(x)
