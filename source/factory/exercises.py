@@ -21,13 +21,11 @@ Points = Callable[[str], int]
 
 def rows_of(name: str) -> int:
     """Count what an exercise's verdict judges: one point a row. Raises LookupError for an unknown name."""
-    from devlab.checks import exercise as registry
+    from devlab.checks.exercise import find, nearest
 
-    if exercise := registry.find(name):
+    if exercise := find(name):
         return exercise.possible
-    raise LookupError(
-        f"there is no exercise {name} in it; near: {', '.join(registry.nearest(name)) or 'nothing'}"
-    )
+    raise LookupError(f"there is no exercise {name} in it; near: {', '.join(nearest(name)) or 'nothing'}")
 
 
 def mark(source: Source, points: Points) -> None:

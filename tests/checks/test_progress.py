@@ -8,8 +8,7 @@ import pytest
 from bank import ANSWERS, load
 
 import devlab
-from devlab.checks import exercise as registry
-from devlab.checks import progress
+from devlab.checks import exercise, progress
 from devlab.checks.judge import judge
 from devlab.checks.overview import standing
 from devlab.checks.result import Outcome
@@ -84,7 +83,7 @@ def test_where_nothing_was_judged_nothing_is_said(capsys):
     for name in ("bytes_kept", "ddp_gradients"):
         answer = load(ANSWERS / f"{name}.py")[0]
         assert answer.fragment is None
-        progress.record(judge(registry.find(name), answer.code))
+        progress.record(judge(exercise.find(name), answer.code))
     assert [line_of("bytes_kept").on(device) for device in ("cpu", "sim:0")] == [None, Outcome.PASSED]
     assert [line_of("ddp_gradients").on(device) for device in ("cpu", "sim:0")] == [Outcome.PASSED, None]
 
@@ -130,11 +129,11 @@ def test_a_fresh_notebook_run_again_takes_nothing_back(progress_file):
 
 def test_next_goes_on_in_the_lesson_worked_on_last(progress_file):
     """Then through the lessons after it, and only then to what was left out before."""
-    lessons = registry.lessons()
+    lessons = exercise.lessons()
     assert standing().step.startswith("nothing tried yet: read notebooks/00_start_here.ipynb, then solve")
     keep(progress_file, {"exercise": "cast_and_move", "hint": 1})
     assert standing().step == "next: move in exercises/04_transfers_exercises.ipynb (lesson 04 Transfers)"
-    transfers = [tried(exercise.name, "passed", 4, cpu="passed") for exercise in lessons[4].exercises]
+    transfers = [tried(one.name, "passed", 4, cpu="passed") for one in lessons[4].exercises]
     keep(progress_file, *transfers)
     assert standing().step == (
         "next: lesson 05 Models and buffers: read notebooks/05_buffers.ipynb, then solve CausalMask in "
@@ -143,7 +142,7 @@ def test_next_goes_on_in_the_lesson_worked_on_last(progress_file):
     later = [tried(one.name, "passed", cpu="passed") for lesson in lessons[5:] for one in lesson.exercises]
     keep(progress_file, *transfers, *later)
     assert standing().next == "device_of"
-    keep(progress_file, *(tried(one.name, "passed", cpu="passed") for one in registry.exercises()))
+    keep(progress_file, *(tried(one.name, "passed", cpu="passed") for one in exercise.exercises()))
     assert (standing().next, standing().step) == (None, "every exercise passed")
 
 
@@ -239,8 +238,8 @@ def test_every_exercise_has_a_solution_text():
     from devlab.checks.exercise import exercises
     from devlab.checks.help import solution_source
 
-    for exercise in exercises():
-        text = solution_source(exercise)
-        assert exercise.name in text
+    for one in exercises():
+        text = solution_source(one)
+        assert one.name in text
         assert "SOLUTION" not in text
         assert "your code here" not in text

@@ -156,9 +156,9 @@ def test_the_solutions_pass_their_checks_as_a_plain_script(source, tmp_path):
 @every_exercise_source
 def test_a_source_asks_for_exactly_the_exercises_of_its_lesson(source):
     """What the lesson's module declares and what the notebook asks for are the same, in the same order."""
-    from devlab.checks import exercise as registry
+    from devlab.checks.exercise import exercises
 
-    declared = [exercise.name for exercise in registry.exercises() if exercise.lesson == source.stem]
+    declared = [exercise.name for exercise in exercises() if exercise.lesson == source.stem]
     asked = [cell.metadata["exercise"] for cell in read(source, ROOT).cells if "exercise" in cell.metadata]
     assert asked == declared
 
