@@ -34,14 +34,19 @@ def test_an_unknown_name_is_answered(name, near, capsys):
     assert near in said
 
 
-def test_a_way_that_is_half_gone_says_what_comes_next(monkeypatch, capsys):
+def test_a_way_that_is_half_gone_says_what_comes_next(monkeypatch, capsys, tmp_path):
     """A name without its file, a file without its name in the lesson's order, an exercise without bank."""
     course = [Lesson("05_buffers", "Buffers", ("double",))]
     assert show.unknown("double", course) == (
         "lesson 05_buffers lists double, and nothing makes it: "
         "write src/devlab/lessons/lesson_05_buffers/double.py"
     )
-    assert "makes no exercise: write `work = lesson" in show.unknown("work", lessons())
+    with monkeypatch.context() as patch:
+        patch.setattr(show, "ROOT", tmp_path)
+        stray = show.package("05_buffers") / "double.py"
+        stray.parent.mkdir(parents=True)
+        stray.touch()
+        assert "double.py makes no exercise: write `double = lesson" in show.unknown("double", lessons())
     monkeypatch.setattr(show, "ANSWERS", show.ANSWERS / "none")
     assert show.main("device_of") == 1
     assert "write tests/answers/none/device_of.py" in capsys.readouterr().out
