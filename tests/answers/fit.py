@@ -330,7 +330,7 @@ def keeps_the_losses(model, loader, optimizer, device, epochs):
     return [(torch.stack(losses).sum() / sum(sizes)).item() for losses in every]
 
 
-@wrong("gone through 1 time for 2 epochs", row="every batch of every epoch trains the model")
+@wrong("gone through once for 2 epochs", row="every batch of every epoch trains the model")
 def lists_the_loader(model, loader, optimizer, device, epochs):
     losses, batches = [], list(loader)
     for _ in range(epochs):
@@ -342,7 +342,7 @@ def lists_the_loader(model, loader, optimizer, device, epochs):
     return losses
 
 
-@wrong("gone through 1 time for 2 epochs", row="every batch of every epoch trains the model")
+@wrong("gone through once for 2 epochs", row="every batch of every epoch trains the model")
 def moved_once_for_all(model, loader, optimizer, device, epochs):
     losses = []
     batches = [[part.to(device) for part in batch] for batch in loader]

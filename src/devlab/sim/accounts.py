@@ -3,10 +3,10 @@
 from collections import OrderedDict
 
 from devlab.sim import data
-from devlab.sim.allocator import Allocator, allocators
+from devlab.sim.diary import PatientAllocator, allocators
 
 
-def of(device=None) -> Allocator:
+def of(device=None) -> PatientAllocator:
     """Return a device's allocator, with every figure up to date; None means the current device."""
     allocator = allocators[data.index_of(device)]
     allocator.settle()

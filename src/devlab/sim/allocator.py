@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.sim import clock, specs
+from devlab.sim import specs
 
 MIN_BLOCK = 512
 SMALL_REQUEST = 1 << 20
@@ -216,14 +216,17 @@ class Allocator:
                 freed.popleft()
                 block.again += 1
                 return block
-            self.settle()
+            self._merge_all()
         self._last = block = self._best_fit(rounded(requested), requested, stream)
         block.used = True
         block.requested = requested
         return block
 
     def settle(self) -> None:
-        """Merge what was freed with its free neighbours, in that order, so that every figure is right."""
+        """Merge what was freed with its free neighbours, so that every figure is right."""
+        self._merge_all()
+
+    def _merge_all(self) -> None:
         while self._freed:
             self._merge(self._freed.popleft().block)
 
@@ -386,6 +389,3 @@ class Allocator:
             f"{readable(allocated)} is allocated by PyTorch, and {readable(reserved - allocated)} is "
             "reserved by PyTorch but unallocated."
         )
-
-
-allocators = [Allocator(index, engines.spec.capacity) for index, engines in enumerate(clock.devices)]

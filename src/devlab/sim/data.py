@@ -5,7 +5,7 @@ from weakref import ref
 import torch
 
 from devlab.sim import clock, events, private
-from devlab.sim.allocator import allocators as _allocators
+from devlab.sim.diary import allocators as _allocators
 from devlab.sim.specs import COUNT, NAME
 
 _current = 0
@@ -97,7 +97,7 @@ _strided_on_host = private.caller_under(torch.ops.aten.as_strided.default, priva
 class _Memory(ref):
     """The CPU tensor behind a storage on the device: the form of the tensor, and the block of the memory."""
 
-    __slots__ = ("beneath", "block", "dtype", "number", "shape", "stride")
+    __slots__ = ("beneath", "block", "dtype", "number", "requested", "shape", "stream", "stride")
 
 
 # By address. A dead entry stays until its address is taken again, or until half of the entries are dead.
@@ -140,12 +140,15 @@ def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
     """
     address = host.data_ptr()
     if address:
-        allocator = _allocators[index]
-        block = allocator.allocate(size, _streams.queues[index].stream_id)
+        allocator, stream = _allocators[index], _streams.queues[index].stream_id
+        block = allocator.allocate_at_once(size, stream)
         # When the memory dies, the allocator is given this note, which holds the block.
         _memories[address] = kept = _Memory(host, allocator.free)
         kept.block = block
         kept.shape = None
+        if block is None:
+            kept.requested, kept.stream = size, stream
+            allocator.request(kept)
         if len(_memories) > _many:
             _forget_the_dead()
         if _observers:

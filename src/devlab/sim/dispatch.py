@@ -11,10 +11,10 @@ import contextlib
 import torch
 
 from devlab.sim import clock, data, operators, random_numbers, rule
-from devlab.sim.allocator import allocators
 from devlab.sim.data import new_on_device, on_device, on_host, resize
+from devlab.sim.diary import allocators
 from devlab.sim.operators import QUICK, Operator
-from devlab.sim.unsupported import guarded
+from devlab.sim.unsupported import WHOLE, guarded
 
 # A result that may have more bytes than `_MAY_NOT_FIT` is checked before it is computed: it may be too large
 # for the device, and for the host. Two operands whose bytes multiply to less than `_PAIRS_MAY_NOT_FIT` have
@@ -32,13 +32,13 @@ _AT_ONCE = QUICK | operators.named(
 def kernel(name: str):
     """Return a kernel for the operator of that full name, built at once or when it is first called."""
     if name.removeprefix("aten::") in _AT_ONCE:
-        return guarded(name, _build(name))
+        return _build(name)
     run = None
 
     def built_on_first_call(*args, **kwargs):
         nonlocal run
         if run is None:
-            run = guarded(name, _build(name))
+            run = _build(name)
         return run(*args, **kwargs)
 
     return built_on_first_call
@@ -47,15 +47,15 @@ def kernel(name: str):
 def _build(name: str):
     operator = Operator(name)
     if operator.outputs:
-        return _writing_out(operator)
-    general = _general(operator)
+        return guarded(name, _writing_out(operator))
+    general = guarded(name, _general(operator))
     if operator.draws:
         return _drawing(general)
     if not operator.plain:
         return general
     if operator.tensors == [0]:
-        return _of_one(operator, general)
-    return (_product if operator.formula else _of_two)(operator, general)
+        return guarded(name, _of_one(operator, general))
+    return _product(operator, general) if operator.formula else guarded(name, _of_two(operator, general))
 
 
 def _of_one(operator: Operator, general):
@@ -130,7 +130,7 @@ def _product(operator: Operator, general):
 
     def run(x, y, *rest):
         index = x.get_device()
-        if rest or limited or index < 0 or y.get_device() != index:
+        if rest or limited or index < 0 or y.get_device() != index or x.dtype in WHOLE:
             return general(x, y, *rest)
         host, other = on_host(x), on_host(y)
         moved, size = host.nbytes, other.nbytes
@@ -282,10 +282,16 @@ def unlabel_list(values, index, mixed):
 
 def meet(operator: Operator, args, kwargs):
     """Return the index of the device that all operands are on, or what `mixing` makes of several."""
-    homes = {tensor.get_device() for tensor in operators.tensors((*args, *kwargs.values()))}
-    if len(homes) > 1:
+    first, mixed = None, False
+    for value in (*args, *kwargs.values()):
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(item, torch.Tensor):
+                own = item.get_device()
+                mixed = mixed or (own != first and first is not None)
+                first = own
+    if mixed:
         return rule.settle(operator.name, operator.schema, args, kwargs)
-    return homes.pop() if homes else destination(kwargs, data.current_index())
+    return destination(kwargs, data.current_index()) if first is None else first
 
 
 def destination(kwargs, index: int) -> int:

@@ -12,7 +12,7 @@ import torch
 
 from devlab.sim import data, rule
 
-_WHOLE = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})
 _HALF = (torch.float16, torch.bfloat16)
 # What C++ calls a dtype, which its messages say.
 _SCALAR_TYPES = {
@@ -29,19 +29,19 @@ _SCALAR_TYPES = {
 }
 # For each operator: the dtypes of its first tensor that CUDA refuses, and its kernel's name in the message.
 _PAIRS = {
-    "mm": (_WHOLE, "addmm_cuda"),
-    "addmm": (_WHOLE, "addmm_cuda"),
-    "addbmm": (_WHOLE, "addmm_cuda"),
-    "mv": (_WHOLE, "addmv_impl_cuda"),
-    "addmv": (_WHOLE, "addmv_impl_cuda"),
-    "bmm": (_WHOLE, "baddbmm_cuda"),
-    "baddbmm": (_WHOLE, "baddbmm_cuda"),
-    "dot": (_WHOLE, "dot"),
-    "vdot": (_WHOLE, "dot"),
+    "mm": (WHOLE, "addmm_cuda"),
+    "addmm": (WHOLE, "addmm_cuda"),
+    "addbmm": (WHOLE, "addmm_cuda"),
+    "mv": (WHOLE, "addmv_impl_cuda"),
+    "addmv": (WHOLE, "addmv_impl_cuda"),
+    "bmm": (WHOLE, "baddbmm_cuda"),
+    "baddbmm": (WHOLE, "baddbmm_cuda"),
+    "dot": (WHOLE, "dot"),
+    "vdot": (WHOLE, "dot"),
     "avg_pool2d": ((torch.int64,), "avg_pool2d_out_cuda_frame"),
     "avg_pool3d": ((torch.int64,), "avg_pool3d_out_cuda"),
-    "max_pool2d_with_indices": (_WHOLE, "max_pool2d_with_indices_out_cuda_frame"),
-    "max_pool3d_with_indices": (_WHOLE, "max_pool3d_with_indices_out_frame"),
+    "max_pool2d_with_indices": (WHOLE, "max_pool2d_with_indices_out_cuda_frame"),
+    "max_pool3d_with_indices": (WHOLE, "max_pool3d_with_indices_out_frame"),
     "upsample_bilinear2d": ((torch.uint8,), "upsample_bilinear2d_out_frame"),
     "upsample_bicubic2d": ((torch.uint8,), "upsample_bicubic2d_out_frame"),
     "_upsample_bilinear2d_aa": ((torch.uint8,), "upsample_bilinear2d_out_frame"),
@@ -50,8 +50,8 @@ _PAIRS = {
     "igammac": (_HALF, "igammac_cuda"),
     "angle": (_HALF, "angle_cuda"),
     "histc": (_HALF, "histc"),
-    "_trilinear": (_WHOLE, "baddbmm_cuda"),
-    "native_dropout_backward": ((torch.bool, *_WHOLE), "masked_scale"),
+    "_trilinear": (WHOLE, "baddbmm_cuda"),
+    "native_dropout_backward": (WHOLE | {torch.bool}, "masked_scale"),
 }
 _SCATTER = "cuda_scatter_gather_base_kernel_func"
 # cuDNN speaks before the kernels of PyTorch do.
