@@ -7,8 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devlab.sim.allocator import Allocator
-from devlab.sim.diary import PatientAllocator
+from devlab.sim.allocator import Allocator, PatientAllocator
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 

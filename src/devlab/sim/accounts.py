@@ -3,7 +3,7 @@
 from collections import OrderedDict
 
 from devlab.sim import data
-from devlab.sim.diary import PatientAllocator, allocators
+from devlab.sim.allocator import PatientAllocator, allocators
 
 
 def of(device=None) -> PatientAllocator:

@@ -5,7 +5,7 @@ from weakref import ref
 import torch
 
 from devlab.sim import clock, events, private
-from devlab.sim.diary import allocators as _allocators
+from devlab.sim.allocator import allocators as _allocators
 from devlab.sim.specs import COUNT, NAME
 
 _current = 0

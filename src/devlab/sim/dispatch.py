@@ -11,8 +11,8 @@ import contextlib
 import torch
 
 from devlab.sim import clock, data, operators, random_numbers, rule
+from devlab.sim.allocator import allocators
 from devlab.sim.data import new_on_device, on_device, on_host, resize
-from devlab.sim.diary import allocators
 from devlab.sim.operators import QUICK, Operator
 from devlab.sim.unsupported import WHOLE, guarded
 

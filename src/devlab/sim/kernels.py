@@ -5,8 +5,8 @@ from math import prod
 import torch
 
 from devlab.sim import crossing, data, private
+from devlab.sim.allocator import allocators
 from devlab.sim.data import number_on_device, on_device, resize, set_storage
-from devlab.sim.diary import allocators
 
 # A view's kernel for the CPU only builds another tensor over the same storage, on whatever device that is.
 VIEWS = ("as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex")

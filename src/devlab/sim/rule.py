@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from devlab.sim import clock, data, private, specs
-from devlab.sim.diary import allocators
+from devlab.sim.allocator import allocators
 
 # The operator is made of other operators: PyTorch is to run those, and one of those will complain.
 COMPOSITE = object()

@@ -11,8 +11,7 @@ import torch
 from torch import nn
 
 from devlab import palette
-from devlab.explore.controls import Choice, Switch
-from devlab.explore.explorer import Explorer
+from devlab.explore.explorer import Choice, Explorer, Switch
 from devlab.explore.paper import MONO, WIDTH, first_accelerator, sheet, source
 
 
