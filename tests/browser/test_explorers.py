@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from browser.axe import FAULT, violations
 from browser.lab import POLLING, ROOT, Notebook
 from devlab import explore
-from devlab.explore.explorer import Action, Choice, Number, Setting, Switch
+from devlab.explore.controls import Action, Choice, Number, Setting, Switch
 
 PATH = "explorers.ipynb"
 NAMES = explore.__all__

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import devlab.sim
-from devlab.explore.explorer import Refused
+from devlab.explore.controls import Refused
 from devlab.explore.pictures import allocator
 from devlab.explore.pictures.allocator import (
     EVERY_SECOND,

@@ -7,7 +7,7 @@ import torch
 from explore.fitting import faults
 
 from devlab import sim
-from devlab.explore.explorer import Refused
+from devlab.explore.controls import Refused
 from devlab.explore.pictures import crossover
 from devlab.explore.pictures.crossover import COMES, RETURNS, STAYS, Found, State, describe, draw, times
 from devlab.sim import clock

@@ -5,7 +5,7 @@ import torch
 from explore.fitting import faults
 
 from devlab import sim
-from devlab.explore.explorer import Refused
+from devlab.explore.controls import Refused
 from devlab.explore.pictures import devices
 from devlab.explore.pictures.devices import Roads, State, describe, draw, facts, roads_of
 from devlab.sim.specs import CUDA_LIKE, MPS_LIKE

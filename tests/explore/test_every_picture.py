@@ -7,7 +7,7 @@ import pytest
 from explore.fitting import faults
 
 from devlab import explore
-from devlab.explore.explorer import Action, Choice, Number, Refused, Setting, Switch
+from devlab.explore.controls import Action, Choice, Number, Refused, Setting, Switch
 
 NAMES = explore.__all__
 

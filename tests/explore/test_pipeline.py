@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import devlab.sim
-from devlab.explore.explorer import Refused
+from devlab.explore.controls import Refused
 from devlab.explore.pictures import pipeline
 from devlab.explore.pictures.pipeline import COMPUTING, LOADING, State, Way, run
 from devlab.sim import clock

@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 
 import devlab.sim
 from devlab import palette
-from devlab.explore.explorer import Refused
+from devlab.explore.controls import Refused
 from devlab.explore.pictures import sharing
 from devlab.explore.pictures.sharing import STARTS, Scene, scene
 

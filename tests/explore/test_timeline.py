@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 
 import devlab.sim
 from devlab import palette
-from devlab.explore.explorer import Refused
+from devlab.explore.controls import Refused
 from devlab.explore.paper import source
 from devlab.explore.pictures import timeline
 from devlab.explore.pictures.timeline import ALWAYS, AT_THE_END, EARLY, NEVER, PROGRAMS, offered, run

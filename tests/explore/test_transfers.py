@@ -5,7 +5,7 @@ import torch
 from explore.fitting import faults
 
 from devlab import sim
-from devlab.explore.explorer import Refused
+from devlab.explore.controls import Refused
 from devlab.explore.pictures import transfers
 from devlab.explore.pictures.transfers import INTO, ORDINARY, OUT_OF, PINNED, SIZES, State, copies, copy
 from devlab.sim.specs import CUDA_LIKE

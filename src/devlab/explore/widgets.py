@@ -10,7 +10,7 @@ from collections.abc import Callable
 import ipywidgets
 from IPython.display import display
 
-from devlab.explore.explorer import Action, Choice, Control, Measurement, Refused, Setting, Switch
+from devlab.explore.controls import Action, Choice, Control, Measurement, Refused, Setting, Switch
 from devlab.panel import UNSEEN, Panel, escape
 
 WIDE = {"description_width": "initial"}

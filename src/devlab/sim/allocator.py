@@ -402,9 +402,9 @@ MANY = 4000  # entries of a diary, which take some 10 ms to serve
 class PatientAllocator(Allocator):
     """The memory of one device, in bytes, where small requests wait until a figure is wanted.
 
-    A program asks for memory with every operator, and seldom how much it has. So requests that cannot fail are
-    written down, as is what is freed, and served in that order. The figures are those of an `Allocator`; an
-    operator with several small results takes a third less time.
+    A program asks for memory with every operator, and seldom how much it has. So requests that cannot fail
+    are written down, as is what is freed, and served in that order. The figures are those of an `Allocator`;
+    an operator with several small results takes a third less time.
 
     >>> from types import SimpleNamespace
     >>> memory = PatientAllocator(0, capacity=1 << 30)

@@ -14,7 +14,7 @@ from devlab.sim import clock, data, operators, random_numbers, rule
 from devlab.sim.allocator import allocators
 from devlab.sim.data import new_on_device, on_device, on_host, resize
 from devlab.sim.operators import QUICK, Operator
-from devlab.sim.unsupported import WHOLE, guarded
+from devlab.sim.rule import WHOLE, guarded
 
 # A result that may have more bytes than `_MAY_NOT_FIT` is checked before it is computed: it may be too large
 # for the device, and for the host. Two operands whose bytes multiply to less than `_PAIRS_MAY_NOT_FIT` have

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from devlab import palette
-from devlab.explore.explorer import Action, Choice, Explorer
+from devlab.explore.controls import Action, Choice
+from devlab.explore.explorer import Explorer
 from devlab.explore.paper import first_accelerator, sheet, source
 from devlab.sim.allocator import Allocator, segment_size
 from devlab.watching.memory import size as text_of

@@ -12,7 +12,8 @@ import torch
 
 from devlab import palette, sim
 from devlab.devices import has_float64
-from devlab.explore.explorer import Choice, Explorer, Measurement
+from devlab.explore.controls import Choice, Measurement
+from devlab.explore.explorer import Explorer
 from devlab.explore.paper import SECONDS, by_factors, first_accelerator, sheet, source
 from devlab.explore.stopwatch import lap
 from devlab.sim.specs import HALF, HOST

@@ -8,7 +8,8 @@ import torch
 
 from devlab import palette, sim
 from devlab.devices import bench, has_float64, name_of
-from devlab.explore.explorer import Choice, Control, Explorer
+from devlab.explore.controls import Choice, Control
+from devlab.explore.explorer import Explorer
 from devlab.explore.paper import sheet, source
 from devlab.explore.stopwatch import can_pin, rate
 from devlab.sim.specs import CUDA_LIKE, HOST, MPS_LIKE

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from devlab import palette
-from devlab.explore.explorer import Choice, Explorer, Switch
+from devlab.explore.controls import Choice, Switch
+from devlab.explore.explorer import Explorer
 from devlab.explore.paper import MONO, WIDTH, first_accelerator, sheet, source
 
 

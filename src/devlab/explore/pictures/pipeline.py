@@ -15,7 +15,8 @@ import torch
 
 from devlab import palette
 from devlab.devices import simulated_accelerators
-from devlab.explore.explorer import Choice, Explorer, Number, Switch
+from devlab.explore.controls import Choice, Number, Switch
+from devlab.explore.explorer import Explorer
 from devlab.explore.paper import WAITING_HATCH, first_accelerator, sheet, source
 from devlab.sim import clock
 from devlab.watching.memory import duration

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from devlab import palette
-from devlab.explore.explorer import Action, Choice, Explorer, Number, Switch
+from devlab.explore.controls import Action, Choice, Number, Switch
+from devlab.explore.explorer import Explorer
 from devlab.explore.paper import MONO, first_accelerator, sheet, source
 
 STARTS = {

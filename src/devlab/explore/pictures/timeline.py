@@ -8,7 +8,8 @@ from typing import NamedTuple
 import torch
 
 from devlab import palette
-from devlab.explore.explorer import Action, Choice, Explorer
+from devlab.explore.controls import Action, Choice
+from devlab.explore.explorer import Explorer
 from devlab.explore.paper import WAITING_HATCH, WIDTH, first_accelerator, sheet, source
 from devlab.watching.memory import duration
 from devlab.watching.record import Line

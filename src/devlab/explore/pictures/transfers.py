@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 
 from devlab import palette, sim
-from devlab.explore.explorer import Choice, Control, Explorer, Switch
+from devlab.explore.controls import Choice, Control, Switch
+from devlab.explore.explorer import Explorer
 from devlab.explore.paper import SECONDS, by_factors, first_accelerator, sheet, source
 from devlab.explore.stopwatch import Lap, can_pin, lap_of_copy
 from devlab.sim.crossing import crossing

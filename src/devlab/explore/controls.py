@@ -1,0 +1,98 @@
+"""What a reader can turn in a picture, as plain data: the widgets are made from it, and tests need none."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+class Refused(ValueError):
+    """A change that the picture cannot make; its message says why and what to do instead."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several values of a field of the state; an option is a value, or (text, value)."""
+
+    field: str
+    label: str
+    options: Sequence
+
+    @property
+    def pairs(self) -> list[tuple[str, Any]]:
+        """Return every option as (text, value)."""
+        return [one if isinstance(one, tuple) else (str(one), one) for one in self.options]
+
+    def accept(self, value: object) -> Any:
+        """Return the value that this stands for, given as the value or as its text; else raise Refused."""
+        for text, own in self.pairs:
+            if value is own or value == text or (type(value) is type(own) and value == own):
+                return own
+        texts = ", ".join(text for text, _ in self.pairs)
+        raise Refused(f"{self.field} cannot be {value!r}; choose one of: {texts}.")
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A field that is on or off."""
+
+    field: str
+    label: str
+
+    def accept(self, value: object) -> bool:
+        """Return the value; raise Refused for anything but True and False."""
+        if value is True or value is False:
+            return value
+        raise Refused(f"{self.field} is switched on or off: give True or False, not {value!r}.")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A whole number within bounds, both included."""
+
+    field: str
+    label: str
+    least: int
+    most: int
+
+    def accept(self, value: object) -> int:
+        """Return the value; raise Refused for what is no whole number within the bounds."""
+        if type(value) is int and self.least <= value <= self.most:
+            return value
+        raise Refused(f"{self.field} is a whole number from {self.least} to {self.most}, not {value!r}.")
+
+
+@dataclass(frozen=True)
+class Action:
+    """A button: `act` makes the next state of a state, `can` tells whether there is one."""
+
+    label: str
+    act: Callable[[Any], Any]
+    can: Callable[[Any], bool] = lambda state: True
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A button for what takes long: `steps` yields (share done, state so far), each under a second."""
+
+    label: str
+    steps: Callable[[Any], Iterator[tuple[float, Any]]]
+
+
+Setting = Choice | Switch | Number
+Control = Setting | Action | Measurement
+
+
+def changed(state: Any, controls: Sequence[Control], values: dict[str, object]) -> Any:
+    """Return the state with some fields set; raise Refused, naming what can be set, for anything wrong.
+
+    >>> @dataclass(frozen=True)
+    ... class State:
+    ...     pinned: bool = False
+    >>> changed(State(), [Switch("pinned", "pinned memory")], {"pinned": True})
+    State(pinned=True)
+    """
+    settings = {one.field: one for one in controls if isinstance(one, Setting)}
+    for field in values:
+        if field not in settings:
+            raise Refused(f"There is no {field!r} to set here; there is: {', '.join(settings)}.")
+    return replace(state, **{field: settings[field].accept(value) for field, value in values.items()})
