@@ -125,7 +125,7 @@ def test_a_kernel_takes_no_port(root):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "--nbval", "talk.ipynb"],
         cwd=root,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "source")},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "source"), str(ROOT / "tests")])},
         capture_output=True,
         text=True,
         check=False,

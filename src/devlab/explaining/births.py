@@ -96,7 +96,8 @@ class _Birth(weakref.ref):
 
 
 def _forget_one(birth: _Birth) -> None:
-    _births.pop(birth.key, None)
+    if _births is not None:  # a tensor may outlive the names of this module, when Python ends
+        _births.pop(birth.key, None)
 
 
 def _owner(filename: str) -> str:
