@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def pytest_configure(config):
             return manager(**options, **kernel.sockets(Path(tempfile.mkdtemp(dir=scratch))))
 
         nbval.kernel.KernelManager = with_own_sockets
-        if hasattr(os, "fork"):
+        if sys.platform == "linux":  # elsewhere a fork of a process that has PyTorch may not live
             from jupyter_client.provisioning import local_provisioner
             from notebooks import forked_kernel
 
