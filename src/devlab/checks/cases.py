@@ -48,9 +48,15 @@ def shapes(trial: "Trial", *shapes: tuple[int, ...]) -> Iterator[torch.Tensor]:
 def views(x: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return views of a tensor of two or more dimensions, each by what it is.
 
-    >>> {words: tuple(view.shape) for words, view in views(torch.ones(4, 6)).items()}
-    {'a transposed view': (6, 4), 'a view with steps': (4, 3), 'a row': (6,), 'a part': (3, 4), 'an expanded view': (3, 6), 'an empty tensor': (0, 6)}
-    """  # noqa: E501
+    >>> for words, view in views(torch.ones(4, 6)).items():
+    ...     print(words, tuple(view.shape))
+    a transposed view (6, 4)
+    a view with steps (4, 3)
+    a row (6,)
+    a part (3, 4)
+    an expanded view (3, 6)
+    an empty tensor (0, 6)
+    """
     return {
         "a transposed view": x.transpose(0, 1),
         "a view with steps": x[:, ::2],

@@ -277,14 +277,15 @@ DTYPES = (
 def named(
     got: object,
     wanted: torch.Tensor,
-    slips: Mapping[str, Slip],
+    slips: Mapping[str, Slip] | Callable[[], Mapping[str, Slip]],
     expected: str = "",
     within: float | None = None,
 ) -> None:
     """Fail with the words of the slip whose result `got` is; do nothing where `got` is right or unknown.
 
     Shape and numbers decide, dtype and device do not. `within` is the tolerance, as in `expect.tensor`. A
-    slip that gives what is wanted says nothing.
+    slip that gives what is wanted says nothing. `slips` may be a function that returns them,
+    where they take time: it is not called where `got` is right.
 
     >>> named(torch.tensor([1]), torch.tensor([2]), {"one was subtracted": torch.tensor([3])})
     >>> named(torch.tensor([1]), torch.tensor([2]), {"one was subtracted": torch.tensor([1])})
@@ -296,7 +297,7 @@ def named(
         return
     if is_alike(got, wanted, within):
         return
-    for words, slip in slips.items():
+    for words, slip in (slips() if callable(slips) else slips).items():
         try:
             wrong = slip() if callable(slip) else slip
         except (RuntimeError, TypeError, ValueError, IndexError):  # it cannot be made of inputs of this form

@@ -8,6 +8,7 @@ from devlab.checks import progress
 from devlab.checks.check import BadCall, exercise_of, names_of_caller
 from devlab.checks.exercise import Exercise
 from devlab.checks.placeholder import is_printed
+from devlab.checks.values import times
 from devlab.panel import Note, Panel, escape, prose
 
 MARKERS = ("### BEGIN SOLUTION", "### END SOLUTION")
@@ -35,10 +36,9 @@ def solution(answer: Callable | str, give_up: bool = False) -> Panel:
         return _shown(Note(f"{bad.headline}\nnext: {bad.step}"))
     left = len(exercise.hints) - progress.hints_seen(exercise.name)
     if not (give_up or left <= 0 or progress.has_passed(exercise.name)):
-        hints = "1 hint" if left == 1 else f"{left} hints"
         return _shown(
             Note(
-                f"{exercise.name} has {hints} left: devlab.hint({exercise.name})\n"
+                f"{exercise.name} has {times(left, 'hint')} left: devlab.hint({exercise.name})\n"
                 f"To see a solution all the same: devlab.solution({exercise.name}, give_up=True)"
             )
         )

@@ -215,8 +215,7 @@ def restore(before: dict[str, object]) -> None:
         torch.set_default_dtype(before["default dtype"])
     if torch.is_grad_enabled() is not before["gradient mode"]:
         torch.set_grad_enabled(before["gradient mode"])
-    if current_index() != before["current device"]:
-        torch.accelerator.set_device_index(before["current device"])
+    _set_current_index(before["current device"])
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from devlab.checks.pretend import BEYOND, is_beyond
 from devlab.checks.result import Outcome, Result, RowResult
 from devlab.checks.trial import Caller, Skip, Trial
 from devlab.checks.values import shorten
+from devlab.devices import bench
 
 # What differs between two rows that met one fault: the device, and numbers.
 VARIES = re.compile(r"\b(cpu|cuda|mps|sim|xpu|meta)(:\d+)?\b|\d+")
@@ -59,7 +60,7 @@ def outcomes_of(table: Table) -> list[list[Outcome | None]]:
     A row that stopped at a fault that a row above it reports on that device, or at what it takes for
     granted, was not reached.
     """
-    told: list[set[tuple]] = [set() for _ in max(table, key=len, default=())]
+    told: list[set[tuple]] = [set() for _ in (table[0] if table else ())]
     found = []
     for row in table:
         found.append([one and _outcome(one, known) for one, known in zip(row, told, strict=True)])
@@ -217,10 +218,7 @@ def judge(
     can use numbers that no learner has seen. `caller` makes the calls of the answer.
     """
     caller = caller or Caller()
-    if devices is None:
-        from devlab.devices import bench
-
-        devices = bench()
+    devices = bench() if devices is None else devices
     with preserved_state() as free, waiting.watched():
         table = _judge_rows(exercise, answer, devices, seed, caller)
         if free and main_finding(table) is None and isolation.may_change(answer):

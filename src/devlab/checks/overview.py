@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from io import StringIO
 from pathlib import Path
 
-from devlab.checks import progress as log
 from devlab.checks.exercise import Lesson, lessons
-from devlab.checks.progress import HOW_TO_SAVE, Line, Standing, heading, label, simulated
+from devlab.checks.progress import HOW_TO_SAVE, Line, Standing, heading, label, load, simulated
 from devlab.checks.result import ACCENTS, Outcome
 from devlab.panel import UNSEEN, Note, Panel, escape
 
@@ -324,7 +323,6 @@ class Progress(Standing, Panel):
         The file's ending chooses: `.html` is a page to read or print, `.csv` a table with a line for each
         exercise, `.json` the same for programs. A file that is there is replaced.
         """
-
         try:
             where = write(self, path)
             saved = Saved(f"saved: {where}", where)
@@ -351,8 +349,7 @@ def _sign(outcome: Outcome | None) -> str:
 
 def standing() -> Progress:
     """Return how far the learner has come, without showing it."""
-    records, damaged = log.load()
-    return Progress(lessons(), records, damaged)
+    return Progress(lessons(), *load())
 
 
 def progress() -> Progress:

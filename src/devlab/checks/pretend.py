@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from devlab.checks.calls import plain_function
 from devlab.checks.trial import Trial
+from devlab.checks.values import times
 
 # What PyTorch shows to a function mode although it makes no tensor.
 MAKES_NO_TENSOR = (torch.device, torch.get_device_module)
@@ -70,7 +71,7 @@ class Machine(TorchFunctionMode):
     def words(self) -> str:
         """Say which machine it is, as in "on a pretended machine with 3 NVIDIA GPUs"."""
         count = len(self.names)
-        gpus = [f"{count} NVIDIA GPU{'' if count == 1 else 's'}"] if count else []
+        gpus = [times(count, "NVIDIA GPU")] if count else []
         has = " and ".join([*gpus, *filter(None, [self.other])]) or "no accelerator"
         idle = "cuda" if self.built and not count else self.idle
         return f"on a pretended machine with {has}" + (f" and a PyTorch built for {idle}" if idle else "")

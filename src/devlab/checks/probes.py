@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 from devlab.checks import expect
 from devlab.checks.calls import AnswerRaised
-from devlab.checks.verbs import times
+from devlab.checks.values import times
 
 if TYPE_CHECKING:
     from devlab.checks.trial import Trial
@@ -76,7 +76,7 @@ class Called:
         if not made:
             expect.fail(f"{name} was never called", f"{asked} of {name}", "no call")
         if made != count:
-            said, found = ("once" if number == 1 else f"{number} times" for number in (count, made))
+            said, found = times(count, "time"), times(made, "time")
             expect.fail(f"{name} was called {found}, not {said}", f"{asked} of {name}", times(made, "call"))
         if graphs and not self.graphs:
             headline = f"{name} was called without gradients: it makes no graph then, and takes less"

@@ -12,6 +12,7 @@ from pathlib import Path
 from devlab.carried import notebook
 from devlab.checks.exercise import Exercise, Lesson
 from devlab.checks.result import Outcome, Result
+from devlab.checks.values import times
 from devlab.panel import Note
 
 _unsaved: list[dict] = []
@@ -239,7 +240,7 @@ class Line:
         if record.passed and record.last != Outcome.PASSED:
             remarks.append(f"last try {record.last}")
         if record.hints:
-            remarks.append(f"{record.hints} hint{'s' * (record.hints > 1)}")
+            remarks.append(times(record.hints, "hint"))
         return ", ".join(remarks)
 
 

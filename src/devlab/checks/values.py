@@ -121,6 +121,21 @@ def a_type(value: object) -> str:
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
+def times(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> times(1, "transfer"), times(3, "loss"), times(2, "copy"), times(0, "batch"), times(2, "epoch")
+    ('1 transfer', '3 losses', '2 copies', '0 batches', '2 epochs')
+    >>> times(1, "time")
+    'once'
+    """
+    if count == 1:
+        return "once" if noun == "time" else f"1 {noun}"
+    if noun.endswith(("s", "sh", "ch", "x")) and not noun.endswith("epoch"):  # whose "ch" is spoken as k
+        return f"{count} {noun}es"
+    return f"{count} {noun[:-1]}ies" if noun[-2:-1] not in "aeiou" and noun[-1] == "y" else f"{count} {noun}s"
+
+
 def shorten(text: str, longest: int = LONGEST) -> str:
     """Return the text on one line, cut in the middle of nothing: long text ends in an ellipsis.
 
@@ -201,9 +216,9 @@ def _describe(value: object) -> str:
         return describe_module(value)
     if isinstance(value, torch.optim.Optimizer):
         count = sum(len(group["params"]) for group in value.param_groups)
-        return f"{type(value).__name__} of {count} tensors"
+        return f"{type(value).__name__} of {times(count, 'tensor')}"
     if isinstance(value, DataLoader):
-        return f"a DataLoader of {len(value)} batches"
+        return f"a DataLoader of {times(len(value), 'batch')}"
     if isinstance(value, Mapping):
         inside = [f"{_describe(key)}: {_describe(item)}" for key, item in list(value.items())[:MOST_ITEMS]]
         return "{" + _listed(inside, len(value)) + "}"

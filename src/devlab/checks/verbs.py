@@ -15,7 +15,7 @@ import torch
 from devlab.checks import expect, isolation
 from devlab.checks.calls import AnswerRaised, changed, holdings, leaves
 from devlab.checks.trial import Trial
-from devlab.checks.values import on_cpu
+from devlab.checks.values import on_cpu, times
 
 NO_SLIPS: Mapping[str, Callable] = {}
 Numbers = float | None | tuple[float | None, ...]  # what a slip gives
@@ -40,21 +40,6 @@ def here(value: object) -> object:
     if type(value) in (list, tuple):
         return type(value)(map(here, value))
     return {key: here(item) for key, item in value.items()} if type(value) is dict else value
-
-
-def times(count: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> times(1, "transfer"), times(3, "loss"), times(2, "copy"), times(0, "batch"), times(2, "epoch")
-    ('1 transfer', '3 losses', '2 copies', '0 batches', '2 epochs')
-    >>> times(1, "time")
-    'once'
-    """
-    if count == 1:
-        return "once" if noun == "time" else f"1 {noun}"
-    if noun.endswith(("s", "sh", "ch", "x")) and not noun.endswith("epoch"):  # whose "ch" is spoken as k
-        return f"{count} {noun}es"
-    return f"{count} {noun[:-1]}ies" if noun[-2:-1] not in "aeiou" and noun[-1] == "y" else f"{count} {noun}s"
 
 
 @dataclass(frozen=True)
@@ -132,18 +117,20 @@ class Same:
         return got
 
     def _name_slips(self, got: object, wanted: torch.Tensor, held: tuple, within: float | None) -> None:
+        def known() -> Mapping[str, expect.Slip]:
+            if callable(self.slips):
+                return self.slips(*held)
+            return {words: (lambda slip=slip: slip(*held)) for words, slip in self.slips.items()}
+
         asked = self.asked(*held) if callable(self.asked) else self.asked
-        if callable(self.slips):
-            known = self.slips(*held)
-        else:
-            known = {words: (lambda slip=slip: slip(*held)) for words, slip in self.slips.items()}
         expect.named(got, wanted, known, asked, within)
         if self.digits:
             for place, value in enumerate(held):
                 if isinstance(value, torch.Tensor):
                     before, after = held[:place], held[place + 1 :]
-                    made = lambda rounded, b=before, a=after: self.reference(*b, rounded, *a)  # noqa: E731
-                    expect.lost_digits(got, wanted, value, made)
+                    expect.lost_digits(
+                        got, wanted, value, lambda rounded, b=before, a=after: self.reference(*b, rounded, *a)
+                    )
 
 
 def number(
