@@ -78,7 +78,7 @@ def test_seconds_in_which_the_machine_stood_still_do_not_count(tmp_path, monkeyp
 
 @pytest.fixture
 def no_way_to_meet(monkeypatch):
-    """A new template whose processes have no network to meet over, and after it none of it."""
+    """Begin with a new template process whose ranks have no network to meet over, and end it afterwards."""
     ranks.end()
     monkeypatch.setattr(ranks, "_met", True)
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nowhere")

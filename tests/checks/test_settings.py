@@ -65,7 +65,7 @@ def test_what_was_there_before_is_put_back_by_us_as_well():
 
 
 def test_other_defaults_while_it_runs():
-    """What a new process has is a change then, and a verdict says under which defaults it was called."""
+    """To set what a new process has is a change then, and a verdict names the defaults of the call."""
 
     def double(x):
         torch.set_default_dtype(torch.float32)

@@ -27,6 +27,13 @@ def test_nothing_is_said_of_any_other_result(got):
     expect.named(got, WANTED, DOUBLED)
 
 
+def test_a_right_result_needs_no_slips():
+    """Where slips take time to compute, none is computed for a right result."""
+    expect.named(WANTED, WANTED, lambda: pytest.fail("the result is right"))
+    with pytest.raises(Mismatch, match="doubled"):
+        expect.named(2 * WANTED, WANTED, lambda: DOUBLED)
+
+
 def test_a_slip_that_gives_what_is_wanted_is_none():
     """For some inputs a slip makes no difference, and then it is not what went wrong."""
     expect.named(WANTED + 1, WANTED, {"nothing": WANTED})

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from devlab.checks.values import describe
+from devlab.checks.values import describe, times
 from devlab.devices import bench
 from devlab.sim import clock
 
@@ -48,7 +48,9 @@ WORDS = [
     (bare(), "Module(head: Linear, scale: a parameter, mean: a buffer, table: f32[2,3] cpu) on cpu"),
     (nn.Linear(2, 1), "Linear on cpu"),
     (torch.optim.SGD(nn.Linear(2, 1).parameters(), lr=0.1), "SGD of 2 tensors"),
+    (torch.optim.Adam([torch.ones(1)]), "Adam of 1 tensor"),
     (DataLoader(TensorDataset(torch.ones(5)), batch_size=2), "a DataLoader of 3 batches"),
+    (DataLoader(TensorDataset(torch.ones(5)), batch_size=5), "a DataLoader of 1 batch"),
     (OURS, "a function"),
     (LOADER, "something to iterate over"),
     (LEARNERS, "a Mine"),
@@ -59,6 +61,16 @@ WORDS = [
 def test_a_value_in_words(value, words):
     """Graph, index, dtype, layers; no page of an optimizer's and no name that nobody can look up."""
     assert describe(value) == words
+
+
+def test_a_number_with_its_noun():
+    """One time is once, as in: the host waited once."""
+    assert [times(count, "time") for count in (0, 1, 2)] == ["0 times", "once", "2 times"]
+    assert (times(1, "loss"), times(2, "day"), times(2, "NVIDIA GPU")) == (
+        "1 loss",
+        "2 days",
+        "2 NVIDIA GPUs",
+    )
 
 
 def test_looking_at_indices_takes_no_time_of_a_device():

@@ -136,8 +136,6 @@ def test_counts_of_events():
     )
     assert refused(verbs.counts, [], 2, "{times}", "one", least=1, of="copy") == ("0 copies", "one", "0")
     assert verbs.routes(copies) == "cpu to sim:0, cpu to sim:0"
-    assert verbs.times(1, "loss") == "1 loss"
-    assert verbs.times(2, "day") == "2 days"
 
 
 def test_a_gradient_flows():
@@ -210,8 +208,3 @@ def test_calls_aside_leave_the_verdict_alone():
     with verbs.aside(trial):
         trial.call(2)
     assert trial.last_call is before
-
-
-def test_one_time_is_once():
-    """As in: the host waited once."""
-    assert [verbs.times(count, "time") for count in (0, 1, 2)] == ["0 times", "once", "2 times"]

@@ -159,7 +159,7 @@ def test_nothing_is_raised_after_a_late_call():
 
 
 def test_a_learners_own_interrupt_passes_through():
-    """Ctrl-C is no end of the limit's."""
+    """Ctrl-C is not taken for an interrupt by the limit."""
 
     def total(losses):
         signal.raise_signal(signal.SIGINT)

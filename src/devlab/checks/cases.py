@@ -82,10 +82,10 @@ def kinds(x: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 def dtypes(x: torch.Tensor) -> list[torch.Tensor]:
-    """Return the numbers of a float32 tensor in each dtype of its device, as far as they need that dtype.
+    """Return tensors of each dtype that a device holds, made of a float32 tensor that is there.
 
-    A third dtype on the way loses digits of them: float64 has more than float32, an int32 beyond 2**24 is not
-    a float32, and an int64 beyond 2**53 not even a float64.
+    Most of them lose digits where a third dtype is on the way: float64 has more than float32, float32 holds
+    only some of the integers beyond 2**24, and float64 only some of those beyond 2**53.
 
     >>> [one.dtype for one in dtypes(torch.ones(1))]
     [torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.int64, torch.uint8, torch.complex128]
@@ -119,7 +119,7 @@ def places(trial: "Trial") -> list[torch.device]:
 
 
 def elsewhere(trial: "Trial") -> tuple[torch.device, ...]:
-    """Return the devices that something may come from: the others, or the same one where it is alone."""
+    """Return the devices that something may come from: the others, or where there is none the trial's own."""
     return trial.others or (trial.device,)
 
 

@@ -14,7 +14,7 @@ import torch
 class Row(NamedTuple):
     """One thing that is judged: a label, the function that judges it, and where it applies.
 
-    No submission can change one, as it could what a dataclass calls frozen.
+    It is a NamedTuple, for a submission could change a frozen dataclass, by `object.__setattr__`.
     """
 
     label: str

@@ -17,8 +17,7 @@ ROUNDING = {
     torch.complex128: (1e-7, 1e-7),
 }
 
-
-# Those that NumPy has as well, and that are compared the most.
+# The dtypes that are compared most, of those that NumPy has as well.
 IN_NUMPY = frozenset({torch.float32, torch.float64})
 
 
@@ -80,9 +79,10 @@ def module(got: object, name: str, what: str = "the result") -> None:
 
 
 def names(got: object, wanted: dict[str | tuple[str, ...], str], unwanted: Callable[[str], str]) -> None:
-    """Expect a list of exactly the wanted names, in any order; one of each tuple, whose names are one tensor.
+    """Expect a list of exactly the wanted names, in any order.
 
-    `wanted` says of each name what it is, for a list that lacks it; `unwanted` what is wrong with any other.
+    `wanted` says of each name what it is, for a list that lacks it; where a tensor has several names, they
+    are a tuple, and the list must hold one of them. `unwanted` says what is wrong with any other name.
 
     >>> names(["table"], {("table", "alias"): "a plain attribute"}, lambda name: "is no tensor")
     """
@@ -111,7 +111,7 @@ def _is_any(name: str, groups: Iterable[tuple[str, ...]]) -> bool:
 
 
 def _is_part(name: str, group: tuple[str, ...]) -> bool:
-    """Return whether a name is one of a group's with steps left out in front, or put there."""
+    """Tell whether a name is one of a group's whose path lacks its first steps, or has more before them."""
     return any(one.endswith(f".{name}") or name.endswith(f".{one}") for one in group)
 
 

@@ -1,4 +1,4 @@
-"""Judging leaves the notebook as it was: settings put back, what changed them found, unusual ones tried."""
+"""The settings of the notebook: judging puts them back, finds what changed them, and tries unusual ones."""
 
 import contextlib
 import gc
@@ -135,8 +135,8 @@ def _set_current_index(index: int) -> None:
 def seed_generators(seed: int) -> None:
     """Seed PyTorch's own generators, of the host and of every accelerator.
 
-    `torch.manual_seed` also queues a call, with its stack, for every kind of device that this torch was not
-    built for: half a millisecond a time, and the queues only grow.
+    `torch.manual_seed` also keeps a call for CUDA, XPU and MTIA each, where that is not in use, and reads the
+    stack for it every time: that takes most of a millisecond.
 
     >>> seed_generators(3)
     >>> torch.initial_seed()
@@ -199,7 +199,7 @@ def now() -> dict[str, object]:
 
 
 def changes(before: dict[str, object]) -> list[Changed]:
-    """Return what is another than before."""
+    """Return a Changed for each setting that is not what it was before."""
     after = now()
     return [Changed(name, value, after[name]) for name, value in before.items() if after[name] != value]
 
@@ -220,7 +220,7 @@ def restore(before: dict[str, object]) -> None:
 
 @dataclass(frozen=True)
 class Unusual:
-    """Settings that are not those of a new process, to call an answer under; None leaves one as it is.
+    """Settings that are not those of a new process, to call an answer under; None leaves a setting as it is.
 
     >>> with Unusual(dtype=torch.float64).in_force():
     ...     torch.ones(1).dtype

@@ -77,7 +77,7 @@ def _outcome(finding: Finding, told: set[tuple]) -> Outcome:
 
 
 def main_finding(table: Table) -> Finding | None:
-    """Return the finding that a verdict tells in full: the first of a row's own question, else the first."""
+    """Return the finding that a verdict tells in full: the first about a row's own question, if any."""
     stopped = [one for row in table for one in row if one and one.outcome in STOPPED]
     return next((one for one in stopped if not one.assumed), stopped[0] if stopped else None)
 

@@ -52,11 +52,11 @@ def is_blank(answer: object) -> bool:
     if not inspect.isfunction(function):
         return False
     if any(_same(function, one) for one in (_empty, _Empty.__init__)):
-        return True  # to call it would tell the same, in `ddp_gradients` after seconds
+        return True  # without a call, which takes `ddp_gradients` seconds
     returned = []
     for step in dis.get_instructions(function):
         if step.opname not in IDLE:
-            return False  # mostly after a few: to read all that an answer does takes long
+            return False  # usually after a few steps, for to read all of an answer takes long
         if step.opname in ("LOAD_CONST", "RETURN_CONST"):
             returned.append(step.argval)
     return returned == [None]

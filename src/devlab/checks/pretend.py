@@ -267,7 +267,7 @@ class Machine(TorchFunctionMode):
         return [*args[:1], torch.device(kind, args[1]), *args[2:]] if moves else list(args)
 
     def _result(self, func: Callable, args: tuple, kwargs: dict) -> object:
-        """Call a function; where it makes a tensor of one that says it is elsewhere, so does that."""
+        """Call a function; a tensor that it makes of a placed one is placed in the same way."""
         made = func(*args, **kwargs)
         place = next(filter(None, map(self._place_of, _tensors(args))), None)
         if place is None:

@@ -173,7 +173,7 @@ class Graphs:
         return len(self._tokens)
 
     def left(self) -> int:
-        """Return how many are alive once all that holds nothing but itself is gone."""
+        """Return how many are alive after a collection of what only cycles of references keep alive."""
         if self.alive:
             gc.collect()
         return self.alive

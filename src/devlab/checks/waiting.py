@@ -39,7 +39,7 @@ def watched() -> Iterator[None]:
     before, watcher = _active, _Watcher()
     with _interruptible():
         _active = watcher
-        with contextlib.suppress(RuntimeError):  # a program with threads without end has no room for this one
+        with contextlib.suppress(RuntimeError):  # the program may have all the threads that the system allows
             watcher.start()
         try:
             yield
@@ -76,7 +76,7 @@ def limited() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if watcher.acted:  # what comes of an exception in the middle of anything may be another one
+        if watcher.acted:  # raised in the middle of other code, TooLong may come out as another exception
             seconds = round(time.monotonic() - began, 1)
             raise TooLong(seconds).with_traceback(error.__traceback__) from None
         raise
