@@ -35,7 +35,7 @@ def logged(function):
 """
 RIGHT = {
     "attrgetter": "device_of = operator.attrgetter('device')",
-    "partial": "device_of = functools.partial(getattr, **{})\ndevice_of = functools.partial(place)",
+    "partial": "device_of = functools.partial(place)",
     "object": "device_of = Asked('device')",
     "lambda": "device_of = lambda x: x.device",
     "method": "device_of = Asked('device').__call__",

@@ -9,6 +9,7 @@ from bank import ANSWERS, load
 
 import devlab
 from devlab.checks import exercise, progress
+from devlab.checks.help import solution_source
 from devlab.checks.judge import judge
 from devlab.checks.overview import standing
 from devlab.checks.result import Outcome
@@ -212,9 +213,7 @@ def test_a_disk_that_takes_no_writes(progress_file, capsys, monkeypatch):
 
 def test_hints_come_in_steps_and_then_the_solution(capsys):
     """Each call shows the next hint; the solution opens after the last."""
-    from devlab.checks.exercise import find
-
-    total = len(find("device_of").hints)
+    total = len(exercise.find("device_of").hints)
     assert f"has {total} hints left" in str(devlab.solution("device_of"))
     for number in range(1, total + 1):
         assert f"hint {number} of {total}" in str(devlab.hint("device_of"))
@@ -235,10 +234,7 @@ def test_solution_after_a_pass_or_on_request(capsys):
 
 def test_every_exercise_has_a_solution_text():
     """What devlab.solution shows is the text that runs in the solutions, without markers."""
-    from devlab.checks.exercise import exercises
-    from devlab.checks.help import solution_source
-
-    for one in exercises():
+    for one in exercise.exercises():
         text = solution_source(one)
         assert one.name in text
         assert "SOLUTION" not in text

@@ -132,7 +132,7 @@ def test_a_quick_call_is_left_alone():
 
 
 def test_an_import_takes_as_long_as_it_takes(monkeypatch):
-    """The first step of an optimizer imports a thousand modules: the time begins anew with each."""
+    """The first optimizer that is made imports hundreds of modules: the time begins anew with each."""
 
     def total(losses):
         for number in range(12):

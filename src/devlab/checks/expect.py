@@ -217,7 +217,7 @@ def _tolerances(dtype: torch.dtype, within: float | None) -> tuple[float, float]
 
 
 def _near(mine: torch.Tensor, theirs: torch.Tensor, within: float | None) -> bool:
-    """Return whether all numbers are close, told by NumPy in a tenth of the time that `_close` takes.
+    """Return whether all numbers are close, told by NumPy in about half the time that `_close` takes.
 
     False may also mean that it cannot tell: of nan and inf, of numbers at the very edge, of other dtypes.
     """

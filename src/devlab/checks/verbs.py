@@ -295,7 +295,7 @@ def flows(
         expect.fail(broken, asked, f"{type(error).__name__}: {error}")
     if source.grad is None:
         expect.fail(none, asked, "none")
-    if callable(wanted) and not isinstance(wanted, torch.Tensor):
+    if callable(wanted):
         wanted = gradient(wanted, source, pull)
     if wanted is not None:
         expect.values(source.grad, wanted, wrong, within=within)
