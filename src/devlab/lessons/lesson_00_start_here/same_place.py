@@ -2,8 +2,7 @@
 
 import torch
 
-from devlab.checks import verbs
-from devlab.checks.verbs import answers
+from devlab.checks.verbs import answers, current, kept
 from devlab.lessons.lesson_00_start_here import lesson
 
 same_place = lesson.exercise(
@@ -44,15 +43,15 @@ def devices_and_names(trial):
             answers(trial, *pair, wanted=True, why="a tensor is at its own device's address")
     for pair in ((str(device), other), (str(other), x)):
         answers(trial, *pair, wanted=False, why=f"{device} and {other} are two places")
-    for default in (device, *trial.others)[-1:]:  # a default that the learner has set stays what it is
-        verbs.kept(trial, x, str(device), device=default)
-        verbs.kept(trial, x, device.type, device=default)
+    default = (device, *trial.others)[-1]
+    for name in (str(device), device.type):  # a default that the learner has set stays what it is
+        kept(trial, x, name, device=default)
 
 
 @same_place.row("a bare name means the current device")
 def bare_names(trial):
     bare = trial.device.type
-    with verbs.current(trial.device):
+    with current(trial.device):
         for other in (trial.device, *trial.others):
             why = f'"{bare}" means {trial.device} while that is the current device'
             for pair in ((trial.randn(2, on=other), bare), (bare, other), (other, torch.device(bare))):
@@ -62,8 +61,8 @@ def bare_names(trial):
 @same_place.row("the CPU is one place, with index or without")
 def one_cpu(trial):
     x = trial.randn(2, on=torch.device("cpu"))
-    for current in (trial.device, *trial.others):  # the CPU has one memory, whichever accelerator is current
-        with verbs.current(current):
+    for device in (trial.device, *trial.others):  # the CPU has one memory, whichever accelerator is current
+        with current(device):
             for name in ("cpu:0", torch.device("cpu", 0)):
                 for pair in ((name, x), ("cpu", name)):
                     answers(trial, *pair, wanted=True, why='"cpu" and "cpu:0" are one place')

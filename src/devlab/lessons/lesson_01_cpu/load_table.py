@@ -5,8 +5,8 @@ import random
 import numpy
 import torch
 
-from devlab.checks import expect, verbs
-from devlab.checks.verbs import Same
+from devlab.checks import expect
+from devlab.checks.verbs import Same, kept
 from devlab.lessons.lesson_01_cpu import lesson
 
 load_table = lesson.exercise(
@@ -85,7 +85,7 @@ def whole_numbers_too(trial):
 @load_table.row("the CPU, whatever the default device is", only="accelerator")
 def whatever_the_default_device(trial):
     rows = _rows(3, 5, trial.seeds[1])
-    got = verbs.kept(trial, rows, device=trial.device)
+    got = kept(trial, rows, device=trial.device)
     if isinstance(got, torch.Tensor) and got.device == trial.device:
         asked = f"torch.set_default_device({str(trial.device)!r})"
         expect.fail(f"after {asked} the table is on {got.device}", "the table on cpu", got)
@@ -96,7 +96,7 @@ def whatever_the_default_device(trial):
 def whatever_the_default_dtype(trial):
     rows = _rows(3, 5, trial.seeds[2])
     for default in (torch.float64, torch.float16):
-        got = verbs.kept(trial, rows, dtype=default)
+        got = kept(trial, rows, dtype=default)
         asked = f"after torch.set_default_dtype({default})"
         if isinstance(got, torch.Tensor) and got.dtype == default:
             expect.fail(f"{asked} the table is {got.dtype}", "torch.float32", got)

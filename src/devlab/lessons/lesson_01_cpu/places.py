@@ -1,4 +1,4 @@
-"""On which devices the tensors of a batch are."""
+"""The devices that the tensors of a batch are on."""
 
 import collections
 import types
@@ -132,7 +132,7 @@ def every_device(trial):
 
 @places.row("nothing inside gives an empty set")
 def nothing_inside(trial):
-    # A full batch goes first: a set that is kept from call to call shows afterwards.
+    # A full batch goes first: a set that the answer keeps from call to call is not empty afterwards.
     _expect_places(trial, [_here(trial)], {trial.device}, f"the tensor is on {trial.device}")
     for empty in ([], {}, (), [[], {"a": ()}]):
         _expect_places(trial, empty, set(), "an empty batch is nowhere")

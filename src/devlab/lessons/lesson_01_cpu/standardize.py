@@ -170,6 +170,6 @@ def dtype_stays(trial):
 
 def _went_through_float32(got: torch.Tensor, x: torch.Tensor) -> bool:
     """Tell whether the result comes from x rounded to float32; the first row judges whether it is right."""
-    pairs = [_columns(x), *_slips(x).values()]
-    near, right = ([expect.is_alike(got, one, within) for one in pairs] for within in (0.2, 1e-3))
+    known = [_columns(x), *_slips(x).values()]
+    near, right = ([expect.is_alike(got, one, within) for one in known] for within in (0.2, 1e-3))
     return any(near) and not any(right)

@@ -22,7 +22,7 @@ def _storage(trial, x: torch.Tensor, count: int, what: str) -> None:
     """Expect the bytes of a storage of `count` elements."""
     size = x.dtype.itemsize
     wanted = count * size
-    # The number of elements of the storage up to the last element of x, which is included.
+    # `steps` counts the storage's elements from x's first to its last; `reach` counts those before x, too.
     steps = sum((one - 1) * stride for one, stride in zip(x.shape, x.stride(), strict=True)) + 1
     reach = x.storage_offset() + steps * bool(x.numel())
     slips = {

@@ -36,7 +36,7 @@ def _marked(call: Callable, *args: object) -> object:
 
 
 def _look(trial, got: torch.Tensor, wanted: torch.Tensor, shape: tuple, *_: object) -> None:
-    """Say what the elements are, where they are no zeros."""
+    """Say what the elements are, where they are not zeros."""
     if (got.dtype, got.device) != (wanted.dtype, trial.device) or not got.numel():
         return
     dtype, flat = got.dtype, got.detach().cpu().flatten()

@@ -22,9 +22,7 @@ why_no_cuda = lesson.exercise(
 HIDING = ("", "-1")
 SHOWING = (None, "0", "1", "0,1", "3,0,2", "0,-1", "11", "GPU-4f2c1a", "GPU-1f2c4a")
 CAUSES = ("cpu-only build", "no GPU", "no driver", "hidden")
-
-
-# The fact that tells each cause.
+# The fact that tells each of the first three causes.
 FACTS = {"cpu-only build": "build", "no GPU": "gpu", "no driver": "driver"}
 
 
@@ -34,6 +32,8 @@ def _expect_answer(trial, build="cuda", gpu=True, driver=True, visible=None) -> 
     holding = [*itertools.compress(CAUSES, holds), "available"]
     got, wanted = trial.call(facts), holding[0]
     expect.kind(got, str, "a str", "the answer")
+    if got == wanted:
+        return
     told = "that is not set (None)" if visible is None else f'= "{visible}"'
     if got not in (*CAUSES, "available"):
         why = f'"{got}" is none of the five answers'
@@ -46,10 +46,9 @@ def _expect_answer(trial, build="cuda", gpu=True, driver=True, visible=None) -> 
     elif fact := FACTS.get(got):
         why = f'`facts["{fact}"]` is {facts[fact]!r}, which is not a reason for "{got}"'
     else:
-        fact = FACTS.get(wanted)
-        why = f'`facts["{fact}"]` is {facts.get(fact)!r}, and the answer is "available"'
-    if got != wanted:
-        expect.fail(why, f'"{wanted}"', f'"{got}"')
+        fact = FACTS[wanted]
+        why = f'`facts["{fact}"]` is {facts[fact]!r}, and the answer is "available"'
+    expect.fail(why, f'"{wanted}"', f'"{got}"')
 
 
 @why_no_cuda.row("each cause, when it is the only one")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch.overrides import TorchFunctionMode
 
+from devlab import sim
 from devlab.checks import expect, pretend
 from devlab.checks.exercise import Lesson
 from devlab.checks.verbs import aside
@@ -34,10 +35,12 @@ class _Lacking(TorchFunctionMode):
 
 @contextlib.contextmanager
 def apples_rules(device: torch.device) -> Iterator[None]:
-    """Let an accelerator follow Apple's rules: MPS always does, the simulated one by itself."""
-    if device.type == "sim":
-        from devlab import sim
+    """Let an accelerator follow Apple's rules in a block.
 
+    MPS always follows them, and the simulated device has them among its own. Any other accelerator refuses
+    what `_Lacking` refuses.
+    """
+    if device.type == "sim":
         with sim.rules("mps"):
             yield
     elif device.type == "mps":
@@ -47,11 +50,10 @@ def apples_rules(device: torch.device) -> Iterator[None]:
             yield
 
 
-ONE = ("NVIDIA RTX A2000",)
-THREE = ("NVIDIA H100 PCIe", "NVIDIA L4", "NVIDIA L4")
-
+# Machines to pretend: the arguments of `pretend.machine`.
 NOTHING = {"names": (), "built": False}
-GPU = {"names": ONE}
+GPU = {"names": ("NVIDIA RTX A2000",)}
+GPUS = {"names": ("NVIDIA H100 PCIe", "NVIDIA L4", "NVIDIA L4")}
 MAC = {"names": (), "built": False, "other": "mps"}
 INTEL = {"names": (), "built": False, "other": "xpu"}
 BUILT_FOR_CUDA = {"names": (), "built": True}
@@ -59,6 +61,7 @@ BUILT_FOR_MPS = {"names": (), "built": False, "idle": "mps"}
 
 
 def answered(trial, machine: dict) -> torch.device:
+    """Call the answer on a pretended machine, expect a torch.device of it, and return that."""
     got = called_on(trial, machine)
     if got is None:
         with aside(trial):
@@ -90,6 +93,7 @@ def expect_kind(trial, machine: dict, situation: str, wanted: str) -> None:
 
 
 def expect_now(trial, machine: dict, wanted: str) -> None:
+    """Expect a kind of device after calls on other machines, whose answers must not have been kept."""
     got = answered(trial, machine)
     if got.type != wanted:
         here = "nothing but the CPU" if wanted == "cpu" else wanted

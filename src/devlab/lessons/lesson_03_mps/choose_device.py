@@ -6,18 +6,15 @@ from devlab.lessons.lesson_03_mps import (
     BUILT_FOR_CUDA,
     BUILT_FOR_MPS,
     GPU,
+    GPUS,
     INTEL,
     MAC,
     NOTHING,
-    ONE,
-    THREE,
     expect_as_it_is,
     expect_kind,
     expect_now,
     lesson,
 )
-
-BOTH = {"names": ONE, "other": "mps"}
 
 choose_device = lesson.exercise(
     "choose_device",
@@ -37,8 +34,8 @@ choose_device = lesson.exercise(
 @choose_device.row("CUDA where it is available")
 def cuda_first(trial):
     expect_kind(trial, GPU, "with an NVIDIA GPU", "cuda")
-    expect_kind(trial, GPU | {"names": THREE, "current": 2}, "with three NVIDIA GPUs", "cuda")
-    expect_kind(trial, BOTH, "where both CUDA and MPS are available", "cuda")
+    expect_kind(trial, GPUS | {"current": 2}, "with three NVIDIA GPUs", "cuda")
+    expect_kind(trial, GPU | {"other": "mps"}, "where both CUDA and MPS are available", "cuda")
 
 
 @choose_device.row("else MPS where it is available")

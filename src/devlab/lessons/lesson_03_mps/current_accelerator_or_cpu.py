@@ -6,10 +6,10 @@ from devlab.lessons.lesson_03_mps import (
     BUILT_FOR_CUDA,
     BUILT_FOR_MPS,
     GPU,
+    GPUS,
     INTEL,
     MAC,
     NOTHING,
-    THREE,
     expect_as_it_is,
     expect_kind,
     expect_now,
@@ -34,7 +34,7 @@ current_accelerator_or_cpu = lesson.exercise(
 @current_accelerator_or_cpu.row("the accelerator that is here")
 def accelerator_here(trial):
     expect_kind(trial, GPU, "with an NVIDIA GPU", "cuda")
-    expect_kind(trial, GPU | {"names": THREE, "current": 1}, "with three NVIDIA GPUs", "cuda")
+    expect_kind(trial, GPUS | {"current": 1}, "with three NVIDIA GPUs", "cuda")
     expect_kind(trial, MAC, "on a Mac with MPS", "mps")
 
 

@@ -41,7 +41,7 @@ def numbers_of(trial, dtype: torch.dtype, on: torch.device, seed: int) -> torch.
     return (plain > 15 if dtype is torch.bool else plain).to(dtype).to(on)
 
 
-MOST = 50  # minibatches are taken of a loader that may not come to an end
+MOST = 50  # so many minibatches are taken at most, since a learner's loader may never end
 
 
 def samples(trial, count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

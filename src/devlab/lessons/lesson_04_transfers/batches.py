@@ -143,7 +143,7 @@ def one_copy_each(trial):
     detour = f": a tensor went to {other}" if other else ""
     asked = "6 transfers: inputs and labels of 3 minibatches"
     counts(copies, 6, f"{{times}} for 6 tensors{detour}", asked, "{count}", least=6)
-    # A small tensor that only answers a question is no copy; a copy has 56 bytes or more, as the labels have.
+    # A small tensor that only answers a question is no copy. All labels have 56 bytes, all inputs more.
     made = log.allocated.get(here, 0)
     if made >= log.bytes_moved + 56:
         headline = f"what had been moved was copied once more on {here}"

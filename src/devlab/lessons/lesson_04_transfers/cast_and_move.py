@@ -59,7 +59,7 @@ def _telling(source: torch.device, target: torch.device) -> list[tuple[torch.Ten
 def cast_and_moved(trial):
     here = trial.device
     for place, source in enumerate((here, *trial.others)):
-        # Each source gets another third of the pairs, so that together the sources get all.
+        # Each source gets another third of the pairs: on a bench with three devices, together they get all.
         for before, after in _pairs(source, here)[place % 3 :: 3]:
             asked = numbers_of(trial, before, source, trial.seeds[place % 3]), here, after
             cast.compare(trial, at_once(trial, *asked), *asked, on=here)

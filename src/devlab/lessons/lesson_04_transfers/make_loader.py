@@ -36,7 +36,7 @@ def _epochs(trial, count: int, size: int, device: torch.device) -> tuple[DataLoa
 
 
 def _loaded(trial, count: int, size: int) -> list:
-    """Return what the answer's loader yields in an epoch; Mismatch where those are no pairs."""
+    """Return what the answer's loader yields in an epoch; expect pairs, and as many in the next epoch."""
     _, epochs = _epochs(trial, count, size, trial.device)
     batches, again = next(epochs), next(epochs)
     if len(batches) == MOST:

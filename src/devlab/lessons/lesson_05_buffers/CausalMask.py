@@ -47,7 +47,7 @@ def _slips(x: torch.Tensor, longest: int) -> dict[str, expect.Slip]:
     }
 
 
-# Of x, and of a module that was made for so many steps.
+# The arguments are x, and the number of steps that the module was made for.
 mask = verbs.Same(
     lambda x, longest: _future(x.shape[1]),
     _slips,

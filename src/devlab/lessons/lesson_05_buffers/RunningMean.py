@@ -40,7 +40,7 @@ def _before(*seen: torch.Tensor) -> torch.Tensor:
 
 
 def _by_steps(seen: tuple[torch.Tensor, ...], weight: Callable[[int, int], float]) -> torch.Tensor:
-    """Return the mean after batches of which each has the weight that the rows before and its own give it."""
+    """Return the mean after these batches; `weight` takes the rows before a batch, and the batch's own."""
     mean, before = torch.zeros(seen[0].shape[1]), 0
     for one in seen:
         share = weight(before, len(one))
@@ -82,14 +82,14 @@ def _wrong_means(*seen: torch.Tensor) -> dict[str, torch.Tensor]:
     }
 
 
-# Of all inputs so far, on the CPU.
+# The arguments are all inputs so far, on the CPU.
 mean_of = verbs.Same(
     _mean,
     _wrong_means,
     asked=lambda *seen: f"the mean of all {sum(map(len, seen))} rows so far",
     within=1e-4,
 )
-# Of an input, the mean before and after it, and the words for the mode.
+# The arguments are an input, the mean before and after it, and the words for the mode.
 centred = verbs.Same(
     lambda x, old, mean, mode: x - mean,
     lambda x, old, mean, mode: {
@@ -106,7 +106,7 @@ centred = verbs.Same(
 
 
 def _buffers(made: Built, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the two buffers after a forward, which leaves them where they were."""
+    """Return the two buffers after a forward, which is to leave them where they were."""
     for name in ("mean", "count"):
         buffer = made.buffer(name)
         if buffer.device != device:
@@ -212,7 +212,6 @@ def updated_in_place(trial):
             if not now.any():
                 expect.fail(f"the buffer `{name}` was not updated in training mode", "other numbers", "zeros")
     _expect_graph(made, _rows(trial, 3, 4, trial.seeds[0]))
-    made.buffer("mean")  # which by now must not ask for a gradient
 
 
 @running_mean.row("eval mode leaves both alone")

@@ -23,7 +23,7 @@ positions = lesson.exercise(
     ),
 )
 
-# Good answers compute the angles by different roads, in float32.
+# Good answers compute the angles in different ways, in float32.
 CLOSE = 1e-4
 
 
@@ -86,7 +86,7 @@ def _multiplied(x: torch.Tensor, n: int) -> torch.Tensor:
     return x + torch.where(torch.arange(d) % 2 == 1, angles.cos(), angles.sin())
 
 
-# Of x, and of a module that was made for n steps.
+# The arguments are x, and the number of steps that the module was made for.
 encoded = verbs.Same(
     lambda x, n: (x.double() + _pattern(x)).float(),
     {
@@ -174,7 +174,7 @@ def encoding_is_right(trial):
 def encoding_keeps_dtype(trial):
     made = Built(trial, 8, 4).to(trial.device)
     before = made.buffer("table").dtype
-    # Sums of at least 2, so that good roads differ by one rounding, not by cancelled digits.
+    # Sums of at least 2, so that good answers differ by one rounding, not by cancelled digits.
     plain = trial.randn(2, 5, 4, seed=trial.seeds[0]).abs() + 3
     # What is added, right or wrong, is asked in another row; here it must be the same for every dtype.
     result = made.copied(plain)

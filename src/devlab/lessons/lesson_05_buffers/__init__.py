@@ -26,8 +26,8 @@ lesson = Lesson(
 def expect_moves(made: Built, name: str, x: torch.Tensor, what: str) -> None:
     """Expect forward to give the same before a move of the model and after two, and to move nothing itself.
 
-    Whether what it gives is right is another row's question. A first batch elsewhere must leave nothing
-    behind that a later one meets.
+    Another row judges whether the result is right. A batch must leave nothing behind on its device that
+    makes a later batch on another device fail.
     """
     home, elsewhere = x.device, cases.elsewhere(made.trial)[-1]
     made.to(home).require_on(home, name)

@@ -106,12 +106,15 @@ def _expect_normal(noise: torch.Tensor, x: torch.Tensor, scale: float) -> None:
     if abs(deviation - scale) <= 0.2 * scale:
         return
     known = (
-        ("that is its square root: scale was taken as the variance", deviation, scale**0.5),
-        ("that is its square", deviation, scale**2),
-        ("that is the deviation of x times scale: the noise depends on x", deviation, scale * x.std().item()),
-        ("x was multiplied by noise, so that it grows with x", (noise / x).std().item(), scale),
-        ("that is 1: scale was not used", deviation, 1.0),
+        (": that is its square root: scale was taken as the variance", deviation, scale**0.5),
+        (": that is its square", deviation, scale**2),
+        (
+            ": that is the deviation of x times scale: the noise depends on x",
+            deviation,
+            scale * x.std().item(),
+        ),
+        ("; x was multiplied by noise, so that it grows with x", (noise / x).std().item(), scale),
+        (": that is 1: scale was not used", deviation, 1.0),
     )
-    words = next((f"; {words}" for words, one, other in known if abs(one - other) < 0.06 * other), "")
-    words = words.replace("; that", ": that")
+    words = next((words for words, one, other in known if abs(one - other) < 0.06 * other), "")
     expect.fail(f"the noise has standard deviation {deviation:.3g}, not {scale}{words}", asked, found)

@@ -29,7 +29,7 @@ def _column(got: torch.Tensor, *_: object) -> None:
 
 ones = torch.ones_like
 appended = verbs.Same(
-    # Put together from lists' worth of one column each.
+    # x's columns and a column of ones, stacked.
     lambda x: torch.stack([*x.unbind(-1), torch.tensor(1, dtype=x.dtype).expand(x.shape[:-1])], -1),
     {
         "the ones stand in front of x's columns, and not after them": lambda x: torch.cat(

@@ -37,7 +37,7 @@ class Box(NamedTuple):
 
 
 def _expect_left(trial, module: nn.Module, wanted: dict[str | tuple, str]) -> None:
-    """Expect exactly the wanted names, in any order; of a tuple of names, which are one tensor, one."""
+    """Expect exactly the wanted names, in any order, and one name of each tuple: those are one tensor's."""
     headline = "`{path}` of the module was changed: left_behind is to look at the module alone"
     moved = "`{path}` replaced, moved, added or removed"
     with verbs.untouched(module, headline, "the module as it came", moved):
@@ -157,7 +157,7 @@ def shared_once(trial):
         ("pair.0.weight", "pair.1.weight"): "a module in a plain list is not registered",
     }
     _expect_left(trial, module.to(trial.device), wanted)
-    # Tensors of one memory, or of none, are several all the same; of a registered one only it moves.
+    # Tensors that share memory are several tensors, as empty ones are. A buffer's view does not move with it.
     memory = torch.ones(6)
     module = module_of(low=memory[:2], all=memory, first=torch.zeros(0), second=torch.zeros(0))
     module.register_buffer("table", torch.arange(4))

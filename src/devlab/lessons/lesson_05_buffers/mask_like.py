@@ -39,7 +39,7 @@ def _look(trial, got: torch.Tensor, wanted: torch.Tensor, x: torch.Tensor, lengt
         expect.fail(headline, "a copy that is complete before it is read", got)
     if got.shape != wanted.shape or expect.is_alike(got, wanted):
         return
-    before = lengths.tolist()[::-1]  # of a call with int32, as the row makes them
+    before = lengths.tolist()[::-1]  # a row's call with int32 lengths follows one with these
     if lengths.dtype == torch.int32 and expect.is_alike(got, _inside(x.shape[1], before)):
         headline = f"the mask is that of the call before, whose lengths were {before}"
         expect.fail(headline, f"a mask for {_asked(x, lengths)}", got)

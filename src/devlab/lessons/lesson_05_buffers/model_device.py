@@ -1,4 +1,4 @@
-"""Where a whole model is, or that it is in no one place."""
+"""The device that a whole model is on, or an error where it is on several."""
 
 import re
 
