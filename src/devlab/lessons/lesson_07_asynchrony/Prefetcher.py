@@ -34,8 +34,8 @@ BATCHES = 16
 MOST_BATCHES = 2 * BATCHES  # no loader here has so many
 AHEAD = 3
 
-# Real seconds that a host about to wait gives a thread which loads ahead. On a busy machine, as one is that
-# grades a class, the thread may get no processor in the first; an answer that is wrong is so in all of them.
+# Real seconds that a host about to wait gives a thread which loads ahead. On a busy machine, such as one that
+# grades a class, the thread may get no processor in the shortest; a wrong answer is wrong in all three.
 TURNS = (clock.TURN, 0.01, 0.05)
 
 
@@ -167,7 +167,7 @@ def few_ahead(trial):
 @Prefetcher.row("no batch is used before its copy has ended", only="accelerator")
 def no_race(trial):
     if trial.device.type != "sim":
-        return  # there a race shows now and then, and proves nothing
+        return  # on a real device a race shows only now and then: that none shows proves nothing
     for parts in (1, 2):
         _expect_no_race(trial, parts)
 

@@ -39,8 +39,8 @@ from devlab.checks.placeholder import STUB
 PATIENCE = 30  # for a run in all: the first run imports PyTorch
 TIMEOUT = 4  # for a collective
 LONGEST = 6  # for a group: a function that still runs then is ended
-COMPUTING = 1.5  # of a function's own computing, which is ended at a line that is known
-TURN = 0.05  # at most so much counts of a turn of the wait for a group: a machine may stand still meanwhile
+COMPUTING = 1.5  # of a function's own computing: it is then ended, at a line that the report names
+TURN = 0.05  # the most that counts between two looks at a group: the machine may stand still meanwhile
 INSIDE = "DEVLAB_RANK"  # set in the environment of a process that is one rank
 _lock = threading.RLock()
 _template: subprocess.Popen | None = None
@@ -82,9 +82,10 @@ def run(function: Callable, data: list[list]) -> list[Report]:
     if INSIDE in os.environ:
         raise CannotShip("this process is one of the two, and starts no others")
     # What the function imports, a file of the learner's too, is found there as it is here.
-    paths = [str(Path(entry).absolute()) if entry == "" else entry for entry in sys.path]
+    paths = [entry or os.getcwd() for entry in sys.path]
     request = pickle.dumps((paths, ship(function), data))
-    for _ in range(1 + _met):  # the machine may have stood still for some seconds
+    # The machine may have stood still for some seconds: try twice, but once if the last run failed as well.
+    for _ in range(1 + _met):
         reports = _run_once(request, len(data))
         apart = [report for report in reports if report.kind == "apart"]
         _met = not apart
@@ -101,7 +102,7 @@ def _run_once(request: bytes, count: int) -> list[Report]:
 
 
 def wake() -> subprocess.Popen:
-    """Return the template, which takes seconds to start, so that a run need not wait for it."""
+    """Return the template, started if it does not run: that takes seconds, which a later run is spared."""
     global _template
     with _lock:
         if _template is None or _template.poll() is not None:
@@ -279,7 +280,7 @@ def _join(meeting: Path, rank: int, count: int) -> None:
 
 
 def _leave_quietly() -> None:
-    """Make leaving the group do nothing, under each of its names.
+    """Make `destroy_process_group` do nothing, under each of its names.
 
     The first rank to leave a gloo group leaves the other hanging now and then. Here a group ends with its
     processes.
@@ -300,7 +301,7 @@ def _notice(home: object, name: str, what: str, seen: dict[str, int]) -> None:
 
 
 def _described(result: object) -> dict:
-    """Return a result in a form that crosses: what each item of a list is, and the numbers of tensors."""
+    """Return a result as JSON holds it: for each item of a list its type, or a tensor's numbers and place."""
     if not isinstance(result, list | tuple):
         return {"kind": f"{type(result).__name__}", "result": None}
     return {"kind": "list", "result": [_item(one) for one in result]}
