@@ -43,10 +43,10 @@ def _pinned(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return tensor if device.type in ("cpu", "mps") else tensor.pin_memory()
 
 
-def _tensors(trial, count: int, rows: int = 4) -> list[torch.Tensor]:
+def _tensors(trial, count: int) -> list[torch.Tensor]:
     """Return pinned batches, the last one smaller."""
-    batches = [trial.randn(rows, 3, seed=seed, on=torch.device("cpu")) for seed in range(count)]
-    batches[-1:] = [batches[-1][: rows - 1].clone()] if batches else []
+    batches = [trial.randn(4, 3, seed=seed, on=torch.device("cpu")) for seed in range(count)]
+    batches[-1] = batches[-1][:3].clone()
     return [_pinned(batch, trial.device) for batch in batches]
 
 
@@ -272,7 +272,7 @@ def _large(trial, count: int, parts: int = 1) -> list:
     """Return pinned batches that take long to copy: tensors, or tuples of several."""
 
     def made(number: int) -> torch.Tensor:
-        # Few rows: an answer that takes a tensor for a tuple goes through them, and not through each number.
+        # Few rows, because an answer that takes a tensor for a tuple goes through its rows.
         return _pinned(torch.full((4, SIZE // 4), float(number)), trial.device)
 
     return [made(number) if parts == 1 else tuple(map(made, range(parts))) for number in range(count)]

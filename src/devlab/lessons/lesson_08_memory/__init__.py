@@ -147,6 +147,16 @@ def large(device: torch.device) -> torch.Tensor:
     return floats(LARGE // 4, device)
 
 
+def nothing(device: torch.device) -> None:
+    """Give an answer a function that allocates nothing."""
+
+
+def free_much_and_make_little(device: torch.device, shelf: list) -> torch.Tensor:
+    """Give an answer a function after which less is allocated than before."""
+    shelf.clear()
+    return floats(1000, device)
+
+
 def asked_of(trial, function: Callable, *args: object) -> int | None:
     """Return what the answer says of a call, None where it raises or gives no number."""
     with verbs.aside(trial), contextlib.suppress(AnswerRaised, expect.Mismatch):

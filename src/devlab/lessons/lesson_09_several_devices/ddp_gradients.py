@@ -235,6 +235,6 @@ def own_rows(trial):
 @ddp_gradients.row("DistributedDataParallel does the averaging", only="cpu")
 def by_ddp(trial):
     for rank, report in enumerate(_run(trial, [_data(trial, trial.seeds[2])] * WORLD)):
-        if not report.ddp:
+        if not report.forwards:
             headline = f"no DistributedDataParallel ran forward in rank {rank}: was the model inside called?"
             expect.fail(headline, "the model wrapped, and the wrapped model called", "a model alone")

@@ -57,8 +57,8 @@ class Report:
 
     `kind` is "list" or the name of another type that was returned, "error", "gone" where no word came,
     "late" where it was still running when time was up, or "apart" where the ranks did not find each other and
-    nothing ran. `ddp` tells whether a DistributedDataParallel ran forward, `stub` whether the function is
-    unfinished; `backwards` and `reductions` count calls of `backward` and of `all_reduce`.
+    nothing ran. `stub` tells whether the function is unfinished. `forwards`, `backwards` and `reductions`
+    count calls of a DistributedDataParallel's `forward`, of `backward` and of `all_reduce`.
     """
 
     result: list | None = None
@@ -66,7 +66,7 @@ class Report:
     error: str = ""
     file: str = ""
     line: int = 0
-    ddp: bool = False
+    forwards: int = 0
     backwards: int = 0
     reductions: int = 0
     stub: bool = False
@@ -222,7 +222,7 @@ def _spawned(folder: str, rank: int, count: int):
 
 def work(folder: str, rank: int, count: int) -> None:
     """Be one rank: join the group, run the function, and leave a report in the folder."""
-    seen = {"ddp": 0, "backwards": 0, "reductions": 0}
+    seen = {"forwards": 0, "backwards": 0, "reductions": 0}
     _leave_quietly()
     try:
         paths, function, data = pickle.loads((Path(folder) / "request").read_bytes())
@@ -230,7 +230,7 @@ def work(folder: str, rank: int, count: int) -> None:
         sys.path[:] = [*paths, *(entry for entry in sys.path if entry not in paths)]
         function = pickle.loads(function)
         _join(Path(folder) / "meeting", rank, count)
-        _notice(DistributedDataParallel, "forward", "ddp", seen)
+        _notice(DistributedDataParallel, "forward", "forwards", seen)
         _notice(torch.Tensor, "backward", "backwards", seen)
         _notice(dist, "all_reduce", "reductions", seen)
         x, y = (torch.tensor(values) for values in data[rank])
@@ -242,7 +242,7 @@ def work(folder: str, rank: int, count: int) -> None:
         report = _described(result)
     except BaseException as error:
         report = _excused(error)
-    _leave_report(folder, rank, report | seen | {"ddp": bool(seen["ddp"])})
+    _leave_report(folder, rank, report | seen)
 
 
 class _TooLong(BaseException):

@@ -79,10 +79,3 @@ def make_logits(trial, rows: int, classes: int, seed: int) -> torch.Tensor:
 def each_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return -log p(label) of each row, by its definition and in float64."""
     return -logits.double().log_softmax(1)[torch.arange(len(labels)), labels]
-
-
-def mean_loss(logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
-    """Return the mean of -log p(label), each row weighed by its class."""
-    each = each_loss(logits, labels)
-    share = torch.ones_like(each) if weight is None else weight.double()[labels]
-    return ((each * share).sum() / share.sum()).float()
