@@ -30,7 +30,7 @@ def ended() -> contextlib.AbstractContextManager[None]:
 
 
 class Probe(nn.Module):
-    """Passes its input on, and notes in which mode each forward came by."""
+    """Passes its input on, and notes the mode of each forward."""
 
     def __init__(self):
         super().__init__()
@@ -75,7 +75,7 @@ def make_optimizer(model: nn.Module, kind: str = "momentum") -> torch.optim.Opti
 
 
 def samples(trial, count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return inputs and labels on the CPU, no two alike."""
+    """Return inputs, of which no two are alike, and their labels, on the CPU."""
     labels = trial.randint(0, CLASSES, (count,), seed=4000 + seed).cpu()
     return trial.randn(count, FEATURES, seed=seed, on=CPU), labels
 
