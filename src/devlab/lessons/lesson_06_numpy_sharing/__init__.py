@@ -47,7 +47,7 @@ def plain(trial) -> dict[str, numpy.ndarray]:
 
 
 def typed(trial) -> dict[str, numpy.ndarray]:
-    """Return an array of each dtype that torch and NumPy have in common."""
+    """Return an array of each of some dtypes that torch and NumPy have in common."""
     return {f"an array of {dtype}": fresh(4, 3, seed=trial.seeds[0], dtype=dtype) for dtype in DTYPES}
 
 

@@ -21,7 +21,7 @@ to_numpy = lesson.exercise(
 
 
 def _expect_array(trial, x: torch.Tensor, what: str = "", dtype: str = "float32") -> None:
-    # By way of Python's own numbers, which no road from tensor to array goes.
+    # By way of Python's own numbers, so that the reference shares no step with an answer.
     wanted = numpy.array(x.detach().cpu().tolist(), dtype=dtype).reshape(tuple(x.shape))
     got = verbs.at_once(trial, x, what="the array", values="numbers")
     expect.array(got, wanted, f"the array{what and ' of '}{what}")

@@ -34,8 +34,8 @@ BATCHES = 16
 MOST_BATCHES = 2 * BATCHES  # no loader here has so many
 AHEAD = 3
 
-# Real seconds that a host about to wait gives a thread which loads ahead. On a busy machine, as one is that
-# grades a class, the thread may get no processor in the first; an answer that is wrong is so in all of them.
+# Real seconds that a host about to wait gives a thread which loads ahead. On a busy machine, such as one that
+# grades a class, the thread may get no processor in the shortest; a wrong answer is wrong in all three.
 TURNS = (clock.TURN, 0.01, 0.05)
 
 
@@ -43,10 +43,10 @@ def _pinned(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return tensor if device.type in ("cpu", "mps") else tensor.pin_memory()
 
 
-def _tensors(trial, count: int, rows: int = 4) -> list[torch.Tensor]:
+def _tensors(trial, count: int) -> list[torch.Tensor]:
     """Return pinned batches, the last one smaller."""
-    batches = [trial.randn(rows, 3, seed=seed, on=torch.device("cpu")) for seed in range(count)]
-    batches[-1:] = [batches[-1][: rows - 1].clone()] if batches else []
+    batches = [trial.randn(4, 3, seed=seed, on=torch.device("cpu")) for seed in range(count)]
+    batches[-1] = batches[-1][:3].clone()
     return [_pinned(batch, trial.device) for batch in batches]
 
 
@@ -167,7 +167,7 @@ def few_ahead(trial):
 @Prefetcher.row("no batch is used before its copy has ended", only="accelerator")
 def no_race(trial):
     if trial.device.type != "sim":
-        return  # there a race shows now and then, and proves nothing
+        return  # on a real device a race shows only now and then: that none shows proves nothing
     for parts in (1, 2):
         _expect_no_race(trial, parts)
 
@@ -272,7 +272,7 @@ def _large(trial, count: int, parts: int = 1) -> list:
     """Return pinned batches that take long to copy: tensors, or tuples of several."""
 
     def made(number: int) -> torch.Tensor:
-        # Few rows: an answer that takes a tensor for a tuple goes through them, and not through each number.
+        # Few rows, because an answer that takes a tensor for a tuple goes through its rows.
         return _pinned(torch.full((4, SIZE // 4), float(number)), trial.device)
 
     return [made(number) if parts == 1 else tuple(map(made, range(parts))) for number in range(count)]

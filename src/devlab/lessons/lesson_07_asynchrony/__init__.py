@@ -140,7 +140,8 @@ def timed(
 ) -> tuple[float, Work]:
     """Return the answer's time of work whose calls take `seconds(call)`, and that work.
 
-    `repeats` are further arguments; `noted(work)` is entered around the call of the answer.
+    `repeats` are further arguments; `backlog` is how many seconds of other work a simulated device has queued
+    before; `noted(work)` is entered around the call of the answer.
     """
     work = Work(trial.device, seconds)
     if trial.device.type != "cpu":

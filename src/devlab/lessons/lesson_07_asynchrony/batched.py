@@ -39,9 +39,10 @@ def as_the_loop(trial):
         product(trial, xs.double() + 1e-9, w.double() - 1e-9, within=1e-12)
     given = [one.detach().requires_grad_() for one in (xs, w)]
     ours = lambda one: _looped(one, w.cpu()), lambda one: _looped(xs.cpu(), one)
+    got = trial.call(*given)
     for leaf, name, loop in zip(given, ("xs", "w"), ours, strict=True):
         verbs.flows(
-            trial.call(*given),
+            got,
             leaf,
             loop,
             what=name,

@@ -98,7 +98,7 @@ class _Questions:
 def _expect_time(
     trial, seconds: Callable[[int], float], wanted: float, otherwise: str, backlog: float = 0.0
 ) -> Work:
-    """Expect the time of one call, by events; say what is wrong with the events where the time is."""
+    """Expect the time of one call, by events; where it is wrong, say what is wrong with the events."""
     questions, modelled = _Questions(), trial.device.type == "sim"
     got, work = timed(trial, seconds, backlog=backlog, noted=questions.noted)
     fault = questions.fault(trial.device, got) if modelled else ""

@@ -1,7 +1,7 @@
 """Lesson 08: what device memory holds, what the cache keeps, and how to give it back."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,7 +21,7 @@ lesson = Lesson(
 
 KIB, MIB = 1 << 10, 1 << 20
 UNITS = {KIB: "kibibytes", MIB: "mebibytes", 1000: "kilobytes", 1_000_000: "megabytes"}
-BLOCK = 512  # bytes; every allocator of PyTorch's rounds up to a multiple
+BLOCK = 512  # bytes; CUDA's allocator rounds up to a multiple (kMinBlockSize), and so does the simulated one
 NAMES = (
     "memory_allocated",
     "memory_reserved",
@@ -68,6 +68,15 @@ def gaps_filled(module, size: int, device: torch.device) -> Iterator[None]:
         module.empty_cache()
 
 
+def in_blocks(tensors: Iterable[torch.Tensor]) -> int:
+    """Return the bytes of tensors, each rounded up to a block.
+
+    >>> in_blocks([torch.ones(1), torch.ones(129)])
+    1536
+    """
+    return sum(-(-tensor.nbytes // BLOCK) * BLOCK for tensor in tensors)
+
+
 @dataclass(frozen=True)
 class Seen:
     """What a run did to the allocated memory of one device, in bytes."""
@@ -88,10 +97,9 @@ def observe(module, device: torch.device, fn: Callable) -> Seen:
     result = fn()
     after, top = module.memory_allocated(device), module.max_memory_allocated(device)
     held = [leaf for _, leaf in leaves(result) if isinstance(leaf, torch.Tensor) and leaf.device == device]
-    sizes = [tensor.nbytes for tensor in held]
-    blocks = sum(-(-size // BLOCK) * BLOCK for size in sizes)
+    elements, blocks = sum(tensor.nbytes for tensor in held), in_blocks(held)
     del result, held
-    return Seen(after - before, sum(sizes), blocks, module.memory_allocated(device), top - before, after, top)
+    return Seen(after - before, elements, blocks, module.memory_allocated(device), top - before, after, top)
 
 
 def judge_bytes(
@@ -101,11 +109,12 @@ def judge_bytes(
     shelf: Sequence[int] | None = None,
     mountain: int = 0,
 ) -> None:
-    """Let the answer say what each function of a device does to the account of the trial's device.
+    """Let the answer say what each function, called with the trial's device, does to that device's account.
 
-    `expect_bytes(module, got, seen, earlier)` judges what it says: `seen` is what a run of ours did,
-    `earlier` the peak when the answer was called, which `mountain` float32 numbers made before. Where a
-    `shelf` is given, each run has a new list of tensors with so many elements as its second argument.
+    `expect_bytes(module, got, seen, earlier)` judges what the answer says: `seen` is what a run of ours did,
+    `earlier` the peak at the time of the call. A tensor of `mountain` float32 numbers, made and freed before
+    the call, may have raised that peak. Where a `shelf` is given, each run has a new list of tensors with so
+    many elements as its second argument.
     """
 
     def ready(function: Callable) -> probes.Called:
@@ -129,13 +138,23 @@ bytes_equal = partial(
     verbs.number, asked="{wanted:,} bytes", said="{got:,} bytes", what="the number of bytes"
 )
 
-LARGE = 20 * MIB + 512  # bytes, which need a segment of their own: it is larger by more than a MiB
+LARGE = 20 * MIB + 512  # bytes that get a segment of their own, which is more than a MiB larger
 SEGMENT = 22 * MIB
 
 
 def large(device: torch.device) -> torch.Tensor:
     """Return a tensor that needs a segment of its own."""
     return floats(LARGE // 4, device)
+
+
+def nothing(device: torch.device) -> None:
+    """Give an answer a function that allocates nothing."""
+
+
+def free_much_and_make_little(device: torch.device, shelf: list) -> torch.Tensor:
+    """Give an answer a function after which less is allocated than before."""
+    shelf.clear()
+    return floats(1000, device)
 
 
 def asked_of(trial, function: Callable, *args: object) -> int | None:

@@ -12,10 +12,12 @@ from devlab.lessons.lesson_08_memory import (
     bytes_equal,
     counted_elsewhere,
     floats,
+    free_much_and_make_little,
     in_units,
     judge_bytes,
     large,
     lesson,
+    nothing,
 )
 
 FREED = "fn freed more than it kept, so the growth is negative"
@@ -85,10 +87,6 @@ def a_dict_of_tensors(device):
     return {"x": floats(5001, device), "more": (torch.zeros(7, dtype=torch.int64, device=device), None)}
 
 
-def nothing(device):
-    return None
-
-
 def a_loss_with_its_graph(device):
     weight = torch.ones(2001, device=device, requires_grad=True)
     return ((weight * 3).exp() * 2).sum()
@@ -109,11 +107,6 @@ def append_to_a_shelf(device, shelf, count=2500):
 
 def large_steps_small_result(device):
     return (floats(90_001, device) + 1)[:300].clone()
-
-
-def free_much_and_make_little(device, shelf):
-    shelf.clear()
-    return floats(1000, device)
 
 
 @bytes_kept.row("what the result holds, block by block", only="accelerator")

@@ -10,10 +10,12 @@ from devlab.lessons.lesson_08_memory import (
     bytes_equal,
     counted_elsewhere,
     floats,
+    free_much_and_make_little,
     in_units,
     judge_bytes,
     large,
     lesson,
+    nothing,
 )
 
 peak_bytes = lesson.exercise(
@@ -85,15 +87,6 @@ def keep_all(device):
 
 def a_graph(device):
     return floats(20_001, device).requires_grad_().exp().exp().exp().sum()
-
-
-def nothing(device):
-    return None
-
-
-def free_much_and_make_little(device, shelf):
-    shelf.clear()
-    return floats(1000, device)
 
 
 def double_a_shelf(device, shelf):

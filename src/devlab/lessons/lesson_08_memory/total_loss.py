@@ -47,7 +47,10 @@ class _Steps:
         return loss
 
     def step(self) -> Called:
-        """Return the function for an answer to call; held here it would hold itself, and its memory."""
+        """Return the function for an answer to call.
+
+        No attribute holds it: the steps and their function would keep each other, and their memory, alive.
+        """
         return Called(self.loss, "step")
 
 

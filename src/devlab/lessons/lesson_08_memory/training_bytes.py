@@ -8,7 +8,7 @@ from torch import nn
 
 from devlab.checks import expect, verbs
 from devlab.checks.calls import AnswerRaised
-from devlab.lessons.lesson_08_memory import BLOCK, bytes_equal, lesson
+from devlab.lessons.lesson_08_memory import bytes_equal, in_blocks, lesson
 
 training_bytes = lesson.exercise(
     "training_bytes",
@@ -29,11 +29,7 @@ STATES = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
 
 
 def _nbytes(tensors) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-
-def _rounded(tensors) -> int:
-    return sum(-(-tensor.nbytes // BLOCK) * BLOCK for tensor in tensors)
+    return sum(tensor.nbytes for tensor in tensors)
 
 
 def _slips(model: nn.Module, times: int) -> tuple[tuple[str, int], ...]:
@@ -65,7 +61,7 @@ def _slips(model: nn.Module, times: int) -> tuple[tuple[str, int], ...]:
         ("that is how many numbers, and bytes are asked", numbers + more * trained_numbers),
         (
             "each tensor is rounded up to a block, and its elements alone are asked",
-            _rounded(every) + more * _rounded(trains),
+            in_blocks(every) + more * in_blocks(trains),
         ),
         (counted, whole + more * trained + 4 * len(trains) * counters),
         (counted, whole + more * trained + 4 * len(every) * counters),

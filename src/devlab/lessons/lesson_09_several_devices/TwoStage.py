@@ -90,7 +90,7 @@ def halves_in_place(trial):
 
 
 def _expect_as_given(trial, devices: Devices) -> None:
-    """Expect of the halves, each of which has its mode and may have parameters that are not trained."""
+    """Expect the halves of a model as they came: each in its own mode, a frozen parameter still frozen."""
     first, second = _halves(trial.seeds[0])
     first[0].bias.requires_grad_(False)
     model = trial.call(first, second, devices, changes=True)

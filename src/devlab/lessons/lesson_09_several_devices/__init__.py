@@ -97,6 +97,7 @@ def rows_of(value: object, start: int, stop: int) -> object:
 
 
 def tensors_in(value: object) -> list[torch.Tensor]:
+    """Return the tensors in nested dicts, lists and tuples, in their order."""
     return [leaf for _, leaf in leaves(value) if isinstance(leaf, torch.Tensor)]
 
 

@@ -37,7 +37,7 @@ ASKED = "gradients from each process"
 LIST, EACH = "a list of gradients", "a gradient for each parameter"
 # What PyTorch says in a process that waited for another one, which had ended or did not come.
 ECHOES = ("connection closed", "timed out", "wait timeout", "connection reset", "by peer")
-# An answer that takes seconds in a row takes them in each: the other rows of a verdict say the same at once.
+# An answer that used up its time in one row would do so in each: for a minute the others repeat the fault.
 MINUTE = 60.0
 _slow: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
@@ -154,7 +154,7 @@ def _flat(gradients: Gradients) -> torch.Tensor:
 
 
 def _expect_model_and_loss(report: ranks.Report, got: Gradients, x: torch.Tensor, y: torch.Tensor) -> None:
-    """Say what the numbers tell that both processes agree on, where they are not the wanted ones."""
+    """Fail with the likely cause where the gradients that both processes agree on are not the wanted ones."""
     wanted = _reference(x, y)
     if [one.shape for one in got] != [one.shape for one in wanted]:
         return
@@ -235,6 +235,6 @@ def own_rows(trial):
 @ddp_gradients.row("DistributedDataParallel does the averaging", only="cpu")
 def by_ddp(trial):
     for rank, report in enumerate(_run(trial, [_data(trial, trial.seeds[2])] * WORLD)):
-        if not report.ddp:
+        if not report.forwards:
             headline = f"no DistributedDataParallel ran forward in rank {rank}: was the model inside called?"
             expect.fail(headline, "the model wrapped, and the wrapped model called", "a model alone")

@@ -33,7 +33,7 @@ gather = lesson.exercise(
 
 
 def _cut(batch: object, sizes: list[int], devices: list[torch.device]) -> list[object]:
-    """Return parts of a batch of these lengths, on the devices, by the reference's own hand."""
+    """Return parts of a batch of these lengths, on the devices, cut without the answer's help."""
     starts = [sum(sizes[:number]) for number in range(len(sizes))]
     return [
         each(rows_of(batch, start, start + size), lambda tensor, device=device: tensor.to(device))

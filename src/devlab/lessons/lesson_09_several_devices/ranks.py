@@ -39,8 +39,8 @@ from devlab.checks.placeholder import STUB
 PATIENCE = 30  # for a run in all: the first run imports PyTorch
 TIMEOUT = 4  # for a collective
 LONGEST = 6  # for a group: a function that still runs then is ended
-COMPUTING = 1.5  # of a function's own computing, which is ended at a line that is known
-TURN = 0.05  # at most so much counts of a turn of the wait for a group: a machine may stand still meanwhile
+COMPUTING = 1.5  # of a function's own computing: it is then ended, at a line that the report names
+TURN = 0.05  # the most that counts between two looks at a group: the machine may stand still meanwhile
 INSIDE = "DEVLAB_RANK"  # set in the environment of a process that is one rank
 _lock = threading.RLock()
 _template: subprocess.Popen | None = None
@@ -57,8 +57,8 @@ class Report:
 
     `kind` is "list" or the name of another type that was returned, "error", "gone" where no word came,
     "late" where it was still running when time was up, or "apart" where the ranks did not find each other and
-    nothing ran. `ddp` tells whether a DistributedDataParallel ran forward, `stub` whether the function is
-    unfinished; `backwards` and `reductions` count calls of `backward` and of `all_reduce`.
+    nothing ran. `stub` tells whether the function is unfinished. `forwards`, `backwards` and `reductions`
+    count calls of a DistributedDataParallel's `forward`, of `backward` and of `all_reduce`.
     """
 
     result: list | None = None
@@ -66,7 +66,7 @@ class Report:
     error: str = ""
     file: str = ""
     line: int = 0
-    ddp: bool = False
+    forwards: int = 0
     backwards: int = 0
     reductions: int = 0
     stub: bool = False
@@ -82,9 +82,10 @@ def run(function: Callable, data: list[list]) -> list[Report]:
     if INSIDE in os.environ:
         raise CannotShip("this process is one of the two, and starts no others")
     # What the function imports, a file of the learner's too, is found there as it is here.
-    paths = [str(Path(entry).absolute()) if entry == "" else entry for entry in sys.path]
+    paths = [entry or os.getcwd() for entry in sys.path]
     request = pickle.dumps((paths, ship(function), data))
-    for _ in range(1 + _met):  # the machine may have stood still for some seconds
+    # The machine may have stood still for some seconds: try twice, but once if the last run failed as well.
+    for _ in range(1 + _met):
         reports = _run_once(request, len(data))
         apart = [report for report in reports if report.kind == "apart"]
         _met = not apart
@@ -101,7 +102,7 @@ def _run_once(request: bytes, count: int) -> list[Report]:
 
 
 def wake() -> subprocess.Popen:
-    """Return the template, which takes seconds to start, so that a run need not wait for it."""
+    """Return the template, started if it does not run: that takes seconds, which a later run is spared."""
     global _template
     with _lock:
         if _template is None or _template.poll() is not None:
@@ -221,7 +222,7 @@ def _spawned(folder: str, rank: int, count: int):
 
 def work(folder: str, rank: int, count: int) -> None:
     """Be one rank: join the group, run the function, and leave a report in the folder."""
-    seen = {"ddp": 0, "backwards": 0, "reductions": 0}
+    seen = {"forwards": 0, "backwards": 0, "reductions": 0}
     _leave_quietly()
     try:
         paths, function, data = pickle.loads((Path(folder) / "request").read_bytes())
@@ -229,7 +230,7 @@ def work(folder: str, rank: int, count: int) -> None:
         sys.path[:] = [*paths, *(entry for entry in sys.path if entry not in paths)]
         function = pickle.loads(function)
         _join(Path(folder) / "meeting", rank, count)
-        _notice(DistributedDataParallel, "forward", "ddp", seen)
+        _notice(DistributedDataParallel, "forward", "forwards", seen)
         _notice(torch.Tensor, "backward", "backwards", seen)
         _notice(dist, "all_reduce", "reductions", seen)
         x, y = (torch.tensor(values) for values in data[rank])
@@ -241,7 +242,7 @@ def work(folder: str, rank: int, count: int) -> None:
         report = _described(result)
     except BaseException as error:
         report = _excused(error)
-    _leave_report(folder, rank, report | seen | {"ddp": bool(seen["ddp"])})
+    _leave_report(folder, rank, report | seen)
 
 
 class _TooLong(BaseException):
@@ -279,7 +280,7 @@ def _join(meeting: Path, rank: int, count: int) -> None:
 
 
 def _leave_quietly() -> None:
-    """Make leaving the group do nothing, under each of its names.
+    """Make `destroy_process_group` do nothing, under each of its names.
 
     The first rank to leave a gloo group leaves the other hanging now and then. Here a group ends with its
     processes.
@@ -300,7 +301,7 @@ def _notice(home: object, name: str, what: str, seen: dict[str, int]) -> None:
 
 
 def _described(result: object) -> dict:
-    """Return a result in a form that crosses: what each item of a list is, and the numbers of tensors."""
+    """Return a result as JSON holds it: for each item of a list its type, or a tensor's numbers and place."""
     if not isinstance(result, list | tuple):
         return {"kind": f"{type(result).__name__}", "result": None}
     return {"kind": "list", "result": [_item(one) for one in result]}

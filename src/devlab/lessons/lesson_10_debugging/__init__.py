@@ -36,7 +36,8 @@ def only_looked_at(model: nn.Module) -> contextlib.AbstractContextManager[None]:
 def watched_straight(trial, *args: object, what: str = "", makes: str = "") -> object:
     """Call the answer; expect on an accelerator that each tensor it moves goes there once, and stays.
 
-    `what` names the argument that may be elsewhere, `makes` what the answer makes itself: it is made there.
+    `what` names the argument that may be elsewhere. `makes` names, with its verb ("the mask was"), what the
+    answer makes itself: that has to be made there.
     """
     got, log = trial.watched(*args)
     home = str(trial.device)
@@ -62,10 +63,10 @@ def watched_straight(trial, *args: object, what: str = "", makes: str = "") -> o
 
 
 def sources(trial) -> tuple[torch.device, ...]:
-    """Return the devices that a tensor comes from which the answer has to bring to the trial's.
+    """Return the devices from which the answer may have to bring a tensor to the trial's.
 
-    To the CPU nothing has to come: a copy there with `non_blocking=True`, a habit that does no harm in the
-    other direction, may be read before it has arrived, and that is another lesson's subject.
+    For a trial on the CPU that is the CPU alone. A copy to the CPU with `non_blocking=True` may be read
+    before it has arrived, which is another lesson's subject; in the other direction that habit does no harm.
     """
     return (trial.device,) if trial.device.type == "cpu" else (trial.device, *trial.others)
 
@@ -78,10 +79,3 @@ def make_logits(trial, rows: int, classes: int, seed: int) -> torch.Tensor:
 def each_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return -log p(label) of each row, by its definition and in float64."""
     return -logits.double().log_softmax(1)[torch.arange(len(labels)), labels]
-
-
-def mean_loss(logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
-    """Return the mean of -log p(label), each row weighed by its class."""
-    each = each_loss(logits, labels)
-    share = torch.ones_like(each) if weight is None else weight.double()[labels]
-    return ((each * share).sum() / share.sum()).float()

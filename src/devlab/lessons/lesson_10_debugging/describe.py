@@ -21,19 +21,10 @@ describe = lesson.exercise(
     ),
 )
 
-
 NUMBERS = r"(?<![\w.])\d+(?:\s*(?:,|x|X|×|\*|by)\s*\d+)*"
-
-
 CROSSED = r"(?<![\w.])\d+(?:\s*(?:x|X|×|\*|by)\s*\d+)+"  # a comma after such a shape begins something else
-
-
 SPACED = r"(?<![\w.])\d+(?:\s+\d+)*"
-
-
 NO_DIMENSION = r"\(\s*\)|\[\s*\]|\bscalar\b|\b(?:0|zero)[- ]?d"
-
-
 DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in SHORT_DTYPES} | {
     short: dtype for dtype, short in SHORT_DTYPES.items()
 }

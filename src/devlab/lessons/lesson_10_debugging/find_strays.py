@@ -28,7 +28,7 @@ find_strays = lesson.exercise(
 
 
 def _expect(trial, model: nn.Module, batch: dict, wanted: dict[str | tuple, str]) -> None:
-    """Expect exactly the wanted names, in any order; of a tuple of names, which are one tensor, one."""
+    """Expect exactly the wanted names, in any order; of a tuple, whose names are one tensor, expect one."""
     with only_looked_at(model):
         got = trial.call(model, batch)
     home = next(model.parameters()).device

@@ -4,14 +4,7 @@ import torch
 from torch.nn import functional
 
 from devlab.checks import verbs
-from devlab.lessons.lesson_10_debugging import (
-    each_loss,
-    lesson,
-    make_logits,
-    mean_loss,
-    sources,
-    watched_straight,
-)
+from devlab.lessons.lesson_10_debugging import each_loss, lesson, make_logits, sources, watched_straight
 
 fix_loss_weight = lesson.exercise(
     "fix_loss_weight",
@@ -24,6 +17,11 @@ fix_loss_weight = lesson.exercise(
         "`functional.cross_entropy(logits, labels, weight=weight.to(logits.device))`",
     ),
 )
+
+
+def _weighted(logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    share = weight.double()[labels]
+    return ((each_loss(logits, labels) * share).sum() / share.sum()).float()
 
 
 def _slips(logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -46,7 +44,7 @@ def _slips(logits: torch.Tensor, labels: torch.Tensor, weight: torch.Tensor) -> 
     }
 
 
-loss = verbs.Same(mean_loss, _slips, what="the loss")
+loss = verbs.Same(_weighted, _slips, what="the loss")
 
 
 def _weight(trial, classes: int, seed: int) -> torch.Tensor:

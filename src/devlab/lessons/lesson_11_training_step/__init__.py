@@ -30,7 +30,7 @@ def ended() -> contextlib.AbstractContextManager[None]:
 
 
 class Probe(nn.Module):
-    """Passes its input on, and notes in which mode each forward came by."""
+    """Passes its input on, and notes the mode of each forward."""
 
     def __init__(self):
         super().__init__()
@@ -75,7 +75,7 @@ def make_optimizer(model: nn.Module, kind: str = "momentum") -> torch.optim.Opti
 
 
 def samples(trial, count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return inputs and labels on the CPU, no two alike."""
+    """Return inputs, of which no two are alike, and their labels, on the CPU."""
     labels = trial.randint(0, CLASSES, (count,), seed=4000 + seed).cpu()
     return trial.randn(count, FEATURES, seed=seed, on=CPU), labels
 
@@ -114,8 +114,8 @@ def expect_weights(model: nn.Module, wanted: nn.Module, device: torch.device, wh
 def journeys(log: Log, device: torch.device) -> tuple[list, list, list]:
     """Return the transfers of whole tensors into a device, those of single numbers, and those out of it.
 
-    An answer that begins a sum with `torch.tensor(0.0, device=d)` copies eight bytes once an epoch: that is
-    no tensor of a batch.
+    An answer that begins a sum with `torch.tensor(0.0, device=d)` copies four bytes once an epoch, and with
+    `torch.tensor(0, device=d)` eight: that is no tensor of a batch.
     """
     into = [one for one in log.events.transfers if one.target == str(device)]
     out = [one for one in log.events.transfers if one.source == str(device)]
@@ -128,9 +128,9 @@ def counts_of_batches(copies: list, loader: Iterable, epochs: int = 1) -> int:
     An answer that weighs the losses by the batches' sizes brings these in once; no batch tensor takes as many
     bytes.
     """
-    batches = [tensor.nbytes for batch in loader for tensor in batch]
-    most = 8 * epochs * len(list(loader))
-    return min(epochs, sum(one.bytes <= most and one.bytes not in batches for one in copies))
+    sizes = [[tensor.nbytes for tensor in batch] for batch in loader]
+    most, known = 8 * epochs * len(sizes), set(itertools.chain(*sizes))
+    return min(epochs, sum(one.bytes <= most and one.bytes not in known for one in copies))
 
 
 def watched_to_first_forward(trial, model: nn.Sequential, *args: object) -> tuple[Log, list]:

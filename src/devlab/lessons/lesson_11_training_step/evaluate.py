@@ -73,7 +73,7 @@ def _expect_accuracy(got: object, ours: torch.nn.Module, inputs, labels: torch.T
     def slips() -> dict[str, float | None]:
         parts = right.split(size)
         found = [int(part.sum()) for part in parts]
-        shares = [int(part.sum()) / len(part) for part in parts]
+        shares = [hit / len(part) for hit, part in zip(found, parts, strict=True)]
         uneven = sum(shares) / len(parts), hits / (len(parts) * size)
         return {
             "a small batch counts like a full one: a mean over batches, or batches times their size?": next(

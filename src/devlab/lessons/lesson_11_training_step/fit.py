@@ -166,7 +166,7 @@ def trains_the_model(trial):
 
 
 def _task(trial) -> tuple:
-    """Return the arguments for a call; no tensor of the 4 batches is as large as their 4 sizes are."""
+    """Return the arguments for a call; no tensor of its 4 batches has as many bytes as their 4 sizes."""
     model = make_model(trial.seeds[2], trial.device)
     loader = _loader(*samples(trial, 18, trial.seeds[0]), 5)
     return model, loader, make_optimizer(model), trial.device, 2

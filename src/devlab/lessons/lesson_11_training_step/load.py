@@ -43,7 +43,7 @@ NOWHERE = b"cuda:63"
 
 @contextlib.contextmanager
 def _file(state: dict) -> Iterator[Path]:
-    """Let a block have a file that `torch.save` made."""
+    """Yield the path of a file that `torch.save` made, which is deleted after the block."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.pt"
         torch.save(state, path)
@@ -126,7 +126,8 @@ def training_goes_on(trial):
     frozen = [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
     if frozen:
         expect.fail(f"{frozen[0]} cannot be trained any more", "requires_grad=True", "requires_grad=False")
-    # Tensors made under torch.inference_mode() stay outside of every graph, whatever requires_grad says.
+    # An operator given only tensors made under torch.inference_mode() records no graph, even where
+    # requires_grad is True; and none of them can be saved for backward.
     if any(tensor.is_inference() for tensor in (*model.parameters(), *model.buffers())):
         headline = "the model cannot be trained any more"
         expect.fail(headline, "tensors that training may use", "tensors made under torch.inference_mode()")
