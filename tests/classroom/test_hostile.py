@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from classroom.forged_answers import FORGED, HIDDEN, KINDS, SLOW
+from classroom.forged_answers import FORGED, HIDDEN, KINDS
 from classroom.hostile_answers import EVERYTHING, GREEDY, HARMS, WALLED
 from classroom.students import LESSON, RIGHT, hand_in
 
@@ -207,7 +207,7 @@ def test_hostile_work_gets_what_it_deserves_and_changes_nothing(
         got = tuple(exercise.points for exercise in one.exercises)
         outcome = {exercise.name: exercise.outcome for exercise in one.exercises}.get(hostile.answers)
         # A busy machine may be too slow for what takes more than its share.
-        told = {hostile.outcome, "timeout"} if name in GREEDY or name in SLOW else {hostile.outcome}
+        told = {hostile.outcome, "timeout"} if name in GREEDY or name in HIDDEN else {hostile.outcome}
         if got != deserved or (hostile.outcome and outcome not in told):
             said = [(exercise.outcome, exercise.headline) for exercise in one.exercises]
             wrong.append(f"{name}: {got}, deserved {deserved} {hostile.outcome}: {said}")
