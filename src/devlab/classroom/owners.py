@@ -1,6 +1,6 @@
-"""Who each file of a download belongs to, judged by its path and by what lies beside it.
+"""Tells which student each file of a download belongs to, by its path and by what lies beside it.
 
-The outermost part of a path that tells students apart is the owner's, and nothing inside it says otherwise.
+The outermost part of a path that tells students apart names the student, whatever the names inside it say.
 A platform's pattern counts where most of the names beside it follow it.
 """
 
@@ -22,16 +22,16 @@ from devlab.classroom.download import (
     without,
 )
 
-CANVAS = PLATFORMS[1]  # it names files and no folders, and many other names look like its own
+CANVAS = PLATFORMS[1]  # Canvas names files and no folders, and many other names look like its own
 
 
 @dataclass(frozen=True)
 class Owned:
-    """A file and what its path tells: the student, the assignment if named, which attempt, and lateness.
+    """A file and what its path tells: the student, the assignment if it names one, the attempt, and lateness.
 
-    `key` is the same for the files of one person alone; `number` is the platform's for the student. `told`
-    says that the path surely tells a student, so that even a file that is no notebook is something they
-    handed in.
+    Two files have the same `key` only if they are one person's; `number` is the platform's for the student.
+    `told` says that the path surely tells a student, so that even a file that is no notebook counts as handed
+    in.
     """
 
     file: File
@@ -68,7 +68,8 @@ Level = list[tuple[File, int]]  # files, and which part of their path lies besid
 def _levels(files: list[File], assignments: Sequence[str]) -> list[Level]:
     """Return the files by the places at which their students lie side by side.
 
-    What wraps all of them, such as the download's own name, is passed, and so are assignments' folders.
+    A folder that holds all of them, such as the download's own, is no such place, and neither is a folder
+    named after an assignment: both are looked into.
     """
     waiting, found = [(files, 1)], []
     while waiting:
@@ -89,16 +90,16 @@ def _levels(files: list[File], assignments: Sequence[str]) -> list[Level]:
 
 
 def _wraps(name: str, below: Level, assignments: Sequence[str]) -> bool:
-    """Tell whether a name with nothing beside it wraps several students, and is none of a student's own."""
+    """Tell whether a name with nothing beside it is that of a folder of several students, not a student's."""
     patterns = platforms_of([name])
     loose = [file for file, at in below if len(file.parts) == at + 1 and _is_notebooks(file)]
-    if CANVAS in patterns and len(loose) > 1:  # the download itself: its name has numbers in it
+    if CANVAS in patterns and len(loose) > 1:  # the download itself, with numbers in its name
         return True
     return _tells_apart(below, assignments) and not set(patterns) - {CANVAS}
 
 
 def _tells_apart(level: Level, assignments: Sequence[str]) -> bool:
-    """Tell whether several students are seen at a place: by folders, or by the names of notebooks."""
+    """Tell whether folders or the names of notebooks at a place are those of several students."""
     folders = {file.parts[at] for file, at in level if len(file.parts) > at + 1}
     folders = {name for name in folders if not is_assignment(name, assignments)}
     loose = [file.name for file, at in level if len(file.parts) == at + 1 and _is_notebooks(file)]
@@ -117,7 +118,10 @@ def _is_notebooks(file: File) -> bool:
 
 
 def _owned_at(level: Level, assignments: Sequence[str], names: dict[File, str] | None = None) -> list[Owned]:
-    """Return the owners of files that lie side by side; `names` are students, "" for a folder's."""
+    """Return the owners of files that lie side by side.
+
+    `names` are the students, if known already; "" stands for the name of the file's folder.
+    """
     handed_in = {file.parts[at] for file, at in level if len(file.parts) > at + 1 or _is_notebooks(file)}
     patterns = platforms_of(handed_in or {file.parts[at] for file, at in level})
     if not names:
@@ -179,7 +183,7 @@ def _names_in(loose: list[File], assignments: Sequence[str]) -> dict[File, str]:
 
 
 def _by_tokens(files: list[tuple[File, list[str]]]) -> dict[File, str]:
-    """Tell the students apart by names like `anna_maria_homework`, whatever the last words mean."""
+    """Tell the students apart by names like `anna_maria_homework`: last words that all share are no names."""
     if not files:
         return {}
     lists = [tokens for _, tokens in files]
