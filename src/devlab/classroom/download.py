@@ -330,7 +330,7 @@ def _opened(file: File, content: Path | bytes, depth: int = 0, share: Share | No
 def _members_at(
     file: File, zipped: zipfile.ZipFile, info: zipfile.ZipInfo, depth: int, share: Share
 ) -> list[File]:
-    """Return a member of a zip, or what is in it. A member that cannot be opened is returned with a problem."""
+    """Return a member of a zip, or what is in it. One that cannot be opened has a problem."""
     try:
         return list(_member_of(file, zipped, info, depth, share))
     except Exception as problem:

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def ended_like_ctrl_c() -> Iterator[None]:
-    """Have SIGTERM do what Ctrl-C does, leaving nothing behind: a cluster ends with it what takes too long."""
+    """Have SIGTERM do what Ctrl-C does, leaving nothing behind: clusters end slow jobs with it."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
