@@ -99,7 +99,7 @@ def collect(paths: Sequence[Path], handouts: Mapping[str, Handout]) -> Collectio
         roots = [list(files(path)) for path in map(_inside_course, paths)]
         left = defaultdict(lambda: MOST_BYTES)
         # Notebooks come first: what else lies beside them may be large.
-        owned = sorted(owners(roots, list(handouts)), key=lambda one: ".ipynb" not in one.file.name.lower())
+        owned = sorted(owners(roots, list(handouts)), key=lambda one: not one.file.called_notebook)
         judged = [_judged_safely(one, handouts, left) for one in owned]
     found = _settled(_told_apart(judged))
     good = {one.student for _, one in found if not one.problem}
@@ -116,7 +116,7 @@ def collect(paths: Sequence[Path], handouts: Mapping[str, Handout]) -> Collectio
 
 def _is_notebooks(one: Submission) -> bool:
     """Tell whether a file was meant as a notebook, by its name or by what it holds."""
-    return ".ipynb" in one.file.name.lower() or bool(one.digest)
+    return one.file.called_notebook or bool(one.digest)
 
 
 def _inside_course(path: Path) -> Path:

@@ -242,6 +242,11 @@ class File:
         return self.parts[-1]
 
     @property
+    def called_notebook(self) -> bool:
+        """Tell whether the name is a notebook's, whatever ending was put behind `.ipynb`."""
+        return ".ipynb" in self.name.lower()
+
+    @property
     def shown(self) -> str:
         """Return the path to show a teacher: `download.zip/anna/05_buffers.ipynb`."""
         return printable("/".join(map(nfc, (self.path.as_posix(), *self.members))))
@@ -443,7 +448,7 @@ def _content(zipped: zipfile.ZipFile, name: str, most: int = LARGEST + 1) -> byt
             data = stream.read(most)
     except Exception as problem:  # whatever a decompressor raises is a problem of this file alone
         raise Unreadable(f"it cannot be read ({said(problem)}): ask for it again") from problem
-    if len(data) > LARGEST:  # what the zip says of a member's size may be a lie
+    if len(data) > LARGEST:  # the zip may have changed since its members were listed
         raise Unreadable(_too_large(len(data)))
     return data
 

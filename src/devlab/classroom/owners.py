@@ -78,7 +78,7 @@ def _levels(files: list[File], assignments: Sequence[str]) -> list[Level]:
         for file in files:
             inside[file.parts[at] if len(file.parts) > at + 1 else ""].append(file)
         level = [(file, min(at, len(file.parts) - 1)) for file in inside.pop("", ())]
-        alone = len(inside) == 1 and not any(_is_notebooks(file) for file, _ in level)
+        alone = len(inside) == 1 and not any(file.called_notebook for file, _ in level)
         for name, deeper in inside.items():
             below = [(file, at + 1) for file in deeper]
             if is_assignment(name, assignments) or (alone and _wraps(name, below, assignments)):
@@ -92,7 +92,7 @@ def _levels(files: list[File], assignments: Sequence[str]) -> list[Level]:
 def _wraps(name: str, below: Level, assignments: Sequence[str]) -> bool:
     """Tell whether a name with nothing beside it is that of a folder of several students, not a student's."""
     patterns = platforms_of([name])
-    loose = [file for file, at in below if len(file.parts) == at + 1 and _is_notebooks(file)]
+    loose = [file for file, at in below if len(file.parts) == at + 1 and file.called_notebook]
     if CANVAS in patterns and len(loose) > 1:  # the download itself, with numbers in its name
         return True
     return _tells_apart(below, assignments) and not set(patterns) - {CANVAS}
@@ -102,7 +102,7 @@ def _tells_apart(level: Level, assignments: Sequence[str]) -> bool:
     """Tell whether folders or the names of notebooks at a place are those of several students."""
     folders = {file.parts[at] for file, at in level if len(file.parts) > at + 1}
     folders = {name for name in folders if not is_assignment(name, assignments)}
-    loose = [file.name for file, at in level if len(file.parts) == at + 1 and _is_notebooks(file)]
+    loose = [file.name for file, at in level if len(file.parts) == at + 1 and file.called_notebook]
     several = folders.union(loose)
     if len(folders) > 1 or (len(several) > 1 and platforms_of(several)):
         return True
@@ -113,21 +113,17 @@ def _tells_apart(level: Level, assignments: Sequence[str]) -> bool:
     return any(assignment and len(names - {""}) > 1 for assignment, names in lefts.items())
 
 
-def _is_notebooks(file: File) -> bool:
-    return ".ipynb" in file.name.lower()
-
-
 def _owned_at(level: Level, assignments: Sequence[str], names: dict[File, str] | None = None) -> list[Owned]:
     """Return the owners of files that lie side by side.
 
     `names` are the students, if known already; "" stands for the name of the file's folder.
     """
-    handed_in = {file.parts[at] for file, at in level if len(file.parts) > at + 1 or _is_notebooks(file)}
+    handed_in = {file.parts[at] for file, at in level if len(file.parts) > at + 1 or file.called_notebook}
     patterns = platforms_of(handed_in or {file.parts[at] for file, at in level})
     if not names:
         loose = [file for file, at in level if len(file.parts) == at + 1]
         loose = [file for file in loose if not by_platform(file.name, patterns)]
-        names = _names_in([file for file in loose if _is_notebooks(file)] or loose, assignments)
+        names = _names_in([file for file in loose if file.called_notebook] or loose, assignments)
     return [_owned(file, at, patterns, names, assignments) for file, at in level]
 
 
