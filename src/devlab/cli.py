@@ -192,7 +192,7 @@ def _collect(arguments: argparse.Namespace) -> int:
 def _grade(arguments: argparse.Namespace) -> int:
     from devlab.classroom.engine import command
 
-    return command.run_first(arguments)
+    return command.run(arguments)
 
 
 def _report(arguments: argparse.Namespace) -> int:

@@ -250,10 +250,10 @@ LEAVES = {
     "shared memory": first(
         "import ctypes\nctypes.CDLL(None).shmget(SHARED, 4096, 0o1666)" + NOWHERE, "failed", free=1
     ),
-    # Where they are really locked, what they hold cannot be seen.
     "locked folders": first(
         "import os\nos.makedirs('a/b/c')\nopen('a/b/c/d', 'w').close()\n"
         "os.chmod('a/b', 0)\nos.chmod('a', 0)\nos.chmod('.', 0)" + NOWHERE,
+        "failed",
     ),
     "odd names": first(
         "import os\nfor name in (b'\\xff\\xfe', b'a\\nb', b'-rf', b'*'): open(name, 'w').close()" + NOWHERE,

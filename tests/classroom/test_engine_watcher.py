@@ -69,8 +69,8 @@ STRANGE = (
     "mark",
     "unknown mark",
     "device",
+    "marks",
 )
-STRANGE += ("marks",)
 BEFORE = (message(begin=""), message(begin="a"), message(done="a", outcome="failed"))
 
 

@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from classroom.forged_answers import FORGED, HIDDEN, KINDS, SLOW
+from classroom.forged_answers import FORGED, HIDDEN, KINDS
 from classroom.hostile_answers import EVERYTHING, GREEDY, HARMS, WALLED
 from classroom.students import LESSON, RIGHT, hand_in
 
@@ -28,7 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BEST = isolation_available()
 SHARED = 0x0DE50000 + os.getpid() % 0x10000  # the key of the memory that one of them leaves
 HONEST = ("Honest Hana", "Middle Mia", "Zealous Zoe")  # first, between and last
-SMALL = Limits(seconds=3, memory=512, processes=32)
+# With so little output, what floods the watcher is over the limit long before its time is up.
+SMALL = Limits(seconds=3, memory=512, processes=32, output=1)
 
 
 def tree(folder: Path) -> dict[str, str]:
@@ -207,7 +208,9 @@ def test_hostile_work_gets_what_it_deserves_and_changes_nothing(
         got = tuple(exercise.points for exercise in one.exercises)
         outcome = {exercise.name: exercise.outcome for exercise in one.exercises}.get(hostile.answers)
         # A busy machine may be too slow for what takes more than its share.
-        told = {hostile.outcome, "timeout"} if name in GREEDY or name in SLOW else {hostile.outcome}
+        told = {hostile.outcome, "timeout"} if name in GREEDY or name in HIDDEN else {hostile.outcome}
+        # Below level 2 its folders are really locked, and what they hold cannot be seen.
+        told |= {"killed"} if name == "locked folders" and level < 2 else set()
         if got != deserved or (hostile.outcome and outcome not in told):
             said = [(exercise.outcome, exercise.headline) for exercise in one.exercises]
             wrong.append(f"{name}: {got}, deserved {deserved} {hostile.outcome}: {said}")

@@ -13,8 +13,6 @@ from traitlets.config import Config
 from devlab.classroom.handout import STUB
 from devlab.classroom.results import nbgrader_csv
 
-# One process for all, as far as xdist and pytest agree on groups: the others would only wait.
-
 
 def exported(marked) -> dict[str, dict[str, str]]:
     """Read what `nbgrader export` wrote, by student."""

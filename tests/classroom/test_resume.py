@@ -19,8 +19,8 @@ from devlab import cli
 from devlab.classroom import course
 from devlab.classroom.collect import collect
 from devlab.classroom.engine import grade as grading
-from devlab.classroom.engine import processes as family
 from devlab.classroom.engine import quota
+from devlab.classroom.engine.processes import EngineError, Family, Settings
 from devlab.classroom.engine.quota import Limits
 from devlab.classroom.engine.walls import isolation_available
 from devlab.classroom.results import read
@@ -148,8 +148,8 @@ def test_each_assignment_has_processes_of_its_own(tmp_path, monkeypatch):
     """They end with it, also where nobody wants the rest."""
     made, folder = [], tmp_path / "course"
 
-    def counted(settings: family.Settings, steps: list) -> family.Family:
-        made.append(family.Family(settings, steps))
+    def counted(settings: Settings, steps: list) -> Family:
+        made.append(Family(settings, steps))
         return made[-1]
 
     monkeypatch.setattr(grading, "Family", counted)
@@ -159,7 +159,7 @@ def test_each_assignment_has_processes_of_its_own(tmp_path, monkeypatch):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(fill(handout, solutions)), encoding="utf-8")
     found = collect([tmp_path / "downloads"], course.handouts_of(folder))
-    records = grading.grade(found, folder, family.Settings(isolation_available()))
+    records = grading.grade(found, folder, Settings(isolation_available()))
     for number in range(1, 3):
         record = next(records)
         assert record.points == record.possible > 0
@@ -171,16 +171,16 @@ def test_each_assignment_has_processes_of_its_own(tmp_path, monkeypatch):
 
 def begun(limits, jobs=1):
     """A family that grades a notebook without cells."""
-    return family.Family(family.Settings(isolation_available(), limits, jobs), [])
+    return Family(Settings(isolation_available(), limits, jobs), [])
 
 
 def test_a_template_that_gives_no_answer_is_ended(tmp_path, monkeypatch):
     """What a submission of level 1 does to its template must not hold up the class for ever."""
-    monkeypatch.setattr(family, "SPARE", 1)
+    monkeypatch.setattr("devlab.classroom.engine.processes.SPARE", 1)
     started = begun(Limits(seconds=0.1))
     try:
         os.kill(started.process.pid, signal.SIGSTOP)
-        with pytest.raises(family.EngineError, match=r"gave no answer for 1\.2 seconds"):
+        with pytest.raises(EngineError, match=r"gave no answer for 1\.2 seconds"):
             started.handles[0].ask({"steps": [], "names": []})
         assert started.ended
     finally:
@@ -235,7 +235,7 @@ def test_a_process_of_ours_that_is_killed_takes_its_submission_along(killed):
                 time.sleep(0.02)
             template = next(one for one in below if quota._parents()[one] == handle.process)
             os.kill(handle.process if killed == "watcher" else template, signal.SIGKILL)
-            with pytest.raises(family.EngineError, match="the template process ended"):
+            with pytest.raises(EngineError, match="the template process ended"):
                 waiting.result(timeout=30)
         assert started.ended
         deadline = time.monotonic() + 10
@@ -248,7 +248,7 @@ def test_a_process_of_ours_that_is_killed_takes_its_submission_along(killed):
 
 def test_a_template_that_hangs_costs_no_other_one(tmp_path, monkeypatch):
     """It alone is ended; another one goes on, and answers."""
-    monkeypatch.setattr(family, "SPARE", 5)
+    monkeypatch.setattr("devlab.classroom.engine.processes.SPARE", 5)
     started = begun(Limits(seconds=30), jobs=2)
     try:
         first, second = started.handles
@@ -256,7 +256,7 @@ def test_a_template_that_hangs_costs_no_other_one(tmp_path, monkeypatch):
         assert second.ask({"steps": [], "names": []})["exercises"] == {}
         os.kill(first.process, signal.SIGSTOP)
         first.seconds = 0
-        with pytest.raises(family.EngineError, match="gave no answer for 5 seconds"):
+        with pytest.raises(EngineError, match="gave no answer for 5 seconds"):
             first.ask({"steps": [], "names": []})
         assert first.ended
         assert not started.ended

@@ -10,7 +10,7 @@ from classroom.test_hostile import processes
 from devlab import cli
 from devlab.classroom import course
 from devlab.classroom.collect import collect
-from devlab.classroom.engine import command as shards
+from devlab.classroom.engine.command import on_dask
 from devlab.classroom.engine.grade import EngineError
 from devlab.classroom.engine.quota import Limits
 from devlab.classroom.results import read
@@ -46,16 +46,16 @@ def test_a_part_says_which_machine_cannot_grade_it(tmp_path):
     """Each machine looks for itself what it allows; one that allows less stops the class."""
     folder, downloads = class_of(tmp_path)
     found = collect([downloads], course.handouts_of(folder))
-    graded = shards.on_dask("local", [downloads], folder, found, Limits(), 4, set(), 1)
+    graded = on_dask("local", [downloads], folder, found, Limits(), 4, set(), 1)
     with pytest.raises(EngineError, match=r"part 1/1: it allows isolation level \d, and 4 is required"):
         list(graded)
 
 
 def test_a_scheduler_that_is_not_there(tmp_path, monkeypatch):
     """No traceback: where it was looked for."""
-    monkeypatch.setattr(shards, "PATIENCE", "1s")
+    monkeypatch.setattr("devlab.classroom.engine.command.PATIENCE", "1s")
     folder, downloads = class_of(tmp_path)
     found = collect([downloads], course.handouts_of(folder))
     nowhere = "tcp://127.0.0.1:9"
     with pytest.raises(EngineError, match=f"no Dask scheduler at {nowhere}"):
-        list(shards.on_dask(nowhere, [downloads], folder, found, Limits(), 1, set(), 1))
+        list(on_dask(nowhere, [downloads], folder, found, Limits(), 1, set(), 1))

@@ -25,19 +25,20 @@ from devlab.classroom.handout import Handout
 from devlab.classroom.owners import Owned, owners
 from devlab.classroom.results import plain
 
-# What is read of one student, and what a small file counts: a zip of some kilobytes may unpack to anything.
+# How many bytes are read of one student, since a zip of some kilobytes may unpack to any size, and as how
+# many bytes a smaller file counts.
 MOST_BYTES, LEAST_BYTES = 2**30, 50_000
 TOO_MUCH = "too much was handed in beside it to be read: ask for the notebook itself"
-HEAD = 4096  # characters of a line of the list, since a student chooses how long a name is
+HEAD = 4096  # characters of a line that a teacher reads, since a student chooses how long a name is
 
 
 @dataclass(frozen=True)
 class Submission:
     """One file that a student handed in for an assignment.
 
-    `problem` says why it is not graded, and what to do; `remarks` what was guessed or noticed. Both names
-    may be "" where nothing tells them. `digest` is the SHA-256 of what was handed in, `work` how many tasks
-    hold more than what was handed out.
+    `problem` says why it is not graded, and what to do; `remarks` what was guessed or noticed. `student` and
+    `assignment` may be "" where nothing tells them. `digest` is the SHA-256 of what was handed in, `work` how
+    many tasks hold more than what was handed out.
     """
 
     student: str
@@ -98,7 +99,7 @@ def collect(paths: Sequence[Path], handouts: Mapping[str, Handout]) -> Collectio
         roots = [list(files(path)) for path in map(_inside_course, paths)]
         left = defaultdict(lambda: MOST_BYTES)
         # Notebooks come first: what else lies beside them may be large.
-        owned = sorted(owners(roots, list(handouts)), key=lambda one: ".ipynb" not in one.file.name.lower())
+        owned = sorted(owners(roots, list(handouts)), key=lambda one: not one.file.called_notebook)
         judged = [_judged_safely(one, handouts, left) for one in owned]
     found = _settled(_told_apart(judged))
     good = {one.student for _, one in found if not one.problem}
@@ -115,7 +116,7 @@ def collect(paths: Sequence[Path], handouts: Mapping[str, Handout]) -> Collectio
 
 def _is_notebooks(one: Submission) -> bool:
     """Tell whether a file was meant as a notebook, by its name or by what it holds."""
-    return ".ipynb" in one.file.name.lower() or bool(one.digest)
+    return one.file.called_notebook or bool(one.digest)
 
 
 def _inside_course(path: Path) -> Path:
@@ -163,7 +164,7 @@ def _judged(owned: Owned, given: Submission, handouts: Mapping[str, Handout]) ->
     except Unreadable as problem:
         return replace(given, problem=str(problem))
     known = {name: handout.known(notebook) for name, handout in handouts.items()}
-    # Of two that are alike, it is the one that its name says.
+    # Of assignments that fit equally well, the one in its path counts.
     best = max(known, key=lambda name: (known[name], name == owned.assignment), default="")
     if not best or not known[best]:
         what = given.assignment or "the course"
@@ -177,7 +178,7 @@ def _judged(owned: Owned, given: Submission, handouts: Mapping[str, Handout]) ->
     if owned.late:
         remarks.append("marked late by the learning platform")
     if not owned.student:
-        # Two such must not become one student.
+        # Two such files must not become one student's.
         given = replace(given, student=f"unnamed {_few_letters(file.shown)}")
         remarks.append("nothing in its path names the student: rename it and run this again")
     work = handouts[best].worked_on(notebook)
@@ -192,8 +193,8 @@ def _few_letters(text: str) -> str:
 def _told_apart(found: list[tuple[Owned, Submission]]) -> list[tuple[Owned, Submission]]:
     """Give two people of one name two names, by the platform's numbers for them or by where their files lie.
 
-    They are two where they meet in one assignment: Moodle numbers the same person anew in each, and a
-    teacher may keep a folder for each.
+    They count as two people only if both handed in the same assignment: from one assignment to another Moodle
+    gives the same person another number, and a teacher may keep another folder.
     """
     keys = defaultdict(set)
     for owned, one in found:
@@ -215,7 +216,7 @@ def _told_apart(found: list[tuple[Owned, Submission]]) -> list[tuple[Owned, Subm
 def _settled(found: list[tuple[Owned, Submission]]) -> list[tuple[Owned, Submission]]:
     """Take the latest where a student handed in one assignment several times; say so on each.
 
-    One that is as it was handed out never takes the place of one with work in it.
+    A notebook that is as it was handed out never takes the place of one with work in it.
     """
     groups = defaultdict(list)
     for owned, one in found:
@@ -260,8 +261,8 @@ def put(collection: Collection, course: Path) -> Path:
     """Write each gradable notebook to `submitted/STUDENT/ASSIGNMENT/` of a course, and a list of everything.
 
     Each is written as UTF-8, with the time it was changed last beside it, as nbgrader reads it. What cannot
-    be written is a problem of that submission, which `collection` then holds too. Returns the list,
-    `collected.csv`: a row for each file found, those that nobody can grade included.
+    be written is a problem of that submission, which `collection` then holds too. Returns the path
+    of the list, `collected.csv`: a row for each file found, those included that cannot be graded.
     """
     collection.submissions[:] = [one if one.problem else _put(one, course) for one in collection.submissions]
     listed = course / "collected.csv"

@@ -1,4 +1,4 @@
-"""Who handed a file in, and what for, as the names in its path tell."""
+"""Reads a download: what the names in paths tell, the files in folders and zips, and notebooks."""
 
 import contextlib
 import functools
@@ -26,13 +26,13 @@ PLATFORMS = (
 ATTEMPT = re.compile(r"(?:-(?:Copy)?|\s*\(|\bVersion )(?P<number>\d{1,3})\)?$", re.IGNORECASE)
 EXERCISES = re.compile(r"[\W_]*exercises?$", re.IGNORECASE)
 LATE = re.compile(r"(?<![A-Za-z])LATE(?![A-Za-z])")
-# What a path or a pattern of nbgrader's could stumble over.
+# Characters that are not allowed in every path, or that mean something in nbgrader's patterns.
 UNSAFE = re.compile(r'[\\/:*?"<>|+\[\]{}\x00-\x1f\x7f]')
 
 
 @dataclass(frozen=True)
 class Name:
-    """What a name tells: the student (and the platform's number for them), an attempt, lateness, the rest."""
+    """What a name tells: the student, the student's number at the platform, attempt, lateness, the rest."""
 
     student: str = ""
     number: str = ""
@@ -42,9 +42,9 @@ class Name:
 
 
 def nfc(text: str) -> str:
-    """Return text with each accented letter as one character: macOS hands out two, others one.
+    """Return text with each accented letter as one character: on macOS a letter and its accent may be two.
 
-    A name of a file that is not UTF-8 is read as Windows' or ISO's Latin letters.
+    The name of a file that is not UTF-8 is read as Windows-1252, or else as Latin-1.
 
     >>> nfc("Zoe\\u0308") == nfc("Zo\\udceb") == "Zo\\u00eb"
     True
@@ -53,13 +53,13 @@ def nfc(text: str) -> str:
         try:
             text = text.encode("utf-8", "surrogateescape").decode(encoding)
             break
-        except UnicodeError:  # for half a character, too, which is in no name that a system gives
+        except UnicodeError:  # also for a lone surrogate that stands for no byte of a file's name
             continue
     return unicodedata.normalize("NFC", text)
 
 
 def printable(text: str) -> str:
-    r"""Return text that does nothing to a terminal: names of files are whatever students made them.
+    r"""Return text that does nothing to a terminal: students choose the names of files.
 
     >>> printable("anna\x1b[2J")
     'anna?[2J'
@@ -68,7 +68,10 @@ def printable(text: str) -> str:
 
 
 def platforms_of(parts: Iterable[str]) -> list[re.Pattern]:
-    """Return the patterns that names lying side by side share: each that of most of those that are left.
+    """Return the platforms' patterns that names lying side by side follow.
+
+    The pattern that most of the names follow comes first, then the one that most of the others follow, as
+    long as it is more than half of those that are left.
 
     >>> platforms_of(["anna.ipynb", "ben_1_2_x.ipynb"])
     []
@@ -121,9 +124,9 @@ def attempt_of(stem: str) -> tuple[str, int]:
 
 
 def beside(name: str, assignments: Sequence[str]) -> tuple[str, str, str]:
-    """Return what stands before and after the assignment in a name, and which it is; "" where it is none.
+    """Return what stands before and after the assignment in a name, and the assignment, "" for none.
 
-    The word "exercises" belongs to an assignment's name, whether it has it or not.
+    The word "exercises" counts as a part of the assignment's name, whether that name has it or not.
 
     >>> beside("anna maria - 05 Buffers (final)", ["05_buffers"])
     ('anna maria', '', '05_buffers')
@@ -141,7 +144,7 @@ def beside(name: str, assignments: Sequence[str]) -> tuple[str, str, str]:
 
 
 def without(name: str, assignments: Sequence[str]) -> tuple[str, str]:
-    """Split the assignment from a name: what is left, and which; "" where none is in it.
+    """Return what is left of a name without the assignment, and the assignment, "" for none.
 
     >>> without("anna maria - 05 Buffers (final)", ["05_buffers"])
     ('anna maria', '05_buffers')
@@ -170,21 +173,24 @@ def zip_name(info: zipfile.ZipInfo) -> str:
         return info.filename
 
 
-# What systems and tools leave beside a student's files, and nobody handed in.
+# What systems and tools leave beside a student's files; no student handed it in.
 RUBBISH = {"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints", "__pycache__", ".git"}
-# Some browsers and people rename a zip. An office document is one too, and is left as it is.
+# Endings under which a zip is opened: browsers and people rename zips. An office document is a zip, too, and
+# is not opened.
 ARCHIVES = (".zip", ".ipynb", ".txt", ".json")
 OTHER_ARCHIVES = (".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz")
 DEEPEST = 5
-DEEPEST_FOLDER = 60  # of folders inside each other; what lies deeper is named and not read
+DEEPEST_FOLDER = 60  # folders inside each other; what lies deeper is listed and not read
 TOO_DEEP = f"more than {DEEPEST_FOLDER} folders lie inside each other here: ask for the notebook itself"
 # A student's notebook with many pictures has some megabytes; a zip of zeros unpacks to anything.
 LARGEST = 50 * 2**20
 MOST = 50_000  # files in a zip
 LONGEST_NAME = 255  # characters, as on a disk; a zip may hold names of 65,000
 MOST_CELLS = 10_000  # in a notebook
-# What may come out of the zips that lie in a zip: for each of those that lie in it directly, and for all.
+# How many files, and how many bytes of zips, may come out of the zips inside a zip: out of each that lies in
+# it directly (with those inside it), and out of all together.
 SHARE, WHOLE = (5_000, 200 * 2**20), (500_000, 2 * 2**30)
+# The zips that `kept_open` keeps open, and what closes them.
 _kept: tuple[contextlib.ExitStack, dict[Path, zipfile.ZipFile]] | None = None
 
 
@@ -220,7 +226,7 @@ class File:
     """A file, wherever it is: `parts` is its path below what the teacher named, zips counting as folders.
 
     `path` is the file on the disk, `members` the way on from there through zips; `changed` is seconds
-    since 1970 and `size` bytes, as far as a zip or the disk knows; `problem` says why it is not looked into.
+    since 1970 and `size` bytes, as far as a zip or the disk knows; `problem` says why the file is not read.
     """
 
     parts: tuple[str, ...]
@@ -234,6 +240,11 @@ class File:
     def name(self) -> str:
         """Return the file's own name."""
         return self.parts[-1]
+
+    @property
+    def called_notebook(self) -> bool:
+        """Tell whether the name is a notebook's, whatever ending was put behind `.ipynb`."""
+        return ".ipynb" in self.name.lower()
 
     @property
     def shown(self) -> str:
@@ -255,7 +266,7 @@ class File:
 
 
 def files(root: Path) -> Iterator[File]:
-    """Yield every file at or below a path, in a fixed order; without rubbish, and following no links.
+    """Yield every file at or below a path, in a fixed order. Rubbish is left out, and links are not followed.
 
     An empty folder is yielded too, with a problem: it may be a student's.
     """
@@ -291,7 +302,10 @@ def _at(path: Path, parts: tuple[str, ...]) -> tuple[list[File], list[Path]]:
 
 
 def _opened(file: File, content: Path | bytes, depth: int = 0, share: Share | None = None) -> Iterator[File]:
-    """Yield a zip's members in place of the zip, and any other file as it is; `share` is that of its zip."""
+    """Yield a zip's members in place of the zip, and any other file as it is.
+
+    `share` is what may still come out of the zips that this one lies in, None where it lies in none.
+    """
     if not _may_be_zip(file.name) or not _begins_as_zip(content):
         yield file
         return
@@ -321,7 +335,7 @@ def _opened(file: File, content: Path | bytes, depth: int = 0, share: Share | No
 def _members_at(
     file: File, zipped: zipfile.ZipFile, info: zipfile.ZipInfo, depth: int, share: Share
 ) -> list[File]:
-    """Return a member of a zip, or what is in it; what goes wrong over it is its own problem."""
+    """Return a member of a zip, or what is in it. One that cannot be opened has a problem."""
     try:
         return list(_member_of(file, zipped, info, depth, share))
     except Exception as problem:
@@ -415,7 +429,7 @@ def _archive(content: Path | bytes) -> contextlib.AbstractContextManager[zipfile
 
 @functools.lru_cache(maxsize=1)
 def _innermost(path: Path, members: tuple[str, ...]) -> Path | bytes:
-    """Return the zip that a file lies in; the last is kept, since the next file often lies in it too."""
+    """Return the zip that a file lies in. The last one is kept, since the next file often lies in it, too."""
     content: Path | bytes = path
     for member in members:
         content = _member(content, member)
@@ -428,13 +442,13 @@ def _member(content: Path | bytes, name: str) -> bytes:
 
 
 def _content(zipped: zipfile.ZipFile, name: str, most: int = LARGEST + 1) -> bytes:
-    """Return a member's content, or its first bytes; raises Unreadable."""
+    """Return a member's content, or its first `most` bytes; raises Unreadable."""
     try:
         with zipped.open(name) as stream:
             data = stream.read(most)
     except Exception as problem:  # whatever a decompressor raises is a problem of this file alone
         raise Unreadable(f"it cannot be read ({said(problem)}): ask for it again") from problem
-    if len(data) > LARGEST:  # what the zip says of a member's size may be a lie
+    if len(data) > LARGEST:  # the zip may have changed since its members were listed
         raise Unreadable(_too_large(len(data)))
     return data
 
@@ -447,7 +461,7 @@ def _changed(info: zipfile.ZipInfo) -> float:
 
 
 AGAIN = "ask for the .ipynb file (in JupyterLab: File, Download)"
-# The first bytes of what is handed in by mistake.
+# The first bytes of files that students hand in by mistake, and what to say of each.
 KINDS = (
     (b"%PDF", f"this is a PDF: {AGAIN}"),
     (b"PK", f"this is a zip archive or an office document: {AGAIN}"),
@@ -535,7 +549,7 @@ def _no_json(text: str, problem: ValueError) -> str:
 
 
 def _cells(cells: object) -> list[dict]:
-    """Return the cells that are cells: one that is damaged must not cost the others."""
+    """Return the cells that can be read: a damaged cell must not cost the others."""
     if not isinstance(cells, list):
         raise Unreadable(f"its cells are damaged: {AGAIN}")
     if len(cells) > MOST_CELLS:
@@ -559,14 +573,15 @@ def _cells(cells: object) -> list[dict]:
 
 
 def whole(text: object) -> str:
-    """Return text without halves of characters, which escapes in a notebook make and no file can hold."""
+    """Return text without lone surrogates: escapes in a notebook can make them, and UTF-8 has none."""
     return str(text).encode("utf-8", "replace").decode("utf-8")
 
 
 def without_doubles(notebook: dict) -> dict:
-    """Return a notebook whose grade ids are single: of several cells, the last stays what it was.
+    """Return a notebook in which each grade id and each cell's id stands once.
 
-    The others stay as ordinary cells. nbgrader gives up on a whole class over one notebook with doubles.
+    Of several cells with one grade id the last keeps it, and the others become ordinary cells. nbgrader gives
+    up on a whole class over one notebook with doubles.
     """
     cells, seen, ids = [], set(), set()
     for cell in reversed(notebook["cells"]):

@@ -1,4 +1,7 @@
-"""A page for a student: the marks, each verdict, their own code; one HTML file that needs nothing else."""
+"""What a teacher gets of records: pages of feedback, each one HTML file that needs nothing else, and tables.
+
+A page shows its student the marks, each verdict, and the student's own code.
+"""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -12,8 +15,7 @@ from devlab.classroom.download import printable, safe, said
 from devlab.classroom.results import CONTROLS, WORDS, Graded, Record, number
 from devlab.panel import Column, Table, escape, prose
 
-# What a page shows of one answer or message: a student may hand in anything.
-LONGEST = 20_000
+LONGEST = 20_000  # characters of an answer or message that a page shows, since a student may hand in anything
 # A page loads nothing and runs nothing, whatever a submission tried to put into it.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -93,7 +95,7 @@ def _headline(one: Graded) -> str:
 
 
 def _rows(one: Graded) -> str:
-    """Return the verdict's table; a table full of circles tells nobody anything."""
+    """Return the verdict's table, none where nothing was judged."""
     if one.outcome == "not attempted" or not any(outcomes for _, outcomes in one.rows):
         return ""
     devices = list(dict.fromkeys(device for _, outcomes in one.rows for device in outcomes))
@@ -105,14 +107,14 @@ def _rows(one: Graded) -> str:
 
 
 def _details(details: Iterable[tuple[str, str]]) -> str:
-    # `next` names a hint, which only helps in the notebook; it stays, for whoever goes on there.
+    # The line called `next` names a hint. A page has no hints, but the student may go on in the notebook.
     return _wide(
         Table([Column(look='class="soft"', html=_text, labels=True), Column(look="", html=_code)], details)
     )
 
 
 def _wide(table: Table) -> str:
-    # A narrow screen may scroll the table by itself.
+    # On a narrow screen the table scrolls, and the page around it does not.
     return f'<div class="wide">{table.html()}</div>' if table.rows else ""
 
 
@@ -134,7 +136,7 @@ def _mark(outcome: str) -> str:
 
 
 def _words(outcome: str) -> tuple[str, str]:
-    """Return an outcome's sign and words; a row may have outcomes of its own, which a verdict shows alike."""
+    """Return an outcome's sign and words; those that WORDS lacks are shown as a verdict shows them."""
     return WORDS.get(outcome) or (SIGNS.get(outcome, "?"), outcome)
 
 
@@ -229,14 +231,14 @@ def write(records: Sequence[Record], folder: Path) -> Written:
     folder.mkdir(parents=True, exist_ok=True)
     grades, exercises = folder / "grades.csv", folder / "exercises.csv"
     grades.write_text(results.nbgrader_csv(records), encoding="utf-8", newline="")
-    # For reading: without the mark in front, Excel takes UTF-8 for an old code page.
+    # People open this one: without the mark in front (utf-8-sig), Excel takes UTF-8 for an old code page.
     exercises.write_text(results.exercises_csv(records), encoding="utf-8-sig", newline="")
     titles = {name: title_of(name) for name in {record.assignment for record in records}}
     pages, problems = [], []
     for record in records:
         try:
             pages.append(_page(record, titles[record.assignment], folder))
-        except Exception as problem:  # nobody else's page depends on it
+        except Exception as problem:  # the other pages do not depend on this one
             problems.append(f"{printable(record.student)}, {printable(record.assignment)}: {said(problem)}")
     return Written(grades, exercises, tuple(pages), tuple(problems))
 

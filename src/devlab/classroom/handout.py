@@ -1,4 +1,7 @@
-"""Two copies of a lesson's exercises: the teacher's, which nbgrader starts from, and the students'."""
+"""Makes the teacher's and the students' copy of a lesson's exercises, and knows their cells again.
+
+nbgrader starts from the teacher's copy.
+"""
 
 import copy
 import re
@@ -8,7 +11,7 @@ from collections.abc import Iterator
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 LINK = re.compile(r"\[([^\]]+)\]\(\.\./notebooks/(\d\d)_\w+\.ipynb(#[^)\s]*)?\)")
 
-# What a check's cell ends in is the mark that nbgrader reads: a number as the cell's value is part credit.
+# nbgrader takes the value of a check's cell, where it is a number, as the points of that check.
 MARKS = {"rows": "devlab.check({name}).points", "whole": "{points} * devlab.check({name}).passed"}
 
 

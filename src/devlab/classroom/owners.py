@@ -1,6 +1,6 @@
-"""Who each file of a download belongs to, judged by its path and by what lies beside it.
+"""Tells which student each file of a download belongs to, by its path and by what lies beside it.
 
-The outermost part of a path that tells students apart is the owner's, and nothing inside it says otherwise.
+The outermost part of a path that tells students apart names the student, whatever the names inside it say.
 A platform's pattern counts where most of the names beside it follow it.
 """
 
@@ -22,16 +22,16 @@ from devlab.classroom.download import (
     without,
 )
 
-CANVAS = PLATFORMS[1]  # it names files and no folders, and many other names look like its own
+CANVAS = PLATFORMS[1]  # Canvas names files and no folders, and many other names look like its own
 
 
 @dataclass(frozen=True)
 class Owned:
-    """A file and what its path tells: the student, the assignment if named, which attempt, and lateness.
+    """A file and what its path tells: the student, the assignment if it names one, the attempt, and lateness.
 
-    `key` is the same for the files of one person alone; `number` is the platform's for the student. `told`
-    says that the path surely tells a student, so that even a file that is no notebook is something they
-    handed in.
+    Two files have the same `key` only if they are one person's; `number` is the platform's for the student.
+    `told` says that the path surely tells a student, so that even a file that is no notebook counts as handed
+    in.
     """
 
     file: File
@@ -68,7 +68,8 @@ Level = list[tuple[File, int]]  # files, and which part of their path lies besid
 def _levels(files: list[File], assignments: Sequence[str]) -> list[Level]:
     """Return the files by the places at which their students lie side by side.
 
-    What wraps all of them, such as the download's own name, is passed, and so are assignments' folders.
+    A folder that holds all of them, such as the download's own, is no such place, and neither is a folder
+    named after an assignment: both are looked into.
     """
     waiting, found = [(files, 1)], []
     while waiting:
@@ -77,7 +78,7 @@ def _levels(files: list[File], assignments: Sequence[str]) -> list[Level]:
         for file in files:
             inside[file.parts[at] if len(file.parts) > at + 1 else ""].append(file)
         level = [(file, min(at, len(file.parts) - 1)) for file in inside.pop("", ())]
-        alone = len(inside) == 1 and not any(_is_notebooks(file) for file, _ in level)
+        alone = len(inside) == 1 and not any(file.called_notebook for file, _ in level)
         for name, deeper in inside.items():
             below = [(file, at + 1) for file in deeper]
             if is_assignment(name, assignments) or (alone and _wraps(name, below, assignments)):
@@ -89,19 +90,19 @@ def _levels(files: list[File], assignments: Sequence[str]) -> list[Level]:
 
 
 def _wraps(name: str, below: Level, assignments: Sequence[str]) -> bool:
-    """Tell whether a name with nothing beside it wraps several students, and is none of a student's own."""
+    """Tell whether a name with nothing beside it is that of a folder of several students, not a student's."""
     patterns = platforms_of([name])
-    loose = [file for file, at in below if len(file.parts) == at + 1 and _is_notebooks(file)]
-    if CANVAS in patterns and len(loose) > 1:  # the download itself: its name has numbers in it
+    loose = [file for file, at in below if len(file.parts) == at + 1 and file.called_notebook]
+    if CANVAS in patterns and len(loose) > 1:  # the download itself, with numbers in its name
         return True
     return _tells_apart(below, assignments) and not set(patterns) - {CANVAS}
 
 
 def _tells_apart(level: Level, assignments: Sequence[str]) -> bool:
-    """Tell whether several students are seen at a place: by folders, or by the names of notebooks."""
+    """Tell whether folders or the names of notebooks at a place are those of several students."""
     folders = {file.parts[at] for file, at in level if len(file.parts) > at + 1}
     folders = {name for name in folders if not is_assignment(name, assignments)}
-    loose = [file.name for file, at in level if len(file.parts) == at + 1 and _is_notebooks(file)]
+    loose = [file.name for file, at in level if len(file.parts) == at + 1 and file.called_notebook]
     several = folders.union(loose)
     if len(folders) > 1 or (len(several) > 1 and platforms_of(several)):
         return True
@@ -112,18 +113,17 @@ def _tells_apart(level: Level, assignments: Sequence[str]) -> bool:
     return any(assignment and len(names - {""}) > 1 for assignment, names in lefts.items())
 
 
-def _is_notebooks(file: File) -> bool:
-    return ".ipynb" in file.name.lower()
-
-
 def _owned_at(level: Level, assignments: Sequence[str], names: dict[File, str] | None = None) -> list[Owned]:
-    """Return the owners of files that lie side by side; `names` are students, "" for a folder's."""
-    handed_in = {file.parts[at] for file, at in level if len(file.parts) > at + 1 or _is_notebooks(file)}
+    """Return the owners of files that lie side by side.
+
+    `names` are the students, if known already; "" stands for the name of the file's folder.
+    """
+    handed_in = {file.parts[at] for file, at in level if len(file.parts) > at + 1 or file.called_notebook}
     patterns = platforms_of(handed_in or {file.parts[at] for file, at in level})
     if not names:
         loose = [file for file, at in level if len(file.parts) == at + 1]
         loose = [file for file in loose if not by_platform(file.name, patterns)]
-        names = _names_in([file for file in loose if _is_notebooks(file)] or loose, assignments)
+        names = _names_in([file for file in loose if file.called_notebook] or loose, assignments)
     return [_owned(file, at, patterns, names, assignments) for file, at in level]
 
 
@@ -179,7 +179,7 @@ def _names_in(loose: list[File], assignments: Sequence[str]) -> dict[File, str]:
 
 
 def _by_tokens(files: list[tuple[File, list[str]]]) -> dict[File, str]:
-    """Tell the students apart by names like `anna_maria_homework`, whatever the last words mean."""
+    """Tell the students apart by names like `anna_maria_homework`: last words that all share are no names."""
     if not files:
         return {}
     lists = [tokens for _, tokens in files]

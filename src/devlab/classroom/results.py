@@ -1,4 +1,7 @@
-"""What came of one submission: a line of JSON in results.jsonl, which every report is made from."""
+"""Records of what came of submissions, and the tables, gradebooks and files that are made of records.
+
+A record is one line of JSON in results.jsonl.
+"""
 
 import csv
 import itertools
@@ -25,10 +28,10 @@ UNJUDGED = ("grader error", "skipped")
 class Graded:
     """What came of one exercise.
 
-    `outcome` is one of OUTCOMES.
-    `rows` holds for each thing judged its label and its outcome on each device (None: not judged there),
-    `details` the labelled lines of the verdict, `source` what the student wrote. `confirmed` says how many
-    rows passed a second time, by results alone, in a process that never ran the student's code.
+    `outcome` is one of OUTCOMES. `rows` holds for each thing judged its label and its outcome on each device
+    (None: not judged there), `details` the labelled lines of the verdict, `source` what the student wrote.
+    `confirmed` says how many rows passed a second time, by results alone, in a process that never ran the
+    student's code.
     """
 
     name: str
@@ -44,7 +47,7 @@ class Graded:
 
 @dataclass(frozen=True)
 class Record:
-    """What came of one submission: who, what, and each exercise.
+    """What came of one submission: the student, the assignment, and each exercise.
 
     `problem` says why nothing could be graded, `remarks` what was noticed; `submitted` is a time as nbgrader
     writes it, `isolation` the level that the submission ran at (3 is the strongest), `seconds` the wall time,
@@ -65,7 +68,7 @@ class Record:
 
     @property
     def unjudged(self) -> bool:
-        """Tell whether an exercise is left that nobody has judged: its zero is not the student's."""
+        """Tell whether an exercise could not be judged: its zero says nothing about the student's answer."""
         return any(exercise.outcome in UNJUDGED for exercise in self.exercises)
 
     @property
@@ -101,13 +104,23 @@ class Record:
         return record
 
 
+def row_passed(marks: dict[str, str | None]) -> bool:
+    """Tell whether a row was judged somewhere, and passed wherever it was.
+
+    >>> row_passed({"cpu": "passed", "sim:0": None}), row_passed({"cpu": None})
+    (True, False)
+    """
+    judged = [one for one in marks.values() if one]
+    return bool(judged) and all(one == "passed" for one in judged)
+
+
 def _graded(facts: dict) -> Graded:
     pairs = {name: tuple((label, value) for label, value in facts.pop(name)) for name in ("rows", "details")}
     return Graded(**pairs, **facts)
 
 
 def _is_sound(record: Record) -> bool:
-    """Tell whether each field is of its kind and each outcome known: every report is made from them."""
+    """Tell whether each field is of its type and each outcome is known, since every report relies on that."""
     texts = [record.student, record.assignment, record.path, record.problem, record.submitted, record.digest]
     texts += record.remarks
     numbers, marks = [record.seconds, record.isolation or 0], []
@@ -129,7 +142,7 @@ def _is_sound(record: Record) -> bool:
 
 
 def read(paths: Iterable[Path]) -> Iterator[Record]:
-    """Read the records of files of JSON lines, the last one of each student and assignment.
+    """Read records from files of JSON lines: for each student and assignment the last record.
 
     A line that was cut off, as an interrupted run leaves it, is skipped. A file that could not be graded does
     not take the place of one that was.
@@ -147,10 +160,10 @@ def read(paths: Iterable[Path]) -> Iterator[Record]:
     yield from latest.values()
 
 
-# The columns of `nbgrader export`, in its order, so that whatever reads that file reads this one.
+# The columns of `nbgrader export`, in its order: a program that reads nbgrader's file can read this one.
 COLUMNS = ("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email")
 COLUMNS += ("raw_score", "late_submission_penalty", "score", "max_score")
-# A sign and words for each outcome; the words say all that colour says.
+# A sign and words for each outcome. The words alone say all that the colours say.
 WORDS = {
     "passed": ("✓", "passed"),
     "failed": ("✗", "not right yet"),
@@ -163,11 +176,11 @@ WORDS = {
     "memory": ("✗", "needed more memory than there was for it"),
     "grader error": ("?", "the grader failed here, not you: tell your teacher"),
 }
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f]")  # signs that no page may hold
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f]")  # control characters, which no page or table may hold
 
 
 def nbgrader_csv(records: Iterable[Record]) -> str:
-    """Return marks as `nbgrader export` writes them: a line a student and assignment.
+    """Return marks as `nbgrader export` writes them: a line for each student and assignment.
 
     What only a gradebook knows (the due date, names, email, penalties for lateness) is empty, or 0. A name
     that a spreadsheet would run as a formula gets an apostrophe in front.
@@ -179,7 +192,7 @@ def nbgrader_csv(records: Iterable[Record]) -> str:
     table = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     table.writeheader()
     records = sorted(records, key=lambda one: (one.assignment, one.student))
-    # A submission that could not be read has no exercises, and was worth what everybody's was.
+    # A submission that could not be read has no exercises: its points are out of those of the other students.
     worth: dict[str, float] = {}
     for record in records:
         worth[record.assignment] = max(worth.get(record.assignment, 0), record.possible)
@@ -238,7 +251,7 @@ def gradescope_json(record: Record) -> str:
         "output": "\n".join(notes),
         "output_format": "text",
         "visibility": "visible",
-        # What a student's code prints on the way is no place to look for hidden numbers.
+        # Students do not see what was printed during grading: code could print the numbers it was judged by.
         "stdout_visibility": "hidden",
         "tests": [_test(position, one) for position, one in enumerate(record.exercises, start=1)],
         "extra_data": {
@@ -276,8 +289,8 @@ def write_gradebook(records: Iterable[Record], course: Path) -> int:
     """Write marks into a course's gradebook.db and return how many submissions that were.
 
     Each check's points become nbgrader's automatic score; a score that a teacher gave by hand stays, and is
-    marked for another look, as nbgrader does. Nothing is written where one assignment is unknown to the
-    gradebook: `nbgrader generate_assignment` makes it known.
+    marked for another look, as nbgrader does. Nothing is written where the gradebook does not know one of the
+    assignments: `nbgrader generate_assignment` enters it.
     """
     try:
         from nbgrader.api import Gradebook, MissingEntry

@@ -21,6 +21,7 @@ from devlab.classroom.engine import quota
 from devlab.classroom.engine.processes import receive, send, whole
 from devlab.classroom.engine.transcript import judged_again, places
 from devlab.classroom.engine.worker import Ready, begin_randomly, work
+from devlab.classroom.results import row_passed
 
 CLAIM = (False, False, [])
 PATIENCE = 30  # seconds for the replay of one submission
@@ -67,7 +68,7 @@ class Checker:
             ]
             if any(marks.get(str(device)) == "skipped" and self._known(name, at)[0] for at, device in here):
                 found["unread"].append(label)
-            elif passed(marks):
+            elif row_passed(marks):
                 said = {
                     self._again(exercise, row, device, position, calls[position : position + 1])
                     for position, device in here
@@ -94,12 +95,6 @@ class Checker:
             if said != "passes":
                 return "refuted" if said == "fails" else said
         return "a claim" if more else "confirmed"
-
-
-def passed(marks: dict[str, str | None]) -> bool:
-    """Tell whether a row was judged somewhere, and passed wherever it was."""
-    judged = [one for one in marks.values() if one]
-    return bool(judged) and all(one == "passed" for one in judged)
 
 
 def _read(calls: object) -> list:

@@ -21,13 +21,14 @@ from devlab.classroom.engine.quota import Limits
 from devlab.classroom.results import UNJUDGED, Record, read
 
 
-def run_first(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Grade as the command line says; return 0 where every submission was graded."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
     jobs = max(arguments.jobs or cores, 1)
     least = max(arguments.require_isolation or 0, 1)
     level = walls.isolation_available()
-    # What a submission detaches is found in /proc, and ended. A cluster's machines look for themselves.
+    # Processes that a submission detaches are found in /proc and ended. On a cluster each machine looks for
+    # itself what it allows.
     if (level < 1 or not Path("/proc/self").exists()) and arguments.dask in (None, "local"):
         return _stop("devlab grade needs Linux. On Windows, run it in WSL; on a Mac, in a container.")
     if level < least and arguments.dask is None:
@@ -72,7 +73,7 @@ def run_first(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def ended_like_ctrl_c() -> Iterator[None]:
-    """Have SIGTERM, by which clusters end what takes too long, do what Ctrl-C does: leave nothing behind."""
+    """Have SIGTERM do what Ctrl-C does, leaving nothing behind: clusters end slow jobs with it."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -94,7 +95,7 @@ def write(graded: Iterator[Record], out: Path, total: int) -> None:
 
 
 def line(one: Record) -> str:
-    """Return what is shown of a submission: who, the marks, and what a teacher should look at."""
+    """Return what is shown of a submission: the student, the marks, and what a teacher should look at."""
     if one.problem:
         return f"{one.student}, {one.assignment}: not graded, {one.problem}"
     odd = [f"{exercise.name} {exercise.outcome}" for exercise in one.exercises if exercise.outcome in ODD]
@@ -108,7 +109,7 @@ ODD = ("timeout", "killed", "memory", *UNJUDGED)
 
 
 def summary(records: list[Record]) -> str:
-    """Return the lines at the end: how many, how they came out, and at which isolation."""
+    """Return the lines at the end: how many were graded, at which isolation, and with which outcomes."""
     outcomes = Counter(exercise.outcome for one in records for exercise in one.exercises)
     counted = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
     ungraded = sum(bool(one.problem) for one in records)
@@ -168,7 +169,9 @@ def _bar():
 
 PATIENCE = "30s"  # for a scheduler to answer
 ANY_PORT = "127.0.0.1:0"  # without an address Dask wants port 8787, even for no dashboard
-A_PART = 50  # submissions: so much is graded again after an interruption, and so seldom a template starts
+# Submissions in a part. An interruption loses the part that a worker is at, and for each part a template has
+# to start.
+A_PART = 50
 START = "from devlab.classroom.engine.command import main; main()"
 SET_PARENT_DEATH_SIGNAL = 1
 
@@ -199,9 +202,9 @@ def on_dask(
     """Grade on a Dask cluster, one task a part, and yield the records of each part as it is finished.
 
     `address` is a scheduler's, or "local" for `workers` processes on this machine; `results` is the folder
-    that records go to, which submissions may not read. The workers must find
-    devlab, the class and the course at the same paths. A machine that allows less isolation than `least`
-    grades nothing. Raises EngineError where a part cannot be graded.
+    that records go to, which submissions may not read. The workers must find devlab, the class and the course
+    at the same paths. A machine that allows less isolation than `least` grades nothing. Raises EngineError
+    where a part cannot be graded.
     """
     try:
         from distributed import Client, LocalCluster, as_completed
@@ -225,7 +228,7 @@ def on_dask(
             slots = sum(client.nthreads().values()) or 1
             parts = max(1, min(len(found.submissions), max(slots, -(-len(found.submissions) // A_PART))))
             requests = [request | {"shard": f"{part}/{parts}"} for part in range(1, parts + 1)]
-            # Twice would do no harm, but a cluster that remembers a call would not make it again.
+            # `pure=False`, or the cluster could answer with what it remembers of an earlier call.
             tasks = client.map(part, requests, pure=False, retries=0)
             for _, lines in as_completed(tasks, with_results=True):
                 yield from map(Record.from_line, lines)
@@ -237,7 +240,7 @@ def on_dask(
 
 
 def part(request: dict) -> list[str]:
-    """Grade one part in a process of its own, with one thread as a template needs it; return its lines."""
+    """Grade one part in a process of its own, and return the lines of its records."""
     ended = subprocess.run(
         [sys.executable, "-P", "-c", START], input=json.dumps(request), capture_output=True, text=True
     )
@@ -249,7 +252,7 @@ def part(request: dict) -> list[str]:
 
 def main() -> None:
     """Grade the part that stdin asks for, and print its records, a line each."""
-    walls.prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)  # a worker that is ended takes this along
+    walls.prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)  # where the Dask worker ends, this process ends, too
     request = json.load(sys.stdin)
     level = walls.isolation_available()
     if level < request["least"]:

@@ -1,6 +1,5 @@
 """Grades many submissions: starts templates, hands them out, and makes a record of each answer."""
 
-import json
 import threading
 import time
 from collections import deque
@@ -18,7 +17,7 @@ from devlab.classroom.download import kept_open, said, whole
 from devlab.classroom.engine import cells
 from devlab.classroom.engine.processes import CannotBegin, EngineError, Family, Handle, Settings
 from devlab.classroom.handout import Handout
-from devlab.classroom.results import Graded, Record
+from devlab.classroom.results import Graded, Record, row_passed
 
 # Why the walls of a level keep even right answers from passing, by exercise.
 WALLED_OFF = {
@@ -173,8 +172,7 @@ def _graded(task: cells.Task, verdict: dict, source: str) -> Graded:
     rows = tuple((label, dict(marks)) for label, marks in verdict.get("rows", ()))
     details = tuple((whole(label), whole(text)) for label, text in verdict.get("details", ()))
     outcome = verdict["outcome"]
-    judged = [[one for one in marks.values() if one] for _, marks in rows]
-    right = sum(bool(marks) and all(one == "passed" for one in marks) for marks in judged)
+    right = sum(row_passed(marks) for _, marks in rows)
     if task.by_rows:
         points = min(float(right), task.possible) if rows else 0.0
     else:
@@ -194,7 +192,7 @@ def finished(path: Path) -> set[tuple[str, str, str]]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
         try:
             one = Record.from_line(line)
-        except (ValueError, json.JSONDecodeError):
+        except ValueError:
             continue
         if one.digest and not one.unjudged:
             found.add((one.student, one.assignment, one.digest))

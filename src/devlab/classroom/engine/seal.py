@@ -43,7 +43,7 @@ class Versions:
 
     def same(self, before: bytes | None) -> bool:
         """Tell whether nothing has changed since `now` gave `before`."""
-        # To join the numbers' bytes takes a fifth of the time of reading each number.
+        # To join the numbers' bytes is quicker than to read each number.
         return before is not None and before == b"".join(self._numbers)
 
     def differing(self, before: bytes | None) -> Sequence[int]:

@@ -32,7 +32,7 @@ WIDEST = 1 << 24  # elements that may lie from a tensor's first to its last
 MARK = "\0data\0"  # stands for data while the rest becomes JSON
 CONTAINERS = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "Size": torch.Size}
 DTYPES = {str(one): one for one in vars(torch).values() if isinstance(one, torch.dtype)}
-NAMES = {dtype: name for name, dtype in DTYPES.items()}  # str(dtype) takes three times as long
+NAMES = {dtype: name for name, dtype in DTYPES.items()}  # quicker than str(dtype)
 
 
 class Impossible(BaseException):

@@ -17,11 +17,10 @@ from collections.abc import Callable, Collection
 
 from devlab.checks.exercise import find
 from devlab.classroom.engine import quota
-from devlab.classroom.engine.checker import passed
 from devlab.classroom.engine.processes import MOST_SAID, receive, send
 from devlab.classroom.engine.walls import Walls
 from devlab.classroom.engine.worker import TEXT, early
-from devlab.classroom.results import OF_ROWS, OUTCOMES
+from devlab.classroom.results import OF_ROWS, OUTCOMES, row_passed
 from devlab.devices import bench
 
 
@@ -62,7 +61,7 @@ def is_verdict(name: str, said: dict) -> bool:
 
 def rank(verdict: dict) -> tuple[bool, int]:
     """Return what makes one verdict better than another: a pass, and how many rows passed."""
-    return verdict.get("outcome") == "passed", sum(passed(marks) for _, marks in verdict.get("rows", ()))
+    return verdict.get("outcome") == "passed", sum(row_passed(marks) for _, marks in verdict.get("rows", ()))
 
 
 FORGED = early("error", "tampered with what judges it: a forged verdict", tampered=True)
@@ -82,7 +81,7 @@ def settled(verdict: dict, said: dict | None) -> dict:
     >>> settled({"outcome": "passed", "rows": [["a", {"cpu": "passed"}]]}, refuted)["headline"]
     'tampered with what judges it: by its own results the row "a" does not pass'
     """
-    passes = [label for label, marks in verdict["rows"] if passed(marks)]
+    passes = [label for label, marks in verdict["rows"] if row_passed(marks)]
     said = said or {"confirmed": [], "refuted": [], "unread": passes}
     if said["refuted"]:
         which = f'by its own results the row "{said["refuted"][0]}" does not pass'
