@@ -293,7 +293,7 @@ def _unregistered(path: Path, step: Step, home: str) -> Finding | None:
 
 
 def _inside_another(path: Path, step: Step, inner: Step, home: str) -> Finding | None:
-    """A module that a plain object, which `.to` does not look into, holds for another one."""
+    """A module in a plain object that another module holds: `.to` does not look into the object."""
     between = path.steps[path.steps.index(step) : path.steps.index(inner) + 1]
     if any(one.kind == CLOSURE or one.text == ".__self__" for one in between):
         return None  # no text reaches it from here
