@@ -41,7 +41,7 @@ def pytest_configure(config):
             return manager(**options, **kernel.sockets(Path(tempfile.mkdtemp(dir=scratch))))
 
         nbval.kernel.KernelManager = with_own_sockets
-        if sys.platform == "linux":  # elsewhere a fork of a process that has PyTorch may not live
+        if sys.platform == "linux":  # on macOS a fork of a process with threads may crash; Windows has none
             from jupyter_client.provisioning import local_provisioner
             from notebooks import forked_kernel
 

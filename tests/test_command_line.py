@@ -15,11 +15,11 @@ def test_a_reader_that_goes_early_sees_no_traceback(command, tmp_path):
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        facts = os.environ | {"DEVLAB_PROGRESS": str(tmp_path / "progress.json")}
+        environment = os.environ | {"DEVLAB_PROGRESS": str(tmp_path / "progress.json")}
         run = "import sys; from devlab.cli import main; sys.exit(main())"
         program = [sys.executable, "-c", run, *command]
         done = subprocess.run(
-            program, stdout=writing, stderr=subprocess.PIPE, text=True, env=facts, timeout=120
+            program, stdout=writing, stderr=subprocess.PIPE, text=True, env=environment, timeout=120
         )
     finally:
         os.close(writing)

@@ -4,11 +4,10 @@ PyTorch is imported where it is used: the command line needs this module's names
 """
 
 import os
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from devlab.panel import Column, Note, Panel, Table
+from devlab.panel import Column, Panel, Table
 
 if TYPE_CHECKING:
     import torch
@@ -82,7 +81,7 @@ def accelerators() -> "list[torch.device]":
 def bench() -> "list[torch.device]":
     """Return the devices an answer is judged on: the CPU, then each accelerator the course uses.
 
-    Where this torch cannot carry the simulated accelerator the CPU is alone; `start` says why.
+    Where this torch cannot carry the simulated accelerator the CPU is alone; `devlab.start` says why.
 
     >>> bench()[0]
     device(type='cpu')
@@ -93,27 +92,6 @@ def bench() -> "list[torch.device]":
         return [torch.device("cpu"), *accelerators()]
     except RuntimeError:
         return [torch.device("cpu")]
-
-
-def start() -> "torch.device":
-    """Say in one line what is here, and return the device the lessons use.
-
-    The device is the first accelerator, real or simulated, or the CPU when there is neither.
-    A simulated one is always called so.
-    """
-    import torch
-
-    from devlab import __version__
-
-    head = f"devlab {__version__} · Python {sys.version.split()[0]} · torch {torch.__version__}"
-    try:
-        found = accelerators()
-        problem = ""
-    except (UnknownDevice, RuntimeError) as error:
-        found, problem = [], f"\n{error} Going on with the CPU."
-    device = found[0] if found else torch.device("cpu")
-    Note(f"{head} · {introduce(device)}{problem}").show()
-    return device
 
 
 def introduce(device: "torch.device") -> str:

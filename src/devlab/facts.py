@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devlab import __version__
+
 if TYPE_CHECKING:
     import torch
 
@@ -120,8 +122,6 @@ def _in_words(device: Device) -> str:
 
 def gather() -> Facts:
     """Look around and return what is here; a child that imports PyTorch takes most of the time."""
-    from devlab import __version__
-
     facts = Facts(
         devlab=__version__,
         python=platform.python_version(),

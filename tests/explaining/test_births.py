@@ -48,8 +48,11 @@ def test_what_a_row_makes_is_nobodys_and_what_an_answer_makes_is_its_own(remembe
     """The line that asked for a verdict made none of the row's inputs; an answer's lines made its tensors."""
     trial = Trial(len, "f(x)", torch.device("cpu"))
     assert births.birth_of(trial.randn(2)) is None
-    answer = lambda: torch.zeros(2)  # noqa: E731
-    assert births.birth_of(trial.run(answer, label="f")) == f"test_births.py, line {line_of(answer)}"
+
+    def answer():
+        return torch.zeros(2)
+
+    assert births.birth_of(trial.run(answer, label="f")) == f"test_births.py, line {line_of(answer) + 1}"
 
 
 def test_no_tensor_is_kept_alive(remembering):

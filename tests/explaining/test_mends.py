@@ -86,10 +86,9 @@ def test_the_change_mends_the_program(program, tmp_path):
     assert count == 1 or program.name in SECOND_CHANGE, f"{count} changes were needed"
 
 
-@pytest.mark.parametrize("name", [p.name for p in PROGRAMS if p not in CARRIED_OUT])
-def test_a_program_whose_change_is_not_carried_out_is_explained(name):
+@pytest.mark.parametrize("program", [p for p in PROGRAMS if p not in CARRIED_OUT], ids=lambda p: p.name)
+def test_a_program_whose_change_is_not_carried_out_is_explained(program):
     """Culprit, origin and mend, on the simulated accelerator."""
-    program = next(program for program in PROGRAMS if program.name == name)
     error = error_of(program.run)
     assert error, "the program did not fail"
     expect_explained(explained(error), program)

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 
 SECONDS = 30  # that a killed kernel may take to end
 
@@ -80,11 +81,10 @@ class Kernel:
 
 def serve() -> None:
     """Fork a kernel for each line of the standard input, and print its process id."""
-    import ipykernel.kernelapp  # noqa: F401
     import torch
 
-    import devlab.sim  # noqa: F401
-
+    for name in ("ipykernel.kernelapp", "devlab.sim"):
+        import_module(name)
     torch.set_num_threads(1)  # as in the kernels' environment; a fork takes no threads along
     before = signal.signal(signal.SIGCHLD, reap)
     for line in sys.stdin:

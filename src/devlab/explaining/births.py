@@ -95,9 +95,9 @@ class _Birth(weakref.ref):
     __slots__ = ("filename", "key", "line")
 
 
-def _forget_one(birth: _Birth) -> None:
-    if _births is not None:  # a tensor may outlive the names of this module, when Python ends
-        _births.pop(birth.key, None)
+def _forget_one(birth: _Birth, births: dict[int, _Birth] = _births) -> None:
+    # `births` is bound here: when Python ends, a tensor may outlive the names of this module.
+    births.pop(birth.key, None)
 
 
 def _owner(filename: str) -> str:

@@ -151,12 +151,13 @@ def find_meeting(scopes: list[Scope], problem: Problem) -> list[Operand]:
             return found
         if known and not first:
             first = found
-        if scope.mine and not in_torch(scope) and scope is _innermost_mine(scopes) and known:
+        if known and scope is nearest_mine(scopes) and not in_torch(scope):
             break
     return first
 
 
-def _innermost_mine(scopes: list[Scope]) -> Scope | None:
+def nearest_mine(scopes: list[Scope]) -> Scope | None:
+    """Return the learner's own frame that is nearest to the error, whether the frame raised it or not."""
     return next((scope for scope in reversed(scopes) if scope.mine), None)
 
 
@@ -250,7 +251,7 @@ _LINES = re.compile(r'File "(.+?)", line (\d+), in ')
 def compiled(scopes: list[Scope], message: str) -> list[Scope]:
     """Return the scope of the compiled function in which two devices met, as a list of none or one."""
     lines = _LINES.findall(message.partition("from user code")[2])
-    outer = next((scope for scope in reversed(scopes) if scope.mine), None)
+    outer = nearest_mine(scopes)
     call = outer.failing if outer is not None else None
     if not lines or not isinstance(call, ast.Call):
         return []
@@ -364,7 +365,7 @@ def held(operand: Operand) -> str:
         if isinstance(story.owner, torch.nn.Module):
             return f"{inside}plain attribute {story.attr!r} of {owner}, which .to does not move"
         return f"{inside}attribute {story.attr!r} of {owner}"
-    if story.path and any(step.kind == reach.STATE for step in story.path.steps):
+    if story.path and story.path.of_optimizer:
         return "optimizer state, made before the parameters moved"
     if kind == CLOSURE:
         return "captured from the function around this one (a closure)"

@@ -435,7 +435,7 @@ def _transforms(scope: Scope) -> bool:
 
 
 def handed_on(scope: Scope, name: str) -> bool:
-    """Tell whether a module that calls others in turn has given the name their results already."""
+    """Tell whether an `nn.Sequential` has already given the name the result of one of its modules."""
     values = (scope.values.get("self"), scope.values.get("module"))
     if not isinstance(values[0], torch.nn.Sequential) or name not in scope.parameters():
         return False

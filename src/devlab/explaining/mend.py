@@ -279,7 +279,7 @@ def rebuilt(operand: Operand, home: str) -> Mend | None:
 def mend(operand: Operand, home: str) -> Mend | None:
     """Return the change that brings the culprit to `home`, the device of the others."""
     story = operand.story
-    if story.held == reach.STATE or (story.path and any(s.kind == reach.STATE for s in story.path.steps)):
+    if story.held == reach.STATE or (story.path and story.path.of_optimizer):
         return _state(operand)
     if story.held == reach.BUFFER and story.write is not None:
         return _given_anew(story)

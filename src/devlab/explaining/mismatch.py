@@ -16,6 +16,7 @@ from devlab.explaining.culprit import (
     culprit,
     find_meeting,
     identify,
+    nearest_mine,
     operands,
     origin,
     raises,
@@ -33,7 +34,11 @@ _MOST_SHOWN = 6
 
 
 def innermost_mine(scopes: list[Scope]) -> Scope | None:
-    """Return the learner's own frame that is nearest to the error."""
+    """Return the learner's own frame that is nearest to the error.
+
+    A frame that failed by a `raise` of its own counts only where no other is the learner's; where no frame is
+    the learner's, the innermost of all stands for it.
+    """
     mine = [scope for scope in reversed(scopes) if scope.mine]
     calm = [scope for scope in mine if not raises(scope)]
     return next(iter(calm or mine or scopes[::-1]), None)
@@ -101,7 +106,8 @@ def explain_mismatch(report: Explanation, scopes: list[Scope], problem: Problem)
     report.aliases = aliases(wrong)
     report.headline = f"{wrong.name} is on {wrong.device}, and the operation needs it on {home}"
     anew = wrong.story.held == reach.BUFFER and wrong.story.write is not None
-    by_path = wrong.story.path is not None and wrong.story.path.steps and not _state(wrong)
+    path = wrong.story.path
+    by_path = path is not None and path.steps and not path.of_optimizer
     registered = wrong.registered or by_path
     finding = stayed_behind(wrong, scopes, home) if registered and not anew else None
     if finding is not None:
@@ -147,10 +153,6 @@ def _alike(wrong: Operand) -> list[str]:
         and name not in (story.attr, "_param")
         and str(value.device) == wrong.device
     ][:4]
-
-
-def _state(operand: Operand) -> bool:
-    return any(step.kind == reach.STATE for step in operand.story.path.steps)
 
 
 def _index(found: list[Operand], wrong: Operand, problem: Problem) -> Operand | None:
@@ -265,8 +267,6 @@ def _unregistered(path: Path, step: Step, home: str) -> Finding | None:
     if not isinstance(value, torch.nn.Module | list | tuple | dict):
         return _inside_another(path, step, inner, home) if inner is not None else None
     written = [(w, s) for w, s in written_attribute(holder, name, path.scope) if w.how == "assign"]
-    if isinstance(value, torch.Tensor):
-        return None
     if not written and isinstance(value, torch.nn.Module):
         origin = f"{type(holder).__name__} does not have it registered, and .to passes it over"
         return Finding(step.path, origin, _moved_before(path.scope, step.path, home))
@@ -293,7 +293,7 @@ def _unregistered(path: Path, step: Step, home: str) -> Finding | None:
 
 
 def _inside_another(path: Path, step: Step, inner: Step, home: str) -> Finding | None:
-    """A module that a plain object, which `.to` does not look into, holds for another one."""
+    """A module in a plain object that another module holds: `.to` does not look into the object."""
     between = path.steps[path.steps.index(step) : path.steps.index(inner) + 1]
     if any(one.kind == CLOSURE or one.text == ".__self__" for one in between):
         return None  # no text reaches it from here
@@ -313,23 +313,18 @@ def _through_function(path: Path) -> bool:
 
 def _made_in_call(operand: Operand, scopes: list[Scope], home: str) -> Finding | None:
     """A module made in the very expression that calls it: `nn.Linear(3, 3)(x)` inside `forward`."""
-    for scope in reversed(scopes):
-        if not scope.mine:
-            continue
-        node = scope.failing
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Call):
-            made = node.func
-            ref = reference(scope, scope.line, home)
-            given = [a for a in node.args if flow.is_on(a, scope, home)]
-            if given and isinstance(given[0], ast.Name):
-                ref = f"{given[0].id}.device"
-            code = in_statement(scope, made, moved(scope.text(made), ref))
-            origin = (
-                f"a new module, made on {operand.device} at {scope.where(made.lineno)} each time this runs"
-            )
-            return Finding(scope.text(made), origin, Mend(scope.where(), code))
+    scope = nearest_mine(scopes)
+    node = scope.failing if scope is not None else None
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Call):
         return None
-    return None
+    made = node.func
+    ref = reference(scope, scope.line, home)
+    given = [a for a in node.args if flow.is_on(a, scope, home)]
+    if given and isinstance(given[0], ast.Name):
+        ref = f"{given[0].id}.device"
+    code = in_statement(scope, made, moved(scope.text(made), ref))
+    origin = f"a new module, made on {operand.device} at {scope.where(made.lineno)} each time this runs"
+    return Finding(scope.text(made), origin, Mend(scope.where(), code))
 
 
 _TO_LONG = re.compile(

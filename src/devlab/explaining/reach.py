@@ -50,6 +50,11 @@ class Path:
                 return step
         return None
 
+    @property
+    def of_optimizer(self) -> bool:
+        """Tell whether the path leads through an optimizer's state."""
+        return any(step.kind == STATE for step in self.steps)
+
 
 def find(tensor: torch.Tensor, scope: Scope) -> Path | None:
     """Return the shortest path from a name of a scope to a tensor, or to one that it is a view of."""

@@ -65,7 +65,7 @@ def explain_generator(report: Explanation, scopes: list[Scope], problem: Problem
     scope = innermost_mine(scopes)
     if scope is None:
         return
-    loading = any("utils/data" in s.filename.replace("\\", "/") for s in scopes)
+    loading = _in_loader(scopes)
     node, home = _generator_expression(scopes)
     report.known = True
     if node is not None:
@@ -95,6 +95,11 @@ def explain_generator(report: Explanation, scopes: list[Scope], problem: Problem
         report.note = "a loader draws its order on the CPU, so its generator stays there"
     elif loading:
         report.note = "the default device is an accelerator, so the loader draws its order there"
+
+
+def _in_loader(scopes: list[Scope]) -> bool:
+    """Tell whether the error passed through PyTorch's data loading."""
+    return any("utils/data" in scope.filename.replace("\\", "/") for scope in scopes)
 
 
 def _device_of_kind(kind: str, scopes: list[Scope]) -> str:
@@ -475,7 +480,7 @@ def explain_load(report: Explanation, scopes: list[Scope], problem: Problem) -> 
 def explain_pinned(report: Explanation, scopes: list[Scope], problem: Problem) -> None:
     """Pinning is for CPU memory, before the copy."""
     found = suspects(scopes, _is_away)
-    loading = any("utils/data" in s.filename.replace("\\", "/") for s in scopes)
+    loading = _in_loader(scopes)
     if found:
         blame(
             report,

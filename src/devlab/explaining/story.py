@@ -50,7 +50,8 @@ class Hop:
 class Story:
     """How a tensor came to where it failed: the names it went by, what held it, and what made it.
 
-    `joined` counts the names after which it had met others of its device: moving one of them is not enough.
+    Where several tensors on the device were joined on the way, `joined` counts the names that stand for the
+    result: beyond them, to move one tensor is not enough.
     """
 
     device: str
@@ -273,7 +274,7 @@ def is_methods(scope: Scope) -> bool:
 
 
 def later_in_loop(name: str, line: int, scope: Scope, device: str) -> Write | None:
-    """Return a write further down, or on the line itself, in a loop around it, that may give the device."""
+    """Return a write, on a line or below it in a loop around it, whose earlier turn may give the device."""
     if scope.node is None or not isinstance(scope.values.get(name), torch.Tensor):
         return None
     loops = [
