@@ -197,11 +197,11 @@ def tensors(value) -> Iterator[torch.Tensor]:
     >>> len(list(tensors((torch.ones(1), None, [torch.ones(2)]))))
     2
     """
-    if isinstance(value, (list, tuple)):
-        for item in value:
+    for item in value if isinstance(value, (list, tuple)) else (value,):
+        if isinstance(item, torch.Tensor):
+            yield item
+        elif isinstance(item, (list, tuple)):
             yield from tensors(item)
-    elif isinstance(value, torch.Tensor):
-        yield value
 
 
 def traffic(values) -> int:
