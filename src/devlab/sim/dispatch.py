@@ -234,7 +234,6 @@ def _drawing(run):
 NOT_TENSORS = frozenset({type(None), bool, int, float, complex})
 _CPU = torch.device("cpu")
 
-
 # For operands of this dtype the tensors of numbers are kept, at most `_MANY` of them.
 SCALARS = torch.float32
 _MANY = 256
@@ -281,7 +280,7 @@ def unlabel_list(values, index, mixed):
 
 
 def meet(operator: Operator, args, kwargs):
-    """Return the index of the device that all operands are on, or what `mixing` makes of several."""
+    """Return the index of the device that all operands are on, or what `rule.settle` makes of several."""
     first, mixed = None, False
     for value in (*args, *kwargs.values()):
         for item in value if isinstance(value, (list, tuple)) else (value,):

@@ -92,6 +92,9 @@ def _returned_argument(schema, result) -> int | None:
 MASKS = frozenset({torch.bool, torch.uint8})
 INDEXING = named("index _unsafe_index index_put index_put_ _index_put_impl_ _unsafe_index_put")
 
+# These operators change a tensor's own sizes and strides, and no element.
+IN_PLACE_VIEWS = named("as_strided_ detach_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_")
+
 _TAGS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 # On CUDA the host waits to learn whether these operators succeeded.
 _CHECKED = named(
@@ -178,9 +181,6 @@ def _attention(operands, out) -> float:
     query, key = operands[:2]
     return 4.0 * query.numel() * key.shape[-2]
 
-
-# They change a tensor's own sizes and strides, and no element.
-IN_PLACE_VIEWS = named("as_strided_ detach_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_")
 
 # Functions from (operands, result) to operations in 32-bit floats.
 _FORMULAS: dict[str, Callable] = {

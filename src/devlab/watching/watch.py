@@ -13,8 +13,8 @@ import torch
 from devlab.panel import Column, Panel, Table, escape
 from devlab.sim import clock
 from devlab.watching.memory import size
-from devlab.watching.record import Record, Synchronization, Transfer, When, host_clock, state
-from devlab.watching.recording import Copy, follow, recording
+from devlab.watching.record import Copy, Record, Synchronization, Transfer, When, host_clock, state
+from devlab.watching.recording import follow, recording
 from devlab.watching.timeline import Timeline
 
 
