@@ -37,7 +37,8 @@ FILES = (
     *("nn/test_convolution.py", "nn/test_dropout.py", "nn/test_embedding.py", "nn/test_pooling.py"),
     *("nn/test_multihead_attention.py", "nn/test_parametrization.py"),
 )
-# docs/simulator.md says that these are not simulated: a failure whose test or words name them is expected.
+# A failure whose test or words name one of these is expected: kinds of tensors that are not simulated,
+# PyTorch's copy-on-write storage, and its choice among libraries for convolutions.
 NOT_SIMULATED = re.compile(
     r"sparse|quantiz|_cow_|copy.on.write|lazy_clone|ConvBackend|conv_backend|nested.?tensor|mkldnn",
     re.IGNORECASE,
@@ -136,7 +137,7 @@ def _run(folder: Path, file: str, device: str, only: set[str] | None) -> dict[st
 
 
 def _child(path: Path, device: str, log: str, only: str) -> int:
-    """Run the generic tests of a file in this process, but those that the log has."""
+    """Run the generic tests of a file in this process, without those that the log has already."""
     import pytest
 
     if device == "sim":
@@ -149,18 +150,10 @@ def _child(path: Path, device: str, log: str, only: str) -> int:
     seen = {json.loads(line)[0] for line in log.read_text(encoding="utf-8").splitlines()}
     os.chdir(path.parent)
     sys.path.insert(0, str(path.parent))
-    arguments = ["-q", "--noconftest", "-c", os.devnull, f"--rootdir={path.parent}", "-p", "no:cacheprovider"]
-    arguments += [
-        "-p",
-        "no:devlab",
-        "-p",
-        "no:xdist",
-        "--import-mode=importlib",
-        "-W",
-        "ignore",
-        "--tb=no",
-        str(path),
-    ]
+    arguments = ["-q", "--noconftest", "--import-mode=importlib", "--tb=no", "-W", "ignore", "-c", os.devnull]
+    arguments += [f"--rootdir={path.parent}", str(path)]
+    for plugin in ("cacheprovider", "devlab", "xdist"):
+        arguments += ["-p", f"no:{plugin}"]
     return min(int(pytest.main(arguments, plugins=[_Asking(device, log, names, seen)])), 1)
 
 

@@ -299,7 +299,7 @@ def test_an_event_marks_the_current_device():
         start.record(torch.sim.current_stream(1))
     with torch.sim.device(1):
         end.record()
-    torch.Event("sim").synchronize()  # one that nobody recorded is waited for by nobody
+    torch.Event("sim").synchronize()  # an event that was never recorded: no wait
 
 
 def test_a_stream_brings_its_device():
@@ -387,7 +387,7 @@ def test_real_waits_take_real_time():
 
 
 def test_with_real_waits_a_copy_lands_by_itself():
-    """When its time has come, though nobody waits for it."""
+    """When its time has come, even if the program does not wait."""
     clock.real_waits(True)
     x = torch.ones(1 << 20, device="sim")
     y = x[:1].to("cpu", non_blocking=True)

@@ -86,6 +86,14 @@ def test_the_module_has_what_torch_cuda_has():
     assert torch.ones(2).untyped_storage().sim().device.type == "sim"
 
 
+def test_a_star_import_brings_the_names_of_torch_cuda_alone():
+    """Not the modules that `torch.sim` itself needs. PyTorch asks a backend for the dtypes of autocast."""
+    names = {}
+    exec("from torch.sim import *", names)
+    del names["__builtins__"]
+    assert {name for name in names if not hasattr(torch.cuda, name)} == {"get_amp_supported_dtype"}
+
+
 def test_data_parallel_names_what_to_use():
     """It is one process for all devices, which PyTorch advises against."""
     with pytest.raises(NotImplementedError, match="DistributedDataParallel"):

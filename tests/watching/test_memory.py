@@ -1,4 +1,4 @@
-"""What a device's memory holds: on sim, and where nobody keeps an account."""
+"""What a device's memory holds: on sim, on a real GPU, and on the CPU, which keeps no account."""
 
 import pytest
 import torch

@@ -201,10 +201,10 @@ def item(tensor: torch.Tensor):
 
 
 def read(tensor: torch.Tensor, wait: bool) -> torch.Tensor:
-    """Return the memory of a tensor on the device, for devlab's own eyes: no copy is made, and nobody told.
+    """Return a CPU tensor in the memory of a tensor on the device: no copy is made, no observer is told.
 
-    The host waits as it would for the copy, if it is to `wait` at all. `devlab.checks.values` calls it by
-    the module's name.
+    If the host is to `wait`, it waits as long as it would for a copy. `devlab.checks.values` looks this
+    function up by the module's name.
     """
     if wait:
         clock.wait_until(clock.copy(tensor.get_device(), tensor.nbytes, False, False))

@@ -234,7 +234,6 @@ def _drawing(run):
 NOT_TENSORS = frozenset({type(None), bool, int, float, complex})
 _CPU = torch.device("cpu")
 
-
 # For operands of this dtype the tensors of numbers are kept, at most `_MANY` of them.
 SCALARS = torch.float32
 _MANY = 256
@@ -281,7 +280,7 @@ def unlabel_list(values, index, mixed):
 
 
 def meet(operator: Operator, args, kwargs):
-    """Return the index of the device that all operands are on, or what `mixing` makes of several."""
+    """Return the index of the device that all operands are on, or what `rule.settle` makes of several."""
     first, mixed = None, False
     for value in (*args, *kwargs.values()):
         for item in value if isinstance(value, (list, tuple)) else (value,):
@@ -340,26 +339,26 @@ def _writing_out(operator: Operator):
             named = random_numbers.lend(operator.generator, host, named, index)
         with random_numbers.drawing_from(index) if operator.draws and index >= 0 else _AS_IT_IS:
             operator.call(*host, **named, **aside)
-        if index >= 0 and _read_and_written([*host, *named.values()], kwargs, aside):
+        targets, made = [kwargs[key] for key in outputs], list(aside.values())
+        if index >= 0 and _read_and_written([*host, *named.values()], targets, made):
             # What the CPU refuses, or does to an operand on the way, is then the same here.
             operator.call(*host, **named, **{key: unlabel(kwargs[key]) for key in outputs})
         else:
-            for key in outputs:
-                _fill(kwargs[key], aside[key])
-        _charge(operator, index, operators.traffic(host), host, list(aside.values()), args, kwargs)
+            _fill(targets, made)
+        _charge(operator, index, operators.traffic(host), host, made, args, kwargs)
         if not operator.returned:
             return None
-        return kwargs[outputs[0]] if len(outputs) == 1 else tuple(kwargs[key] for key in outputs)
+        return targets[0] if len(targets) == 1 else tuple(targets)
 
     return run
 
 
-def _read_and_written(operands, targets, aside) -> bool:
-    """Return whether an output that keeps its size shares its memory with an operand."""
+def _read_and_written(operands: list, targets: list, made: list) -> bool:
+    """Return whether all outputs keep their sizes, and one of them shares its memory with an operand."""
     read = {value.untyped_storage().data_ptr() for value in operators.tensors(operands)}
-    written = list(operators.tensors([targets[key] for key in aside]))
-    made = operators.tensors(list(aside.values()))
-    kept = all(target.shape == new.shape for target, new in zip(written, made, strict=True))
+    written = list(operators.tensors(targets))
+    sizes = zip(written, operators.tensors(made), strict=True)
+    kept = all(target.shape == new.shape for target, new in sizes)
     return kept and any(target.untyped_storage().data_ptr() in read for target in written)
 
 

@@ -395,7 +395,6 @@ def send(tensor):
 
 def receive(saved: bytes, device: str, requires_grad: bool, kind: type) -> torch.Tensor:
     """Make a tensor that was sent, on the simulated device of this process."""
-
     enable()
     tensor = torch.load(io.BytesIO(saved), weights_only=True).to(device)
     if kind is torch.nn.Parameter:

@@ -11,7 +11,6 @@ from devlab.sim.data import number_on_device, on_device, resize, set_storage
 # A view's kernel for the CPU only builds another tensor over the same storage, on whatever device that is.
 VIEWS = ("as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex")
 
-
 _CPU = torch.device("cpu")
 _empty, _scalar = torch.empty, torch.scalar_tensor
 
@@ -122,8 +121,7 @@ def refuse_sparse(*args, **kwargs):
     )
 
 
-# By dispatch key: the operators by which PyTorch makes a sparse tensor on a device, or first reads such a
-# tensor.
+# By dispatch key: the operators by which PyTorch makes a sparse tensor on a device, or first reads one.
 SPARSE = {
     "SparsePrivateUse1": ("_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors"),
     "SparseCsrPrivateUse1": ("_nnz", "crow_indices", "values"),

@@ -92,6 +92,9 @@ def _returned_argument(schema, result) -> int | None:
 MASKS = frozenset({torch.bool, torch.uint8})
 INDEXING = named("index _unsafe_index index_put index_put_ _index_put_impl_ _unsafe_index_put")
 
+# These operators change a tensor's own sizes and strides, and no element.
+IN_PLACE_VIEWS = named("as_strided_ detach_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_")
+
 _TAGS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 # On CUDA the host waits to learn whether these operators succeeded.
 _CHECKED = named(
@@ -179,9 +182,6 @@ def _attention(operands, out) -> float:
     return 4.0 * query.numel() * key.shape[-2]
 
 
-# They change a tensor's own sizes and strides, and no element.
-IN_PLACE_VIEWS = named("as_strided_ detach_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_")
-
 # Functions from (operands, result) to operations in 32-bit floats.
 _FORMULAS: dict[str, Callable] = {
     **{f"aten::{name}": _matrix_product for name in named("mm bmm mv dot addmm addmm_ baddbmm")},
@@ -197,11 +197,11 @@ def tensors(value) -> Iterator[torch.Tensor]:
     >>> len(list(tensors((torch.ones(1), None, [torch.ones(2)]))))
     2
     """
-    if isinstance(value, (list, tuple)):
-        for item in value:
+    for item in value if isinstance(value, (list, tuple)) else (value,):
+        if isinstance(item, torch.Tensor):
+            yield item
+        elif isinstance(item, (list, tuple)):
             yield from tensors(item)
-    elif isinstance(value, torch.Tensor):
-        yield value
 
 
 def traffic(values) -> int:

@@ -79,7 +79,7 @@ capsule_words = ctypes.PYFUNCTYPE(ctypes.POINTER(ctypes.c_int64), ctypes.py_obje
 # as does every function of Python's own that is called through ctypes, and does nothing else.
 raise_pending = ctypes.PYFUNCTYPE(ctypes.c_int)(("Py_IsInitialized", ctypes.pythonapi))
 
-# The word of those that is the device: the kind in the lower half, the index in the upper half.
+# Which of those words holds the device: its kind in the lower half, its index in the upper half.
 DEVICE_WORD = 1
 # Where in a Python object its own fields begin. The first field of a capsule is the pointer.
 _FIELDS = object.__basicsize__

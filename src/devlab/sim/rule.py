@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -213,7 +213,7 @@ _MISSING = frozenset(
 )
 
 
-def refuse(name: str, *tensors) -> None:
+def refuse(name: str) -> None:
     """Raise what PyTorch raises for an operator that MPS lacks.
 
     Raises:
@@ -293,7 +293,6 @@ def following() -> str:
 
 
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})
-_HALF = (torch.float16, torch.bfloat16)
 # What C++ calls a dtype, which its messages say.
 _SCALAR_TYPES = {
     torch.bool: "Bool",
@@ -327,15 +326,14 @@ _PAIRS = {
     "upsample_bicubic2d": ((torch.uint8,), "upsample_bicubic2d_out_frame"),
     "_upsample_bilinear2d_aa": ((torch.uint8,), "upsample_bilinear2d_out_frame"),
     "_upsample_bicubic2d_aa": ((torch.uint8,), "upsample_bilinear2d_out_frame"),
-    "igamma": (_HALF, "igamma_cuda"),
-    "igammac": (_HALF, "igammac_cuda"),
-    "angle": (_HALF, "angle_cuda"),
-    "histc": (_HALF, "histc"),
+    "igamma": (specs.HALF, "igamma_cuda"),
+    "igammac": (specs.HALF, "igammac_cuda"),
+    "angle": (specs.HALF, "angle_cuda"),
+    "histc": (specs.HALF, "histc"),
     "_trilinear": (WHOLE, "baddbmm_cuda"),
     "native_dropout_backward": (WHOLE | {torch.bool}, "masked_scale"),
 }
-_SCATTER = "cuda_scatter_gather_base_kernel_func"
-# cuDNN speaks before the kernels of PyTorch do.
+# cuDNN refuses 64-bit integers before any kernel of PyTorch is asked.
 _CONVOLUTIONS = frozenset({"convolution", "convolution_overrideable"})
 # These have no kernel for CUDA at all.
 _HOST_ALONE = frozenset(
@@ -346,8 +344,6 @@ _HOST_ALONE = frozenset(
         "_histogramdd_from_bin_tensors",
     }
 )
-
-
 # The operators that `torch.use_deterministic_algorithms` names, with the name that their CUDA kernels give.
 _NOT_DETERMINISTIC = {
     "avg_pool3d_backward": "avg_pool3d_backward_cuda",
@@ -381,7 +377,7 @@ def guarded(name: str, run: Callable) -> Callable:
 
     Raises:
         NotImplementedError: by the kernel, for a dtype that the operator's CUDA kernel lacks.
-        RuntimeError: by the kernel, for a convolution of integers, as cuDNN refuses them, and where
+        RuntimeError: by the kernel, for a convolution of 64-bit integers, as cuDNN refuses them, and where
             deterministic algorithms are asked for and CUDA has none.
     """
     whole = name.removeprefix("aten::")
@@ -393,17 +389,19 @@ def guarded(name: str, run: Callable) -> Callable:
         run = _refusing(run, None, NotImplementedError, words + "it either. Run it on the CPU.")
     elif base in _CONVOLUTIONS:
         words = "getCudnnDataTypeFromScalarType() not supported for {}"
-        run = _refusing(run, {torch.int64}, RuntimeError, words)
+        run = _refusing(run, (torch.int64,), RuntimeError, words)
     elif base in _PAIRS:
         dtypes, kernel = _PAIRS[base]
-        run = _refusing(run, set(dtypes), NotImplementedError, f"\"{kernel}\" not implemented for '{{}}'")
+        run = _lacking(run, dtypes, kernel)
     elif base in ("scatter_reduce", "scatter_reduce_"):
         run = _refusing_bools(run)
     caller = _NOT_DETERMINISTIC.get(base, _NOT_DETERMINISTIC.get(whole.removesuffix("_values")))
     return _alerting(caller, run, weighted=base == "bincount") if caller else run
 
 
-def _refusing(run: Callable, dtypes: set[torch.dtype] | None, error: type[Exception], words: str) -> Callable:
+def _refusing(
+    run: Callable, dtypes: Collection[torch.dtype] | None, error: type[Exception], words: str
+) -> Callable:
     """Return a kernel that refuses first tensors of these dtypes on a simulated device; None means all."""
     limited = active
 
@@ -415,11 +413,14 @@ def _refusing(run: Callable, dtypes: set[torch.dtype] | None, error: type[Except
     return refusing
 
 
+def _lacking(run: Callable, dtypes: Collection[torch.dtype], kernel: str) -> Callable:
+    """Return a kernel that refuses the dtypes that the CUDA kernel of that name lacks."""
+    return _refusing(run, dtypes, NotImplementedError, f"\"{kernel}\" not implemented for '{{}}'")
+
+
 def _refusing_bools(run: Callable) -> Callable:
     """Return the kernel of `scatter_reduce` so that it only adds up tensors of bool, as on CUDA."""
-    add_alone = _refusing(
-        run, {torch.bool}, NotImplementedError, f"\"{_SCATTER}\" not implemented for '{{}}'"
-    )
+    add_alone = _lacking(run, (torch.bool,), "cuda_scatter_gather_base_kernel_func")
 
     def scatter(first, dim, index, source, reduce, **kwargs):
         kernel = run if reduce == "sum" else add_alone
@@ -442,9 +443,8 @@ def _alerting(caller: str, run: Callable, weighted: bool) -> Callable:
                     f"{said})'. You can turn off determinism just for this operation, or you can use the "
                     "'warn_only=True' option, if that's acceptable for your application."
                 )
-            warnings.warn(
-                f"{said}, warn_only=True)'.", stacklevel=3
-            )  # past the kernel built on its first call
+            # The second level is `dispatch.kernel`'s function, the third the program's line.
+            warnings.warn(f"{said}, warn_only=True)'.", stacklevel=3)
         return run(first, *args, **kwargs)
 
     return alerting

@@ -28,9 +28,7 @@ class Spec:
     half_rate: float  # operations per second in 16-bit floats
     bandwidth: float  # bytes per second of the device's own memory
     pinned: float  # bytes per second between the host's pinned memory and the device
-    staging: (
-        float  # bytes per second that the host copies between ordinary memory and the driver's pinned buffer
-    )
+    staging: float  # bytes per second that the host copies into the driver's pinned buffer, or out of it
     peer: float  # bytes per second between two such devices
     capacity: int  # bytes of device memory
 

@@ -45,7 +45,7 @@ class Stream:
 
     @property
     def stream_id(self) -> int:
-        """Its number; the default stream's is 0."""
+        """The number of the stream; that of the default stream is 0."""
         return self._queue.stream_id
 
     def query(self) -> bool:
@@ -116,7 +116,8 @@ class Event:
     ):
         """Make an event that is not yet recorded; `elapsed_time` needs `enable_timing`.
 
-        As in PyTorch, `device` says of which kind it is. Which device it marks the first recording decides.
+        As in PyTorch, `device` only names the kind of device. The first recording decides which device of
+        that kind the event marks.
         """
         data.index_of(device)
         self.device_index: int | None = None
@@ -138,7 +139,7 @@ class Event:
         """Mark the work now in `stream`, or in the current stream of the current device.
 
         Raises:
-            RuntimeError: when it was recorded on another device before.
+            RuntimeError: when the event was recorded on another device before.
         """
         stream = stream or current_stream()
         if self.device_index not in (None, stream.device_index):

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import torch
 
-from devlab.sim import accounts as memory  # noqa: F401
+from devlab.sim import accounts as memory
 from devlab.sim import clock, data
-from devlab.sim.accounts import (  # noqa: F401
+from devlab.sim.accounts import (
     empty_cache,
     max_memory_allocated,
     max_memory_reserved,
@@ -20,9 +20,55 @@ from devlab.sim.accounts import (  # noqa: F401
     reset_accumulated_memory_stats,
     reset_peak_memory_stats,
 )
-from devlab.sim.data import device_count  # noqa: F401
+from devlab.sim.data import device_count
 from devlab.sim.random_numbers import default_generators
-from devlab.sim.streams import Event, Stream, current_stream, default_stream, set_stream, stream  # noqa: F401
+from devlab.sim.streams import Event, Stream, current_stream, default_stream, set_stream, stream
+
+__all__ = [
+    "Event",
+    "OutOfMemoryError",
+    "Stream",
+    "amp",
+    "current_device",
+    "current_stream",
+    "default_generators",
+    "default_stream",
+    "device",
+    "device_count",
+    "empty_cache",
+    "get_amp_supported_dtype",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_rng_state",
+    "get_rng_state_all",
+    "init",
+    "initial_seed",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_summary",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
+    "set_device",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_stream",
+    "stream",
+    "synchronize",
+]
 
 OutOfMemoryError = torch.OutOfMemoryError
 amp = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Numbers of bytes and seconds as people read them."""
+"""`devlab.memory`: what a device's memory holds. Also numbers of bytes and of seconds as people read them."""
 
 import math
 from dataclasses import dataclass

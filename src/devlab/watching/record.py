@@ -14,8 +14,24 @@ import torch
 from devlab.checks.calls import is_learners, place
 from devlab.sim import clock
 
-# The reads that bring a single value to Python: the program chooses no memory for such a value.
-READS = frozenset({".item()", "float()", "int()", "bool()", "complex()", "an index", "format()"})
+# A tensor's methods that copy to Python or to another device, and the causes that a log gives for the copies.
+READERS = {
+    "item": ".item()",
+    "tolist": ".tolist()",
+    "cpu": ".cpu()",
+    "cuda": ".cuda()",
+    "numpy": ".numpy()",
+    "__float__": "float()",
+    "__int__": "int()",
+    "__complex__": "complex()",
+    "__bool__": "bool()",
+    "__index__": "an index",
+    "__format__": "format()",
+}
+# The methods that always bring one value to Python.
+ONE_VALUE = frozenset(READERS) - {"tolist", "cpu", "cuda", "numpy", "__format__"}
+# The causes of reads for which the program chooses no memory.
+READS = frozenset(READERS[name] for name in ONE_VALUE) | {"format()"}
 
 
 class Line(NamedTuple):

@@ -56,7 +56,7 @@ def lay_out(events: Events) -> dict[str, list[Span]]:
                 state = COPYING if type(event) is Transfer else COMPUTING
                 name = event.operator if type(event) is Launch else event.cause
                 lanes.setdefault(f"{device} {state}", []).append(Span(*times, state, name, event.line))
-    lanes[HOST] += [Span(*one.when[:2], STAGING, "pin_memory()", one.line) for one in pinnings]
+    lanes[HOST] += [Span(*pinning.when[:2], STAGING, "pin_memory()", pinning.line) for pinning in pinnings]
     lanes[HOST].sort(key=lambda span: span.start)
     first = min((span.start for lane in lanes.values() for span in lane), default=0.0)
     return {

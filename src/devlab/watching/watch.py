@@ -13,8 +13,18 @@ import torch
 from devlab.panel import Column, Panel, Table, escape
 from devlab.sim import clock
 from devlab.watching.memory import size
-from devlab.watching.record import Record, Synchronization, Transfer, When, host_clock, state
-from devlab.watching.recording import Copy, follow, recording
+from devlab.watching.record import (
+    ONE_VALUE,
+    READERS,
+    Copy,
+    Record,
+    Synchronization,
+    Transfer,
+    When,
+    host_clock,
+    state,
+)
+from devlab.watching.recording import follow, recording
 from devlab.watching.timeline import Timeline
 
 
@@ -91,21 +101,6 @@ def watch() -> Log:
     return Log()
 
 
-READERS = {
-    "item": ".item()",
-    "tolist": ".tolist()",
-    "cpu": ".cpu()",
-    "cuda": ".cuda()",
-    "numpy": ".numpy()",
-    "__float__": "float()",
-    "__int__": "int()",
-    "__complex__": "complex()",
-    "__bool__": "bool()",
-    "__index__": "an index",
-    "__format__": "format()",
-}
-# The methods that always bring one value to Python.
-ONE_VALUE = frozenset(READERS) - {"tolist", "cpu", "cuda", "numpy", "__format__"}
 # A printed tensor of more elements than this shows the first and last three along each dimension.
 _PRINTED_WHOLE = 1000
 _PRINTED_EDGE = 6
