@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from io import StringIO
 from pathlib import Path
 
+from devlab import __version__
 from devlab.checks.exercise import Lesson, lessons
 from devlab.checks.progress import HOW_TO_SAVE, Line, Standing, heading, label, load, simulated
 from devlab.checks.result import ACCENTS, Outcome
@@ -217,8 +218,6 @@ def as_csv(standing: Standing) -> str:
 
 def as_json(standing: Standing) -> str:
     """Return the same as JSON: lessons, their exercises, and the outcome of each on each device."""
-    from devlab import __version__
-
     made = {
         "devlab": __version__,
         "saved": _now(),
@@ -243,8 +242,6 @@ def as_json(standing: Standing) -> str:
 
 def as_page(standing: Standing) -> str:
     """Return a page of HTML that stands alone, reads in light and dark, and prints with all lessons open."""
-    from devlab import __version__
-
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>

@@ -194,7 +194,7 @@ td.sign, th.device { text-align: center; padding: 0.15rem 0.7rem; }
 section { border-top: 1px solid var(--line); margin-top: 2rem; padding-top: 1rem; }
 section > header { display: flex; justify-content: space-between; gap: 2rem; align-items: baseline; }
 .passed { color: var(--good); } .failed, .timeout, .killed, .memory { color: var(--bad); }
-.error, .grader-error { color: var(--odd); } .not-attempted, .skipped { color: var(--rest); }
+.error, .grader-error { color: var(--odd); } .not-attempted, .not-reached, .skipped { color: var(--rest); }
 .mark { font-weight: 700; } .headline { margin: 0.3rem 0 0.8rem; }
 pre { background: var(--code); padding: 0.7rem 0.9rem; margin: 0.3rem 0; border-radius: 4px;
   white-space: pre-wrap; overflow-wrap: anywhere; font: 0.9rem/1.45 ui-monospace, monospace; tab-size: 4; }
