@@ -16,7 +16,7 @@ SRC = ROOT / "src"
 LONGEST = 600
 # What is nothing but widgets, and is itself imported by the function that shows them; what Jupyter
 # and pytest load by themselves.
-ON_DEMAND = {"devlab.explore.widgets", "devlab.contents", "devlab.pytest_plugin"}
+ON_DEMAND = {"devlab.explore.live", "devlab.contents", "devlab.pytest_plugin"}
 LIGHT = {"devlab", "torch", "numpy"} | set(sys.stdlib_module_names)
 
 

@@ -1,13 +1,41 @@
 """Whether a picture's text can be read: nothing cut off, nothing written over other text."""
 
+from functools import cache
 from itertools import combinations
+
+from devlab.explore.scene import WIDE, Scene, Words
 
 OVERLAP = 1.5  # pixels that two texts may share: letters do not fill their boxes
 SMALLEST = 7.5  # points
+SMALLEST_LETTERS = 11  # pixels
+Extent = tuple[float, float, float, float]  # left, top, right, bottom
 
 
-def faults(figure) -> list[str]:
-    """Return what is wrong with the text of a figure, one line each."""
+def faults(picture) -> list[str]:
+    """Return what is wrong with the text of a scene or of a matplotlib figure, one line each."""
+    return _of_scene(picture) if isinstance(picture, Scene) else _of_figure(picture)
+
+
+def _of_scene(scene: Scene) -> list[str]:
+    texts = [shape for shape in scene.shapes if isinstance(shape, Words)]
+    found = [f"too small: {text.words!r}" for text in texts if text.size < SMALLEST_LETTERS]
+    return found + _misplaced([(text.words, extent(text)) for text in texts], (0, 0, WIDE, scene.high))
+
+
+@cache
+def extent(text: Words) -> Extent:
+    """Return where words are, in the letters of DejaVu Sans, which are wider than those of most systems."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    family = "DejaVu Sans Mono" if text.mono else "DejaVu Sans"
+    font = FontProperties(family=family, weight="bold" if text.bold else "normal")
+    wide = TextPath((0, 0), text.words, size=text.size, prop=font).get_extents().width
+    left = text.x - wide * {"start": 0, "middle": 0.5, "end": 1}[text.anchor]
+    return left, text.y - text.size / 2, left + wide, text.y + text.size / 2
+
+
+def _of_figure(figure) -> list[str]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.text import Text
 
@@ -17,15 +45,22 @@ def faults(figure) -> list[str]:
     unseen = {label for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) for label in _outside(axis)}
     texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
     texts = [text for text in texts if text not in unseen]
-    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in texts]
-    whole = figure.bbox
+    boxes = [(text.get_text(), text.get_window_extent(renderer).extents) for text in texts]
     found = [f"too small: {text.get_text()!r}" for text in texts if text.get_fontsize() < SMALLEST]
-    for words, box in boxes:
-        if box.x0 < whole.x0 - 1 or box.x1 > whole.x1 + 1 or box.y0 < whole.y0 - 1 or box.y1 > whole.y1 + 1:
-            found.append(f"cut off: {words!r}")
+    return found + _misplaced(boxes, figure.bbox.extents)
+
+
+def _misplaced(boxes: list[tuple[str, Extent]], whole: Extent) -> list[str]:
+    """Return which words are cut off by the edge of the picture, or lie over others."""
+    left, low, right, high = whole
+    found = [
+        f"cut off: {words!r}"
+        for words, (x0, y0, x1, y1) in boxes
+        if x0 < left - 1 or x1 > right + 1 or y0 < low - 1 or y1 > high + 1
+    ]
     for (one, first), (other, second) in combinations(boxes, 2):
-        width = min(first.x1, second.x1) - max(first.x0, second.x0)
-        height = min(first.y1, second.y1) - max(first.y0, second.y0)
+        width = min(first[2], second[2]) - max(first[0], second[0])
+        height = min(first[3], second[3]) - max(first[1], second[1])
         if width > OVERLAP and height > OVERLAP:
             found.append(f"one over the other: {one!r} and {other!r}")
     return found

@@ -8,6 +8,7 @@ from devlab import sim
 from devlab.explore.controls import Refused
 from devlab.explore.pictures import devices
 from devlab.explore.pictures.devices import Roads, State, describe, draw, facts, roads_of
+from devlab.explore.scene import Box, Words
 from devlab.sim.specs import CUDA_LIKE, MPS_LIKE
 
 EIGHT = ("cpu", *(f"cuda:{index}" for index in range(8)))
@@ -25,9 +26,15 @@ def explorer():
     return devices.explorer()
 
 
-def written(figure) -> set[str]:
-    """Return the texts in a figure."""
-    return {text.get_text() for text in figure.axes[0].texts}
+def written(scene) -> set[str]:
+    """Return the texts in a scene."""
+    return {shape.words for shape in scene.shapes if isinstance(shape, Words)}
+
+
+def wide(scene) -> dict[str, float]:
+    """Return how wide each road is drawn, by its name."""
+    roads = [shape for shape in scene.shapes if isinstance(shape, Box) and "a gigabyte takes" in shape.says]
+    return {road.id: min(road.wide, road.high) for road in roads}
 
 
 @pytest.mark.parametrize(("rules", "chip"), [("cuda", CUDA_LIKE), ("mps", MPS_LIKE)])
@@ -73,9 +80,10 @@ def test_the_first_picture_shows_wide_roads_inside_and_narrow_ones_between(explo
     assert {"300 GB/s", "51 GB/s", "pinned 12 GB/s", "ordinary 4 GB/s"} <= words
     assert "sim:0: simulated accelerator, cuda-like" in words
     assert "3 times as fast" in words
-    widths = {line.get_color(): line.get_linewidth() for line in explorer.figure.axes[0].lines}
-    inside, between = widths[devices.palette.of("sim:0")], widths[devices.palette.COPY]
-    assert inside / between == pytest.approx(CUDA_LIKE.bandwidth / CUDA_LIKE.peer, rel=1e-4)
+    roads = wide(explorer.figure)
+    assert roads["sim:0 own"] / roads["sim:0 pinned"] == pytest.approx(
+        CUDA_LIKE.bandwidth / CUDA_LIKE.pinned, rel=1e-4
+    )
 
 
 def test_each_control_changes_picture_and_words(explorer):
@@ -92,9 +100,8 @@ def test_each_control_changes_picture_and_words(explorer):
     words = written(explorer.figure)
     assert "sim:0: simulated accelerator, mps-like" in words
     assert "sim:1, simulated" not in words
-    assert {"68 GB/s", "no use: no faster", "one memory\nfor both"} <= words
-    assert "a copy in it,\nfrom cpu to sim:0:\n50 GB/s" in words
-    assert "system\nmemory" not in words
+    assert {"68 GB/s", "no use: no faster", "one memory", "for both", "a copy in it: 50 GB/s"} <= words
+    assert "system" not in words
     assert (
         "sim:0 reads and writes the one memory that there is at 68 GB/s; a tensor is copied" in explorer.words
     )
@@ -107,15 +114,37 @@ def test_each_control_changes_picture_and_words(explorer):
 def test_a_road_is_as_wide_under_the_other_rules(explorer):
     """The two chips can be compared: a point of width stands for as many bytes per second in both."""
 
-    def widths() -> dict[str, float]:
-        return {line.get_color(): line.get_linewidth() for line in explorer.figure.axes[0].lines}
-
-    host, device = devices.palette.of("cpu"), devices.palette.of("sim:0")
-    before = widths()
+    before = wide(explorer.figure)
     explorer.set(rules="like Apple's MPS")
-    after = widths()
-    assert after[host] == before[host] == pytest.approx(devices.WIDEST * 51.2e9 / CUDA_LIKE.bandwidth)
-    assert after[device] / before[device] == pytest.approx(MPS_LIKE.bandwidth / CUDA_LIKE.bandwidth, rel=1e-4)
+    after = wide(explorer.figure)
+    assert after["cpu own"] == before["cpu own"]
+    assert before["cpu own"] == pytest.approx(devices.WIDEST * 51.2e9 / CUDA_LIKE.bandwidth)
+    assert after["sim:0 own"] / before["sim:0 own"] == pytest.approx(
+        MPS_LIKE.bandwidth / CUDA_LIKE.bandwidth, rel=1e-4
+    )
+
+
+def test_a_gigabyte_takes_its_time_on_each_road(explorer):
+    """The roads of the device looked at, in proportion; each time is written where the gigabyte arrives."""
+    assert explorer.scene.seconds == 0
+    explorer.press(devices.SEND)
+    scene = explorer.scene
+    assert scene.seconds > 0
+    parcels = {shape.id: shape.during[1] for shape in scene.shapes if shape.comes}
+    assert parcels["parcel sim:0 ordinary"] == 1
+    assert parcels["parcel sim:0 own"] == pytest.approx(4 / 300, rel=1e-3)
+    assert {"3.3 ms", "83 ms", "100 ms", "250 ms"} <= written(scene)
+    takes = [scene.take]
+    explorer.press(devices.SEND)
+    takes.append(explorer.scene.take)
+    assert takes[1] == takes[0] + 1
+
+
+def test_a_click_on_a_device_looks_at_it(explorer):
+    """As the list of devices does."""
+    (box,) = [shape for shape in explorer.scene.shapes if shape.id == "sim:1"]
+    explorer.set(**box.asks["set"])
+    assert explorer.state.looked_at == "sim:1"
 
 
 def test_real_devices_of_one_kind_are_drawn_to_one_scale():
@@ -149,7 +178,7 @@ def test_the_cpu_alone_is_measured(monkeypatch):
     """Where there is no accelerator nothing is modelled."""
     monkeypatch.setenv("DEVLAB_DEVICE", "cpu")
     explorer = devices.explorer()
-    assert explorer.controls == []
+    assert [control.label for control in explorer.controls] == [devices.SEND]
     assert explorer.words.startswith("Measured on the CPU: there is the CPU alone.")
     words = written(explorer.figure)
     assert {"cpu, measured", "no accelerator here"} <= words

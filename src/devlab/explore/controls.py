@@ -1,4 +1,7 @@
-"""What a reader can turn in a picture, as plain data: the widgets are made from it, and tests need none."""
+"""What a reader can turn in a picture, as plain data: the page makes controls of it, and tests need none.
+
+A control that is `drawn` has no widget: a shape of the picture asks for it by a click or a drag.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +19,16 @@ class Choice:
     field: str
     label: str
     options: Sequence
+    drawn: bool = False
 
     @property
     def pairs(self) -> list[tuple[str, Any]]:
         """Return every option as (text, value)."""
         return [one if isinstance(one, tuple) else (str(one), one) for one in self.options]
+
+    def text_of(self, value: object) -> str:
+        """Return the text of a value that the state has."""
+        return next(text for text, own in self.pairs if own is value or own == value)
 
     def accept(self, value: object) -> Any:
         """Return the value that this stands for, given as the value or as its text; else raise Refused."""
@@ -37,6 +45,7 @@ class Switch:
 
     field: str
     label: str
+    drawn: bool = False
 
     def accept(self, value: object) -> bool:
         """Return the value; raise Refused for anything but True and False."""
@@ -53,6 +62,7 @@ class Number:
     label: str
     least: int
     most: int
+    drawn: bool = False
 
     def accept(self, value: object) -> int:
         """Return the value; raise Refused for what is no whole number within the bounds."""
@@ -68,6 +78,7 @@ class Action:
     label: str
     act: Callable[[Any], Any]
     can: Callable[[Any], bool] = lambda state: True
+    drawn: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,7 @@ class Measurement:
 
     label: str
     steps: Callable[[Any], Iterator[tuple[float, Any]]]
+    drawn: bool = False
 
 
 Setting = Choice | Switch | Number

@@ -3,18 +3,20 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from devlab.explore import paper
+from devlab.explore import paper, still
 from devlab.explore.controls import Action, Control, Measurement, Refused, changed
+from devlab.explore.scene import Scene
 from devlab.panel import Panel, escape, notebook_shell
 
-NEEDS = "The pictures need matplotlib and ipywidgets, which are missing here: pip install 'devlab[lab]'"
+NEEDS = "The pictures need matplotlib and anywidget, which are missing here: pip install 'devlab[lab]'"
 
 
 class Explorer(Panel):
-    """A picture to play with: `set(...)` and `press(...)` do what the controls below it do.
+    """A picture to play with: `set(...)` and `press(...)` do what the controls above it do.
 
-    `draw(state)` returns a new matplotlib figure and changes nothing, `describe(state)` says the same in
-    one to three sentences and whether it was measured or simulated.
+    `draw(state)` returns a new scene, or a matplotlib figure where the picture is a plot, and changes
+    nothing; `describe(state)` says the same in one to three sentences and whether it was measured or
+    simulated.
     """
 
     def __init__(
@@ -34,9 +36,27 @@ class Explorer(Panel):
         self._drawn: list[Callable[[], None]] = []
 
     @property
+    def name(self) -> str:
+        """Return the name of the picture's module, which is that of the function that opens it."""
+        return self.draw.__module__.rpartition(".")[2]
+
+    @property
     def figure(self):
-        """Return a new matplotlib figure of the present state, to save or to print."""
+        """Return what `draw` makes of the present state: a scene, or a matplotlib figure."""
         return self.draw(self.state)
+
+    @property
+    def scene(self) -> Scene:
+        """Return the present state as a scene."""
+        drawn = self.figure
+        return drawn if isinstance(drawn, Scene) else paper.as_scene(drawn, self.describe(self.state))
+
+    def button(self, label: str) -> Action | Measurement:
+        """Return the button of this label; raises Refused where there is none."""
+        buttons = {one.label: one for one in self.controls if isinstance(one, Action | Measurement)}
+        if label not in buttons:
+            raise Refused(f"There is no button {label!r} here; there is: {', '.join(buttons) or 'none'}.")
+        return buttons[label]
 
     def set(self, **values: object) -> None:
         """Change fields of the state and draw it anew; raises Refused for what cannot be."""
@@ -45,10 +65,7 @@ class Explorer(Panel):
 
     def press(self, label: str) -> None:
         """Do what the button of this label does, a measurement to its end; raises Refused where it cannot."""
-        buttons = {one.label: one for one in self.controls if isinstance(one, Action | Measurement)}
-        button = buttons.get(label)
-        if button is None:
-            raise Refused(f"There is no button {label!r} here; there is: {', '.join(buttons) or 'none'}.")
+        button = self.button(label)
         if isinstance(button, Measurement):
             for _, state in button.steps(self.state):
                 self.state = state
@@ -67,15 +84,20 @@ class Explorer(Panel):
         """Return the title and the words for the picture."""
         return f"{self.title}\n{self.words}"
 
-    def html(self) -> str:
-        """Return the picture with its words below, for readers who cannot see the picture."""
-        words = self.words
+    def html(self, mark: str = "") -> str:
+        """Return the picture as an image, with one sentence below; `mark` names it for a live picture."""
+        scene = self.scene
+        caption = escape(self.problem or scene.caption)
         return (
-            f'<figure style="margin:0" aria-label="{escape(self.title)}">'
+            f'<figure style="margin:0" data-devlab-still="{mark}">'
             f"<div><strong>{escape(self.title)}</strong></div>"
-            f"{paper.svg(self.figure, words)}"
-            f'<figcaption style="max-width:60em">{escape(words)}</figcaption></figure>'
+            f"{still.image(scene, self.words)}"
+            f'<figcaption style="max-width:60em">{caption}</figcaption></figure>'
         )
+
+    def bundle(self, mark: str = "") -> dict[str, str]:
+        """Return the still picture in the forms that a notebook stores."""
+        return {"text/plain": self.text(), "text/html": self.html(mark)}
 
     @property
     def words(self) -> str:
@@ -91,11 +113,14 @@ class Explorer(Panel):
             return
         self._shown_in_cell = shell.execution_count
         try:
-            from devlab.explore import widgets
+            from devlab.explore import live
         except ImportError:
-            print(f"{self.text()}\n{NEEDS}")
+            from IPython.display import display
+
+            display(self.bundle(), raw=True)
+            print(NEEDS)
             return
-        self._drawn.append(widgets.show(self))
+        self._drawn.append(live.show(self))
 
     def __repr__(self) -> str:
         return f"<Explorer {self.title!r}: {self.state}>"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from devlab.devices import bench, name_of
-from devlab.panel import escape
+from devlab.explore.scene import WIDE, Drawing, Scene
 
 WIDTH = 8.0  # inches; with the letters below, what 800 px of a notebook show legibly
 LETTERS = 10  # points
@@ -72,8 +72,8 @@ def by_factors(
     axis.set_minor_locator(NullLocator())  # ticks cost most of the time that a picture takes
 
 
-def svg(figure, spoken: str) -> str:
-    """Return a figure as inline SVG that a screen reader says as `spoken`.
+def svg(figure) -> str:
+    """Return a figure as inline SVG, hidden from screen readers.
 
     Its own text is shapes, so that it looks the same without the fonts that drew it.
     """
@@ -90,11 +90,17 @@ def svg(figure, spoken: str) -> str:
     text = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{mark}-", text)
     width, height = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', text).groups()
     head = (
-        f'<svg role="img" aria-label="{escape(spoken)}" viewBox="0 0 {width} {height}" '
-        f'fill="currentColor" style="width:100%;max-width:{float(width) * 1.6:.0f}px;height:auto" '
+        f'<svg aria-hidden="true" viewBox="0 0 {width} {height}" fill="currentColor" '
         'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" version="1.1">'
     )
     return head + text[text.index(">") + 1 :]
+
+
+def as_scene(figure, words: str) -> Scene:
+    """Return a figure as a scene of one drawing, with the words as its caption."""
+    wide, high = figure.get_size_inches()
+    high *= WIDE / wide
+    return Scene(high, [Drawing(id="plot", x=0, y=0, wide=WIDE, high=high, svg=svg(figure))], words)
 
 
 def _style():

@@ -2,15 +2,16 @@
 
 import contextlib
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from devlab import palette, sim
 from devlab.devices import bench, has_float64, name_of
-from devlab.explore.controls import Choice, Control
+from devlab.explore.controls import Action, Choice, Control
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import sheet, source
+from devlab.explore.paper import source
+from devlab.explore.scene import INK, SMALL, USUAL, Box, Scene, Shape, Words
 from devlab.explore.stopwatch import can_pin, rate
 from devlab.sim.specs import CUDA_LIKE, HOST, MPS_LIKE
 from devlab.watching.memory import size
@@ -98,13 +99,14 @@ def has_eig(where: torch.device) -> bool:
     return True
 
 
-HEIGHT = 4.4  # inches, as all lengths here; widths of roads are in points
-TOP, LOW, TALL = 4.3, 1.7, 1.15  # where the boxes end, and how high a device's is
-MEMORY_OF_HOST, MEMORY_OF_DEVICE = (1.85, 2.6), (4.95, 5.8)  # from left to right
-PROCESSOR_OF_HOST, PROCESSOR_OF_DEVICE = (0.3, 0.95), (6.9, 7.7)
-ONE_MEMORY = (3.1, 4.9)  # where host and device have the same
-WIDEST, NARROWEST = 26.0, 0.8
+HIGH, LOW = 300, 200  # where the picture and the boxes of the devices end
+HOST_BOX, DEVICE_LEFT, DEVICE_WIDE = (0, 0, 250, LOW), 460, 300
+WIDEST, NARROWEST = 34.0, 1.0  # how wide a road is drawn
+GIGABYTE = 1e9
+SECONDS = 5.0  # for which the slowest of the gigabytes is on its way
+PARCEL = 14
 ALONE = "because Apple's chips have one GPU"
+SEND = "Send a gigabyte"
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ class State:
     devices: tuple[str, ...]
     looked_at: str
     rules: str | None = None
+    sent: int = 0  # how many times a gigabyte was sent
 
     @property
     def here(self) -> tuple[str, ...]:
@@ -168,19 +171,15 @@ def gigabytes(rate: float) -> str:
     return f"{float(f'{rate / 1e9:.2g}'):g} GB/s"
 
 
-def draw(state: State):
-    """Return the figure: a box for each device, roads as wide as their bandwidth, and the facts of one."""
-    figure, axes = sheet(HEIGHT, margins={"left": 0, "right": 1, "bottom": 0, "top": 1})
-    axes.set(xlim=(0, 8), ylim=(0, HEIGHT))
-    axes.axis("off")
+def draw(state: State) -> Scene:
+    """Return the scene: a box for each device, roads as wide as their bandwidth, and the facts of one."""
     found = survey(state)
-    pen = Pen(axes, widest(state, found))
+    pen = Pen(state, widest(state, found))
     (_draw_one_memory if state.shared else _draw_memories)(pen, state, found)
-    if state.accelerators:
-        x = sum(ONE_MEMORY) / 2 if state.shared else 3.75
-        pen.write(x, TOP - 0.13, "a road is as wide\nas its bandwidth", ha="center", alpha=0.75)
     _write_facts(pen, state, found.get(state.looked_at))
-    return figure
+    pen.send()
+    seconds = SECONDS if state.sent and pen.roads else 0.0
+    return Scene(HIGH, pen.shapes, caption(state, found), seconds, state.sent)
 
 
 def widest(state: State, found: dict[str, Roads | None]) -> float:
@@ -195,118 +194,188 @@ def widest(state: State, found: dict[str, Roads | None]) -> float:
     return round_up(max(rates, default=1.0))
 
 
-def _draw_one_memory(pen: "Pen", state: State, found: dict[str, Roads | None]) -> None:
-    """Draw the memory that the processors of host and device share, and what a copy within it carries."""
-    (place,) = state.accelerators
-    middle = (TOP + LOW) / 2
-    left, right = ONE_MEMORY
-    pen.box("cpu", (0.12, LOW, 1.56, TOP - LOW), state, state.how("cpu"))
-    pen.box(place, (6.3, LOW, 1.56, TOP - LOW), state, state.how(place))
-    pen.rectangle(left, LOW, right - left, TOP - LOW - 0.45, edgecolor="black", lw=1.5)
-    pen.write((left + right) / 2, middle + 0.2, "one memory\nfor both", ha="center")
-    if roads := found[place]:
-        copied = f"a copy in it,\nfrom cpu to {place}:\n{gigabytes(roads.ordinary)}"
-        pen.write((left + right) / 2, LOW + 0.5, copied, ha="center")
-    pen.processor("cpu", found["cpu"], PROCESSOR_OF_HOST, left, middle)
-    pen.processor(place, found[place], PROCESSOR_OF_DEVICE, right, middle)
-
-
 def _draw_memories(pen: "Pen", state: State, found: dict[str, Roads | None]) -> None:
     """Draw a memory for each device, and the roads between them."""
-    middle = (TOP + LOW) / 2
-    pen.box("cpu", (0.12, LOW, 2.6, TOP - LOW), state, state.how("cpu"))
-    pen.inside("cpu", found["cpu"], MEMORY_OF_HOST, PROCESSOR_OF_HOST, middle, TOP - LOW - 0.65)
-    pen.write(sum(MEMORY_OF_HOST) / 2, middle, "system\nmemory", ha="center")
-    tops = [TOP, LOW + TALL] if len(state.accelerators) == 2 else [middle + TALL / 2]
+    pen.device("cpu", *HOST_BOX)
+    pen.part("cpu", "memory", (150, 40, 84, 145), "system", "memory")
+    pen.part("cpu", "processor", (14, 82, 66, 62), "CPU")
+    pen.road("cpu", "own", (150, 113), (80, 113), found["cpu"])
+    tops = [0, 108] if len(state.accelerators) == 2 else [54]
     for place, top in zip(state.accelerators, tops, strict=False):
-        where = top - TALL + 0.42
-        pen.box(place, (4.8, top - TALL, 3.05, TALL), state, state.how(place))
-        pen.inside(place, found[place], MEMORY_OF_DEVICE, PROCESSOR_OF_DEVICE, where, 0.62)
+        middle = top + 58
+        pen.device(place, DEVICE_LEFT, top, DEVICE_WIDE, 92)
         memory = facts(place, state.rules)["memory"]
-        pen.write(sum(MEMORY_OF_DEVICE) / 2, where, memory, ha="center")
-        pen.from_host(found[place], where)
-    if len(state.accelerators) == 2 and (first := found[state.accelerators[0]]):
-        pen.road((5.15, 5.15), (LOW + TALL - 0.42, TOP - TALL + 0.11), first.peer, palette.COPY)
-        pen.write(5.27, (TOP + LOW) / 2, gigabytes(first.peer))
+        pen.part(place, "memory", (DEVICE_LEFT + 14, middle - 25, 92, 50), memory)
+        pen.part(place, "processor", (DEVICE_LEFT + 204, middle - 25, 82, 50), "processor")
+        pen.road(place, "own", (DEVICE_LEFT + 106, middle), (DEVICE_LEFT + 204, middle), found[place])
+        ends = (234, middle), (DEVICE_LEFT + 14, middle)
+        if found[place] is None:
+            pen.words(f"full {place}", 347, middle, "too full to try")
+        elif found[place].pinning_helps:
+            pen.road(place, "pinned", *_beside(ends, -8), found[place])
+            pen.road(place, "ordinary", *_beside(ends, 8), found[place], below=True)
+        else:
+            pen.road(place, "ordinary", *ends, found[place])
+    if len(state.accelerators) == 2:
+        x = DEVICE_LEFT + 28
+        pen.road(state.accelerators[0], "peer", (x, 83), (x, 141), found[state.accelerators[0]])
     if not state.accelerators:
-        pen.write(6.3, middle, "no accelerator here", ha="center")
+        pen.words("none", 610, 100, "no accelerator here")
+
+
+def _beside(ends, by: float):
+    return tuple((x, y + by) for x, y in ends)
+
+
+def _draw_one_memory(pen: "Pen", state: State, found: dict[str, Roads | None]) -> None:
+    """Draw the memory that the processors of host and device share."""
+    (place,) = state.accelerators
+    pen.device("cpu", 0, 0, 190, LOW)
+    pen.part("cpu", "processor", (14, 82, 66, 62), "CPU")
+    pen.device(place, 560, 0, 200, LOW)
+    pen.part(place, "processor", (660, 82, 82, 62), "processor")
+    pen.box("one memory", 280, 40, 200, 145, edge=INK, thick=1.5)
+    pen.words("one memory 1", 380, 103, "one memory")
+    pen.words("one memory 2", 380, 121, "for both")
+    pen.road("cpu", "own", (280, 113), (80, 113), found["cpu"])
+    pen.road(place, "own", (480, 113), (660, 113), found[place])
+    if found[place]:
+        copied = f"a copy in it: {gigabytes(found[place].ordinary)}"
+        pen.words("copy in it", 380, 165, copied, quiet=True)
+
+
+NAMES = {
+    "own": "{place} and its memory",
+    "pinned": "pinned memory of the CPU to {place}",
+    "ordinary": "the CPU's ordinary memory to {place}",
+    "peer": "{place} to the other accelerator",
+}
 
 
 class Pen:
-    """Draws in inches, and roads to one scale."""
+    """Draws devices, and roads to one scale; a shape has the same id in every state."""
 
-    def __init__(self, axes, widest: float):
-        self.axes = axes
+    def __init__(self, state: State, widest: float):
+        self.state = state
         self.widest = widest
+        self.shapes: list[Shape] = []
+        self.roads: list[tuple] = []  # (id, from, to, seconds for a gigabyte, colour, where to write those)
 
-    def write(self, x: float, y: float, words: str, **look) -> None:
-        """Write words, centred in height."""
-        self.axes.text(x, y, words, va="center", **{"fontsize": 9, **look})
+    def words(self, name: str, x: float, y: float, words: str, **look) -> None:
+        """Write words, centred."""
+        look = {"anchor": "middle", "size": SMALL} | look
+        self.shapes.append(Words(id=name, x=x, y=y, words=words, **look))
 
-    def rectangle(self, x: float, y: float, wide: float, high: float, **look) -> None:
-        """Draw a box without a filling."""
-        from matplotlib.patches import Rectangle
+    def box(self, name: str, x: float, y: float, wide: float, high: float, **look) -> None:
+        """Draw a box."""
+        self.shapes.append(Box(id=name, x=x, y=y, wide=wide, high=high, **look))
 
-        self.axes.add_patch(Rectangle((x, y), wide, high, fill=False, **look))
-
-    def box(self, place: str, extent: tuple[float, float, float, float], state: State, how: str) -> None:
+    def device(self, place: str, x: float, y: float, wide: float, high: float) -> None:
         """Draw the box of a device with its name; thick where it is the one looked at."""
+        own = place == self.state.looked_at
+        choose = None if own else {"set": {"looked_at": place}}
+        self.box(
+            place, x, y, wide, high,
+            edge=palette.of(place), thick=3.5 if own else 1, round=6, asks=choose,
+            says=place if own else f"look at {place}",
+        )  # fmt: skip
+        how = f"{place}, {self.state.how(place)}"
+        self.words(f"{place} name", x + wide - 10, y + 18, how, anchor="end", bold=True, size=USUAL)
+
+    def part(self, place: str, name: str, extent: tuple[float, float, float, float], *lines: str) -> None:
+        """Draw a device's memory or processor with its words."""
         x, y, wide, high = extent
-        own = place == state.looked_at
-        self.rectangle(*extent, edgecolor=palette.of(place), lw=3.5 if own else 1)
-        self.write(x + wide - 0.1, y + high - 0.17, f"{place}, {how}", ha="right", weight="bold")
+        self.box(f"{place} {name}", *extent, edge=palette.of(place), thick=1.5)
+        for number, line in enumerate(lines):
+            above = (number - (len(lines) - 1) / 2) * 16
+            self.words(f"{place} {name} {number}", x + wide / 2, y + high / 2 + above, line)
 
-    def inside(self, place: str, roads: Roads | None, memory, processor, y: float, high: float) -> None:
-        """Draw a device's memory, its processor, and the road between the two."""
-        colour = palette.of(place)
-        self.rectangle(memory[0], y - high / 2, memory[1] - memory[0], high, edgecolor=colour, lw=1.5)
-        self.processor(place, roads, processor, min(memory, key=lambda end: abs(end - processor[0])), y)
-
-    def processor(self, place: str, roads: Roads | None, processor, memory: float, y: float) -> None:
-        """Draw a device's processor, and its road to the edge of a memory."""
-        colour = palette.of(place)
-        self.rectangle(processor[0], y - 0.31, processor[1] - processor[0], 0.62, edgecolor=colour, lw=1.5)
-        self.write(sum(processor) / 2, y, "CPU" if place == "cpu" else "processor", ha="center")
-        near, far = sorted((memory, *processor))[:2] if memory < processor[0] else (processor[1], memory)
-        if roads:
-            self.road((near, far), (y, y), roads.own, colour)
-            above = y + self.width(roads.own) / 144 + 0.09  # 72 points are an inch
-            self.write((near + far) / 2, above, gigabytes(roads.own), ha="center")
-
-    def from_host(self, roads: Roads | None, y: float) -> None:
-        """Draw the roads from the host's memory: two where pinned memory has one of its own."""
-        middle = 3.75
-        if roads is None:
-            self.write(middle, y, "too full to try", ha="center")
+    def road(self, place: str, kind: str, start, end, roads: Roads | None, below: bool = False) -> None:
+        """Draw a road between two points as wide as its bandwidth, with the bandwidth above or below it."""
+        rate = getattr(roads, kind) if roads else 0.0
+        if not rate:
             return
-        ways = [("", roads.ordinary, 0.0, 0.09)]
-        if roads.pinning_helps:
-            ways = [("pinned ", roads.pinned, 0.09, 0.1), ("ordinary ", roads.ordinary, -0.09, -0.12)]
-        for name, speed, by, beside in ways:
-            self.road((MEMORY_OF_HOST[1], MEMORY_OF_DEVICE[0]), (y + by, y + by), speed, palette.COPY)
-            away = beside + (1 if beside > 0 else -1) * self.width(speed) / 144
-            self.write(middle, y + by + away, name + gigabytes(speed), ha="center")
+        width = max(NARROWEST, WIDEST * rate / self.widest)
+        colour = palette.of(place) if kind == "own" else palette.COPY
+        (x, y), (to_x, to_y) = start, end
+        level = y == to_y
+        left, top = (min(x, to_x), y - width / 2) if level else (x - width / 2, min(y, to_y))
+        long = abs(to_x - x) + abs(to_y - y)
+        takes = GIGABYTE / rate
+        name = f"{place} {kind}"
+        says = f"{NAMES[kind].format(place=place)}: {gigabytes(rate)}; a gigabyte takes {duration(takes)}"
+        size = (long, width) if level else (width, long)
+        self.box(name, left, top, *size, fill=colour, edge="", round=0, says=says)
+        written = f"{kind} {gigabytes(rate)}" if kind in ("pinned", "ordinary") else gigabytes(rate)
+        if level:
+            away = width / 2 + 9
+            middle = (x + to_x) / 2 - (25 if kind in ("pinned", "ordinary") else 0)
+            self.words(f"{name} rate", middle, y + (away if below else -away), written)
+            arrived = (to_x - 50, y + (away if below else -away)) if kind != "own" else (middle, y + away)
+        else:
+            self.words(f"{name} rate", x + 10, (y + to_y) / 2, written, anchor="start")
+            arrived = (x + 110, (y + to_y) / 2)
+        self.roads.append((name, start, end, takes, colour, arrived))
 
-    def width(self, rate: float) -> float:
-        """Return how wide a road is drawn, in points."""
-        return max(NARROWEST, WIDEST * rate / self.widest)
+    def send(self) -> None:
+        """Let a gigabyte set out on each road of the device looked at, all at the same moment."""
+        place = self.state.looked_at
+        if not self.state.sent:
+            return
+        self.roads = [road for road in self.roads if road[0].startswith(f"{place} ")]
+        slowest = max((takes for _, _, _, takes, *_ in self.roads), default=0.0)
+        for name, start, end, takes, colour, arrived in self.roads:
+            share = takes / slowest
+            along = end[0] - start[0], end[1] - start[1]
+            x, y = end[0] - PARCEL / 2, end[1] - PARCEL / 2
+            self.box(
+                f"parcel {name}", x, y, PARCEL, PARCEL, fill=colour, edge=INK, thick=1.5,
+                during=(0.0, share), comes=along,
+            )  # fmt: skip
+            self.words(f"took {name}", *arrived, duration(takes), bold=True, during=(share, share))
 
-    def road(self, x: tuple[float, float], y: tuple[float, float], rate: float, colour: str) -> None:
-        """Draw a road."""
-        self.axes.plot(x, y, color=colour, lw=self.width(rate), solid_capstyle="butt")
+
+def duration(seconds: float) -> str:
+    """Return a time to two digits.
+
+    >>> duration(0.25), duration(1 / 300)
+    ('250 ms', '3.3 ms')
+    """
+    return f"{float(f'{seconds * 1e3:.2g}'):g} ms"
 
 
 def _write_facts(pen: Pen, state: State, roads: Roads | None) -> None:
     """Write what the device looked at is and can do, in two columns."""
+    look = {"anchor": "start", "size": USUAL}
     if state.gone:
-        pen.write(0.15, 1.37, f"{state.looked_at}: not there, {ALONE}", weight="bold", fontsize=10)
+        pen.words("facts of", 4, LOW + 22, f"{state.looked_at}: not there, {ALONE}", bold=True, **look)
         return
     shown = described(state, roads)
-    pen.write(0.15, 1.37, f"{state.looked_at}: {shown.pop('name')}", weight="bold", fontsize=10)
+    pen.words("facts of", 4, LOW + 22, f"{state.looked_at}: {shown.pop('name')}", bold=True, **look)
     for number, (label, value) in enumerate(shown.items()):
-        x, y = (0.15, 4.15)[number % 2], 1.02 - 0.32 * (number // 2)
-        pen.write(x, y, label, alpha=0.75)
-        pen.write(x + 1.35, y, value)
+        x, y = (4, 390)[number % 2], LOW + 46 + 20 * (number // 2)
+        pen.words(f"fact {label}", x, y, label, quiet=True, **look)
+        pen.words(f"value {label}", x + 128, y, value, **look)
+
+
+def caption(state: State, found: dict[str, Roads | None]) -> str:
+    """Say in a sentence what the picture is about."""
+    roads = found.get(state.looked_at)
+    if state.gone:
+        return f"{state.looked_at} is not there, {ALONE}."
+    how = "Simulated" if state.simulated else "Measured"
+    if roads is None:
+        return f"{state.looked_at} is too full to try its roads."
+    inside = f"{state.looked_at} reads a gigabyte from memory in {duration(GIGABYTE / roads.own)}"
+    if state.looked_at == "cpu":
+        return f"{how}: {inside}."
+    if state.shared:
+        return (
+            f"{how}: {inside}, from the one memory that it has with the CPU; "
+            f"even so, a tensor that goes from cpu to {state.looked_at} is copied."
+        )
+    crossing = GIGABYTE / (roads.pinned if roads.pinning_helps else roads.ordinary)
+    return f"{how}: a gigabyte crosses to {state.looked_at} in {duration(crossing)} at best, and {inside}."
 
 
 def described(state: State, roads: Roads | None) -> dict[str, str]:
@@ -352,6 +421,10 @@ def _roads(state: State, roads: Roads | None) -> str:
     return f"{inside}; from the CPU, tensors come at {way}."
 
 
+def _sent(state: State) -> State:
+    return replace(state, sent=state.sent + 1)
+
+
 def explorer() -> Explorer:
     """Return the explorer for the devices of this machine."""
     devices = tuple(str(device) for device in bench())
@@ -361,6 +434,9 @@ def explorer() -> Explorer:
         controls.append(Choice("looked_at", "device", list(devices)))
     if simulated:
         controls.append(Choice("rules", "rules", [("like CUDA", "cuda"), ("like Apple's MPS", "mps")]))
+    controls.append(
+        Action(SEND, lambda state: replace(state, sent=state.sent + 1), lambda state: not state.gone)
+    )
     first = devices[min(1, len(devices) - 1)]
     return Explorer(
         "What is here, and how wide are the roads?",

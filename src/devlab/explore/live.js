@@ -1,0 +1,462 @@
+// The live picture: one front end for every explorer. It is sent a view (controls, scene, words) and draws it;
+// what a reader does is sent to Python, which answers with the next view. Nothing is computed here.
+
+const SVG = "http://www.w3.org/2000/svg";
+const STILL = matchMedia("(prefers-reduced-motion: reduce)");
+const FAINT = 0.3;
+
+function made(name, attributes = {}, parent = null) {
+  const element = name.startsWith("svg:")
+    ? document.createElementNS(SVG, name.slice(4))
+    : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  parent?.append(element);
+  return element;
+}
+
+const colour = name => (name === "ink" || name === undefined ? "currentColor" : name || "none");
+
+// One shape: a group at the shape's place, so that a CSS transition moves it whatever is in it.
+class Drawn {
+  constructor(picture, shape) {
+    this.picture = picture;
+    this.group = made("svg:g", { "data-id": shape.id, class: "shape" });
+    const parts = { Box: ["rect", "rect"], Words: ["text"], Path: ["path", "path", "path"], Drawing: ["svg"] }[shape.kind];
+    this.parts = parts.map(name => made("svg:" + name, {}, this.group));
+    this.group.addEventListener("pointerenter", () => picture.tell(this));
+    this.group.addEventListener("pointerleave", () => picture.tell(null));
+    this.group.addEventListener("focus", () => picture.tell(this));
+    this.group.addEventListener("blur", () => picture.tell(null));
+    this.group.addEventListener("click", () => this.click());
+    this.group.addEventListener("pointerdown", event => picture.grab(this, event));
+  }
+
+  update(shape) {
+    this.shape = shape;
+    this["draw" + shape.kind](shape);
+    this.group.style.opacity = shape.faint ? FAINT : 1;
+    this.group.classList.toggle("asks", Boolean(shape.asks || shape.stops));
+    const role = shape.asks || shape.stops ? "button" : shape.says ? "img" : "presentation";
+    this.group.setAttribute("role", role);
+    this.group.style.pointerEvents = role === "presentation" ? "none" : "all";
+    if (shape.says) this.group.setAttribute("aria-label", shape.says);
+    else this.group.removeAttribute("aria-label");
+    this.reach(1);
+  }
+
+  drawBox({ x, y, wide, high, fill = "", edge, thick = 1, hatched, round = 3 }) {
+    [x, y] = this.place(x, y);
+    const [box, hatch] = this.parts;
+    for (const rect of this.parts) {
+      rect.style.width = Math.max(0, wide) + "px";
+      rect.style.height = Math.max(0, high) + "px";
+      rect.setAttribute("rx", round);
+    }
+    box.style.fill = colour(fill);
+    box.style.stroke = colour(edge);
+    box.style.strokeWidth = thick;
+    hatch.setAttribute("fill", hatched ? `url(#${this.picture.hatch})` : "none");
+  }
+
+  drawWords({ x, y, words, size = 13, anchor = "start", bold, mono, quiet, colour: ink }) {
+    this.place(x, y);
+    const [text] = this.parts;
+    if (text.textContent !== words) text.textContent = words;
+    text.setAttribute("dy", "0.35em");
+    text.style.fontSize = size + "px";
+    text.style.textAnchor = anchor;
+    text.style.fontWeight = bold ? 600 : 400;
+    text.style.fill = colour(ink);
+    text.classList.toggle("mono", Boolean(mono));
+    text.classList.toggle("quiet", Boolean(quiet));
+  }
+
+  drawPath({ points, head = "", edge, thick = 1.5, dashed }) {
+    this.place(0, 0);
+    const [line, end, reach] = this.parts;
+    // As CSS the way of a line moves from the old to the new; where a browser cannot, the attribute jumps.
+    for (const [path, way] of [[line, points], [end, head], [reach, points]]) {
+      path.setAttribute("d", way);
+      if (CSS.supports("d", 'path("M0 0")')) path.style.d = way ? `path("${way}")` : "none";
+    }
+    line.style.cssText += `;fill:none;stroke:${colour(edge)};stroke-width:${thick};`;
+    line.style.strokeDasharray = dashed ? "5 4" : "none";
+    end.style.fill = colour(edge);
+    reach.style.cssText += ";fill:none;stroke:transparent;stroke-width:14;"; // easy to hit
+  }
+
+  drawDrawing({ x, y, wide, high, svg }) {
+    this.place(x, y);
+    if (this.svg === svg) return;
+    this.svg = svg;
+    const [outer] = this.parts;
+    outer.setAttribute("width", wide);
+    outer.setAttribute("height", high);
+    outer.innerHTML = svg;
+  }
+
+  place(x, y) {
+    this.at = [x, y];
+    this.group.style.transform = `translate(${x}px, ${y}px)`;
+    return this.at;
+  }
+
+  // Show the shape as it is when a share of the playing time has gone.
+  reach(share) {
+    const { during, comes, kind, wide } = this.shape;
+    if (!during) return;
+    const [begin, end] = during;
+    const done = Math.min(1, Math.max(0, (share - begin) / Math.max(end - begin, 1e-6)));
+    if (comes) {
+      const [x, y] = this.at;
+      const move = `translate(${x - comes[0] * (1 - done)}px, ${y - comes[1] * (1 - done)}px)`;
+      this.group.style.transform = move;
+    } else if (kind === "Box") {
+      for (const rect of this.parts) rect.style.width = Math.max(0, wide * done) + "px";
+      this.group.style.visibility = done > 0 ? "visible" : "hidden";
+    } else {
+      this.group.style.visibility = share >= begin ? "visible" : "hidden";
+    }
+  }
+
+  click() {
+    if (this.dragged) this.dragged = false;
+    else if (this.shape.asks) this.picture.ask(this.shape.asks);
+  }
+
+  // The stop that lies nearest to a place.
+  nearest(x, y) {
+    const far = stop => (stop.x - x) ** 2 + (stop.y - y) ** 2;
+    return this.shape.stops.reduce((one, other) => (far(other) < far(one) ? other : one));
+  }
+
+  key(event) {
+    const stops = this.shape.stops;
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (stops && step) {
+      const now = stops.indexOf(this.nearest(...this.middle()));
+      const next = stops[Math.min(stops.length - 1, Math.max(0, now + step))];
+      if (next !== stops[now]) this.picture.ask(next.asks);
+      return true;
+    }
+    if (event.key === "Enter" || event.key === " ") {
+      this.dragged = false;
+      this.click();
+      return true;
+    }
+    return false;
+  }
+
+  middle() {
+    const { kind, wide = 0, high = 0 } = this.shape;
+    return kind === "Box" ? [this.at[0] + wide / 2, this.at[1] + high / 2] : this.at;
+  }
+}
+
+class Picture {
+  constructor(parent, ask) {
+    this.ask = ask;
+    this.drawn = new Map();
+    this.hatch = "hatch-" + Math.random().toString(36).slice(2);
+    this.frame = made("div", { class: "frame" }, parent);
+    this.svg = made("svg:svg", { role: "group", preserveAspectRatio: "xMidYMin meet" }, this.frame);
+    const size = { id: this.hatch, width: 6, height: 6, patternUnits: "userSpaceOnUse" };
+    const hatch = made("svg:pattern", size, made("svg:defs", {}, this.svg));
+    hatch.setAttribute("patternTransform", "rotate(45)");
+    made("svg:path", { d: "M0 0V6", stroke: "currentColor", "stroke-width": 1.6, opacity: 0.55 }, hatch);
+    this.shapes = made("svg:g", {}, this.svg);
+    this.tip = made("div", { class: "tip", "aria-hidden": "true" }, this.frame);
+    this.tip.hidden = true;
+    this.svg.addEventListener("keydown", event => this.key(event));
+    this.svg.addEventListener("pointermove", event => this.drag(event));
+    this.svg.addEventListener("pointerup", event => this.drop(event));
+    this.svg.addEventListener("pointercancel", () => (this.held = null));
+  }
+
+  show(scene, label) {
+    this.svg.setAttribute("viewBox", `0 0 ${scene.wide} ${scene.high}`);
+    this.svg.setAttribute("aria-label", label);
+    const there = new Set();
+    let last = null;
+    for (const shape of scene.shapes) {
+      there.add(shape.id);
+      let drawn = this.drawn.get(shape.id);
+      if (drawn && drawn.shape.kind !== shape.kind) {
+        drawn.group.remove();
+        drawn = null;
+      }
+      if (!drawn) {
+        drawn = new Drawn(this, shape);
+        drawn.group.classList.add("new");
+        this.drawn.set(shape.id, drawn);
+        requestAnimationFrame(() => drawn.group.classList.remove("new"));
+      }
+      const follows = last ? last.nextSibling : this.shapes.firstChild;
+      if (drawn.group !== follows) this.shapes.insertBefore(drawn.group, follows);
+      last = drawn.group;
+      drawn.update(shape);
+    }
+    for (const [id, drawn] of this.drawn) {
+      if (!there.has(id)) {
+        this.drawn.delete(id);
+        drawn.group.remove();
+      }
+    }
+    this.stopsOfTab();
+    if (this.told && !there.has(this.told.shape.id)) this.tell(null);
+    else if (this.told) this.tell(this.told);
+  }
+
+  // One shape at a time takes the focus; the arrows go from shape to shape.
+  stopsOfTab() {
+    const able = [...this.drawn.values()].filter(({ shape }) => shape.says || shape.asks || shape.stops);
+    this.able = able;
+    const now = able.find(drawn => drawn.group === this.svg.getRootNode().activeElement);
+    const first = now ?? able.find(({ shape }) => shape.asks || shape.stops) ?? able[0];
+    for (const drawn of this.drawn.values()) drawn.group.removeAttribute("tabindex");
+    for (const drawn of able) drawn.group.setAttribute("tabindex", drawn === first ? 0 : -1);
+  }
+
+  key(event) {
+    const drawn = this.able?.find(one => one.group === event.target);
+    if (!drawn) return;
+    let done = drawn.key(event);
+    const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
+    if (!done && step) {
+      const next = this.able[(this.able.indexOf(drawn) + step + this.able.length) % this.able.length];
+      drawn.group.setAttribute("tabindex", -1);
+      next.group.setAttribute("tabindex", 0);
+      next.group.focus();
+      done = true;
+    }
+    if (done) event.preventDefault();
+  }
+
+  at(event) {
+    const point = new DOMPoint(event.clientX, event.clientY);
+    const { x, y } = point.matrixTransform(this.svg.getScreenCTM().inverse());
+    return [x, y];
+  }
+
+  grab(drawn, event) {
+    if (!drawn.shape.stops || event.button) return;
+    const [x, y] = this.at(event);
+    this.held = { drawn, from: [x, y], shift: drawn.at.map((one, axis) => one - [x, y][axis]), moved: false };
+    this.svg.setPointerCapture(event.pointerId);
+    event.preventDefault();
+    drawn.group.focus();
+  }
+
+  drag(event) {
+    if (!this.held) return;
+    const { drawn, from, shift } = this.held;
+    const [x, y] = this.at(event);
+    if (Math.hypot(x - from[0], y - from[1]) > 3) this.held.moved = true;
+    if (!this.held.moved) return;
+    drawn.group.classList.add("held");
+    const middle = drawn.middle().map((one, axis) => one - drawn.at[axis]);
+    const stop = drawn.nearest(x + shift[0] + middle[0], y + shift[1] + middle[1]);
+    drawn.group.style.transform = `translate(${x + shift[0]}px, ${y + shift[1]}px)`;
+    this.held.stop = stop;
+    this.word(stop.says || drawn.shape.says);
+  }
+
+  drop(event) {
+    if (!this.held) return;
+    const { drawn, moved, stop } = this.held;
+    this.held = null;
+    this.svg.releasePointerCapture(event.pointerId);
+    drawn.group.classList.remove("held");
+    drawn.group.style.transform = `translate(${drawn.at[0]}px, ${drawn.at[1]}px)`;
+    drawn.dragged = moved;
+    setTimeout(() => (drawn.dragged = false));
+    if (moved && stop) this.ask(stop.asks);
+  }
+
+  tell(drawn) {
+    this.told = drawn;
+    this.word(drawn?.shape.says ?? "");
+  }
+
+  word(words) {
+    this.tip.textContent = words;
+    this.tip.hidden = !words;
+  }
+
+  reach(share) {
+    for (const drawn of this.drawn.values()) drawn.reach(share);
+  }
+}
+
+// Play, pause, and a head to drag: the scene comes about once more, without a word to Python.
+class Player {
+  constructor(parent, picture) {
+    this.picture = picture;
+    this.row = made("div", { class: "player" }, parent);
+    this.button = made("button", { type: "button" }, this.row);
+    this.head = made("input", { type: "range", min: 0, max: 1000, "aria-label": "how far it has come" }, this.row);
+    this.button.addEventListener("click", () => (this.running ? this.pause() : this.play()));
+    this.head.addEventListener("input", () => {
+      this.pause();
+      this.to(this.head.value / 1000);
+    });
+    this.to(1);
+    this.label();
+  }
+
+  show(scene) {
+    // An explorer that can play keeps the place for it, so that nothing jumps.
+    this.row.style.display = scene.seconds === null ? "none" : "";
+    this.row.style.visibility = scene.seconds ? "" : "hidden";
+    const starts = scene.seconds && scene.take && scene.take !== this.take;
+    this.seconds = scene.seconds;
+    this.take = scene.take;
+    if (starts && !STILL.matches) this.play(0);
+    else if (!this.running) this.to(starts ? 1 : this.share);
+  }
+
+  play(from = this.share < 1 ? this.share : 0) {
+    const begun = performance.now() - from * this.seconds * 1000;
+    const run = (this.running = {});
+    this.label();
+    const step = now => {
+      if (this.running !== run) return;
+      this.to(Math.min(1, Math.max(0, (now - begun) / (this.seconds * 1000))));
+      if (this.share < 1) requestAnimationFrame(step);
+      else this.pause();
+    };
+    this.to(from);
+    requestAnimationFrame(step);
+  }
+
+  pause() {
+    this.running = null;
+    this.label();
+  }
+
+  to(share) {
+    this.share = share;
+    this.head.value = Math.round(share * 1000);
+    this.picture.frame.classList.toggle("playing", Boolean(this.running) || share < 1);
+    this.picture.reach(share);
+  }
+
+  label() {
+    this.button.textContent = this.running ? "Pause" : "Play";
+  }
+}
+
+// The controls, above the picture; they are made once, for an explorer keeps its controls.
+class Desk {
+  constructor(parent, ask) {
+    this.ask = ask;
+    this.row = made("div", { class: "desk" }, parent);
+    this.made = new Map();
+  }
+
+  show(controls) {
+    for (const control of controls) {
+      const known = this.made.get(control.label) ?? this["make" + control.kind](control);
+      this.made.set(control.label, known);
+      known(control);
+    }
+  }
+
+  labelled(control, input) {
+    const label = made("label", {}, this.row);
+    if (control.kind === "Switch") label.append(input, control.label);
+    else label.append(control.label, input);
+    return input;
+  }
+
+  makeChoice(control) {
+    const input = this.labelled(control, made("select"));
+    for (const option of control.options) made("option", {}, input).textContent = option;
+    input.addEventListener("change", () => this.ask({ set: { [control.field]: input.value } }));
+    return ({ value }) => (input.value = value);
+  }
+
+  makeSwitch(control) {
+    const input = this.labelled(control, made("input", { type: "checkbox" }));
+    input.addEventListener("change", () => this.ask({ set: { [control.field]: input.checked } }));
+    return ({ value }) => (input.checked = value);
+  }
+
+  makeNumber(control) {
+    const bounds = { type: "number", min: control.least, max: control.most, step: 1 };
+    const input = this.labelled(control, made("input", bounds));
+    input.addEventListener("change", () => {
+      const value = Math.round(Number(input.value));
+      this.ask({ set: { [control.field]: Math.min(control.most, Math.max(control.least, value)) } });
+    });
+    return ({ value }) => {
+      if (Number(input.value) !== value) input.value = value;
+    };
+  }
+
+  makeAction(control) {
+    const button = made("button", { type: "button" }, this.row);
+    button.textContent = control.label;
+    button.addEventListener("click", () => this.ask({ press: control.label }));
+    return ({ able }) => (button.disabled = !able);
+  }
+
+  makeMeasurement(control) {
+    const group = made("span", { class: "measure", role: "group", "aria-label": control.label }, this.row);
+    const start = made("button", { type: "button" }, group);
+    const stop = made("button", { type: "button" }, group);
+    const done = made("progress", { max: 1, "aria-label": "share done" }, group);
+    start.textContent = control.label;
+    stop.textContent = "Stop";
+    start.addEventListener("click", () => this.ask({ press: control.label }));
+    stop.addEventListener("click", () => this.ask({ stop: control.label }));
+    return ({ able, share }) => {
+      start.disabled = !able;
+      stop.disabled = able;
+      done.value = share;
+    };
+  }
+}
+
+function render({ model, el }) {
+  const root = made("section", { class: "devlab-explorer" }, el);
+  const title = made("div", { class: "title" }, root);
+  const ask = message => model.send({ asks: message });
+  const desk = new Desk(root, ask);
+  const picture = new Picture(root, ask);
+  const player = new Player(root, picture);
+  const caption = made("p", { class: "caption" }, root);
+  const spoken = made("div", { class: "spoken", role: "status" }, root);
+  // JupyterLab has commands on plain keys: `x` cuts the cell. JupyterLab looks at a key after this element
+  // had it; Notebook 7 looks before, and heeds the attribute. Ctrl+S and its like stay with them.
+  const keep = event => {
+    const plain = !event.ctrlKey && !event.altKey && !event.metaKey;
+    event.target.toggleAttribute?.("data-lm-suppress-shortcuts", plain);
+    if (plain && event.type === "keydown") event.stopPropagation();
+  };
+  for (const type of ["focusin", "keydown", "keyup"]) root.addEventListener(type, keep);
+
+  const draw = () => {
+    const view = model.get("view");
+    if (!view.scene) return;
+    root.setAttribute("aria-label", view.title);
+    title.textContent = view.title;
+    desk.show(view.controls);
+    picture.show(view.scene, view.scene.caption);
+    player.show(view.scene);
+    caption.textContent = view.problem || view.scene.caption;
+    caption.classList.toggle("problem", Boolean(view.problem));
+    if (spoken.textContent !== view.words) spoken.textContent = view.words;
+  };
+  // While the live picture is there, the still one that is stored with the notebook is not shown.
+  const style = made("style", {}, document.head);
+  style.textContent = `[data-devlab-still="${model.get("view").mark}"] { display: none !important; }`;
+  model.on("change:view", draw);
+  draw();
+  return () => {
+    model.off("change:view", draw);
+    style.remove();
+  };
+}
+
+export default { render };

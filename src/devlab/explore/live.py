@@ -1,0 +1,121 @@
+"""The live picture of an explorer: a widget that shows its views and passes on what a reader asks for."""
+
+import asyncio
+import itertools
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import anywidget
+import traitlets
+from IPython.display import display
+
+from devlab.explore.controls import Action, Choice, Control, Measurement, Refused, Setting
+from devlab.panel import Panel
+
+HERE = Path(__file__).parent
+_marks = itertools.count(1)
+
+
+class Live(anywidget.AnyWidget):
+    """One explorer in one place of a page. `view` is what there is to see, all of it sent at once."""
+
+    _esm = HERE / "live.js"
+    _css = HERE / "live.css"
+    view = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, explorer: Panel, mark: str):
+        self.explorer, self.mark = explorer, mark
+        self._measuring: dict[str, asyncio.Task] = {}
+        self._shares: dict[str, float] = {}
+        super().__init__(view=self._view())
+        self.on_msg(lambda _, content, buffers: self.ask(content["asks"]))
+
+    def follow(self) -> None:
+        """Show the present state."""
+        self.view = self._view()
+
+    def ask(self, wish: dict) -> None:
+        """Do what a reader asks for; what is refused, or breaks, is said under the picture."""
+        explorer = self.explorer
+        explorer.problem = ""
+        try:
+            if "set" in wish:
+                explorer.set(**wish["set"])
+            elif "stop" in wish:
+                self._measuring[wish["stop"]].cancel()
+            elif isinstance(explorer.button(wish["press"]), Measurement):
+                label = wish["press"]
+                self._measuring[label] = asyncio.ensure_future(self._measure(explorer.button(label)))
+            else:
+                explorer.press(wish["press"])
+        except Refused as refused:
+            self._say(str(refused))
+        except Exception as ours:
+            self._say(f"This could not be drawn, please report it: {type(ours).__name__}: {ours}")
+            self.log.debug("".join(traceback.format_exception(ours)))
+
+    def _say(self, problem: str) -> None:
+        self.explorer.problem = problem
+        self.explorer.redraw()
+
+    async def _measure(self, control: Measurement) -> None:
+        try:
+            for share, state in control.steps(self.explorer.state):
+                self.explorer.state, self._shares[control.label] = state, share
+                self.explorer.redraw()
+                await asyncio.sleep(0.02)  # the kernel answers others meanwhile, the Stop button first
+        except Exception as ours:
+            self._say(f"The measurement ended early: {type(ours).__name__}: {ours}")
+        finally:
+            del self._measuring[control.label]
+            self.follow()
+
+    def _view(self) -> dict:
+        explorer = self.explorer
+        return {
+            "mark": self.mark,
+            "title": explorer.title,
+            "controls": [self._told(control) for control in explorer.controls if not control.drawn],
+            "scene": explorer.scene.data(),
+            "words": explorer.words,
+            "problem": explorer.problem,
+        }
+
+    def _told(self, control: Control) -> dict:
+        """Return a control and its present value as data for the page."""
+        told = {"kind": type(control).__name__, "label": control.label}
+        state = self.explorer.state
+        if isinstance(control, Setting):
+            value = getattr(state, control.field)
+            told |= {"field": control.field, "value": value}
+            if isinstance(control, Choice):
+                texts = [text for text, _ in control.pairs]
+                told |= {"options": texts, "value": control.text_of(value)}
+        if isinstance(control, Action):
+            told["able"] = control.can(state)
+        if isinstance(control, Measurement):
+            told |= {
+                "able": control.label not in self._measuring,
+                "share": self._shares.get(control.label, 0.0),
+            }
+        return told | {name: getattr(control, name) for name in ("least", "most") if hasattr(control, name)}
+
+
+def show(explorer: Panel) -> Callable[[], None]:
+    """Display an explorer's still picture and the live one that hides it; return what draws both anew.
+
+    The still picture stays in the saved notebook, on paper, and in viewers without a kernel.
+    """
+    mark = f"{explorer.name}-{next(_marks)}"
+    still = display(explorer.bundle(mark), raw=True, display_id=True)
+    live = Live(explorer, mark)
+    # The widget has no text of its own, so a viewer that cannot run widgets shows nothing of it.
+    view = {"version_major": 2, "version_minor": 0, "model_id": live.model_id}
+    display({"application/vnd.jupyter.widget-view+json": view}, raw=True)
+
+    def draw_there() -> None:
+        live.follow()
+        still.update(explorer.bundle(mark), raw=True)
+
+    return draw_there

@@ -1,0 +1,86 @@
+"""A scene as a still SVG: in the stored notebook, on paper, in tests, and where no widget runs."""
+
+import base64
+from xml.sax.saxutils import quoteattr
+
+from devlab.explore.scene import INK, WIDE, Box, Drawing, Path, Scene, Shape, Words
+from devlab.panel import escape
+
+# A stored picture is an image, which cannot know the theme of the page around it: it brings its own paper.
+PAPER, PEN = "#fcfcfa", "#1f2328"
+FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+MONO = "ui-monospace, 'DejaVu Sans Mono', monospace"
+FAINT = 0.3
+_MARGIN = 10
+
+
+def svg(scene: Scene, spoken: str) -> str:
+    """Return the SVG of a scene in which everything has come about, which says `spoken` to a screen reader.
+
+    >>> svg(Scene(20, [Words(id="a", x=1, y=2, words="1 < 2")], "A word."), "a word").count("1 &lt; 2")
+    1
+    """
+    wide, high = WIDE + 2 * _MARGIN, scene.high + 2 * _MARGIN
+    shapes = "".join(_shape(shape) for shape in scene.shapes)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{high:g}" '
+        f'viewBox="{-_MARGIN} {-_MARGIN} {wide:g} {high:g}" role="img" aria-label={quoteattr(spoken)} '
+        f'font-family={quoteattr(FONT)}><defs><pattern id="hatch" width="6" height="6" '
+        'patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M0 0V6" '
+        f'stroke="{PEN}" stroke-width="1.6" opacity=".55"/></pattern></defs>'
+        f'<rect x="{-_MARGIN}" y="{-_MARGIN}" width="{wide:g}" height="{high:g}" rx="6" fill="{PAPER}"/>'
+        f"{shapes}</svg>"
+    )
+
+
+def image(scene: Scene, spoken: str) -> str:
+    """Return the HTML of a scene as an image, which is shown in a notebook that is not trusted, too."""
+    held = base64.b64encode(svg(scene, spoken).encode()).decode()
+    return (
+        f'<img alt={quoteattr(spoken)} width="{WIDE + 2 * _MARGIN}" '
+        f'style="max-width:100%;height:auto" src="data:image/svg+xml;base64,{held}">'
+    )
+
+
+def _colour(name: str) -> str:
+    return PEN if name == INK else name or "none"
+
+
+def _shape(shape: Shape) -> str:
+    if isinstance(shape, Box):
+        drawn = _box(shape)
+    elif isinstance(shape, Words):
+        drawn = _words(shape)
+    elif isinstance(shape, Path):
+        drawn = _path(shape)
+    elif isinstance(shape, Drawing):
+        place = f'x="{shape.x:g}" y="{shape.y:g}" width="{shape.wide:g}" height="{shape.high:g}" '
+        drawn = f'<g color="{PEN}">{shape.svg.replace("<svg ", f"<svg {place}", 1)}</g>'
+    else:
+        raise TypeError(f"no picture is known of {type(shape).__name__}")
+    look = f' opacity="{FAINT}"' if shape.faint else ""
+    said = f"<title>{escape(shape.says)}</title>" if shape.says else ""
+    return f"<g id={quoteattr(shape.id)}{look}>{said}{drawn}</g>"
+
+
+def _box(box: Box) -> str:
+    place = f'x="{box.x:g}" y="{box.y:g}" rx="{box.round:g}"'
+    place += f' width="{max(0, box.wide):g}" height="{max(0, box.high):g}"'
+    edge = f'stroke="{_colour(box.edge)}" stroke-width="{box.thick:g}"'
+    hatch = f'<rect {place} fill="url(#hatch)"/>' if box.hatched else ""
+    return f'<rect {place} fill="{_colour(box.fill)}" {edge}/>{hatch}'
+
+
+def _words(words: Words) -> str:
+    look = f'font-size="{words.size:g}" text-anchor="{words.anchor}" fill="{_colour(words.colour)}"'
+    look += ' font-weight="600"' * words.bold + f" font-family={quoteattr(MONO)}" * words.mono
+    look += ' opacity=".72"' * words.quiet
+    middle = words.y + words.size * 0.35
+    return f'<text x="{words.x:g}" y="{middle:g}" {look} xml:space="preserve">{escape(words.words)}</text>'
+
+
+def _path(path: Path) -> str:
+    look = f'fill="none" stroke="{_colour(path.edge)}" stroke-width="{path.thick:g}"'
+    look += ' stroke-dasharray="5 4"' * path.dashed
+    head = f'<path d="{path.head}" fill="{_colour(path.edge)}"/>' if path.arrow else ""
+    return f'<path d="{path.line}" {look} stroke-linejoin="round"/>{head}'
