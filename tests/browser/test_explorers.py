@@ -40,7 +40,7 @@ CLIPPED = """cell => {
 # Where everything in the frame stands, the picture's own shapes left out.
 PLACES = """root => [...root.querySelectorAll('.title, .desk *, .frame, .player, .caption')].map(one => {
     const box = one.getBoundingClientRect(), own = root.getBoundingClientRect();
-    return [one.className || one.tagName, Math.round(box.top - own.top), Math.round(box.left - own.left)];
+    return [one.classList[0] || one.tagName, Math.round(box.top - own.top), Math.round(box.left - own.left)];
 }).filter(([name]) => name !== 'OPTION')"""
 
 
@@ -163,7 +163,9 @@ class Shown:
         else:
             self._measure(widget, by_keyboard)
         self.wait_for_words("!==", before)
-        words, value = literal_eval(self.ask(f"(shown.words, repr(getattr(shown.state, {str(field)!r}, None)))"))
+        words, value = literal_eval(
+            self.ask(f"(shown.words, repr(getattr(shown.state, {str(field)!r}, None)))")
+        )
         self.wait_for_words("===", words)
         assert value == wanted or field is None, control
 

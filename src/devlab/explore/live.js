@@ -176,6 +176,7 @@ class Picture {
   }
 
   show(scene, label) {
+    this.frame.hidden = !scene.shapes.length;
     this.svg.setAttribute("viewBox", `0 0 ${scene.wide} ${scene.high}`);
     this.svg.setAttribute("aria-label", label);
     const there = new Set();
