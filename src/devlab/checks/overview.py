@@ -12,7 +12,7 @@ from pathlib import Path
 from devlab import __version__
 from devlab.checks.exercise import Lesson, lessons
 from devlab.checks.progress import HOW_TO_SAVE, Line, Standing, heading, label, load, simulated
-from devlab.checks.result import ACCENTS, Outcome
+from devlab.checks.result import CHIPS, Outcome
 from devlab.panel import UNSEEN, Note, Panel, escape
 
 CELL = "vertical-align:baseline;font-weight:normal;padding:0.1em 0.4em 0.1em 0;line-height:1.5"
@@ -31,7 +31,7 @@ def render(standing: Standing, alone: bool = False) -> str:
     The lesson that is next stands open. In a page that stands `alone` each of them does, as paper needs it,
     and nothing links to the learner's notebooks.
     """
-    accent = ACCENTS[Outcome.PASSED if standing.next is None else Outcome.NOT_ATTEMPTED]
+    accent = CHIPS[Outcome.PASSED if standing.next is None else Outcome.NOT_ATTEMPTED].edge
     lessons = "".join(_lesson(standing, lesson, alone) for lesson in standing.course)
     notes = [escape(note) for note in (*standing.notes(), *([] if alone else [HOW_TO_SAVE]))]
     notes = "".join(f"<div>{note}</div>" for note in (_legend(standing.outcomes), *notes))
@@ -51,7 +51,7 @@ def _bar(done: int, of: int) -> str:
     return (
         '<div aria-hidden="true" style="height:6px;margin:0.3em 0 0.5em;border-radius:3px;'
         f'background:{TRACK}"><div style="height:6px;border-radius:3px;width:{share:.1f}%;'
-        f'background:{ACCENTS[Outcome.PASSED]}">'
+        f'background:{CHIPS[Outcome.PASSED].edge}">'
         "</div></div>"
     )
 
