@@ -135,7 +135,7 @@ def onward(name: str) -> tuple[str, str]:
         )
     return (
         f"Well done. `{coming}` comes next.",
-        f"../{notebook("exercises", lesson.id)}#cell-id=task_{coming}",
+        f"../{notebook('exercises', lesson.id)}#cell-id=task_{coming}",
     )
 
 

@@ -27,7 +27,7 @@ class Outcome(enum.StrEnum):
         chip = CHIPS[self]
         look = (
             f"background:{chip.paper};color:{chip.ink};border:2px solid {chip.edge};"
-            f"border-radius:{chip.corners};display:inline-block;min-width:1.3em;line-height:1.3;"
+            f"border-radius:{chip.corners};display:inline-block;min-width:1.2em;line-height:1.15;"
             "text-align:center;font-weight:700"
         )
         return f'<span role="img" aria-label="{self}" style="{look}">{self.sign}</span>'
