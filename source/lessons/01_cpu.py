@@ -205,6 +205,8 @@ print("the storage behind them:  ", tall.untyped_storage().nbytes())
 # %% [markdown]
 # ## Data arrives here first
 #
+# ![Files, the network, NumPy arrays and Python lists lead to the CPU, which decodes, shuffles, cuts, pads, prints and saves; from the CPU, minibatches go to the accelerator, and a loss or a metric comes back](drawing:data_arrives_at_the_cpu)
+#
 # Here is a very small file: flats, their prices, and a column in which somebody wrote floor 1 for all of
 # them.
 

@@ -101,6 +101,8 @@ for place in (device, torch.device("cpu")):
 # %% [markdown]
 # ## The step
 #
+# ![Memory over time in one step: parameters and the optimizer's state stay; activations grow in forward to the peak and are freed in backward, in which the gradients grow; those stay until they are cleared](drawing:memory_of_a_step)
+#
 # Here is the step in its usual order. Read it line by line and say for each: does it move anything? Does it
 # wait?
 
