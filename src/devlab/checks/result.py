@@ -125,6 +125,11 @@ class Result(Panel):
         """Return the names of the devices it was judged on, in the order of the columns."""
         return list(self.rows[0].outcomes) if self.rows else []
 
+    @property
+    def accent(self) -> str:
+        """Return the colour of the card."""
+        return CHIPS[self.outcome].edge
+
     def on(self, device: str) -> Outcome:
         """Return what came of the answer on one device: the first finding there, or else what is no pass."""
         found = [row.outcomes[device] for row in self.rows if row.outcomes[device]]
@@ -172,10 +177,7 @@ class Result(Panel):
             f"{prose(self.headline)}</span>"
             f'<span style="white-space:nowrap">{self.score}</span></div>'
         )
-        return (
-            f'<div style="border-left:4px solid {CHIPS[self.outcome].edge};padding:0.3em 0.8em;'
-            f'max-width:60em;font-size:14px;line-height:1.5">{title}{self._html_table()}{self._html_details()}{self._html_onward()}</div>'
-        )
+        return f"{title}{self._html_table()}{self._html_details()}{self._html_onward()}"
 
     def _html_table(self) -> str:
         columns = [Column(look=ROW, html=prose, labels=True, head='style="padding:0"')]
