@@ -9,7 +9,7 @@ from explore.test_every_picture import opened
 from playwright.sync_api import expect
 
 from browser.axe import FAULT, violations
-from browser.lab import POLLING, ROOT, Notebook
+from browser.lab import AS_INSTALLED, POLLING, ROOT, VIEWPORT, Notebook, Server
 from devlab import explore
 from devlab.explore.controls import Action, Choice, Number, Setting, Switch
 from devlab.explore.scene import WIDE
@@ -304,6 +304,73 @@ def test_without_widgets_the_stored_picture_is_shown_though_nobody_trusts_it(ser
     expect(image).to_be_visible()
     assert image.evaluate("one => one.naturalWidth") > 700
     assert image.get_attribute("alt")
+
+
+@pytest.fixture(scope="module")
+def notebook_7(tmp_path_factory, browser):
+    """Open every explorer in Notebook 7, each in a cell of its own, and run all cells."""
+    server = Server(tmp_path_factory.mktemp("notebook_7"), AS_INSTALLED, "notebook")
+    try:
+        server.write("all.ipynb", "from devlab import explore", *(f"explore.{name}()" for name in NAMES))
+        page = browser.new_page(viewport=VIEWPORT)
+        page.goto(f"{server.address}/notebooks/all.ipynb")
+        page.wait_for_function(
+            """() => window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status
+                === 'idle'""",
+            timeout=90_000,
+        )
+        page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)")
+        yield page
+        page.close()
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_in_notebook_7_controls_and_shapes_are_used_by_mouse_and_by_keyboard(notebook_7, name):
+    """The first control and the first shape that asks for something."""
+    title = opened(name).title
+    cell = notebook_7.locator(".jp-CodeCell", has_text=f"explore.{name}()")
+    cell.scroll_into_view_if_needed()
+    root = cell.locator(".devlab-explorer")
+    expect(root.locator(".title")).to_have_text(title, timeout=60_000)
+    spoken, control = root.locator(".spoken"), root.locator(".desk :is(select, input, button:enabled)").first
+    for act in (_by_mouse, _by_keyboard):
+        before = spoken.text_content()
+        act(control)
+        expect(spoken).not_to_have_text(before)
+    shapes = root.locator(".shape.asks")
+    if shapes.count():
+        before = spoken.text_content()
+        shapes.first.focus()
+        for key in ("Enter", "ArrowRight", "ArrowLeft"):  # a click, or a step to either side
+            if spoken.text_content() == before:
+                notebook_7.keyboard.press(key)
+                notebook_7.wait_for_timeout(300)
+        expect(spoken).not_to_have_text(before)
+
+
+def _by_mouse(control) -> None:
+    """Use a control once: the next of a list, the other state of a switch, a number more, a click."""
+    kind = control.evaluate("one => one.type || one.tagName")
+    if kind == "select-one":
+        control.select_option(index=(control.evaluate("one => one.selectedIndex") + 1) % 2)
+    elif kind == "number":
+        control.fill(str(int(control.input_value()) + 1))
+        control.blur()
+    else:
+        control.click()
+
+
+def _by_keyboard(control) -> None:
+    """Do the same with keys alone."""
+    kind = control.evaluate("one => one.type || one.tagName")
+    if kind == "select-one":
+        control.press("ArrowUp" if control.evaluate("one => one.selectedIndex") else "ArrowDown")
+    elif kind == "number":
+        control.press("ArrowDown")
+    else:
+        control.press("Space" if kind == "checkbox" else "Enter")
 
 
 def test_axe_looks(notebook, page):
