@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from devlab.explore.scene import SMALL, Box, Path, Shape, Words
 
@@ -71,7 +72,7 @@ class Axes:
             x = self.across.at(value)
             shapes.append(_guide(f"line at {value:g}", (x, low), (x, high)))
             shapes.append(
-                Words(id=f"label at {value:g}", x=x, y=low + 15, words=label, size=SMALL, anchor="middle")
+                Words(id=f"label at {value:g}", x=x, y=low + 17, words=label, size=SMALL, anchor="middle")
             )
         for value in self.up.decades:
             y = self.up.at(value)
@@ -86,7 +87,9 @@ def _guide(name: str, start: tuple[float, float], end: tuple[float, float]) -> P
     return Path(id=name, points=(start, end), thick=0.7, faint=True)
 
 
-def dot(name: str, place: tuple[float, float], wide: float, fill: str, *, square: bool = False, **look) -> Box:
+def dot(
+    name: str, place: tuple[float, float], wide: float, fill: str, *, square: bool = False, **look
+) -> Box:
     """Return a dot whose middle is at a place."""
     x, y = place
     look = {"edge": "", "round": 0 if square else wide / 2} | look
@@ -102,7 +105,7 @@ def apart(heights: Mapping[str, float], least: float = 15) -> dict[str, float]:
     found = dict(sorted(heights.items(), key=lambda item: item[1]))
     names = list(found)
     for _ in names:
-        for upper, lower in zip(names, names[1:], strict=False):
+        for upper, lower in pairwise(names):
             missing = least - (found[lower] - found[upper])
             if missing > 0:
                 found[upper] -= missing / 2

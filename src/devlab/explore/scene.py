@@ -33,11 +33,11 @@ class Shape:
 
     `says` is shown when the pointer or the keyboard is on the shape, and read by a screen reader; `asks` is
     what a click on the shape asks the explorer for; `stops` are the places to which the shape can be dragged,
-    the nearest to it being the present one; a shape that is dragged `along` them asks at each stop on its way,
-    so that the picture follows, another when it is let go. While the scene is played, the shape comes about in the share
-    `during` of the playing time: a box grows from its left edge, another shape appears; a shape with `comes`
-    moves to its place by that much. `faint` is for the state before, for what is not there yet, and for lines
-    that only guide the eye.
+    the nearest to it being the present one. A shape that is dragged `along` its stops asks at each of them,
+    so that the picture follows, any other when it is let go. While the scene is played, the shape comes about
+    in the share `during` of the playing time: a box grows from its left edge, another shape appears; a shape
+    with `comes` moves to its place by that much. `faint` is for the state before, for what is not there yet,
+    and for lines that only guide the eye.
     """
 
     id: str

@@ -64,9 +64,7 @@ def _once(fn: Callable[[], object], device: str, now: Callable[[], float]) -> La
     if not device.startswith("sim"):
         return Lap(returned, done)
     queue = clock.current.queues[torch.device(device).index or 0]
-    return Lap(
-        returned, done, working=tuple(round(at - start, 10) for at in (queue.began_at, queue.free_at))
-    )
+    return Lap(returned, done, working=tuple(round(at - start, 10) for at in (queue.began_at, queue.free_at)))
 
 
 def can_pin(device: str) -> bool:

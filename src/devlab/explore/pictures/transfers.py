@@ -156,7 +156,7 @@ def _title(state: State, one: Lap | None) -> list[Shape]:
     title = f"{state.curve} of the copy, {source(state.device).split()[0].lower()}"
     shapes: list[Shape] = [
         Words(id="title", x=4, y=9, words=title),
-        Words(id="size", x=RIGHT + 42, y=LOW + 15, words="size", size=SMALL, quiet=True),
+        Words(id="size", x=RIGHT + 42, y=LOW + 17, words="size", size=SMALL, quiet=True),
     ]
     if one:
         words = f"{_named(state.looked_at)}: {duration(one.done)}, {speed(state.looked_at / one.done)}"
@@ -186,13 +186,10 @@ def _curves(state: State, curves: dict[str, dict[int, Lap]], axes: Axes) -> list
         shapes.append(Path(id=f"curve {memory}", points=line, edge=palette.COPY, **look))
         ends[memory] = line[-1][1]
         for place, (count, one) in zip(line, curves[memory].items(), strict=True):
-            shapes.append(
-                dot(
-                    f"{memory} {count}", place, 8 if chosen else 6, palette.COPY,
-                    says=f"{memory} memory, {_told(state, count, one)}",
-                    asks={"set": {"looked_at": count, **_memory(state, memory)}},
-                )  # fmt: skip
-            )
+            says = f"{memory} memory, {_told(state, count, one)}"
+            asks = {"set": {"looked_at": count, **_memory(state, memory)}}
+            wide = 8 if chosen else 6
+            shapes.append(dot(f"{memory} {count}", place, wide, palette.COPY, says=says, asks=asks))
     early = {count: one.returned for count, one in curves[state.memory].items() if goes_on_early(one)}
     if early and state.curve == TIME:
         line = axes.line(early)
@@ -202,12 +199,9 @@ def _curves(state: State, curves: dict[str, dict[int, Lap]], axes: Axes) -> list
         chosen = name == state.memory
         asks = {"set": _memory(state, name)} if name in curves and not chosen and len(curves) > 1 else None
         words = f"{name} memory" if name in curves else name
-        shapes.append(
-            Words(
-                id=f"name {name}", x=RIGHT + 10, y=y, words=words, size=SMALL, bold=chosen,
-                asks=asks, says=f"look at {words}" if asks else "",
-            )  # fmt: skip
-        )
+        says = f"look at {words}" if asks else ""
+        look = {"size": SMALL, "bold": chosen, "asks": asks, "says": says}
+        shapes.append(Words(id=f"name {name}", x=RIGHT + 10, y=y, words=words, **look))
     return shapes
 
 
@@ -297,13 +291,9 @@ def _stretch(name: str, top: float, phase: Phase, end: float, state: State) -> l
     ]  # fmt: skip
     if to - x > len(words) * SMALL * 0.64 + 8:
         middle = top + ((LANE - 9) / 2 if low else LANE / 2)
-        colour = INK if low else ON_COLOUR
-        shapes.append(
-            Words(
-                id=f"{name} words", x=(x + to) / 2, y=middle, words=words, size=SMALL, anchor="middle",
-                colour=colour, during=(during[0],) * 2,
-            )  # fmt: skip
-        )
+        look = {"size": SMALL, "anchor": "middle", "colour": INK if low else ON_COLOUR}
+        begins = during[:1] * 2
+        shapes.append(Words(id=f"{name} words", x=(x + to) / 2, y=middle, words=words, during=begins, **look))
     return shapes
 
 
