@@ -64,15 +64,18 @@ class Axes:
         """Return the points of a curve."""
         return tuple(self.at(x, y) for x, y in curve.items())
 
-    def grid(self, across: Mapping[float, str], up: Callable[[float], str]) -> list[Shape]:
-        """Return lines and labels for some values across, and for each power of ten of the axis up."""
+    def grid(self, across: Mapping[float, str], up: Callable[[float], str], below: float = 17) -> list[Shape]:
+        """Return lines and labels for some values across, and for each power of ten of the axis up.
+
+        The labels of the axis across stand `below` pixels under it.
+        """
         left, right, low, high = self.across.start, self.across.end, self.up.start, self.up.end
         shapes: list[Shape] = []
         for value, label in across.items():
             x = self.across.at(value)
             shapes.append(_guide(f"line at {value:g}", (x, low), (x, high)))
             shapes.append(
-                Words(id=f"label at {value:g}", x=x, y=low + 17, words=label, size=SMALL, anchor="middle")
+                Words(id=f"label at {value:g}", x=x, y=low + below, words=label, size=SMALL, anchor="middle")
             )
         for value in self.up.decades:
             y = self.up.at(value)

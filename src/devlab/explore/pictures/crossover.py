@@ -336,7 +336,7 @@ class Race:
         told = {f"{self.state.device} takes": other, "the CPU takes": cpu}
         (first, less), (second, more) = sorted(told.items(), key=lambda item: item[1].middle)
         ratio = more.middle / less.middle
-        times = f"{float(f'{ratio:.2g}'):,g} times as long"
+        times = f"{float(f'{ratio:.2g}'):,g} times as long" if ratio >= 1.05 else "equally long"
         if cpu != other and not faster(cpu, other):
             times = "too close to tell"
         second = second.removesuffix(" takes")
@@ -348,16 +348,17 @@ def race(state: State) -> Race:
     return Race(state, {place: times(state, place) for place in names(state)})
 
 
-HIGH = 322
-LEFT, RIGHT, TOP, LOW = 72, 612, 58, 262  # of the curves
+HIGH = 326
+LEFT, RIGHT, TOP, LOW = 72, 612, 58, 258  # of the curves
 
 
 def draw(state: State) -> Scene:
     """Return the scene: time over the side of the matrix, and the two times at one side compared."""
     ran = race(state)
     axes = _axes(ran)
-    last = axes.across.most
-    shapes = axes.grid({tick: f"{tick:,}" for tick in TICKS if tick <= last}, duration)
+    least, most = axes.across.least, axes.across.most
+    ticks = {tick: f"{tick:,}" for tick in TICKS if least <= tick <= most}
+    shapes = axes.grid(ticks, duration, below=27)
     shapes += _words(ran)
     if len(ran.curves) > 1:
         shapes += _crossing(ran, axes)
@@ -390,8 +391,8 @@ def _words(ran: Race) -> list[Shape]:
     return [
         Words(id="title", x=4, y=9, words=f"time of {state.operation}"),
         Words(id="compared", x=WIDE - 4, y=9, words=compared, anchor="end", bold=True),
-        Words(id="across", x=LEFT, y=LOW + 36, words=across, size=SMALL),
-        Words(id="spread", x=LEFT, y=LOW + 53, words=_spread(state), size=SMALL, quiet=True),
+        Words(id="across", x=LEFT, y=LOW + 46, words=across, size=SMALL),
+        Words(id="spread", x=LEFT, y=LOW + 62, words=_spread(state), size=SMALL, quiet=True),
     ]
 
 
@@ -400,7 +401,7 @@ def _spread(state: State) -> str:
     if not simulated(state.device):
         return "shaded: the middle half of the runs of each size"
     if state.measured("cpu"):
-        return f"shaded: the middle half of the CPU's runs of each size; {state.device} is a model, without spread"
+        return f"shaded: the middle half of the CPU's runs; {state.device} is a model, which has no spread"
     return "both are models: they have no spread, and no machine is like them"
 
 
@@ -411,7 +412,7 @@ def _crossing(ran: Race, axes: Axes) -> list[Shape]:
     if first == math.inf or surely == 0 or (first == 0 and surely == math.inf):
         middle = (LEFT + RIGHT) / 2
         return [Words(id="crossing", x=middle, words=ran.verdict, anchor="middle", **row)]
-    known = rounded(first) == rounded(surely)
+    known = surely < math.inf and rounded(first) == rounded(surely)
     left, right = (_within(axes, side) for side in ((first, surely) if not known else (surely, surely)))
     area = {"x": left, "y": TOP - 22, "wide": max(right - left, 2), "high": LOW - TOP + 22}
     if known:
@@ -466,13 +467,13 @@ def _comparison(ran: Race, axes: Axes) -> list[Shape]:
     ends = [axes.up.at(curve[side].middle) for curve in ran.curves.values()]
     says = f"n = {side:,}: {ran.compared(side)}"
     stops = tuple(
-        Stop(axes.across.at(n), LOW, {"set": {"looked_at": n}}, f"n = {n:,}: {ran.compared(n)}")
+        Stop(axes.across.at(n), LOW + 9, {"set": {"looked_at": n}}, f"n = {n:,}: {ran.compared(n)}")
         for n in ran.common
     )
     return [
         Path(id="side", points=((x, LOW), (x, min(ends))), thick=1, dashed=True),
         Path(id="apart", points=((x, max(ends)), (x, min(ends))), thick=4, says=says),
-        dot("handle", (x, LOW), 16, palette.WAIT, edge=INK, thick=2.5, stops=stops, along=True,
+        dot("handle", (x, LOW + 9), 16, palette.WAIT, edge=INK, thick=2.5, stops=stops, along=True,
             says=f"drag along the sizes: {says}"),
     ]  # fmt: skip
 
