@@ -25,8 +25,6 @@ class Drawn {
     this.parts = parts.map(name => made("svg:" + name, {}, this.group));
     this.group.addEventListener("pointerenter", () => picture.tell(this));
     this.group.addEventListener("pointerleave", () => picture.tell(null));
-    this.group.addEventListener("focus", () => picture.tell(this));
-    this.group.addEventListener("blur", () => picture.tell(null));
     this.group.addEventListener("click", () => this.click());
     this.group.addEventListener("pointerdown", event => picture.grab(this, event));
   }
@@ -167,6 +165,9 @@ class Picture {
     this.shapes = made("svg:g", {}, this.svg);
     this.tip = made("div", { class: "tip", "aria-hidden": "true" }, this.frame);
     this.tip.hidden = true;
+    // Chromium lets Tab stop at each SVG element that listens to its focus itself.
+    this.frame.addEventListener("focusin", event => this.tell(this.able.find(one => one.group === event.target)));
+    this.frame.addEventListener("focusout", () => this.tell(null));
     this.svg.addEventListener("keydown", event => this.key(event));
     this.svg.addEventListener("pointermove", event => this.drag(event));
     this.svg.addEventListener("pointerup", event => this.drop(event));
