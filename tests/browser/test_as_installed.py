@@ -99,15 +99,15 @@ STATE = """() => {
     const cells = content.widgets.map(cell => [cell.model.type, cell.model.id]);
     return [cells, content.activeCellIndex, content.mode];
 }"""
-CELLS = ("from devlab import explore", "explore.sharing()", "1 + 1")
+CELLS = ("from devlab import explore", "explore.devices()", "1 + 1")
 
 
 def controls_keep_their_keys(page) -> None:
     """Whatever the control: the cells stay, the same one is active. An arrow chooses, Ctrl+S saves."""
-    desk = page.locator(".jupyter-widgets.widget-vbox")
-    choice = desk.get_by_role("combobox").first
-    others = (desk.get_by_role("checkbox"), desk.get_by_role("spinbutton"), desk.locator("button:enabled"))
-    for control in (choice, *(other.first for other in others)):
+    root = page.locator(".devlab-explorer")
+    choice = root.get_by_role("combobox").first
+    others = [root.get_by_role("button").first, root.locator("svg [tabindex='0']").first]
+    for control in (choice, *others):
         control.focus()
         before = page.evaluate(STATE)
         for key in KEYS:
@@ -128,7 +128,7 @@ def test_plain_keys_of_a_focused_control_do_nothing_to_the_notebook(server, page
     server.write("keys.ipynb", *CELLS)
     notebook = Notebook(page, "keys.ipynb")
     notebook.run("from devlab")
-    notebook.run("explore.sharing")
+    notebook.run("explore.devices")
     controls_keep_their_keys(page)
     assert notebook.errors() == []
 
@@ -146,7 +146,7 @@ def test_the_same_in_notebook_7(tmp_path, browser):
             timeout=90_000,
         )
         page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)")
-        expect(page.locator(".widget-vbox select").first).to_be_visible(timeout=60_000)
+        expect(page.locator(".devlab-explorer select").first).to_be_visible(timeout=60_000)
         controls_keep_their_keys(page)
         page.close()
     finally:

@@ -1,6 +1,8 @@
-"""Every explorer in JupyterLab: each control by mouse and by keyboard, both themes, two widths, axe."""
+"""Every explorer in JupyterLab: by mouse and by keyboard, both themes, two widths, axe."""
 
+import json
 from ast import literal_eval
+from itertools import pairwise
 
 import pytest
 from explore.test_every_picture import opened
@@ -10,11 +12,12 @@ from browser.axe import FAULT, violations
 from browser.lab import POLLING, ROOT, Notebook
 from devlab import explore
 from devlab.explore.controls import Action, Choice, Number, Setting, Switch
+from devlab.explore.scene import WIDE
 
 PATH = "explorers.ipynb"
 NAMES = explore.__all__
-CONTROLS = ".jp-OutputArea-output .jupyter-widgets"
 WIDTHS = (800, 1600)
+LAPTOP = {"width": 1366, "height": 768}
 OUTPUTS = ".jp-Cell-outputArea:has(.jp-OutputArea-output)"
 # What cannot be read in full: letters beyond the picture, words wider than what they stand in, all of it
 # wider than the page.
@@ -23,17 +26,22 @@ CLIPPED = """cell => {
         inner.left < outer.left - 1 || inner.right > outer.right + 1 ||
         inner.top < outer.top - 1 || inner.bottom > outer.bottom + 1;
     const area = cell.querySelector('.jp-OutputArea').getBoundingClientRect();
-    const svg = cell.querySelector('svg[role=img]'), frame = svg.getBoundingClientRect();
+    const svg = cell.querySelector('.devlab-explorer svg'), frame = svg.getBoundingClientRect();
     if (frame.left < area.left - 1 || frame.right > area.right + 1) found.push('the picture');
-    for (const text of svg.querySelectorAll('g[id*=-text_]'))
-        if (beyond(text.getBoundingClientRect(), frame)) found.push('letters: ' + text.id);
-    for (const one of cell.querySelectorAll('figcaption, figure strong, .widget-label, .jupyter-button')) {
+    for (const text of svg.querySelectorAll('text, g[id*=-text_]'))
+        if (beyond(text.getBoundingClientRect(), frame)) found.push('letters: ' + text.textContent);
+    for (const one of cell.querySelectorAll('.title, .caption, label, button')) {
         const box = one.getBoundingClientRect();
         if (one.scrollWidth > one.clientWidth + 1 && one.clientWidth) found.push('words: ' + one.innerText);
         if (box.right > area.right + 1) found.push('beyond the page: ' + one.innerText);
     }
     return found;
 }"""
+# Where everything in the frame stands, the picture's own shapes left out.
+PLACES = """root => [...root.querySelectorAll('.title, .desk *, .frame, .player, .caption')].map(one => {
+    const box = one.getBoundingClientRect(), own = root.getBoundingClientRect();
+    return [one.classList[0] || one.tagName, Math.round(box.top - own.top), Math.round(box.left - own.left)];
+}).filter(([name]) => name !== 'OPTION')"""
 
 
 @pytest.fixture(autouse=True)
@@ -67,9 +75,58 @@ class Shown:
         self.notebook, self.name = notebook, name
         self.cell = notebook.cell(f"explore.{name}()")
         self.outputs = self.cell.locator(".jp-Cell-outputArea")
-        self.picture = self.cell.locator("svg[role=img]")
-        self.desk = self.cell.locator(CONTROLS).first
+        self.root = self.cell.locator(".devlab-explorer")
+        self.picture = self.root.locator(".frame > svg")
+        self.spoken = self.root.locator(".spoken")
+        self.desk = self.root.locator(".desk")
+        expect(self.picture).to_be_visible()
         self.explorer = opened(name)
+
+    @property
+    def controls(self) -> list:
+        """Return the controls that have a widget."""
+        return [control for control in self.explorer.controls if not control.drawn]
+
+    def able(self) -> list:
+        """Return the shapes that take the focus."""
+        return [one for one in self.explorer.scene.shapes if one.says or one.asks or one.stops]
+
+    def restart(self) -> None:
+        """Bring the explorer in the page to its first state."""
+        self.notebook.clear_outputs()
+        self.notebook.run(f"explore.{self.name}()")
+        expect(self.picture).to_be_visible()
+
+    def use_shape(self, shape, by_keyboard: bool) -> None:
+        """Click a shape, or bring a shape that can be dragged to another of its places."""
+        page = self.notebook.page
+        group = self.picture.locator(f"[data-id='{shape.id}']")
+        if by_keyboard:
+            group.focus()
+            page.keyboard.press("Enter" if shape.asks else "ArrowRight")
+            return
+        if shape.asks:
+            group.click(position=self._inside(group))
+            return
+        frame, box = self.picture.bounding_box(), group.bounding_box()
+        scale = frame["width"] / WIDE
+        middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        far = max(shape.stops, key=lambda stop: abs(frame["x"] + stop.x * scale - middle[0])
+                  + abs(frame["y"] + stop.y * scale - middle[1]))  # fmt: skip
+        page.mouse.move(*middle)
+        page.mouse.down()
+        page.mouse.move(frame["x"] + far.x * scale, frame["y"] + far.y * scale, steps=5)
+        page.mouse.up()
+
+    @staticmethod
+    def _inside(group) -> dict[str, float]:
+        """Return a place near the corner of a shape, where no other shape is likely to lie over it."""
+        box = group.bounding_box()
+        return {"x": min(5, box["width"] / 2), "y": min(5, box["height"] / 2)}
+
+    def ask_text(self, expression: str) -> str:
+        """Return a Python expression's text in the kernel."""
+        return literal_eval(self.ask(expression))
 
     def widget(self, control):
         """Return the one element of a control that takes the focus."""
@@ -91,7 +148,7 @@ class Shown:
 
     def use(self, control, by_keyboard: bool) -> None:
         """Use a control once, and see that the state, the picture and its words follow."""
-        before = self.picture.get_attribute("aria-label")
+        before = self.spoken.text_content()
         widget = self.widget(control)
         field, wanted = getattr(control, "field", None), None
         if isinstance(control, Choice):
@@ -106,7 +163,9 @@ class Shown:
         else:
             self._measure(widget, by_keyboard)
         self.wait_for_words("!==", before)
-        words, value = literal_eval(self.ask(f"(shown.words, repr(shown.state.{field or 'device'}))"))
+        words, value = literal_eval(
+            self.ask(f"(shown.words, repr(getattr(shown.state, {str(field)!r}, None)))")
+        )
         self.wait_for_words("===", words)
         assert value == wanted or field is None, control
 
@@ -114,8 +173,8 @@ class Shown:
         """Wait for these words, or for others; each failed try of `expect` would describe the whole page."""
         self.notebook.page.wait_for_function(
             f"""([cell, words]) => {{
-                const picture = cell.querySelector('svg[role=img]');
-                return picture && picture.getAttribute('aria-label') {relation} words;
+                const spoken = cell.querySelector('.devlab-explorer .spoken');
+                return spoken && spoken.textContent {relation} words;
             }}""",
             arg=[self.cell.element_handle(), words],
             polling=POLLING,
@@ -139,12 +198,9 @@ class Shown:
         wanted = now + 1 if now < control.most else now - 1
         if by_keyboard:
             widget.press("ArrowUp" if wanted > now else "ArrowDown")
-            widget.press("Enter")
         else:
-            box = widget.bounding_box()
-            up = box["height"] * (0.3 if wanted > now else 0.7)
-            widget.hover()
-            widget.click(position={"x": box["width"] - 8, "y": up})
+            widget.fill(str(wanted))
+            widget.blur()
         return repr(wanted)
 
     def _measure(self, start, by_keyboard: bool) -> None:
@@ -170,30 +226,84 @@ def test_no_violations_and_nothing_clipped(notebook, page, shown):
         assert violations(page, OUTPUTS) == [], theme
 
 
+def test_question_controls_picture_and_caption_fit_on_a_laptop(page, shown):
+    """Nothing has to be scrolled while a reader plays."""
+    page.set_viewport_size(LAPTOP)
+    window = page.locator(".jp-NotebookPanel-notebook .jp-WindowedPanel-outer").bounding_box()
+    assert shown.root.bounding_box()["height"] <= window["height"]
+
+
 def test_every_control_by_mouse_and_by_keyboard(shown):
-    """State, picture and words follow; where a button has nothing to do, another control comes first."""
+    """State, picture and words follow, and nothing else moves; a button that can do nothing waits."""
     shown.picture.scroll_into_view_if_needed()
-    assert shown.picture.get_attribute("aria-label") == shown.explorer.words
+    assert shown.spoken.text_content() == shown.explorer.words
+    places = shown.root.evaluate(PLACES)
     for by_keyboard in (False, True):
-        waiting = list(shown.explorer.controls)
+        waiting = list(shown.controls)
         while waiting:
             now = [control for control in waiting if shown.widget(control).is_enabled()]
+            if not now:
+                shown.restart()
+                now = [control for control in waiting if shown.widget(control).is_enabled()]
             assert now, f"never enabled: {[control.label for control in waiting]}"
             for control in now:
                 if shown.widget(control).is_enabled():
                     shown.use(control, by_keyboard)
                     waiting.remove(control)
-    expect(shown.cell.locator("figcaption")).to_have_text(shown.picture.get_attribute("aria-label"))
+    assert shown.root.evaluate(PLACES) == places
+    expect(shown.picture).to_have_attribute("aria-label", shown.root.locator(".caption").text_content())
 
 
-def test_tab_goes_from_control_to_control(page, shown):
+def test_tab_goes_from_control_to_control_and_into_the_picture(page, shown):
     """In the order in which they stand there, past those that are disabled."""
-    widgets = [shown.widget(control) for control in shown.explorer.controls]
+    widgets = [shown.widget(control) for control in shown.controls]
     widgets = [widget for widget in widgets if widget.is_enabled()]
-    widgets[0].focus()
-    for widget in widgets:
-        expect(widget).to_be_focused()
+    for widget, following in pairwise(widgets):
+        widget.focus()
         page.keyboard.press("Tab")
+        expect(following).to_be_focused()
+    assert shown.picture.locator("[tabindex='0']").count() == 1 or not shown.able()
+
+
+def test_what_can_be_clicked_or_dragged_can_be_used_by_mouse_and_by_keyboard(page, shown):
+    """The first shape that asks for something by a click, and the first that can be dragged."""
+    scene = shown.explorer.scene
+    for shape in [
+        *[one for one in scene.shapes if one.asks][:1],
+        *[one for one in scene.shapes if one.stops][:1],
+    ]:
+        for by_keyboard in (False, True):
+            shown.restart()
+            shown.picture.scroll_into_view_if_needed()
+            before = shown.spoken.text_content()
+            shown.use_shape(shape, by_keyboard)
+            shown.wait_for_words("!==", before)
+    assert shown.notebook.errors() == []
+
+
+def test_the_still_picture_is_hidden_while_the_live_one_is_there(shown):
+    """And is stored beside it for whoever opens the notebook without a kernel."""
+    still = shown.cell.locator("[data-devlab-still]")
+    assert still.count() == 1
+    expect(still).to_be_hidden()
+    assert still.locator("img").get_attribute("alt") == shown.ask_text("shown.words")
+
+
+def test_without_widgets_the_stored_picture_is_shown_though_nobody_trusts_it(server, page, notebook):
+    """Opened again without running, in a notebook that is not trusted."""
+    name = NAMES[0]
+    notebook.clear_outputs()
+    notebook.run(f"explore.{name}()")
+    page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save').then(() => true)")
+    stored = json.loads((server.course / PATH).read_text(encoding="utf-8"))
+    (cell,) = [one for one in stored["cells"] if f"explore.{name}()" in "".join(one["source"])]
+    cell["outputs"] = [out for out in cell["outputs"] if "text/html" in out.get("data", {})]
+    (server.course / "stored.ipynb").write_text(json.dumps(stored), encoding="utf-8")
+    again = Notebook(page, "stored.ipynb")
+    image = again.cell(f"explore.{name}()").locator("img")
+    expect(image).to_be_visible()
+    assert image.evaluate("one => one.naturalWidth") > 700
+    assert image.get_attribute("alt")
 
 
 def test_axe_looks(notebook, page):

@@ -134,6 +134,7 @@ def test_a_gigabyte_takes_its_time_on_each_road(explorer):
     assert parcels["parcel sim:0 ordinary"] == 1
     assert parcels["parcel sim:0 own"] == pytest.approx(4 / 300, rel=1e-3)
     assert {"3.3 ms", "83 ms", "100 ms", "250 ms"} <= written(scene)
+    assert "Gigabytes sent: 1; each took 3.3 ms in its own memory, 83 ms from pinned memory" in explorer.words
     takes = [scene.take]
     explorer.press(devices.SEND)
     takes.append(explorer.scene.take)

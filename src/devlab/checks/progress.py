@@ -4,7 +4,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -71,6 +71,25 @@ def record_hint(name: str, number: int) -> None:
     _add({"exercise": name, "hint": number})
 
 
+def record_guess(question: str, choice: str) -> None:
+    """Remember what a reader guessed before looking."""
+    _add({"guess": question, "choice": choice})
+
+
+def guesses() -> dict[str, str]:
+    """Return the last guess for each question of `devlab.predict`."""
+    made = {}
+    for entry in _entries():
+        if isinstance(entry, dict) and "guess" in entry:
+            made[str(entry["guess"])] = str(entry.get("choice"))
+    return made
+
+
+def guess_of(question: str) -> str | None:
+    """Return what was guessed last, None where nothing was."""
+    return guesses().get(question)
+
+
 def hints_seen(name: str) -> int:
     """Return how many hints of an exercise were shown."""
     return load()[0].get(name, Record()).hints
@@ -85,11 +104,12 @@ def load() -> tuple[dict[str, Record], int]:
     """Return a Record for each exercise that was touched, and how many lines could not be read."""
     records: dict[str, Record] = {}
     damaged = 0
-    for number, line in enumerate(_lines(), start=1):
+    for number, entry in enumerate(_entries(), start=1):
+        if isinstance(entry, dict) and "guess" in entry:
+            continue
         try:
-            entry = json.loads(line) if isinstance(line, str) else line
             name, change = str(entry["exercise"]), _hint(entry) if "hint" in entry else _try(entry)
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             damaged += 1
             continue
         known = records.setdefault(name, Record())
@@ -140,6 +160,15 @@ def _device(name: str) -> str:
     if not re.fullmatch(r"[a-z]\w{0,20}(:\d{1,4})?", name, re.ASCII):
         raise ValueError(f"no device's name: {name!r}")
     return name
+
+
+def _entries() -> Iterator[object]:
+    """Yield each line that was written, as an object; None for what is no JSON."""
+    for line in _lines():
+        try:
+            yield json.loads(line) if isinstance(line, str) else line
+        except (ValueError, RecursionError):
+            yield None
 
 
 def _lines() -> list[str | dict]:
@@ -336,6 +365,8 @@ class Standing:
     def notes(self) -> list[str]:
         """Return what is simulated, and what is odd about the stored progress."""
         lines = []
+        if made := len(guesses()):
+            lines.append(f"{times(made, 'guess')} made before looking; they are not graded")
         if any(map(simulated, self.devices)):
             lines.append("a sim device is a simulated accelerator: it follows a real one's rules")
         if self.strangers:

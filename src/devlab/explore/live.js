@@ -14,6 +14,8 @@ function made(name, attributes = {}, parent = null) {
   return element;
 }
 
+const unique = word => `devlab-${word}-${Math.random().toString(36).slice(2)}`;
+
 const colour = name => (name === "ink" || name === undefined ? "currentColor" : name || "none");
 
 // One shape: a group at the shape's place, so that a CSS transition moves it whatever is in it.
@@ -155,7 +157,7 @@ class Picture {
   constructor(parent, ask) {
     this.ask = ask;
     this.drawn = new Map();
-    this.hatch = "hatch-" + Math.random().toString(36).slice(2);
+    this.hatch = unique("hatch");
     this.frame = made("div", { class: "frame" }, parent);
     this.svg = made("svg:svg", { role: "group", preserveAspectRatio: "xMidYMin meet" }, this.frame);
     const size = { id: this.hatch, width: 6, height: 6, patternUnits: "userSpaceOnUse" };
@@ -175,6 +177,7 @@ class Picture {
   }
 
   show(scene, label) {
+    this.frame.hidden = !scene.shapes.length;
     this.svg.setAttribute("viewBox", `0 0 ${scene.wide} ${scene.high}`);
     this.svg.setAttribute("aria-label", label);
     const there = new Set();
@@ -368,9 +371,11 @@ class Desk {
   }
 
   labelled(control, input) {
-    const label = made("label", {}, this.row);
-    if (control.kind === "Switch") label.append(input, control.label);
-    else label.append(control.label, input);
+    const group = made("span", { class: "control" }, this.row);
+    input.id = unique("control");
+    const label = made("label", { for: input.id });
+    label.textContent = control.label;
+    group.append(...(control.kind === "Switch" ? [input, label] : [label, input]));
     return input;
   }
 

@@ -403,6 +403,14 @@ def describe(state: State) -> str:
         f"{label}: {value}" for label, value in described(state, roads).items() if label != "name"
     )
     said += f" {_roads(state, roads)}"
+    if state.sent and roads:
+        ways = {
+            "in its own memory": roads.own,
+            "from pinned memory": roads.pinned,
+            "from ordinary memory": roads.ordinary,
+        }
+        times = ", ".join(f"{duration(GIGABYTE / rate)} {way}" for way, rate in ways.items() if rate)
+        said += f" Gigabytes sent: {state.sent}; each took {times}."
     return f"{said} {state.looked_at} is called {facts(state.looked_at, state.rules)['name']!r}; {about}."
 
 
