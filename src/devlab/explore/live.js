@@ -217,8 +217,10 @@ class Picture {
     this.able = able;
     const now = able.find(drawn => drawn.group === this.svg.getRootNode().activeElement);
     const first = now ?? able.find(({ shape }) => shape.stops) ?? able.find(({ shape }) => shape.asks) ?? able[0];
-    for (const drawn of this.drawn.values()) drawn.group.removeAttribute("tabindex");
-    for (const drawn of able) drawn.group.setAttribute("tabindex", drawn === first ? 0 : -1);
+    for (const drawn of this.drawn.values()) {
+      if (able.includes(drawn)) drawn.group.setAttribute("tabindex", drawn === first ? 0 : -1);
+      else drawn.group.removeAttribute("tabindex");
+    }
   }
 
   key(event) {

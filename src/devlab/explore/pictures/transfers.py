@@ -133,7 +133,7 @@ def draw(state: State) -> Scene:
     shapes = axes.grid({tick: size(tick) for tick in TICKS}, label)
     shapes += _title(state, one)
     shapes += _curves(state, curves, axes)
-    shapes.append(_handle(state, curves[state.memory], axes))
+    shapes += _handle(state, curves[state.memory], axes)
     shapes += _lanes(state, one)
     return Scene(HIGH, shapes, caption(state, one), SECONDS if one else 0.0)
 
@@ -210,7 +210,7 @@ def _memory(state: State, memory: str) -> dict[str, str]:
     return {"memory": memory} if can_pin(state.device) else {}
 
 
-def _handle(state: State, curve: dict[int, Lap], axes: Axes) -> Shape:
+def _handle(state: State, curve: dict[int, Lap], axes: Axes) -> list[Shape]:
     """Return the ring that is dragged along the curve: at the size looked at, or the largest that fits."""
     stops = tuple(
         Stop(*axes.at(count, _value(state, count, one)), {"set": {"looked_at": count}}, size(count))
@@ -219,8 +219,12 @@ def _handle(state: State, curve: dict[int, Lap], axes: Axes) -> Shape:
     )
     count = state.looked_at if state.looked_at in curve else list(curve)[-1]
     place = axes.at(count, _value(state, count, curve[count]))
-    says = f"drag along the sizes: {_told(state, count, curve[count])}"
-    return dot("handle", place, 20, "", edge=INK, thick=2.5, stops=stops, along=True, says=says)
+    says = f"drag along the sizes: {size(count)}, {duration(curve[count].done)}"
+    x, y = place
+    return [
+        Words(id="hint", x=x + 10, y=y - 18, words="drag", size=SMALL, anchor="end", quiet=True),
+        dot("handle", place, 20, "", edge=INK, thick=2.5, stops=stops, along=True, says=says),
+    ]
 
 
 _LOOKS = {
