@@ -211,6 +211,7 @@ def _first_ahead(lead: list[float]) -> int:
     return min(range(len(lead) + 1), key=doubts)
 
 
+CLEAR = 1.1  # a crossing is said as a number where its doubt is a tenth at most
 COARSE = [16, 64, 256, 1024]  # sides that are measured for the first picture on a real device
 TICKS = [8, 16, 32, 64, 128, 256, 512, 1024]
 
@@ -301,6 +302,13 @@ class Race:
         return crossings(*self.curves.values())
 
     @property
+    def crossing(self) -> int | None:
+        """Return the crossing, where the doubt is less than what lies between the measured sides."""
+        first, surely = self.crossings
+        clear = first > 0 and surely < CLEAR * first
+        return rounded(math.sqrt(first * surely)) if clear else None
+
+    @property
     def verdict(self) -> str:
         """Return who is faster from where on, with as much doubt as the times leave."""
         device, last, (first, surely) = self.state.device, self.common[-1], self.crossings
@@ -314,8 +322,8 @@ class Race:
             said = f"{device} is faster from n = {rounded(surely):,} on at the latest"
         elif surely == math.inf:
             said = f"{device} is not faster before n = {rounded(first):,}, and later it is too close to tell"
-        elif rounded(first) == rounded(surely):
-            return f"{device} is faster from about n = {rounded(first):,} on{self.exceptions}"
+        elif self.crossing:
+            said = f"{device} is faster from about n = {self.crossing:,} on"
         else:
             ends = f"n = {rounded(first):,} and n = {rounded(surely):,}"
             said = f"{device} becomes faster somewhere between {ends}"
@@ -412,11 +420,11 @@ def _crossing(ran: Race, axes: Axes) -> list[Shape]:
     if first == math.inf or surely == 0 or (first == 0 and surely == math.inf):
         middle = (LEFT + RIGHT) / 2
         return [Words(id="crossing", x=middle, words=ran.verdict, anchor="middle", **row)]
-    known = surely < math.inf and rounded(first) == rounded(surely)
-    left, right = (_within(axes, side) for side in ((first, surely) if not known else (surely, surely)))
+    known = ran.crossing
+    left, right = (_within(axes, side) for side in ((known, known) if known else (first, surely)))
     area = {"x": left, "y": TOP - 22, "wide": max(right - left, 2), "high": LOW - TOP + 22}
     if known:
-        words = f"n = {rounded(first):,}"
+        words = f"n = {known:,}"
     elif first == 0:
         words = f"n = {rounded(surely):,} at the latest"
     elif surely == math.inf:
