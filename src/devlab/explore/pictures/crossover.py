@@ -481,6 +481,7 @@ def _comparison(ran: Race, axes: Axes) -> list[Shape]:
     return [
         Path(id="side", points=((x, LOW), (x, min(ends))), thick=1, dashed=True),
         Path(id="apart", points=((x, max(ends)), (x, min(ends))), thick=4, says=says),
+        Words(id="hint", x=x + 13, y=LOW + 9, words="drag", size=SMALL, quiet=True),
         dot("handle", (x, LOW + 9), 16, palette.WAIT, edge=INK, thick=2.5, stops=stops, along=True,
             says=f"drag along the sizes: n = {side:,}"),
     ]  # fmt: skip

@@ -201,7 +201,7 @@ def _curves(state: State, curves: dict[str, dict[int, Lap]], axes: Axes) -> list
         words = f"{name} memory" if name in curves else name
         says = f"look at {words}" if asks else ""
         look = {"size": SMALL, "bold": chosen, "asks": asks, "says": says}
-        shapes.append(Words(id=f"name {name}", x=RIGHT + 10, y=y, words=words, **look))
+        shapes.append(Words(id=f"name {name}", x=RIGHT + 14, y=y, words=words, **look))
     return shapes
 
 
