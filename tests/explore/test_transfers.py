@@ -167,6 +167,9 @@ def test_the_ring_goes_along_all_sizes(explorer):
     assert here.asks["set"]["looked_at"] == explorer.state.looked_at
     explorer.set(**ring.stops[-1].asks["set"])
     assert "64 MiB: 16.8 ms, 4 GB/s" in written(explorer.scene)
+    names = {one.id for one in explorer.scene.shapes}
+    assert "pinned 4" not in names  # it would lie under "ordinary 4", where no pointer comes
+    assert "ordinary 4" in names
     explorer.set(**shape(explorer.scene, f"pinned {IMAGES}").asks["set"])
     assert (explorer.state.memory, explorer.state.looked_at) == (PINNED, IMAGES)
     explorer.set(**shape(explorer.scene, "name ordinary").asks["set"])

@@ -1,6 +1,7 @@
 """The transfers: how long a copy takes over its size, and what host and copy do meanwhile."""
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -179,6 +180,7 @@ def _curves(state: State, curves: dict[str, dict[int, Lap]], axes: Axes) -> list
     """Return a curve for each memory, the chosen one last and bold, and one for when the host goes on."""
     shapes: list[Shape] = []
     ends: dict[str, float] = {}
+    own = {count: axes.up.at(_value(state, count, one)) for count, one in curves[state.memory].items()}
     for memory in sorted(curves, key=lambda memory: memory == state.memory):
         chosen = memory == state.memory
         line = axes.line({count: _value(state, count, one) for count, one in curves[memory].items()})
@@ -186,6 +188,8 @@ def _curves(state: State, curves: dict[str, dict[int, Lap]], axes: Axes) -> list
         shapes.append(Path(id=f"curve {memory}", points=line, edge=palette.COPY, **look))
         ends[memory] = line[-1][1]
         for place, (count, one) in zip(line, curves[memory].items(), strict=True):
+            if not chosen and abs(place[1] - own.get(count, -math.inf)) < 8:
+                continue  # it would lie under the dot of the chosen curve
             says = f"{memory} memory, {_told(state, count, one)}"
             asks = {"set": {"looked_at": count, **_memory(state, memory)}}
             wide = 8 if chosen else 6
