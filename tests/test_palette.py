@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from devlab import palette
+from devlab.checks.result import CHIPS, Outcome
 
 COLOURS = {"host": palette.HOST, "copy": palette.COPY, "wait": palette.WAIT}
 COLOURS |= {f"device {index}": colour for index, colour in enumerate(palette.DEVICES)}
@@ -67,6 +68,28 @@ def test_no_two_colours_are_taken_for_each_other(eye):
     """A difference of 10 in L*a*b* is seen at a glance, side by side."""
     for one, other in itertools.combinations(COLOURS, 2):
         assert difference(COLOURS[one], COLOURS[other], eye) >= 10, (one, other)
+
+
+EYES = {"all cones": None, "no green": DEUTERANOPE, "no red": PROTANOPE}
+
+
+@pytest.mark.parametrize("eye", EYES)
+def test_outcomes_differ_in_lightness_and_in_shape(eye):
+    """Passed, failed, error and not attempted are told apart in grey, and by their corners."""
+    chips = [CHIPS[one] for one in (Outcome.PASSED, Outcome.FAILED, Outcome.ERROR, Outcome.NOT_ATTEMPTED)]
+    assert len({chip.corners for chip in chips}) == len(chips)
+    for one, other in itertools.combinations(chips, 2):
+        lightness = abs(lab(one.paper, EYES[eye])[0] - lab(other.paper, EYES[eye])[0])
+        assert lightness >= 10, (one, other)
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_each_sign_is_read_and_each_chip_is_seen_in_either_theme(outcome):
+    """WCAG 2.2 asks for 4.5 to 1 of text, and for 3 to 1 of the edge of what means something."""
+    chip = CHIPS[outcome]
+    assert contrast(chip.ink, chip.paper) >= 4.5
+    for background in ("#ffffff", "#111111"):
+        assert contrast(chip.edge, background) >= 3, background
 
 
 def test_a_device_keeps_its_colour_under_every_name():

@@ -24,7 +24,10 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # ## Where new tensors go
 #
 # There is an accelerator on this bench, real or simulated. Here are five ways to make new numbers, and none
-# of them mentions a device. Before you run the cell: how many of the five will be on the accelerator?
+# of them mentions a device. Make a guess first; a guess is remembered, counted by `devlab.progress()`, and never graded.
+
+# %% facts=["C1"]
+guess = devlab.predict("How many of the five will be on the accelerator?", "none", "some", "all five")
 
 # %% facts=["C1"]
 new = {
@@ -36,6 +39,9 @@ new = {
 }
 for code, x in new.items():
     print(f"{code:<30} {x.device}")
+
+there = sum(x.device.type != "cpu" for x in new.values())
+guess.was("none" if there == 0 else "all five" if there == 5 else "some")
 
 # %% [markdown] facts=["C1"]
 # None. **Creation defaults to the CPU**, models included, whatever else is in the machine. PyTorch does not
@@ -204,6 +210,8 @@ print("the storage behind them:  ", tall.untyped_storage().nbytes())
 
 # %% [markdown]
 # ## Data arrives here first
+#
+# ![Files, the network, NumPy arrays and Python lists lead to the CPU, which decodes, shuffles, cuts, pads, prints and saves; from the CPU, minibatches go to the accelerator, and a loss or a metric comes back](drawing:data_arrives_at_the_cpu)
 #
 # Here is a very small file: flats, their prices, and a column in which somebody wrote floor 1 for all of
 # them.

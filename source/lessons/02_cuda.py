@@ -6,6 +6,8 @@
 # that programs run on both. The name is easy to type, and much is hidden in it: which of several GPUs it
 # means, whether there is one at all, and what happens to the tensors that are somewhere else.
 #
+# ![The CPU with its own memory beside a GPU with its own memory, and between the two memories a thin line on which .to copies](drawing:gpu_beside_cpu)
+#
 # After this lesson you can choose a device that exists, name one GPU among several, find out why there is
 # none, make tensors where you need them, and read the error that everyone who uses a GPU gets to see.
 #

@@ -74,6 +74,8 @@ with devlab.sim.rules("mps"):
 # It matters as much as ever. CPU and GPU share the memory, and PyTorch still keeps two separate parts of it, one for each
 # device. `.to("mps")` copies from one part to the other. All that you learned about placement holds on a Mac. (The words of
 # the message are those of CUDA; a Mac's may differ.)
+#
+# ![A CPU and a GPU on either side of one memory, in which the tensors whose device is cpu and those whose device is mps have parts of their own; .to copies from one part to the other](drawing:one_memory_two_addresses)
 
 # %% [markdown] facts=["I2"]
 # ## Two questions about MPS

@@ -106,19 +106,26 @@ print("cast on arrival:", log.bytes_moved, "bytes")
 # `x.to(dtype).to(device)` casts before the transfer, `x.to(device).to(dtype)` after it. **The smaller form
 # should travel.**
 #
-# On the way back the one call casts on the CPU as well, so *after* the transfer. Before you run the cell:
-# which of these two sends fewer bytes?
+# On the way back the one call casts on the CPU as well, so *after* the transfer. Below, 1,000 scores come home as
+# `float16`, by one call and in two steps.
+
+# %% facts=["M2", "M5"]
+guess = devlab.predict("Which of the two sends fewer bytes?", "the one call", "the two steps", "neither")
 
 # %% facts=["M2", "M5"]
 scores = torch.ones(1000, device=device)
 
 with devlab.watch() as log:
     scores.to("cpu", torch.float16)
-print("one call: ", log.bytes_moved, "bytes")
+at_once = log.bytes_moved
+print("one call: ", at_once, "bytes")
 
 with devlab.watch() as log:
     scores.to(torch.float16).to("cpu")
 print("two steps:", log.bytes_moved, "bytes")
+
+fewer = "the two steps" if log.bytes_moved < at_once else "the one call"
+guess.was("neither" if log.bytes_moved == at_once else fewer)
 
 # %% [markdown] facts=["M5"]
 # The one call casts on the CPU because these are copies for which the host waits. A copy with `non_blocking=True`,

@@ -231,6 +231,8 @@ print("cache is on    ", stack.cache["ones"].device)
 # `nn.ModuleList` and `nn.ModuleDict` register modules, `nn.ParameterList` and `nn.ParameterDict`
 # parameters. The tensor in the dict is still behind: for it, and for `mean` and `deviation`, there is
 # something else.
+#
+# ![A module on the CPU with a parameter, a buffer and a plain attribute; after .to(device) the parameter and the buffer are on the device, and the attribute is still on the CPU](drawing:registered_or_loose)
 
 # %% [markdown] facts=["L1", "L5"]
 # ### Look and touch

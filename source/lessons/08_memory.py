@@ -169,7 +169,10 @@ panel = devlab.memory(device)
 # Why does it keep it? On a GPU, taking memory from the driver is slow, and giving it back makes the whole
 # device wait until its work is done. A training loop makes and drops the same tensors thousands of times. So
 # PyTorch takes memory in large **segments**, cuts blocks from them, and hands out a freed block to the next
-# tensor that asks. Here are ten rounds of a loop. How many segments are taken from the device?
+# tensor that asks. Here are ten rounds of a loop, in each of which two tensors are made and dropped.
+
+# %% facts=["H3", "H4"]
+guess = devlab.predict("How many segments are taken from the device?", "one", "two", "ten", "twenty")
 
 # %% facts=["H3", "H4"]
 memory.empty_cache()
@@ -183,6 +186,7 @@ stats = memory.memory_stats(device)
 print("blocks handed out:", stats["allocation.all.allocated"])
 print("segments taken:   ", stats["segment.all.allocated"])
 print("reserved now:     ", memory.memory_reserved(device) >> 20, "MiB")
+guess.was({1: "one", 2: "two", 10: "ten", 20: "twenty"}[stats["segment.all.allocated"]])
 
 # %% [markdown] facts=["H3", "H5"]
 # Twenty tensors, and one segment of 20 MiB. Segments have sizes of their own, too. What is the rule here?

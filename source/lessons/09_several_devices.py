@@ -328,6 +328,8 @@ print("as in one place:", torch.allclose(replicas[1].weight.grad.cpu(), model.we
 # | the gradients | collected in one place, then sent back | averaged by an *all-reduce*, in which all take part at once |
 # | when | after backward | **during** backward, as soon as some are ready |
 #
+# ![Two ranks with four rows each: both go forward and backward, an all-reduce adds up their gradients and divides by two, and both make the same step with the mean](drawing:all_reduce)
+#
 # No second GPU is needed to see it. DDP also works between processes on the CPU, by a backend called `gloo`. Here
 # is a whole program. Each process prints what it has got. Before you run it: what will be the same in both
 # processes, and what will differ?

@@ -5,6 +5,8 @@
 # the same device*. This is the most common error of anyone who moves a model, and it nearly always has one of
 # a few causes. This lesson goes through them in the order in which people meet them.
 #
+# ![Three lines of a program: the first makes a mask on the CPU, the second hands it on, the third fails; a dashed arrow leads from the failing line back to the line that made the mask](drawing:from_maker_to_failure)
+#
 # After it you can read the message, find out which tensor is where and who put it there, and mend it in the
 # line that made it instead of the line that failed.
 #

@@ -101,6 +101,8 @@ for place in (device, torch.device("cpu")):
 # %% [markdown]
 # ## The step
 #
+# ![Memory over time in one step: parameters and the optimizer's state stay; activations grow in forward to the peak and are freed in backward, in which the gradients grow; those stay until they are cleared](drawing:memory_of_a_step)
+#
 # Here is the step in its usual order. Read it line by line and say for each: does it move anything? Does it
 # wait?
 
@@ -293,7 +295,10 @@ except Exception as error:
 
 # %% [markdown]
 # To go on with a training one needs the optimizer's state, too. Here the momentum comes out of a file on the
-# CPU, and the model is on the device. Before you run the cell: where will the momentum be?
+# CPU, and the model is on the device.
+
+# %% facts=["T4"]
+guess = devlab.predict("Where will the momentum be?", "on the CPU", "with the model", "it raises an error")
 
 # %% facts=["T4"]
 torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
@@ -307,6 +312,7 @@ optimizer_again.load_state_dict(held["optimizer"])
 momentum = optimizer_again.state[fresh[0].weight]["momentum_buffer"]
 print("in memory   ", held["optimizer"]["state"][0]["momentum_buffer"].device)
 print("in use      ", momentum.device)
+guess.was("with the model" if momentum.device == fresh[0].weight.device else "on the CPU")
 one, other = (step(*both, device) for both in ((model, batch, optimizer), (fresh, batch, optimizer_again)))
 print("same losses ", torch.equal(one, other))
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 WRAPPED = "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;margin:0"
 # Said by a screen reader, not shown to the eye.
 UNSEEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
+# The bar of a card that judges nothing; it stands out from either theme (tests/test_palette.py).
+QUIET = "#808080"
 # The looks of a cell: the label of a row.
 LABEL = 'style="text-align:left;font-weight:normal"'
 CODE = re.compile(r"`([^`]+)`")
@@ -24,6 +26,8 @@ def notebook_shell():
 class Panel:
     """Something devlab shows; `text()` says all of it, `html()` says the same more readably.
 
+    In a notebook it stands in a card, whose bar has the colour `accent`; empty for no card.
+
     >>> class Note(Panel):
     ...     def text(self):
     ...         return "a note"
@@ -31,6 +35,7 @@ class Panel:
     a note
     """
 
+    accent = QUIET
     _shown_in_cell = None
 
     def text(self) -> str:
@@ -50,7 +55,9 @@ class Panel:
         from IPython.display import display
 
         self._shown_in_cell = shell.execution_count
-        display({"text/plain": self.text(), "text/html": self.html()}, raw=True)
+        content = self.html()
+        shown = card(content, self.accent) if self.accent else content
+        display({"text/plain": self.text(), "text/html": shown}, raw=True)
 
     def _ipython_display_(self) -> None:
         # A panel is shown when it is made. As a cell's last value it would appear a second time.
@@ -59,6 +66,18 @@ class Panel:
 
     def __str__(self) -> str:
         return self.text()
+
+
+def card(content: str, accent: str) -> str:
+    """Return HTML as the card that every panel is, with a bar in a colour at its left.
+
+    >>> card("words", "#808080").endswith(">words</div>")
+    True
+    """
+    return (
+        f'<div style="border-left:4px solid {accent};padding:0.3em 0.8em;max-width:60em;font-size:14px;'
+        f'line-height:1.5">{content}</div>'
+    )
 
 
 def escape(text: str) -> str:
@@ -173,11 +192,13 @@ def _tag(name: str, attributes: str, content: str) -> str:
 
 
 class Note(Panel):
-    """A short message.
+    """A short message, which needs no card.
 
     >>> Note("one line").show()
     one line
     """
+
+    accent = ""
 
     def __init__(self, message: str):
         self.message = message

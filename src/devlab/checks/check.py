@@ -5,8 +5,9 @@ import sys
 import types
 from collections.abc import Callable, Iterable
 
+from devlab.carried import notebook
 from devlab.checks import progress
-from devlab.checks.exercise import Exercise, exercises, find, nearest
+from devlab.checks.exercise import Exercise, exercises, find, lessons, nearest
 from devlab.checks.judge import judge, not_attempted
 from devlab.checks.placeholder import is_blank, is_printed
 from devlab.checks.result import CheckFailed, Outcome, Result
@@ -106,12 +107,36 @@ def check(answer: Callable) -> Result:
     <Outcome.ERROR: 'error'>
     """
     result = verdict(answer, names_of_caller(answer))
+    if result.passed:
+        result.onward = onward(result.name)
     result.show()
     if result.rows and (result.passed or not is_printed(result.name, answer)):
         progress.record(result)
     if os.environ.get("DEVLAB_STRICT") == "1" and not result.passed:
         raise CheckFailed(result.text())
     return result
+
+
+def onward(name: str) -> tuple[str, str]:
+    """Return what comes after an exercise that is passed, in words, and its address beside the exercises.
+
+    >>> onward("device_of")[0]
+    'Well done. `same_place` comes next.'
+    """
+    course = [(lesson, exercise.name) for lesson in lessons() for exercise in lesson.exercises]
+    place = [own for _, own in course].index(name)
+    if place + 1 == len(course):
+        return "Well done. That was the last exercise of the course.", ""
+    (lesson, _), (following, coming) = course[place : place + 2]
+    if following is not lesson:
+        return (
+            f"Well done. The next lesson is {following.title}.",
+            f"../{notebook('notebooks', following.id)}",
+        )
+    return (
+        f"Well done. `{coming}` comes next.",
+        f"../{notebook('exercises', lesson.id)}#cell-id=task_{coming}",
+    )
 
 
 def verdict(answer: Callable, names: Iterable[str] = ()) -> Result:

@@ -102,10 +102,7 @@ class Hint(Panel):
         """Return the same as prose, with its code set as code."""
         paragraphs = [prose(one) for one in self._words]
         words = "".join(f'<div style="margin-top:0.3em">{one}</div>' for one in paragraphs)
-        return (
-            '<div style="border-left:4px solid #808080;padding:0.3em 0.8em;max-width:60em;font-size:14px;'
-            f'line-height:1.5"><strong>{escape(self._title)}</strong>{words}</div>'
-        )
+        return f"<strong>{escape(self._title)}</strong>{words}"
 
     def __repr__(self) -> str:
         return f"<{self._title}>"
@@ -126,8 +123,7 @@ class Solution(Panel):
         """Return the source as a block of code."""
         return (
             f"<div>one solution of <strong>{escape(self.name)}</strong></div>"
-            '<pre style="margin:0.5em 0;padding-left:0.8em;border-left:4px solid #808080">'
-            f"{escape(self.source)}</pre>"
+            f'<pre style="margin:0.5em 0">{escape(self.source)}</pre>'
         )
 
     def __repr__(self) -> str:

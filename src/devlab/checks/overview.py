@@ -12,7 +12,7 @@ from pathlib import Path
 from devlab import __version__
 from devlab.checks.exercise import Lesson, lessons
 from devlab.checks.progress import HOW_TO_SAVE, Line, Standing, heading, label, load, simulated
-from devlab.checks.result import ACCENTS, Outcome
+from devlab.checks.result import CHIPS, Outcome
 from devlab.panel import UNSEEN, Note, Panel, escape
 
 CELL = "vertical-align:baseline;font-weight:normal;padding:0.1em 0.4em 0.1em 0;line-height:1.5"
@@ -31,14 +31,12 @@ def render(standing: Standing, alone: bool = False) -> str:
     The lesson that is next stands open. In a page that stands `alone` each of them does, as paper needs it,
     and nothing links to the learner's notebooks.
     """
-    accent = ACCENTS[Outcome.PASSED if standing.next is None else Outcome.NOT_ATTEMPTED]
     lessons = "".join(_lesson(standing, lesson, alone) for lesson in standing.course)
     notes = [escape(note) for note in (*standing.notes(), *([] if alone else [HOW_TO_SAVE]))]
     notes = "".join(f"<div>{note}</div>" for note in (_legend(standing.outcomes), *notes))
     step = escape(standing.step) if alone else _linked(standing.step)
     return (
-        f'<div style="border-left:4px solid {accent};padding:0.3em 0.8em;max-width:60em;font-size:14px;'
-        'line-height:1.5;container-type:inline-size">'
+        '<div style="container-type:inline-size">'
         f"<div><strong>{standing.passed} of {standing.possible}</strong> exercises passed</div>"
         f"{_bar(standing.passed, standing.possible)}<div>{step}</div>"
         f'<div style="margin:0.6em 0">{lessons}</div>{notes}</div>'
@@ -51,7 +49,7 @@ def _bar(done: int, of: int) -> str:
     return (
         '<div aria-hidden="true" style="height:6px;margin:0.3em 0 0.5em;border-radius:3px;'
         f'background:{TRACK}"><div style="height:6px;border-radius:3px;width:{share:.1f}%;'
-        f'background:{ACCENTS[Outcome.PASSED]}">'
+        f'background:{CHIPS[Outcome.PASSED].edge}">'
         "</div></div>"
     )
 
@@ -309,6 +307,11 @@ class Progress(Standing, Panel):
     def _row(self, line: Line, width: int) -> str:
         signs = "".join(f"  {_sign(line.on(device)):^{len(device)}}" for device in self.devices)
         return f"  {line.outcome.sign} {line.name:<{width - 4}}{signs}  {line.remark}".rstrip()
+
+    @property
+    def accent(self) -> str:
+        """Return the colour of the card: that of a pass once all is passed."""
+        return CHIPS[Outcome.PASSED if self.next is None else Outcome.NOT_ATTEMPTED].edge
 
     def html(self) -> str:
         """Return the overview as HTML: a line for each lesson, which opens to a table of its exercises."""

@@ -24,11 +24,13 @@ class Outcome(enum.StrEnum):
     @property
     def html_sign(self) -> str:
         """Return the sign as HTML that a screen reader says as a word."""
-        chip = (
-            f"background:{ACCENTS[self]};color:#fff;border-radius:0.3em;"
-            "display:inline-block;min-width:1.4em;text-align:center"
+        chip = CHIPS[self]
+        look = (
+            f"background:{chip.paper};color:{chip.ink};border:2px solid {chip.edge};"
+            f"border-radius:{chip.corners};display:inline-block;min-width:1.2em;line-height:1.15;"
+            "text-align:center;font-weight:700"
         )
-        return f'<span role="img" aria-label="{self}" style="{chip}">{self.sign}</span>'
+        return f'<span role="img" aria-label="{self}" style="{look}">{self.sign}</span>'
 
 
 SIGNS = {
@@ -39,15 +41,29 @@ SIGNS = {
     Outcome.ERROR: "!",
     Outcome.NOT_REACHED: "–",
 }
-# White text on each, and each against white and JupyterLab's dark grey, reaches what WCAG 2.2 asks
-# (4.5 to 1 for text, 3 to 1 for shapes). The signs say the same without colour.
-ACCENTS = {
-    Outcome.PASSED: "#1e7a46",
-    Outcome.FAILED: "#c0392b",
-    Outcome.NOT_ATTEMPTED: "#6b6b6b",
-    Outcome.SKIPPED: "#6b6b6b",
-    Outcome.ERROR: "#9a5b00",
-    Outcome.NOT_REACHED: "#6b6b6b",
+
+
+@dataclass(frozen=True)
+class Chip:
+    """How an outcome looks: the colours of the paper, of the sign on it and of the edge, and the corners."""
+
+    paper: str
+    ink: str
+    edge: str
+    corners: str
+
+
+# The outcomes differ in lightness and in shape, so that no reader needs to tell red from green: passed is
+# round and of middle lightness, failed is square and dark, an error is light and has two round corners.
+# tests/test_palette.py computes contrast and lightness, to eyes without red or green cones as well.
+_REST = Chip("#ffffff", "#4a4a4a", "#767676", "0.4em")
+CHIPS = {
+    Outcome.PASSED: Chip("#3aa56a", "#000000", "#1e7a46", "1em"),
+    Outcome.FAILED: Chip("#7a0d0d", "#ffffff", "#d4574a", "0"),
+    Outcome.NOT_ATTEMPTED: _REST,
+    Outcome.SKIPPED: _REST,
+    Outcome.ERROR: Chip("#ffd24d", "#000000", "#9a5b00", "0.7em 0.7em 0 0"),
+    Outcome.NOT_REACHED: _REST,
 }
 INDENT = 2
 LABEL_WIDTH = 12
@@ -82,7 +98,8 @@ class Result(Panel):
     """The verdict on one answer.
 
     `rows` holds one RowResult for each thing judged; `points` counts those that passed on every
-    device, out of `possible`. `details` are labelled lines: called with, expected, got, next.
+    device, out of `possible`. `details` are labelled lines: called with, expected, got, next. `onward` says
+    after a pass what comes next, and the address of it in the course.
     """
 
     name: str
@@ -91,6 +108,7 @@ class Result(Panel):
     rows: tuple[RowResult, ...] = ()
     details: tuple[tuple[str, str], ...] = ()
     possible: int = 0
+    onward: tuple[str, str] = ("", "")
 
     @property
     def passed(self) -> bool:
@@ -106,6 +124,11 @@ class Result(Panel):
     def devices(self) -> list[str]:
         """Return the names of the devices it was judged on, in the order of the columns."""
         return list(self.rows[0].outcomes) if self.rows else []
+
+    @property
+    def accent(self) -> str:
+        """Return the colour of the card."""
+        return CHIPS[self.outcome].edge
 
     def on(self, device: str) -> Outcome:
         """Return what came of the answer on one device: the first finding there, or else what is no pass."""
@@ -142,6 +165,8 @@ class Result(Panel):
             first, *rest = text.splitlines() or [""]
             lines.append(f"{' ' * INDENT}{label:<{LABEL_WIDTH}}  {first}".rstrip())
             lines += [f"{' ' * (INDENT + LABEL_WIDTH + 2)}{line}".rstrip() for line in rest]
+        if self.onward[0]:
+            lines.append(f"{' ' * INDENT}{self.onward[0]}")
         return "\n".join(lines)
 
     def html(self) -> str:
@@ -152,16 +177,18 @@ class Result(Panel):
             f"{prose(self.headline)}</span>"
             f'<span style="white-space:nowrap">{self.score}</span></div>'
         )
-        return (
-            f'<div style="border-left:4px solid {ACCENTS[self.outcome]};padding:0.3em 0.8em;'
-            f'max-width:60em;font-size:14px;line-height:1.5">{title}{self._html_table()}{self._html_details()}</div>'
-        )
+        return f"{title}{self._html_table()}{self._html_details()}{self._html_onward()}"
 
     def _html_table(self) -> str:
         columns = [Column(look=ROW, html=prose, labels=True, head='style="padding:0"')]
         columns += [Column(device, CENTRED, _html_sign, head=DEVICE) for device in self.devices]
         rows = [(row.label, *row.outcomes.values()) for row in self._table]
         return Table(columns, rows, look=TABLE, row_look=PLAIN).html()
+
+    def _html_onward(self) -> str:
+        words, address = self.onward
+        linked = f'<a href="{escape(address)}">{prose(words)}</a>' if address else prose(words)
+        return f'<div style="margin-top:0.3em">{linked}</div>' if words else ""
 
     def _html_details(self) -> str:
         columns = [

@@ -309,11 +309,12 @@ def _following(original: Callable) -> Callable:
 
 
 MOST_ROWS = 40
-_LEFT, _RIGHT = (f'style="text-align:{side};white-space:pre-wrap"' for side in ("left", "right"))
+_LEFT = 'style="text-align:left;white-space:pre-wrap"'
+_WHOLE, _RIGHT = (f'style="text-align:{side};white-space:nowrap"' for side in ("left", "right"))
 _COLUMNS = (
     Column("times", _RIGHT, right=True),
     Column("what", _LEFT),
-    Column("from → to", _LEFT),
+    Column("from → to", _WHOLE),
     Column("bytes", _RIGHT, right=True),
     Column("how", _LEFT),
     Column("line", _LEFT),
