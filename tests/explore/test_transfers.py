@@ -242,5 +242,8 @@ def test_the_default_device_and_the_rules_are_heeded(explorer):
         torch.set_default_device(None)
     with sim.rules("mps"):
         assert "16 KiB from ordinary memory to sim:0 take 14.3 µs" in explorer.words
+        explorer.set(non_blocking=True)
+        assert "goes on after 10 µs, while the copy is under way" in explorer.words  # nothing is staged
+        explorer.set(non_blocking=False)
         assert faults(explorer.scene) == []
     assert explorer.words == before

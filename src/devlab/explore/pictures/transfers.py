@@ -352,11 +352,18 @@ def _host(state: State, one: Lap) -> str:
     said = f"The host goes on after {duration(one.returned)}"
     if goes_on_early(one):
         stale = ", and the CPU may read old contents until it is done" if state.direction == OUT_OF else ""
-        staged = ", when the bytes are in the driver's staging memory" if state.memory == ORDINARY else ""
+        staged = ", when the bytes are in the driver's staging memory" if _stages(state, one) else ""
         return f"{said}{staged}, while the copy is under way{stale}."
     if state.non_blocking and state.memory == ORDINARY and state.direction == OUT_OF:
         return f"{said}: a copy into ordinary memory returns when it has ended, whatever non_blocking says."
     return f"{said}."
+
+
+def _stages(state: State, one: Lap) -> bool:
+    """Tell whether the driver stages the bytes: where no clock tells, as CUDA does with ordinary memory."""
+    if one.working:
+        return any(phase.does == STAGING for phase in phases(state, one))
+    return state.memory == ORDINARY and not state.device.startswith("mps")
 
 
 def _dtype(state: State) -> str:
