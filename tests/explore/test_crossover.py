@@ -1,5 +1,6 @@
 """The crossover: the crossing that the models must have, measured CPUs said to be, and every control."""
 
+import asyncio
 import math
 from dataclasses import replace
 
@@ -8,7 +9,7 @@ import torch
 from explore.fitting import faults
 
 from devlab import sim
-from devlab.explore import stopwatch
+from devlab.explore import live, stopwatch
 from devlab.explore.controls import Refused
 from devlab.explore.pictures import crossover
 from devlab.explore.pictures.crossover import (
@@ -267,6 +268,27 @@ def test_measuring_again_replaces_and_stops_where_it_is_stopped(monkeypatch):
     assert faults(draw(state)) == []
     assert describe(state).count("at n = 8 sim:0 takes 7 µs, the CPU 8 µs") == 1
     assert [share for share, _ in steps][-1] == 1
+
+
+def test_what_is_chosen_while_points_arrive_stays(explorer, monkeypatch):
+    """And the points go on to arrive, until there is one for each size or the reader stops them."""
+    monkeypatch.setattr(crossover, "take", lambda *about: exactly(1e-5))
+    shown = live.Live(explorer, "mark")
+
+    async def use(*wishes) -> None:
+        shown.ask({"press": "Measure this CPU"})
+        await asyncio.sleep(0)  # until the first point is there
+        for wish in wishes:
+            shown.ask(wish)
+        (task,) = shown._measuring.values()
+        await asyncio.wait([task])
+
+    asyncio.run(use({"set": {"looked_at": 8}}, {"stop": "Measure this CPU"}))
+    assert explorer.state.looked_at == 8
+    assert 0 < len(explorer.state.measured("cpu")) < len(explorer.state.sides)
+    asyncio.run(use({"set": {"looked_at": 512}}))
+    assert explorer.state.looked_at == 512
+    assert sorted(explorer.state.measured("cpu")) == explorer.state.sides
 
 
 def test_on_a_real_device_both_are_measured(monkeypatch):
