@@ -250,6 +250,7 @@ def test_a_measured_cpu_is_called_so_wherever_it_is_shown(explorer, monkeypatch)
     assert "CPU, measured" in written(explorer.figure)
     assert "CPU, modelled" not in written(explorer.figure)
     assert "The CPU is measured on this machine, sim:0 is not: it is simulated." in explorer.words
+    assert explorer.scene.caption.startswith("sim:0 simulated, the CPU measured: ")
     assert sorted(times(explorer.state, "cpu")) == [8, 64]
     explorer.set(operation="x + 1")
     assert "CPU, modelled" in written(explorer.figure)

@@ -492,7 +492,10 @@ def caption(ran: Race) -> str:
     said = f"at n = {ran.shown:,} {ran.compared(ran.shown)}"
     if len(ran.curves) == 1:
         return f"{source('cpu')}: {said}; there is no accelerator here to compare with."
-    return f"{source(ran.state.device)}: {ran.verdict}; {said}."
+    how = source(ran.state.device)
+    if simulated(ran.state.device) and ran.state.measured("cpu"):
+        how = f"{ran.state.device} simulated, the CPU measured"
+    return f"{how}: {ran.verdict}; {said}."
 
 
 def rounded(side: float) -> int:
