@@ -427,10 +427,11 @@ for name, send in (
 # %% [markdown] facts=["P3", "P4"]
 # ### Look and touch
 #
-# What a copy costs, over its size. The picture is made to be played with: run the cell, and change what stands below it.
-# (On a GPU it is measured, on the simulated device it comes from the model; it says which.) **Find out:** how much does
-# pinned memory save for a single number, and how much for 32 images? And for which copies does the host go on before
-# they have ended?
+# What a copy costs, over its size. The picture is made to be played with: run the cell, drag the ring along the sizes, and
+# change what stands above the curves. The two lanes below them show what the host does while the bytes travel; *Play*
+# lets you watch. (On a GPU the times are measured, on the simulated device they come from the model; the picture says
+# which.) **Find out:** how much does pinned memory save for a single number, and how much for 32 images? And for which
+# copies does the host go on before they have ended?
 
 # %% facts=["P3", "P4"]
 devlab.explore.transfers()

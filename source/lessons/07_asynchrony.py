@@ -421,8 +421,10 @@ for side in (16, 64, 256, 1024):
 # ### Look and touch
 #
 # The race in one picture. On a GPU both sides are measured. On the simulated device both come from a model, of a CPU
-# with four cores too; *Measure this CPU* puts yours in its place. **Find out:** at which size does the accelerator win a
-# matrix product, and how far does that move when x has to be brought, and the result taken back? Does it ever win `x + 1`?
+# with four cores too; *Measure this CPU* puts yours in its place. Drag the handle under the curves to compare the two at
+# one size. Measured times scatter: the shaded areas hold the middle half of the runs, and where two of them overlap, the
+# picture names no single size. **Find out:** at which size does the accelerator win a matrix product, and how far does
+# that move when x has to be brought, and the result taken back? Does it ever win `x + 1`?
 
 # %% facts=["V1", "V5"]
 devlab.explore.crossover()

@@ -262,6 +262,8 @@ def test_tab_goes_from_control_to_control_and_into_the_picture(page, shown):
         widget.focus()
         page.keyboard.press("Tab")
         expect(following).to_be_focused()
+    page.keyboard.press("Tab")
+    assert shown.root.locator(".shape:focus:not([tabindex])").count() == 0
     assert shown.picture.locator("[tabindex='0']").count() == 1 or not shown.able()
 
 
@@ -279,6 +281,27 @@ def test_what_can_be_clicked_or_dragged_can_be_used_by_mouse_and_by_keyboard(pag
             shown.use_shape(shape, by_keyboard)
             shown.wait_for_words("!==", before)
     assert shown.notebook.errors() == []
+
+
+def test_what_is_dragged_along_its_stops_is_followed_and_keeps_the_focus(page, shown):
+    """Words and picture follow before it is let go; the keys go from stop to stop."""
+    for shape in [one for one in shown.explorer.scene.shapes if one.along]:
+        shown.restart()
+        shown.picture.scroll_into_view_if_needed()
+        group = shown.picture.locator(f"[data-id='{shape.id}']")
+        box, scale = group.bounding_box(), shown.picture.bounding_box()["width"] / WIDE
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        last, before = shape.stops[-1], shown.spoken.text_content()
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + 0.6 * (last.x - shape.x) * scale, y, steps=5)
+        shown.wait_for_words("!==", before)
+        page.mouse.up()
+        for key in ("ArrowLeft", "ArrowRight"):
+            before = shown.spoken.text_content()
+            page.keyboard.press(key)
+            shown.wait_for_words("!==", before)
+            expect(group).to_be_focused()
 
 
 def test_the_still_picture_is_hidden_while_the_live_one_is_there(shown):

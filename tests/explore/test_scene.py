@@ -15,7 +15,7 @@ PAGE = (Path(live.__file__).parent / "live.js").read_text(encoding="utf-8")
 ONE_OF_EACH = (
     Box(id="box", x=1, y=2, wide=30, high=40, hatched=True, says="a < box"),
     Words(id="words", x=5, y=6, words="1 < 2 & 3", bold=True, mono=True, quiet=True),
-    Line(id="line", points=((0, 0), (3, 4)), dashed=True, arrow=True, faint=True),
+    Line(id="line", points=((0, 0), (3, 4)), fill="#00ff00", dashed=True, arrow=True, faint=True),
     Drawing(id="drawing", x=0, y=0, wide=10, high=10, svg='<svg viewBox="0 0 1 1"></svg>'),
 )
 
@@ -31,6 +31,7 @@ def test_the_still_picture_is_sound_xml_in_which_words_are_words():
     assert root.attrib["aria-label"] == 'said "so" & <so>'
     assert "1 < 2 & 3" in "".join(root.itertext())
     assert "a < box" in "".join(root.itertext())
+    assert [one.attrib["fill"] for one in root.iter() if one.attrib.get("d") == "M0 0L3 4"] == ["#00ff00"]
 
 
 @pytest.mark.parametrize("shape", ONE_OF_EACH, ids=lambda shape: shape.id)

@@ -108,3 +108,17 @@ def changed(state: Any, controls: Sequence[Control], values: dict[str, object]) 
         if field not in settings:
             raise Refused(f"There is no {field!r} to set here; there is: {', '.join(settings)}.")
     return replace(state, **{field: settings[field].accept(value) for field, value in values.items()})
+
+
+def with_settings_of(other: Any, state: Any, controls: Sequence[Control]) -> Any:
+    """Return a state with the settings of another: what a reader chose while a measurement ran stays.
+
+    >>> @dataclass(frozen=True)
+    ... class State:
+    ...     side: int = 1
+    ...     found: int = 0
+    >>> with_settings_of(State(side=5), State(found=7), [Number("side", "n", 1, 9)])
+    State(side=5, found=7)
+    """
+    fields = [one.field for one in controls if isinstance(one, Setting)]
+    return replace(state, **{field: getattr(other, field) for field in fields})

@@ -27,8 +27,6 @@ class Drawn {
     this.parts = parts.map(name => made("svg:" + name, {}, this.group));
     this.group.addEventListener("pointerenter", () => picture.tell(this));
     this.group.addEventListener("pointerleave", () => picture.tell(null));
-    this.group.addEventListener("focus", () => picture.tell(this));
-    this.group.addEventListener("blur", () => picture.tell(null));
     this.group.addEventListener("click", () => this.click());
     this.group.addEventListener("pointerdown", event => picture.grab(this, event));
   }
@@ -73,7 +71,7 @@ class Drawn {
     text.classList.toggle("quiet", Boolean(quiet));
   }
 
-  drawPath({ points, head = "", edge, thick = 1.5, dashed }) {
+  drawPath({ points, head = "", fill = "", edge, thick = 1.5, dashed }) {
     this.place(0, 0);
     const [line, end, reach] = this.parts;
     // As CSS the way of a line moves from the old to the new; where a browser cannot, the attribute jumps.
@@ -81,7 +79,7 @@ class Drawn {
       path.setAttribute("d", way);
       if (CSS.supports("d", 'path("M0 0")')) path.style.d = way ? `path("${way}")` : "none";
     }
-    line.style.cssText += `;fill:none;stroke:${colour(edge)};stroke-width:${thick};`;
+    line.style.cssText += `;fill:${colour(fill)};stroke:${colour(edge)};stroke-width:${thick};`;
     line.style.strokeDasharray = dashed ? "5 4" : "none";
     end.style.fill = colour(edge);
     reach.style.cssText += ";fill:none;stroke:transparent;stroke-width:14;"; // easy to hit
@@ -169,6 +167,9 @@ class Picture {
     this.shapes = made("svg:g", {}, this.svg);
     this.tip = made("div", { class: "tip", "aria-hidden": "true" }, this.frame);
     this.tip.hidden = true;
+    // Chromium lets Tab stop at each SVG element that listens to its focus itself.
+    this.frame.addEventListener("focusin", event => this.tell(this.able.find(one => one.group === event.target)));
+    this.frame.addEventListener("focusout", () => this.tell(null));
     this.svg.addEventListener("keydown", event => this.key(event));
     this.svg.addEventListener("pointermove", event => this.drag(event));
     this.svg.addEventListener("pointerup", event => this.drop(event));
@@ -215,9 +216,11 @@ class Picture {
     const able = [...this.drawn.values()].filter(({ shape }) => shape.says || shape.asks || shape.stops);
     this.able = able;
     const now = able.find(drawn => drawn.group === this.svg.getRootNode().activeElement);
-    const first = now ?? able.find(({ shape }) => shape.asks || shape.stops) ?? able[0];
-    for (const drawn of this.drawn.values()) drawn.group.removeAttribute("tabindex");
-    for (const drawn of able) drawn.group.setAttribute("tabindex", drawn === first ? 0 : -1);
+    const first = now ?? able.find(({ shape }) => shape.stops) ?? able.find(({ shape }) => shape.asks) ?? able[0];
+    for (const drawn of this.drawn.values()) {
+      if (able.includes(drawn)) drawn.group.setAttribute("tabindex", drawn === first ? 0 : -1);
+      else drawn.group.removeAttribute("tabindex");
+    }
   }
 
   key(event) {
@@ -259,8 +262,12 @@ class Picture {
     drawn.group.classList.add("held");
     const middle = drawn.middle().map((one, axis) => one - drawn.at[axis]);
     const stop = drawn.nearest(x + shift[0] + middle[0], y + shift[1] + middle[1]);
-    drawn.group.style.transform = `translate(${x + shift[0]}px, ${y + shift[1]}px)`;
-    this.held.stop = stop;
+    const along = drawn.shape.along;
+    const [left, top] = along ? [stop.x - middle[0], stop.y - middle[1]] : [x + shift[0], y + shift[1]];
+    drawn.group.style.transform = `translate(${left}px, ${top}px)`;
+    const number = drawn.shape.stops.indexOf(stop);
+    if (along && number !== this.held.number) this.ask(stop.asks);
+    Object.assign(this.held, { stop, number });
     this.word(stop.says || drawn.shape.says);
   }
 
@@ -273,7 +280,7 @@ class Picture {
     drawn.group.style.transform = `translate(${drawn.at[0]}px, ${drawn.at[1]}px)`;
     drawn.dragged = moved;
     setTimeout(() => (drawn.dragged = false));
-    if (moved && stop) this.ask(stop.asks);
+    if (moved && stop && !drawn.shape.along) this.ask(stop.asks);
   }
 
   tell(drawn) {

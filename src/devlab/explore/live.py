@@ -10,7 +10,15 @@ import anywidget
 import traitlets
 from IPython.display import display
 
-from devlab.explore.controls import Action, Choice, Control, Measurement, Refused, Setting
+from devlab.explore.controls import (
+    Action,
+    Choice,
+    Control,
+    Measurement,
+    Refused,
+    Setting,
+    with_settings_of,
+)
 from devlab.panel import Panel
 
 HERE = Path(__file__).parent
@@ -62,8 +70,9 @@ class Live(anywidget.AnyWidget):
     async def _measure(self, control: Measurement) -> None:
         try:
             for share, state in control.steps(self.explorer.state):
-                self.explorer.state, self._shares[control.label] = state, share
-                self.explorer.redraw()
+                explorer, self._shares[control.label] = self.explorer, share
+                explorer.state = with_settings_of(explorer.state, state, explorer.controls)
+                explorer.redraw()
                 await asyncio.sleep(0.02)  # the kernel answers others meanwhile, the Stop button first
         except Exception as ours:
             self._say(f"The measurement ended early: {type(ours).__name__}: {ours}")

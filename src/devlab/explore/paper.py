@@ -1,4 +1,4 @@
-"""The paper of the pictures: figures, axes whose steps are factors, and the SVG that a notebook shows.
+"""The paper of the pictures: figures, and the SVG that a notebook shows.
 
 What is drawn in black takes the colour of the text around it, so that a picture can be read in the light and
 in the dark theme.
@@ -7,7 +7,6 @@ in the dark theme.
 import io
 import re
 import zlib
-from collections.abc import Callable, Sequence
 
 import torch
 
@@ -18,7 +17,6 @@ WIDTH = 8.0  # inches; with the letters below, what 800 px of a notebook show le
 LETTERS = 10  # points
 WAITING_HATCH = "////"
 MONO = {"family": "DejaVu Sans Mono", "fontsize": 9}
-SECONDS = [10.0**power for power in range(-7, 3)]  # the ticks of an axis of time
 
 
 def first_accelerator() -> str:
@@ -57,19 +55,6 @@ def sheet(height: float, rows: int = 1, columns: int = 1, *, margins: dict[str, 
         one.patch.set_alpha(0)
         one.spines[["top", "right"]].set_visible(False)
     return figure, axes
-
-
-def by_factors(
-    axis, limits: tuple[float, float], ticks: Sequence[float], label: Callable[[float], str]
-) -> None:
-    """Give an axis steps that are factors, and those of the ticks that lie within the limits."""
-    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
-
-    shown = [tick for tick in ticks if limits[0] <= tick <= limits[1]]
-    axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": limits})
-    axis.set_major_locator(FixedLocator(shown))
-    axis.set_major_formatter(FixedFormatter([label(tick) for tick in shown]))
-    axis.set_minor_locator(NullLocator())  # ticks cost most of the time that a picture takes
 
 
 def svg(figure) -> str:

@@ -33,15 +33,18 @@ class Shape:
 
     `says` is shown when the pointer or the keyboard is on the shape, and read by a screen reader; `asks` is
     what a click on the shape asks the explorer for; `stops` are the places to which the shape can be dragged,
-    the nearest to it being the present one. While the scene is played, the shape comes about in the share
-    `during` of the playing time: a box grows from its left edge, another shape appears; a shape with `comes`
-    moves to its place by that much. `faint` is for the state before, and for what is not there yet.
+    the nearest to it being the present one. A shape that is dragged `along` its stops asks at each of them,
+    so that the picture follows, any other when it is let go. While the scene is played, the shape comes about
+    in the share `during` of the playing time: a box grows from its left edge, another shape appears; a shape
+    with `comes` moves to its place by that much. `faint` is for the state before, for what is not there yet,
+    and for lines that only guide the eye.
     """
 
     id: str
     says: str = ""
     asks: Mapping[str, object] | None = None
     stops: tuple[Stop, ...] = ()
+    along: bool = False
     during: tuple[float, float] | None = None
     comes: tuple[float, float] | None = None
     faint: bool = False
@@ -79,9 +82,10 @@ class Words(Shape):
 
 @dataclass(frozen=True, kw_only=True)
 class Path(Shape):
-    """A line through points, with an arrow's head at its end if wanted."""
+    """A line through points, with an arrow's head at its end if wanted, or an area with a `fill`."""
 
     points: tuple[tuple[float, float], ...]
+    fill: str = ""
     edge: str = INK
     thick: float = 1.5
     dashed: bool = False

@@ -80,7 +80,7 @@ def _words(words: Words) -> str:
 
 
 def _path(path: Path) -> str:
-    look = f'fill="none" stroke="{_colour(path.edge)}" stroke-width="{path.thick:g}"'
+    look = f'fill="{_colour(path.fill)}" stroke="{_colour(path.edge)}" stroke-width="{path.thick:g}"'
     look += ' stroke-dasharray="5 4"' * path.dashed
     head = f'<path d="{path.head}" fill="{_colour(path.edge)}"/>' if path.arrow else ""
     return f'<path d="{path.line}" {look} stroke-linejoin="round"/>{head}'

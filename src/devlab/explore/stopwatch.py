@@ -10,16 +10,22 @@ import torch
 from devlab.sim import clock
 
 WARM_UPS = 2
-FEWEST, MOST = 3, 25
+FEWEST, MOST = 5, 25
 PATIENCE = 0.1  # seconds for all the runs of one figure, unless the fewest take longer
 
 
 @dataclass(frozen=True)
 class Lap:
-    """One call: seconds until the host could go on, and seconds until the device was done."""
+    """One call: seconds until the host could go on, and seconds until the device was done.
+
+    `spread` is between which times the middle half of the runs was done, so that a few disturbed runs do not
+    widen it; a model has none. `working` is when the simulated device itself was at work on its latest work.
+    """
 
     returned: float
     done: float
+    spread: tuple[float, float] | None = None
+    working: tuple[float, float] | None = None
 
 
 def lap(fn: Callable[[], object], device: str) -> Lap:
@@ -38,7 +44,9 @@ def lap(fn: Callable[[], object], device: str) -> Lap:
         runs, started = [], time.perf_counter()
         while len(runs) < MOST and (len(runs) < FEWEST or time.perf_counter() - started < PATIENCE):
             runs.append(_once(fn, device, time.perf_counter))
-    return Lap(*(statistics.median(getattr(run, what) for run in runs) for what in ("returned", "done")))
+    low, _, high = statistics.quantiles((run.done for run in runs), n=4, method="inclusive")
+    middles = (statistics.median(getattr(run, what) for run in runs) for what in ("returned", "done"))
+    return Lap(*middles, spread=(low, high))
 
 
 def _once(fn: Callable[[], object], device: str, now: Callable[[], float]) -> Lap:
@@ -52,7 +60,11 @@ def _once(fn: Callable[[], object], device: str, now: Callable[[], float]) -> La
         torch.accelerator.synchronize(device)
         done = now()
     # The simulator's clock has run for a while: what lies under a tenth of a nanosecond is its rounding.
-    return Lap(round(returned - start, 10), round(done - start, 10))
+    returned, done = (round(moment - start, 10) for moment in (returned, done))
+    if not device.startswith("sim"):
+        return Lap(returned, done)
+    queue = clock.current.queues[torch.device(device).index or 0]
+    return Lap(returned, done, working=tuple(round(at - start, 10) for at in (queue.began_at, queue.free_at)))
 
 
 def can_pin(device: str) -> bool:
@@ -67,6 +79,11 @@ def can_pin(device: str) -> bool:
         return torch.empty(1, device="cpu", pin_memory=True).is_pinned()
     except RuntimeError:
         return False
+
+
+def launch_of(device: str) -> float:
+    """Return the seconds that the host takes to start work on a simulated device."""
+    return clock.devices[torch.device(device).index or 0].spec.launch
 
 
 def lap_of_copy(of: str, to: str, count: int, pinned: bool = False, non_blocking: bool = False) -> Lap:

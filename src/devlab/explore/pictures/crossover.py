@@ -7,14 +7,17 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 
 from devlab import palette, sim
 from devlab.devices import has_float64
+from devlab.explore.axes import Axes, Axis, apart, around, dot
 from devlab.explore.controls import Choice, Measurement
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import SECONDS, by_factors, first_accelerator, sheet, source
+from devlab.explore.paper import first_accelerator, source
+from devlab.explore.scene import INK, SMALL, WIDE, Box, Path, Scene, Shape, Stop, Words
 from devlab.explore.stopwatch import lap
 from devlab.sim.specs import HALF, HOST
 from devlab.watching.memory import duration
@@ -76,8 +79,24 @@ def sides(operation: str, dtype: str, simulated: bool) -> list[int]:
     return [side for side in SIDES if side <= most and (side <= SIMULATED_SIDE or not simulated)]
 
 
-def take(place: str, operation: str, dtype: str, data: str, side: int) -> float:
-    """Time an operation on a device in seconds: by the stopwatch, on `sim` by its model."""
+class Took(NamedTuple):
+    """Seconds: the median of the runs, and between which times the middle half of them lies.
+
+    One disturbed run moves none of the three. The times of a model have no spread.
+    """
+
+    middle: float
+    low: float
+    high: float
+
+
+def exactly(seconds: float) -> Took:
+    """Return a time without a spread."""
+    return Took(seconds, seconds, seconds)
+
+
+def take(place: str, operation: str, dtype: str, data: str, side: int) -> Took:
+    """Time an operation on a device: by the stopwatch, on `sim` by its model."""
     run = OPERATIONS[operation].run
     here = torch.ones(side, side, dtype=DTYPES[dtype], device="cpu")  # whatever the default device is
     there = here.to(place)
@@ -87,17 +106,18 @@ def take(place: str, operation: str, dtype: str, data: str, side: int) -> float:
         RETURNS: lambda: run(here.to(place)).cpu(),
     }
     # Five digits: many launches add up the rounding of a simulated clock that has run for long.
-    return float(f"{lap(ways[data], place).done:.5g}")
+    one = lap(ways[data], place)
+    return Took(*(float(f"{seconds:.5g}") for seconds in (one.done, *(one.spread or (one.done, one.done)))))
 
 
 @functools.lru_cache(maxsize=1024)
-def _taken(place: str, operation: str, dtype: str, data: str, side: int, rules: str) -> float:
+def _taken(place: str, operation: str, dtype: str, data: str, side: int, rules: str) -> Took:
     """Keep what was timed, for each set of rules that the simulated device may follow."""
     return take(place, operation, dtype, data, side)
 
 
-def on(place: str, operation: str, dtype: str, data: str, wanted: list[int]) -> dict[int, float]:
-    """Return the seconds for each side, up to the largest that the device has room for."""
+def on(place: str, operation: str, dtype: str, data: str, wanted: list[int]) -> dict[int, Took]:
+    """Return the time for each side, up to the largest that the device has room for."""
     found = {}
     for side in wanted:
         try:
@@ -107,18 +127,19 @@ def on(place: str, operation: str, dtype: str, data: str, wanted: list[int]) -> 
     return found
 
 
-def modelled(operation: str, dtype: str) -> dict[int, float]:
-    """Return the seconds that a modelled CPU takes for each side.
+def modelled(operation: str, dtype: str) -> dict[int, Took]:
+    """Return the time that a modelled CPU takes for each side.
 
-    >>> round(1e6 * modelled("x + 1", "float32")[512])
+    >>> round(1e6 * modelled("x + 1", "float32")[512].middle)
     42
     """
     work, kind = OPERATIONS[operation].work, DTYPES[dtype]
-    return {n: seconds(work(n, kind.itemsize), kind) for n in sides(operation, dtype, simulated=True)}
+    wanted = sides(operation, dtype, simulated=True)
+    return {n: exactly(seconds(work(n, kind.itemsize), kind)) for n in wanted}
 
 
-def crossing(cpu: dict[int, float], device: dict[int, float]) -> float | None:
-    """Return the size from which on the device stays ahead; None where it never does, 0 where it always is.
+def crossing(cpu: dict[int, float], device: dict[int, float]) -> float:
+    """Return the size from which on the device stays ahead: 0 where always, infinite where never.
 
     It is the size that the fewest of the times contradict, so a single time that something disturbed decides
     nothing. Of two that as many contradict, it is the one whose contradictions stand out more.
@@ -131,20 +152,43 @@ def crossing(cpu: dict[int, float], device: dict[int, float]) -> float | None:
     if first == 0:
         return 0.0
     if first == len(common):
-        return None
+        return math.inf
     share = -lead[first - 1] / (lead[first] - lead[first - 1])
     return common[first - 1] * (common[first] / common[first - 1]) ** share
 
 
-def exceptions(cpu: dict[int, float], device: dict[int, float]) -> list[int]:
-    """Return the sizes whose times contradict the crossing.
+def crossings(cpu: dict[int, Took], device: dict[int, Took]) -> tuple[float, float]:
+    """Return from which size on the device may be ahead, and from which on it is beyond doubt.
 
-    >>> exceptions({1: 1, 2: 3, 4: 1, 8: 3, 16: 3, 32: 1}, dict.fromkeys((1, 2, 4, 8, 16, 32), 2))
+    Between the two, the spreads of the two overlap. Of models, both are the crossing.
+    """
+
+    def between(one: str, other: str) -> float:
+        return crossing(_each(cpu, one), _each(device, other))
+
+    likely = between("middle", "middle")
+    return min(between("high", "low"), likely), max(between("low", "high"), likely)
+
+
+def _each(curve: dict[int, Took], what: str) -> dict[int, float]:
+    return {side: getattr(took, what) for side, took in curve.items()}
+
+
+def faster(cpu: Took, device: Took) -> int:
+    """Return 1 where the device is faster beyond doubt, -1 where the CPU is, and 0 where spreads overlap."""
+    return (device.high < cpu.low) - (cpu.high < device.low)
+
+
+def exceptions(cpu: dict[int, Took], device: dict[int, Took]) -> list[int]:
+    """Return the sizes whose times contradict the crossing, more than their spread explains.
+
+    >>> times = {1: 1, 2: 3, 4: 1, 8: 3, 16: 3, 32: 1}
+    >>> exceptions({n: exactly(time) for n, time in times.items()}, dict.fromkeys(times, exactly(2)))
     [2, 32]
     """
-    common, lead = _leads(cpu, device)
-    first = _first_ahead(lead)
-    return [side for place, side in enumerate(common) if (lead[place] > 0) != (place >= first)]
+    first, surely = crossings(cpu, device)
+    leads = {side: faster(cpu[side], device[side]) for side in sorted(cpu.keys() & device.keys())}
+    return [n for n, lead in leads.items() if (lead > 0 and n < first) or (lead < 0 and n > surely)]
 
 
 def _leads(cpu: dict[int, float], device: dict[int, float]) -> tuple[list[int], list[float]]:
@@ -167,28 +211,30 @@ def _first_ahead(lead: list[float]) -> int:
     return min(range(len(lead) + 1), key=doubts)
 
 
+CLEAR = 1.1  # a crossing is said as a number where its doubt is a tenth at most
 COARSE = [16, 64, 256, 1024]  # sides that are measured for the first picture on a real device
 TICKS = [8, 16, 32, 64, 128, 256, 512, 1024]
 
 
 @dataclass(frozen=True)
 class Found:
-    """A time that was measured on request, in seconds, of what `State.about` returned."""
+    """A time that was measured on request, of what `State.about` returned."""
 
     about: tuple[str, str, str, str]
     side: int
-    seconds: float
+    took: Took
 
 
 @dataclass(frozen=True)
 class State:
-    """What is computed, in which dtype, where its input is, and what was measured on request."""
+    """What is computed, in which dtype, where its input is, what was measured, and the side looked at."""
 
     device: str
     operation: str = "x @ x"
     dtype: str = "float32"
     data: str = STAYS
     found: tuple[Found, ...] = ()
+    looked_at: int = 128
 
     @property
     def sides(self) -> list[int]:
@@ -199,10 +245,10 @@ class State:
         """Return what is timed on a device; data is always on the CPU already."""
         return place, self.operation, self.dtype, STAYS if place == "cpu" else self.data
 
-    def measured(self, place: str) -> dict[int, float]:
+    def measured(self, place: str) -> dict[int, Took]:
         """Return what was measured on request of what is looked at."""
         about = self.about(place)
-        return {one.side: one.seconds for one in self.found if one.about == about}
+        return {one.side: one.took for one in self.found if one.about == about}
 
 
 def simulated(device: str) -> bool:
@@ -210,8 +256,8 @@ def simulated(device: str) -> bool:
     return device.startswith("sim")
 
 
-def times(state: State, place: str) -> dict[int, float]:
-    """Return the seconds for each side on the CPU or on the accelerator.
+def times(state: State, place: str) -> dict[int, Took]:
+    """Return the time for each side on the CPU or on the accelerator.
 
     Beside a simulated accelerator the CPU is a modelled one, until it is measured on request.
     """
@@ -233,65 +279,223 @@ def names(state: State) -> dict[str, str]:
     return named
 
 
-def draw(state: State):
-    """Return the figure: time over the side of the matrix, for the CPU and for the accelerator."""
-    figure, axes = sheet(3.6, margins={"left": 0.085, "right": 0.99, "bottom": 0.14, "top": 0.92})
-    curves = {place: times(state, place) for place in names(state)}
-    everything = [seconds for curve in curves.values() for seconds in curve.values()]
+@dataclass(frozen=True)
+class Race:
+    """The times of the places that are compared, the CPU's first; alone it races against nobody."""
+
+    state: State
+    curves: dict[str, dict[int, Took]]
+
+    @property
+    def common(self) -> list[int]:
+        """Return the sides that all have a time for."""
+        return sorted(set.intersection(*(set(curve) for curve in self.curves.values())))
+
+    @property
+    def shown(self) -> int:
+        """Return the side whose times are compared: the one looked at, or the nearest that there is."""
+        return min(self.common, key=lambda side: abs(math.log(side / self.state.looked_at)))
+
+    @property
+    def crossings(self) -> tuple[float, float]:
+        """Return from which side on the accelerator may be ahead, and from which on beyond doubt."""
+        return crossings(*self.curves.values())
+
+    @property
+    def crossing(self) -> int | None:
+        """Return the crossing, where the doubt is less than what lies between the measured sides."""
+        first, surely = self.crossings
+        clear = first > 0 and surely < CLEAR * first
+        return rounded(math.sqrt(first * surely)) if clear else None
+
+    @property
+    def verdict(self) -> str:
+        """Return who is faster from where on, with as much doubt as the times leave."""
+        device, last, (first, surely) = self.state.device, self.common[-1], self.crossings
+        if first == math.inf:
+            said = f"the CPU is faster up to n = {last:,}"
+        elif surely == 0:
+            said = f"{device} is faster at every size"
+        elif first == 0 and surely == math.inf:
+            said = "the times are too close to tell who is faster"
+        elif first == 0:
+            said = f"{device} is faster from n = {rounded(surely):,} on at the latest"
+        elif surely == math.inf:
+            said = f"{device} is not faster before n = {rounded(first):,}, and later it is too close to tell"
+        elif self.crossing:
+            said = f"{device} is faster from about n = {self.crossing:,} on"
+        else:
+            ends = f"n = {rounded(first):,} and n = {rounded(surely):,}"
+            said = f"{device} becomes faster somewhere between {ends}"
+        return said + self.exceptions
+
+    @property
+    def exceptions(self) -> str:
+        """Say at which sides the times contradict what is said of the others; nothing where none does."""
+        found = exceptions(*self.curves.values())
+        return f", except n = {', '.join(f'{side:,}' for side in found)}" if found else ""
+
+    def compared(self, side: int) -> str:
+        """Say how long each takes at a side, and how many times as long the slower takes."""
+        cpu, *others = (curve[side] for curve in self.curves.values())
+        if not others:
+            return f"the CPU takes {duration(cpu.middle)}"
+        (other,) = others
+        told = {f"{self.state.device} takes": other, "the CPU takes": cpu}
+        (first, less), (second, more) = sorted(told.items(), key=lambda item: item[1].middle)
+        ratio = more.middle / less.middle
+        times = f"{float(f'{ratio:.2g}'):,g} times as long" if ratio >= 1.05 else "equally long"
+        if cpu != other and not faster(cpu, other):
+            times = "too close to tell"
+        second = second.removesuffix(" takes")
+        return f"{first} {duration(less.middle)}, {second} {duration(more.middle)}: {times}"
+
+
+def race(state: State) -> Race:
+    """Time what a state asks for, where it is not known yet."""
+    return Race(state, {place: times(state, place) for place in names(state)})
+
+
+HIGH = 330
+LEFT, RIGHT, TOP, LOW = 72, 612, 58, 258  # of the curves
+
+
+def draw(state: State) -> Scene:
+    """Return the scene: time over the side of the matrix, and the two times at one side compared."""
+    ran = race(state)
+    axes = _axes(ran)
+    least, most = axes.across.least, axes.across.most
+    ticks = {tick: f"{tick:,}" for tick in TICKS if least <= tick <= most}
+    shapes = axes.grid(ticks, duration, below=27)
+    shapes += _words(ran)
+    if len(ran.curves) > 1:
+        shapes += _crossing(ran, axes)
+    for place, curve in ran.curves.items():
+        shapes += _curve(state, place, curve, axes)
+    ends = {place: axes.up.at(list(curve.values())[-1].middle) for place, curve in ran.curves.items()}
+    for place, y in apart(ends).items():
+        shapes.append(Words(id=f"name {place}", x=RIGHT + 12, y=y, words=names(state)[place], size=SMALL))
+    shapes += _comparison(ran, axes)
+    return Scene(HIGH, shapes, caption(ran))
+
+
+def _axes(ran: Race) -> Axes:
+    """Return axes that hold the modelled times, too, so that they stay while measured ones arrive."""
+    state = ran.state
+    curves = list(ran.curves.values())
+    if simulated(state.device):
+        curves.append(modelled(state.operation, state.dtype))
+    shown = [seconds for curve in curves for took in curve.values() for seconds in took]
     most = SIMULATED_SIDE if simulated(state.device) else SIDES[-1]
-    room = (0.75 * TICKS[0], 6 * most)  # for the names at the ends
-    by_factors(axes.xaxis, room, [tick for tick in TICKS if tick <= most], "{:,}".format)
-    by_factors(axes.yaxis, (min(everything) / 3, max(everything) * 6), SECONDS, duration)
+    return Axes(Axis(SIDES[0], most, LEFT, RIGHT), around(shown, LOW, TOP))
+
+
+def _words(ran: Race) -> list[Shape]:
+    """Return what stands above and below the curves."""
+    state = ran.state
     where = "" if state.device == "cpu" else f"; x {state.data}"
-    axes.set_xlabel(f"n, where x is n × n in {state.dtype}{where}")
-    axes.set_title(f"time of {state.operation}", loc="left", fontsize=10)
-    for place, curve in curves.items():
-        look = {"marker": "o" if place == "cpu" else "s", "ms": 5, "lw": 2, "color": palette.of(place)}
-        axes.plot(list(curve), list(curve.values()), **look)
-    _name(axes, names(state), curves)
-    if len(curves) > 1:
-        _mark(axes, state, *curves.values())
-    return figure
+    across = f"n, where x is n × n in {state.dtype}{where}"
+    compared = f"n = {ran.shown:,}: {ran.compared(ran.shown)}"
+    return [
+        Words(id="title", x=4, y=9, words=f"time of {state.operation}"),
+        Words(id="compared", x=WIDE - 4, y=9, words=compared, anchor="end", bold=True),
+        Words(id="across", x=LEFT, y=LOW + 46, words=across, size=SMALL),
+        Words(id="spread", x=LEFT, y=LOW + 62, words=_spread(state), size=SMALL, quiet=True),
+    ]
 
 
-def _name(axes, named: dict[str, str], curves: dict[str, dict[int, float]]) -> None:
-    """Write each name at the end of its curve, the slower's higher and the faster's lower."""
-    ends = {place: list(curve.items())[-1] for place, curve in curves.items()}
-    slower = max(ends, key=lambda place: ends[place][1])
-    for place, end in ends.items():
-        up = "bottom" if place == slower else "top"
-        axes.annotate(named[place], end, (9, 0), textcoords="offset points", va=up)
+def _spread(state: State) -> str:
+    """Say what the shaded areas are."""
+    if not simulated(state.device):
+        return "shaded: the middle half of the runs of each size"
+    if state.measured("cpu"):
+        return f"shaded: the middle half of the CPU's runs; {state.device} is a model, which has no spread"
+    return "both are models: they have no spread, and no machine is like them"
 
 
-def _mark(axes, state: State, cpu: dict[int, float], device: dict[int, float]) -> None:
-    """Draw where the curves cross, and which device is faster on either side."""
-    last = max(cpu.keys() & device.keys())
-    side = crossing(cpu, device)
-    top = axes.get_xaxis_transform()
-    if side is None or side == 0:
-        always = f"{state.device} faster at every size{_except(cpu, device)}"
-        words = f"CPU still faster at n = {last:,}" if side is None else always
-        axes.text(0.35, 0.93, words, transform=axes.transAxes, ha="center", weight="bold")
-        return
-    axes.axvline(side, color="black", ls=":", lw=1.2)
-    axes.annotate(
-        f"{state.device} faster →", (side, 0.93), (6, 0), xycoords=top, textcoords="offset points",
-        weight="bold",
-    )  # fmt: skip
-    if side >= 17:  # else there is no room for the words
-        axes.annotate(
-            "← CPU faster", (side, 0.93), (-6, 0), xycoords=top, textcoords="offset points",
-            ha="right", weight="bold",
-        )  # fmt: skip
-    axes.annotate(
-        f"n = {rounded(side)}", (side, 0.03), (6, 0), xycoords=top, textcoords="offset points", weight="bold"
+def _crossing(ran: Race, axes: Axes) -> list[Shape]:
+    """Return where the curves cross, a line or an area of doubt, and who is faster on either side."""
+    first, surely = ran.crossings
+    row = {"y": TOP - 13, "bold": True, "size": SMALL}
+    if first == math.inf or surely == 0 or (first == 0 and surely == math.inf):
+        middle = (LEFT + RIGHT) / 2
+        return [Words(id="crossing", x=middle, words=ran.verdict, anchor="middle", **row)]
+    known = ran.crossing
+    left, right = (_within(axes, side) for side in ((known, known) if known else (first, surely)))
+    area = {"x": left, "y": TOP - 22, "wide": max(right - left, 2), "high": LOW - TOP + 22}
+    if known:
+        words = f"n = {known:,}"
+    elif first == 0:
+        words = f"n = {rounded(surely):,} at the latest"
+    elif surely == math.inf:
+        words = f"not before n = {rounded(first):,}"
+    else:
+        words = f"between n = {rounded(first):,} and n = {rounded(surely):,}"
+    half = 0.33 * SMALL * len(words)
+    shapes: list[Shape] = [
+        Box(id="doubt", fill=palette.WAIT, edge="", round=0, faint=not known, says=ran.verdict, **area),
+        Words(
+            id="crossing", x=min(max((left + right) / 2, half), WIDE - half), y=TOP - 30, words=words,
+            size=SMALL, bold=True, anchor="middle",
+        ),
+        Words(id="device faster", x=right + 8, words=f"{ran.state.device} faster →", **row),
+    ]  # fmt: skip
+    if left > LEFT + 30:  # else there is no room for the words
+        shapes.append(Words(id="CPU faster", x=left - 8, words="← CPU faster", anchor="end", **row))
+    return shapes
+
+
+def _within(axes: Axes, side: float) -> float:
+    """Return the pixel of a side, at the end of the axis where the side is beyond it."""
+    return axes.across.at(min(max(side, axes.across.least), axes.across.most))
+
+
+def _curve(state: State, place: str, curve: dict[int, Took], axes: Axes) -> list[Shape]:
+    """Return a curve with its spread, and a dot for each side."""
+    colour = palette.of(place)
+    shapes: list[Shape] = []
+    area = axes.line(_each(curve, "low")) + axes.line(_each(curve, "high"))[::-1]
+    if any(took.high > took.low for took in curve.values()):
+        shapes.append(Path(id=f"spread {place}", points=area, fill=colour, edge="", faint=True))
+    line = axes.line(_each(curve, "middle"))
+    shapes.append(Path(id=f"curve {place}", points=line, edge=colour, thick=2))
+    for at, (side, took) in zip(line, curve.items(), strict=True):
+        says = f"n = {side:,}: {names(state)[place]}: {duration(took.middle)}"
+        if took.high > took.low:
+            says += f", the middle half of the runs {duration(took.low)} to {duration(took.high)}"
+        asks = {"set": {"looked_at": side}}
+        shapes.append(dot(f"{place} {side}", at, 8, colour, square=place != "cpu", says=says, asks=asks))
+    return shapes
+
+
+def _comparison(ran: Race, axes: Axes) -> list[Shape]:
+    """Return the handle under the curves, and how far the two are apart above it."""
+    side = ran.shown
+    x = axes.across.at(side)
+    ends = [axes.up.at(curve[side].middle) for curve in ran.curves.values()]
+    says = f"n = {side:,}: {ran.compared(side)}"
+    stops = tuple(
+        Stop(axes.across.at(n), LOW + 9, {"set": {"looked_at": n}}, f"n = {n:,}: {ran.compared(n)}")
+        for n in ran.common
     )
+    return [
+        Path(id="side", points=((x, LOW), (x, min(ends))), thick=1, dashed=True),
+        Path(id="apart", points=((x, max(ends)), (x, min(ends))), thick=4, says=says),
+        Words(id="hint", x=x + 13, y=LOW + 9, words="drag", size=SMALL, quiet=True),
+        dot("handle", (x, LOW + 9), 16, palette.WAIT, edge=INK, thick=2.5, stops=stops, along=True,
+            says=f"drag along the sizes: n = {side:,}"),
+    ]  # fmt: skip
 
 
-def _except(cpu: dict[int, float], device: dict[int, float]) -> str:
-    """Say at which sizes the times contradict what is said of the others; nothing where none does."""
-    found = exceptions(cpu, device)
-    return f", except n = {', '.join(f'{side:,}' for side in found)}" if found else ""
+def caption(ran: Race) -> str:
+    """Say in a sentence who is faster from where on, and by how much at the side looked at."""
+    said = f"at n = {ran.shown:,} {ran.compared(ran.shown)}"
+    if len(ran.curves) == 1:
+        return f"{source('cpu')}: {said}; there is no accelerator here to compare with."
+    how = source(ran.state.device)
+    if simulated(ran.state.device) and ran.state.measured("cpu"):
+        how = f"{ran.state.device} simulated, the CPU measured"
+    return f"{how}: {ran.verdict}; {said}."
 
 
 def rounded(side: float) -> int:
@@ -304,28 +508,15 @@ def rounded(side: float) -> int:
 
 
 def describe(state: State) -> str:
-    """Say from which size on the accelerator is faster, and how far the two are apart at both ends."""
-    cpu = times(state, "cpu")
+    """Say from which size on the accelerator is faster, and how far the two are apart at some sizes."""
+    ran = race(state)
     what = f"{state.operation} in {state.dtype}"
-    if state.device == "cpu":
-        ends = ", ".join(f"{duration(cpu[n])} at n = {n:,}" for n in (min(cpu), max(cpu)))
-        return f"{source('cpu')}: {what} takes {ends}. There is no accelerator here to compare with."
-    device = times(state, state.device)
-    common = sorted(cpu.keys() & device.keys())
-    side = crossing(cpu, device)
-    if side is None:
-        verdict = f"the CPU is faster up to n = {common[-1]:,}"
-    elif side == 0:
-        verdict = f"{state.device} is faster at every size"
-    else:
-        verdict = f"{state.device} is faster from about n = {rounded(side)} on"
-    verdict += _except(cpu, device)
-    ends = "; ".join(
-        f"at n = {n:,} the CPU takes {duration(cpu[n])}, {state.device} {duration(device[n])}"
-        for n in dict.fromkeys((common[0], common[-1]))
-    )
+    told = dict.fromkeys(sorted({ran.common[0], ran.shown, ran.common[-1]}))
+    at = "; ".join(f"at n = {n:,} {ran.compared(n)}" for n in told)
+    if len(ran.curves) == 1:
+        return f"{source('cpu')}: for {what}, {at}. There is no accelerator here to compare with."
     about = f"for {what}, where x {state.data}"
-    return f"{source(state.device)}: {about}, {verdict}; {ends}. {_about_the_cpu(state)}"
+    return f"{source(state.device)}: {about}, {ran.verdict}; {at}. {_about_the_cpu(state)}"
 
 
 def _about_the_cpu(state: State) -> str:
@@ -362,6 +553,7 @@ def explorer() -> Explorer:
         draw,
         describe,
         [
+            Choice("looked_at", "n", SIDES, drawn=True),
             Choice("operation", "operation", list(OPERATIONS)),
             Choice("dtype", "dtype", ["float32", "float16", *(["float64"] if wide else [])]),
             *([] if device == "cpu" else [Choice("data", "x", [STAYS, COMES, RETURNS])]),

@@ -1,40 +1,47 @@
-"""The transfers: how long a copy takes and how fast it goes, over its size."""
+"""The transfers: how long a copy takes over its size, and what host and copy do meanwhile."""
 
 import functools
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
 from devlab import palette, sim
+from devlab.explore.axes import Axes, Axis, apart, around, dot
 from devlab.explore.controls import Choice, Control, Switch
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import SECONDS, by_factors, first_accelerator, sheet, source
-from devlab.explore.stopwatch import Lap, can_pin, lap_of_copy
+from devlab.explore.paper import first_accelerator, source
+from devlab.explore.scene import INK, SMALL, WIDE, Box, Path, Scene, Shape, Stop, Words
+from devlab.explore.stopwatch import Lap, can_pin, lap_of_copy, launch_of
 from devlab.sim.crossing import crossing
 from devlab.watching.memory import duration, size
+from devlab.watching.timeline import COPYING, STAGING, STARTING, WAITING
 
-INTO, OUT_OF = "from the CPU to the device", "from the device to the CPU"
+INTO, OUT_OF = "to the device", "to the CPU"
 ORDINARY, PINNED = "ordinary", "pinned"
-SIZES = [4**power for power in range(1, 14)]  # 4 bytes to 64 MiB
-TICKS = [4, 1 << 10, 256 << 10, 64 << 20]
-MARKS = [
-    ("one number, 4 B", 4),
-    ("64 digits of 8 × 8, 16 KiB", 64 * 8 * 8 * 4),
-    ("1,000 rows of 128 numbers, 500 KiB", 1000 * 128 * 4),
-    ("32 images of 224 × 224, 18.4 MiB", 32 * 3 * 224 * 224 * 4),
-    ("64 MiB", 64 << 20),
-]
+TIME, BANDWIDTH = "time", "bandwidth"
+NAMED = {
+    4: "one number",
+    64 * 8 * 8 * 4: "64 digits of 8 × 8",
+    1000 * 128 * 4: "1,000 rows of 128 numbers",
+    32 * 3 * 224 * 224 * 4: "32 images of 224 × 224",
+}
+# 4 bytes to 64 MiB; 16 MiB would lie under the images.
+SIZES = sorted({*(4**power for power in range(1, 14) if power != 12), *NAMED})
+TICKS = SIZES[:1] + [4**power for power in range(3, 14, 2)]
 
 
 @dataclass(frozen=True)
 class State:
-    """Which way, by which memory of the host, whether the host may go on at once, and the size looked at."""
+    """Which way, by which memory of the host, whether the host may go on at once, and what is looked at."""
 
     device: str
     direction: str = INTO
     memory: str = ORDINARY
     non_blocking: bool = False
     looked_at: int = 64 * 8 * 8 * 4  # bytes
+    curve: str = TIME
 
 
 def copy(device: str, direction: str, memory: str, non_blocking: bool, count: int) -> Lap:
@@ -62,75 +69,14 @@ def copies(state: State, memory: str) -> dict[int, Lap]:
     return found
 
 
-def gigabytes(count: int, one: Lap) -> float:
-    """Return a bandwidth in GB/s, which makers count in powers of ten."""
-    return count / one.done / 1e9
+def speed(bandwidth: float) -> str:
+    """Return a bandwidth in bytes per second as text; makers count in powers of ten.
 
-
-def speed(count: int, one: Lap) -> str:
-    """Return a bandwidth as text.
-
-    >>> speed(12_000_000, Lap(1e-3, 1e-3)), speed(4, Lap(7e-6, 7e-6))
-    ('12 GB/s', '0.57 MB/s')
+    >>> speed(12e9), speed(4 / 7e-6), speed(120e9)
+    ('12 GB/s', '0.57 MB/s', '120 GB/s')
     """
-    bandwidth = gigabytes(count, one)
-    return f"{bandwidth:.2g} GB/s" if bandwidth >= 0.1 else f"{bandwidth * 1e3:.2g} MB/s"
-
-
-def draw(state: State):
-    """Return the figure: time on the left, bandwidth on the right, both over size; bold what is chosen."""
-    margins = {"left": 0.085, "right": 0.98, "bottom": 0.15, "top": 0.91, "wspace": 0.16}
-    figure, (times, speeds) = sheet(3.4, 1, 2, margins=margins)
-    memories = [ORDINARY, PINNED] if can_pin(state.device) else [ORDINARY]
-    curves = {memory: copies(state, memory) for memory in memories}
-    for memory, curve in curves.items():
-        chosen = memory == state.memory
-        look = {"color": palette.COPY, "lw": 2.5 if chosen else 1.5, "ls": "-" if chosen else (0, (4, 2))}
-        times.plot(list(curve), [one.done for one in curve.values()], **look)
-        speeds.plot(list(curve), [gigabytes(count, one) for count, one in curve.items()], **look)
-    for axes in (times, speeds):
-        by_factors(axes.xaxis, (2, SIZES[-1] * 2), TICKS, size)
-        axes.set_xlabel("size")
-    laps = [one for curve in curves.values() for one in curve.values()]
-    limits = min(one.returned for one in laps) / 2.5, max(one.done for one in laps) * 3
-    by_factors(times.yaxis, limits, SECONDS, duration)
-    # "Simulated" or "Measured" is the first word of every source.
-    times.set_title(f"time of the copy, {source(state.device).split()[0].lower()}")
-    fastest = max(gigabytes(count, one) for curve in curves.values() for count, one in curve.items())
-    speeds.set_ylim(0, fastest * 1.25)
-    speeds.locator_params(axis="y", nbins=5)
-    speeds.set_title("bandwidth, in GB/s")
-    _name(speeds, curves)
-    fee = curves[state.memory][SIZES[0]].done
-    words = f"even {size(SIZES[0])} take {duration(fee)}"
-    times.annotate(words, (SIZES[0], fee), (0, 9), textcoords="offset points")
-    _show_the_host(times, curves[state.memory])
-    _show_the_size(times, speeds, state.looked_at, curves[state.memory].get(state.looked_at))
-    return figure
-
-
-def _name(speeds, curves: dict[str, dict[int, Lap]]) -> None:
-    """Write the name of each memory over the end of its curve, the slower's under it where two are close."""
-    ends = [(gigabytes(*list(curve.items())[-1]), memory) for memory, curve in curves.items()]
-    (slowest, slower), (fastest, _) = min(ends), max(ends)
-    close = fastest - slowest < 0.15 * speeds.get_ylim()[1]
-    for height, memory in ends:
-        under = close and memory == slower and len(ends) > 1
-        speeds.annotate(
-            f"{memory} memory", (list(curves[memory])[-1], height), (0, -7 if under else 7),
-            textcoords="offset points", ha="right", va="top" if under else "bottom",
-        )  # fmt: skip
-
-
-def _show_the_host(times, curve: dict[int, Lap]) -> None:
-    """Draw when the host goes on: on the curve of the copy where the host waits for it, else below."""
-    times.plot(list(curve), [one.returned for one in curve.values()], color=palette.HOST, lw=1.2)
-    early = {count: one.returned for count, one in curve.items() if goes_on_early(one)}
-    if early:
-        at = list(early.items())[-1]
-        times.annotate("the host goes on", at, (0, 5), textcoords="offset points", ha="right")
-    else:
-        times.text(0.98, 0.05, "the host (thin line) waits", transform=times.transAxes, ha="right")
+    value, unit = (bandwidth / 1e9, "GB/s") if bandwidth >= 1e8 else (bandwidth / 1e6, "MB/s")
+    return f"{float(f'{value:.2g}'):g} {unit}"
 
 
 def goes_on_early(one: Lap) -> bool:
@@ -138,16 +84,237 @@ def goes_on_early(one: Lap) -> bool:
     return one.returned < 0.9 * one.done
 
 
-def _show_the_size(times, speeds, count: int, one: Lap | None) -> None:
-    """Mark the size looked at on both curves, and write what it costs where no curve ever comes."""
+FREE, CALLING = "free to go on", "in the call"
+
+
+class Phase(NamedTuple):
+    """What the host does for a while, in seconds from the call on."""
+
+    does: str
+    start: float
+    end: float
+
+
+def phases(state: State, one: Lap) -> list[Phase]:
+    """Return what the host does until the copy has ended, as far as the clock can tell.
+
+    A real clock tells when the call returned, and no more.
+    """
+    if state.device == "cpu":
+        found = [Phase(COPYING, 0, one.done)]
+    elif one.working is None:
+        found = [Phase(CALLING if goes_on_early(one) else WAITING, 0, one.returned)]
+    else:
+        began, ended = one.working
+        launched = launch_of(state.device)
+        found = [
+            Phase(STARTING, 0, launched),
+            Phase(STAGING, launched, began),
+            Phase(WAITING, began, min(ended, one.returned)),
+            Phase(STAGING, ended, one.returned),
+        ]
+    found.append(Phase(FREE, one.returned, one.done))
+    return [phase for phase in found if phase.end - phase.start > 1e-9]
+
+
+HIGH, SECONDS = 316, 4.0  # of the picture, and of its playing
+LEFT, RIGHT = 76, 622  # of the curves
+TOP, LOW = 28, 178
+HOST_LANE, COPY_LANE, LANE = 226, 264, 26
+ON_COLOUR = "#111111"  # letters on a filled box, in either theme
+
+
+def draw(state: State) -> Scene:
+    """Return the scene: the curves above, and below them the copy of the size looked at, as it goes."""
+    memories = [ORDINARY, PINNED] if can_pin(state.device) else [ORDINARY]
+    curves = {memory: copies(state, memory) for memory in memories}
+    one = curves[state.memory].get(state.looked_at)
+    axes = _axes(state, curves)
+    label = duration if state.curve == TIME else speed
+    shapes = axes.grid({tick: size(tick) for tick in TICKS}, label)
+    shapes += _title(state, one)
+    shapes += _curves(state, curves, axes)
+    shapes += _handle(state, curves[state.memory], axes)
+    shapes += _lanes(state, one)
+    return Scene(HIGH, shapes, caption(state, one), SECONDS if one else 0.0)
+
+
+def _value(state: State, count: int, one: Lap) -> float:
+    """Return what the curves show of a copy."""
+    return one.done if state.curve == TIME else count / one.done
+
+
+def _axes(state: State, curves: dict[str, dict[int, Lap]]) -> Axes:
+    """Return axes that are the same for either direction and memory, and whether or not the host waits."""
+    shown = [_value(state, *item) for curve in curves.values() for item in curve.items()]
+    if state.curve == TIME:
+        shown += [one.returned for curve in curves.values() for one in curve.values()]
+    return Axes(Axis(TICKS[0], TICKS[-1], LEFT, RIGHT), around(shown, LOW, TOP))
+
+
+def _title(state: State, one: Lap | None) -> list[Shape]:
+    # "Simulated" or "Measured" is the first word of every source.
+    title = f"{state.curve} of the copy, {source(state.device).split()[0].lower()}"
+    shapes: list[Shape] = [
+        Words(id="title", x=4, y=9, words=title),
+        Words(id="size", x=RIGHT + 42, y=LOW + 17, words="size", size=SMALL, quiet=True),
+    ]
+    if one:
+        words = f"{_named(state.looked_at)}: {duration(one.done)}, {speed(state.looked_at / one.done)}"
+        shapes.append(Words(id="looked at", x=WIDE - 4, y=9, words=words, anchor="end", bold=True))
+    return shapes
+
+
+def _named(count: int) -> str:
+    return f"{size(count)} ({NAMED[count]})" if count in NAMED else size(count)
+
+
+def _told(state: State, count: int, one: Lap) -> str:
+    """Return the words for a point of a curve."""
+    how = source(state.device).split()[0].lower()
+    host = f", the host goes on after {duration(one.returned)}" if goes_on_early(one) else ""
+    return f"{_named(count)}: {duration(one.done)}, {speed(count / one.done)}{host}; {how}"
+
+
+def _curves(state: State, curves: dict[str, dict[int, Lap]], axes: Axes) -> list[Shape]:
+    """Return a curve for each memory, the chosen one last and bold, and one for when the host goes on."""
+    shapes: list[Shape] = []
+    ends: dict[str, float] = {}
+    own = {count: axes.up.at(_value(state, count, one)) for count, one in curves[state.memory].items()}
+    for memory in sorted(curves, key=lambda memory: memory == state.memory):
+        chosen = memory == state.memory
+        line = axes.line({count: _value(state, count, one) for count, one in curves[memory].items()})
+        look = {"thick": 2.5 if chosen else 1.5, "dashed": not chosen}
+        shapes.append(Path(id=f"curve {memory}", points=line, edge=palette.COPY, **look))
+        ends[memory] = line[-1][1]
+        for place, (count, one) in zip(line, curves[memory].items(), strict=True):
+            if not chosen and abs(place[1] - own.get(count, -math.inf)) < 8:
+                continue  # it would lie under the dot of the chosen curve
+            says = f"{memory} memory, {_told(state, count, one)}"
+            asks = {"set": {"looked_at": count, **_memory(state, memory)}}
+            wide = 8 if chosen else 6
+            shapes.append(dot(f"{memory} {count}", place, wide, palette.COPY, says=says, asks=asks))
+    early = {count: one.returned for count, one in curves[state.memory].items() if goes_on_early(one)}
+    if early and state.curve == TIME:
+        line = axes.line(early)
+        shapes.append(Path(id="host goes on", points=line, edge=palette.HOST, thick=2))
+        ends["host goes on"] = line[-1][1]
+    for name, y in apart(ends).items():
+        chosen = name == state.memory
+        asks = {"set": _memory(state, name)} if name in curves and not chosen and len(curves) > 1 else None
+        words = f"{name} memory" if name in curves else name
+        says = f"look at {words}" if asks else ""
+        look = {"size": SMALL, "bold": chosen, "asks": asks, "says": says}
+        shapes.append(Words(id=f"name {name}", x=RIGHT + 14, y=y, words=words, **look))
+    return shapes
+
+
+def _memory(state: State, memory: str) -> dict[str, str]:
+    """Return the setting of the memory; there is none where nothing can be pinned."""
+    return {"memory": memory} if can_pin(state.device) else {}
+
+
+def _handle(state: State, curve: dict[int, Lap], axes: Axes) -> list[Shape]:
+    """Return the ring that is dragged along the curve: at the size looked at, or the largest that fits."""
+    stops = tuple(
+        Stop(*axes.at(count, _value(state, count, one)), {"set": {"looked_at": count}}, size(count))
+        for count, one in curve.items()
+        if count in SIZES
+    )
+    count = state.looked_at if state.looked_at in curve else list(curve)[-1]
+    place = axes.at(count, _value(state, count, curve[count]))
+    says = f"drag along the sizes: {size(count)}, {duration(curve[count].done)}"
+    x, y = place
+    return [
+        Words(id="hint", x=x + 10, y=y - 18, words="drag", size=SMALL, anchor="end", quiet=True),
+        dot("handle", place, 20, "", edge=INK, thick=2.5, stops=stops, along=True, says=says),
+    ]
+
+
+_LOOKS = {
+    STARTING: {"fill": palette.HOST, "edge": ""},
+    CALLING: {"fill": palette.HOST, "edge": ""},
+    COPYING: {"fill": palette.COPY, "edge": ""},
+    STAGING: {"fill": palette.COPY, "edge": palette.HOST, "thick": 2},
+    WAITING: {"edge": palette.WAIT, "hatched": True},
+    FREE: {"edge": palette.HOST},
+}
+_LOW = (WAITING, FREE)  # in which the host does nothing for the copy: drawn low, with the words above
+
+
+def _lanes(state: State, one: Lap | None) -> list[Shape]:
+    """Return what the host does, and when the bytes travel, in the time that the copy takes."""
+    shapes: list[Shape] = [
+        Words(id="host lane", x=4, y=HOST_LANE + LANE / 2, words="host", bold=True),
+        Words(id="copy lane", x=4, y=COPY_LANE + LANE / 2, words="copy", bold=True),
+    ]
     if one is None:
-        return
-    for axes, height, words in (
-        (times, one.done, f"{size(count)} in {duration(one.done)}"),
-        (speeds, gigabytes(count, one), f"{size(count)} at {speed(count, one)}"),
-    ):
-        axes.plot([count], [height], "o", color="black", ms=7)
-        axes.text(0.03, 0.93, words, transform=axes.transAxes, weight="bold")
+        words = f"{size(state.looked_at)} do not fit on {state.device} at the moment"
+        return [*shapes, Words(id="full", x=LEFT, y=HOST_LANE + LANE / 2, words=words, bold=True)]
+    seen: dict[str, int] = {}
+    for phase in phases(state, one):
+        seen[phase.does] = seen.get(phase.does, 0) + 1
+        shapes += _stretch(f"host {phase.does} {seen[phase.does]}", HOST_LANE, phase, one.done, state)
+    travels = Phase(COPYING, *(one.working or (0.0, one.done)))
+    shapes += _stretch("bytes travel", COPY_LANE, travels, one.done, state)
+    middle = _x(one.returned, one.done)
+    shapes += [
+        Path(
+            id="returned", points=((middle, HOST_LANE - 4), (middle, HOST_LANE + LANE + 4)), thick=2,
+            during=(one.returned / one.done,) * 2,
+        ),
+        Words(
+            id="returned after", x=middle, y=HOST_LANE - 13, size=SMALL, bold=True,
+            words=f"the host goes on after {duration(one.returned)}",
+            anchor="start" if middle < (LEFT + WIDE) / 2 else "end", during=(one.returned / one.done,) * 2,
+        ),
+        Words(
+            id="done after", x=WIDE - 4, y=COPY_LANE + LANE + 13, size=SMALL, anchor="end",
+            words=f"the bytes are there after {duration(one.done)}", during=(1.0, 1.0),
+        ),
+    ]  # fmt: skip
+    return shapes
+
+
+def _x(moment: float, end: float) -> float:
+    return round(LEFT + (WIDE - 4 - LEFT) * moment / end, 1)
+
+
+def _stretch(name: str, top: float, phase: Phase, end: float, state: State) -> list[Shape]:
+    """Return a box for a while in a lane, with its words where there is room for them."""
+    x, to = _x(phase.start, end), _x(phase.end, end)
+    lasts = duration(phase.end - phase.start)
+    low = phase.does in _LOW and top == HOST_LANE
+    during = phase.start / end, phase.end / end
+    who = "the host" if top == HOST_LANE else "the copy"
+    words = f"{phase.does} {lasts}"
+    stale = phase.does == FREE and state.direction == OUT_OF
+    if stale:
+        words = f"{FREE}, but reads old contents until the copy ends"
+    shapes: list[Shape] = [
+        Box(
+            id=name, x=x, y=top + (LANE - 9) * low, wide=to - x, high=9 if low else LANE, round=2,
+            during=during, says=f"{who}: {phase.does} for {lasts}", **_LOOKS[phase.does],
+        )
+    ]  # fmt: skip
+    if to - x > len(words) * SMALL * 0.64 + 8:
+        middle = top + ((LANE - 9) / 2 if low else LANE / 2)
+        look = {"size": SMALL, "anchor": "middle", "colour": INK if low else ON_COLOUR}
+        begins = during[:1] * 2
+        shapes.append(Words(id=f"{name} words", x=(x + to) / 2, y=middle, words=words, during=begins, **look))
+    return shapes
+
+
+def caption(state: State, one: Lap | None) -> str:
+    """Say in a sentence what the copy takes, and what the host does meanwhile."""
+    if one is None:
+        return f"{size(state.looked_at)} do not fit on {state.device} at the moment; drag to a smaller size."
+    said = f"{source(state.device)}: {size(state.looked_at)} {_way(state)} take {duration(one.done)}"
+    if state.device == "cpu":
+        return f"{said}, in which the CPU can do nothing else."
+    if not goes_on_early(one):
+        return f"{said}, and the host cannot go on before the copy has ended."
+    return f"{said}; the host goes on after {duration(one.returned)}."
 
 
 def describe(state: State) -> str:
@@ -163,8 +330,14 @@ def describe(state: State) -> str:
     fee = "" if state.looked_at == least else f" Even {size(least)} take {duration(curve[least].done)}."
     return (
         f"{source(state.device)}: {size(state.looked_at)} {_way(state)} take {duration(one.done)}, "
-        f"which is {speed(state.looked_at, one)}.{fee} {_host(state, one)}{_dtype(state)}"
+        f"which is {speed(state.looked_at / one.done)}.{fee} {_host(state, one)}{_dtype(state)}"
+        f"{_other(state)}"
     )
+
+
+def _other(state: State) -> str:
+    """Say which curve is drawn."""
+    return f" The curves show the {state.curve} over the size." if state.curve != TIME else ""
 
 
 def _way(state: State) -> str:
@@ -179,11 +352,18 @@ def _host(state: State, one: Lap) -> str:
     said = f"The host goes on after {duration(one.returned)}"
     if goes_on_early(one):
         stale = ", and the CPU may read old contents until it is done" if state.direction == OUT_OF else ""
-        staged = ", when the bytes are in the driver's staging memory" if state.memory == ORDINARY else ""
+        staged = ", when the bytes are in the driver's staging memory" if _stages(state, one) else ""
         return f"{said}{staged}, while the copy is under way{stale}."
     if state.non_blocking and state.memory == ORDINARY and state.direction == OUT_OF:
         return f"{said}: a copy into ordinary memory returns when it has ended, whatever non_blocking says."
     return f"{said}."
+
+
+def _stages(state: State, one: Lap) -> bool:
+    """Tell whether the driver stages the bytes: where no clock tells, as CUDA does with ordinary memory."""
+    if one.working:
+        return any(phase.does == STAGING for phase in phases(state, one))
+    return state.memory == ORDINARY and not state.device.startswith("mps")
 
 
 def _dtype(state: State) -> str:
@@ -200,10 +380,16 @@ def _dtype(state: State) -> str:
 def explorer() -> Explorer:
     """Return the explorer for copies between the CPU and the first accelerator of this machine."""
     device = first_accelerator()
-    controls: list[Control] = [Choice("looked_at", "size", MARKS)]
+    sizes = [(size(count), count) for count in SIZES]
+    controls: list[Control] = [
+        Choice("looked_at", "size", sizes, drawn=True),
+        Choice("curve", "curve", [TIME, BANDWIDTH]),
+    ]
     if device != "cpu":
-        controls.append(Choice("direction", "direction", [INTO, OUT_OF]))
-        controls.append(Switch("non_blocking", "non_blocking=True"))
+        controls.append(Choice("direction", "copy", [INTO, OUT_OF]))
     if can_pin(device):
         controls.append(Choice("memory", "host memory", [ORDINARY, PINNED]))
-    return Explorer("What a copy costs", State(device), draw, describe, controls)
+    if device != "cpu":
+        controls.append(Switch("non_blocking", "non_blocking=True"))
+    title = "What does a copy cost, and when does the host go on?"
+    return Explorer(title, State(device), draw, describe, controls)
