@@ -22,17 +22,22 @@ def _of_scene(scene: Scene) -> list[str]:
     return found + _misplaced([(text.words, extent(text)) for text in texts], (0, 0, WIDE, scene.high))
 
 
-@cache
 def extent(text: Words) -> Extent:
     """Return where words are, in the letters of DejaVu Sans, which are wider than those of most systems."""
+    wide = _width(text.words, text.size, text.mono, text.bold)
+    left = text.x - wide * {"start": 0, "middle": 0.5, "end": 1}[text.anchor]
+    return left, text.y - text.size / 2, left + wide, text.y + text.size / 2
+
+
+@cache
+def _width(words: str, size: float, mono: bool, bold: bool) -> float:
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
-    family = "DejaVu Sans Mono" if text.mono else "DejaVu Sans"
-    font = FontProperties(family=family, weight="bold" if text.bold else "normal")
-    wide = TextPath((0, 0), text.words, size=text.size, prop=font).get_extents().width
-    left = text.x - wide * {"start": 0, "middle": 0.5, "end": 1}[text.anchor]
-    return left, text.y - text.size / 2, left + wide, text.y + text.size / 2
+    font = FontProperties(
+        family="DejaVu Sans Mono" if mono else "DejaVu Sans", weight="bold" if bold else "normal"
+    )
+    return TextPath((0, 0), words, size=size, prop=font).get_extents().width
 
 
 def _of_figure(figure) -> list[str]:

@@ -126,7 +126,9 @@ class Scene:
     """Shapes, the first behind all others, and one sentence below them.
 
     A scene with `seconds` can be played, for that long, and starts by itself whenever `take` is a new number.
-    `seconds` is 0 where there is nothing to play at the moment, and None where there never is.
+    `seconds` is 0 where there is nothing to play at the moment, and None where there never is. A scene with a
+    `guess` waits for the reader instead: until it has been played to its end, the guess stands in the
+    caption's place.
     """
 
     high: float
@@ -134,6 +136,7 @@ class Scene:
     caption: str
     seconds: float | None = None
     take: int = 0
+    guess: str = ""
 
     def __post_init__(self):
         ids = [shape.id for shape in self.shapes]
@@ -155,6 +158,7 @@ class Scene:
             "caption": self.caption,
             "seconds": self.seconds,
             "take": self.take,
+            "guess": self.guess,
         }
 
 
