@@ -21,11 +21,11 @@ Times = tuple[float, float]  # from when to when, in seconds
 Place = tuple[float, float, float, float]  # x, y, width, height
 
 
-class Lanes:
+class Chart:
     """The lanes of a run that takes `end` seconds, drawn to a scale that holds all of the times `beside`.
 
-    >>> lanes = Lanes(110e-6, [158e-6], top=0, bottom=100)
-    >>> round(1e6 * lanes.scale), lanes.played, round(lanes.x(80e-6))
+    >>> chart = Chart(110e-6, [158e-6], top=0, bottom=100)
+    >>> round(1e6 * chart.scale), chart.played, round(chart.x(80e-6))
     (160, 3.4375, 429)
     """
 
@@ -90,7 +90,9 @@ class Lanes:
         """Draw what goes on from when to when, with the label, or the first word of it, where that fits."""
         x, wide = self._across(times)
         self.box(name, times, (x, y, wide, high), fill, f"{says}, {_span(times)}")
-        fitting = [words for words in (label, label.split(" ")[0]) if LETTER * len(words) + 3 <= wide]
+        fitting = [
+            words for words in (label, label.split(" ")[0]) if words and LETTER * len(words) + 3 <= wide
+        ]
         if fitting:
             self.words(
                 f"{name} label", x + wide / 2, y + high / 2, fitting[0], times[0],
@@ -138,7 +140,7 @@ class Lanes:
             "head", (x, self.top), (x, self.bottom), edge=INK, thick=2, says=taken,
             during=(0.0, 1.0), comes=(x - LEFT, 0.0),
         )  # fmt: skip
-        left = self.end > self.scale / 2
+        left = self.end > 0.42 * self.scale  # where there is more room for the words
         side = {"anchor": "end"} if left else {"anchor": "start"}
         self.words("takes", x + (-8 if left else 8), self.top + 6, taken, self.end, bold=True, **side)
 

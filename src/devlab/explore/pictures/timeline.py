@@ -11,7 +11,7 @@ import torch
 from devlab import palette
 from devlab.explore.controls import Choice, Number
 from devlab.explore.explorer import Explorer
-from devlab.explore.lanes import GHOST, LEFT, RIGHT, Lanes, compared
+from devlab.explore.lanes import GHOST, LEFT, RIGHT, Chart, compared
 from devlab.explore.paper import first_accelerator, source
 from devlab.explore.scene import INK, Scene
 from devlab.watching.memory import duration
@@ -271,25 +271,25 @@ def draw(state: State) -> Scene:
     done, before = state.done, state.done_before
     each = [replace(state, synchronize=where).statements for where in (NEVER, AT_THE_END, ALWAYS)]
     beside = [run(statements, state.device).end for statements in each]
-    lanes = Lanes(done.end, beside + ([before.end] if before else []), TOP, BOTTOM)
-    _write_statements(lanes, state, done.parts)
+    chart = Chart(done.end, beside + ([before.end] if before else []), TOP, BOTTOM)
+    _write_statements(chart, state, done.parts)
     if state.device == "cpu":
-        lanes.words("alone", (LEFT + RIGHT) / 2, 248, "there is no accelerator here", anchor="middle")
+        chart.words("alone", (LEFT + RIGHT) / 2, 248, "there is no accelerator here", anchor="middle")
     for kind, y in PLACES.items():
         labels = (
             ("host",) if kind == HOST else (state.device, {COMPUTING: "computes", COPYING: "copies"}[kind])
         )
         if kind == HOST or state.device != "cpu":
-            lanes.lane(kind, y, BAR, *labels, ghost=before is not None)
+            chart.lane(kind, y, BAR, *labels, ghost=before is not None)
     for kind, row, number, span in before.parts if before else ():
         name, says = f"{kind} {row} {number}", _says(state, kind, row, span)
         place = PLACES[kind] + BAR + 3
-        lanes.ghost(name, span[:2], place, GHOST, says, hatched=span.state == WAITING)
-    _draw_lanes(lanes, state, done.parts)
-    _write_prints(lanes, state, done)
+        chart.ghost(name, span[:2], place, GHOST, says, hatched=span.state == WAITING)
+    _draw_lanes(chart, state, done.parts)
+    _write_prints(chart, state, done)
     name = "the program" if state.whole else f"up to line {state.reached}, it"
-    lanes.finish(name, before.end if before and state.whole else None)
-    return Scene(HIGH, lanes.shapes, caption(state), lanes.played, state.take, GUESS if state.guess else "")
+    chart.finish(name, before.end if before and state.whole else None)
+    return Scene(HIGH, chart.shapes, caption(state), chart.played, state.take, GUESS if state.guess else "")
 
 
 def _fill(state: State, kind: str, span: Span) -> str:
@@ -306,25 +306,25 @@ def _says(state: State, kind: str, row: int, span: Span) -> str:
     return f"line {row}: {who} {DOES[span.state]} {span.name} for {duration(span.seconds)}"
 
 
-def _write_statements(lanes: Lanes, state: State, parts: list[Part]) -> None:
+def _write_statements(chart: Chart, state: State, parts: list[Part]) -> None:
     """Write the program; a bar below each statement is as long as the statement keeps the host."""
     for row, (key, statement) in enumerate(state.lines.items(), start=1):
         x, y = COLUMN * ((row - 1) // ROWS), 8 + ROW * ((row - 1) % ROWS)
         own = [(number, span) for kind, one, number, span in parts if (kind, one) == (HOST, row)]
         kept = f" keeps the host for {duration(sum(span.seconds for _, span in own))};"
-        lanes.words(
+        chart.words(
             f"line {key}", x, y, f"{row:>2}  {statement}", mono=True, faint=row > state.reached,
             says=f"line {row}, {statement}:{kept if own else ''} a click plays the program up to here",
             asks={"set": {"shown": row}},
         )  # fmt: skip
         x += INDENT
         for number, span in own:
-            wide = round(SPENT * span.seconds / lanes.scale, 2)
-            lanes.box(f"spent {key} {number}", span[:2], (x, y + 8, wide, 4), _fill(state, HOST, span))
+            wide = round(SPENT * span.seconds / chart.scale, 2)
+            chart.box(f"spent {key} {number}", span[:2], (x, y + 8, wide, 4), _fill(state, HOST, span))
             x += wide
 
 
-def _draw_lanes(lanes: Lanes, state: State, parts: list[Part]) -> None:
+def _draw_lanes(chart: Chart, state: State, parts: list[Part]) -> None:
     """Draw the bars, and a line from each order of the host to the work that the device does for it."""
     keys = list(state.lines)
     for row, key in enumerate(keys, start=1):
@@ -333,22 +333,22 @@ def _draw_lanes(lanes: Lanes, state: State, parts: list[Part]) -> None:
         works = sorted(((span, kind) for kind, span in own if kind != HOST), key=lambda one: one[0].start)
         for number, (order, (work, kind)) in enumerate(zip(orders, works, strict=False)):
             if order.state != WAITING:
-                ends = (lanes.x(order.end), PLACES[HOST] + BAR), (lanes.x(work.start), PLACES[kind])
-                during = lanes.share(work.start, work.start)
-                lanes.line(f"order {key} {number}", *ends, arrow=True, edge=INK, during=during)
+                ends = (chart.x(order.end), PLACES[HOST] + BAR), (chart.x(work.start), PLACES[kind])
+                during = chart.share(work.start, work.start)
+                chart.line(f"order {key} {number}", *ends, arrow=True, edge=INK, during=during)
     for kind, row, number, span in parts:
         label = f"{row}" + {WAITING: " waits", STAGING: " stages"}.get(span.state, "")
         name, says = f"{kind} {keys[row - 1]} {number}", _says(state, kind, row, span)
-        lanes.bar(name, span[:2], PLACES[kind], BAR, _fill(state, kind, span), label, says)
+        chart.bar(name, span[:2], PLACES[kind], BAR, _fill(state, kind, span), label, says)
 
 
-def _write_prints(lanes: Lanes, state: State, done: Run) -> None:
+def _write_prints(chart: Chart, state: State, done: Run) -> None:
     """Write above the host what it prints, at the time at which it does."""
     for row, text in done.printed.items():
         at = max((span.end for span in done.lanes[HOST] if _row(span) <= row), default=0.0)
-        x, key = lanes.x(at), list(state.lines)[row - 1]
-        side = {"anchor": "end"} if at > 0.6 * lanes.scale else {"anchor": "start"}
-        lanes.words(f"prints {key}", x, PRINTS, f"{row} prints {text}", at, **side)
+        x, key = chart.x(at), list(state.lines)[row - 1]
+        side = {"anchor": "end"} if at > 0.6 * chart.scale else {"anchor": "start"}
+        chart.words(f"prints {key}", x, PRINTS, f"{row} prints {text}", at, **side)
 
 
 def caption(state: State) -> str:
@@ -372,7 +372,7 @@ def caption(state: State) -> str:
     else:
         told = f"and the host, which waits for nothing, is done after {duration(done.lanes[HOST][-1].end)}"
     early = done.read_early
-    told += f"; it prints {early}, for the copy has not brought {done.home} yet" if early else ""
+    told += f"; it prints {early}, because the copy has not brought {done.home} yet" if early else ""
     return f"{source(state.device)}: {taken}, {told}."
 
 
