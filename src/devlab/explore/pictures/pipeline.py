@@ -290,7 +290,7 @@ def _gaps(spans: tuple[tuple[float, float], ...]) -> list[tuple[float, float]]:
     >>> _gaps(((1.0, 2.0), (4.0, 5.0)))
     [(0.0, 1.0), (2.0, 4.0)]
     """
-    return list(zip([0.0, *(end for _, end in spans)], (start for start, _ in spans)))
+    return list(zip([0.0, *(end for _, end in spans[:-1])], (start for start, _ in spans), strict=True))
 
 
 def _shares(lanes: Lanes) -> list[float]:

@@ -311,16 +311,21 @@ def _write_statements(chart: Chart, state: State, parts: list[Part]) -> None:
     for row, (key, statement) in enumerate(state.lines.items(), start=1):
         x, y = COLUMN * ((row - 1) // ROWS), 8 + ROW * ((row - 1) % ROWS)
         own = [(number, span) for kind, one, number, span in parts if (kind, one) == (HOST, row)]
-        kept = f" keeps the host for {duration(sum(span.seconds for _, span in own))};"
         chart.words(
             f"line {key}", x, y, f"{row:>2}  {statement}", mono=True, faint=row > state.reached,
-            says=f"line {row}, {statement}:{kept if own else ''} a click plays the program up to here",
+            says=f"line {row}, {statement}: a click plays the program up to here",
             asks={"set": {"shown": row}},
         )  # fmt: skip
         x += INDENT
         for number, span in own:
             wide = round(SPENT * span.seconds / chart.scale, 2)
-            chart.box(f"spent {key} {number}", span[:2], (x, y + 8, wide, 4), _fill(state, HOST, span))
+            chart.box(
+                f"spent {key} {number}",
+                span[:2],
+                (x, y + 8, wide, 4),
+                _fill(state, HOST, span),
+                _says(state, HOST, row, span),
+            )
             x += wide
 
 
