@@ -22,14 +22,15 @@ Place = tuple[float, float, float, float]  # x, y, width, height
 
 
 class Chart:
-    """The lanes of a run that takes `end` seconds, drawn to a scale that holds all of the times `beside`.
+    """The lanes of a run that takes `end` seconds on a device, drawn to a scale that holds all of the times `beside`.
 
-    >>> chart = Chart(110e-6, [158e-6], top=0, bottom=100)
+    >>> chart = Chart("sim:0", 110e-6, [158e-6], top=0, bottom=100)
     >>> round(1e6 * chart.scale), chart.played, round(chart.x(80e-6))
     (160, 3.4375, 429)
     """
 
-    def __init__(self, end: float, beside: Iterable[float], top: float, bottom: float):
+    def __init__(self, device: str, end: float, beside: Iterable[float], top: float, bottom: float):
+        self.how = "simulated" if device.startswith("sim") else "measured"
         self.end, self.top, self.bottom = end, top, bottom
         self.scale = round_up(max(end, *beside), STEPS)
         self.shapes: list[Shape] = []
@@ -89,13 +90,16 @@ class Chart:
     def bar(self, name: str, times: Times, y: float, high: float, fill: str, label: str, says: str) -> None:
         """Draw what goes on from when to when, with the label, or the first word of it, where that fits."""
         x, wide = self._across(times)
-        self.box(name, times, (x, y, wide, high), fill, f"{says}, {_span(times)}")
+        self.box(name, times, (x, y, wide, high), fill, f"{says}, {self._span(times)}")
         fitting = [
             words for words in (label, label.split(" ")[0]) if words and LETTER * len(words) + 3 <= wide
         ]
         if fitting:
+            # The label appears when the bar has grown to the label's end.
+            share = 0.5 + LETTER * len(fitting[0]) / 2 / wide
+            when = times[0] + share * (times[1] - times[0])
             self.words(
-                f"{name} label", x + wide / 2, y + high / 2, fitting[0], times[0],
+                f"{name} label", x + wide / 2, y + high / 2, fitting[0], when,
                 anchor="middle", bold=True, size=min(SMALL, high), colour=ON_BARS if fill else INK,
             )  # fmt: skip
 
@@ -112,9 +116,13 @@ class Chart:
                 edge=palette.WAIT,
                 hatched=hatched,
                 round=2,
-                says=f"before: {says}, {_span(times)}",
+                says=f"before: {says}, {self._span(times)}",
             )
         )
+
+    def _span(self, times: Times) -> str:
+        start, end = times
+        return f"from {duration(start) if start else '0'} to {duration(end)}, {self.how}"
 
     def _across(self, times: Times) -> tuple[float, float]:
         """Return the left edge and the width of a bar, which can be seen even if it takes no time at all."""
@@ -143,11 +151,6 @@ class Chart:
         left = self.end > 0.42 * self.scale  # where there is more room for the words
         side = {"anchor": "end"} if left else {"anchor": "start"}
         self.words("takes", x + (-8 if left else 8), self.top + 6, taken, self.end, bold=True, **side)
-
-
-def _span(times: Times) -> str:
-    start, end = times
-    return f"from {duration(start) if start else '0'} to {duration(end)}"
 
 
 def compared(now: float, before: float) -> str:

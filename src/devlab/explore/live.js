@@ -201,19 +201,19 @@ class Picture {
         drawn.group.remove();
       }
     }
-    this.stopsOfTab();
+    this.stopsOfTab(scene.shapes.map(({ id }) => this.drawn.get(id)));
     if (this.told && !there.has(this.told.shape.id)) this.tell(null);
     else if (this.told) this.tell(this.told);
   }
 
-  // One shape at a time takes the focus; the arrows go from shape to shape.
-  stopsOfTab() {
-    const able = [...this.drawn.values()].filter(({ shape }) => shape.says || shape.asks || shape.stops);
+  // One shape at a time takes the focus; the arrows go from shape to shape, in the order of the scene.
+  stopsOfTab(drawn) {
+    const able = drawn.filter(({ shape }) => shape.says || shape.asks || shape.stops);
     this.able = able;
     const now = able.find(drawn => drawn.group === this.svg.getRootNode().activeElement);
     const first = now ?? able.find(({ shape }) => shape.asks || shape.stops) ?? able[0];
-    for (const drawn of this.drawn.values()) drawn.group.removeAttribute("tabindex");
-    for (const drawn of able) drawn.group.setAttribute("tabindex", drawn === first ? 0 : -1);
+    for (const one of drawn) one.group.removeAttribute("tabindex");
+    for (const one of able) one.group.setAttribute("tabindex", one === first ? 0 : -1);
   }
 
   key(event) {

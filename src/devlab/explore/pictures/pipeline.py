@@ -227,7 +227,7 @@ def draw(state: State) -> Scene:
     """Return the scene: a lane for each of loader, host, copies and computation, the batches numbered."""
     now, before = state.lanes, run(state.before, state.device) if state.before else None
     beside = [state.plain.total, *([before.total] if before else [])]
-    chart = Chart(now.total, beside, TOP, BOTTOM)
+    chart = Chart(state.device, now.total, beside, TOP, BOTTOM)
     fills = (palette.HOST, "", palette.COPY, palette.of(state.device))
     for name, share, (y, high) in zip(LANES, _shares(now), PLACES, strict=True):
         chart.lane(name, y, high, name, f"{share:.0%}", ghost=before is not None)

@@ -271,7 +271,7 @@ def draw(state: State) -> Scene:
     done, before = state.done, state.done_before
     each = [replace(state, synchronize=where).statements for where in (NEVER, AT_THE_END, ALWAYS)]
     beside = [run(statements, state.device).end for statements in each]
-    chart = Chart(done.end, beside + ([before.end] if before else []), TOP, BOTTOM)
+    chart = Chart(state.device, done.end, beside + ([before.end] if before else []), TOP, BOTTOM)
     _write_statements(chart, state, done.parts)
     if state.device == "cpu":
         chart.words("alone", (LEFT + RIGHT) / 2, 248, "there is no accelerator here", anchor="middle")
