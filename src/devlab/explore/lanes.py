@@ -22,7 +22,7 @@ Place = tuple[float, float, float, float]  # x, y, width, height
 
 
 class Chart:
-    """The lanes of a run that takes `end` seconds on a device, drawn to a scale that holds all of the times `beside`.
+    """The lanes of a run that takes `end` seconds on a device, to a scale that holds the times `beside` too.
 
     >>> chart = Chart("sim:0", 110e-6, [158e-6], top=0, bottom=100)
     >>> round(1e6 * chart.scale), chart.played, round(chart.x(80e-6))
@@ -57,35 +57,24 @@ class Chart:
         """Draw a thin line."""
         self.shapes.append(Path(id=name, points=points, **({"edge": palette.WAIT, "thick": 1} | look)))
 
-    def lane(self, name: str, y: float, high: float, *labels: str, ghost: bool) -> None:
-        """Draw the ground of a lane, with its labels on the left, and the place of the run before."""
+    def lane(self, name: str, y: float, high: float, label: str, below: str, ghost: bool, when=None) -> None:
+        """Draw the ground of a lane and its label; below that, words that appear at a moment if it is given."""
         self.line(f"lane {name}", (LEFT, y + high), (RIGHT, y + high))
-        for number, label in enumerate(labels):
-            middle = y + high / 2 + 14 * (number - (len(labels) - 1) / 2)
-            self.words(f"lane {name} {number}", LEFT - 10, middle, label, anchor="end", quiet=number > 0)
+        x, middle, look = LEFT - 10, y + high / 2, {"anchor": "end", "quiet": True}
+        self.words(f"lane {name} label", x, middle - 7, label, anchor="end")
+        self.words(f"lane {name} below", x, middle + 7, below, when, **look)
         if ghost:
-            self.words(
-                f"lane {name} before", LEFT - 10, y + high + 8, "before", anchor="end", size=11, quiet=True
-            )
+            self.words(f"lane {name} before", x, y + high + 8, "before", **look, size=11)
 
     def box(self, name: str, times: Times, place: Place, fill: str, says: str = "") -> None:
         """Draw a rectangle that grows as the time goes, hatched if it has no fill."""
         x, y, wide, high = place
         self.shapes.append(
             Box(
-                id=name,
-                x=x,
-                y=y,
-                wide=wide,
-                high=high,
-                fill=fill,
-                hatched=not fill,
-                round=2,
-                edge=INK if fill else palette.WAIT,
-                says=says,
-                during=self.share(*times),
+                id=name, x=x, y=y, wide=wide, high=high, fill=fill, hatched=not fill, round=2,
+                edge=INK if fill else palette.WAIT, says=says, during=self.share(*times),
             )
-        )
+        )  # fmt: skip
 
     def bar(self, name: str, times: Times, y: float, high: float, fill: str, label: str, says: str) -> None:
         """Draw what goes on from when to when, with the label, or the first word of it, where that fits."""
@@ -108,17 +97,10 @@ class Chart:
         x, wide = self._across(times)
         self.shapes.append(
             Box(
-                id=f"before {name}",
-                x=x,
-                y=y,
-                wide=wide,
-                high=high,
-                edge=palette.WAIT,
-                hatched=hatched,
-                round=2,
-                says=f"before: {says}, {self._span(times)}",
+                id=f"before {name}", x=x, y=y, wide=wide, high=high, edge=palette.WAIT, hatched=hatched,
+                round=2, says=f"before: {says}, {self._span(times)}",
             )
-        )
+        )  # fmt: skip
 
     def _span(self, times: Times) -> str:
         start, end = times

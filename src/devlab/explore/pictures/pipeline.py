@@ -174,7 +174,7 @@ LANES = ("load", "host waits", "copy", "compute")
 # Where each lane is, and how high: loads lie side by side.
 PLACES = ((24, 48), (98, 28), (152, 36), (214, 36))
 HIGH, TOP, BOTTOM = 284, 0, 264
-GUESS = "Guess first: which of the three is busiest, loading, copying or computing? Then press Play."
+GUESS = "Guess first: for how much of the time does the device compute? Then press Play."
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def draw(state: State) -> Scene:
     chart = Chart(state.device, now.total, beside, TOP, BOTTOM)
     fills = (palette.HOST, "", palette.COPY, palette.of(state.device))
     for name, share, (y, high) in zip(LANES, _shares(now), PLACES, strict=True):
-        chart.lane(name, y, high, name, f"{share:.0%}", ghost=before is not None)
+        chart.lane(name, y, high, name, f"{share:.0%}", before is not None, when=now.total)
     for name, spans, (y, high) in zip(LANES, _spans(before), PLACES, strict=True) if before else ():
         shares = max(1, state.before.workers) if name == "load" else 1
         for number, times in enumerate(spans):

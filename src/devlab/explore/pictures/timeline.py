@@ -187,6 +187,7 @@ MOST = 2 * max(map(len, PROGRAMS.values()))  # statements
 HIGH, TOP, BOTTOM = 324, 114, 304  # where the picture ends, and where the lanes begin and end
 ROWS, ROW, COLUMN, INDENT = 6, 18, 392, 29  # how many statements stand below each other, and how far apart
 PRINTS, BAR, PLACES = 140, 28, {HOST: 150, COMPUTING: 206, COPYING: 262}
+TASKS = {HOST: "gives orders", COMPUTING: "computes", COPYING: "copies"}
 SPENT = 300  # how wide the whole scale of time is below a statement
 DOES = {
     STARTING: "starts",
@@ -273,14 +274,13 @@ def draw(state: State) -> Scene:
     beside = [run(statements, state.device).end for statements in each]
     chart = Chart(state.device, done.end, beside + ([before.end] if before else []), TOP, BOTTOM)
     _write_statements(chart, state, done.parts)
-    if state.device == "cpu":
+    alone = state.device == "cpu"
+    if alone:
         chart.words("alone", (LEFT + RIGHT) / 2, 248, "there is no accelerator here", anchor="middle")
     for kind, y in PLACES.items():
-        labels = (
-            ("host",) if kind == HOST else (state.device, {COMPUTING: "computes", COPYING: "copies"}[kind])
-        )
-        if kind == HOST or state.device != "cpu":
-            chart.lane(kind, y, BAR, *labels, ghost=before is not None)
+        who = "host" if kind == HOST else state.device
+        if not alone or kind == HOST:
+            chart.lane(kind, y, BAR, who, "computes" if alone else TASKS[kind], before is not None)
     for kind, row, number, span in before.parts if before else ():
         name, says = f"{kind} {row} {number}", _says(state, kind, row, span)
         place = PLACES[kind] + BAR + 3
