@@ -24,19 +24,18 @@ def _of_scene(scene: Scene) -> list[str]:
 
 def extent(text: Words) -> Extent:
     """Return where words are, in the letters of DejaVu Sans, which are wider than those of most systems."""
-    wide = _width(text.words, text.size, text.mono, text.bold)
+    wide = _wide(text.words, text.size, text.mono, text.bold)
     left = text.x - wide * {"start": 0, "middle": 0.5, "end": 1}[text.anchor]
     return left, text.y - text.size / 2, left + wide, text.y + text.size / 2
 
 
 @cache
-def _width(words: str, size: float, mono: bool, bold: bool) -> float:
+def _wide(words: str, size: float, mono: bool, bold: bool) -> float:
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
-    font = FontProperties(
-        family="DejaVu Sans Mono" if mono else "DejaVu Sans", weight="bold" if bold else "normal"
-    )
+    family = "DejaVu Sans Mono" if mono else "DejaVu Sans"
+    font = FontProperties(family=family, weight="bold" if bold else "normal")
     return TextPath((0, 0), words, size=size, prop=font).get_extents().width
 
 

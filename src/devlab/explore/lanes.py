@@ -58,7 +58,7 @@ class Chart:
         self.shapes.append(Path(id=name, points=points, **({"edge": palette.WAIT, "thick": 1} | look)))
 
     def lane(self, name: str, y: float, high: float, label: str, below: str, ghost: bool, when=None) -> None:
-        """Draw the ground of a lane and its label; below that, words that appear at a moment if it is given."""
+        """Draw the ground of a lane and its label; words below that appear at a moment if it is given."""
         self.line(f"lane {name}", (LEFT, y + high), (RIGHT, y + high))
         x, middle, look = LEFT - 10, y + high / 2, {"anchor": "end", "quiet": True}
         self.words(f"lane {name} label", x, middle - 7, label, anchor="end")

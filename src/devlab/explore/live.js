@@ -173,8 +173,9 @@ class Picture {
     this.svg.addEventListener("pointercancel", () => (this.held = null));
   }
 
-  show(scene) {
+  show(scene, label) {
     this.svg.setAttribute("viewBox", `0 0 ${scene.wide} ${scene.high}`);
+    this.svg.setAttribute("aria-label", label);
     const there = new Set();
     let last = null;
     for (const shape of scene.shapes) {
@@ -194,6 +195,8 @@ class Picture {
       if (drawn.group !== follows) this.shapes.insertBefore(drawn.group, follows);
       last = drawn.group;
       drawn.update(shape);
+      this.drawn.delete(shape.id); // the keys go from shape to shape in the order of the scene
+      this.drawn.set(shape.id, drawn);
     }
     for (const [id, drawn] of this.drawn) {
       if (!there.has(id)) {
@@ -201,19 +204,19 @@ class Picture {
         drawn.group.remove();
       }
     }
-    this.stopsOfTab(scene.shapes.map(({ id }) => this.drawn.get(id)));
+    this.stopsOfTab();
     if (this.told && !there.has(this.told.shape.id)) this.tell(null);
     else if (this.told) this.tell(this.told);
   }
 
-  // One shape at a time takes the focus; the arrows go from shape to shape, in the order of the scene.
-  stopsOfTab(drawn) {
-    const able = drawn.filter(({ shape }) => shape.says || shape.asks || shape.stops);
+  // One shape at a time takes the focus; the arrows go from shape to shape.
+  stopsOfTab() {
+    const able = [...this.drawn.values()].filter(({ shape }) => shape.says || shape.asks || shape.stops);
     this.able = able;
     const now = able.find(drawn => drawn.group === this.svg.getRootNode().activeElement);
     const first = now ?? able.find(({ shape }) => shape.asks || shape.stops) ?? able[0];
-    for (const one of drawn) one.group.removeAttribute("tabindex");
-    for (const one of able) one.group.setAttribute("tabindex", one === first ? 0 : -1);
+    for (const drawn of this.drawn.values()) drawn.group.removeAttribute("tabindex");
+    for (const drawn of able) drawn.group.setAttribute("tabindex", drawn === first ? 0 : -1);
   }
 
   key(event) {
@@ -292,7 +295,7 @@ class Picture {
 class Player {
   constructor(parent, picture, reached) {
     this.picture = picture;
-    this.reached = reached; // called when the end is reached, or left
+    this.reached = reached; // called wherever the head comes to
     this.row = made("div", { class: "player" }, parent);
     this.button = made("button", { type: "button" }, this.row);
     this.head = made("input", { type: "range", min: 0, max: 1000, "aria-label": "how far it has come" }, this.row);
@@ -447,7 +450,7 @@ function render({ model, el }) {
     root.setAttribute("aria-label", view.title);
     title.textContent = view.title;
     desk.show(view.controls);
-    picture.show(view.scene);
+    picture.show(view.scene, view.scene.caption);
     player.show(view.scene);
     tell(view);
   };

@@ -2,8 +2,8 @@
 
 import functools
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import NamedTuple
 
 import torch
@@ -102,12 +102,13 @@ class Run(NamedTuple):
 
     @property
     def parts(self) -> list[Part]:
-        """Return every span with where it belongs."""
-        found = []
+        """Return every span of a statement with where it belongs."""
+        found, count = [], Counter()
         for lane, spans in self.lanes.items():
-            kind = HOST if lane == HOST else lane.split()[-1]
-            for row, own in groupby(spans, _row):
-                found += [(kind, row, number, span) for number, span in enumerate(own)]
+            for span in filter(_row, spans):
+                place = HOST if lane == HOST else lane.split()[-1], _row(span)
+                found.append((*place, count[place], span))
+                count[place] += 1
         return found
 
 
@@ -196,7 +197,17 @@ DOES = {
     COMPUTING: "computes",
     COPYING: "copies for",
 }
-GUESS = "Read the program and guess: at which lines does the host wait, and for what? Then press Play."
+# What the reader is asked before a program is played for the first time.
+GUESSES = {
+    "three matrix products": "how much of the time does the host wait, and at which line?",
+    "a loss printed in the loop": "at which lines does the host wait, and what does the device do then?",
+    "losses printed at the end": "how often does the host wait, and is that shorter than with prints?",
+    "bring the result home": "at which line does the host wait, and when does the last product begin?",
+    EARLY: "at which line does the host wait, and what does the program print?",
+    "a batch from ordinary memory": "which of the two copies makes the host wait?",
+    "a batch in the same stream": "does the device copy while it computes?",
+    "a batch in a second stream": "does the device copy while it computes, and is that shorter?",
+}
 
 
 @dataclass(frozen=True)
@@ -289,7 +300,9 @@ def draw(state: State) -> Scene:
     _write_prints(chart, state, done)
     name = "the program" if state.whole else f"up to line {state.reached}, it"
     chart.finish(name, before.end if before and state.whole else None)
-    return Scene(HIGH, chart.shapes, caption(state), chart.played, state.take, GUESS if state.guess else "")
+    question = "which line takes longest?" if alone else GUESSES[state.program]
+    guess = f"Read the program and guess: {question} Then press Play." if state.guess else ""
+    return Scene(HIGH, chart.shapes, caption(state), chart.played, state.take, guess)
 
 
 def _fill(state: State, kind: str, span: Span) -> str:
@@ -319,13 +332,9 @@ def _write_statements(chart: Chart, state: State, parts: list[Part]) -> None:
         x += INDENT
         for number, span in own:
             wide = round(SPENT * span.seconds / chart.scale, 2)
-            chart.box(
-                f"spent {key} {number}",
-                span[:2],
-                (x, y + 8, wide, 4),
-                _fill(state, HOST, span),
-                _says(state, HOST, row, span),
-            )
+            if wide >= 1:
+                place, says = (x, y + 8, wide, 4), _says(state, HOST, row, span)
+                chart.box(f"spent {key} {number}", span[:2], place, _fill(state, HOST, span), says)
             x += wide
 
 
@@ -352,7 +361,7 @@ def _write_prints(chart: Chart, state: State, done: Run) -> None:
     for row, text in done.printed.items():
         at = max((span.end for span in done.lanes[HOST] if _row(span) <= row), default=0.0)
         x, key = chart.x(at), list(state.lines)[row - 1]
-        side = {"anchor": "end"} if at > 0.6 * chart.scale else {"anchor": "start"}
+        x, side = (x - 6, {"anchor": "end"}) if at > 0.6 * chart.scale else (x + 6, {"anchor": "start"})
         chart.words(f"prints {key}", x, PRINTS, f"{row} prints {text}", at, **side)
 
 
