@@ -191,7 +191,7 @@ def test_the_run_before_stays_as_an_outline_and_the_difference_is_written(pictur
     assert (outline.x, outline.wide) == (bar.x, bar.wide)
     assert (outline.during, outline.fill, outline.hatched) == (None, "", False)
     assert outline.says == (
-        "before: line 2: sim:0 copies for .to() for 23.9 µs, from 40.1 µs to 64 µs, simulated"
+        "before: line 2: sim:0 copies for .to(), 23.8 µs, from 40.1 µs to 64 µs, simulated"
     )
     assert "about as long as before" in picture.scene.caption
     picture.set(program=TWO_STREAMS)
@@ -262,7 +262,7 @@ def test_a_bar_has_the_colour_of_who_is_busy_and_says_what_it_is(picture):
     drawn = shapes(picture)
     wait, copy = drawn["host 3 0"], drawn["copying 3 0"]
     assert (wait.hatched, wait.fill, copy.hatched, copy.fill) == (True, "", False, palette.COPY)
-    assert wait.says == "line 3: the host waits in .cpu() for 303 µs, from 10 µs to 313 µs, simulated"
+    assert wait.says == "line 3: the host waits in .cpu(), 303 µs, from 10 µs to 313 µs, simulated"
     assert drawn["host 3 0 label"].words == "3 waits"
     for row in (1, 2, 4):
         host, device = drawn[f"host {row} 0"], drawn[f"computing {row} 0"]

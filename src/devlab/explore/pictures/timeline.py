@@ -316,7 +316,7 @@ def _fill(state: State, kind: str, span: Span) -> str:
 
 def _says(state: State, kind: str, row: int, span: Span) -> str:
     who = "the host" if kind == HOST else state.device
-    return f"line {row}: {who} {DOES[span.state]} {span.name} for {duration(span.seconds)}"
+    return f"line {row}: {who} {DOES[span.state]} {span.name}, {duration(span.seconds)}"
 
 
 def _write_statements(chart: Chart, state: State, parts: list[Part]) -> None:
