@@ -57,11 +57,13 @@ class Chart:
         """Draw a thin line."""
         self.shapes.append(Path(id=name, points=points, **({"edge": palette.WAIT, "thick": 1} | look)))
 
-    def lane(self, name: str, y: float, high: float, label: str, below: str, ghost: bool, when=None) -> None:
-        """Draw the ground of a lane and its label; words below that appear at a moment if it is given."""
+    def lane(
+        self, name: str, y: float, high: float, label: str, below: str, ghost: bool, says: str = "", when=None
+    ) -> None:
+        """Draw the ground of a lane and its label, and words below that, at a moment if it is given."""
         self.line(f"lane {name}", (LEFT, y + high), (RIGHT, y + high))
         x, middle, look = LEFT - 10, y + high / 2, {"anchor": "end", "quiet": True}
-        self.words(f"lane {name} label", x, middle - 7, label, anchor="end")
+        self.words(f"lane {name} label", x, middle - 7, label, anchor="end", says=says)
         self.words(f"lane {name} below", x, middle + 7, below, when, **look)
         if ghost:
             self.words(f"lane {name} before", x, y + high + 8, "before", **look, size=11)
@@ -127,7 +129,7 @@ class Chart:
             taken += f", {compared(self.end, before)}"
         x = self.x(self.end)
         self.line(
-            "head", (x, self.top), (x, self.bottom), edge=INK, thick=2, says=taken,
+            "head", (x, self.top), (x, self.bottom), edge=INK, thick=2,
             during=(0.0, 1.0), comes=(x - LEFT, 0.0),
         )  # fmt: skip
         left = self.end > 0.42 * self.scale  # where there is more room for the words

@@ -459,7 +459,8 @@ function render({ model, el }) {
     const said = guess || scene.caption;
     picture.svg.setAttribute("aria-label", said);
     caption.classList.toggle("problem", Boolean(problem));
-    for (const [place, text] of [[caption, problem || said], [spoken, guess ? `${guess} ${problem}` : words]]) {
+    const heard = guess ? [guess, problem].filter(Boolean).join(" ") : words;
+    for (const [place, text] of [[caption, problem || said], [spoken, heard]]) {
       if (place.textContent !== text) place.textContent = text;
     }
   };

@@ -170,7 +170,12 @@ def _rounded(spans) -> tuple[tuple[float, float], ...]:
 
 ALIKE, LOADING, COMPUTING = "none, all are alike", "loading", "computing"
 LONG = 3  # how much longer the longest step is than it is otherwise
-LANES = ("load", "host waits", "copy", "compute")
+LANES = {
+    "load": "the host, or its workers, load one batch after the other",
+    "host waits": "the host stands still, for a batch or for a copy",
+    "copy": "batches go from the host's memory to the device's",
+    "compute": "the device computes with the batches that have come",
+}
 # Where each lane is, and how high: loads lie side by side.
 PLACES = ((24, 48), (98, 28), (152, 36), (214, 36))
 HIGH, TOP, BOTTOM = 284, 0, 264
@@ -230,7 +235,7 @@ def draw(state: State) -> Scene:
     chart = Chart(state.device, now.total, beside, TOP, BOTTOM)
     fills = (palette.HOST, "", palette.COPY, palette.of(state.device))
     for name, share, (y, high) in zip(LANES, _shares(now), PLACES, strict=True):
-        chart.lane(name, y, high, name, f"{share:.0%}", before is not None, when=now.total)
+        chart.lane(name, y, high, name, f"{share:.0%}", before is not None, LANES[name], now.total)
     for name, spans, (y, high) in zip(LANES, _spans(before), PLACES, strict=True) if before else ():
         shares = max(1, state.before.workers) if name == "load" else 1
         for number, times in enumerate(spans):
