@@ -163,7 +163,9 @@ class Scene:
 
 
 def _told(shape: Shape) -> dict:
-    values = asdict(shape)
+    values = dict(vars(shape))  # asdict copies everything, and takes most of the time of a picture
+    if shape.stops:
+        values["stops"] = [asdict(stop) for stop in shape.stops]
     if isinstance(shape, Path):
         values |= {"points": shape.line, "head": shape.head, "arrow": False}
     usual = {one.name: one.default for one in fields(shape)} | {"head": ""}
