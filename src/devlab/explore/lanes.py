@@ -45,8 +45,11 @@ class Chart:
         return round(LEFT + (RIGHT - LEFT) * when / self.scale, 2)
 
     def share(self, start: float, end: float) -> Times:
-        """Return in which share of the playing time something comes about."""
-        return start / self.end, end / self.end
+        """Return in which share of the playing time something comes about.
+
+        A device's clock and the host's may differ, so that the device seems to end after the run.
+        """
+        return min(1.0, start / self.end), min(1.0, end / self.end)
 
     def words(self, name: str, x: float, y: float, words: str, when: float | None = None, **look) -> None:
         """Write words, which appear at a moment where that is given."""

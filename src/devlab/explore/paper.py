@@ -16,7 +16,6 @@ from devlab.explore.scene import WIDE, Drawing, Scene
 
 WIDTH = 8.0  # inches; with the letters below, what 800 px of a notebook show legibly
 LETTERS = 10  # points
-WAITING_HATCH = "////"
 MONO = {"family": "DejaVu Sans Mono", "fontsize": 9}
 SECONDS = [10.0**power for power in range(-7, 3)]  # the ticks of an axis of time
 
@@ -115,6 +114,5 @@ def _style():
             "font.family": ["DejaVu Sans"],  # comes with matplotlib, so every machine lays out alike
             "svg.fonttype": "path",
             "svg.hashsalt": "devlab",
-            "hatch.linewidth": 0.8,
         }
     )

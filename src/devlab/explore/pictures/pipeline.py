@@ -242,6 +242,7 @@ def draw(state: State) -> Scene:
             place = y + high + 3 + number % shares * GHOST / shares
             says = _says(name, number)
             chart.ghost(f"{name} {number}", times, place, GHOST / shares, says, hatched=name == "host waits")
+    y, high = PLACES[-1]
     for number, times in enumerate(_gaps(now.computations)):
         if times[1] > times[0]:
             says = f"the device waits for batch {number + 1}"
