@@ -123,7 +123,7 @@ class Chart:
             self.line(f"tick {quarter}", (x, self.bottom), (x, self.bottom + 5))
             written = duration(self.scale * quarter / 4) if quarter else "0"
             side = {"anchor": "end"} if quarter == 4 else {"anchor": "middle"}
-            self.words(f"time {quarter}", x, self.bottom + 14, written, quiet=True, **side)
+            self.words(f"time {quarter}", x, self.bottom + 13, written, quiet=True, **side)
         taken = f"{name} takes {duration(self.end)}"
         if before is not None:
             x = self.x(before)

@@ -178,7 +178,7 @@ LANES = {
 }
 # Where each lane is, and how high: loads lie side by side.
 PLACES = ((24, 48), (98, 28), (152, 36), (214, 36))
-HIGH, TOP, BOTTOM = 284, 0, 264
+HIGH, TOP, BOTTOM = 287, 0, 264
 GUESS = "Guess first: for how much of the time does the device compute? Then press Play."
 
 

@@ -185,7 +185,7 @@ def _home(names: dict) -> float | None:
 
 NEVER, AT_THE_END, ALWAYS = "nowhere", "at the end", "after every statement"
 MOST = 2 * max(map(len, PROGRAMS.values()))  # statements
-HIGH, TOP, BOTTOM = 324, 114, 304  # where the picture ends, and where the lanes begin and end
+HIGH, TOP, BOTTOM = 327, 114, 304  # where the picture ends, and where the lanes begin and end
 ROWS, ROW, COLUMN, INDENT = 6, 18, 392, 29  # how many statements stand below each other, and how far apart
 PRINTS, BAR, PLACES = 140, 28, {HOST: 150, COMPUTING: 206, COPYING: 262}
 TASKS = {HOST: "gives orders", COMPUTING: "computes", COPYING: "copies"}
