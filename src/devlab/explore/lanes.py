@@ -137,7 +137,7 @@ class Chart:
         )  # fmt: skip
         left = self.end > 0.42 * self.scale  # where there is more room for the words
         side = {"anchor": "end"} if left else {"anchor": "start"}
-        self.words("takes", x + (-8 if left else 8), self.top + 6, taken, self.end, bold=True, **side)
+        self.words("takes", x + (-8 if left else 8), self.top + 8, taken, self.end, bold=True, **side)
 
 
 def compared(now: float, before: float) -> str:
