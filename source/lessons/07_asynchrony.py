@@ -111,9 +111,10 @@ print("sum on the device: waits", log.synchronizations, " total", total.item())
 # %% [markdown] facts=["Y1", "Y2"]
 # ### Look and touch
 #
-# Short programs, statement by statement: above each line the host, below it the device. Step through them with the
-# buttons, and synchronize nowhere, at the end, or after every statement. **Find out:** with *nowhere*, which programs
-# keep the host waiting all the same? And which one prints a number that is not there yet?
+# Short programs, and below them what host and device do, from left to right in time. Read a program, guess, and press
+# *Play*. The bar that grows below a line says how long the line keeps the host. A click on a line plays the program up
+# to there. Synchronize nowhere, at the end, or after every statement: the run before stays as an outline. **Find out:**
+# with *nowhere*, which programs keep the host waiting all the same? And which one prints a number that is not there yet?
 
 # %% facts=["Y1", "Y2"]
 devlab.explore.timeline()
@@ -295,9 +296,10 @@ print(f"it takes {overlapped.total / in_turn.total:.0%} of the time (modelled)")
 # %% [markdown] facts=["Y1"]
 # ### Look and touch
 #
-# Loading, copying and computing, batch by batch. The percentages say how busy each is, and the longest of the three
-# decides how long the epoch takes. **Find out:** start with everything off. Which two switches change nothing on their
-# own, and what do they need? How short can you make the epoch?
+# Loading, copying and computing, batch by batch; a line leads each batch from lane to lane. The percentages say how
+# busy each lane is, and the longest of the three steps decides how long the epoch takes. Whenever you turn a switch, the
+# loop is played again, and the loop before stays as an outline. **Find out:** press *Play* with everything off. Which two
+# switches change nothing on their own, and what do they need? How short can you make the epoch?
 
 # %% facts=["Y1"]
 devlab.explore.pipeline()

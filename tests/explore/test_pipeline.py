@@ -10,6 +10,7 @@ import devlab.sim
 from devlab.explore.controls import Refused
 from devlab.explore.pictures import pipeline
 from devlab.explore.pictures.pipeline import COMPUTING, LOADING, State, Way, run
+from devlab.explore.scene import Words
 from devlab.sim import clock
 from devlab.sim.specs import CUDA_LIKE
 
@@ -123,19 +124,85 @@ def test_every_batch_is_in_every_lane():
     explorer = pipeline.explorer()
     for batches in (2, 5, 8):
         explorer.set(batches=batches)
-        (axes,) = explorer.figure.axes
-        numbers = [text.get_text() for text in axes.texts if text.get_text().isdigit()]
-        assert sorted(numbers) == sorted([str(one + 1) for one in range(batches)] * 3)
+        numbers = [text for text in written(explorer) if text.isdigit()]
+        assert sorted(numbers) == sorted(["0", *[str(one + 1) for one in range(batches)] * 3])
+        bars = {f"{lane} {batch}" for lane in ("load", "copy", "compute") for batch in range(batches)}
+        assert bars <= set(shapes(explorer))
+        assert f"copy {batches}" not in shapes(explorer)
         assert f"{batches} batches take" in explorer.words
 
 
 def test_the_scale_stays_when_a_switch_is_turned():
-    """A faster loop is a shorter picture."""
+    """A faster loop is a shorter picture, and is played for a shorter time."""
     explorer = pipeline.explorer()
-    before = explorer.figure.axes[0].get_xlim()
+    before, scene = shapes(explorer), explorer.scene
     explorer.set(pinned=True, non_blocking=True, side_stream=True, workers=4)
-    assert explorer.figure.axes[0].get_xlim() == before
+    after = shapes(explorer)
+    assert after["time 4"] == before["time 4"]
+    assert "500 µs" in written(explorer)
+    assert explorer.scene.seconds / scene.seconds == pytest.approx(228.62 / 433.98, rel=1e-3)
     assert "53% of the plainest loop's time" in explorer.words
+
+
+def test_the_loop_before_stays_as_an_outline_and_the_difference_is_written():
+    """Where its bars were; the first loop is guessed, every other one played at once."""
+    explorer = pipeline.explorer()
+    first = shapes(explorer)
+    assert "Then press Play." in explorer.scene.guess
+    assert not any(name.startswith("before") for name in first)
+    explorer.set(pinned=True, non_blocking=True)
+    now = shapes(explorer)
+    for name in ("load 1", "host waits 2", "copy 3", "compute 4"):
+        assert (now[f"before {name}"].x, now[f"before {name}"].wide) == (first[name].x, first[name].wide)
+    assert now["before host waits 2"].hatched
+    assert (explorer.scene.take, explorer.scene.guess) == (1, "")
+    difference = "the epoch takes 377 µs, 1.2 times shorter than before"
+    assert difference in written(explorer)
+    assert explorer.scene.caption == (
+        f"Simulated: {difference}; the device computes for 47% of it, and the host waits for nothing."
+    )
+    assert "1.2 times shorter than before" in explorer.words
+    explorer.set(pinned=True)  # which it was already
+    assert explorer.scene.take == 1
+
+
+def test_a_bar_is_as_long_as_what_it_stands_for_and_says_so():
+    """From when to when, and that it is simulated."""
+    explorer = pipeline.explorer()
+    lanes, drawn = explorer.state.lanes, shapes(explorer)
+    (x, wide), (start, end) = (drawn["copy 1"].x, drawn["copy 1"].wide), lanes.copies[1]
+    assert wide / (drawn["time 4"].x - drawn["time 0"].x) == pytest.approx((end - start) / 500e-6, rel=1e-3)
+    assert drawn["copy 1"].during == pytest.approx((start / lanes.total, end / lanes.total))
+    assert drawn["copy 1"].says == "copy batch 2, from 115 µs to 155 µs, simulated"
+    assert drawn["way 1 1"].points == (
+        (x + wide, drawn["copy 1"].y + 36),
+        (drawn["compute 1"].x, drawn["compute 1"].y),
+    )
+
+
+def test_what_the_device_waits_for_is_hatched():
+    """Before each batch that has not come when the one before it is done."""
+    explorer = pipeline.explorer()
+    idle = shapes(explorer)["idle 1"]
+    assert idle.hatched
+    assert idle.says == "the device waits for batch 2, from 115 µs to 155 µs, simulated"
+    explorer.set(pinned=True, non_blocking=True, side_stream=True, workers=2)
+    assert [name for name in shapes(explorer) if name.startswith("idle")] == ["idle 0"]
+
+
+def test_the_shares_are_not_told_before_the_end():
+    """They are what the reader guesses."""
+    assert shapes(pipeline.explorer())["lane compute below"].during == (1.0, 1.0)
+
+
+def test_workers_lie_side_by_side():
+    """Each has its own part of the lane."""
+    explorer = pipeline.explorer()
+    explorer.set(workers=4)
+    loads = [shapes(explorer)[f"load {number}"] for number in range(5)]
+    assert [load.high for load in loads] == [12] * 5
+    assert len({load.y for load in loads[:4]}) == 4
+    assert loads[4].y == loads[0].y
 
 
 def test_shares_are_of_time_under_way():
@@ -211,3 +278,13 @@ def test_every_text_can_be_read_at_the_extremes():
     ):
         state = State("sim:0", workers, swift, swift, swift, longest, 8)
         assert faults(pipeline.draw(state)) == [], state
+
+
+def written(explorer) -> list[str]:
+    """Return what is written in the picture."""
+    return [shape.words for shape in explorer.scene.shapes if isinstance(shape, Words)]
+
+
+def shapes(explorer) -> dict:
+    """Return the shapes of the picture by their ids."""
+    return {shape.id: shape for shape in explorer.scene.shapes}

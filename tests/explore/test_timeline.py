@@ -5,14 +5,15 @@ from itertools import pairwise
 
 import pytest
 from explore.fitting import faults
-from matplotlib.colors import to_hex
 
 import devlab.sim
 from devlab import palette
+from devlab.explore import lanes
 from devlab.explore.controls import Refused
 from devlab.explore.paper import source
 from devlab.explore.pictures import timeline
 from devlab.explore.pictures.timeline import ALWAYS, AT_THE_END, EARLY, NEVER, PROGRAMS, offered, run
+from devlab.explore.scene import Words
 from devlab.watching.timeline import COMPUTING, COPYING, HOST, STAGING, WAITING
 
 devlab.sim.enable()
@@ -134,63 +135,163 @@ def test_the_words_tell_of_an_early_reading(picture):
     assert picture.words.endswith("printed so far: 1.0")
 
 
-def test_steps_go_through_the_statements(picture):
+def test_a_click_on_a_line_plays_the_program_up_to_there(picture):
     """What is not reached yet is faint, and what it prints is not told."""
     picture.set(program=IN_THE_LOOP)
-    assert not any(text.get_alpha() == 0.35 for text in picture.figure.axes[0].texts)
-    with pytest.raises(Refused, match="'One statement on' can do nothing"):
-        picture.press("One statement on")
-    for _ in range(4):
-        picture.press("One statement back")
+    assert not any(shape.faint for shape in picture.scene.shapes)
+    take = picture.scene.take
+    picture.set(**shapes(picture)["line 3"].asks["set"])
+    assert picture.scene.take == take + 1
     assert "Statement 3 of 7" in picture.words
     assert picture.words.endswith("printed so far: 1.0")
-    assert sum(text.get_alpha() == 0.35 for text in picture.figure.axes[0].texts) == 4
-    assert [text for text in texts(picture) if text.startswith("prints")] == ["prints 1.0"]
-    picture.press("One statement on")
-    assert "Statement 4 of 7" in picture.words
+    assert [shape.id for shape in picture.scene.shapes if shape.faint] == [
+        "line 4", "line 5", "line 6", "line after 6",
+    ]  # fmt: skip
+    assert [text for text in written(picture) if "prints" in text] == ["2 prints 1.0"]
+    assert "host 4 0" not in shapes(picture)
+    assert picture.scene.caption == (
+        "Simulated: up to line 3, it takes 93.3 µs, and the host waits for 37.6 µs of that, at line 2."
+    )
+    picture.set(shown=1)
+    assert "Statement 1 of 7" in picture.words
+    with pytest.raises(Refused, match="shown is a whole number from 1 to 12"):
+        picture.set(shown=0)
 
 
-def test_the_first_statement_is_always_shown(picture):
-    """There is nothing before it."""
-    for _ in range(3):
-        picture.press("One statement back")
-    with pytest.raises(Refused, match="'One statement back' can do nothing"):
-        picture.press("One statement back")
+def test_a_program_is_guessed_before_it_is_played(picture):
+    """When it is new; another synchronization of the same program is played at once."""
+    assert "how much of the time does the host wait" in picture.scene.guess
+    assert picture.scene.seconds > 0
+    takes = [picture.scene.take]
+    for change, guessed in (
+        ({"synchronize": ALWAYS}, False),
+        ({"program": EARLY}, True),
+        ({"synchronize": NEVER}, False),
+    ):
+        picture.set(**change)
+        assert bool(picture.scene.guess) is guessed, change
+        takes.append(picture.scene.take)
+    assert takes == [0, 1, 2, 3]
+    picture.set(synchronize=NEVER)  # which it was already
+    assert picture.scene.take == 3
 
 
-def test_the_reading_is_marked_where_nothing_else_is_drawn(picture):
-    """At the time at which the host reads: before the copy, or at its end."""
-    picture.set(program=EARLY, synchronize=NEVER)
-    early, copy = marked(picture), done(EARLY).lanes[f"{SIM} {COPYING}"][0]
-    assert early < copy.start * 1e6
+def test_there_is_a_question_for_every_program():
+    """By its name."""
+    assert list(timeline.GUESSES) == list(PROGRAMS)
+
+
+def test_the_run_before_stays_as_an_outline_and_the_difference_is_written(picture):
+    """Drawn to the same scale: an outline is where the bar was."""
+    for synchronize in (ALWAYS, NEVER):
+        picture.set(program=ONE_STREAM, synchronize=synchronize)
+    bar = shapes(picture)["copying 2 0"]
+    picture.set(synchronize=AT_THE_END)
+    outline = shapes(picture)["before copying 2 0"]
+    assert (outline.x, outline.wide) == (bar.x, bar.wide)
+    assert (outline.during, outline.fill, outline.hatched) == (None, "", False)
+    assert outline.says == (
+        "before: line 2: sim:0 copies for .to(), 23.8 µs, from 40.1 µs to 64 µs, simulated"
+    )
+    assert "about as long as before" in picture.scene.caption
+    picture.set(program=TWO_STREAMS)
+    assert shapes(picture)["before host 4 0"].hatched  # where the host synchronized at the end
+    difference = "takes 50.4 µs, 1.5 times shorter than before"
+    assert f"the program {difference}" in written(picture)
+    assert difference in picture.scene.caption
+    assert "1.5 times shorter than before (a batch in the same stream)" in picture.words
+    assert shapes(picture)["end before"].points[0][0] > shapes(picture)["head"].points[0][0]
+
+
+def test_the_scale_is_the_same_wherever_the_host_synchronizes(picture):
+    """It is round, holds every run of the program and the run before, and is played at one speed."""
+    ends = []
+    for synchronize in (NEVER, AT_THE_END, ALWAYS):
+        picture.set(synchronize=synchronize)
+        assert "160 µs" in written(picture)
+        run = picture.state.done.end
+        assert picture.scene.seconds == pytest.approx(lanes.PLAYED * run / 160e-6)
+        ends.append(shapes(picture)["head"].points[0][0])
+    assert ends[2] > ends[1] == pytest.approx(ends[0])
+    picture.set(program="bring the result home")
+    assert "400 µs" in written(picture)
+    picture.set(program=ONE_STREAM)  # which takes 84 µs; the run before took 363
+    assert "400 µs" in written(picture)
+
+
+def test_what_happens_comes_about_in_its_time(picture):
+    """Each bar from its start to its end, in shares of the playing time; the head goes all the way."""
+    picture.set(synchronize=NEVER)
+    end = picture.state.done.end
+    for name, span in (("host 1 0", (0, 5e-6)), ("computing 3 0", (end - 35.14e-6, end))):
+        assert shapes(picture)[name].during == pytest.approx([moment / end for moment in span], abs=1e-3)
+    head = shapes(picture)["head"]
+    assert head.during == (0.0, 1.0)
+    assert head.points[0][0] - head.comes[0] == lanes.LEFT
+
+
+def test_a_statement_keeps_its_id_wherever_the_host_synchronizes(picture):
+    """So that it moves to its new place, and its bars with it."""
+    before = shapes(picture)
     picture.set(synchronize=ALWAYS)
-    assert marked(picture) == pytest.approx(done(EARLY, ALWAYS).lanes[f"{SIM} {COPYING}"][0].end * 1e6)
-    picture.set(program=IN_THE_LOOP)
-    assert "host reads" not in texts(picture)
+    after = shapes(picture)
+    assert before["line 2"].words == " 2  b = a @ w"
+    assert after["line 2"].words == " 3  b = a @ w"
+    assert (before["host 2 0 label"].words, after["host 2 0 label"].words) == ("2", "3")
 
 
-def test_a_stretch_lies_at_its_statement_in_the_colour_of_who_is_busy(picture):
-    """Host above the middle of the row and device below; a wait is hatched, a copy low."""
+def test_what_is_printed_stands_where_the_host_prints_it(picture):
+    """Before the copy, or at its end; it appears when the host prints it."""
+    copied = done(EARLY).lanes[f"{SIM} {COPYING}"][0]
+    picture.set(program=EARLY, synchronize=NEVER)
+    early = shapes(picture)["prints 3"]
+    assert early.words == "3 prints 0.0"
+    assert early.during[0] * picture.state.done.end < copied.start
+    assert "; it prints 0.0, because the copy has not brought 1.0 yet." in picture.scene.caption
+    picture.set(synchronize=ALWAYS)
+    late = shapes(picture)["prints 3"]
+    assert late.words == "5 prints 1.0"
+    ended = done(EARLY, ALWAYS).lanes[f"{SIM} {COPYING}"][0].end
+    assert late.during[0] * picture.state.done.end == pytest.approx(ended)
+    assert "prints" not in picture.scene.caption
+
+
+def test_a_bar_has_the_colour_of_who_is_busy_and_says_what_it_is(picture):
+    """A wait is hatched; host and device have lanes of their own."""
     picture.set(program="bring the result home", synchronize=NEVER)
-    drawn = {}
-    for bars in picture.figure.axes[0].collections:
-        box = bars.get_paths()[0].get_extents()
-        drawn.setdefault(round(box.y0 + 0.2), []).append(bars)
-    copied = drawn[3]
-    assert [bars.get_hatch() for bars in copied] == ["////", None]
-    assert to_hex(copied[1].get_facecolor()[0]) == palette.COPY
+    drawn = shapes(picture)
+    wait, copy = drawn["host 3 0"], drawn["copying 3 0"]
+    assert (wait.hatched, wait.fill, copy.hatched, copy.fill) == (True, "", False, palette.COPY)
+    assert wait.says == "line 3: the host waits in .cpu(), 303 µs, from 10 µs to 313 µs, simulated"
+    assert drawn["host 3 0 label"].words == "3 waits"
     for row in (1, 2, 4):
-        host, device = drawn[row]
-        assert to_hex(host.get_facecolor()[0]) == palette.HOST
-        assert to_hex(device.get_facecolor()[0]) == palette.of(SIM)
-        assert host.get_paths()[0].get_extents().y1 < row < device.get_paths()[0].get_extents().y0
+        host, device = drawn[f"host {row} 0"], drawn[f"computing {row} 0"]
+        assert (host.fill, device.fill) == (palette.HOST, palette.of(SIM))
+        assert host.y + host.high < device.y < device.y + device.high < copy.y
+
+
+def test_an_order_leads_to_its_work(picture):
+    """From where the host has given it to where the device begins."""
+    picture.set(synchronize=NEVER)
+    for row in (1, 2, 3):
+        (x, _), (to_x, _) = shapes(picture)[f"order {row} 0"].points
+        host, work = shapes(picture)[f"host {row} 0"], shapes(picture)[f"computing {row} 0"]
+        assert (x, to_x) == pytest.approx((host.x + host.wide, work.x))
+
+
+def test_below_a_line_stands_how_long_it_keeps_the_host(picture):
+    """In proportion, and hatched where the host waits."""
+    picture.set(program=IN_THE_LOOP, synchronize=NEVER)
+    start, wait = shapes(picture)["spent 1 0"], shapes(picture)["spent 2 0"]
+    assert wait.wide / start.wide == pytest.approx(37.6 / 5, rel=0.01)
+    assert (start.hatched, wait.hatched) == (False, True)
 
 
 @pytest.mark.parametrize("synchronize", [NEVER, AT_THE_END, ALWAYS])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_text_can_be_read_in_every_state(picture, program, synchronize):
     """Every program with every synchronization, whole and at its first statement."""
-    for shown in (1, 99):
+    for shown in (1, timeline.MOST):
         state = replace(picture.state, program=program, synchronize=synchronize, shown=shown)
         assert faults(picture.draw(state)) == []
 
@@ -201,6 +302,8 @@ def test_without_an_accelerator_the_host_does_all_the_work(monkeypatch):
     picture = timeline.explorer()
     assert picture.words.startswith(f"{source('cpu')}: there is no accelerator here")
     assert {span.state for span in run(picture.state.statements, "cpu").lanes[HOST]} == {COMPUTING}
+    assert "there is no accelerator here" in written(picture)
+    assert "measured" in shapes(picture)["host 1 0"].says
     assert faults(picture.figure) == []
     with pytest.raises(Refused, match="program cannot be"):
         picture.set(program=TWO_STREAMS)
@@ -215,12 +318,11 @@ def test_what_a_device_lacks_is_not_offered():
     assert ONE_STREAM in offered("mps:0")
 
 
-def texts(picture) -> list[str]:
+def written(picture) -> list[str]:
     """Return what is written in the picture."""
-    return [text.get_text() for text in picture.figure.axes[0].texts]
+    return [shape.words for shape in picture.scene.shapes if isinstance(shape, Words)]
 
 
-def marked(picture) -> float:
-    """Return when the host is drawn to read, in the picture's own unit."""
-    (line,) = [line for line in picture.figure.axes[0].lines if line.get_color() == palette.HOST]
-    return line.get_xdata()[0]
+def shapes(picture) -> dict:
+    """Return the shapes of the picture by their ids."""
+    return {shape.id: shape for shape in picture.scene.shapes}

@@ -16,7 +16,8 @@ class Explorer(Panel):
 
     `draw(state)` returns a new scene, or a matplotlib figure where the picture is a plot, and changes
     nothing; `describe(state)` says the same in one to three sentences and whether it was measured or
-    simulated.
+    simulated. `follows(before, now)` returns the state that a setting leads to, where it is more than `now`:
+    such as one that remembers the state before.
     """
 
     def __init__(
@@ -26,12 +27,14 @@ class Explorer(Panel):
         draw: Callable[[Any], Any],
         describe: Callable[[Any], str],
         controls: Sequence[Control],
+        follows: Callable[[Any, Any], Any] = lambda before, now: now,
     ):
         self.title = title
         self.state = state
         self.draw = draw
         self.describe = describe
         self.controls = list(controls)
+        self.follows = follows
         self.problem = ""
         self._drawn: list[Callable[[], None]] = []
 
@@ -60,7 +63,7 @@ class Explorer(Panel):
 
     def set(self, **values: object) -> None:
         """Change fields of the state and draw it anew; raises Refused for what cannot be."""
-        self.state = changed(self.state, self.controls, values)
+        self.state = self.follows(self.state, changed(self.state, self.controls, values))
         self.redraw()
 
     def press(self, label: str) -> None:

@@ -199,6 +199,8 @@ class Picture {
       if (drawn.group !== follows) this.shapes.insertBefore(drawn.group, follows);
       last = drawn.group;
       drawn.update(shape);
+      this.drawn.delete(shape.id); // the keys go from shape to shape in the order of the scene
+      this.drawn.set(shape.id, drawn);
     }
     for (const [id, drawn] of this.drawn) {
       if (!there.has(id)) {
@@ -229,7 +231,8 @@ class Picture {
     let done = drawn.key(event);
     const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
     if (!done && step) {
-      const next = this.able[(this.able.indexOf(drawn) + step + this.able.length) % this.able.length];
+      const there = this.able.filter(one => one === drawn || one.group.style.visibility !== "hidden");
+      const next = there[(there.indexOf(drawn) + step + there.length) % there.length];
       drawn.group.setAttribute("tabindex", -1);
       next.group.setAttribute("tabindex", 0);
       next.group.focus();
@@ -300,8 +303,9 @@ class Picture {
 
 // Play, pause, and a head to drag: the scene comes about once more, without a word to Python.
 class Player {
-  constructor(parent, picture) {
+  constructor(parent, picture, reached) {
     this.picture = picture;
+    this.reached = reached; // called wherever the head comes to
     this.row = made("div", { class: "player" }, parent);
     this.button = made("button", { type: "button" }, this.row);
     this.head = made("input", { type: "range", min: 0, max: 1000, "aria-label": "how far it has come" }, this.row);
@@ -310,7 +314,7 @@ class Player {
       this.pause();
       this.to(this.head.value / 1000);
     });
-    this.to(1);
+    this.share = 1;
     this.label();
   }
 
@@ -318,11 +322,14 @@ class Player {
     // An explorer that can play keeps the place for it, so that nothing jumps.
     this.row.style.display = scene.seconds === null ? "none" : "";
     this.row.style.visibility = scene.seconds ? "" : "hidden";
-    const starts = scene.seconds && scene.take && scene.take !== this.take;
+    const fresh = scene.seconds && scene.take !== this.take;
+    const waits = fresh && scene.guess;
+    const starts = fresh && !waits && scene.take;
     this.seconds = scene.seconds;
     this.take = scene.take;
+    if (waits || !scene.seconds) this.pause();
     if (starts && !STILL.matches) this.play(0);
-    else if (!this.running) this.to(starts ? 1 : this.share);
+    else if (!this.running) this.to(waits ? 0 : starts || !scene.seconds ? 1 : this.share);
   }
 
   play(from = this.share < 1 ? this.share : 0) {
@@ -349,6 +356,7 @@ class Player {
     this.head.value = Math.round(share * 1000);
     this.picture.frame.classList.toggle("playing", Boolean(this.running) || share < 1);
     this.picture.reach(share);
+    this.reached();
   }
 
   label() {
@@ -436,7 +444,7 @@ function render({ model, el }) {
   const ask = message => model.send({ asks: message });
   const desk = new Desk(root, ask);
   const picture = new Picture(root, ask);
-  const player = new Player(root, picture);
+  const player = new Player(root, picture, () => tell(model.get("view")));
   const caption = made("p", { class: "caption" }, root);
   const spoken = made("div", { class: "spoken", role: "status" }, root);
   // JupyterLab has commands on plain keys: `x` cuts the cell. JupyterLab looks at a key after this element
@@ -456,9 +464,17 @@ function render({ model, el }) {
     desk.show(view.controls);
     picture.show(view.scene, view.scene.caption);
     player.show(view.scene);
-    caption.textContent = view.problem || view.scene.caption;
-    caption.classList.toggle("problem", Boolean(view.problem));
-    if (spoken.textContent !== view.words) spoken.textContent = view.words;
+    tell(view);
+  };
+  const tell = ({ scene, problem, words }) => {
+    const guess = player.share < 1 ? scene.guess : "";
+    const said = guess || scene.caption;
+    picture.svg.setAttribute("aria-label", said);
+    caption.classList.toggle("problem", Boolean(problem));
+    const heard = guess ? [guess, problem].filter(Boolean).join(" ") : words;
+    for (const [place, text] of [[caption, problem || said], [spoken, heard]]) {
+      if (place.textContent !== text) place.textContent = text;
+    }
   };
   // While the live picture is there, the still one that is stored with the notebook is not shown.
   const style = made("style", {}, document.head);

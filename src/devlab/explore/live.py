@@ -37,7 +37,10 @@ class Live(anywidget.AnyWidget):
         self._measuring: dict[str, asyncio.Task] = {}
         self._shares: dict[str, float] = {}
         super().__init__(view=self._view())
-        self.on_msg(lambda _, content, buffers: self.ask(content["asks"]))
+        # JupyterLab lets another thread of the kernel hear what a page asks for. It is done in the thread of
+        # the cells, which has the current streams, and where the simulated host's work takes time.
+        there = asyncio.get_running_loop()
+        self.on_msg(lambda _, content, buffers: there.call_soon_threadsafe(self.ask, content["asks"]))
 
     def follow(self) -> None:
         """Show the present state."""

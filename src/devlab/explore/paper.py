@@ -15,7 +15,6 @@ from devlab.explore.scene import WIDE, Drawing, Scene
 
 WIDTH = 8.0  # inches; with the letters below, what 800 px of a notebook show legibly
 LETTERS = 10  # points
-WAITING_HATCH = "////"
 MONO = {"family": "DejaVu Sans Mono", "fontsize": 9}
 
 
@@ -100,6 +99,5 @@ def _style():
             "font.family": ["DejaVu Sans"],  # comes with matplotlib, so every machine lays out alike
             "svg.fonttype": "path",
             "svg.hashsalt": "devlab",
-            "hatch.linewidth": 0.8,
         }
     )

@@ -130,7 +130,9 @@ class Scene:
     """Shapes, the first behind all others, and one sentence below them.
 
     A scene with `seconds` can be played, for that long, and starts by itself whenever `take` is a new number.
-    `seconds` is 0 where there is nothing to play at the moment, and None where there never is.
+    `seconds` is 0 where there is nothing to play at the moment, and None where there never is. A scene with a
+    `guess` waits for the reader instead: until it has been played to its end, the guess stands in the
+    caption's place.
     """
 
     high: float
@@ -138,6 +140,7 @@ class Scene:
     caption: str
     seconds: float | None = None
     take: int = 0
+    guess: str = ""
 
     def __post_init__(self):
         ids = [shape.id for shape in self.shapes]
@@ -159,11 +162,14 @@ class Scene:
             "caption": self.caption,
             "seconds": self.seconds,
             "take": self.take,
+            "guess": self.guess,
         }
 
 
 def _told(shape: Shape) -> dict:
-    values = asdict(shape)
+    values = dict(vars(shape))  # asdict copies everything, and takes most of the time of a picture
+    if shape.stops:
+        values["stops"] = [asdict(stop) for stop in shape.stops]
     if isinstance(shape, Path):
         values |= {"points": shape.line, "head": shape.head, "arrow": False}
     usual = {one.name: one.default for one in fields(shape)} | {"head": ""}

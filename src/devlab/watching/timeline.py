@@ -279,7 +279,7 @@ class Timeline(Panel):
         return f"<Timeline of {duration(self.total)}: {', '.join(self.lanes)}>"
 
 
-def round_up(seconds: float) -> float:
+def round_up(seconds: float, steps: tuple[float, ...] = (1, 2.5, 5, 10)) -> float:
     """Return the next of 1, 2.5, 5, 10, 25, 50, ... units of time, so that similar times are drawn alike.
 
     >>> round(1e6 * round_up(221e-6)), round(1e6 * round_up(157e-6)), round_up(0.5)
@@ -288,9 +288,7 @@ def round_up(seconds: float) -> float:
     if seconds <= 0:
         return 0.0
     unit = 10.0 ** math.floor(math.log10(seconds))
-    return next(
-        float(f"{step * unit:.3g}") for step in (1, 2.5, 5, 10) if seconds <= step * unit * (1 + 1e-9)
-    )
+    return next(float(f"{step * unit:.3g}") for step in steps if seconds <= step * unit * (1 + 1e-9))
 
 
 def _rectangles(lane: list[Span], total: float, base: int, colours: dict[str, str]) -> list[str]:

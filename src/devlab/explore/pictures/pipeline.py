@@ -9,7 +9,7 @@ host pins each batch itself, as `DataLoader` does, which is part of the loading.
 import contextlib
 import functools
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -17,7 +17,9 @@ from devlab import palette
 from devlab.devices import simulated_accelerators
 from devlab.explore.controls import Choice, Number, Switch
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import WAITING_HATCH, first_accelerator, sheet, source
+from devlab.explore.lanes import GHOST, Chart, compared
+from devlab.explore.paper import first_accelerator, source
+from devlab.explore.scene import Scene
 from devlab.sim import clock
 from devlab.watching.memory import duration
 from devlab.watching.record import host_clock
@@ -168,12 +170,24 @@ def _rounded(spans) -> tuple[tuple[float, float], ...]:
 
 ALIKE, LOADING, COMPUTING = "none, all are alike", "loading", "computing"
 LONG = 3  # how much longer the longest step is than it is otherwise
-LANES = ("load", "host waits", "copy", "compute")
+LANES = {
+    "load": "the host, or its workers, load one batch after the other",
+    "host waits": "the host stands still, for a batch or for a copy",
+    "copy": "batches go from the host's memory to the device's",
+    "compute": "the device computes with the batches that have come",
+}
+# Where each lane is, and how high: loads lie side by side.
+PLACES = ((24, 48), (98, 28), (152, 36), (214, 36))
+HIGH, TOP, BOTTOM = 287, 0, 264
+GUESS = "Guess first: for how much of the time does the device compute? Then press Play."
 
 
 @dataclass(frozen=True)
 class State:
-    """How the loop is written, how many batches there are, and which of their steps takes longest."""
+    """How the loop is written, how many batches there are, and which of their steps takes longest.
+
+    `before` is the loop of the run before; `take` counts the runs, and the first is to be guessed.
+    """
 
     device: str
     workers: int = 0
@@ -182,6 +196,8 @@ class State:
     side_stream: bool = False
     longest: str = ALIKE
     batches: int = 5
+    before: Way | None = None
+    take: int = 0
 
     @property
     def way(self) -> Way:
@@ -207,64 +223,80 @@ class State:
         return run(State(self.device, longest=self.longest, batches=self.batches).way, self.device)
 
 
-def draw(state: State):
-    """Return the figure: a lane for each of loader, host, copies and computation, the batches numbered."""
-    lanes, plain = state.lanes, state.plain
-    unit, name = (1e3, "ms") if plain.total >= 1e-3 else (1e6, "µs")
-    end = max(plain.total, lanes.total) * 1.02
-    figure, axes = sheet(3.3, margins={"left": 0.105, "right": 0.985, "top": 0.985, "bottom": 0.15})
-    axes.set_xlim(0, end * unit)
-    axes.set_ylim(3.6, -0.75)
-    looks = (
-        _filled(palette.HOST),
-        {"facecolor": "none", "edgecolor": palette.WAIT, "hatch": WAITING_HATCH},
-        _filled(palette.COPY),
-        _filled(palette.of(state.device)),
-    )
-    workers = max(1, state.workers)
-    for row, (spans, look) in enumerate(zip(_spans(lanes), looks, strict=True)):
-        shares = workers if row == 0 else 1  # of the lane's height: workers load side by side
-        for share in range(shares):
-            own = [(start * unit, (stop - start) * unit) for start, stop in spans[share::shares]]
-            height = 0.76 / shares
-            axes.broken_barh(own, (row - 0.38 + share * height, height * 0.96), **look)
-        if row != 1:
-            for number, (start, stop) in enumerate(spans):
-                if stop - start > 0.02 * end:
-                    middle = row - 0.38 + (number % shares + 0.48) * 0.76 / shares
-                    size = 9 if shares < 4 else 7.5
-                    axes.text(
-                        (start + stop) / 2 * unit, middle, number + 1, ha="center", va="center", fontsize=size
-                    )
-    _mark_end(axes, lanes.total, end, unit)
-    shares = _shares(lanes)
-    axes.set_yticks(range(4), [f"{lane}\n{share:.0%}" for lane, share in zip(LANES, shares, strict=True)])
-    axes.tick_params("y", length=0)
-    axes.set_xlabel(f"time ({name}); percentages are of the epoch")
-    return figure
+def follow(before: State, now: State) -> State:
+    """Return the state after a setting: with the run before, and to be played."""
+    return now if now == before else replace(now, before=before.way, take=before.take + 1)
 
 
-def _filled(colour: str) -> dict:
-    """Return the look of what is under way; the edges tell one batch from the next."""
-    return {"facecolor": (colour, 0.55), "edgecolor": colour}
+def draw(state: State) -> Scene:
+    """Return the scene: a lane for each of loader, host, copies and computation, the batches numbered."""
+    now, before = state.lanes, run(state.before, state.device) if state.before else None
+    beside = [state.plain.total, *([before.total] if before else [])]
+    chart = Chart(state.device, now.total, beside, TOP, BOTTOM)
+    fills = (palette.HOST, "", palette.COPY, palette.of(state.device))
+    for name, share, (y, high) in zip(LANES, _shares(now), PLACES, strict=True):
+        chart.lane(name, y, high, name, f"{share:.0%}", before is not None, LANES[name], now.total)
+    for name, spans, (y, high) in zip(LANES, _spans(before), PLACES, strict=True) if before else ():
+        shares = max(1, state.before.workers) if name == "load" else 1
+        for number, times in enumerate(spans):
+            place = y + high + 3 + number % shares * GHOST / shares
+            says = _says(name, number)
+            chart.ghost(f"{name} {number}", times, place, GHOST / shares, says, hatched=name == "host waits")
+    y, high = PLACES[-1]
+    for number, times in enumerate(_gaps(now.computations)):
+        if times[1] > times[0]:
+            says = f"the device waits for batch {number + 1}"
+            chart.bar(f"idle {number}", times, y + high / 2, high / 2, "", "", says)
+    for batch in range(state.batches):
+        _draw_way(chart, batch, now, max(1, state.workers))
+    for name, spans, fill, (y, high) in zip(LANES, _spans(now), fills, PLACES, strict=True):
+        shares = max(1, state.workers) if name == "load" else 1  # of the lane: workers load side by side
+        for number, times in enumerate(spans):
+            label = f"{number + 1}" if fill else ""
+            place = y + number % shares * high / shares
+            chart.bar(f"{name} {number}", times, place, high / shares, fill, label, _says(name, number))
+    chart.finish("the epoch", before.total if before else None)
+    return Scene(HIGH, chart.shapes, caption(state), chart.played, state.take, "" if state.take else GUESS)
 
 
-def _mark_end(axes, total: float, end: float, unit: float) -> None:
-    """Draw the end of the epoch and say when it is."""
-    axes.axvline(total * unit, color="black", linewidth=1.5)
-    left = total > 0.5 * end
-    axes.text(
-        (total + (-0.01 if left else 0.01) * end) * unit,
-        -0.58,
-        f"the epoch takes {duration(total)}",
-        ha="right" if left else "left",
-        va="center",
-        fontweight="bold",
-    )
+def _says(lane: str, number: int) -> str:
+    return "the host waits" if lane == "host waits" else f"{lane} batch {number + 1}"
+
+
+def _draw_way(chart: Chart, batch: int, now: Lanes, workers: int) -> None:
+    """Draw the way of a batch from lane to lane: slanted where the batch has to wait."""
+    (load, high), _, (copy, low), (compute, _) = PLACES
+    loaded, copied, begun = now.loads[batch][1], now.copies[batch], now.computations[batch][0]
+    below = load + (batch % workers + 1) * high / workers
+    ways = ((loaded, below), (copied[0], copy)), ((copied[1], copy + low), (begun, compute))
+    for number, ((start, y), (end, to_y)) in enumerate(ways):
+        points = (chart.x(start), y), (chart.x(end), to_y)
+        chart.line(f"way {batch} {number}", *points, arrow=True, during=chart.share(end, end))
+
+
+def caption(state: State) -> str:
+    """Say in a sentence how long the epoch takes and what it is busy with."""
+    now = state.lanes
+    shares = dict(zip(LANES, _shares(now), strict=True))
+    taken = f"the epoch takes {duration(now.total)}"
+    if state.before:
+        taken += f", {compared(now.total, run(state.before, state.device).total)}"
+    waits = f"the host waits for {shares['host waits']:.0%}" if now.waits else "the host waits for nothing"
+    computes = f"the device computes for {shares['compute']:.0%} of it"
+    return f"{source(state.device)}: {taken}; {computes}, and {waits}."
 
 
 def _spans(lanes: Lanes) -> tuple:
     return lanes.loads, lanes.waits, lanes.copies, lanes.computations
+
+
+def _gaps(spans: tuple[tuple[float, float], ...]) -> list[tuple[float, float]]:
+    """Return the time before each of some spans that are in turn.
+
+    >>> _gaps(((1.0, 2.0), (4.0, 5.0)))
+    [(0.0, 1.0), (2.0, 4.0)]
+    """
+    return list(zip([0.0, *(end for _, end in spans[:-1])], (start for start, _ in spans), strict=True))
 
 
 def _shares(lanes: Lanes) -> list[float]:
@@ -297,10 +329,11 @@ def describe(state: State) -> str:
     )
     alone = "The host loads and pins" if state.pinned else "The host loads"
     loader = {0: alone, 1: "One worker loads"}.get(state.workers, f"{state.workers} workers load")
+    before = f", {compared(lanes.total, run(state.before, state.device).total)}" if state.before else ""
     streams = "a stream of its own" if state.side_stream else "the stream of the computation"
     return (
         f"{source(state.device)}: {state.batches} batches take {duration(lanes.total)}, "
-        f"{lanes.total / state.plain.total:.0%} of the plainest loop's time; the device computes for "
+        f"{lanes.total / state.plain.total:.0%} of the plainest loop's time{before}; the device computes for "
         f"{shares[3]:.0%} of it, the host waits for {shares[1]:.0%}; the busiest lane is “{busiest[1]}” with "
         f"{busiest[0]:.0%}. {loader}; copies are from {memory} memory, {manner}{staged}, in {streams}; "
         f"longest step: {state.longest}."
@@ -325,4 +358,5 @@ def explorer() -> Explorer:
             Choice("longest", "longest step", [ALIKE, LOADING, COMPUTING]),
             Number("batches", "batches", 2, 8),
         ],
+        follow,
     )

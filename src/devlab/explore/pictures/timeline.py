@@ -2,18 +2,21 @@
 
 import functools
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
 
 from devlab import palette
-from devlab.explore.controls import Action, Choice
+from devlab.explore.controls import Choice, Number
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import WAITING_HATCH, WIDTH, first_accelerator, sheet, source
+from devlab.explore.lanes import GHOST, LEFT, RIGHT, Chart, compared
+from devlab.explore.paper import first_accelerator, source
+from devlab.explore.scene import INK, Scene
 from devlab.watching.memory import duration
 from devlab.watching.record import Line
-from devlab.watching.timeline import COMPUTING, COPYING, HOST, STAGING, WAITING, Span, lay_out
+from devlab.watching.timeline import COMPUTING, COPYING, HOST, STAGING, STARTING, WAITING, Span, lay_out
 from devlab.watching.watch import watch
 
 FILE = "<the timeline's program>"
@@ -58,6 +61,10 @@ PROGRAMS = {
 }
 
 
+# The kind of a lane, the row of the statement, and a number for each span of the two.
+Part = tuple[str, int, int, Span]
+
+
 class Run(NamedTuple):
     """What each lane did, in seconds, and what the statements printed, by their number from 1."""
 
@@ -69,6 +76,44 @@ class Run(NamedTuple):
     def end(self) -> float:
         """Return when the last of them was done."""
         return max(span.end for spans in self.lanes.values() for span in spans)
+
+    @property
+    def waits(self) -> list[Span]:
+        """Return when the host waited."""
+        return [span for span in self.lanes[HOST] if span.state == WAITING and span.seconds > 0]
+
+    @property
+    def waited(self) -> float:
+        """Return how long the host waited."""
+        return sum(span.seconds for span in self.waits)
+
+    @property
+    def read_early(self) -> str:
+        """Return what was printed last, if the copy that brings it had not ended; else nothing."""
+        last = list(self.printed.values())[-1:]
+        return last[0] if last and self.home is not None and last[0] != str(self.home) else ""
+
+    def until(self, row: int) -> "Run":
+        """Return what came of the statements up to a row."""
+        lanes = {lane: [span for span in spans if _row(span) <= row] for lane, spans in self.lanes.items()}
+        return self._replace(
+            lanes=lanes, printed={at: text for at, text in self.printed.items() if at <= row}
+        )
+
+    @property
+    def parts(self) -> list[Part]:
+        """Return every span of a statement with where it belongs."""
+        found, count = [], Counter()
+        for lane, spans in self.lanes.items():
+            for span in filter(_row, spans):
+                place = HOST if lane == HOST else lane.split()[-1], _row(span)
+                found.append((*place, count[place], span))
+                count[place] += 1
+        return found
+
+
+def _row(span: Span) -> int:
+    return getattr(span.line, "number", 0)
 
 
 def offered(device: str) -> list[str]:
@@ -138,120 +183,216 @@ def _home(names: dict) -> float | None:
     return names["home"][0, 0].item() if "home" in names else None
 
 
-LETTER = 0.068  # inches: the width of a letter of the statements; what they print is set narrower
 NEVER, AT_THE_END, ALWAYS = "nowhere", "at the end", "after every statement"
+MOST = 2 * max(map(len, PROGRAMS.values()))  # statements
+HIGH, TOP, BOTTOM = 327, 114, 304  # where the picture ends, and where the lanes begin and end
+ROWS, ROW, COLUMN, INDENT = 6, 18, 392, 29  # how many statements stand below each other, and how far apart
+PRINTS, BAR, PLACES = 140, 28, {HOST: 150, COMPUTING: 206, COPYING: 262}
+TASKS = {HOST: "gives orders", COMPUTING: "computes", COPYING: "copies"}
+SPENT = 300  # how wide the whole scale of time is below a statement
+DOES = {
+    STARTING: "starts",
+    STAGING: "stages the bytes for",
+    WAITING: "waits in",
+    COMPUTING: "computes",
+    COPYING: "copies for",
+}
+# What the reader is asked before a program is played for the first time.
+GUESSES = {
+    "three matrix products": "how much of the time does the host wait, and at which line?",
+    "a loss printed in the loop": "at which lines does the host wait, and what does the device do then?",
+    "losses printed at the end": "how often does the host wait, and is that shorter than with prints?",
+    "bring the result home": "at which line does the host wait, and when does the last product begin?",
+    EARLY: "at which line does the host wait, and what does the program print?",
+    "a batch from ordinary memory": "which of the two copies makes the host wait?",
+    "a batch in the same stream": "does the device copy while it computes?",
+    "a batch in a second stream": "does the device copy while it computes, and is that shorter?",
+}
 
 
 @dataclass(frozen=True)
 class State:
-    """A program, where the host synchronizes besides, and how many of its statements have been run."""
+    """A program, where the host synchronizes besides, and how many of its statements have been run.
+
+    `before` has the program and the synchronization of the run before. `take` counts what has been asked for,
+    and `guess` tells that the reader has a new program before them, which nobody has played yet.
+    """
 
     device: str
     program: str = "three matrix products"
     synchronize: str = AT_THE_END
-    shown: int = 99  # statements; more than there are means all
+    shown: int = MOST  # more than there are means all
+    before: tuple[str, str] | None = None
+    take: int = 0
+    guess: bool = True
+
+    @property
+    def lines(self) -> dict[str, str]:
+        """Return the statements, with the synchronizations that were asked for.
+
+        A statement keeps its key wherever the host synchronizes.
+        """
+        own, lines = PROGRAMS[self.program], {}
+        for number, statement in enumerate(own, start=1):
+            lines[f"{number}"] = statement
+            if self.synchronize == ALWAYS or (self.synchronize == AT_THE_END and number == len(own)):
+                lines[f"after {number}"] = WAIT
+        return lines
 
     @property
     def statements(self) -> tuple[str, ...]:
-        """Return the statements, with the synchronizations that were asked for."""
-        own = PROGRAMS[self.program]
-        if self.synchronize == ALWAYS:
-            return tuple(line for statement in own for line in (statement, WAIT))
-        return (*own, WAIT) if self.synchronize == AT_THE_END else own
+        """Return the statements alone."""
+        return tuple(self.lines.values())
 
     @property
     def reached(self) -> int:
         """Return how many statements are shown as run, at least one."""
-        return max(1, min(self.shown, len(self.statements)))
+        return max(1, min(self.shown, len(self.lines)))
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether all statements are shown as run."""
+        return self.reached == len(self.lines)
+
+    @property
+    def done(self) -> Run:
+        """Return the run of the statements up to the one reached."""
+        return run(self.statements, self.device).until(self.reached)
+
+    @property
+    def done_before(self) -> Run | None:
+        """Return the whole run before."""
+        if self.before is None:
+            return None
+        program, synchronize = self.before
+        return run(replace(self, program=program, synchronize=synchronize).statements, self.device)
 
 
-def draw(state: State):
-    """Return the figure: the statements on the left of their stretches of host and device."""
-    statements = state.statements
-    lanes, printed, _ = done = run(statements, state.device)
-    lines = len(statements)
-    height = 1.0 + 0.4 * lines
-    left = 0.5 + LETTER * max(map(len, statements))
-    right = 0.15 + LETTER * max((len(f"prints {text}") for text in printed.values()), default=0)
-    margins = {
-        "left": left / WIDTH,
-        "right": 1 - right / WIDTH,
-        "bottom": 0.55 / height,
-        "top": 1 - 0.4 / height,
-    }
-    figure, axes = sheet(height, margins=margins)
-    unit, name = (1e3, "ms") if done.end >= 1e-3 else (1e6, "µs")
-    for row, statement in enumerate(statements, start=1):
-        reached = row <= state.reached
-        axes.text(
-            -0.015, row, f"{row}  {statement}", transform=axes.get_yaxis_transform(), ha="right", va="center",
-            family="DejaVu Sans Mono", fontsize=8, alpha=1.0 if reached else 0.35,
+def follow(before: State, now: State) -> State:
+    """Return the state after a setting: played at once, or guessed first if the program is new."""
+    if now == before:
+        return now
+    now = replace(now, take=before.take + 1, guess=now.program != before.program)
+    if (now.program, now.synchronize) == (before.program, before.synchronize):
+        return now
+    return replace(now, shown=MOST, before=(before.program, before.synchronize))
+
+
+def draw(state: State) -> Scene:
+    """Return the scene: the statements, and below them the lanes of host and device."""
+    done, before = state.done, state.done_before
+    each = [replace(state, synchronize=where).statements for where in (NEVER, AT_THE_END, ALWAYS)]
+    beside = [run(statements, state.device).end for statements in each]
+    chart = Chart(state.device, done.end, beside + ([before.end] if before else []), TOP, BOTTOM)
+    _write_statements(chart, state, done.parts)
+    alone = state.device == "cpu"
+    if alone:
+        chart.words("alone", (LEFT + RIGHT) / 2, 248, "there is no accelerator here", anchor="middle")
+    for kind, y in PLACES.items():
+        who = "host" if kind == HOST else state.device
+        if not alone or kind == HOST:
+            chart.lane(kind, y, BAR, who, "computes" if alone else TASKS[kind], before is not None)
+    for kind, row, number, span in before.parts if before else ():
+        name, says = f"{kind} {row} {number}", _says(state, kind, row, span)
+        place = PLACES[kind] + BAR + 3
+        chart.ghost(name, span[:2], place, GHOST, says, hatched=span.state == WAITING)
+    _draw_lanes(chart, state, done.parts)
+    _write_prints(chart, state, done)
+    name = "the program" if state.whole else f"up to line {state.reached}, it"
+    chart.finish(name, before.end if before and state.whole else None)
+    question = "which line takes longest?" if alone else GUESSES[state.program]
+    guess = f"Read the program and guess: {question} Then press Play." if state.guess else ""
+    return Scene(HIGH, chart.shapes, caption(state), chart.played, state.take, guess)
+
+
+def _fill(state: State, kind: str, span: Span) -> str:
+    """Return the colour of a stretch, none for waiting."""
+    if span.state == WAITING:
+        return ""
+    if span.state in (STAGING, COPYING):
+        return palette.COPY
+    return palette.HOST if kind == HOST else palette.of(state.device)
+
+
+def _says(state: State, kind: str, row: int, span: Span) -> str:
+    who = "the host" if kind == HOST else state.device
+    return f"line {row}: {who} {DOES[span.state]} {span.name}, {duration(span.seconds)}"
+
+
+def _write_statements(chart: Chart, state: State, parts: list[Part]) -> None:
+    """Write the program; a bar below each statement is as long as the statement keeps the host."""
+    for row, (key, statement) in enumerate(state.lines.items(), start=1):
+        x, y = COLUMN * ((row - 1) // ROWS), 8 + ROW * ((row - 1) % ROWS)
+        own = [(number, span) for kind, one, number, span in parts if (kind, one) == (HOST, row)]
+        chart.words(
+            f"line {key}", x, y, f"{row:>2}  {statement}", mono=True, faint=row > state.reached,
+            says=f"line {row}, {statement}: a click plays the program up to here",
+            asks={"set": {"shown": row}},
         )  # fmt: skip
-        if not reached:
-            continue
-        if row in printed:
-            axes.text(
-                1.01, row, f"prints {printed[row]}", transform=axes.get_yaxis_transform(), va="center",
-                fontsize=9,
-            )  # fmt: skip
-            _mark_the_reading(axes, done, row, unit)
-        for lane, spans in lanes.items():
-            for span in spans:
-                if getattr(span.line, "number", 0) == row:
-                    axes.broken_barh([(span.start * unit, span.seconds * unit)], **_look(lane, span, row))
-    axes.set_ylim(lines + 0.6, 0.4)
-    axes.set_xlim(0, done.end * unit * 1.02)
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
-    axes.set_xlabel(f"time ({name})")
-    _name_the_looks(figure, lanes)
-    return figure
+        x += INDENT
+        for number, span in own:
+            wide = round(SPENT * span.seconds / chart.scale, 2)
+            if wide >= 1:
+                place, says = (x, y + 8, wide, 4), _says(state, HOST, row, span)
+                chart.box(f"spent {key} {number}", span[:2], place, _fill(state, HOST, span), says)
+            x += wide
 
 
-def _mark_the_reading(axes, done: Run, row: int, unit: float) -> None:
-    """Mark when the host printed what was at hand, which takes no time worth drawing."""
-    spans = [span for span in done.lanes[HOST] if getattr(span.line, "number", 0) <= row]
-    if spans and spans[-1].line.number == row:
-        return  # printing had to wait, and that wait is drawn
-    at = spans[-1].end * unit if spans else 0.0
-    early = at < done.end * unit / 2
-    axes.plot([at], [row], marker="D", color=palette.HOST)
-    axes.annotate(
-        "host reads", (at, row), (8 if early else -8, 0), textcoords="offset points", va="center",
-        ha="left" if early else "right", fontsize=9,
-    )  # fmt: skip
+def _draw_lanes(chart: Chart, state: State, parts: list[Part]) -> None:
+    """Draw the bars, and a line from each order of the host to the work that the device does for it."""
+    keys = list(state.lines)
+    for row, key in enumerate(keys, start=1):
+        own = [(kind, span) for kind, one, _, span in parts if one == row]
+        orders = [span for kind, span in own if kind == HOST]
+        works = sorted(((span, kind) for kind, span in own if kind != HOST), key=lambda one: one[0].start)
+        for number, (order, (work, kind)) in enumerate(zip(orders, works, strict=False)):
+            if order.state != WAITING:
+                ends = (chart.x(order.end), PLACES[HOST] + BAR), (chart.x(work.start), PLACES[kind])
+                during = chart.share(work.start, work.start)
+                chart.line(f"order {key} {number}", *ends, arrow=True, edge=INK, during=during)
+    for kind, row, number, span in parts:
+        label = f"{row}" + {WAITING: " waits", STAGING: " stages"}.get(span.state, "")
+        name, says = f"{kind} {keys[row - 1]} {number}", _says(state, kind, row, span)
+        chart.bar(name, span[:2], PLACES[kind], BAR, _fill(state, kind, span), label, says)
 
 
-def _look(lane: str, span: Span, row: int) -> dict:
-    """Return how a stretch is drawn: the host above the middle of its row, devices below."""
-    if lane == HOST:
-        above = {"yrange": (row - 0.38, 0.34)}
-        if span.state == WAITING:
-            return {**above, "facecolor": "none", "edgecolor": palette.WAIT, "hatch": WAITING_HATCH}
-        return {**above, "facecolor": palette.COPY if span.state == STAGING else palette.HOST}
-    if span.state == COPYING:
-        return {"yrange": (row + 0.12, 0.18), "facecolor": palette.COPY}
-    return {"yrange": (row + 0.04, 0.34), "facecolor": palette.of(lane.split()[0])}
+def _write_prints(chart: Chart, state: State, done: Run) -> None:
+    """Write above the host what it prints, at the time at which it does."""
+    for row, text in done.printed.items():
+        at = max((span.end for span in done.lanes[HOST] if _row(span) <= row), default=0.0)
+        x, key = chart.x(at), list(state.lines)[row - 1]
+        x, side = (x - 6, {"anchor": "end"}) if at > 0.6 * chart.scale else (x + 6, {"anchor": "start"})
+        chart.words(f"prints {key}", x, PRINTS, f"{row} prints {text}", at, **side)
 
 
-def _name_the_looks(figure, lanes: dict[str, list[Span]]) -> None:
-    from matplotlib.patches import Patch
-
-    states = {
-        (lane == HOST, span.state): _look(lane, span, 0) for lane, spans in lanes.items() for span in spans
-    }
-    handles = []
-    for (host, what), look in states.items():
-        look.pop("yrange")
-        handles.append(Patch(label=f"{'host' if host else 'device'} {what}", **look))
-    look = {"loc": "upper center", "frameon": False, "columnspacing": 1.0, "handlelength": 1.2}
-    figure.legend(handles=handles, ncols=len(handles), **look)
+def caption(state: State) -> str:
+    """Say in a sentence how long it takes, where the host waits, and what is read too early."""
+    done, before = state.done, state.done_before
+    taken = (
+        f"the program takes {duration(done.end)}"
+        if state.whole
+        else f"up to line {state.reached}, it takes {duration(done.end)}"
+    )
+    if before and state.whole:
+        taken += f", {compared(done.end, before.end)}"
+    rows = sorted({_row(span) for span in done.waits})
+    if state.device == "cpu":
+        told = "and the host does all the work itself, for there is no accelerator here"
+    elif rows:
+        places = " and ".join(filter(None, (", ".join(map(str, rows[:-1])), str(rows[-1]))))
+        told = (
+            f"and the host waits for {duration(done.waited)} of that, at line{'s' * (len(rows) > 1)} {places}"
+        )
+    else:
+        told = f"and the host, which waits for nothing, is done after {duration(done.lanes[HOST][-1].end)}"
+    early = done.read_early
+    told += f"; it prints {early}, because the copy has not brought {done.home} yet" if early else ""
+    return f"{source(state.device)}: {taken}, {told}."
 
 
 def describe(state: State) -> str:
     """Say how long the host waited, which device was done first, and what was printed."""
-    done = run(state.statements, state.device)
-    waited = sum(span.seconds for span in done.lanes[HOST] if span.state == WAITING)
+    done, before = run(state.statements, state.device), state.done_before
     host = max(span.end for span in done.lanes[HOST])
     device = max(
         (span.end for lane, spans in done.lanes.items() if lane != HOST for span in spans), default=0.0
@@ -259,25 +400,30 @@ def describe(state: State) -> str:
     if state.device == "cpu":
         told = f"there is no accelerator here, so the host does all the work itself, in {duration(host)}"
     else:
-        ending = "before the device" if host < device else "with the device" if waited else "after the device"
+        ending = (
+            "before the device" if host < device else "with the device" if done.waits else "after the device"
+        )
         told = (
             f"the host is done after {duration(host)}, {ending} ({duration(device)}); "
-            f"it waits for {duration(waited)} of that"
+            f"it waits for {duration(done.waited)} of that"
+        )
+    if before:
+        told += (
+            f"; all of it takes {duration(done.end)}, {compared(done.end, before.end)} ({state.before[0]})"
         )
     return (
         f"{source(state.device)}: {told}. Synchronize: {state.synchronize}. "
-        f"Statement {state.reached} of {len(state.statements)}: {state.statements[state.reached - 1]}"
-        f"{_told(state, done)}"
+        f"Statement {state.reached} of {len(state.lines)}: {state.statements[state.reached - 1]}"
+        f"{_told(state.done)}"
     )
 
 
-def _told(state: State, done: Run) -> str:
+def _told(done: Run) -> str:
     """Say what has been printed so far, and what it would have been had the copy arrived."""
-    printed = [text for row, text in done.printed.items() if row <= state.reached]
-    if not printed:
+    if not done.printed:
         return ""
-    said = f"; printed so far: {', '.join(printed)}"
-    if done.home is not None and printed[-1] != str(done.home):
+    said = f"; printed so far: {', '.join(done.printed.values())}"
+    if done.read_early:
         said += f", read before the copy had ended, which brought {done.home}"
     return said
 
@@ -293,11 +439,7 @@ def explorer() -> Explorer:
         [
             Choice("program", "program", offered(device)),
             Choice("synchronize", "synchronize", [NEVER, AT_THE_END, ALWAYS]),
-            Action("One statement back", _step(-1), lambda state: state.reached > 1),
-            Action("One statement on", _step(1), lambda state: state.reached < len(state.statements)),
+            Number("shown", "statements", 1, MOST, drawn=True),
         ],
+        follow,
     )
-
-
-def _step(by: int):
-    return lambda state: replace(state, shown=state.reached + by)
