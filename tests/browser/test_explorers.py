@@ -164,7 +164,7 @@ class Shown:
             self._measure(widget, by_keyboard)
         self.wait_for_words("!==", before)
         words, value = literal_eval(
-            self.ask(f"(shown.words, repr(getattr(shown.state, {str(field)!r}, None)))")
+            self.ask(f"(shown.scene.guess or shown.words, repr(getattr(shown.state, {str(field)!r}, None)))")
         )
         self.wait_for_words("===", words)
         assert value == wanted or field is None, control
@@ -236,7 +236,7 @@ def test_question_controls_picture_and_caption_fit_on_a_laptop(page, shown):
 def test_every_control_by_mouse_and_by_keyboard(shown):
     """State, picture and words follow, and nothing else moves; a button that can do nothing waits."""
     shown.picture.scroll_into_view_if_needed()
-    assert shown.spoken.text_content() == shown.explorer.words
+    assert shown.spoken.text_content() == (shown.explorer.scene.guess or shown.explorer.words)
     places = shown.root.evaluate(PLACES)
     for by_keyboard in (False, True):
         waiting = list(shown.controls)
