@@ -251,7 +251,7 @@ def test_without_an_accelerator_everything_is_there_already(monkeypatch):
     picture = mover.explorer()
     assert "no accelerator here" in texts(picture)
     happened(picture)
-    assert texts(picture).count("there already") == 4
+    assert texts(picture).count("device is the CPU") == 4
     assert faults(picture.scene) == []
 
 

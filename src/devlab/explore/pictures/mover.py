@@ -275,7 +275,7 @@ class State:
 
 
 REASONS = {
-    "there already": "it is there already",
+    "device is the CPU": "device is the CPU, where it is already",
     "no device named": "the line names no device",
     "not in the model": "the optimizer holds it, not the model",
     "its copy is dropped": "its copy on the device is thrown away",
@@ -290,7 +290,7 @@ def reason(row: Row, state: State) -> str:
     """Return in a few words why a tensor stayed where it was: a key of REASONS."""
     registered = row.kind in ("parameter", "buffer")
     if row.before[0] == state.device:
-        return "there already"
+        return "device is the CPU"
     if state.call == "model.to(torch.float16)":
         return "no device named"
     if row.kind == "optimizer state":
@@ -308,7 +308,8 @@ def draw(state: State) -> Scene:
     shapes: list[Shape] = [
         Box(
             id="line", x=0, y=0, wide=7.4 * len(state.call) + 16, high=24, thick=1 if state.shown else 2,
-            asks=None if state.shown else {"press": RUN}, says=f"{'ran' if state.shown else 'run'} this line",
+            asks=None if state.shown else {"press": RUN},
+            says="this line was run" if state.shown else "run this line",
         ),
         Words(id="line words", x=8, y=12, words=state.call, size=SMALL, mono=True),
         Words(id="headline", x=WIDE, y=12, words=_headline(state), anchor="end", bold=True),

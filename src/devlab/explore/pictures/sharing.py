@@ -303,7 +303,7 @@ def _draw_memory(number: int, memory: Memory, top: float, written: int | None, f
             says=f"element {element} of a memory of {memory.bytes} bytes on {memory.place}: {value:g}",
         )  # fmt: skip
         drawn += _draw_cell(box, value, (0.35, 0.55) if element == written else None)
-    return _last_what_comes(drawn)
+    return _in_layers(drawn)
 
 
 def _draw_name(state: State, window: Window, held: Held, memory_top: float) -> list[Shape]:
@@ -343,12 +343,15 @@ def _draw_name(state: State, window: Window, held: Held, memory_top: float) -> l
         if over:
             out = 0.25 if over[0] == 0 else 0.6
             lines.append(replace(way, id=f"{name} {number} way", edge=INK, thick=4, during=(out, out)))
-    return _last_what_comes(drawn + lines * state.shown)
+    return _in_layers(drawn + lines * state.shown)
 
 
-def _last_what_comes(shapes: list[Shape]) -> list[Shape]:
-    """Return the shapes with those of the write in front, so that no neighbour covers their edges."""
-    return sorted(shapes, key=lambda shape: shape.during is not None)
+def _in_layers(shapes: list[Shape]) -> list[Shape]:
+    """Return cells and lines first, the write over them, and words last: no neighbour covers its edges.
+
+    The order of what stays is the same before and after a write, so that the focus stays where it is.
+    """
+    return sorted(shapes, key=lambda shape: 2 if isinstance(shape, Words) else bool(shape.during))
 
 
 def _place(name: str, index: tuple[int, ...]) -> str:
