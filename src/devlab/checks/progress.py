@@ -71,6 +71,11 @@ def record_hint(name: str, number: int) -> None:
     _add({"exercise": name, "hint": number})
 
 
+def record_reset(name: str) -> None:
+    """Remember that all that was recorded of an exercise so far counts no more."""
+    _add({"exercise": name, "reset": True})
+
+
 def hints_seen(name: str) -> int:
     """Return how many hints of an exercise were shown."""
     return load()[0].get(name, Record()).hints
@@ -88,7 +93,7 @@ def load() -> tuple[dict[str, Record], int]:
     for number, line in enumerate(_lines(), start=1):
         try:
             entry = json.loads(line) if isinstance(line, str) else line
-            name, change = str(entry["exercise"]), _hint(entry) if "hint" in entry else _try(entry)
+            name, change = str(entry["exercise"]), _change(entry)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             damaged += 1
             continue
@@ -96,6 +101,13 @@ def load() -> tuple[dict[str, Record], int]:
         change(known)
         known.latest = number
     return records, damaged
+
+
+def _change(entry: dict) -> Callable[[Record], None]:
+    """Return what a line does to the record of its exercise."""
+    if "reset" in entry:
+        return lambda known: vars(known).update(vars(Record()))
+    return _hint(entry) if "hint" in entry else _try(entry)
 
 
 # Each reads its whole line before anything changes, so that a damaged line leaves no half of itself behind.
