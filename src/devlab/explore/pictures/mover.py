@@ -322,12 +322,14 @@ def draw(state: State) -> Scene:
         shapes.append(Box(id=f"lane {left}", edge=edge, round=6, faint=not place, **lane))
         shapes.append(_words(f"lane {left} name", left + LANE / 2, 37, words, anchor="middle", bold=True))
     tall = min(TALLEST, ROWS / len(done.rows))
+    guesses: list[Shape] = []  # come last, so that they come and go without a change of the others' order
     for number, row in enumerate(done.rows):
         middle = TOP + (number + 0.5) * tall
         name = row.name if row.kind else f"branch {number}"
         shapes.append(_words(f"{name} in the tree", 0, middle, _twig(row) + row.text, mono=True))
         if row.kind:
             shapes += _draw_tensor(state, row, middle, tall - 3)
+            guesses += _draw_guess(state, row, middle, tall - 3)
     if state.shown:
         fails, trouble = "", _short(done.trouble)
         if not done.runs:
@@ -336,7 +338,7 @@ def draw(state: State) -> Scene:
         shapes.append(_words("step", 0, HIGH - 25, f"{said}{':' if trouble else '.'}", bold=True))
         if trouble:
             shapes.append(_words("trouble", 0, HIGH - 8, trouble, says=done.trouble))
-    return Scene(HIGH, shapes, caption(state))
+    return Scene(HIGH, shapes + guesses, caption(state))
 
 
 def _words(name: str, x: float, y: float, words: str, **look) -> Words:
@@ -344,34 +346,36 @@ def _words(name: str, x: float, y: float, words: str, **look) -> Words:
 
 
 def _draw_tensor(state: State, row: Row, middle: float, tall: float) -> list[Shape]:
-    """Draw a tensor's box in its lane, the place where it is expected, and what became of the guess."""
-    expected, moved = state.expects(row.name), state.shown and row.moved
+    """Draw a tensor's box in the lane where it is, and what the tensor is."""
     place, dtype = row.after if state.shown else row.before
     behind = state.shown and not row.moved and any(one.moved for one in state.move.tensors)
     kind = row.kind if row.saved or row.kind != "buffer" else "buffer, not saved"
-    left = (DEVICE_LANE if moved else CPU_LANE) + 5
-    box = {"wide": LANE - 10, "high": tall}
-    centre = DEVICE_LANE + LANE / 2
-    drawn: list[Shape] = [_words(f"{row.name} kind", KIND, middle, kind, quiet=True)]
+    left = DEVICE_LANE if state.shown and row.moved else CPU_LANE
+    return [
+        _words(f"{row.name} kind", KIND, middle, kind, quiet=True),
+        Box(
+            id=row.name, x=left + 5, y=middle - tall / 2, wide=LANE - 10, high=tall,
+            fill=palette.tint(palette.of(place)), edge=INK if behind else palette.of(place),
+            thick=2.5 if behind else 1.5, asks=None if state.shown else {"press": f"mark {row.name}"},
+            says=_says(state, row),
+        ),
+        _words(f"{row.name} dtype", left + LANE / 2, middle, dtype, anchor="middle", mono=True),
+    ]  # fmt: skip
+
+
+def _draw_guess(state: State, row: Row, middle: float, tall: float) -> list[Shape]:
+    """Draw the place where a tensor is expected, and what became of that."""
+    expected, drawn = state.expects(row.name), []
     if expected:
         x, to_x, y, to_y = DEVICE_LANE + 5, DEVICE_LANE + LANE - 5, middle - tall / 2, middle + tall / 2
         corners = (x, y), (to_x, y), (to_x, to_y), (x, to_y), (x, y)
         drawn.append(Path(id=f"{row.name} expected", points=corners, dashed=True))
-    note = reason(row, state) if state.shown else "your guess"
-    if not moved and (state.shown or expected):
-        drawn.append(_words(f"{row.name} note", centre, middle, note, anchor="middle"))
+    note = reason(row, state) if state.shown and not row.moved else "your guess"
+    if not row.moved if state.shown else expected:
+        drawn.append(_words(f"{row.name} note", DEVICE_LANE + LANE / 2, middle, note, anchor="middle"))
     if state.shown:
-        mark = "✓ right" if expected == row.moved else "✗ wrong"
-        fate = "it moved" if row.moved else "it stayed"
-        drawn.append(_words(f"{row.name} mark", RESULT, middle, f"{mark}: {fate}"))
-    drawn += [
-        Box(
-            id=row.name, x=left, y=middle - tall / 2, **box, fill=palette.tint(palette.of(place)),
-            edge=INK if behind else palette.of(place), thick=2.5 if behind else 1.5,
-            asks=None if state.shown else {"press": f"mark {row.name}"}, says=_says(state, row),
-        ),
-        _words(f"{row.name} dtype", left + LANE / 2 - 5, middle, dtype, anchor="middle", mono=True),
-    ]  # fmt: skip
+        mark, fate = "✓ right" if expected == row.moved else "✗ wrong", "moved" if row.moved else "stayed"
+        drawn.append(_words(f"{row.name} mark", RESULT, middle, f"{mark}: it {fate}"))
     return drawn
 
 

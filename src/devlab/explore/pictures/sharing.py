@@ -210,28 +210,40 @@ class State:
 def draw(state: State) -> Scene:
     """Return the scene: the program, what each name sees, and between the names the memory that they see."""
     held, living = state.held, state.living
-    shapes: list[Shape] = [
-        _words(f"line {number}", 0, 8 + 16 * number, line, mono=True)
-        for number, line in enumerate(held.program)
-    ]
-    if not held.error:
-        shapes += _draw_guess(state, held)
-    if not state.shown:
-        for name, left, wide in (("left", LEFT, 240), ("right", 490, 240)):
-            hidden = {"x": left, "y": TWO[0], "wide": wide, "high": TWO[1] + CELL - TWO[0]}
-            shapes.append(Box(id=f"hidden {name}", edge=palette.WAIT, hatched=True, **hidden))
-        middle = TWO[0] + (TWO[1] + CELL - TWO[0]) / 2
-        shapes.append(_words("hidden words", 413, middle, "one memory, or two?", anchor="middle", bold=True))
+    shapes: list[Shape] = [] if held.error else _draw_guess(state, held)
     tops = TWO if len(living.memories) == 2 else ONE
+    for window in living.windows:
+        shapes += _draw_name(state, window, living, tops[window.memory])
     for number, memory in enumerate(living.memories if state.shown else ()):
         freed = state.deleted and number == 0 and not (held.shared and held.windows)
         shapes += _draw_memory(number, memory, tops[number], _reached(living).get(number), freed)
-    for window in living.windows:
-        shapes += _draw_name(state, window, living, tops[window.memory])
+    if not state.shown:
+        middle, high = (TWO[0] + TWO[1] + CELL) / 2, TWO[1] + CELL - TWO[0]
+        for left in (LEFT, 490):
+            hidden = Box(
+                id=f"hidden {left}", x=left, y=TWO[0], wide=240, high=high, edge=palette.WAIT, hatched=True
+            )
+            shapes.append(hidden)
+        shapes.append(_words("hidden", 413, middle, "one memory, or two?", anchor="middle", bold=True))
+    for number, line in enumerate(held.program):
+        shapes.append(_words(f"line {number}", 0, 8 + 16 * number, line, mono=True))
     if held.error:
         shapes.append(_words("failed", LEFT, Y_ROW + CELL / 2, f"y is not made: {_short(held.error)}"))
     seconds = SECONDS if state.write[0] else 0.0
-    return Scene(HIGH, shapes, caption(state), seconds, state.writes)
+    return Scene(HIGH, sorted(shapes, key=_layer), caption(state), seconds, state.writes)
+
+
+def _layer(shape: Shape) -> int:
+    """Return the layer of a shape: cells, lines, the write over both, words.
+
+    No neighbour covers a written cell's edges, and what comes and goes lies behind no cell, so that cells keep
+    their order, and the focus with it.
+    """
+    if isinstance(shape, Words):
+        return 3
+    if shape.during:
+        return 2
+    return 1 if isinstance(shape, Path) or shape.hatched else 0
 
 
 def _words(name: str, x: float, y: float, words: str, **look) -> Words:
@@ -303,7 +315,7 @@ def _draw_memory(number: int, memory: Memory, top: float, written: int | None, f
             says=f"element {element} of a memory of {memory.bytes} bytes on {memory.place}: {value:g}",
         )  # fmt: skip
         drawn += _draw_cell(box, value, (0.35, 0.55) if element == written else None)
-    return _in_layers(drawn)
+    return drawn
 
 
 def _draw_name(state: State, window: Window, held: Held, memory_top: float) -> list[Shape]:
@@ -343,15 +355,7 @@ def _draw_name(state: State, window: Window, held: Held, memory_top: float) -> l
         if over:
             out = 0.25 if over[0] == 0 else 0.6
             lines.append(replace(way, id=f"{name} {number} way", edge=INK, thick=4, during=(out, out)))
-    return _in_layers(drawn + lines * state.shown)
-
-
-def _in_layers(shapes: list[Shape]) -> list[Shape]:
-    """Return cells and lines first, the write over them, and words last: no neighbour covers its edges.
-
-    The order of what stays is the same before and after a write, so that the focus stays where it is.
-    """
-    return sorted(shapes, key=lambda shape: 2 if isinstance(shape, Words) else bool(shape.during))
+    return drawn + lines * state.shown
 
 
 def _place(name: str, index: tuple[int, ...]) -> str:
