@@ -163,6 +163,18 @@ def test_the_same_boxes_travel_to_the_other_lane(picture):
     assert after["deviation"].fill.startswith(palette.of(SIM))
 
 
+def test_boxes_keep_their_order_in_front_of_all_that_goes(picture):
+    """A shape that must change its place in the page jumps instead of travelling."""
+    picture.press("mark deviation")
+    before = [shape.id for shape in picture.scene.shapes]
+    happened(picture)
+    after = [shape.id for shape in picture.scene.shapes]
+    gone = [before.index(one) for one in before if one not in after]
+    assert [one for one in after if one in boxes(picture)] == [one for one in before if one in boxes(picture)]
+    assert gone
+    assert max(before.index(one) for one in boxes(picture)) < min(gone)
+
+
 def test_each_guess_is_compared_by_mark_and_by_word(picture):
     """What was not marked was expected to stay."""
     picture.press("mark linear.weight")

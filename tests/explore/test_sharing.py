@@ -1,6 +1,7 @@
 """The picture of two names: which lines share, what a write shows, what a deletion gives back."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from explore.fitting import faults
@@ -239,6 +240,19 @@ def test_a_write_goes_to_memory_first_and_from_there_to_the_other_name(picture):
     written(picture, "y", 0, made="x.clone()")
     comes = {shape.id for shape in picture.scene.shapes if shape.during}
     assert not any(name.startswith("x") for name in comes)
+
+
+def test_cells_keep_their_order_in_front_of_all_that_goes(picture):
+    """A shape that must change its place in the page loses the focus, and jumps instead of moving."""
+    orders = [[shape.id for shape in picture.scene.shapes]]
+    for name, number in (("y", 0), ("x", 5), ("x", 0)):
+        written(picture, name, number)
+        orders.append([shape.id for shape in picture.scene.shapes])
+    cells = [shape.id for shape in picture.scene.shapes if shape.asks]
+    for before, after in pairwise(orders):
+        assert [one for one in after if one in before and one in cells] == cells
+        gone = [before.index(one) for one in before if one not in after]
+        assert max(map(before.index, cells)) < min(gone)
 
 
 def test_a_line_leads_from_each_cell_to_its_element(picture):

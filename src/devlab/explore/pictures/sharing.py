@@ -220,10 +220,8 @@ def draw(state: State) -> Scene:
     if not state.shown:
         middle, high = (TWO[0] + TWO[1] + CELL) / 2, TWO[1] + CELL - TWO[0]
         for left in (LEFT, 490):
-            hidden = Box(
-                id=f"hidden {left}", x=left, y=TWO[0], wide=240, high=high, edge=palette.WAIT, hatched=True
-            )
-            shapes.append(hidden)
+            box = {"x": left, "y": TWO[0], "wide": 240, "high": high}
+            shapes.append(Box(id=f"hidden {left}", edge=palette.WAIT, hatched=True, **box))
         shapes.append(_words("hidden", 413, middle, "one memory, or two?", anchor="middle", bold=True))
     for number, line in enumerate(held.program):
         shapes.append(_words(f"line {number}", 0, 8 + 16 * number, line, mono=True))
