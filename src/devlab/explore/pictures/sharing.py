@@ -234,8 +234,8 @@ def draw(state: State) -> Scene:
 def _layer(shape: Shape) -> int:
     """Return the layer of a shape: cells, lines, the write over both, words.
 
-    No neighbour covers a written cell's edges, and what comes and goes lies behind no cell, so that cells keep
-    their order, and the focus with it.
+    No neighbour covers the edges of a written cell. Cells come first and keep their order, and the focus with
+    it, whatever comes and goes after them.
     """
     if isinstance(shape, Words):
         return 3
