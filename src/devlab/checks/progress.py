@@ -71,11 +71,6 @@ def record_hint(name: str, number: int) -> None:
     _add({"exercise": name, "hint": number})
 
 
-def record_reset(name: str) -> None:
-    """Remember that all that was recorded of an exercise so far counts no more."""
-    _add({"exercise": name, "reset": True})
-
-
 def hints_seen(name: str) -> int:
     """Return how many hints of an exercise were shown."""
     return load()[0].get(name, Record()).hints
@@ -84,6 +79,11 @@ def hints_seen(name: str) -> int:
 def has_passed(name: str) -> bool:
     """Tell whether an exercise was ever passed."""
     return load()[0].get(name, Record()).passed
+
+
+def record_reset(name: str) -> None:
+    """Remember that all that was recorded of an exercise so far counts no more."""
+    _add({"exercise": name, "reset": True})
 
 
 def load() -> tuple[dict[str, Record], int]:
