@@ -161,6 +161,10 @@ def test_it_opens_before_anything_is_written(picture):
     assert alike[0] == alike[1]
     assert "one memory, or two?" in texts(picture)
     assert scene.seconds == 0
+    picture.set(deleted=True)
+    assert picture.words.endswith("After the write x is deleted.")
+    assert picture.scene.caption.endswith("and then x is deleted.")
+    assert "held" not in picture.words
 
 
 def test_the_words_tell_whether_the_other_name_shows_it(picture):

@@ -387,9 +387,10 @@ def caption(state: State) -> str:
     if held.error:
         return f"y is not made, so there is one name alone: {_short(held.error)}."
     if not state.shown:
+        then = ", and then x is deleted" if state.deleted else ""
         if guess is None:
-            return f"Guess first; then click a cell of x or y, and {WRITTEN} is written into it."
-        return f"You guess: {GUESSES[guess]}. Now click a cell of x or y to write {WRITTEN} into it."
+            return f"Guess first; then click a cell of x or y, and {WRITTEN} is written into it{then}."
+        return f"You guess: {GUESSES[guess]}. Now click a cell of x or y to write {WRITTEN} into it{then}."
     if state.deleted:
         return _holding(state, held)
     name, index = held.wrote
@@ -417,7 +418,8 @@ def describe(state: State) -> str:
         return f"{head}; y = {state.made} fails: {_short(held.error)}. {_holding(state, held)}"
     guess = "" if state.guess is None else f" You guess: {GUESSES[state.guess]}."
     if not state.shown:
-        return f"{head}, y = {state.made}. Does a write through one name show in the other?{guess}"
+        then = " After the write x is deleted." if state.deleted else ""
+        return f"{head}, y = {state.made}. Does a write through one name show in the other?{guess}{then}"
     relation = "is x itself" if held.same else "looks at x's memory" if held.shared else "has its own memory"
     guess = guess and f" Your guess was {_mark(state)[2:]}."
     said = f"{head}, y = {state.made} {relation}.{guess} {_holding(state, held)}"
