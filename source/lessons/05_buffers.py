@@ -237,10 +237,9 @@ print("cache is on    ", stack.cache["ones"].device)
 # %% [markdown] facts=["L1", "L5"]
 # ### Look and touch
 #
-# Five modules, and six lines that people write to bring them to a device, some in vain. Each tensor has the colour of
-# the place where it really is. Choose a module and a line, and **say what will move before you let it happen** (*show
-# what it does* goes back and forth). Three of the six lines move no tensor of any of the five
-# modules. Which?
+# Five modules, and six lines that people write to bring them to a device, some in vain. Each tensor is a box in the lane
+# of the place where it really is. Choose a module and a line, **click the tensors that you expect to move**, and only then
+# run the line. Three of the six lines move no tensor of any of the five modules. Which?
 
 # %% facts=["L1", "L5"]
 devlab.explore.mover()

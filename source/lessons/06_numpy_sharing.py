@@ -205,9 +205,9 @@ print(make())
 # %% [markdown] facts=["N1", "N6"]
 # ### Look and touch
 #
-# One memory, drawn cell by cell, and two names that look at it; or two memories. Choose how y is made of x, write
-# through one name, and look through the other. **Find out:** which ways of making y share for one kind of x and copy
-# for another? There are several; start with `x.to(device)`.
+# Two names, and between them one memory or two: that is hidden at first. Choose how y is made of x, guess whether a write
+# through one name shows in the other, and click a cell to write into it. **Find out:** which ways of making y share for
+# one kind of x and copy for another? There are several; start with `x.to(device)`.
 
 # %% facts=["N1", "N6"]
 devlab.explore.sharing()

@@ -22,3 +22,12 @@ def of(device: object) -> str:
     if kind in ("cpu", "host"):
         return HOST
     return DEVICES[int(index or 0) % len(DEVICES)] if (index or "0").isdigit() else DEVICES[0]
+
+
+def tint(colour: str, share: float = 0.25) -> str:
+    """Return a colour of which only a share covers what is behind, so that words on it can be read.
+
+    >>> tint(HOST)
+    '#3a86c840'
+    """
+    return f"{colour}{round(share * 255):02x}"

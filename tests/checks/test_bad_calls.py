@@ -61,12 +61,12 @@ def test_call_instead_of_the_function(capsys):
     assert "without parentheses" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", [devlab.hint, devlab.solution], ids=["hint", "solution"])
+@pytest.mark.parametrize("command", [devlab.hint, devlab.solution, devlab.reset])
 @pytest.mark.parametrize(
     "answer", [3, None, device_off, "nothing_like_it"], ids=["int", "None", "misspelt", "unknown"]
 )
 def test_help_answers_kindly(command, answer, capsys):
-    """Hint and solution take the same care."""
+    """Hint, solution and reset take the same care."""
     command(answer)
     assert "next:" in capsys.readouterr().out
 

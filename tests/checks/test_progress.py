@@ -232,6 +232,42 @@ def test_solution_after_a_pass_or_on_request(capsys):
     assert "return x.device" in str(devlab.solution("device_of"))
 
 
+def test_a_reset_forgets_tries_hints_and_the_pass(progress_file):
+    """What was written stays in the file; what comes after counts from the beginning."""
+    fail()
+    solve()
+    devlab.hint("device_of")
+    said = str(devlab.reset("device_of"))
+    assert said.startswith("devlab has forgotten 2 tries and 1 hint of device_of, a pass among them")
+    assert len(progress_file.read_text("utf-8").splitlines()) == 4
+    assert not standing().begun
+    assert "○ device_of" in devlab.progress().text()
+    assert "hints left" in str(devlab.solution("device_of"))
+    assert "hint 1 of" in str(devlab.hint("device_of"))
+    fail()
+    known = progress.load()[0]["device_of"]
+    assert (known.attempts, known.hints, known.passed, known.last) == (1, 1, False, "failed")
+    assert standing().damaged == 0
+
+
+def test_a_reset_is_of_one_exercise_given_as_its_function_too():
+    """The others keep their tries; the function may be what was tried."""
+
+    def device_of(x):
+        return "cpu"
+
+    devlab.check(device_of)
+    devlab.hint("move")
+    assert str(devlab.reset(device_of)).startswith("devlab has forgotten 1 try of device_of: it counts")
+    assert progress.hints_seen("move") == 1
+
+
+def test_a_reset_of_nothing_writes_nothing(progress_file):
+    """It says that there is nothing to forget."""
+    assert "nothing to forget" in str(devlab.reset("device_of"))
+    assert not progress_file.exists()
+
+
 def test_every_exercise_has_a_solution_text():
     """What devlab.solution shows is the text that runs in the solutions, without markers."""
     for one in exercise.exercises():

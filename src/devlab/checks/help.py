@@ -1,4 +1,4 @@
-"""`devlab.hint` and `devlab.solution`: help in steps, the gentlest first."""
+"""`devlab.hint` and `devlab.solution`: help in steps, the gentlest first; `devlab.reset` begins anew."""
 
 import re
 from collections.abc import Callable
@@ -46,6 +46,35 @@ def solution(answer: Callable | str, give_up: bool = False) -> Panel:
         return _shown(Solution(exercise.name, solution_source(exercise)))
     except LookupError as missing:
         return _shown(Note(str(missing)))
+
+
+def reset(answer: Callable | str) -> Panel:
+    """Forget the tries and hints of an exercise, a pass too, and say so in a sentence.
+
+    The exercise is given as its function or its name. Its first hint comes next, and its solution is shown
+    after a pass or the last hint, as if nobody had tried yet. What is written in the notebook stays.
+
+    >>> reset("device_of")
+    No try and no hint of device_of is remembered, so there is nothing to forget.
+    Note('No try and no hint of device_of is remembered, so there is nothing to forget.')
+    """
+    try:
+        exercise = exercise_of(answer, names_of_caller(answer))
+    except BadCall as bad:
+        return _shown(Note(f"{bad.headline}\nnext: {bad.step}"))
+    name, known = exercise.name, progress.load()[0].get(exercise.name, progress.Record())
+    forgotten = [times(known.attempts, "try")] * bool(known.attempts)
+    forgotten += [times(known.hints, "hint")] * bool(known.hints)
+    if not forgotten:
+        return _shown(Note(f"No try and no hint of {name} is remembered, so there is nothing to forget."))
+    progress.record_reset(name)
+    passed = ", a pass among them" if known.passed else ""
+    return _shown(
+        Note(
+            f"devlab has forgotten {' and '.join(forgotten)} of {name}{passed}: "
+            "it counts as not tried, and its first hint comes next."
+        )
+    )
 
 
 def solution_source(exercise: Exercise) -> str:

@@ -100,6 +100,11 @@ def has_passed(name: str) -> bool:
     return load()[0].get(name, Record()).passed
 
 
+def record_reset(name: str) -> None:
+    """Remember that all that was recorded of an exercise so far counts no more."""
+    _add({"exercise": name, "reset": True})
+
+
 def load() -> tuple[dict[str, Record], int]:
     """Return a Record for each exercise that was touched, and how many lines could not be read."""
     records: dict[str, Record] = {}
@@ -108,7 +113,7 @@ def load() -> tuple[dict[str, Record], int]:
         if isinstance(entry, dict) and "guess" in entry:
             continue
         try:
-            name, change = str(entry["exercise"]), _hint(entry) if "hint" in entry else _try(entry)
+            name, change = str(entry["exercise"]), _change(entry)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             damaged += 1
             continue
@@ -116,6 +121,13 @@ def load() -> tuple[dict[str, Record], int]:
         change(known)
         known.latest = number
     return records, damaged
+
+
+def _change(entry: dict) -> Callable[[Record], None]:
+    """Return what a line does to the record of its exercise."""
+    if "reset" in entry:
+        return lambda known: vars(known).update(vars(Record()))
+    return _hint(entry) if "hint" in entry else _try(entry)
 
 
 # Each reads its whole line before anything changes, so that a damaged line leaves no half of itself behind.

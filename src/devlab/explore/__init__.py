@@ -38,12 +38,12 @@ def transfers() -> Explorer:
 
 
 def mover() -> Explorer:
-    """Open the picture of a module's tree, coloured by device, before and after `.to`."""
+    """Open the picture of a module's tree: guess which tensors a line moves, then run it and see."""
     return _opened("mover")
 
 
 def sharing() -> Explorer:
-    """Open the picture of two names for one memory: write through one, look through the other."""
+    """Open the picture of two names, for one memory or for two: guess, then click a cell to write."""
     return _opened("sharing")
 
 

@@ -4,16 +4,16 @@ import copy
 import functools
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
 from devlab import palette
-from devlab.explore.controls import Choice, Switch
+from devlab.explore.controls import Action, Choice
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import MONO, WIDTH, first_accelerator, sheet, source
+from devlab.explore.paper import first_accelerator, source
+from devlab.explore.scene import INK, SMALL, WIDE, Box, Path, Scene, Shape, Words
 
 
 class Price(nn.Module):
@@ -220,89 +220,176 @@ def _try(model: nn.Module, optimizer, device: str) -> tuple[bool, str]:
     return True, ""
 
 
-LINE = 0.29  # inches: the height of a row
-KIND, SAVED, BEFORE, AFTER, STAYS = 2.35, 3.65, 4.25, 5.8, 7.2  # inches from the left: where columns begin
-CHIP = 1.3  # inches: the width of a place
+HIGH, TOP, ROWS = 322, 46, 234  # of the picture; where the tree begins, and how much room all its rows have
+KIND, CPU_LANE, DEVICE_LANE, LANE, RESULT = 204, 318, 474, 148, 630  # where columns begin; a lane's width
+TALLEST = 30
+RUN, AGAIN = "Run the line", "Guess again"
 
 
 @dataclass(frozen=True)
 class State:
-    """Which module, which line is run, and whether what it does is shown."""
+    """Which module and which line are looked at, which tensors are marked, and which lines were run.
+
+    A mark says that the reader expects this line to move this tensor of this module.
+    """
 
     device: str
     module: str = "a table as a plain attribute"
     call: str = CALLS[0]
-    shown: bool = True
+    marks: frozenset[tuple[str, str, str]] = frozenset()
+    ran: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def move(self) -> Move:
         """Return what the line does to the module."""
         return move(self.module, self.call, self.device)
 
+    @property
+    def shown(self) -> bool:
+        """Tell whether the line was run on the module."""
+        return (self.module, self.call) in self.ran
 
-def draw(state: State):
-    """Return the figure: the tree on the left, the places before and after beside each tensor."""
+    def expects(self, name: str) -> bool:
+        """Tell whether the reader expects a tensor to move."""
+        return (self.module, self.call, name) in self.marks
+
+    @property
+    def wrong(self) -> list[Row]:
+        """Return the tensors that did something else than the reader expected."""
+        return [row for row in self.move.tensors if row.moved != self.expects(row.name)]
+
+    def marked(self, name: str) -> "State":
+        """Return the state with the mark of a tensor set, or taken away."""
+        return replace(self, marks=self.marks ^ {(self.module, self.call, name)})
+
+    def run(self) -> "State":
+        """Return the state in which the line was run."""
+        return replace(self, ran=self.ran | {(self.module, self.call)})
+
+    def again(self) -> "State":
+        """Return the state before the line was run and before anything was expected of it."""
+        here = self.module, self.call
+        return replace(
+            self, ran=self.ran - {here}, marks=frozenset(one for one in self.marks if one[:2] != here)
+        )
+
+
+REASONS = {
+    "device is the CPU": "device is the CPU, where it is already",
+    "no device named": "the line names no device",
+    "not in the model": "the optimizer holds it, not the model",
+    "its copy is dropped": "its copy on the device is thrown away",
+    "not a parameter": "the line asks for parameters alone",
+    "not registered": "it is not registered, so the module does not know of it",
+    "values copied into it": "loading only copies values into it",
+    "not in state_dict": "it is not in the state_dict",
+}
+
+
+def reason(row: Row, state: State) -> str:
+    """Return in a few words why a tensor stayed where it was: a key of REASONS."""
+    registered = row.kind in ("parameter", "buffer")
+    if row.before[0] == state.device:
+        return "device is the CPU"
+    if state.call == "model.to(torch.float16)":
+        return "no device named"
+    if row.kind == "optimizer state":
+        return "not in the model"
+    if "load_state_dict" in state.call:
+        return "values copied into it" if row.saved else "not in state_dict"
+    if registered and "p.to" in state.call:
+        return "its copy is dropped" if row.kind == "parameter" else "not a parameter"
+    return "not registered"
+
+
+def draw(state: State) -> Scene:
+    """Return the scene: the tree, and a box for each tensor in the lane of the device where it is."""
     done = state.move
-    count = len(done.rows)
-    below = 2.4 if state.shown else 0.2
-    height = LINE * (count + 3.6 + below)
-    figure, axes = sheet(height, margins={"left": 0, "right": 1, "bottom": 0, "top": 1})
-    axes.set_axis_off()
-    axes.set_xlim(-0.05, WIDTH - 0.05)
-    axes.set_ylim(count + below, -3.6)
-    axes.text(0, -3.2, state.call, **MONO)
-    axes.text(0, -1.7, _headline(state), fontsize=12, weight="bold")
-    for at, title in ((0, "name"), (KIND, "kind"), (SAVED, "saved"), (BEFORE, "before"), (AFTER, "after")):
-        axes.text(at, -0.3, title, fontsize=9)
-    contrast = any(row.moved for row in done.tensors)
-    chips: list[Chip] = []
-    for at, row in enumerate(done.rows):
-        axes.text(0, at + 0.65, _twig(row) + row.text, **MONO)
+    shapes: list[Shape] = [
+        Box(
+            id="line", x=0, y=0, wide=7.4 * len(state.call) + 16, high=24, thick=1 if state.shown else 2,
+            asks=None if state.shown else {"press": RUN},
+            says="this line was run" if state.shown else "run this line",
+        ),
+        Words(id="line words", x=8, y=12, words=state.call, size=SMALL, mono=True),
+        Words(id="headline", x=WIDE, y=12, words=_headline(state), anchor="end", bold=True),
+    ]  # fmt: skip
+    alone = state.device == "cpu"
+    for place, left in (("cpu", CPU_LANE), ("" if alone else state.device, DEVICE_LANE)):
+        edge = palette.of(place) if place else INK
+        words = place or "no accelerator here"
+        lane = {"x": left, "y": 28, "wide": LANE, "high": ROWS + TOP - 24}
+        shapes.append(Box(id=f"lane {left}", edge=edge, round=6, faint=not place, **lane))
+        shapes.append(_words(f"lane {left} name", left + LANE / 2, 37, words, anchor="middle", bold=True))
+    tall = min(TALLEST, ROWS / len(done.rows))
+    guesses: list[Shape] = []  # come last, so that they come and go without a change of the others' order
+    for number, row in enumerate(done.rows):
+        middle = TOP + (number + 0.5) * tall
+        name = row.name if row.kind else f"branch {number}"
+        shapes.append(_words(f"{name} in the tree", 0, middle, _twig(row) + row.text, mono=True))
         if row.kind:
-            axes.text(KIND, at + 0.65, row.kind, fontsize=9)
-            axes.text(SAVED, at + 0.65, "yes" if row.saved else "no", fontsize=9)
-            chips.append(Chip(BEFORE, at, *row.before))
-            behind = contrast and not row.moved
-            chips.append(Chip(AFTER, at, *row.after, behind) if state.shown else Chip(AFTER, at, "?", ""))
-            if behind and state.shown:
-                axes.text(STAYS, at + 0.65, "stays", fontsize=9, weight="bold")
-    _draw_chips(axes, chips)
+            shapes += _draw_tensor(state, row, middle, tall - 3)
+            guesses += _draw_guess(state, row, middle, tall - 3)
     if state.shown:
-        said = f"Then a training step with a batch on {state.device} {_verdict(done)}"
-        axes.text(0, count + 1.0, said, fontsize=11, weight="bold")
-        axes.text(0, count + 2.1, _short(done.trouble), fontsize=9)
-    return figure
+        fails, trouble = "", _short(done.trouble)
+        if not done.runs:
+            fails, _, trouble = f" with {trouble}".partition(": ")
+        said = f"Then a training step with a batch on {state.device} {_verdict(done)}{fails}"
+        shapes.append(_words("step", 0, HIGH - 25, f"{said}{':' if trouble else '.'}", bold=True))
+        if trouble:
+            shapes.append(_words("trouble", 0, HIGH - 8, trouble, says=done.trouble))
+    return Scene(HIGH, shapes + guesses, caption(state))
 
 
-class Chip(NamedTuple):
-    """The place of a tensor, at some inches from the left and in some row; a heavy edge where it stayed."""
-
-    left: float
-    row: int
-    device: str
-    dtype: str
-    heavy: bool = False
+def _words(name: str, x: float, y: float, words: str, **look) -> Words:
+    return Words(id=name, x=x, y=y, words=words, **{"size": SMALL} | look)
 
 
-def _draw_chips(axes, chips: list[Chip]) -> None:
-    """Draw each place in its device's colour; a device that is not told yet has the colour of waiting."""
-    from matplotlib.collections import PolyCollection
-    from matplotlib.colors import to_rgba
+def _draw_tensor(state: State, row: Row, middle: float, tall: float) -> list[Shape]:
+    """Draw a tensor's box in the lane where it is, and what the tensor is."""
+    place, dtype = row.after if state.shown else row.before
+    behind = state.shown and not row.moved and any(one.moved for one in state.move.tensors)
+    kind = row.kind if row.saved or row.kind != "buffer" else "buffer, not saved"
+    left = DEVICE_LANE if state.shown and row.moved else CPU_LANE
+    return [
+        _words(f"{row.name} kind", KIND, middle, kind, quiet=True),
+        Box(
+            id=row.name, x=left + 5, y=middle - tall / 2, wide=LANE - 10, high=tall,
+            fill=palette.tint(palette.of(place)), edge=INK if behind else palette.of(place),
+            thick=2.5 if behind else 1.5, asks=None if state.shown else {"press": f"mark {row.name}"},
+            says=_says(state, row),
+        ),
+        _words(f"{row.name} dtype", left + LANE / 2, middle, dtype, anchor="middle", mono=True),
+    ]  # fmt: skip
 
-    colours = [palette.WAIT if chip.device == "?" else palette.of(chip.device) for chip in chips]
-    corners = [
-        [(left, row + 0.1), (left + CHIP, row + 0.1), (left + CHIP, row + 0.9), (left, row + 0.9)]
-        for left, row, *_ in chips
-    ]
-    edges = ["black" if chip.heavy else colour for chip, colour in zip(chips, colours, strict=True)]
-    faces = [to_rgba(colour, 0.3) for colour in colours]
-    widths = [2.5 if chip.heavy else 1.0 for chip in chips]
-    axes.add_collection(PolyCollection(corners, facecolors=faces, edgecolors=edges, linewidths=widths))
-    for chip in chips:
-        axes.text(
-            chip.left + CHIP / 2, chip.row + 0.63, f"{chip.device} {chip.dtype}".strip(), ha="center",
-            **MONO | {"fontsize": 8},
-        )  # fmt: skip
+
+def _draw_guess(state: State, row: Row, middle: float, tall: float) -> list[Shape]:
+    """Draw the place where a tensor is expected, and what became of that."""
+    expected, drawn = state.expects(row.name), []
+    if expected:
+        x, to_x, y, to_y = DEVICE_LANE + 5, DEVICE_LANE + LANE - 5, middle - tall / 2, middle + tall / 2
+        corners = (x, y), (to_x, y), (to_x, to_y), (x, to_y), (x, y)
+        drawn.append(Path(id=f"{row.name} expected", points=corners, dashed=True))
+    note = reason(row, state) if state.shown and not row.moved else "your guess"
+    if not row.moved if state.shown else expected:
+        drawn.append(_words(f"{row.name} note", DEVICE_LANE + LANE / 2, middle, note, anchor="middle"))
+    if state.shown:
+        mark, fate = "✓ right" if expected == row.moved else "✗ wrong", "moved" if row.moved else "stayed"
+        drawn.append(_words(f"{row.name} mark", RESULT, middle, f"{mark}: it {fate}"))
+    return drawn
+
+
+def _says(state: State, row: Row) -> str:
+    """Return what a tensor is, and what became of it or can be expected of it."""
+    what = f"{row.name}, {row.kind}, {'saved' if row.saved else 'not saved'}"
+    if not state.shown:
+        click = (
+            "click to take your mark away" if state.expects(row.name) else "click if you expect it to move"
+        )
+        return f"{what}, {row.before[1]} on {row.before[0]}; {click}"
+    if row.moved:
+        return f"{what}: moved to {row.after[0]}"
+    return f"{what}: stayed on {row.after[0]}, because {REASONS[reason(row, state)]}"
 
 
 def _twig(row: Row) -> str:
@@ -333,28 +420,47 @@ def _verdict(done: Move) -> str:
 
 
 def _short(trouble: str) -> str:
-    """Return as much of what is wrong as one line of the picture holds."""
-    return textwrap.shorten(trouble.partition(" (when checking")[0], 112, placeholder=" …")
+    """Return as much of what is wrong as a line holds."""
+    return textwrap.shorten(trouble.partition(" (when checking")[0], 122, placeholder=" …")
+
+
+def caption(state: State) -> str:
+    """Say in a sentence what to do, or what the line did and how well that was foreseen."""
+    tensors = state.move.tensors
+    marked = sum(state.expects(row.name) for row in tensors)
+    if not state.shown:
+        if not marked:
+            return "Click the tensors that you expect to move, or none of them, and then run the line."
+        return f"You expect {marked} of the {len(tensors)} tensors to move; run the line to see what moves."
+    said = f"{_headline(state)}, and you were right about {len(tensors) - len(state.wrong)} of {len(tensors)}"
+    for row in sorted(state.wrong, key=lambda row: row.moved)[:1]:  # what stayed has a reason, so it is told
+        said += f": {row.name} "
+        said += "moved" if row.moved else f"stayed, because {REASONS[reason(row, state)]}"
+    return f"{said}."
 
 
 def describe(state: State) -> str:
     """Say how many tensors moved, which stayed, and whether a training step runs then."""
     done = state.move
-    head = f"{source(state.device)}: {state.module}, made on the CPU; then {state.call}. {_headline(state)}"
+    head = f"{source(state.device)}: {state.module}, made on the CPU"
     if not state.shown:
-        return head
+        marked = _list([row.name for row in done.tensors if state.expects(row.name)])
+        return f"{head}; next comes {state.call}. {_headline(state)} You expect it of {marked or 'none'}."
     stays = [row.name for row in done.tensors if not row.moved]
     behind = f"; {_list(stays)} stayed" if 0 < len(stays) < len(done.tensors) else ""
     then = f"A training step with a batch on {state.device} then {_verdict(done)}"
-    return f"{head}{behind}. {then}{f': {_short(done.trouble)}' if done.trouble else '.'}"
+    trouble = f": {_short(done.trouble)}" if done.trouble else "."
+    said = f"{head}; then {state.call}. {_headline(state)}{behind}. "
+    wrong = _list([row.name for row in state.wrong])
+    return f"{said}{f'You were wrong about {wrong}' if wrong else 'All as you expected'}. {then}{trouble}"
 
 
 def _list(names: list[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
 
 
 def explorer() -> Explorer:
-    """Return the explorer on the first accelerator of this machine."""
+    """Return the explorer on the first accelerator of this machine, before anything has happened."""
     return Explorer(
         "What moves, and what stays behind?",
         State(first_accelerator()),
@@ -363,6 +469,24 @@ def explorer() -> Explorer:
         [
             Choice("module", "module", list(SPECIMENS)),
             Choice("call", "line", CALLS),
-            Switch("shown", "show what it does"),
+            Action(RUN, State.run, lambda state: not state.shown),
+            Action(AGAIN, State.again, lambda state: state.shown),
+            *(_marking(name) for name in dict.fromkeys(name for one in SPECIMENS for name in names(one))),
         ],
     )
+
+
+def _marking(name: str) -> Action:
+    """Return what a click on a tensor's box asks for."""
+    return Action(
+        f"mark {name}",
+        lambda state: state.marked(name),
+        lambda state: not state.shown and name in names(state.module),
+        drawn=True,
+    )
+
+
+@functools.cache
+def names(specimen: str) -> list[str]:
+    """Return the names of a module's tensors, and of its optimizer's."""
+    return [".".join(path) for path, _, kind, _ in _tree(*SPECIMENS[specimen]()) if kind]
