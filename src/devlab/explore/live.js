@@ -16,6 +16,12 @@ function made(name, attributes = {}, parent = null) {
 
 const colour = name => (name === "ink" || name === undefined ? "currentColor" : name || "none");
 
+// The one of several things whose place is nearest to a place.
+function nearest(things, place, [x, y]) {
+  const far = thing => Math.hypot(place(thing)[0] - x, place(thing)[1] - y);
+  return things.reduce((one, other) => (far(other) < far(one) ? other : one));
+}
+
 // One shape: a group at the shape's place, so that a CSS transition moves it whatever is in it.
 class Drawn {
   constructor(picture, shape) {
@@ -26,13 +32,17 @@ class Drawn {
     this.group.addEventListener("pointerenter", () => picture.tell(this));
     this.group.addEventListener("pointerleave", () => picture.tell(null));
     this.group.addEventListener("focus", () => picture.tell(this));
-    this.group.addEventListener("blur", () => picture.tell(null));
+    this.group.addEventListener("blur", () => {
+      if (this.over) this.carry(null);
+      picture.tell(null);
+    });
     this.group.addEventListener("click", () => this.click());
     this.group.addEventListener("pointerdown", event => picture.grab(this, event));
   }
 
   update(shape) {
     this.shape = shape;
+    this.over = null;
     this["draw" + shape.kind](shape);
     this.group.style.opacity = shape.faint ? FAINT : 1;
     this.group.classList.toggle("asks", Boolean(shape.asks || shape.stops));
@@ -126,25 +136,42 @@ class Drawn {
 
   // The stop that lies nearest to a place.
   nearest(x, y) {
-    const far = stop => (stop.x - x) ** 2 + (stop.y - y) ** 2;
-    return this.shape.stops.reduce((one, other) => (far(other) < far(one) ? other : one));
+    return nearest(this.shape.stops, stop => [stop.x, stop.y], [x, y]);
   }
 
   key(event) {
     const stops = this.shape.stops;
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (stops && step) {
-      const now = stops.indexOf(this.nearest(...this.middle()));
+      const now = stops.indexOf(this.over ?? this.nearest(...this.middle()));
       const next = stops[Math.min(stops.length - 1, Math.max(0, now + step))];
-      if (next !== stops[now]) this.picture.ask(next.asks);
+      if (this.shape.carried) this.carry(next);
+      else if (next !== stops[now]) this.picture.ask(next.asks);
+      return true;
+    }
+    if (event.key === "Escape" && this.over) {
+      this.carry(null);
       return true;
     }
     if (event.key === "Enter" || event.key === " ") {
       this.dragged = false;
-      this.click();
+      if (this.over?.asks) this.picture.ask(this.over.asks);
+      else this.click();
       return true;
     }
     return false;
+  }
+
+  // Hold the shape over a stop, or at its own place again; nothing is asked for.
+  carry(stop) {
+    const [x, y] = this.at;
+    const [middle_x, middle_y] = this.middle();
+    const [to_x, to_y] = stop ? [x + stop.x - middle_x, y + stop.y - middle_y] : [x, y];
+    const says = stop?.says || this.shape.says;
+    this.over = stop;
+    this.group.style.transform = `translate(${to_x}px, ${to_y}px)`;
+    this.group.setAttribute("aria-label", says);
+    this.picture.word(says);
   }
 
   middle() {
@@ -176,10 +203,17 @@ class Picture {
   show(scene, label) {
     this.svg.setAttribute("viewBox", `0 0 ${scene.wide} ${scene.high}`);
     this.svg.setAttribute("aria-label", label);
-    const there = new Set();
+    // What has gone goes first: a shape that must change its place in the page jumps instead of moving.
+    const there = new Set(scene.shapes.map(shape => shape.id));
+    let lost = null;
+    for (const [id, drawn] of this.drawn) {
+      if (there.has(id)) continue;
+      if (drawn.group === this.svg.getRootNode().activeElement) lost = drawn;
+      this.drawn.delete(id);
+      drawn.group.remove();
+    }
     let last = null;
     for (const shape of scene.shapes) {
-      there.add(shape.id);
       let drawn = this.drawn.get(shape.id);
       if (drawn && drawn.shape.kind !== shape.kind) {
         drawn.group.remove();
@@ -196,25 +230,23 @@ class Picture {
       last = drawn.group;
       drawn.update(shape);
     }
-    for (const [id, drawn] of this.drawn) {
-      if (!there.has(id)) {
-        this.drawn.delete(id);
-        drawn.group.remove();
-      }
-    }
-    this.stopsOfTab();
+    this.stopsOfTab(lost);
     if (this.told && !there.has(this.told.shape.id)) this.tell(null);
     else if (this.told) this.tell(this.told);
   }
 
-  // One shape at a time takes the focus; the arrows go from shape to shape.
-  stopsOfTab() {
+  // One shape at a time takes the focus; the arrows go from shape to shape. Where the focus was lost with its
+  // shape, what is nearest gets it.
+  stopsOfTab(lost) {
     const able = [...this.drawn.values()].filter(({ shape }) => shape.says || shape.asks || shape.stops);
     this.able = able;
-    const now = able.find(drawn => drawn.group === this.svg.getRootNode().activeElement);
+    const now = lost
+      ? nearest(able, drawn => drawn.at, lost.at)
+      : able.find(drawn => drawn.group === this.svg.getRootNode().activeElement);
     const first = now ?? able.find(({ shape }) => shape.asks || shape.stops) ?? able[0];
     for (const drawn of this.drawn.values()) drawn.group.removeAttribute("tabindex");
     for (const drawn of able) drawn.group.setAttribute("tabindex", drawn === first ? 0 : -1);
+    if (lost) now?.group.focus();
   }
 
   key(event) {
@@ -270,7 +302,7 @@ class Picture {
     drawn.group.style.transform = `translate(${drawn.at[0]}px, ${drawn.at[1]}px)`;
     drawn.dragged = moved;
     setTimeout(() => (drawn.dragged = false));
-    if (moved && stop) this.ask(stop.asks);
+    if (moved && stop?.asks) this.ask(stop.asks);
   }
 
   tell(drawn) {
