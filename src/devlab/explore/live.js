@@ -300,9 +300,11 @@ class Picture {
     this.svg.releasePointerCapture(event.pointerId);
     drawn.group.classList.remove("held");
     drawn.group.style.transform = `translate(${drawn.at[0]}px, ${drawn.at[1]}px)`;
-    drawn.dragged = moved;
+    // The click that follows goes to the picture, which has the pointer, or to the shape, as browsers differ.
+    if (!moved) drawn.click();
+    else if (stop?.asks) this.ask(stop.asks);
+    drawn.dragged = true;
     setTimeout(() => (drawn.dragged = false));
-    if (moved && stop?.asks) this.ask(stop.asks);
   }
 
   tell(drawn) {

@@ -7,7 +7,7 @@ cache, and may raise the peak.
 """
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -26,7 +26,7 @@ LINES = 3  # into which the segments of the simulated device always fit
 
 @dataclass(frozen=True)
 class Allocate:
-    """A tensor of `size` bytes is made, and gets the first name that no living tensor has."""
+    """A tensor of `size` bytes is made, and gets the next letter that no living tensor has."""
 
     size: int
 
@@ -268,23 +268,24 @@ def tell(deeds: tuple[Deed, ...], allocator: Modelled | Real) -> Memory:
     before = allocator.figures()
     for deed in deeds:
         before, refusal = allocator.figures(), ""
-        given.append("")
+        name = ""
         if isinstance(deed, Allocate):
-            name = next(name for name in NAMES if name not in held)
+            name = next_name(given, held)
             try:
                 thing, address = allocator.make(deed.size)
             except torch.OutOfMemoryError as error:
-                refusal = str(error)
+                name, refusal = "", str(error)
             else:
-                held[name], sizes[name], names[address], given[-1] = [thing], deed.size, name, name
+                held[name], sizes[name], names[address] = [thing], deed.size, name
                 del thing
         elif isinstance(deed, Free):
-            for name in deed.names:
-                allocator.drop(held.pop(name))
-                del sizes[name]
-            names = {address: name for address, name in names.items() if name in held}
+            for gone in deed.names:
+                allocator.drop(held.pop(gone))
+                del sizes[gone]
+            names = {address: own for address, own in names.items() if own in held}
         else:
             allocator.empty()
+        given.append(name)
         places = ground.follow(allocator.segments())
         peak = max(peak, allocator.figures()[0])
     allocated, reserved, retries = allocator.figures()
@@ -310,6 +311,17 @@ def tell(deeds: tuple[Deed, ...], allocator: Modelled | Real) -> Memory:
         retried=retries > before[2],
         refusal=refusal,
     )
+
+
+def next_name(given: Sequence[str], living: Container[str]) -> str:
+    """Return the letter after the last that was given, leaving out those that live; "" where all live.
+
+    >>> next_name(["A", "B", "C", ""], {"B", "D"})
+    'E'
+    """
+    last = next((name for name in reversed(given) if name), NAMES[-1])
+    after = NAMES.index(last) + 1
+    return next((name for name in NAMES[after:] + NAMES[:after] if name not in living), "")
 
 
 def statements(deeds: tuple[Deed, ...], given: tuple[str, ...]) -> list[str]:

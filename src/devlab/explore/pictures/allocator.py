@@ -23,6 +23,7 @@ from devlab.explore.story import (
     Memory,
     Piece,
     Segment,
+    next_name,
     replay,
     statements,
 )
@@ -69,8 +70,7 @@ class State:
     @property
     def name(self) -> str:
         """Return the name that the next tensor gets; "" where all names are taken."""
-        taken = dict(self.memory.living)
-        return next((name for name in NAMES if name not in taken), "")
+        return next_name(self.memory.given, dict(self.memory.living))
 
     @property
     def wanted(self) -> str:
@@ -85,9 +85,9 @@ class State:
 
 def draw(state: State) -> Scene:
     """Return the scene: the next tensor, the segments with what is in them, and the figures beside."""
-    # The next tensor comes last, so that it is dragged over all others; the others come in the order of their
-    # birth, so that a tensor keeps its place among them.
-    shapes = [*_segments(state), *_untaken(state), *_figures(state), *_story(state)]
+    # The next tensor comes last, so that it is dragged over all others. The others come in the order of their
+    # birth: a shape that changes its place among the others jumps instead of moving.
+    shapes = [*_segments(state), *_untaken(state), *_figures(state), *_story(state), _label(state)]
     return Scene(HIGH, [*shapes, *_tensors(state), *_next(state)], _outcome(state))
 
 
@@ -212,20 +212,23 @@ def _tensors(state: State) -> Iterator[Shape]:
             yield from parts[name].words(name, f"{name}  {text_of(size)}", name, colour=palette.LETTERS)
 
 
-def _next(state: State) -> Iterator[Shape]:
-    """Draw the next tensor at its true length: to be held over what is free, and to be asked for."""
-    if not state.name:
-        words = f"There is no letter for more than {len(NAMES)} tensors: click a tensor to free it."
-        yield Words(id="next", x=0, y=8, words=words)
-        return
+def _label(state: State) -> Words:
+    """Write above the next tensor what it is, and that it found no room."""
     refusal = state.memory.refusal if state.deeds and state.deeds[-1] == Allocate(state.size) else ""
     words = f"{state.wanted}: out of memory" if refusal else f"next: {state.wanted} in one piece"
-    yield Words(id="next", x=0, y=8, words=words, bold=True, says=refusal)
-    yield Box(
-        id=state.name, x=0, y=WAITING, wide=state.size * SCALE, high=BOX, round=0, edge=palette.WAIT, thick=2,
-        hatched=True, asks={"press": "Allocate"}, stops=tuple(_stops(state)), carried=True,
-        says=f"{state.wanted}: drag it over what is free; let go, or click it, to allocate it",
-    )  # fmt: skip
+    if not state.name:
+        words = f"There is no letter for more than {len(NAMES)} tensors: click a tensor to free it."
+    return Words(id="next", x=0, y=8, words=words, bold=True, says=refusal)
+
+
+def _next(state: State) -> Iterator[Shape]:
+    """Draw the next tensor at its true length: to be held over what is free, and to be asked for."""
+    if state.name:
+        yield Box(
+            id=state.name, x=0, y=WAITING, wide=state.size * SCALE, high=BOX, round=0, edge=palette.WAIT,
+            thick=2, hatched=True, asks={"press": "Allocate"}, stops=tuple(_stops(state)), carried=True,
+            says=f"{state.wanted}: drag it over what is free; let go, or click it, to allocate it",
+        )  # fmt: skip
 
 
 def _stops(state: State) -> Iterator[Stop]:
@@ -290,7 +293,7 @@ def describe(state: State) -> str:
 
 
 def _free(memory: Memory) -> str:
-    return f"free: {text_of(sum(memory.free))}{_pieces(memory)}"
+    return f"{text_of(sum(memory.free))} free{_pieces(memory)}"
 
 
 def _pieces(memory: Memory) -> str:
@@ -307,16 +310,17 @@ def _outcome(state: State) -> str:
         return "Nothing is taken from the device yet: the first tensor brings the first segment."
     if isinstance(last, Free):
         gone = f"{', '.join(last.names)} {'are' if len(last.names) > 1 else 'is'} freed"
-        return f"{gone}, and the memory stays reserved; {_free(memory)}."
+        return f"{gone}, and the memory stays reserved, with {_free(memory)}."
     if isinstance(last, Empty):
         if grown:
             return f"The cache is emptied: {text_of(-grown)} given back to the device."
         return "The cache is emptied, but no segment is free as a whole: nothing given back."
     wanted, name = text_of(last.size), memory.given[-1]
     if memory.refusal:
+        need = f"{wanted} need one free piece or a new segment of {text_of(segment_size(last.size))}"
         return (
-            f"Out of memory: {wanted} need one free piece or a new segment of "
-            f"{text_of(segment_size(last.size))}, but {readable(memory.untaken)} of the device is free, and "
+            f"Out of memory: {POOLS if max(memory.free, default=0) >= last.size else need}, but "
+            f"{readable(memory.untaken)} of the device is free, and "
             f"{readable(memory.reserved - memory.allocated)} is reserved by PyTorch but "
             f"unallocated{_pieces(memory)}."
         )
