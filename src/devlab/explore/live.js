@@ -235,13 +235,13 @@ class Picture {
     else if (this.told) this.tell(this.told);
   }
 
-  // One shape at a time takes the focus; the arrows go from shape to shape. Where the focus was lost with its
-  // shape, what is nearest gets it.
+  // One shape at a time takes the focus; the arrows go from shape to shape. Where a shape went with the focus,
+  // the nearest gets it.
   stopsOfTab(lost) {
     const able = [...this.drawn.values()].filter(({ shape }) => shape.says || shape.asks || shape.stops);
     this.able = able;
-    const now = lost
-      ? nearest(able, drawn => drawn.at, lost.at)
+    const now = lost && able.length
+      ? nearest(able, drawn => drawn.middle(), lost.middle())
       : able.find(drawn => drawn.group === this.svg.getRootNode().activeElement);
     const first = now ?? able.find(({ shape }) => shape.asks || shape.stops) ?? able[0];
     for (const drawn of this.drawn.values()) drawn.group.removeAttribute("tabindex");
