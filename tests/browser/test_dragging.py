@@ -75,10 +75,12 @@ def test_by_keyboard(picture, page):
     """Arrows hold it over one gap after another, Escape takes it back, and Enter lets go; no key is lost."""
     waits = shape(picture, "J")
     home = waits.bounding_box()
+    page.mouse.move(*middle(waits))  # from under which it goes
     waits.focus()
     for free in (6, 8, 6):
         page.keyboard.press("ArrowRight")
         expect(waits).to_have_attribute("aria-label", f"{free} MiB free here, 12 MiB needed")
+        expect(picture.locator(".tip")).to_have_text(f"{free} MiB free here, 12 MiB needed")
     assert waits.bounding_box() != home
     page.keyboard.press("Escape")
     expect(waits).to_have_css("transform", "matrix(1, 0, 0, 1, 0, 18)")
@@ -86,10 +88,10 @@ def test_by_keyboard(picture, page):
     page.keyboard.press("Enter")
     says(picture, "Out of memory")
     expect(waits).to_be_focused()
-    shape(picture, "B").focus()
+    shape(picture, "D").focus()
     page.keyboard.press("Enter")
-    says(picture, "B is freed")
-    expect(shape(picture, "segment 1 at 0")).to_be_focused()  # where B was
+    says(picture, "D is freed")
+    expect(shape(picture, "segment 2 at 0")).to_be_focused()  # where D was
     for key in ("x", "d", "d"):
         page.keyboard.press(key)
     assert page.evaluate("() => window.jupyterapp.shell.currentWidget.model.cells.length") == 3

@@ -29,8 +29,8 @@ class Drawn {
     this.group = made("svg:g", { "data-id": shape.id, class: "shape" });
     const parts = { Box: ["rect", "rect"], Words: ["text"], Path: ["path", "path", "path"], Drawing: ["svg"] }[shape.kind];
     this.parts = parts.map(name => made("svg:" + name, {}, this.group));
-    this.group.addEventListener("pointerenter", () => picture.tell(this));
-    this.group.addEventListener("pointerleave", () => picture.tell(null));
+    this.group.addEventListener("pointerenter", () => picture.point(this));
+    this.group.addEventListener("pointerleave", () => picture.point(null));
     this.group.addEventListener("focus", () => picture.tell(this));
     this.group.addEventListener("blur", () => {
       if (this.over) this.carry(null);
@@ -174,6 +174,13 @@ class Drawn {
     this.picture.word(says);
   }
 
+  // The point of the shape that is nearest to a place.
+  closest(place) {
+    const { kind, wide = 0, high = 0 } = this.shape;
+    const size = kind === "Box" ? [wide, high] : [0, 0];
+    return this.at.map((least, axis) => Math.min(Math.max(place[axis], least), least + size[axis]));
+  }
+
   middle() {
     const { kind, wide = 0, high = 0 } = this.shape;
     return kind === "Box" ? [this.at[0] + wide / 2, this.at[1] + high / 2] : this.at;
@@ -241,7 +248,7 @@ class Picture {
     const able = [...this.drawn.values()].filter(({ shape }) => shape.says || shape.asks || shape.stops);
     this.able = able;
     const now = lost && able.length
-      ? nearest(able, drawn => drawn.middle(), lost.middle())
+      ? nearest(able, drawn => drawn.closest(lost.middle()), lost.middle())
       : able.find(drawn => drawn.group === this.svg.getRootNode().activeElement);
     const first = now ?? able.find(({ shape }) => shape.asks || shape.stops) ?? able[0];
     for (const drawn of this.drawn.values()) drawn.group.removeAttribute("tabindex");
@@ -305,6 +312,11 @@ class Picture {
     else if (stop?.asks) this.ask(stop.asks);
     drawn.dragged = true;
     setTimeout(() => (drawn.dragged = false));
+  }
+
+  // What the keys carry may pass under the pointer, which says nothing then.
+  point(drawn) {
+    if (![...this.drawn.values()].some(one => one.over)) this.tell(drawn);
   }
 
   tell(drawn) {

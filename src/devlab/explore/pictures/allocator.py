@@ -87,7 +87,7 @@ def draw(state: State) -> Scene:
     """Return the scene: the next tensor, the segments with what is in them, and the figures beside."""
     # The next tensor comes last, so that it is dragged over all others. The others come in the order of their
     # birth: a shape that changes its place among the others jumps instead of moving.
-    shapes = [*_segments(state), *_untaken(state), *_figures(state), *_story(state), _label(state)]
+    shapes = [*_segments(state), *_untaken(state), *_figures(state), *_story(state), *_label(state)]
     return Scene(HIGH, [*shapes, *_tensors(state), *_next(state)], _outcome(state))
 
 
@@ -153,6 +153,9 @@ def _segments(state: State) -> Iterator[Shape]:
                 yield part.box(own, edge=palette.WAIT, says=_fits(state, part))
                 yield from part.words(own, f"free {size}", size, quiet=True)
         yield first._replace(wide=wide).box(name, thick=1.8)
+    if not state.memory.segments:
+        words = "no segment is taken"
+        yield Words(id="none", x=0, y=(TOP + BOTTOM) / 2, words=words, size=SMALL, quiet=True)
     hidden = [segment for segment in state.memory.segments if segment.line >= MOST]
     if hidden:
         words = f"and {len(hidden)} more, {text_of(sum(one.size for one in hidden))}"
@@ -212,13 +215,17 @@ def _tensors(state: State) -> Iterator[Shape]:
             yield from parts[name].words(name, f"{name}  {text_of(size)}", name, colour=palette.LETTERS)
 
 
-def _label(state: State) -> Words:
+def _label(state: State) -> Iterator[Words]:
     """Write above the next tensor what it is, and that it found no room."""
-    refusal = state.memory.refusal if state.deeds and state.deeds[-1] == Allocate(state.size) else ""
-    words = f"{state.wanted}: out of memory" if refusal else f"next: {state.wanted} in one piece"
     if not state.name:
         words = f"There is no letter for more than {len(NAMES)} tensors: click a tensor to free it."
-    return Words(id="next", x=0, y=8, words=words, bold=True, says=refusal)
+        yield Words(id="next", x=0, y=8, words=words, bold=True)
+        return
+    refusal = state.memory.refusal if state.deeds and state.deeds[-1] == Allocate(state.size) else ""
+    words = f"{state.wanted}: out of memory" if refusal else f"next: {state.wanted} in one piece"
+    yield Words(id="next", x=0, y=8, words=words, bold=True, says=refusal)
+    hint = "drag it over what is free; click a tensor to free it"
+    yield Words(id="hint", x=LINE * SCALE, y=8, words=hint, anchor="end", size=SMALL, quiet=True)
 
 
 def _next(state: State) -> Iterator[Shape]:
