@@ -8,12 +8,9 @@ import torch
 from explore.fitting import faults
 
 import devlab.sim
-from devlab.explore import story as tale
+from devlab.explore import deeds as tale
 from devlab.explore.controls import Refused
-from devlab.explore.pictures import allocator
-from devlab.explore.pictures.allocator import HOLES, POOLS, SCALE, State
-from devlab.explore.scene import Box, Words
-from devlab.explore.story import (
+from devlab.explore.deeds import (
     MIB,
     STRANGER,
     Allocate,
@@ -26,6 +23,9 @@ from devlab.explore.story import (
     replay,
     tell,
 )
+from devlab.explore.pictures import allocator
+from devlab.explore.pictures.allocator import HOLES, POOLS, SCALE, State
+from devlab.explore.scene import Box, Words
 
 MIXED = (
     Allocate(MIB // 2),

@@ -7,10 +7,7 @@ from typing import NamedTuple
 
 from devlab import palette
 from devlab.explore.controls import Action, Choice
-from devlab.explore.explorer import Explorer
-from devlab.explore.paper import first_accelerator, source
-from devlab.explore.scene import SMALL, WIDE, Box, Scene, Shape, Stop, Words
-from devlab.explore.story import (
+from devlab.explore.deeds import (
     LINE,
     LINES,
     MIB,
@@ -27,6 +24,9 @@ from devlab.explore.story import (
     replay,
     statements,
 )
+from devlab.explore.explorer import Explorer
+from devlab.explore.paper import first_accelerator, source
+from devlab.explore.scene import SMALL, WIDE, Box, Scene, Shape, Stop, Words
 from devlab.sim.allocator import SMALL_REQUEST, SMALL_SEGMENT, readable, segment_size
 from devlab.watching.memory import size as text_of
 
