@@ -63,6 +63,12 @@ def test_every_colour_stands_out_from_either_theme(name, background):
     assert contrast(COLOURS[name], background) >= 3
 
 
+@pytest.mark.parametrize("name", COLOURS)
+def test_letters_can_be_read_on_every_colour(name):
+    """WCAG 2.2 asks for 4.5 to 1 of text."""
+    assert contrast(palette.LETTERS, COLOURS[name]) >= 4.5
+
+
 @pytest.mark.parametrize("eye", [None, DEUTERANOPE, PROTANOPE], ids=["all cones", "no green", "no red"])
 def test_no_two_colours_are_taken_for_each_other(eye):
     """A difference of 10 in L*a*b* is seen at a glance, side by side."""

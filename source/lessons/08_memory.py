@@ -277,9 +277,10 @@ print("segments taken:", memory.memory_stats(device)["segment.all.allocated"])
 # %% [markdown] facts=["H2", "K1", "K2"]
 # ### Look and touch
 #
-# A small device of 64 MiB, its segments, and the blocks in them. Ten tensors of 6 MiB were made, and every second one
-# freed. The next wants 12 MiB, and 36 MiB are free. **Predict** what *Allocate* does. Then find one tensor whose death makes
-# room, and see whether *Empty the cache* would have helped.
+# A small device of 64 MiB, its segments, and the blocks in them. Nine tensors of 6 MiB were made, and every second one
+# freed. The next, J, wants 12 MiB, and 36 MiB are free. **Predict** whether it fits. Then drag it over the free pieces and
+# let go. A click on a tensor frees it: find one whose death makes room, and see whether *Empty the cache* would have
+# helped.
 
 # %% facts=["H2", "K1", "K2"]
 devlab.explore.allocator()

@@ -1,11 +1,14 @@
 """What a device's memory holds: on sim, on a real GPU, and on the CPU, which keeps no account."""
 
+import html
+import re
+
 import pytest
 import torch
 
 import devlab
 from devlab.devices import UnknownDevice
-from devlab.watching.memory import Memory
+from devlab.watching.memory import Memory, size
 
 SIM = torch.device("sim:1")
 
@@ -48,6 +51,30 @@ def test_the_bar():
         "  0 to 40 MiB:  █ allocated  ░ cached  ┃ peak",
     ]
     assert set(Memory(torch.device("cuda:0"), 0, 0, 0, 1).text().splitlines()[-2].strip()) == {"·"}
+
+
+@pytest.mark.parametrize(
+    ("figures", "parts"),
+    [
+        ((10, 40, 20), ["25.00%", "25.00%", "3px", "50.00%"]),  # the peak in the cache
+        ((10, 20, 40), ["25.00%", "25.00%", "50.00%", "3px"]),  # beyond what is reserved now
+        ((20, 40, 20), ["50.00%", "3px", "50.00%"]),  # just now
+        ((0, 0, 40), ["100.00%", "3px"]),
+        ((0, 0, 0), []),
+        ((10, 40, None), ["25.00%", "75.00%"]),
+    ],
+)
+def test_a_notebook_shows_a_bar_that_is_drawn(figures, parts):
+    """What is allocated is filled, the cache an outline, the peak a stroke; the figures stand beside."""
+    found = Memory(torch.device("cuda:0"), *(one and one << 20 for one in figures), 80 << 30)
+    bar, legend = re.findall(r"<div[^>]*>(?:(?!<div).)*?</div>", found.html().partition("</table>")[2])
+    assert re.findall(r"width:([\d.]+(?:%|px))", bar)[1:] == parts  # the first is that of the whole
+    assert not set("░█┃·") & set(found.html())
+    assert bar.count("background:") == (figures[0] > 0)
+    assert 'aria-hidden="true"' in bar  # a screen reader has the table
+    words = re.sub(r"<[^>]+>", "", html.unescape(legend)).split()
+    assert " ".join(words).startswith(f"0 to {size(max(one or 0 for one in figures) << 20)}: allocated")
+    assert ("peak" in words) == (figures[2] is not None)
 
 
 def test_a_device_that_tells_less():

@@ -18,6 +18,12 @@ const unique = word => `devlab-${word}-${Math.random().toString(36).slice(2)}`;
 
 const colour = name => (name === "ink" || name === undefined ? "currentColor" : name || "none");
 
+// The one of several things whose place is nearest to a place.
+function nearest(things, place, [x, y]) {
+  const far = thing => Math.hypot(place(thing)[0] - x, place(thing)[1] - y);
+  return things.reduce((one, other) => (far(other) < far(one) ? other : one));
+}
+
 // One shape: a group at the shape's place, so that a CSS transition moves it whatever is in it.
 class Drawn {
   constructor(picture, shape) {
@@ -25,14 +31,15 @@ class Drawn {
     this.group = made("svg:g", { "data-id": shape.id, class: "shape" });
     const parts = { Box: ["rect", "rect"], Words: ["text"], Path: ["path", "path", "path"], Drawing: ["svg"] }[shape.kind];
     this.parts = parts.map(name => made("svg:" + name, {}, this.group));
-    this.group.addEventListener("pointerenter", () => picture.tell(this));
-    this.group.addEventListener("pointerleave", () => picture.tell(null));
+    this.group.addEventListener("pointerenter", () => picture.point(this));
+    this.group.addEventListener("pointerleave", () => picture.point(null));
     this.group.addEventListener("click", () => this.click());
     this.group.addEventListener("pointerdown", event => picture.grab(this, event));
   }
 
   update(shape) {
     this.shape = shape;
+    this.over = null;
     this["draw" + shape.kind](shape);
     this.group.style.opacity = shape.faint ? FAINT : 1;
     this.group.classList.toggle("asks", Boolean(shape.asks || shape.stops));
@@ -126,25 +133,49 @@ class Drawn {
 
   // The stop that lies nearest to a place.
   nearest(x, y) {
-    const far = stop => (stop.x - x) ** 2 + (stop.y - y) ** 2;
-    return this.shape.stops.reduce((one, other) => (far(other) < far(one) ? other : one));
+    return nearest(this.shape.stops, stop => [stop.x, stop.y], [x, y]);
   }
 
   key(event) {
     const stops = this.shape.stops;
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (stops && step) {
-      const now = stops.indexOf(this.nearest(...this.middle()));
+      const now = stops.indexOf(this.over ?? this.nearest(...this.middle()));
       const next = stops[Math.min(stops.length - 1, Math.max(0, now + step))];
-      if (next !== stops[now]) this.picture.ask(next.asks);
+      if (this.shape.carried) this.carry(next);
+      else if (next !== stops[now]) this.picture.ask(next.asks);
+      return true;
+    }
+    if (event.key === "Escape" && this.over) {
+      this.carry(null);
       return true;
     }
     if (event.key === "Enter" || event.key === " ") {
       this.dragged = false;
-      this.click();
+      if (this.over?.asks) this.picture.ask(this.over.asks);
+      else this.click();
       return true;
     }
     return false;
+  }
+
+  // Hold the shape over a stop, or at its own place again; nothing is asked for.
+  carry(stop) {
+    const [x, y] = this.at;
+    const [middle_x, middle_y] = this.middle();
+    const [to_x, to_y] = stop ? [x + stop.x - middle_x, y + stop.y - middle_y] : [x, y];
+    const says = stop?.says || this.shape.says;
+    this.over = stop;
+    this.group.style.transform = `translate(${to_x}px, ${to_y}px)`;
+    this.group.setAttribute("aria-label", says);
+    this.picture.word(says);
+  }
+
+  // The point of the shape that is nearest to a place.
+  closest(place) {
+    const { kind, wide = 0, high = 0 } = this.shape;
+    const size = kind === "Box" ? [wide, high] : [0, 0];
+    return this.at.map((least, axis) => Math.min(Math.max(place[axis], least), least + size[axis]));
   }
 
   middle() {
@@ -169,7 +200,10 @@ class Picture {
     this.tip.hidden = true;
     // Chromium lets Tab stop at each SVG element that listens to its focus itself.
     this.frame.addEventListener("focusin", event => this.tell(this.able.find(one => one.group === event.target)));
-    this.frame.addEventListener("focusout", () => this.tell(null));
+    this.frame.addEventListener("focusout", () => {
+      for (const drawn of this.drawn.values()) if (drawn.over) drawn.carry(null);
+      this.tell(null);
+    });
     this.svg.addEventListener("keydown", event => this.key(event));
     this.svg.addEventListener("pointermove", event => this.drag(event));
     this.svg.addEventListener("pointerup", event => this.drop(event));
@@ -180,10 +214,17 @@ class Picture {
     this.frame.hidden = !scene.shapes.length;
     this.svg.setAttribute("viewBox", `0 0 ${scene.wide} ${scene.high}`);
     this.svg.setAttribute("aria-label", label);
-    const there = new Set();
+    // What has gone goes first: a shape that must change its place in the page jumps instead of moving.
+    const there = new Set(scene.shapes.map(shape => shape.id));
+    let lost = null;
+    for (const [id, drawn] of this.drawn) {
+      if (there.has(id)) continue;
+      if (drawn.group === this.svg.getRootNode().activeElement) lost = drawn;
+      this.drawn.delete(id);
+      drawn.group.remove();
+    }
     let last = null;
     for (const shape of scene.shapes) {
-      there.add(shape.id);
       let drawn = this.drawn.get(shape.id);
       if (drawn && drawn.shape.kind !== shape.kind) {
         drawn.group.remove();
@@ -202,27 +243,25 @@ class Picture {
       this.drawn.delete(shape.id); // the keys go from shape to shape in the order of the scene
       this.drawn.set(shape.id, drawn);
     }
-    for (const [id, drawn] of this.drawn) {
-      if (!there.has(id)) {
-        this.drawn.delete(id);
-        drawn.group.remove();
-      }
-    }
-    this.stopsOfTab();
+    this.stopsOfTab(lost);
     if (this.told && !there.has(this.told.shape.id)) this.tell(null);
     else if (this.told) this.tell(this.told);
   }
 
-  // One shape at a time takes the focus; the arrows go from shape to shape.
-  stopsOfTab() {
+  // One shape at a time takes the focus; the arrows go from shape to shape. Where a shape went with the focus,
+  // the nearest gets it.
+  stopsOfTab(lost) {
     const able = [...this.drawn.values()].filter(({ shape }) => shape.says || shape.asks || shape.stops);
     this.able = able;
-    const now = able.find(drawn => drawn.group === this.svg.getRootNode().activeElement);
+    const now = lost && able.length
+      ? nearest(able, drawn => drawn.closest(lost.middle()), lost.middle())
+      : able.find(drawn => drawn.group === this.svg.getRootNode().activeElement);
     const first = now ?? able.find(({ shape }) => shape.stops) ?? able.find(({ shape }) => shape.asks) ?? able[0];
     for (const drawn of this.drawn.values()) {
       if (able.includes(drawn)) drawn.group.setAttribute("tabindex", drawn === first ? 0 : -1);
       else drawn.group.removeAttribute("tabindex");
     }
+    if (lost) now?.group.focus();
   }
 
   key(event) {
@@ -281,9 +320,16 @@ class Picture {
     this.svg.releasePointerCapture(event.pointerId);
     drawn.group.classList.remove("held");
     drawn.group.style.transform = `translate(${drawn.at[0]}px, ${drawn.at[1]}px)`;
-    drawn.dragged = moved;
+    // The click that follows goes to the picture, which has the pointer, or to the shape, as browsers differ.
+    if (!moved) drawn.click();
+    else if (stop?.asks && !drawn.shape.along) this.ask(stop.asks);
+    drawn.dragged = true;
     setTimeout(() => (drawn.dragged = false));
-    if (moved && stop && !drawn.shape.along) this.ask(stop.asks);
+  }
+
+  // What the keys carry may pass under the pointer, which says nothing then.
+  point(drawn) {
+    if (![...this.drawn.values()].some(one => one.over)) this.tell(drawn);
   }
 
   tell(drawn) {

@@ -18,12 +18,12 @@ INK = "ink"
 class Stop:
     """A place to which a shape can be dragged, and what the explorer is asked for there.
 
-    `asks` is what a click asks for, too: `{"set": {field: value}}` or `{"press": label}`.
+    `asks` is what a click asks for, too: `{"set": {field: value}}` or `{"press": label}`; None for nothing.
     """
 
     x: float
     y: float
-    asks: Mapping[str, object]
+    asks: Mapping[str, object] | None
     says: str = ""
 
 
@@ -34,8 +34,9 @@ class Shape:
     `says` is shown when the pointer or the keyboard is on the shape, and read by a screen reader; `asks` is
     what a click on the shape asks the explorer for; `stops` are the places to which the shape can be dragged,
     the nearest to it being the present one. A shape that is dragged `along` its stops asks at each of them,
-    so that the picture follows, any other when it is let go. While the scene is played, the shape comes about
-    in the share `during` of the playing time: a box grows from its left edge, another shape appears; a shape
+    so that the picture follows, any other when it is let go. The keys ask at each stop that they come to; a
+    `carried` shape they only hold there, and Enter asks. While the scene is played, the shape comes about in
+    the share `during` of the playing time: a box grows from its left edge, another shape appears; a shape
     with `comes` moves to its place by that much. `faint` is for the state before, for what is not there yet,
     and for lines that only guide the eye.
     """
@@ -45,6 +46,7 @@ class Shape:
     asks: Mapping[str, object] | None = None
     stops: tuple[Stop, ...] = ()
     along: bool = False
+    carried: bool = False
     during: tuple[float, float] | None = None
     comes: tuple[float, float] | None = None
     faint: bool = False

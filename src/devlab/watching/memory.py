@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from devlab import palette
 from devlab.devices import UnknownDevice
 from devlab.panel import LABEL, Column, Note, Panel, Table, escape
 
@@ -111,12 +112,47 @@ class Memory(Panel):
         columns = [Column(look=LABEL, labels=True), Column(look=look, html=size), Column()]
         return (
             f"<div><strong>memory of {escape(self._name)}</strong></div>{Table(columns, self._rows()).html()}"
-            f'<div style="font-family:monospace" aria-hidden="true">{self._bar()}</div>'
-            f"<div>{escape(self._legend())}</div>"
+            f"{self._html_bar()}<div>0 to {size(self._most)}: &ensp;{self._html_legend()}</div>"
+        )
+
+    @property
+    def _looks(self) -> dict[str, str]:
+        """Return the style of each part of the bar: filled, outlined, and a stroke as dark as the letters."""
+        colour = palette.of(self.device)
+        looks = {"allocated": f"height:16px;background:{colour};border:1px solid {colour}"}
+        if self.reserved is not None:
+            looks["cached"] = f"height:16px;border:1px solid {colour}"
+        if self.peak is not None:
+            looks["peak"] = "height:24px;border-left:3px solid"
+        return looks
+
+    def _html_bar(self) -> str:
+        """Return the bar; beyond what is reserved it is a thin line, as far as the peak."""
+        looks = self._looks | {"": f"height:1px;border-bottom:1px solid {palette.WAIT}"}
+        ends = {"allocated": self.allocated, "cached": self.reserved or 0, "": self._most}
+        parts, start = [], 0
+        for stop in sorted({*ends.values(), self.peak or 0} - {0}):
+            name = next(name for name, end in ends.items() if stop <= end)
+            parts.append(_span(f"{(stop - start) / self._most:.2%}", looks[name]))
+            if stop == self.peak:
+                parts.append(_span("3px", looks["peak"]))
+            start = stop
+        look = "display:flex;align-items:center;height:24px;max-width:480px"
+        return f'<div aria-hidden="true" style="{look}">{"".join(parts)}</div>'
+
+    def _html_legend(self) -> str:
+        return " &ensp;".join(
+            f"{_span('3px' if name == 'peak' else '16px', look)} {name} {size(getattr(self, name))}"
+            for name, look in self._looks.items()
         )
 
     def __repr__(self) -> str:
         return f"<Memory of {self._name}: {size(self.allocated)} allocated>"
+
+
+def _span(wide: str, look: str) -> str:
+    style = f"display:inline-block;box-sizing:border-box;vertical-align:middle;width:{wide};{look}"
+    return f'<span style="{style}"></span>'
 
 
 def _cells(amount: int | None, whole: int) -> int:

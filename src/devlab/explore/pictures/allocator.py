@@ -1,248 +1,56 @@
-"""What becomes of a device's memory as tensors come and go: a story of allocations, told from the start.
+"""What becomes of a device's memory as tensors come and go: a story of allocations, told from the start."""
 
-For the simulated device the story is told to an allocator made for the picture, so that the device's memory
-and figures stay as they are. On a real device the story is told to the device's own allocator, with tensors
-that are gone at the end, and only what the story adds to the figures counts. There the story empties the
-cache, and may raise the peak.
-"""
-
-import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-
-import torch
+from itertools import groupby
+from typing import NamedTuple
 
 from devlab import palette
 from devlab.explore.controls import Action, Choice
+from devlab.explore.deeds import (
+    LINE,
+    LINES,
+    MIB,
+    NAMES,
+    STRANGER,
+    Allocate,
+    Deed,
+    Empty,
+    Free,
+    Memory,
+    Piece,
+    Segment,
+    next_name,
+    replay,
+    statements,
+)
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import first_accelerator, sheet, source
-from devlab.sim.allocator import Allocator, segment_size
+from devlab.explore.paper import first_accelerator, source
+from devlab.explore.scene import SMALL, WIDE, Box, Scene, Shape, Stop, Words
+from devlab.sim.allocator import SMALL_REQUEST, SMALL_SEGMENT, readable, segment_size
 from devlab.watching.memory import size as text_of
 
-NAMES = "ABCDEFGHIJKLMNOP"
-CAPACITY = 64 << 20  # the simulated device's: small, so that it is soon full
-STRANGER = "?"  # the name of what others have in a segment
-
-
-@dataclass(frozen=True)
-class Allocate:
-    """A tensor of `size` bytes is made, and gets the first name that no living tensor has."""
-
-    size: int
-
-
-@dataclass(frozen=True)
-class Free:
-    """The last references to the tensors of these names are dropped, one after the other."""
-
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Empty:
-    """`empty_cache` is called."""
-
-
-Deed = Allocate | Free | Empty
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A block of a segment: its bytes, and the name of the tensor in it, "" where nothing lives."""
-
-    size: int
-    name: str
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What a device's memory is at the end of a story; all sizes are in bytes.
-
-    `reserved_before` is what was reserved before the last deed. `retried` says whether that deed had the
-    cache emptied to make room, `refused` whether it found none.
-    """
-
-    segments: tuple[tuple[Piece, ...], ...]
-    living: tuple[tuple[str, int], ...]  # names and sizes, the oldest first
-    allocated: int
-    reserved: int
-    reserved_before: int
-    peak: int  # the most that was allocated at once
-    capacity: int
-    retried: bool
-    refused: bool
-
-    @property
-    def free(self) -> tuple[int, ...]:
-        """Return the bytes of each free piece of a segment."""
-        return tuple(piece.size for segment in self.segments for piece in segment if not piece.name)
-
-
-class Modelled:
-    """An allocator of the simulator's, alone in the world."""
-
-    capacity = CAPACITY
-
-    def __init__(self):
-        self.allocator = Allocator(0, CAPACITY)
-
-    def make(self, size: int) -> tuple[object, int]:
-        """Return what holds `size` bytes, and their address."""
-        block = self.allocator.allocate(size)
-        return block, block.address
-
-    def drop(self, held: list) -> None:
-        """Free the one thing in a list that `make` returned."""
-        self.allocator.free(held.pop())
-
-    def empty(self) -> None:
-        """Empty the cache."""
-        self.allocator.empty_cache()
-
-    def figures(self) -> tuple[int, int, int]:
-        """Return the bytes that are allocated and reserved, and how often the cache made room."""
-        return self.allocator.allocated, self.allocator.reserved, self.allocator.retries
-
-    def segments(self) -> list[list[tuple[int, int, bool]]]:
-        """Return each segment's blocks: address, bytes, and whether something lives there."""
-        return [
-            [(one.address, one.size, one.used) for one in blocks] for _, blocks in self.allocator.blocks()
-        ]
-
-
-class Real:
-    """A device's own allocator, by the functions that PyTorch's caching allocators have in common."""
-
-    def __init__(self, device: str):
-        self.device = device
-        self.module = torch.get_device_module(torch.device(device))
-        self.empty()  # else the story would begin in holes that others left
-        self.capacity = self.module.mem_get_info(device)[1]
-        self.before = self._now()
-        self.others = self._used()
-
-    def make(self, size: int) -> tuple[object, int]:
-        """Return a tensor of `size` bytes, and their address."""
-        used = self._used()
-        tensor = torch.empty(size, dtype=torch.uint8, device=self.device)
-        return tensor, (self._used() - used).pop()
-
-    def drop(self, held: list) -> None:
-        """Drop the tensor in a list: nothing else refers to it."""
-        held.clear()
-
-    def empty(self) -> None:
-        """Empty the cache."""
-        self.module.empty_cache()
-
-    def figures(self) -> tuple[int, ...]:
-        """Return the bytes allocated and reserved, and how often the cache made room, since the beginning."""
-        return tuple(now - before for now, before in zip(self._now(), self.before, strict=True))
-
-    def segments(self) -> list[list[tuple[int, int, bool]]]:
-        """Return the blocks of each segment, but of those in which only others have something."""
-        return [
-            blocks
-            for blocks in self._all()
-            if any(used and address not in self.others for address, _, used in blocks)
-            or not any(used for _, _, used in blocks)
-        ]
-
-    def _all(self) -> list[list[tuple[int, int, bool]]]:
-        index = torch.device(self.device).index or 0
-        return [
-            [(one["address"], one["size"], one["state"] != "inactive") for one in segment["blocks"]]
-            for segment in self.module.memory_snapshot()
-            if segment["device"] == index
-        ]
-
-    def _now(self) -> tuple[int, int, int]:
-        figures = self.module.memory_stats(self.device)
-        keys = ("allocated_bytes.all.current", "reserved_bytes.all.current", "num_alloc_retries")
-        return tuple(figures[key] for key in keys)
-
-    def _used(self) -> set[int]:
-        return {address for blocks in self._all() for address, _, used in blocks if used}
-
-
-@functools.lru_cache(maxsize=256)
-def replay(deeds: tuple[Deed, ...], device: str) -> Memory:
-    """Tell a story from the start and return what the memory is at its end.
-
-    `device` names a real device, or a simulated one, for which it is modelled.
-
-    >>> memory = replay((Allocate(6 << 20), Allocate(6 << 20), Free(("A",))), "sim:0")
-    >>> memory.allocated >> 20, memory.reserved >> 20, memory.peak >> 20, memory.living
-    (6, 20, 12, (('B', 6291456),))
-    """
-    return tell(deeds, Modelled() if device.startswith("sim") else Real(device))
-
-
-def tell(deeds: tuple[Deed, ...], allocator: Modelled | Real) -> Memory:
-    """Tell a story to an allocator, return what came of it, and leave nothing there."""
-    held: dict[str, list] = {}
-    sizes: dict[str, int] = {}
-    places: dict[int, str] = {}
-    peak, refused = 0, False
-    before = allocator.figures()
-    for deed in deeds:
-        before, refused = allocator.figures(), False
-        if isinstance(deed, Allocate):
-            name = next(name for name in NAMES if name not in held)
-            try:
-                thing, address = allocator.make(deed.size)
-            except torch.OutOfMemoryError:
-                refused = True
-                continue
-            held[name], sizes[name], places[address] = [thing], deed.size, name
-            del thing
-        elif isinstance(deed, Free):
-            for name in deed.names:
-                allocator.drop(held.pop(name))
-                del sizes[name]
-            places = {address: name for address, name in places.items() if name in held}
-        else:
-            allocator.empty()
-        peak = max(peak, allocator.figures()[0])
-    allocated, reserved, retries = allocator.figures()
-    segments = tuple(
-        tuple(Piece(size, places.get(address, STRANGER) if used else "") for address, size, used in blocks)
-        for blocks in allocator.segments()
-    )
-    while held:
-        allocator.drop(held.popitem()[1])
-    allocator.empty()
-    return Memory(
-        segments,
-        living=tuple(sizes.items()),
-        allocated=allocated,
-        reserved=reserved,
-        reserved_before=before[1],
-        peak=peak,
-        capacity=allocator.capacity,
-        retried=retries > before[2],
-        refused=refused,
-    )
-
-
-MIB = 1 << 20
 SIZES = {text_of(one): one for one in (MIB // 2, MIB, 3 * MIB, 6 * MIB, 12 * MIB, 20 * MIB)}
-OLDEST, NEWEST, EVERY_SECOND = "the oldest", "the newest", "every second one"
-LINE = 22.4  # MiB side by side: a segment of 20, or ten of 2 with a gap after each
-GAP = 0.25
-ROOMY = 1.9  # MiB that a block needs for its size to be written in it
-LINES = 4  # that most stories on the simulated device need
 # Nine tensors of 6 MiB, of which every second has gone: much is free, and nothing in one piece.
 HOLES = (*(Allocate(6 * MIB) for _ in range(9)), Free(tuple("ACEGI")))
+
+HIGH = 284
+SCALE = 24 / MIB  # pixels for a byte, the one scale of every box
+WAITING, UNTAKEN = 18, 242  # the tops of the next tensor and of what is not taken
+TOP, BOTTOM = 66, 228  # of the segments
+BOX = 32  # how high a box is where there is room
+MOST = 9  # lines of segments that are drawn: a real device may have more
+BESIDE = 604  # where the figures begin
+POOLS = f"tensors of up to {text_of(SMALL_REQUEST)} have segments of their own, of {text_of(SMALL_SEGMENT)}"
 
 
 @dataclass(frozen=True)
 class State:
-    """What was done so far, and what the buttons would do next."""
+    """What was done so far, and how large the next tensor is."""
 
     device: str
     deeds: tuple[Deed, ...] = HOLES
     size: int = 12 * MIB
-    which: str = OLDEST
 
     @property
     def memory(self) -> Memory:
@@ -250,164 +58,288 @@ class State:
         return replay(self.deeds, self.device)
 
     @property
-    def chosen(self) -> tuple[str, ...]:
-        """Return the names of the tensors that the choice means, if they live."""
-        names = [name for name, _ in self.memory.living]
-        if self.which == EVERY_SECOND:
-            return tuple(names[::2])
-        wanted = {OLDEST: names[:1], NEWEST: names[-1:]}.get(self.which, [self.which])
-        return tuple(name for name in wanted if name in names)
+    def before(self) -> Memory:
+        """Return the memory before the last deed."""
+        return replay(self.deeds[:-1], self.device)
+
+    @property
+    def after(self) -> Memory:
+        """Return the memory with the next tensor: what fits where is for the allocator to say."""
+        return replay((*self.deeds, Allocate(self.size)), self.device)
+
+    @property
+    def name(self) -> str:
+        """Return the name that the next tensor gets; "" where all names are taken."""
+        return next_name(self.memory.given, dict(self.memory.living))
+
+    @property
+    def wanted(self) -> str:
+        """Return the name and the size of the next tensor."""
+        return f"{self.name}, {text_of(self.size)}"
+
+    @property
+    def how(self) -> str:
+        """Return in a word how the figures came about."""
+        return "simulated" if self.device.startswith("sim") else "measured"
 
 
-def draw(state: State):
-    """Return the figure: three bars for the sums, and below them each segment with its blocks, to scale."""
-    memory = state.memory
-    lines = _lines(memory)
-    # In inches: the sums, the segments with the next request, and the room above, between and below.
-    above, below, top, gap, bottom = 0.95, 0.43 * (len(lines) + 1), 0.28, 0.66, 0.48
-    height = top + above + gap + below + bottom
-    margins = {"left": 0.18, "right": 0.985, "top": 1 - top / height, "bottom": bottom / height}
-    margins["hspace"] = gap / ((above + below) / 2)
-    figure, (sums, blocks) = sheet(height, rows=2, margins=margins, height_ratios=(above, below))
-    colour = palette.of(state.device)
-    _draw_sums(sums, memory, colour, state.device)
-    _draw_segments(blocks, state, lines, colour)
-    return figure
+def draw(state: State) -> Scene:
+    """Return the scene: the next tensor, the segments with what is in them, and the figures beside."""
+    # The next tensor comes last, so that it is dragged over all others. The others come in the order of their
+    # birth: a shape that changes its place among the others jumps instead of moving.
+    shapes = [*_segments(state), *_untaken(state), *_figures(state), *_story(state), *_label(state)]
+    return Scene(HIGH, [*shapes, *_tensors(state), *_next(state)], _outcome(state))
 
 
-def _draw_sums(axes, memory: Memory, colour: str, device: str) -> None:
-    """Draw what lives, what is taken, and the most that lived."""
-    full, hollow = {"facecolor": colour, "alpha": 0.5}, {"facecolor": "none", "edgecolor": colour}
-    rows = (
-        ("allocated", memory.allocated, full),
-        ("reserved", memory.reserved, {**hollow, "linewidth": 1.5}),
-        ("peak", memory.peak, {**hollow, "linestyle": ":", "linewidth": 1.5}),
-    )
-    for row, (_, amount, look) in enumerate(rows):
-        axes.broken_barh([(0, amount / MIB)], (row - 0.33, 0.66), **look)
-    axes.set_yticks(range(len(rows)), [f"{name}  {text_of(amount)}" for name, amount, _ in rows])
-    axes.set_ylim(2.6, -0.6)
-    axes.tick_params("y", length=0)
-    most = max(memory.reserved, memory.peak, MIB) / MIB
-    if device.startswith("sim"):
-        most = memory.capacity / MIB
-        axes.axvline(most, color="black", linewidth=1.5)
-        axes.set_title(f"the device has {text_of(memory.capacity)}", loc="right", fontsize=9)
-    axes.set_xlim(0, most * 1.005)
-    axes.set_xlabel("MiB")
+class Part(NamedTuple):
+    """A piece of a segment, where in the segment it begins in bytes, and where it is drawn."""
+
+    segment: Segment
+    at: int
+    piece: Piece
+    x: float
+    y: float
+    wide: float
+    high: float
+
+    def box(self, name: str, **look) -> Box:
+        """Return the piece as a box."""
+        return Box(id=name, x=self.x, y=self.y, wide=self.wide, high=self.high, round=0, **look)
+
+    def words(self, name: str, *texts: str, **look) -> Iterator[Words]:
+        """Yield the first text for which the box has room, the longest being given first."""
+        for text in texts:
+            if len(text) * 7.3 + 4 <= self.wide:
+                x, y = self.x + self.wide / 2, self.y + self.high / 2
+                yield Words(id=f"{name} words", x=x, y=y, words=text, size=SMALL, anchor="middle", **look)
+                return
 
 
-def _lines(memory: Memory) -> list[list[tuple[float, tuple]]]:
-    """Return the segments in lines, each with where it begins, in MiB: each in the first line with room."""
-    lines: list[list] = [[] for _ in range(LINES)]
-    ends = [0.0] * LINES
+def _parts(memory: Memory) -> list[Part]:
+    """Return all pieces that are drawn; the more lines there are, the lower they are."""
+    lines = max([LINES, *(segment.line + 1 for segment in memory.segments)])
+    pitch = (BOTTOM - TOP) / min(lines, MOST)
+    high = min(pitch - 3, BOX)
+    found = []
     for segment in memory.segments:
-        width = sum(piece.size for piece in segment) / MIB
-        at = next((line for line, end in enumerate(ends) if end + width <= LINE or not end), len(lines))
-        if at == len(lines):
-            lines.append([])
-            ends.append(0.0)
-        lines[at].append((ends[at], segment))
-        ends[at] += width + GAP
-    return lines
+        y = TOP + (segment.line + 1) * pitch - high - 8 * (high == BOX)
+        for at, piece in segment.parts():
+            begin = segment.start + at
+            size = min(piece.size, LINE - begin)  # what others have may be longer than a line
+            if segment.line < MOST and size > 0:
+                found.append(Part(segment, at, piece, begin * SCALE, y, size * SCALE, high))
+    return found
 
 
-def _draw_segments(axes, state: State, lines: list, colour: str) -> None:
-    """Draw each segment as a box, the tensors in it filled, and above them the next request."""
-    chosen = state.chosen
-    for row, line in enumerate(lines, start=1):
-        for start, segment in line:
-            at = start
-            for piece in segment:
-                width = piece.size / MIB
-                _draw_piece(axes, at, row, width, piece, colour, piece.name in chosen)
-                at += width
-            axes.broken_barh(
-                [(start, at - start)], (row - 0.4, 0.8), facecolor="none", edgecolor="black", linewidth=1.3
-            )
-    _draw_next(axes, state)
-    axes.tick_params("y", length=0)
-    axes.spines["left"].set_visible(False)
-    axes.set_ylim(len(lines) + 0.6, -0.6)
-    axes.set_xlim(0, LINE)
-    axes.set_xticks(range(0, 21, 5))
-    axes.set_xlabel("segments to scale (MiB)")
+def _segments(state: State) -> Iterator[Shape]:
+    """Draw each segment with its size, the free pieces in it, and what others have there."""
+    for segment, parts in groupby(_parts(state.memory), key=lambda part: part.segment):
+        name, size = f"segment {segment.number}", text_of(segment.size)
+        parts = list(parts)
+        first, wide = parts[0], sum(part.wide for part in parts)
+        if first.high == BOX:
+            free = sum(piece.size for piece in segment.pieces if not piece.name)
+            says = f"{name}: {size}, taken and given back as a whole; {text_of(free)} of it are free"
+            text = f"{name}: {size}" if wide > 130 else size
+            place = {"x": first.x, "y": first.y - 9, "size": SMALL, "quiet": True}
+            yield Words(id=f"{name} size", words=text, says=says, **place)
+        for part in parts:
+            own, size = f"{name} at {part.at >> 9}", text_of(part.piece.size)
+            if part.piece.name == STRANGER:
+                says = f"others: {size}, in use by tensors that are not in this story"
+                yield part.box(own, fill=palette.WAIT, says=says)
+                yield from part.words(own, "others", colour=palette.LETTERS)
+            elif not part.piece.name:
+                yield part.box(own, edge=palette.WAIT, says=_fits(state, part))
+                yield from part.words(own, f"free {size}", size, quiet=True)
+        yield first._replace(wide=wide).box(name, thick=1.8)
+    if not state.memory.segments:
+        words = "no segment is taken"
+        yield Words(id="none", x=0, y=(TOP + BOTTOM) / 2, words=words, size=SMALL, quiet=True)
+    hidden = [segment for segment in state.memory.segments if segment.line >= MOST]
+    if hidden:
+        words = f"and {len(hidden)} more, {text_of(sum(one.size for one in hidden))}"
+        yield Words(id="more", x=BESIDE - 12, y=BOTTOM + 6, words=words, anchor="end", size=SMALL)
 
 
-def _draw_piece(axes, start: float, row: int, width: float, piece: Piece, colour: str, chosen: bool) -> None:
-    """Draw a block: filled where something lives, with a thick edge where that is to be freed next."""
-    name = {STRANGER: "others", "": "free"}.get(piece.name, piece.name)
-    if piece.name:
-        colour = palette.WAIT if piece.name == STRANGER else colour
-        place = [(start, width)], (row - 0.36, 0.72)
-        axes.broken_barh(*place, facecolor=colour, alpha=0.45)
-        axes.broken_barh(*place, facecolor="none", edgecolor=colour, linewidth=3 if chosen else 0.8)
-    words = f"{name}\n{text_of(piece.size)}" if width >= ROOMY else piece.name
-    axes.text(start + width / 2, row, words, ha="center", va="center", fontsize=8, linespacing=1.05)
+def _fits(state: State, part: Part) -> str:
+    """Say whether the next tensor goes into a free piece, and why not."""
+    free = part.piece.size
+    said = f"{text_of(free)} free here, {text_of(state.size)} needed"
+    if free < state.size or not state.name:
+        return said
+    place = state.after.place_of(state.name)
+    taken = state.memory.gap(*place) if place else 0
+    if not taken:
+        return f"{said}, but {POOLS}"
+    if taken < free:
+        shortest = f"the shortest piece that is long enough, of {text_of(taken)}"
+        return f"{said}: it fits, but goes into {shortest}"
+    if place == (part.segment.number, part.at):
+        return f"{said}: it fits, and goes here"
+    return f"{said}: it fits, but goes into a piece as long whose address is lower"
 
 
-def _draw_next(axes, state: State) -> None:
-    """Draw what is to be allocated next, or what found no room, to the scale of the segments."""
-    width = state.size / MIB
-    axes.broken_barh(
-        [(0, width)],
-        (-0.3, 0.6),
-        facecolor="none",
-        edgecolor=palette.WAIT,
-        linestyle="--",
-        linewidth=1.5,
-    )
-    refused = state.memory.refused and state.deeds[-1] == Allocate(state.size)
-    words = f"{text_of(state.size)}: out of memory" if refused else text_of(state.size)
-    inside = width >= 6 or (width >= ROOMY and not refused)
-    axes.text(0.3 if inside else width + 0.3, 0, words, va="center", fontsize=9)
-    axes.set_yticks([0, 1], ["no room for" if refused else "next", "segments"])
+def _untaken(state: State) -> Iterator[Shape]:
+    """Draw what the device has left, as far as the line is long."""
+    left = state.memory.untaken
+    long = min(left, LINE)
+    words = f"not taken from the device: {text_of(left)}" + ", too long for this line" * (left > long)
+    yield Words(id="untaken size", x=0, y=UNTAKEN - 9, words=words, size=SMALL, quiet=True)
+    place = {"x": 0, "y": UNTAKEN, "wide": long * SCALE, "high": BOX, "round": 0}
+    yield Box(id="untaken", edge=palette.WAIT, says=_takes(state), **place)
+
+
+def _takes(state: State) -> str:
+    """Say whether the next tensor gets a new segment."""
+    said = f"{text_of(state.memory.untaken)} not taken"
+    if not state.name:
+        return said
+    after = state.after
+    if not after.refusal and not after.retried and after.reserved == state.memory.reserved:
+        return f"{said}; a free piece is long enough, so nothing is taken"
+    said += f", {text_of(segment_size(state.size))} needed for a new segment"
+    if after.retried and not after.refusal:
+        return f"{said}: PyTorch empties its cache first, and then takes it"
+    return said if after.refusal else f"{said}, which is taken"
+
+
+def _tensors(state: State) -> Iterator[Shape]:
+    """Draw what lives, the oldest first; a click frees a tensor."""
+    parts = {part.piece.name: part for part in _parts(state.memory)}
+    for name, size in state.memory.living:
+        if name in parts:
+            says = f"{name}: {text_of(size)} in segment {parts[name].segment.number}; click to free it"
+            look = {"fill": palette.of(state.device), "asks": {"press": f"Free {name}"}}
+            yield parts[name].box(name, says=says, **look)
+            yield from parts[name].words(name, f"{name}  {text_of(size)}", name, colour=palette.LETTERS)
+
+
+def _label(state: State) -> Iterator[Words]:
+    """Write above the next tensor what it is, and that it found no room."""
+    if not state.name:
+        words = f"There is no letter for more than {len(NAMES)} tensors: click a tensor to free it."
+        yield Words(id="next", x=0, y=8, words=words, bold=True)
+        return
+    refusal = state.memory.refusal if state.deeds and state.deeds[-1] == Allocate(state.size) else ""
+    words = f"{state.wanted}: out of memory" if refusal else f"next: {state.wanted} in one piece"
+    yield Words(id="next", x=0, y=8, words=words, bold=True, says=refusal)
+    hint = "drag it over what is free; click a tensor to free it"
+    yield Words(id="hint", x=LINE * SCALE, y=8, words=hint, anchor="end", size=SMALL, quiet=True)
+
+
+def _next(state: State) -> Iterator[Shape]:
+    """Draw the next tensor at its true length: to be held over what is free, and to be asked for."""
+    if state.name:
+        yield Box(
+            id=state.name, x=0, y=WAITING, wide=state.size * SCALE, high=BOX, round=0, edge=palette.WAIT,
+            thick=2, hatched=True, asks={"press": "Allocate"}, stops=tuple(_stops(state)), carried=True,
+            says=f"{state.wanted}: drag it over what is free; let go, or click it, to allocate it",
+        )  # fmt: skip
+
+
+def _stops(state: State) -> Iterator[Stop]:
+    """Yield where the next tensor can be held: at its own place, and over all that is free."""
+    half, ask = state.size * SCALE / 2, {"press": "Allocate"}
+
+    def over(x: float, y: float, says: str) -> Stop:
+        return Stop(min(max(x, half), WIDE - half), y + BOX / 2, ask, says)
+
+    yield Stop(half, WAITING + BOX / 2, None, f"{state.wanted}, waits here")
+    for segment, parts in groupby(_parts(state.memory), key=lambda part: part.segment):
+        parts = list(parts)
+        gaps = [part for part in parts if not part.piece.name]
+        for part in gaps:
+            yield over(part.x + part.wide / 2, part.y, _fits(state, part))
+        if not gaps:
+            middle = parts[0].x + segment.size * SCALE / 2
+            yield over(middle, parts[0].y, f"nothing is free in segment {segment.number}")
+    yield over(min(state.memory.untaken, LINE) * SCALE / 2, UNTAKEN, _takes(state))
+
+
+def _figures(state: State) -> Iterator[Shape]:
+    """Write the sums."""
+    memory = state.memory
+    rows = {
+        "allocated": (text_of(memory.allocated), "what living tensors hold"),
+        "peak": (text_of(memory.peak), "the most that was allocated at once"),
+        "reserved": (text_of(memory.reserved), "what PyTorch has taken from the device"),
+        "free in it": (text_of(sum(memory.free)), "what is reserved and holds no tensor"),
+        "pieces": (str(len(memory.free)), "into which the free memory is cut"),
+        "longest": (text_of(max(memory.free, default=0)), "the longest free piece"),
+    }
+    yield Words(id="device", x=BESIDE, y=8, words=f"{state.device}, {state.how}", bold=True)
+    for number, (label, (value, means)) in enumerate(rows.items()):
+        y, longest = 30 + 19 * number, label == "longest"
+        says = f"{label}: {value}, {means}; {state.how}"
+        yield Words(id=label, x=BESIDE, y=y, words=label, quiet=True, says=says)
+        yield Words(id=f"{label} value", x=WIDE, y=y, words=value, anchor="end", bold=longest)
+
+
+def _story(state: State) -> Iterator[Shape]:
+    """Write the last statements of the story, the newest at the bottom."""
+    lines, most = statements(state.deeds, state.memory.given), 6
+    past = max(0, len(lines) - most)
+    words = f"the last {most} of {len(lines)} lines" if past else "the story so far"
+    yield Words(id="story", x=BESIDE, y=158, words=words, size=SMALL, quiet=True)
+    for number, line in enumerate(lines[past:]):
+        place = {"x": BESIDE, "y": 177 + 18 * number}
+        yield Words(id=f"line {past + number}", words=line, size=11, mono=True, **place)
 
 
 def describe(state: State) -> str:
     """Say what lives, what is reserved, how the free memory is cut up, and what the last deed did."""
     memory = state.memory
-    simulated = state.device.startswith("sim")
-    device = f", a device of {text_of(memory.capacity)}" if simulated else ""
-    free = f"of which free: {text_of(sum(memory.free))}"
-    if len(memory.free) > 1:
-        free += f" in {len(memory.free)} pieces, the longest {text_of(max(memory.free))}"
-    untaken = f"; never taken: {text_of(memory.capacity - memory.reserved)}" if simulated else ""
-    chosen = ", ".join(state.chosen) or "nothing"
+    device = f", a device of {text_of(memory.capacity)}" if state.how == "simulated" else ""
     return (
         f"{source(state.device)}{device}: living tensors: {len(memory.living)}, with "
         f"{text_of(memory.allocated)} allocated (peak {text_of(memory.peak)}); segments: "
-        f"{len(memory.segments)}, with {text_of(memory.reserved)} reserved, {free}{untaken}. "
-        f"{_outcome(state)}To allocate next: {text_of(state.size)}; to free next, {state.which}: {chosen}."
+        f"{len(memory.segments)}, with {text_of(memory.reserved)} reserved, of which {_free(memory)}; "
+        f"not taken: {text_of(memory.untaken)}. {_outcome(state)} To allocate next: {text_of(state.size)}."
     )
 
 
+def _free(memory: Memory) -> str:
+    return f"{text_of(sum(memory.free))} free{_pieces(memory)}"
+
+
+def _pieces(memory: Memory) -> str:
+    if len(memory.free) < 2:
+        return ""
+    return f" in {len(memory.free)} pieces, the longest {text_of(max(memory.free))}"
+
+
 def _outcome(state: State) -> str:
-    """Return in words what the last deed did."""
+    """Say in a sentence what the last deed did, and why."""
     memory, last = state.memory, state.deeds[-1] if state.deeds else None
     grown = memory.reserved - memory.reserved_before
+    if last is None:
+        return "Nothing is taken from the device yet: the first tensor brings the first segment."
     if isinstance(last, Free):
-        return f"Last: {', '.join(last.names)} freed; the memory stays reserved. "
+        gone = f"{', '.join(last.names)} {'are' if len(last.names) > 1 else 'is'} freed"
+        return f"{gone}, and the memory stays reserved, with {_free(memory)}."
     if isinstance(last, Empty):
-        given = (
-            f"{text_of(-grown)} given back" if grown else "no segment is free as a whole, nothing given back"
-        )
-        return f"Last: the cache emptied, {given}. "
-    if not isinstance(last, Allocate):
-        return ""
-    wanted = text_of(last.size)
-    if memory.refused:
+        if grown:
+            return f"The cache is emptied: {text_of(-grown)} given back to the device."
+        return "The cache is emptied, but no segment is free as a whole: nothing given back."
+    wanted, name = text_of(last.size), memory.given[-1]
+    if memory.refusal:
+        need = f"{wanted} need one free piece or a new segment of {text_of(segment_size(last.size))}"
         return (
-            f"Last: out of memory: {wanted} need one free piece, or a new segment of "
-            f"{text_of(segment_size(last.size))}, and there is neither. "
+            f"Out of memory: {POOLS if max(memory.free, default=0) >= last.size else need}, but "
+            f"{readable(memory.untaken)} of the device is free, and "
+            f"{readable(memory.reserved - memory.allocated)} is reserved by PyTorch but "
+            f"unallocated{_pieces(memory)}."
         )
     if memory.retried:
-        return f"Last: {wanted} found no room, so PyTorch emptied its cache and took a new segment. "
-    if grown:
-        return (
-            f"Last: no free piece was long enough for {wanted}; a new segment of {text_of(grown)} was taken. "
-        )
-    return f"Last: {wanted} went into a free piece; nothing was taken from the device. "
+        return f"{name}, {wanted}, found no room, so PyTorch emptied its cache and took a new segment."
+    taken = state.before.gap(*memory.place_of(name))
+    if taken:
+        where = f"the shortest free piece that is long enough, of {text_of(taken)}"
+        return f"{name}, {wanted}, went into {where}; nothing was taken from the device."
+    long = max(state.before.free, default=0) >= last.size
+    why = POOLS if long else "no free piece was long enough"
+    return f"{name}, {wanted}: {why}, so a new segment of {text_of(grown)} was taken."
 
 
 def explorer() -> Explorer:
@@ -421,21 +353,30 @@ def explorer() -> Explorer:
         draw,
         describe,
         [
-            Choice("size", "size", list(SIZES.items())),
-            Action("Allocate", _allocate, lambda state: len(state.memory.living) < len(NAMES)),
-            Choice("which", "tensor", [OLDEST, NEWEST, EVERY_SECOND, *NAMES]),
-            Action("Free", lambda state: _did(state, Free(state.chosen)), lambda state: bool(state.chosen)),
+            Choice("size", "next tensor", list(SIZES.items())),
+            Action("Allocate", _allocate, lambda state: bool(state.name)),
             Action("Empty the cache", lambda state: _did(state, Empty())),
             Action(
                 "Undo", lambda state: replace(state, deeds=state.deeds[:-1]), lambda state: bool(state.deeds)
             ),
             Action("Start empty", lambda state: replace(state, deeds=()), lambda state: bool(state.deeds)),
+            *(_free_one(name) for name in NAMES),
         ],
     )
 
 
 def _allocate(state: State) -> State:
     return _did(state, Allocate(state.size))
+
+
+def _free_one(name: str) -> Action:
+    """Return what a click on a tensor does."""
+    return Action(
+        f"Free {name}",
+        lambda state: _did(state, Free((name,))),
+        lambda state: name in dict(state.memory.living),
+        drawn=True,
+    )
 
 
 def _did(state: State, deed: Deed) -> State:
