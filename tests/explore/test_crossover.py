@@ -274,9 +274,9 @@ def test_measuring_again_replaces_and_stops_where_it_is_stopped(monkeypatch):
 def test_what_is_chosen_while_points_arrive_stays(explorer, monkeypatch):
     """And the points go on to arrive, until there is one for each size or the reader stops them."""
     monkeypatch.setattr(crossover, "take", lambda *about: exactly(1e-5))
-    shown = live.Live(explorer, "mark")
 
     async def use(*wishes) -> None:
+        shown = live.Live(explorer, "mark")
         shown.ask({"press": "Measure this CPU"})
         await asyncio.sleep(0)  # until the first point is there
         for wish in wishes:

@@ -16,6 +16,7 @@ def displayed(monkeypatch):
     shown = []
     monkeypatch.setitem(sys.modules, "anywidget", None)
     monkeypatch.delitem(sys.modules, "devlab.explore.live", raising=False)
+    monkeypatch.delattr(devlab.explore, "live", raising=False)
     monkeypatch.setattr(explorer, "notebook_shell", lambda: SimpleNamespace(execution_count=1))
     monkeypatch.setattr(IPython.display, "display", lambda data, raw: shown.append(data))
     return shown

@@ -39,7 +39,10 @@ class Live(anywidget.AnyWidget):
         super().__init__(view=self._view())
         # JupyterLab lets another thread of the kernel hear what a page asks for. It is done in the thread of
         # the cells, which has the current streams, and where the simulated host's work takes time.
-        there = asyncio.get_running_loop()
+        try:
+            there = asyncio.get_running_loop()
+        except RuntimeError:  # IPython in a terminal, where no page asks for anything
+            return
         self.on_msg(lambda _, content, buffers: there.call_soon_threadsafe(self.ask, content["asks"]))
 
     def follow(self) -> None:
