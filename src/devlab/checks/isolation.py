@@ -33,12 +33,12 @@ def preserved_state() -> Iterator[bool]:
     there = _random_states()
     dtype, device, grad = torch.get_default_dtype(), _unset_device(), torch.is_grad_enabled()
     threads, current = torch.get_num_threads(), current_index()
-    from devlab.sim import clock  # here, so that importing devlab does not import the simulator
+    from devlab.sim import clock, races  # here, so that importing devlab does not import the simulator
 
     try:
         # Inputs are tiny: a second thread only waits, and on a busy machine it waits for milliseconds.
         torch.set_num_threads(1)
-        with _outside() as free, clock.virtual():
+        with _outside() as free, clock.virtual(), races(False):
             fresh_defaults()
             yield free
     finally:

@@ -53,6 +53,7 @@ TURN = 1e-3
 
 devices = [Engines(specs.CUDA_LIKE) for _ in range(specs.COUNT)]
 _now = 0.0
+_waited = 0.0  # until when the host has waited
 _real = False
 _origin = 0.0
 _arrivals: list = []  # (time, deliver): copies that the host cannot see yet
@@ -76,6 +77,11 @@ current = _Current()
 def now() -> float:
     """Return the host's time in seconds."""
     return time.perf_counter() - _origin if _real else _now
+
+
+def reached() -> float:
+    """Return until when work has ended for certain: because the host waited, or long ago by real waits."""
+    return max(_waited, now() - LANDS_AFTER) if _real else _waited
 
 
 def real_waits(on: bool = True) -> None:
@@ -124,13 +130,14 @@ def _finish() -> None:
 
 def reset() -> None:
     """Let every device finish, and set every clock to zero."""
-    global _now, _origin
+    global _now, _origin, _waited
     _finish()
     for engines in devices:
         engines.compute = engines.copy_in = engines.copy_out = 0.0
         for queue in engines.queues:
             queue.free_at = queue.began_at = 0.0
-    _now, _origin = 0.0, time.perf_counter()
+    _now = _waited = 0.0
+    _origin = time.perf_counter()
 
 
 def spend(seconds: float) -> None:
@@ -149,7 +156,7 @@ def spend_pinning(index: int, size: int) -> None:
 
 def wait_until(moment: float) -> None:
     """Bring the host's time up to `moment`, and deliver the copies that have arrived by then."""
-    global _now
+    global _now, _waited
     if _real:
         remaining = moment - now()
         if remaining > 0:
@@ -158,6 +165,8 @@ def wait_until(moment: float) -> None:
         if len(_hosts) > 1:
             _give_turns()
         _now = max(_now, moment)
+    if moment > _waited:
+        _waited = moment
     if _arrivals:
         deliver()
 

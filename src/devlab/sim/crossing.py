@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.sim import clock, data, events, private, rule
+from devlab.sim import clock, data, events, private, racing, rule
 from devlab.sim.data import on_device, on_host
+from devlab.sim.racing import visible
 
 
 class Crossing(NamedTuple):
@@ -77,22 +78,33 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
     """
     if not isinstance(source, torch.Tensor):
         source = torch.tensor(source, device="cpu")  # `x.copy_(2.0)`
-    into, out_of = target.get_device(), source.get_device()
-    goal = on_host(target) if into >= 0 else target
-    start = on_host(source) if out_of >= 0 else source
+    into = target.get_device()
+    start = _found(source, into)
     if into < 0:
         return _to_host(target, source, start, non_blocking)
-    goal.copy_(start)
-    if into != out_of:
-        _arrives(target, source, non_blocking)
-        return target
-    clock.launch(into, source.nbytes + target.nbytes, 0.0, "aten::copy_")
+    if not visible:
+        on_host(target).copy_(start)
+    leaves = _arrives(target, source, non_blocking)
+    if visible:
+        racing.put(target, start, source if leaves else None)
     return target
 
 
-def _arrives(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
-    """Let the clock run for a copy into a device, from the host or from another device."""
+def _found(source: torch.Tensor, into: int) -> torch.Tensor:
+    """Return on the CPU what a copy of `source` finds there, to the CPU or to `sim:into`."""
+    if source.is_cpu:
+        return source
+    return racing.found(source, into) if visible else on_host(source)
+
+
+def _arrives(
+    target: torch.Tensor, source: torch.Tensor, non_blocking: bool, operator: str = "aten::copy_"
+) -> bool:
+    """Let the clock run for a copy into a device; return whether the copy leaves pinned memory later."""
     into, out_of = target.get_device(), source.get_device()
+    if into == out_of:
+        clock.launch(into, source.nbytes + target.nbytes, 0.0, operator)
+        return False
     way = crossing(source, target, non_blocking, data.is_pinned(source), bool(rule.active))
     if out_of >= 0:
         if way.converts_there:
@@ -105,6 +117,7 @@ def _arrives(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> 
     _tell(source, target, way, end)
     if way.blocking:
         clock.wait_until(end)
+    return way.pinned and not way.blocking
 
 
 def _to_host(target: torch.Tensor, source: torch.Tensor, start: torch.Tensor, non_blocking: bool):
@@ -163,7 +176,7 @@ def to_copy(
     own = source.get_device()
     home = own if device is None else _index(device)
     form = memory_format or _form
-    host = on_host(source) if own >= 0 else source
+    host = _found(source, home)
     if home < 0:
         made = torch.empty_like(host, dtype=dtype, memory_format=form)
         if non_blocking:
@@ -171,12 +184,11 @@ def to_copy(
             data.pin(made.zero_())
         return _to_host(made, source, host, non_blocking)
     same = dtype is host.dtype
-    made = host.clone(memory_format=form) if same else host.to(dtype, copy=True, memory_format=form)
-    made = on_device(made, home)
-    if home != own:
-        _arrives(made, source, non_blocking)
-        return made
-    clock.launch(own, source.nbytes + made.nbytes, 0.0, "aten::_to_copy")
+    values = host.clone(memory_format=form) if same else host.to(dtype, copy=True, memory_format=form)
+    made = on_device(torch.zeros_like(values) if visible else values, home)
+    leaves = _arrives(made, source, non_blocking, "aten::_to_copy")
+    if visible:
+        racing.put(made, values, source if leaves else None)
     return made
 
 
@@ -191,7 +203,7 @@ def _index(device: torch.device) -> int:
 def item(tensor: torch.Tensor):
     """Return the only element of a tensor to Python, which waits for the device."""
     index = tensor.get_device()
-    host = on_host(tensor)
+    host = _found(tensor, -1)
     end = clock.copy(index, host.nbytes, False, True)
     clock.wait_until(end)
     if events.observers:

@@ -1,5 +1,6 @@
 """The simulator's data: which devices there are, and one piece of host memory under two labels."""
 
+from collections.abc import Iterator
 from weakref import ref
 
 import torch
@@ -267,6 +268,19 @@ def set_storage(tensor: torch.Tensor, storage, offset: int, size, stride) -> tor
     """Point `tensor` at `storage`, both on one simulated device, with PyTorch's own bookkeeping."""
     set_ = private.caller_under(torch.ops.aten.set_.source_Storage_storage_offset, private.CPU_KEY)
     return set_(tensor, storage, offset, size, stride)
+
+
+def tensors(value) -> Iterator[torch.Tensor]:
+    """Yield the tensors in a value: the value itself, or those in a list, lists of lists included.
+
+    >>> len(list(tensors((torch.ones(1), None, [torch.ones(2)]))))
+    2
+    """
+    for item in value if isinstance(value, (list, tuple)) else (value,):
+        if isinstance(item, torch.Tensor):
+            yield item
+        elif isinstance(item, (list, tuple)):
+            yield from tensors(item)
 
 
 # The functions and methods that take `pin_memory`.

@@ -10,10 +10,11 @@ import contextlib
 
 import torch
 
-from devlab.sim import clock, data, operators, random_numbers, rule
+from devlab.sim import clock, data, operators, racing, random_numbers, rule
 from devlab.sim.allocator import allocators
 from devlab.sim.data import new_on_device, on_device, on_host, resize
 from devlab.sim.operators import QUICK, Operator
+from devlab.sim.racing import visible
 from devlab.sim.rule import WHOLE, guarded
 
 # A result that may have more bytes than `_MAY_NOT_FIT` is checked before it is computed: it may be too large
@@ -66,7 +67,7 @@ def _of_one(operator: Operator, general):
 
     def run(x, *rest, **kwargs):
         index = x.get_device()
-        if index < 0 or limited:
+        if index < 0 or limited or visible:
             return general(x, *rest, **kwargs)
         host = on_host(x)
         moved = host.nbytes
@@ -94,7 +95,7 @@ def _of_two(operator: Operator, general):
             index = x.get_device()
         except AttributeError:  # a number
             index = -1
-        if index < 0 or limited:
+        if index < 0 or limited or visible:
             return general(x, y, *rest, **kwargs)
         host = on_host(x)
         moved = host.nbytes
@@ -130,7 +131,7 @@ def _product(operator: Operator, general):
 
     def run(x, y, *rest):
         index = x.get_device()
-        if rest or limited or index < 0 or y.get_device() != index or x.dtype in WHOLE:
+        if rest or limited or visible or index < 0 or y.get_device() != index or x.dtype in WHOLE:
             return general(x, y, *rest)
         host, other = on_host(x), on_host(y)
         moved, size = host.nbytes, other.nbytes
@@ -156,6 +157,8 @@ def _general(operator: Operator):
     def run(*args, **kwargs):
         if limited:
             rule.refuse(name)
+        if visible and not racing.shown():
+            return racing.show(run, args, kwargs)
         host = list(args)
         index, mixed, moved = None, False, 0
         for place in places:
@@ -329,6 +332,8 @@ def _writing_out(operator: Operator):
     def run(*args, **kwargs):
         if rule.active:
             rule.refuse(operator.name)
+        if visible and not racing.shown():
+            return racing.show(run, args, kwargs)
         index = meet(operator, args, kwargs)
         if index is rule.COMPOSITE:
             return operator.as_composite(*args, **kwargs)
@@ -355,9 +360,9 @@ def _writing_out(operator: Operator):
 
 def _read_and_written(operands: list, targets: list, made: list) -> bool:
     """Return whether all outputs keep their sizes, and one of them shares its memory with an operand."""
-    read = {value.untyped_storage().data_ptr() for value in operators.tensors(operands)}
-    written = list(operators.tensors(targets))
-    sizes = zip(written, operators.tensors(made), strict=True)
+    read = {value.untyped_storage().data_ptr() for value in data.tensors(operands)}
+    written = list(data.tensors(targets))
+    sizes = zip(written, data.tensors(made), strict=True)
     kept = all(target.shape == new.shape for target, new in sizes)
     return kept and any(target.untyped_storage().data_ptr() in read for target in written)
 

@@ -7,6 +7,7 @@ import torch
 from devlab.sim import crossing, data, private
 from devlab.sim.allocator import allocators
 from devlab.sim.data import number_on_device, on_device, resize, set_storage
+from devlab.sim.racing import visible
 
 # A view's kernel for the CPU only builds another tensor over the same storage, on whatever device that is.
 VIEWS = ("as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex")
@@ -25,13 +26,14 @@ def empty(size, dtype=None, layout=None, device=None, pin_memory=None, memory_fo
     index = data.current_index() if device.index is None else data.check_index(device.index)
     needed = prod(size) * (dtype or torch.get_default_dtype()).itemsize
     allocators[index].check(needed)
-    return on_device(_empty(size, dtype=dtype, device=_CPU, memory_format=memory_format), index)
+    host = _empty(size, dtype=dtype, device=_CPU, memory_format=memory_format)
+    return on_device(host.zero_() if visible else host, index)
 
 
 def empty_strided(size, stride, dtype=None, layout=None, device=None, pin_memory=None):
     """Return uninitialized memory on a simulated device, with the given strides."""
     host = torch.empty_strided(size, stride, dtype=dtype, device="cpu")
-    return on_device(host, data.index_of(device))
+    return on_device(host.zero_() if visible else host, data.index_of(device))
 
 
 def scalar_tensor(number, dtype=None, layout=None, device=None, pin_memory=None):

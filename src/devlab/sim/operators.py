@@ -1,6 +1,6 @@
 """What the simulator knows of single operators: schemas, waits, arithmetic, and precision under autocast."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import zip_longest
 from math import prod
 
@@ -189,19 +189,6 @@ _FORMULAS: dict[str, Callable] = {
     "aten::convolution_backward": _convolution_backward,
     "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
 }
-
-
-def tensors(value) -> Iterator[torch.Tensor]:
-    """Yield the tensors in a value: the value itself, or those in a list, lists of lists included.
-
-    >>> len(list(tensors((torch.ones(1), None, [torch.ones(2)]))))
-    2
-    """
-    for item in value if isinstance(value, (list, tuple)) else (value,):
-        if isinstance(item, torch.Tensor):
-            yield item
-        elif isinstance(item, (list, tuple)):
-            yield from tensors(item)
 
 
 def traffic(values) -> int:
