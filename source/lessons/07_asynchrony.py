@@ -284,11 +284,38 @@ print(f"it takes {overlapped.total / in_turn.total:.0%} of the time (modelled)")
 # well: it has written all its orders at the very beginning. `main.wait_event(arrived)` does not wait. It is an order, too: *let this stream
 # wait there*.
 #
-# If you leave that line out, nothing fails and the picture gets even better. On a real GPU the product would then
-# now and then read memory into which nothing has been copied yet. No error, only wrong numbers, on some days. Such a
-# mistake is called a **race**. Without `record_stream` there is another: Python drops `there` while its product is
-# still queued, and the next copy may get the same memory and overwrite the batch. The simulated device computes at
-# once and cannot show wrong numbers of either kind; the check of the exercise looks at the clock instead.
+# If you leave that line out, nothing fails and the picture gets even better. But a product may then read memory into
+# which nothing has been copied yet: no error, only wrong numbers. Such a mistake is called a **race**. The simulated
+# device computes at once and hides races, unless it is asked to show them: in a block `with races():`, work that does
+# not wait finds what was in the memory before. The cell below adds up a batch of 262,144 ones, while its copy is on
+# its way in the side stream. Before you run it: what will the first line say?
+
+# %% facts=["Y1"]
+from devlab.sim import races
+
+
+def sum_of_a_batch(waits):
+    """Copy a batch of ones in the side stream, and add it up in the main stream."""
+    main = torch.accelerator.current_stream(device)
+    there, arrived = start_copy(batches[0])
+    if waits:
+        main.wait_event(arrived)
+    return there.sum().item()
+
+
+torch.accelerator.synchronize()
+with races():
+    print("without the wait:", sum_of_a_batch(waits=False))
+    print("with the wait:   ", sum_of_a_batch(waits=True))
+
+# %% [markdown] facts=["Y1"]
+# The first sum is that of the memory before the copy. The simulated device keeps zeros there, so the first line is
+# wrong every time. A real GPU races without being asked. Which of the two comes first may change from run to run, and
+# the memory holds whatever was there, an earlier batch for example, so that the wrong numbers look right.
+#
+# Without `record_stream` there is another race: Python drops `there` while its product is still queued, and the next
+# copy may get the same memory and overwrite the batch. The simulated device cannot show that kind. The check of the
+# exercise finds a missing wait by the clock, without any wrong number.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_Prefetcher):** `Prefetcher`.
 
