@@ -434,7 +434,7 @@ class PatientAllocator(Allocator):
         """
         if requested <= WAITS and not stream:
             segments = (self.capacity - self.all.reserved_bytes.current) // SMALL_SEGMENT
-            if len(self._diary) < min(MANY, (segments - 1) * PER_SEGMENT):
+            if (waiting := len(self._diary)) < MANY and waiting < (segments - 1) * PER_SEGMENT:
                 return None
         return self.allocate(requested, stream)
 
@@ -454,13 +454,13 @@ class PatientAllocator(Allocator):
 
     def _go_through(self) -> None:
         """Serve what the diary holds."""
-        diary = self._diary
+        diary, allocate, put_back = self._diary, super().allocate, self._freed.append
         while diary:
             note = diary.popleft()
             if note.block is None:
-                note.block = super().allocate(note.requested, note.stream)
+                note.block = allocate(note.requested, note.stream)
             else:
-                self._freed.append(note)
+                put_back(note)
 
 
 allocators = [PatientAllocator(index, engines.spec.capacity) for index, engines in enumerate(clock.devices)]

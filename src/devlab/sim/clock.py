@@ -203,14 +203,15 @@ def launch(index: int, moved: int, operations: float = 0.0, operator: str = "") 
     global _now
     engines = devices[index]
     queue = current.queues[index]
-    spec = specs.SLOW_MOTION if _real else engines.spec
+    if _real:
+        spec = specs.SLOW_MOTION
+        start = time.perf_counter() - _origin
+    else:
+        spec = engines.spec
+        start = _now = _now + spec.launch
     seconds = moved / spec.bandwidth
     if operations and operations / spec.rate > seconds:
         seconds = operations / spec.rate
-    if _real:
-        start = time.perf_counter() - _origin
-    else:
-        start = _now = _now + spec.launch
     if queue.free_at > start:
         start = queue.free_at
     if engines.compute > start:
