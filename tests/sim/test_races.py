@@ -1,5 +1,6 @@
 """Work that does not wait for another stream computes with old contents, while races are visible."""
 
+import random
 import threading
 
 import pytest
@@ -81,7 +82,7 @@ def test_they_are_hidden_until_asked_for(side):
 
 
 def test_work_that_does_not_wait_finds_what_was_there(races, side):
-    """Zeros in fresh memory: in an elementwise operator, in a product, in a list, and in a copy to the host."""
+    """Zeros in fresh memory: by an elementwise operator, a product, a list, and a copy to the host."""
     weight = torch.full((4,), 3.0, device="sim")
     x = brought(side)
     early = x + 1, x @ weight, torch.cat([x, weight]), x.cpu()
@@ -296,6 +297,44 @@ def test_random_numbers_and_gradients_are_those_without_races():
                 optimizer.step()
             losses.append(loss.item())
     assert losses[0] == losses[1]
+
+
+def steps_that_wait(seed, on):
+    """Take random steps in random streams, each after all the others, and return what came of it."""
+    choose = random.Random(seed)
+    with devlab.sim.races(on):
+        streams = [torch.sim.default_stream(0), torch.Stream("sim"), torch.Stream("sim")]
+        values = [torch.arange(12.0, device="sim").view(3, 4) + place for place in range(3)]
+        for number in range(30):
+            stream, place = choose.choice(streams), choose.randrange(3)
+            for other in streams:
+                stream.wait_event(other.record_event())
+            pinned = torch.full((3, 4), float(number)).pin_memory()
+            with stream:
+                x, y = values[place], choose.choice(values)
+                match choose.randrange(7):
+                    case 0:
+                        values[place] = pinned.to("sim", non_blocking=True)
+                    case 1:
+                        x[1:].copy_(pinned[1:], non_blocking=True)
+                    case 2:
+                        x.add_(y)
+                    case 3:
+                        values[place] = (x @ y.t()).softmax(1) @ x
+                    case 4:
+                        torch.sub(x, y, out=x)
+                    case 5:
+                        x[0, 1] = number
+                    case 6:
+                        values[place] = x.to("sim:1").to("sim:0")
+        torch.accelerator.synchronize()
+        return torch.stack(values).cpu()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_program_that_waits_has_the_results_that_it_has_without_races(seed):
+    """Each step finds what the steps before it wrote."""
+    assert torch.equal(steps_that_wait(seed, True), steps_that_wait(seed, False))
 
 
 def test_when_the_block_ends_everything_has_arrived(side):

@@ -5,10 +5,10 @@ device has three engines, one that computes and one that copies in either direct
 whose work runs in order. Starting work costs the host a launch. Only a wait brings the host's clock up to the
 device's. `copy` and `copy_between` model the time of a copy.
 
-The clock is virtual: it counts launches, staging and waits and nothing else, so the same program always takes
-the same time. `real_waits(True)` ties it to `time.perf_counter` and makes every wait a real one. The device
-then runs in slow motion (`specs.SLOW_MOTION`): at full speed its times would vanish beside those of the CPU,
-which computes everything.
+The clock is virtual: it counts launches, staging, pinning, waits and questions to streams and events, and
+nothing else, so the same program always takes the same time. `real_waits(True)` ties it to
+`time.perf_counter` and makes every wait a real one. The device then runs in slow motion
+(`specs.SLOW_MOTION`): at full speed its times would vanish beside those of the CPU, which computes everything.
 """
 
 import contextlib
