@@ -187,6 +187,17 @@ def test_work_before_a_copy_has_no_say_in_what_arrives(races, side):
     assert buffer.tolist() == [1, 1, 5, 5]
 
 
+def test_work_that_ends_after_a_copy_has_the_last_word(races, side):
+    """It began with the old numbers, and writes whole elements, of which only some bytes are new."""
+    buffer, pinned = torch.ones(4 * MIB, device="sim"), torch.full((2,), 7.3).pin_memory()
+    torch.accelerator.synchronize()
+    with side:
+        buffer[:2].copy_(pinned, non_blocking=True)
+    buffer.add_(0.5)
+    torch.accelerator.synchronize()
+    assert buffer[:3].tolist() == [1.5, 1.5, 1.5]
+
+
 def test_a_copy_to_another_device_or_to_the_host_does_not_wait_either(races, side):
     """Each finds what its stream has waited for."""
     x, back = brought(side), torch.full((4,), 8.0).pin_memory()

@@ -8,7 +8,8 @@ device's. `copy` and `copy_between` model the time of a copy.
 The clock is virtual: it counts launches, staging, pinning, waits and questions to streams and events, and
 nothing else, so the same program always takes the same time. `real_waits(True)` ties it to
 `time.perf_counter` and makes every wait a real one. The device then runs in slow motion
-(`specs.SLOW_MOTION`): at full speed its times would vanish beside those of the CPU, which computes everything.
+(`specs.SLOW_MOTION`): at full speed its times would vanish beside those of the CPU, which computes
+everything.
 """
 
 import contextlib
