@@ -69,14 +69,15 @@ class Memory(NamedTuple):
     itemsize: int
 
     @property
-    def bytes(self) -> numpy.ndarray:
-        """The bytes themselves, to be read and written."""
+    def words(self) -> numpy.ndarray:
+        """The bytes themselves, to be read and written, each element as an integer: it changes as a whole."""
         size, address = self.storage.nbytes(), self.storage.data_ptr()
-        return numpy.frombuffer((ctypes.c_uint8 * size).from_address(address), numpy.uint8)
+        of_bytes = numpy.frombuffer((ctypes.c_uint8 * size).from_address(address), numpy.uint8)
+        return of_bytes.view(f"u{min(self.itemsize, 8)}") if size % self.itemsize == 0 else of_bytes
 
 
 class Write(NamedTuple):
-    """When a write has ended, which bytes of a storage it changed, and the storage's bytes after it."""
+    """When a write has ended, which elements of a storage it changed, and what the storage held after it."""
 
     end: float
     changed: numpy.ndarray
@@ -84,7 +85,7 @@ class Write(NamedTuple):
 
 
 class Record:
-    """A storage's bytes before some writes, and those writes."""
+    """What a storage held before some writes, and those writes."""
 
     def __init__(self, storage: torch.UntypedStorage, before: numpy.ndarray):
         self.storage = ref(storage)
@@ -92,12 +93,16 @@ class Record:
         self.writes: list[Write] = []
 
     def at(self, moment: float) -> numpy.ndarray:
-        """Return the bytes that work finds which has waited for the writes up to `moment`."""
+        """Return what work finds that has waited for the writes up to `moment`."""
         found = self.before.copy()
         for write in sorted(self.writes, key=lambda write: write.end):
             if write.end <= moment:
-                numpy.copyto(found, write.after, where=write.changed)
+                numpy.copyto(found.view(write.after.dtype), write.after, where=write.changed)
         return found
+
+    def show(self, memory: Memory, moment: float) -> None:
+        """Put into the storage what work finds that has waited until `moment`."""
+        memory.words[:] = self.at(moment).view(memory.words.dtype)
 
     def settle(self, moment: float) -> bool:
         """Forget the writes that all work finds from `moment` on; return whether others are left."""
@@ -133,10 +138,8 @@ def _record(memory: Memory) -> Record | None:
 
 def _note(memory: Memory, before: numpy.ndarray, end: float) -> None:
     """Note how memory changed from `before`, for work that has waited until `end`."""
-    after = memory.bytes.copy()
+    after = memory.words.copy()
     changed = before != after
-    if memory.storage.nbytes() % memory.itemsize == 0:  # an element changes as a whole
-        changed = changed.reshape(-1, memory.itemsize).any(1).repeat(memory.itemsize)
     if changed.any():
         record = _record(memory) or Record(memory.storage, before)
         record.writes.append(Write(end, changed, after))
@@ -159,16 +162,16 @@ def _looking_as_at(moment: float, memories: dict[int, Memory], end: float | None
         try:
             for address, memory in memories.items():
                 if (record := _record(memory)) is not None:
-                    memory.bytes[:] = record.at(moment)
-                before[address] = memory.bytes.copy()
+                    record.show(memory, moment)
+                before[address] = memory.words.copy()
             yield
         finally:
             _inside = 0
-            for address, bytes_before in before.items():
-                memory = memories[address]
-                _note(memory, bytes_before, _free_at(memory.index) if end is None else end)
+            for address, memory in memories.items():
+                if address in before:
+                    _note(memory, before[address], _free_at(memory.index) if end is None else end)
                 if (record := _record(memory)) is not None:
-                    memory.bytes[:] = record.at(inf)
+                    record.show(memory, inf)
 
 
 def _now_found(*indices: int) -> float:
@@ -196,7 +199,7 @@ def show(run: Callable, args: tuple, kwargs: dict):
             out = run(*args, **kwargs)
         for address, memory in _memories(out).items():
             if address not in operands:
-                _note(memory, numpy.zeros_like(memory.bytes), _free_at(memory.index))
+                _note(memory, numpy.zeros_like(memory.words), _free_at(memory.index))
         return out
 
 
@@ -241,7 +244,7 @@ class Leaving:
         with torch.inference_mode(), _looking_as_at(self.end, {storage.data_ptr(): memory}, self.end):
             self.sent.copy_(self.source)
             count = storage.nbytes() // memory.itemsize
-            target = torch.frombuffer(memory.bytes, dtype=self.dtype, count=count).as_strided(*self.place)
+            target = torch.frombuffer(memory.words, dtype=self.dtype, count=count).as_strided(*self.place)
             target.copy_(self.source)
 
     def leave(self) -> None:
