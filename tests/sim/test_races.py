@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 
 import pytest
 import torch
@@ -102,6 +103,16 @@ def test_each_kind_of_wait_cures_it(races, side, wait):
     """Waits of the stream, of the host, and questions until the answer is yes."""
     x = brought(side)
     WAITS[wait](side)
+    assert (x + 1).tolist() == [2, 2, 2, 2]
+
+
+def test_with_real_waits_a_copy_also_arrives_by_itself(races, side):
+    """When its time has long come, as in a program that does something else meanwhile."""
+    clock.real_waits(True)
+    x = brought(side)
+    assert (x + 1).tolist() == [1, 1, 1, 1]
+    x = brought(side)
+    time.sleep(2 * clock.LANDS_AFTER)
     assert (x + 1).tolist() == [2, 2, 2, 2]
 
 
