@@ -72,7 +72,10 @@ def _of_one(operator: Operator, general):
         moved = host.nbytes
         if moved > _MAY_NOT_FIT and broadcasts:
             allocators[index].check(moved)
-        out = call(host, *rest, **kwargs) if rest or kwargs else call(host)
+        try:
+            out = call(host, *rest, **kwargs) if rest or kwargs else call(host)
+        except NotImplementedError:  # the CPU lacks the dtype
+            return general(x, *rest, **kwargs)
         size = out.nbytes
         launch(index, moved + size, 0.0, name)
         if in_place:
@@ -115,7 +118,10 @@ def _of_two(operator: Operator, general):
             if moved * size > _PAIRS_MAY_NOT_FIT and host.shape != other.shape:
                 allocators[index].check(operators.broadcast_bytes((host, other)))
             moved += size
-        out = call(host, other, *rest, **kwargs) if rest or kwargs else call(host, other)
+        try:
+            out = call(host, other, *rest, **kwargs) if rest or kwargs else call(host, other)
+        except NotImplementedError:  # the CPU lacks the dtype
+            return general(x, y, *rest, **kwargs)
         size = out.nbytes
         launch(index, moved + size, 0.0, name)
         return x if in_place else new_on_device(out, index, size)

@@ -12,7 +12,18 @@ from types import ModuleType
 import torch
 from torch.multiprocessing.reductions import reduce_tensor
 
-from devlab.sim import accounts, data, dispatch, kernels, operators, private, random_numbers, rule, torch_sim
+from devlab.sim import (
+    accounts,
+    beyond_cpu,
+    data,
+    dispatch,
+    kernels,
+    operators,
+    private,
+    random_numbers,
+    rule,
+    torch_sim,
+)
 from devlab.sim.data import on_device, on_host
 
 _libraries: list = []
@@ -102,6 +113,10 @@ def _register_kernels() -> None:
             _libraries[-1].impl(name, key, kernels.refuse_sparse, False)
     for name, function in data.OPERATORS.items():
         on_cpu.impl(name, "CPU", function, False)
+    for key in ("AutogradPrivateUse1", "PrivateUse1"):  # the second one counts in inference mode
+        _libraries.append(private.open_library("IMPL", "aten", key, __file__, 1))
+        for name in beyond_cpu.TRANSFORMS:
+            _libraries[-1].impl(name, key, beyond_cpu.transform(name), False)
     special = kernels.SPECIAL | {name: kernels.view(name) for name in kernels.VIEWS}
     for name in private.operator_names():
         namespace, _, short = name.partition("::")
