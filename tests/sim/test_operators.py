@@ -213,7 +213,7 @@ def alone_on_cuda(op, dtype) -> str | None:
     narrower = (
         HALVED if dtype in (torch.float16, torch.complex32) else {new: old for old, new in wider.items()}
     )
-    for sample in itertools.islice(op.sample_inputs_func(op, "cpu", dtype, gradients), 6):
+    for sample in itertools.islice(op.sample_inputs_func(op, "cpu", dtype, gradients), 3):
         try:
             got = outcome(op, sample, "sim:1", gradients)
         except NotImplementedError as refused:
@@ -230,7 +230,9 @@ def alone_on_cuda(op, dtype) -> str | None:
         for ours, theirs in zip(got, expected, strict=True):
             if (str(ours.device), ours.dtype) != ("sim:1", theirs.dtype):
                 return f"{ours.device} {ours.dtype}, not {theirs.dtype}"
-            torch.testing.assert_close(ours.cpu(), theirs, equal_nan=True, rtol=5e-3, atol=5e-3)
+            # A sum of large numbers that nearly cancel is as exact as the numbers.
+            largest = theirs.to(torch.complex64).abs().nan_to_num(posinf=0).sum().clamp(1, 100).item()
+            torch.testing.assert_close(ours.cpu(), theirs, equal_nan=True, rtol=5e-3, atol=5e-4 * largest)
     return None
 
 
