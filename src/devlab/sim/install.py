@@ -2,6 +2,7 @@
 
 import functools
 import io
+import os
 import re
 import sys
 import threading
@@ -67,6 +68,8 @@ def enable() -> None:
     _register_kernels()
     random_numbers.make_defaults()
     _route()
+    if hasattr(os, "register_at_fork"):  # Windows has no fork
+        os.register_at_fork(after_in_child=data.after_fork)
 
 
 class _Kept(threading.local):

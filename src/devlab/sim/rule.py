@@ -205,7 +205,7 @@ def _masked_fill(operands) -> int:
     return own.device.index
 
 
-active = data.refusals  # `refuse_dtype`, while MPS's rules are followed
+active = data.refusals  # holds `refuse_dtype` while MPS's rules are followed
 
 # Present on CUDA and missing from MPS, beyond what PyTorch's list of native functions says.
 _MISSING = frozenset(
@@ -219,7 +219,7 @@ def refuse(name: str) -> None:
     Raises:
         NotImplementedError: when the operator is missing, in the wording that PyTorch has for MPS.
     """
-    if name in _MISSING or missing_on_mps(name):
+    if refuse_dtype in active and (name in _MISSING or missing_on_mps(name)):
         raise NotImplementedError(
             f"The operator '{name}' is not currently implemented for the {data.NAME} device under MPS's "
             "rules. As a temporary fix, you can run it on the CPU and move the result back; on a real MPS "
@@ -270,7 +270,8 @@ class rules:
         current, specs_now = data.current_index(), [engines.spec for engines in clock.devices]
         self._outer = (data.device_count(), current, list(active), specs_now)
         spec, count = _SETS[self.name]
-        refusals = [refuse_dtype] if self.name == "mps" else []
+        refusals = [refuse for refuse in active if refuse is not refuse_dtype]
+        refusals += [refuse_dtype] if self.name == "mps" else []
         _follow(count, min(current, count - 1), refusals, [spec] * len(specs_now))
         return self
 
@@ -289,7 +290,7 @@ def _follow(count: int, current: int, refusals: list, specs_of_devices: list[spe
 
 def following() -> str:
     """Return the name of the rule set in force."""
-    return "mps" if active else "cuda"
+    return "mps" if refuse_dtype in active else "cuda"
 
 
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})

@@ -85,16 +85,29 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """Return True: there is nothing to start."""
-    return True
+    """Return whether a tensor was made on a simulated device, which is what starts CUDA."""
+    return data.is_initialized() and not _is_in_bad_fork()
+
+
+def __getattr__(name: str):
+    # Checkpointing asks for this before it keeps the states of the generators.
+    if name == "_initialized":
+        return is_initialized()
+    raise AttributeError(f"module 'torch.{data.NAME}' has no attribute {name!r}")
 
 
 def init() -> None:
-    """Do nothing: there is nothing to start."""
+    """Do nothing: there is nothing to start.
+
+    Raises:
+        RuntimeError: in a process that was forked from a process which had used a simulated device.
+    """
+    if _is_in_bad_fork():
+        data.refuse_in_fork()
 
 
 def _is_in_bad_fork() -> bool:
-    return False
+    return data.refuse_in_fork in data.refusals
 
 
 def current_device() -> int:
@@ -152,6 +165,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 def synchronize(device=None) -> None:
     """Wait for all work on the device."""
+    init()
     index = data.index_of(device)
     clock.synchronize(index, clock.end_of(index), "synchronize")
 
