@@ -13,6 +13,7 @@ from types import ModuleType
 import torch
 from torch.multiprocessing.reductions import reduce_tensor
 
+from devlab.attribution import point_at_callers
 from devlab.sim import (
     accounts,
     beyond_cpu,
@@ -68,6 +69,7 @@ def enable() -> None:
     _register_kernels()
     random_numbers.make_defaults()
     _route()
+    point_at_callers()
     if hasattr(os, "register_at_fork"):  # Windows has no fork
         os.register_at_fork(after_in_child=data.after_fork)
 

@@ -444,8 +444,7 @@ def _alerting(caller: str, run: Callable, weighted: bool) -> Callable:
                     f"{said})'. You can turn off determinism just for this operation, or you can use the "
                     "'warn_only=True' option, if that's acceptable for your application."
                 )
-            # The second level is `dispatch.kernel`'s function, the third the program's line.
-            warnings.warn(f"{said}, warn_only=True)'.", stacklevel=3)
+            warnings.warn(f"{said}, warn_only=True)'.", stacklevel=1)
         return run(first, *args, **kwargs)
 
     return alerting
