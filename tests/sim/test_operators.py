@@ -351,20 +351,3 @@ def test_the_exclusions_are_still_operators():
     """The list is short, and no entry is stale."""
     assert {full_name(op) for op in database()} >= EXCLUDED
     assert len(EXCLUDED) <= 12
-
-
-@pytest.mark.filterwarnings("ignore:Sparse")
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda d: torch.eye(3, device=d).to_sparse(),
-        lambda d: torch.eye(3).to_sparse().to(d),
-        lambda d: torch.sparse_coo_tensor(
-            torch.tensor([[0, 1]], device=d), torch.ones(2, device=d), (3,), check_invariants=False
-        ),
-    ],
-)
-def test_sparse_tensors_are_refused_in_words(make, device):
-    """Not with an assertion from inside PyTorch."""
-    with pytest.raises(NotImplementedError, match="sparse tensors are not simulated"):
-        make(device)

@@ -131,11 +131,11 @@ class _Narrow(threading.local):
 
 
 _narrow = _Narrow()
-TRANSFORMS = [
+TRANSFORMS = tuple(
     f"fft_{kind}{form}"
     for kind in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
     for form in ("", "2", "n")
-]
+)
 
 
 def transform(name: str) -> Callable:

@@ -205,7 +205,13 @@ def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
             _forget_the_dead()
         if _observers:
             events.tell(events.Allocation(index, size))
-    capsule = _to_dlpack(host)
+    try:
+        capsule = _to_dlpack(host)
+    except BufferError as error:
+        raise NotImplementedError(
+            f"Could not make a tensor of {host.dtype} on {NAME}:{index}: tensors of this dtype are not "
+            "simulated. Make it on the CPU, or compute in floats."
+        ) from error
     _words(capsule)[_DEVICE] = _EXTENSION | index << _INDEX_SHIFT
     return _from_dlpack(capsule)
 

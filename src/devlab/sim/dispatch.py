@@ -10,7 +10,7 @@ import contextlib
 
 import torch
 
-from devlab.sim import clock, data, operators, random_numbers, rule
+from devlab.sim import clock, data, kernels, operators, random_numbers, rule
 from devlab.sim.allocator import allocators
 from devlab.sim.data import new_on_device, on_device, on_host, resize
 from devlab.sim.operators import QUICK, Operator
@@ -215,7 +215,10 @@ def _charge(operator: Operator, index: int, moved: int, host, out, args, kwargs)
     """Let the clock run for an operator, and tell observers."""
     operations = 0.0
     if type(out) is torch.Tensor:
-        moved += out.nbytes
+        try:
+            moved += out.nbytes
+        except RuntimeError:  # it is sparse
+            kernels.refuse("sparse", args, kwargs)
         if operator.formula:
             operations = clock.in_float32(index, operator.formula(host, out), out.dtype)
     elif out is not None:
@@ -322,7 +325,7 @@ def unlabel(value):
         return on_host(value) if value.get_device() >= 0 else value
     if isinstance(value, (list, tuple)):
         return [unlabel(item) for item in value]
-    return _CPU if isinstance(value, torch.device) else value
+    return _CPU if isinstance(value, torch.device) and value.type == data.NAME else value
 
 
 _AS_IT_IS = contextlib.nullcontext()

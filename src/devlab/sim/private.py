@@ -71,6 +71,7 @@ TensorBase = _find("_C.TensorBase")
 EXTENSION_IN_DLPACK = _find("utils.dlpack.DLDeviceType.kDLExtDev")
 functions = _find("_C._VariableFunctions")
 uninitialized = _find("nn.parameter.UninitializedTensorMixin")
+device_index = _find("accelerator._utils._get_device_index")
 tree_leaves = _find("utils._pytree.tree_leaves")
 tree_map = _find("utils._pytree.tree_map")
 

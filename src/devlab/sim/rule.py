@@ -340,6 +340,7 @@ _CONVOLUTIONS = frozenset({"convolution", "convolution_overrideable"})
 _HOST_ALONE = frozenset(
     {
         "histogram",
+        "to_mkldnn",
         "_histogramdd_bin_edges",
         "_histogramdd_from_bin_cts",
         "_histogramdd_from_bin_tensors",

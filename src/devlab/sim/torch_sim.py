@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import torch
 
 from devlab.sim import accounts as memory
-from devlab.sim import clock, data
+from devlab.sim import clock, data, private
 from devlab.sim.accounts import (
     empty_cache,
     max_memory_allocated,
@@ -120,8 +120,21 @@ def current_device() -> int:
 
 
 def set_device(device) -> None:
-    """Make `device` the current device, which a bare `"sim"` means."""
-    data.set_current_index(data.index_of(device))
+    """Make `device` the current device, which a bare `"sim"` means; a negative index changes nothing.
+
+    Raises:
+        ValueError: when `device` has no index, or is none of the simulated devices.
+    """
+    if not isinstance(device, int):
+        data.index_of(device)
+    set_device_index(device)
+
+
+def set_device_index(device) -> None:
+    """Do the same for `torch.accelerator`, which checks what it is given in its own words."""
+    index = private.device_index(device)
+    if index >= 0:
+        data.set_current_index(index)
 
 
 class device:
