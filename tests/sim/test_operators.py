@@ -309,6 +309,23 @@ def test_what_only_cuda_has_is_refused_in_words(device):
         x.int_repr()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "said"),
+    [
+        *((dtype, "GET was unable to find an engine") for dtype in (torch.int8, torch.uint8, torch.int32)),
+        (torch.int16, "not supported for Short"),
+        (torch.int64, "not supported for Long"),
+        (torch.bool, "not supported for Bool"),
+    ],
+)
+def test_cudnn_convolves_no_integers(dtype, said, device):
+    """The CPU has kernels for most of them, which PyTorch's database does not mention."""
+    x, weight = torch.ones(1, 2, 5, 5), torch.ones(3, 2, 3, 3)
+    with pytest.raises(RuntimeError, match=said):
+        torch.conv2d(x.to(device, dtype), weight.to(device, dtype))
+    assert torch.conv2d(x.to(device), weight.to(device)).shape == (1, 3, 3, 3)
+
+
 DETERMINISTIC = (
     "does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms"
 )

@@ -334,8 +334,10 @@ _PAIRS = {
     "_trilinear": (WHOLE, "baddbmm_cuda"),
     "native_dropout_backward": (WHOLE | {torch.bool}, "masked_scale"),
 }
-# cuDNN refuses 64-bit integers before any kernel of PyTorch is asked.
+# cuDNN is asked before any kernel of PyTorch. It has no name for some dtypes, and for others a name and no
+# kernel: PyTorch's issue 152992 has that message.
 _CONVOLUTIONS = frozenset({"convolution", "convolution_overrideable"})
+_NO_NAME = frozenset({torch.int64, torch.int16, torch.bool})
 # These have no kernel for CUDA at all.
 _HOST_ALONE = frozenset(
     {
@@ -379,7 +381,7 @@ def guarded(name: str, run: Callable) -> Callable:
 
     Raises:
         NotImplementedError: by the kernel, for a dtype that the operator's CUDA kernel lacks.
-        RuntimeError: by the kernel, for a convolution of 64-bit integers, as cuDNN refuses them, and where
+        RuntimeError: by the kernel, for a convolution of integers, as cuDNN refuses them, and where
             deterministic algorithms are asked for and CUDA has none.
     """
     whole = name.removeprefix("aten::")
@@ -391,7 +393,9 @@ def guarded(name: str, run: Callable) -> Callable:
         run = _refusing(run, None, NotImplementedError, words + "it either. Run it on the CPU.")
     elif base in _CONVOLUTIONS:
         words = "getCudnnDataTypeFromScalarType() not supported for {}"
-        run = _refusing(run, (torch.int64,), RuntimeError, words)
+        run = _refusing(run, _NO_NAME, RuntimeError, words)
+        words = "GET was unable to find an engine to execute this computation"
+        run = _refusing(run, WHOLE - _NO_NAME, RuntimeError, words)
     elif base in _PAIRS:
         dtypes, kernel = _PAIRS[base]
         run = _lacking(run, dtypes, kernel)
