@@ -15,9 +15,18 @@ program sees `streams`, `random_numbers` and `torch_sim` as `torch.sim`. `events
 """
 
 from devlab.sim import accounts as memory
-from devlab.sim.data import device_count
+from devlab.sim.data import allow_after_fork, device_count
 from devlab.sim.install import enable, enabled
 from devlab.sim.racing import races
 from devlab.sim.rule import following, rules
 
-__all__ = ["device_count", "enable", "enabled", "following", "memory", "races", "rules"]
+__all__ = [
+    "allow_after_fork",
+    "device_count",
+    "enable",
+    "enabled",
+    "following",
+    "memory",
+    "races",
+    "rules",
+]

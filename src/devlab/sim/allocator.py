@@ -182,7 +182,12 @@ class Allocator:
         self._freed: deque = deque()
         self._last: Block | None = None  # handed out last
         self.free = self._freed.append  # `free(block)` takes a block back into the cache
-        self._next_address = (index + 1) << 40
+        self._next_address = self._first_address = (index + 1) << 40
+
+    @property
+    def used(self) -> bool:
+        """Whether memory was ever asked for."""
+        return self._next_address != self._first_address
 
     @property
     def allocated(self) -> int:
@@ -420,6 +425,11 @@ class PatientAllocator(Allocator):
         self._diary: deque = deque()
         self.free = self._diary.append  # `free(block)` takes a block back into the cache
         self.request = self._diary.append  # for a request that `allocate_at_once` puts off
+
+    @property
+    def used(self) -> bool:
+        """Whether memory was ever asked for."""
+        return bool(self._diary) or super().used
 
     @property
     def reserved(self) -> int:

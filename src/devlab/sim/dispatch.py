@@ -10,7 +10,7 @@ import contextlib
 
 import torch
 
-from devlab.sim import clock, data, operators, racing, random_numbers, rule
+from devlab.sim import clock, data, kernels, operators, racing, random_numbers, rule
 from devlab.sim.allocator import allocators
 from devlab.sim.data import new_on_device, on_device, on_host, resize
 from devlab.sim.operators import QUICK, Operator
@@ -73,7 +73,10 @@ def _of_one(operator: Operator, general):
         moved = host.nbytes
         if moved > _MAY_NOT_FIT and broadcasts:
             allocators[index].check(moved)
-        out = call(host, *rest, **kwargs) if rest or kwargs else call(host)
+        try:
+            out = call(host, *rest, **kwargs) if rest or kwargs else call(host)
+        except NotImplementedError:  # the CPU lacks the dtype
+            return general(x, *rest, **kwargs)
         size = out.nbytes
         launch(index, moved + size, 0.0, name)
         if in_place:
@@ -116,7 +119,10 @@ def _of_two(operator: Operator, general):
             if moved * size > _PAIRS_MAY_NOT_FIT and host.shape != other.shape:
                 allocators[index].check(operators.broadcast_bytes((host, other)))
             moved += size
-        out = call(host, other, *rest, **kwargs) if rest or kwargs else call(host, other)
+        try:
+            out = call(host, other, *rest, **kwargs) if rest or kwargs else call(host, other)
+        except NotImplementedError:  # the CPU lacks the dtype
+            return general(x, y, *rest, **kwargs)
         size = out.nbytes
         launch(index, moved + size, 0.0, name)
         return x if in_place else new_on_device(out, index, size)
@@ -212,7 +218,10 @@ def _charge(operator: Operator, index: int, moved: int, host, out, args, kwargs)
     """Let the clock run for an operator, and tell observers."""
     operations = 0.0
     if type(out) is torch.Tensor:
-        moved += out.nbytes
+        try:
+            moved += out.nbytes
+        except RuntimeError:  # it is sparse
+            kernels.refuse("sparse", args, kwargs)
         if operator.formula:
             operations = clock.in_float32(index, operator.formula(host, out), out.dtype)
     elif out is not None:
@@ -319,7 +328,7 @@ def unlabel(value):
         return on_host(value) if value.get_device() >= 0 else value
     if isinstance(value, (list, tuple)):
         return [unlabel(item) for item in value]
-    return _CPU if isinstance(value, torch.device) else value
+    return _CPU if isinstance(value, torch.device) and value.type == data.NAME else value
 
 
 _AS_IT_IS = contextlib.nullcontext()

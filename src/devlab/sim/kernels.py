@@ -106,33 +106,51 @@ def is_left_aligned(tensor, mask):
     return False
 
 
-def refuse_nested(*args, **kwargs):
-    """Raise, as PyTorch does for a layout that a backend lacks."""
-    raise NotImplementedError(
-        "Could not make a nested tensor on a simulated device: nested tensors are not simulated. "
-        "Keep the batch padded, with a mask, or make it on the CPU."
-    )
-
-
-def refuse_sparse(*args, **kwargs):
-    """Raise, as PyTorch does for an operator that a backend lacks."""
-    device = kwargs.get("device") or next(a.device for a in (*args, *kwargs.values()) if hasattr(a, "device"))
-    raise NotImplementedError(
-        f"Could not make a sparse tensor on {data.device_of(data.index_of(device))}: sparse tensors are not "
-        "simulated. Make it on the CPU, or keep it dense."
-    )
-
-
-# By dispatch key: the operators by which PyTorch makes a sparse tensor on a device, or first reads one.
-SPARSE = {
-    "SparsePrivateUse1": ("_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors"),
-    "SparseCsrPrivateUse1": ("_nnz", "crow_indices", "values"),
+_ADVICE = {
+    "sparse": "Make it on the CPU, or keep it dense; an embedding is dense with `sparse=False`.",
+    "nested": "Keep the batch padded, with a mask, or make it on the CPU.",
+    "quantized": "Make it on the CPU, or compute in floats.",
 }
 
+
+def refuse(kind: str, *values):
+    """Raise, as PyTorch does for an operator that a backend lacks; `values` say which device was meant.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    devices = (getattr(value, "device", value) for value in private.tree_leaves(values))
+    there = next((one for one in devices if isinstance(one, torch.device) and one.type == data.NAME), None)
+    raise NotImplementedError(
+        f"Could not use a {kind} tensor on {data.device_of(data.index_of(there))}: {kind} tensors are not "
+        f"simulated. {_ADVICE[kind]}"
+    )
+
+
+def refusing(kind: str):
+    """Return a kernel that refuses tensors of a kind that is not simulated."""
+    return lambda *args, **kwargs: refuse(kind, args, kwargs)
+
+
+# Every operator on such a tensor of a simulated device, or on one that meets a simulated device's, has one of
+# these dispatch keys.
+NOT_SIMULATED = {
+    "SparsePrivateUse1": "sparse",
+    "SparseCsrPrivateUse1": "sparse",
+    "NestedTensorPrivateUse1": "nested",
+    "QuantizedPrivateUse1": "quantized",
+}
+# PyTorch makes a tensor of sparse rows or columns without asking any kernel, and has kernels for every device
+# that say that these parts are not there.
+PARTS = ("values", "crow_indices", "col_indices", "ccol_indices", "row_indices")
+
 SPECIAL = {
-    **{f"_to_sparse{kind}": refuse_sparse for kind in ("", ".sparse_dim", "_csr", "_csc", "_bsr", "_bsc")},
     **{
-        f"_nested_{made}": refuse_nested
+        f"_to_sparse{kind}": refusing("sparse")
+        for kind in ("", ".sparse_dim", "_csr", "_csc", "_bsr", "_bsc")
+    },
+    **{
+        f"_nested_{made}": refusing("nested")
         for made in ("tensor_from_mask", "from_padded", "tensor_from_tensor_list")
     },
     "_nested_tensor_from_mask_left_aligned": is_left_aligned,

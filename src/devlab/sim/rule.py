@@ -205,7 +205,7 @@ def _masked_fill(operands) -> int:
     return own.device.index
 
 
-active = data.refusals  # `refuse_dtype`, while MPS's rules are followed
+active = data.refusals  # holds `refuse_dtype` while MPS's rules are followed
 
 # Present on CUDA and missing from MPS, beyond what PyTorch's list of native functions says.
 _MISSING = frozenset(
@@ -219,7 +219,7 @@ def refuse(name: str) -> None:
     Raises:
         NotImplementedError: when the operator is missing, in the wording that PyTorch has for MPS.
     """
-    if name in _MISSING or missing_on_mps(name):
+    if refuse_dtype in active and (name in _MISSING or missing_on_mps(name)):
         raise NotImplementedError(
             f"The operator '{name}' is not currently implemented for the {data.NAME} device under MPS's "
             "rules. As a temporary fix, you can run it on the CPU and move the result back; on a real MPS "
@@ -270,7 +270,8 @@ class rules:
         current, specs_now = data.current_index(), [engines.spec for engines in clock.devices]
         self._outer = (data.device_count(), current, list(active), specs_now)
         spec, count = _SETS[self.name]
-        refusals = [refuse_dtype] if self.name == "mps" else []
+        refusals = [refuse for refuse in active if refuse is not refuse_dtype]
+        refusals += [refuse_dtype] if self.name == "mps" else []
         _follow(count, min(current, count - 1), refusals, [spec] * len(specs_now))
         return self
 
@@ -289,7 +290,7 @@ def _follow(count: int, current: int, refusals: list, specs_of_devices: list[spe
 
 def following() -> str:
     """Return the name of the rule set in force."""
-    return "mps" if active else "cuda"
+    return "mps" if refuse_dtype in active else "cuda"
 
 
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})
@@ -333,12 +334,15 @@ _PAIRS = {
     "_trilinear": (WHOLE, "baddbmm_cuda"),
     "native_dropout_backward": (WHOLE | {torch.bool}, "masked_scale"),
 }
-# cuDNN refuses 64-bit integers before any kernel of PyTorch is asked.
+# cuDNN is asked before any kernel of PyTorch. It has no name for some dtypes, and for others a name and no
+# kernel: PyTorch's issue 152992 has that message.
 _CONVOLUTIONS = frozenset({"convolution", "convolution_overrideable"})
+_NO_NAME = frozenset({torch.int64, torch.int16, torch.bool})
 # These have no kernel for CUDA at all.
 _HOST_ALONE = frozenset(
     {
         "histogram",
+        "to_mkldnn",
         "_histogramdd_bin_edges",
         "_histogramdd_from_bin_cts",
         "_histogramdd_from_bin_tensors",
@@ -377,7 +381,7 @@ def guarded(name: str, run: Callable) -> Callable:
 
     Raises:
         NotImplementedError: by the kernel, for a dtype that the operator's CUDA kernel lacks.
-        RuntimeError: by the kernel, for a convolution of 64-bit integers, as cuDNN refuses them, and where
+        RuntimeError: by the kernel, for a convolution of integers, as cuDNN refuses them, and where
             deterministic algorithms are asked for and CUDA has none.
     """
     whole = name.removeprefix("aten::")
@@ -389,7 +393,9 @@ def guarded(name: str, run: Callable) -> Callable:
         run = _refusing(run, None, NotImplementedError, words + "it either. Run it on the CPU.")
     elif base in _CONVOLUTIONS:
         words = "getCudnnDataTypeFromScalarType() not supported for {}"
-        run = _refusing(run, (torch.int64,), RuntimeError, words)
+        run = _refusing(run, _NO_NAME, RuntimeError, words)
+        words = "GET was unable to find an engine to execute this computation"
+        run = _refusing(run, WHOLE - _NO_NAME, RuntimeError, words)
     elif base in _PAIRS:
         dtypes, kernel = _PAIRS[base]
         run = _lacking(run, dtypes, kernel)
@@ -443,8 +449,7 @@ def _alerting(caller: str, run: Callable, weighted: bool) -> Callable:
                     f"{said})'. You can turn off determinism just for this operation, or you can use the "
                     "'warn_only=True' option, if that's acceptable for your application."
                 )
-            # The second level is `dispatch.kernel`'s function, the third the program's line.
-            warnings.warn(f"{said}, warn_only=True)'.", stacklevel=3)
+            warnings.warn(f"{said}, warn_only=True)'.", stacklevel=1)
         return run(first, *args, **kwargs)
 
     return alerting
