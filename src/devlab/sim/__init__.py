@@ -14,8 +14,9 @@ program sees `streams`, `random_numbers` and `torch_sim` as `torch.sim`. `events
 """
 
 from devlab.sim import accounts as memory
+from devlab.sim.assertions import reset
 from devlab.sim.data import device_count
 from devlab.sim.install import enable, enabled
 from devlab.sim.rule import following, rules
 
-__all__ = ["device_count", "enable", "enabled", "following", "memory", "rules"]
+__all__ = ["device_count", "enable", "enabled", "following", "memory", "reset", "rules"]

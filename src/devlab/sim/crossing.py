@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.sim import clock, data, events, private, rule
+from devlab.sim import clock, data, events, private
 from devlab.sim.data import on_device, on_host
 
 
@@ -78,6 +78,9 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
     if not isinstance(source, torch.Tensor):
         source = torch.tensor(source, device="cpu")  # `x.copy_(2.0)`
     into, out_of = target.get_device(), source.get_device()
+    if clock.failures:
+        clock.notice(into)
+        clock.notice(out_of)
     goal = on_host(target) if into >= 0 else target
     start = on_host(source) if out_of >= 0 else source
     if into < 0:
@@ -93,7 +96,7 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
 def _arrives(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
     """Let the clock run for a copy into a device, from the host or from another device."""
     into, out_of = target.get_device(), source.get_device()
-    way = crossing(source, target, non_blocking, data.is_pinned(source), bool(rule.active))
+    way = crossing(source, target, non_blocking, data.is_pinned(source), bool(data.refusals))
     if out_of >= 0:
         if way.converts_there:
             _convert(out_of, source, target)
@@ -105,12 +108,14 @@ def _arrives(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> 
     _tell(source, target, way, end)
     if way.blocking:
         clock.wait_until(end)
+        if clock.failures:
+            clock.notice(into, waited=True)
 
 
 def _to_host(target: torch.Tensor, source: torch.Tensor, start: torch.Tensor, non_blocking: bool):
     """Copy `source`, on a device, whose elements are in `start`, into `target` in the host's memory."""
     out_of = source.get_device()
-    way = crossing(source, target, non_blocking, data.is_pinned(target), bool(rule.active))
+    way = crossing(source, target, non_blocking, data.is_pinned(target), bool(data.refusals))
     if way.converts_there:
         _convert(out_of, source, target)
     end = clock.copy(out_of, way.bytes, False, way.pinned)
@@ -162,6 +167,9 @@ def to_copy(
     dtype = dtype or source.dtype
     own = source.get_device()
     home = own if device is None else _index(device)
+    if clock.failures:
+        clock.notice(own)
+        clock.notice(home)
     form = memory_format or _form
     host = on_host(source) if own >= 0 else source
     if home < 0:
@@ -197,6 +205,8 @@ def item(tensor: torch.Tensor):
     if events.observers:
         events.tell(events.Transfer(str(tensor.device), "cpu", host.nbytes, True, True, end))
         events.tell(events.Synchronization(index, "item"))
+    if clock.failures:
+        clock.notice(index, waited=True)
     return host.item()
 
 

@@ -83,6 +83,8 @@ _INDEX_SHIFT = 32
 
 # What raises an error for a dtype that no tensor may have: one function under MPS's rules, none under CUDA's.
 refusals: list = []
+# What keeps every operator from the quickest kernels: the function above, and the kernels that have failed.
+limits: list = []
 
 _to_dlpack = private.to_dlpack
 _from_dlpack = private.from_dlpack

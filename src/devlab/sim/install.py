@@ -12,7 +12,7 @@ from types import ModuleType
 import torch
 from torch.multiprocessing.reductions import reduce_tensor
 
-from devlab.sim import accounts, data, dispatch, kernels, operators, private, random_numbers, rule, torch_sim
+from devlab.sim import accounts, data, dispatch, kernels, operators, private, random_numbers, torch_sim
 from devlab.sim.data import on_device, on_host
 
 _libraries: list = []
@@ -366,7 +366,7 @@ def _route_methods() -> None:
     @private.replaces(*private.PRINTED)
     def measured(original, tensor):
         # Printing computes in float64, which MPS's rules forbid.
-        if rule.active and _is_sim(tensor.device):
+        if data.refusals and _is_sim(tensor.device):
             return tensor.to(torch.float32)
         return original(tensor)
 

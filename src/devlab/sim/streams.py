@@ -12,6 +12,13 @@ ASKING = 1e-6
 _ids = itertools.count(1)
 
 
+def _ask(index: int | None) -> None:
+    """Let the host take the time of one question, and learn of a kernel that has failed on the device."""
+    clock.spend(ASKING)
+    if clock.failures:
+        clock.notice(index, waited=True)
+
+
 class Stream:
     """A queue of work on a simulated device: work runs in order, and beside the work of other streams.
 
@@ -50,7 +57,7 @@ class Stream:
 
     def query(self) -> bool:
         """Return whether all work has finished. Asking takes the host a moment, so a loop that asks ends."""
-        clock.spend(ASKING)
+        _ask(self.device_index)
         return self._queue.free_at <= clock.now()
 
     def synchronize(self) -> None:
@@ -156,7 +163,7 @@ class Event:
 
     def query(self) -> bool:
         """Return whether the marked work has finished; asking takes the host a moment."""
-        clock.spend(ASKING)
+        _ask(self.device_index)
         return self._moment is None or self._moment <= clock.now()
 
     def synchronize(self) -> None:
