@@ -10,9 +10,12 @@ rest of the process; here `reset` gives it back.
 MPS, since torch 2.10, reports an index out of range at the next wait, once, and works on.
 """
 
+import contextlib
 import os
 import re
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -86,8 +89,9 @@ TRUSTING = {
 REFUSALS = (IndexError, RuntimeError)
 
 
-class Failure(NamedTuple):
-    """A kernel that has failed on a device, and that the host may not know of yet.
+@dataclass(eq=False)
+class Failure:
+    """A kernel that has failed on a device, and whether the program has `heard` of it.
 
     `operator` is its name, `reason` what was wrong in words, `frames` the (file, line) of what called it, the
     innermost first, and `moment` the time on the clock at which it has run. On MPS the error comes `once`.
@@ -99,19 +103,24 @@ class Failure(NamedTuple):
     frames: tuple[tuple[str, int], ...]
     moment: float
     once: bool
+    heard: bool = False
 
-    def tell(self) -> None:
-        """Raise what the host learns.
-
-        Raises:
-            torch.AcceleratorError: in the words of CUDA, or of MPS under MPS's rules; its attribute `failure`
-                is this failure.
-        """
-        if self.once:
-            reset()
+    def error(self) -> torch.AcceleratorError:
+        """Return what the host learns, in CUDA's words or those of MPS; its `failure` is this one."""
         error = torch.AcceleratorError(self.reason if self.once else self._words())
         error.failure = self
-        raise error
+        return error
+
+    def tell(self) -> None:
+        """Raise what the host learns, from MPS once.
+
+        Raises:
+            torch.AcceleratorError: always.
+        """
+        self.heard = True
+        if self.once:
+            reset()
+        raise self.error()
 
     def _words(self) -> str:
         place = data.device_of(self.index)
@@ -195,8 +204,7 @@ def note(name: str, index: int, reason: str) -> None:
         frame = frame.f_back
     moment = clock.current.queues[index].free_at
     failure = Failure(index, name, reason.splitlines()[0], tuple(frames), moment, bool(data.refusals))
-    clock.failures.append(failure)
-    data.limits.append(failure)
+    _set_failures([*clock.failures, failure])
     if blocking() and not failure.once:
         clock.synchronize(index, moment, "CUDA_LAUNCH_BLOCKING")
 
@@ -218,5 +226,33 @@ def reset() -> None:
     >>> devlab.sim.reset()
     >>> torch.sim.synchronize()
     """
-    clock.failures.clear()
-    data.limits[:] = data.refusals
+    _set_failures([])
+
+
+def _set_failures(failures: list[Failure]) -> None:
+    clock.failures[:] = failures
+    data.limits[:] = [*data.refusals, *failures]
+
+
+def settle() -> torch.AcceleratorError | None:
+    """Return the error of the first kernel that has failed, whether the host knows or not, and reset."""
+    if not clock.failures:
+        return None
+    error = clock.failures[0].error()
+    reset()
+    return error
+
+
+@contextlib.contextmanager
+def sound() -> Iterator[None]:
+    """Make every device usable in a block, and as it was before after the block.
+
+    >>> with sound():
+    ...     torch.sim.synchronize()
+    """
+    before = list(clock.failures)
+    reset()
+    try:
+        yield
+    finally:
+        _set_failures(before)
