@@ -154,6 +154,8 @@ class Event:
                 f"Event device {self.device_index} does not match recording stream's device "
                 f"{stream.device_index}: an event stays with the device that recorded it first"
             )
+        if clock.failures:
+            clock.notice(stream.device_index)
         self.device_index = stream.device_index
         self._moment = max(stream._queue.free_at, clock.now())
 
