@@ -9,14 +9,6 @@ from devlab.explaining import explained
 from devlab.explaining.report import worth_explaining
 
 
-@pytest.fixture(autouse=True)
-def clean():
-    """Leave no device in the state in which a test leaves it."""
-    devlab.sim.reset()
-    yield
-    devlab.sim.reset()
-
-
 def loss_of(logits, labels):
     """Return the loss; where a label is out of range, the device finds it later."""
     return functional.cross_entropy(logits, labels)

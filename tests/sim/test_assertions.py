@@ -14,14 +14,6 @@ from devlab.sim import clock, rule
 A_LONG_KERNEL = 3_000_000_000  # bytes: 10 ms of the device
 
 
-@pytest.fixture(autouse=True)
-def clean():
-    """Leave no device in the state in which a test leaves it."""
-    devlab.sim.reset()
-    yield
-    devlab.sim.reset()
-
-
 def numbers(device):
     """Return a table of three rows."""
     return torch.arange(12.0, device=device).reshape(3, 4)

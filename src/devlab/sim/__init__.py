@@ -8,8 +8,8 @@ Four modules hold the four ideas:
 - `allocator`: which block of the device's memory a tensor takes; `accounts` answers questions about memory.
 
 The other modules put the ideas to work. `dispatch` runs an operator, `operators` knows what each operator
-needs, `kernels` holds the operators that make or share memory, `assertions` knows what fails on the device and
-is found out later, and `crossing` copies between devices. A program sees `streams`, `random_numbers` and
+needs, `kernels` holds the operators that make or share memory, `assertions` knows what fails on the device
+and is found out later, and `crossing` copies between devices. A program sees `streams`, `random_numbers` and
 `torch_sim` as `torch.sim`. `events` tells observers of all work, `install` registers everything with PyTorch,
 and `private` holds the private names of PyTorch that this needs.
 """
