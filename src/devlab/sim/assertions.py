@@ -7,7 +7,7 @@ refuses the values alone, the launch succeeds here, too, and `note` keeps what h
 where the host next has to do with the device, once the kernel has run. A device of CUDA is lost then for the
 rest of the process; here `reset` gives it back.
 
-MPS, since torch 2.10, reports an index out of range at the next wait, once, and works on.
+MPS reports an index out of range at the next wait, once, and works on.
 """
 
 import contextlib
