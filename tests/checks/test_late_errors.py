@@ -97,6 +97,22 @@ def test_the_next_row_and_the_next_answer_are_judged_as_ever():
     torch.sim.synchronize()
 
 
+class Mine(RuntimeError):
+    """An exception of the learner's own, which keeps something under the same name."""
+
+    failure = "mine"
+
+
+def test_a_learners_own_exception_is_not_taken_for_the_devices():
+    """Only PyTorch's error that the simulator has raised is."""
+
+    def pick(table, rows):
+        raise Mine("no")
+
+    result = judge(picking(), pick, SIM)
+    assert result.headline == "your code raised Mine on sim:0"
+
+
 def test_what_only_the_row_waits_for():
     """A backward pass of the row, or its look at a result, may be what meets the error."""
     exercise = Exercise("loss", "00_test", "loss(x)", ("D1",), ("first hint", "second hint"))

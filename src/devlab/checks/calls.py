@@ -82,6 +82,14 @@ def run(function: Callable, call: Call, args: tuple, kwargs: dict) -> object:
         call.printed = heard.getvalue()
 
 
+def failure_of(error: BaseException):
+    """Return what the simulator knows of an error that a device of its noticed; None of every other error.
+
+    >>> failure_of(IndexError("index 7 is out of bounds"))
+    """
+    return getattr(error, "failure", None) if type(error) is torch.AcceleratorError else None
+
+
 def noticed() -> Exception | None:
     """Return what a simulated device noticed, whether the host knows or not, and make it usable again.
 
@@ -387,7 +395,7 @@ def where_raised(error: BaseException) -> str:
     cell. Lines of devlab, of installed packages and of Python itself are passed over. Of an error that a
     simulated device noticed it is the line that launched the work, and not the line that waited.
     """
-    if failure := getattr(error, "failure", None):
+    if failure := failure_of(error):
         return next((_line(*one) for one in failure.frames if is_learners(one[0])), "")
     frames = _frames(error)
     return _line(frames[-1].filename, frames[-1].lineno or 0) if frames else ""

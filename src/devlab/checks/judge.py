@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from devlab.checks import isolation, waiting
-from devlab.checks.calls import AnswerRaised, loops_around, noticed, where_raised
+from devlab.checks.calls import AnswerRaised, failure_of, loops_around, noticed, where_raised
 from devlab.checks.exercise import Exercise, Row
 from devlab.checks.expect import Mismatch
 from devlab.checks.isolation import fresh_defaults, preserved_state
@@ -144,7 +144,7 @@ def reason(stopped: BaseException, trial: Trial, label: str) -> Finding:
         return Finding(Outcome.FAILED, stopped.headline, details(trial, found), cause, stopped.assumed)
     if isinstance(stopped, waiting.TooLong):
         return _endless(stopped, trial)
-    if hasattr(stopped, "failure") and where_raised(stopped):  # the row waited for what the answer launched
+    if failure_of(stopped) and where_raised(stopped):  # the row waited for what the answer launched
         stopped = AnswerRaised(stopped)
     if isinstance(stopped, AnswerRaised):
         return _raised(stopped, trial)
@@ -171,7 +171,7 @@ def _raised(raised: AnswerRaised, trial: Trial) -> Finding:
         found += held.lines[:1]
     where = trial.situation or f"on {trial.device}"
     headline = f"your code raised {type(error).__name__} {where}"
-    if failure := getattr(error, "failure", None):
+    if failure := failure_of(error):
         headline = f"the device found a value out of range {where}, after your code had gone on"
         found = [
             ("raised", said(error).splitlines()[0]),

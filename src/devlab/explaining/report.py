@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from devlab.checks.calls import where_raised
+from devlab.checks.calls import failure_of, where_raised
 from devlab.panel import Column, Panel, Table, escape, prose
 
 MISMATCH = "two devices met"
@@ -113,7 +113,7 @@ def problem_of(error: BaseException) -> Problem:
     ''
     """
     message = str(error)
-    failure = getattr(error, "failure", None)
+    failure = failure_of(error)
     known = next((kind for kind, pattern in _PATTERNS if re.search(pattern, message)), "")
     kind = LATE if failure else known
     argument = next((found[1] for pattern in _ARGUMENT if (found := re.search(pattern, message))), "")
