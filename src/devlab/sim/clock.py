@@ -58,6 +58,7 @@ _waited = 0.0  # until when the host has waited
 _real = False
 _origin = 0.0
 _arrivals: list = []  # (time, deliver): copies that the host cannot see yet
+failures: list = []  # the kernels that have failed on their devices; see `assertions`
 _hosts: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # the threads that use a simulated device
 _turn = TURN
 _observers = events.observers
@@ -280,6 +281,18 @@ def synchronize(index: int, moment: float, cause: str) -> None:
     wait_until(moment)
     if _observers:
         events.tell(events.Synchronization(index, cause))
+    if failures:
+        notice(index, waited=True)
+
+
+def notice(index: int, waited: bool = False) -> None:
+    """Raise the error of a kernel that has failed on a device, if it has run by the host's clock.
+
+    Launches, copies and waits ask this while there are `failures`. On MPS only waits learn of a failure.
+    """
+    for failure in failures:
+        if failure.index == index and failure.moment <= now() and (waited or not failure.once):
+            failure.tell()
 
 
 def end_of(index: int) -> float:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.sim import clock, data, events, private, racing, rule
+from devlab.sim import clock, data, events, private, racing
 from devlab.sim.data import on_device, on_host
 from devlab.sim.racing import visible
 
@@ -78,7 +78,10 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
     """
     if not isinstance(source, torch.Tensor):
         source = torch.tensor(source, device="cpu")  # `x.copy_(2.0)`
-    into = target.get_device()
+    into, out_of = target.get_device(), source.get_device()
+    if clock.failures:
+        clock.notice(into)
+        clock.notice(out_of)
     start = _found(source, into)
     if into < 0:
         return _to_host(target, source, start, non_blocking)
@@ -105,7 +108,7 @@ def _arrives(
     if into == out_of:
         clock.launch(into, source.nbytes + target.nbytes, 0.0, operator)
         return False
-    way = crossing(source, target, non_blocking, data.is_pinned(source), bool(rule.active))
+    way = crossing(source, target, non_blocking, data.is_pinned(source), bool(data.refusals))
     if out_of >= 0:
         if way.converts_there:
             _convert(out_of, source, target)
@@ -117,13 +120,15 @@ def _arrives(
     _tell(source, target, way, end)
     if way.blocking:
         clock.wait_until(end)
+        if clock.failures:
+            clock.notice(into, waited=True)
     return way.pinned and not way.blocking
 
 
 def _to_host(target: torch.Tensor, source: torch.Tensor, start: torch.Tensor, non_blocking: bool):
     """Copy `source`, on a device, whose elements are in `start`, into `target` in the host's memory."""
     out_of = source.get_device()
-    way = crossing(source, target, non_blocking, data.is_pinned(target), bool(rule.active))
+    way = crossing(source, target, non_blocking, data.is_pinned(target), bool(data.refusals))
     if way.converts_there:
         _convert(out_of, source, target)
     end = clock.copy(out_of, way.bytes, False, way.pinned)
@@ -175,6 +180,9 @@ def to_copy(
     dtype = dtype or source.dtype
     own = source.get_device()
     home = own if device is None else _index(device)
+    if clock.failures:
+        clock.notice(own)
+        clock.notice(home)
     form = memory_format or _form
     host = _found(source, home)
     if home < 0:
@@ -209,6 +217,8 @@ def item(tensor: torch.Tensor):
     if events.observers:
         events.tell(events.Transfer(str(tensor.device), "cpu", host.nbytes, True, True, end))
         events.tell(events.Synchronization(index, "item"))
+    if clock.failures:
+        clock.notice(index, waited=True)
     return host.item()
 
 

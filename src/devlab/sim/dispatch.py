@@ -10,7 +10,7 @@ import contextlib
 
 import torch
 
-from devlab.sim import clock, data, kernels, operators, racing, random_numbers, rule
+from devlab.sim import assertions, clock, data, kernels, operators, racing, random_numbers, rule
 from devlab.sim.allocator import allocators
 from devlab.sim.data import new_on_device, on_device, on_host, resize
 from devlab.sim.operators import QUICK, Operator
@@ -35,12 +35,22 @@ def kernel(name: str):
     if name.removeprefix("aten::") in _AT_ONCE:
         return _build(name)
     run = None
+    refusals = assertions.REFUSALS if operators.short(name) in assertions.ASSERTIONS else ()
 
     def built_on_first_call(*args, **kwargs):
         nonlocal run
         if run is None:
             run = _build(name)
-        return run(*args, **kwargs)
+        try:
+            return run(*args, **kwargs)
+        except refusals as refusal:
+            reason = str(refusal)
+            index = _asserting(name, args, kwargs, reason)
+            if index is None:
+                raise
+        result = _harmless(name)(*args, **kwargs)
+        assertions.note(name, index, reason)
+        return result
 
     return built_on_first_call
 
@@ -57,6 +67,36 @@ def _build(name: str):
     if operator.tensors == [0]:
         return guarded(name, _of_one(operator, general))
     return _product(operator, general) if operator.formula else guarded(name, _of_two(operator, general))
+
+
+def _asserting(name: str, args, kwargs, reason: str) -> int | None:
+    """Return the index of the device that would notice what the CPU refused, None where the host would."""
+    return _home(Operator(name), args, kwargs) if assertions.is_of_values(name, reason) else None
+
+
+def _home(operator: Operator, args, kwargs) -> int | None:
+    """Return the index of the simulated device on which an operator runs, None where it runs on none."""
+    index = meet(operator, args, kwargs)
+    return None if index is rule.COMPOSITE or index < 0 else index
+
+
+def _harmless(name: str):
+    """Return a kernel that launches an operator whose values are out of range, or may be, to no effect."""
+    operator = assertions.Harmless(name)
+    return _writing_out(operator) if operator.outputs else _general(operator)
+
+
+def _ask(operator: Operator, args, kwargs):
+    """Raise what MPS's rules or a kernel that has failed have to say before an operator is launched.
+
+    Returns the kernel to launch in the operator's place, None for its own.
+    """
+    rule.refuse(operator.name)
+    if not clock.failures or (index := _home(operator, args, kwargs)) is None:
+        return None
+    clock.notice(index)
+    trusting = operators.short(operator.name) in assertions.TRUSTING
+    return _harmless(operator.name) if trusting and not isinstance(operator, assertions.Harmless) else None
 
 
 def _of_one(operator: Operator, general):
@@ -158,11 +198,13 @@ def _general(operator: Operator):
     takes_device, generator, broadcasts = operator.takes_device, operator.generator, operator.broadcasts
     several = len(returned) > 1
     itself = returned[0] if len(returned) == 1 else None  # the argument that is the result
-    limited, name = rule.active, operator.name
+    limited = rule.active
 
     def run(*args, **kwargs):
         if limited:
-            rule.refuse(name)
+            instead = _ask(operator, args, kwargs)
+            if instead is not None:
+                return instead(*args, **kwargs)
         if visible and not racing.shown():
             return racing.show(run, args, kwargs)
         host = list(args)
@@ -340,7 +382,9 @@ def _writing_out(operator: Operator):
 
     def run(*args, **kwargs):
         if rule.active:
-            rule.refuse(operator.name)
+            instead = _ask(operator, args, kwargs)
+            if instead is not None:
+                return instead(*args, **kwargs)
         if visible and not racing.shown():
             return racing.show(run, args, kwargs)
         index = meet(operator, args, kwargs)

@@ -23,7 +23,6 @@ from devlab.sim import (
     operators,
     private,
     random_numbers,
-    rule,
     torch_sim,
 )
 from devlab.sim.data import on_device, on_host
@@ -398,7 +397,7 @@ def _route_methods() -> None:
     @private.replaces(*private.PRINTED)
     def measured(original, tensor):
         # Printing computes in float64, which MPS's rules forbid.
-        if rule.active and _is_sim(tensor.device):
+        if data.refusals and _is_sim(tensor.device):
             return tensor.to(torch.float32)
         return original(tensor)
 
