@@ -21,11 +21,19 @@ def microseconds(function, calls: int = 300, rounds: int = 100) -> float:
 
 
 def beside(functions, calls: int = 300, rounds: int = 100) -> list[float]:
-    """Return each function's time in microseconds; they take turns, so that one load meets all."""
+    """Return each function's time in microseconds; they take turns, so that one load meets all.
+
+    Each round ends with a question about memory, which makes the allocator do what it has put off.
+    """
     for function in functions:
         function()
+    settle = torch.sim.memory_allocated
     times = [
-        [timeit.timeit(function, number=calls, timer=time.process_time) for function in functions]
+        [
+            timeit.timeit(function, number=calls, timer=time.process_time)
+            + timeit.timeit(settle, number=1, timer=time.process_time)
+            for function in functions
+        ]
         for _ in range(rounds)
     ]
     return [min(column) / calls * 1e6 for column in zip(*times, strict=True)]

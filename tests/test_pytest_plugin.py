@@ -61,6 +61,24 @@ def test_cuda(): pass
 """
 
 
+LATE = """
+import pytest, torch
+
+def rows(device):
+    return torch.ones(3, device=device)[torch.tensor([5], device=device)]
+
+def test_nobody_waits(device):
+    rows(device)
+
+def test_the_error_is_awaited(device):
+    with pytest.raises((IndexError, torch.AcceleratorError)):
+        rows(device).sum().item()
+
+def test_after_both(device):
+    assert torch.ones(3, device=device).sum().item() == 3
+"""
+
+
 def run(folder: Path, files: dict[str, str], *options: str) -> tuple[dict[str, list[str]], str]:
     """Run pytest on files in a folder; return the tests by outcome, and all that was printed."""
     for name, content in files.items():
@@ -128,6 +146,15 @@ def test_a_project_without_a_gpu(tmp_path):
     assert MENDED in said
     assert "needs a real accelerator" in said
     assert "needs a real cuda" in said
+
+
+def test_an_error_that_comes_late(tmp_path):
+    """What a simulated device noticed and no wait reported is an error of that test, and of no other."""
+    outcomes, said = run(tmp_path, {"test_late.py": LATE})
+    assert outcomes["FAILED"] == ["test_nobody_waits[cpu]"]
+    assert outcomes["ERROR"] == ["test_nobody_waits[sim:0]", "test_nobody_waits[sim:1]"]
+    assert len(outcomes["PASSED"]) == 8  # a test may pass before its end is an error
+    assert "sim error: device-side assert triggered" in said
 
 
 @pytest.mark.thorough

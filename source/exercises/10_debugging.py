@@ -183,6 +183,19 @@ def fix_labels(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 devlab.check(fix_labels)
 
 # %% [markdown]
+# Labels have a second illness, which no move cures: some data sets count their classes from 1. Give the mended
+# function ten classes and the labels from 1 to 10, on `device`, and read its loss:
+#
+# ```python
+# loss = fix_labels(torch.randn(10, 10, device=device), torch.arange(1, 11))
+# loss.item()
+# ```
+#
+# The first line passes on an accelerator, and the second fails, as in
+# [Run it on the CPU](../notebooks/10_debugging.ipynb#Run-it-on-the-CPU). On the simulated device `devlab.sim.reset()` ends it. On a
+# real GPU do not try it in this notebook, for it would cost you a restart of the kernel.
+
+# %% [markdown]
 # ### `fix_loss_weight(logits, labels, weight)`
 #
 # Rare classes count more. Return the weighted cross-entropy as PyTorch defines it (`weight=`, divided by the

@@ -419,8 +419,7 @@ except IndexError as error:
 # A plain message, at the right line, and the notebook goes on. On an NVIDIA GPU the same mistake says
 # *device-side assert triggered*, often at some later and innocent line, and after it no CUDA call works in
 # that process, which has to be restarted. So a good first step with a puzzling GPU error is to run the failing
-# batch once on the CPU. (Neither the later line nor the dead process is simulated here: that is real
-# hardware's habit, and lesson 07 explains it.)
+# batch once on the CPU. (Lesson 07 lets it happen on the simulated device, which can be given back.)
 
 # %% [markdown] facts=["V2"]
 # ## When the CPU wins

@@ -10,12 +10,14 @@
 # **Takes** about 50 minutes. **Needs** [04 Transfers](04_transfers.ipynb).
 
 # %%
+import os
 import statistics
 import time
 
 import torch
 
 import devlab
+import devlab.sim
 
 device = devlab.start()
 
@@ -285,11 +287,38 @@ print(f"it takes {overlapped.total / in_turn.total:.0%} of the time (modelled)")
 # well: it has written all its orders at the very beginning. `main.wait_event(arrived)` does not wait. It is an order, too: *let this stream
 # wait there*.
 #
-# If you leave that line out, nothing fails and the picture gets even better. On a real GPU the product would then
-# now and then read memory into which nothing has been copied yet. No error, only wrong numbers, on some days. Such a
-# mistake is called a **race**. Without `record_stream` there is another: Python drops `there` while its product is
-# still queued, and the next copy may get the same memory and overwrite the batch. The simulated device computes at
-# once and cannot show wrong numbers of either kind; the check of the exercise looks at the clock instead.
+# If you leave that line out, nothing fails and the picture gets even better. But a product may then read memory into
+# which nothing has been copied yet: no error, only wrong numbers. Such a mistake is called a **race**. The simulated
+# device computes at once and hides races, unless it is asked to show them: in a block `with races():`, work that does
+# not wait finds what was in the memory before. The cell below adds up a batch of 262,144 ones, while its copy is on
+# its way in the side stream. Before you run it: what will the first line say?
+
+# %% facts=["Y1"]
+from devlab.sim import races
+
+
+def sum_of_a_batch(waits):
+    """Copy a batch of ones in the side stream, and add it up in the main stream."""
+    main = torch.accelerator.current_stream(device)
+    there, arrived = start_copy(batches[0])
+    if waits:
+        main.wait_event(arrived)
+    return there.sum().item()
+
+
+torch.accelerator.synchronize()
+with races():
+    print("without the wait:", sum_of_a_batch(waits=False))
+    print("with the wait:   ", sum_of_a_batch(waits=True))
+
+# %% [markdown] facts=["Y1"]
+# The first sum is that of the memory before the copy. The simulated device keeps zeros there, so the first line is
+# wrong every time. A real GPU races without being asked. Which of the two comes first may change from run to run, and
+# the memory holds whatever was there, an earlier batch for example, so that the wrong numbers look right.
+#
+# Without `record_stream` there is another race: Python drops `there` while its product is still queued, and the next
+# copy may get the same memory and overwrite the batch. The simulated device cannot show that kind. The check of the
+# exercise finds a missing wait by the clock, without any wrong number.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_Prefetcher):** `Prefetcher`.
 
@@ -325,24 +354,67 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["Y7"]
 # What depends on *values* only the device can see. An index that is out of range, in an `Embedding` or as a label, is
-# such a thing. On CUDA the line with the bad index succeeds. The error comes at some later line that waits, an
-# innocent `.item()` or `print`, and reads:
-#
-# ```
-# RuntimeError: CUDA error: device-side assert triggered
-# CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
-# For debugging consider passing CUDA_LAUNCH_BLOCKING=1
-# ```
-#
-# The message tells you about itself: the traceback points to the wrong line. With `CUDA_LAUNCH_BLOCKING=1` in the
-# environment, set before the program starts, each launch waits for its end, and the traceback is right. Everything is
-# slow then, so take it out again. Or run the same step on the CPU, which says which index it was.
-# (The simulated device computes at the launch and therefore complains at once. Here it is not like a GPU.)
+# such a thing. Below, a table has ten rows, and row 12 is asked for. Which line will fail, the one that looks up or
+# the one that prints? (The cells run on the simulated device or on the CPU. A real GPU would be lost by them for the
+# rest of this notebook.)
 
 # %% facts=["Y7"]
-table = torch.ones(10, 4, device=device)
+here = device if device.type == "sim" else torch.device("cpu")
+table = torch.ones(10, 4, device=here)
+rows = torch.tensor([3, 12], device=here)
+
+
+def look_up():
+    """Ask for rows, and wait for what they hold."""
+    found = torch.nn.functional.embedding(rows, table)
+    print("looked up: a tensor of shape", list(found.shape))
+    print("the first number is", found[0, 0].item())
+
+
 try:
-    torch.nn.functional.embedding(torch.tensor([3, 12]), table.cpu())
+    look_up()
+except (IndexError, torch.AcceleratorError) as error:  # as the CPU raises it, and as an accelerator does
+    print(f"{type(error).__name__}: {error}")
+
+# %% [markdown] facts=["Y7"]
+# On an accelerator the line with the bad index passes: it wrote an order, and a result of the right shape was promised. The
+# error comes where the host next waits, at an innocent `.item()` or `print`, or at a launch after the device got
+# there. On an NVIDIA GPU the message says `CUDA` where it says `sim` here. (On the CPU there is no queue, and the
+# line itself fails.)
+#
+# The message tells you about itself: the traceback points to the wrong line. And it is not the end. On CUDA the
+# device is lost to this process, whatever you ask of it:
+
+# %% facts=["Y7"]
+try:
+    print(torch.zeros(2, device=here) + 1)
+except torch.AcceleratorError as error:
+    print("still:", str(error).splitlines()[0])
+
+# %% [markdown] facts=["Y7"]
+# On a real GPU you would restart the kernel now. The simulated device can be given back: `devlab.sim.reset()`. Its tensors are
+# still there; on a GPU they would be gone.
+#
+# To find the line that is to blame, let each launch wait for its kernel: `CUDA_LAUNCH_BLOCKING=1` in the environment,
+# set before the program starts, because PyTorch reads it once. (The simulated device reads it each time, so it can be
+# shown here.) Everything is slow then, so take it out again. Now the same call does not get past its first line:
+
+# %% facts=["Y7"]
+devlab.sim.reset()
+os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+try:
+    look_up()
+except (IndexError, torch.AcceleratorError) as error:
+    print(str(error).splitlines()[0])
+del os.environ["CUDA_LAUNCH_BLOCKING"]
+devlab.sim.reset()
+
+# %% [markdown] facts=["Y7"]
+# Or run the same step on the CPU. There the line is right, and most messages say which value it was:
+
+# %% facts=["Y7"]
+try:
+    table.cpu()[rows.cpu()]
 except IndexError as error:
     print("on the CPU:", error)
 
@@ -444,7 +516,8 @@ devlab.explore.crossover()
 # - Events are marks in the queue, in milliseconds, and need no stop.
 # - One stream runs in order, copies included. A second one lets them overlap, if work waits for its copy by an event, and
 #   `record_stream` keeps the memory until the work is done.
-# - Errors about values come late on a GPU: `CUDA_LAUNCH_BLOCKING=1`, or the CPU.
+# - Errors about values come late on a GPU, at a line that waits, and the device is lost until a restart. To find
+#   the line to blame: `CUDA_LAUNCH_BLOCKING=1`, or the CPU.
 # - Big, dense, few launches, data that stays: the accelerator. Small or branching: perhaps the CPU. Measure.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/07_asynchrony.ipynb), six tasks. **Then:**

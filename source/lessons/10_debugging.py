@@ -21,6 +21,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import devlab
+import devlab.sim
 
 device = devlab.start()
 
@@ -506,20 +507,41 @@ except RuntimeError as error:
 # %% [markdown] facts=["X1"]
 # ## Run it on the CPU
 #
-# The last tool is the oldest. Some errors are not about devices at all and are hard to read on a GPU. A label is
-# 7, and there are 4 classes. On the CPU the message says so:
+# The last tool is the oldest. Some errors are not about devices at all and are hard to read on a GPU. The
+# classes of this data set are called 1 to 4. PyTorch counts from 0, so there is no class 4. Which line will the
+# traceback of an accelerator point to, the loss or the print? (A real GPU would be lost for the rest of this notebook,
+# so the cell runs on the simulated device or on the CPU.)
 
 # %% facts=["E4"]
+here = device if device.type == "sim" else torch.device("cpu")
+scores, classes = torch.zeros(3, 4, device=here), torch.tensor([1, 3, 4]).to(here)
+
+
+def loss_of(scores, classes):
+    return functional.cross_entropy(scores, classes)
+
+
 try:
-    functional.cross_entropy(torch.zeros(2, 4), torch.tensor([1, 7]))
-except IndexError as error:
+    loss = loss_of(scores, classes)
+    print("the loss has been launched")
+    print(loss.item())
+except (IndexError, torch.AcceleratorError) as error:  # as the CPU raises it, and as an accelerator does
     print(error)
+    devlab.explain(error)
 
 # %% [markdown] facts=["E4"]
-# On a real NVIDIA GPU the same line gives *CUDA error: device-side assert triggered*, names no value, and
-# often comes from a later, innocent line: the GPU works behind the host's back and reports when the host
-# next waits (lesson 07). After it the process cannot use the GPU any more, and only a restart of the kernel helps. The
-# simulated device does not imitate this, it gives the CPU's message. Two things help on real hardware:
+# The GPU works behind the host's back and reports when the host next waits (lesson 07), so the error comes from an
+# innocent line and names no value. The simulated device has kept which line launched what failed, and
+# `devlab.explain` says it. A real GPU keeps nothing of the kind: there the message, with `CUDA` in the place of `sim`,
+# is all you get, and the process cannot use the device any more. Only a restart of the kernel helps. On the
+# simulated device this does:
+
+# %% facts=["E4"]
+devlab.sim.reset()
+print("highest label:", classes.max().item(), "of", scores.shape[1], "classes, counted from 0")
+
+# %% [markdown] facts=["E4"]
+# Two things help on real hardware. The first is the tool of this section:
 #
 # - **Move the model and one batch to the CPU** and run the step once. Errors in indices, shapes and dtypes then
 #   come with their values, at their own line.
@@ -527,6 +549,15 @@ except IndexError as error:
 #   PyTorch touches the GPU. Each operation then waits for its end, so the traceback points at the true line.
 #   Everything gets slower, so unset it afterwards.
 #
+# The first of the two, for the labels above:
+
+# %% facts=["E4"]
+try:
+    loss_of(scores.cpu(), classes.cpu())
+except IndexError as error:
+    print(error)
+
+# %% [markdown] facts=["X1"]
 # Errors of placement are the opposite case: on the CPU they do not exist, because there everything is in one place.
 # That is why a test on two devices, simulated or not, finds what no test on the CPU alone can.
 

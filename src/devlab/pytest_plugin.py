@@ -82,7 +82,7 @@ def _marked_with_own_devices(metafunc: pytest.Metafunc) -> bool:
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> "Iterator[torch.device]":
     """A device to test on: the test runs once for each that `--devlab` chooses."""
-    with _births_remembered(request.param):
+    with _births_remembered(request.param), _told():
         yield request.param
 
 
@@ -93,7 +93,7 @@ def two_devices(request: pytest.FixtureRequest) -> "Iterator[tuple[torch.device,
     pair = next(((a, b) for a, b in itertools.pairwise(found) if a.type == b.type), None)
     if pair is None:
         pytest.skip("two_devices: two accelerators of one kind are needed; --devlab sim has them")
-    with _births_remembered(pair[0]):
+    with _births_remembered(pair[0]), _told():
         yield pair
 
 
@@ -130,6 +130,22 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
         if worth_explaining(call.excinfo.value):
             report.sections.append(("devlab explains", explained(call.excinfo.value).text()))
     return report
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Raise after a test what a simulated device noticed in it and no wait reported; the next begins anew.
+
+    On CUDA one such error would fail all tests that follow.
+    """
+    from devlab.checks.calls import noticed
+
+    try:
+        yield
+    finally:
+        late = noticed()
+    if late and not late.failure.heard:
+        raise late
 
 
 @contextlib.contextmanager

@@ -26,8 +26,8 @@ NOT_CARRIED_OUT = {
 # Of these explain says in words that it knows no change.
 NOT_KNOWN = {
     "no_data.out_of_memory": "no single line",
-    "no_data.index_out_of_range": "devices have no part in it",
-    "no_data.label_out_of_range": "devices have no part in it",
+    "no_data.index_out_of_range": "number of rows, embeddings or classes",
+    "no_data.label_out_of_range": "number of rows, embeddings or classes",
     "no_data.compiled_module": "run it once without torch.compile",
     "no_data.parameters_that_have_no_beginning": "no single line",
     "other_uses.mixture_of_distributions": "no single line",

@@ -11,9 +11,11 @@ torch.set_num_threads(1)
 
 @pytest.fixture(autouse=True)
 def first_device_current():
-    """Make device 0 the current one before and after each test."""
+    """Make device 0 the current one before and after each test, and let no device have failed."""
+    devlab.sim.reset()
     torch.sim.set_device(0)
     yield
+    devlab.sim.reset()
     torch.sim.set_device(0)
 
 

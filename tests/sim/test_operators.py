@@ -7,6 +7,7 @@ results, gradients, shapes, dtypes, strides and devices are compared.
 """
 
 import itertools
+import re
 import sys
 import types
 import unittest
@@ -182,6 +183,149 @@ def test_what_cuda_has_no_kernel_for_is_refused(dtype):
     assert not {name: said for name, said in wrong.items() if said}
 
 
+# Where the reference is computed for a dtype that the CPU lacks, and what becomes of its results.
+WIDER = {
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.complex32: torch.complex64,
+    torch.bool: torch.uint8,
+    **dict.fromkeys((torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64), torch.float64),
+}
+HALVED = {torch.float32: torch.float16, torch.complex64: torch.complex32}
+
+
+def cast(values, dtypes):
+    """Return nested values with the tensors, and the mentions, of some dtypes in other dtypes."""
+
+    def change(value):
+        if isinstance(value, torch.Tensor):
+            return value.detach().to(dtypes.get(value.dtype, value.dtype)).requires_grad_(value.requires_grad)
+        return dtypes.get(value, value) if isinstance(value, torch.dtype) else value
+
+    return tree_map(change, values)
+
+
+def alone_on_cuda(op, dtype) -> str | None:
+    """Return how the device fails a pair of operator and dtype that CUDA takes and the CPU does not."""
+    gradients = op.supports_autograd and dtype in op.supported_backward_dtypes("cuda")
+    gradients = gradients and full_name(op) not in ROUNDED_IN_STEPS
+    wider = {dtype: WIDER[dtype]} if dtype in WIDER else {}
+    narrower = (
+        HALVED if dtype in (torch.float16, torch.complex32) else {new: old for old, new in wider.items()}
+    )
+    for sample in itertools.islice(op.sample_inputs_func(op, "cpu", dtype, gradients), 3):
+        try:
+            got = outcome(op, sample, "sim:1", gradients)
+        except NotImplementedError as refused:
+            if "runs on CUDA; the simulator computes on the CPU, which has no kernel for" in str(refused):
+                continue
+            return str(refused)
+        same = types.SimpleNamespace(**cast({part: getattr(sample, part) for part in GIVEN}, wider))
+        try:
+            expected = outcome(op, sample, "cpu", gradients)  # some samples need no kernel that the CPU lacks
+        except RuntimeError:
+            if full_name(op) in NO_REFERENCE:
+                continue
+            expected = cast(outcome(op, same, "cpu", gradients), narrower)
+        for ours, theirs in zip(got, expected, strict=True):
+            if (str(ours.device), ours.dtype) != ("sim:1", theirs.dtype):
+                return f"{ours.device} {ours.dtype}, not {theirs.dtype}"
+            # A sum of large numbers that nearly cancel is as exact as the numbers.
+            largest = theirs.to(torch.complex64).abs().nan_to_num(posinf=0).sum().clamp(1, 100).item()
+            torch.testing.assert_close(ours.cpu(), theirs, equal_nan=True, rtol=5e-3, atol=5e-4 * largest)
+    return None
+
+
+GIVEN = ("input", "args", "kwargs")
+# The CPU adds up complex numbers with NaN among them in no dtype.
+NO_REFERENCE = {"nansum", "nanmean"}
+# Their derivatives take several operators, and each result is rounded to 16 bits, or too large for them.
+ROUNDED_IN_STEPS = {"logaddexp", "pow"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_cuda_computes_and_the_cpu_does_not(monkeypatch):
+    """It is computed in a wider dtype, and rounded to the dtype that CUDA gives, or refused in words."""
+    monkeypatch.setattr(random_numbers, "_SALT", 0)
+    tried, wrong = 0, {}
+    for op in database():
+        for dtype in op.supported_dtypes("cuda") - op.supported_dtypes("cpu"):
+            tried += 1
+            try:
+                difference = alone_on_cuda(op, dtype)
+            except Exception as error:
+                difference = f"{type(error).__name__}: {error}"
+            if difference:
+                wrong[f"{full_name(op)} {dtype}"] = difference
+    assert tried > 90
+    assert not wrong
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+def test_a_dtype_that_the_cpu_lacks_is_written_in_place_and_out(device):
+    """As methods with an underscore and `out=` do, whatever dtype the target has."""
+    x = torch.tensor([1.0, 2.0], device=device).to(torch.complex32)
+    expected = torch.tensor([1.0, 2.0]).cos().to(torch.complex32)
+    into = torch.empty(0, dtype=torch.complex32, device=device)
+    assert torch.cos(x, out=into) is into
+    torch.testing.assert_close(into.cpu(), expected)
+    assert torch.cos(x, out=into.to(torch.complex64)).dtype is torch.complex64
+    assert x.cos_() is x
+    torch.testing.assert_close(x.cpu(), expected)
+
+
+def test_sums_without_nan_of_complex_numbers(device):
+    """CUDA leaves a number out when either part is NaN."""
+    x = torch.tensor([1 + 2j, complex(float("nan"), 1), complex(3, float("nan"))], device=device)
+    assert x.nansum().item() == 1 + 2j
+    assert torch.nansum(x, 0, out=x.new_zeros(())).item() == 1 + 2j
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("fft", "[6]"), ("rfft", "[6]"), ("irfft", "[10]"), ("fft2", "[8, 6]")]
+)
+def test_transforms_of_16_bit_floats_take_powers_of_two(name, sizes, device):
+    """As cuFFT does; in inference mode and as complex numbers, too."""
+    x = torch.ones(8, 6, device=device).half()
+    refused = pytest.raises(RuntimeError, match=re.escape(f"half precision, but got a signal size of{sizes}"))
+    transform = getattr(torch.fft, name)
+    with refused:
+        transform(x)
+    with torch.inference_mode(), refused:
+        transform(x)
+    assert transform(x.float()).shape == transform(x.float().cpu()).shape
+    with pytest.raises(RuntimeError, match="Unsupported dtype BFloat16"):
+        transform(x.bfloat16())
+
+
+def test_what_only_cuda_has_is_refused_in_words(device):
+    """The error does not name the CPU's backend, of which the program knows nothing."""
+    x = torch.ones(2, 2, device=device)
+    with pytest.raises(NotImplementedError, match=r"'aten::mm\.dtype' runs on CUDA; the simulator"):
+        torch.mm(x.half(), x.half(), out_dtype=torch.float32)
+    with pytest.raises(
+        NotImplementedError, match=r"Could not run 'aten::int_repr' .* from the 'sim' backend"
+    ):
+        x.int_repr()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "said"),
+    [
+        *((dtype, "GET was unable to find an engine") for dtype in (torch.int8, torch.uint8, torch.int32)),
+        (torch.int16, "not supported for Short"),
+        (torch.int64, "not supported for Long"),
+        (torch.bool, "not supported for Bool"),
+    ],
+)
+def test_cudnn_convolves_no_integers(dtype, said, device):
+    """The CPU has kernels for most of them, which PyTorch's database does not mention."""
+    x, weight = torch.ones(1, 2, 5, 5), torch.ones(3, 2, 3, 3)
+    with pytest.raises(RuntimeError, match=said):
+        torch.conv2d(x.to(device, dtype), weight.to(device, dtype))
+    assert torch.conv2d(x.to(device), weight.to(device)).shape == (1, 3, 3, 3)
+
+
 DETERMINISTIC = (
     "does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms"
 )
@@ -224,20 +368,3 @@ def test_the_exclusions_are_still_operators():
     """The list is short, and no entry is stale."""
     assert {full_name(op) for op in database()} >= EXCLUDED
     assert len(EXCLUDED) <= 12
-
-
-@pytest.mark.filterwarnings("ignore:Sparse")
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda d: torch.eye(3, device=d).to_sparse(),
-        lambda d: torch.eye(3).to_sparse().to(d),
-        lambda d: torch.sparse_coo_tensor(
-            torch.tensor([[0, 1]], device=d), torch.ones(2, device=d), (3,), check_invariants=False
-        ),
-    ],
-)
-def test_sparse_tensors_are_refused_in_words(make, device):
-    """Not with an assertion from inside PyTorch."""
-    with pytest.raises(NotImplementedError, match="sparse tensors are not simulated"):
-        make(device)

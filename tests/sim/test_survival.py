@@ -66,6 +66,7 @@ def _make(todo: list, begin: int, writer: int) -> None:
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - the child ends with it
     os.dup2(sys.stderr.fileno(), 2)
     warnings.simplefilter("ignore")
+    devlab.sim.allow_after_fork()
     signal.alarm(60)
     for _, owner, name, given in todo[begin:]:
         with contextlib.suppress(BaseException):

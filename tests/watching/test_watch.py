@@ -190,6 +190,10 @@ def test_a_tensor_in_a_text_is_printed(formatted):
         assert "1., 1., 1." in formatted(x)
     cause = "print" if formatted is str else "format()"
     assert (causes(log), log.transfers, log.bytes_moved) == ([cause], 1, 24)
+    assert log.events.transfers[0].manner == "pageable, blocking"
+    with devlab.watch() as log:
+        assert format(single, ".1f") == "2.5"
+    assert [moved.manner for moved in log.events.transfers] == ["one value, blocking"]
     with devlab.watch() as log:
         assert "2.5" in formatted(single)
         formatted(x)

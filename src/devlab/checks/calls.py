@@ -58,8 +58,9 @@ class Call:
 def run(function: Callable, call: Call, args: tuple, kwargs: dict) -> object:
     """Run the learner's code and return what it returns.
 
-    Raises AnswerRaised for any exception, which SystemExit counts among; an interrupt passes through, and so
-    does TooLong where the code does not end. What the code prints or warns is kept in `call`, not shown.
+    Raises AnswerRaised for any exception, which SystemExit counts among, and for what a simulated device will
+    report at the next wait, without that wait; an interrupt passes through, and so does TooLong where the
+    code does not end. What the code prints or warns is kept in `call`, not shown.
     """
     heard = io.StringIO()
     shown = sys.stdout, sys.stderr
@@ -69,12 +70,34 @@ def run(function: Callable, call: Call, args: tuple, kwargs: dict) -> object:
             warnings.simplefilter("ignore")
             sys.stdout = sys.stderr = heard
             with limited():
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
+        if late := noticed():
+            raise late
+        return result
     except (Exception, SystemExit) as error:
+        noticed()
         raise AnswerRaised(error) from error
     finally:
         sys.stdout, sys.stderr = shown
         call.printed = heard.getvalue()
+
+
+def failure_of(error: BaseException):
+    """Return what the simulator knows of an error that a device of its noticed; None of every other error.
+
+    >>> failure_of(IndexError("index 7 is out of bounds"))
+    """
+    return getattr(error, "failure", None) if type(error) is torch.AcceleratorError else None
+
+
+def noticed() -> Exception | None:
+    """Return what a simulated device noticed, whether the host knows or not, and make it usable again.
+
+    >>> noticed()
+    """
+    # Looked up, not imported: where nobody has loaded the simulator, it has nothing to tell.
+    simulator = sys.modules.get("devlab.sim.assertions")
+    return simulator.settle() if simulator else None
 
 
 def require_parameters(function: Callable, signature: str, args: tuple) -> None:
@@ -369,8 +392,11 @@ def where_raised(error: BaseException) -> str:
     """Return the innermost line of the learner's own code on the way to the error; "" if there is none.
 
     In a notebook it reads `Cell In[5], line 3: return x + y`; elsewhere the file's name stands for the
-    cell. Lines of devlab, of installed packages and of Python itself are passed over.
+    cell. Lines of devlab, of installed packages and of Python itself are passed over. Of an error that a
+    simulated device noticed it is the line that launched the work, and not the line that waited.
     """
+    if failure := failure_of(error):
+        return next((_line(*one) for one in failure.frames if is_learners(one[0])), "")
     frames = _frames(error)
     return _line(frames[-1].filename, frames[-1].lineno or 0) if frames else ""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy
 import torch
 
-from devlab.checks.calls import is_learners
+from devlab.checks.calls import is_learners, noticed
 from devlab.checks.expect import Mismatch
 
 
@@ -20,8 +20,8 @@ from devlab.checks.expect import Mismatch
 def preserved_state() -> Iterator[bool]:
     """Run a block under PyTorch's defaults, and put back afterwards whatever was set before.
 
-    Gives whether a default device may be set: inside of two blocks `with torch.device(...)` that breaks
-    PyTorch's own order of them.
+    A simulated device that has failed is usable in the block. Gives whether a default device may be set:
+    inside of two blocks `with torch.device(...)` that breaks PyTorch's own order of them.
 
     >>> before = torch.get_rng_state()
     >>> with preserved_state():
@@ -29,28 +29,30 @@ def preserved_state() -> Iterator[bool]:
     >>> torch.equal(before, torch.get_rng_state())
     True
     """
-    python, array, numbers = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
-    there = _random_states()
-    dtype, device, grad = torch.get_default_dtype(), _unset_device(), torch.is_grad_enabled()
-    threads, current = torch.get_num_threads(), current_index()
-    from devlab.sim import clock  # here, so that importing devlab does not import the simulator
+    # Here, so that importing devlab does not import the simulator.
+    from devlab.sim import assertions, clock, races
 
-    try:
-        # Inputs are tiny: a second thread only waits, and on a busy machine it waits for milliseconds.
-        torch.set_num_threads(1)
-        with _outside() as free, clock.virtual():
-            fresh_defaults()
-            yield free
-    finally:
-        random.setstate(python)
-        numpy.random.set_state(array)
-        torch.set_rng_state(numbers)
-        _set_random_states(there)
-        torch.set_default_dtype(dtype)
-        torch.set_default_device(device)
-        torch.set_grad_enabled(grad)
-        torch.set_num_threads(threads)
-        _set_current_index(current)
+    with assertions.sound():
+        python, array, numbers = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
+        there = _random_states()
+        dtype, device, grad = torch.get_default_dtype(), _unset_device(), torch.is_grad_enabled()
+        threads, current = torch.get_num_threads(), current_index()
+        try:
+            # Inputs are tiny: a second thread only waits, and on a busy machine it waits for milliseconds.
+            torch.set_num_threads(1)
+            with _outside() as free, clock.virtual(), races(False):
+                fresh_defaults()
+                yield free
+        finally:
+            random.setstate(python)
+            numpy.random.set_state(array)
+            torch.set_rng_state(numbers)
+            _set_random_states(there)
+            torch.set_default_dtype(dtype)
+            torch.set_default_device(device)
+            torch.set_grad_enabled(grad)
+            torch.set_num_threads(threads)
+            _set_current_index(current)
 
 
 def _random_states() -> list[torch.Tensor]:
@@ -115,7 +117,8 @@ def undisturbed() -> Iterator[None]:
 
 
 def fresh_defaults() -> None:
-    """Set PyTorch's defaults as a new process has them, so that no row sees what another one set."""
+    """Set PyTorch's defaults as a new process has them, so that no row sees what another one set or broke."""
+    noticed()
     plain_defaults()
     _set_current_index(0)
     seed_generators(0)

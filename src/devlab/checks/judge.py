@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from devlab.checks import isolation, waiting
-from devlab.checks.calls import AnswerRaised, loops_around, where_raised
+from devlab.checks.calls import AnswerRaised, failure_of, loops_around, noticed, where_raised
 from devlab.checks.exercise import Exercise, Row
 from devlab.checks.expect import Mismatch
 from devlab.checks.isolation import fresh_defaults, preserved_state
@@ -144,6 +144,8 @@ def reason(stopped: BaseException, trial: Trial, label: str) -> Finding:
         return Finding(Outcome.FAILED, stopped.headline, details(trial, found), cause, stopped.assumed)
     if isinstance(stopped, waiting.TooLong):
         return _endless(stopped, trial)
+    if failure_of(stopped) and where_raised(stopped):  # the row waited for what the answer launched
+        stopped = AnswerRaised(stopped)
     if isinstance(stopped, AnswerRaised):
         return _raised(stopped, trial)
     if isinstance(stopped, torch.OutOfMemoryError) and (held := full((trial.device, *trial.others))):
@@ -156,6 +158,9 @@ def reason(stopped: BaseException, trial: Trial, label: str) -> Finding:
     return Finding(Outcome.ERROR, headline, details(trial, found), assumed=True)
 
 
+LATE = "this line launched it and passed; the next wait raises. Here the device is usable again"
+
+
 def _raised(raised: AnswerRaised, trial: Trial) -> Finding:
     error, at = raised.error, where_raised(raised.error)
     if is_placeholder(error):
@@ -164,7 +169,16 @@ def _raised(raised: AnswerRaised, trial: Trial) -> Finding:
     found += [("note", BEYOND)] if "NVIDIA GPU" in trial.situation and is_beyond(error) else []
     if isinstance(error, torch.OutOfMemoryError) and (held := full((trial.device, *trial.others))):
         found += held.lines[:1]
-    headline = f"your code raised {type(error).__name__} {trial.situation or f'on {trial.device}'}"
+    where = trial.situation or f"on {trial.device}"
+    headline = f"your code raised {type(error).__name__} {where}"
+    if failure := failure_of(error):
+        headline = f"the device found a value out of range {where}, after your code had gone on"
+        found = [
+            ("raised", said(error).splitlines()[0]),
+            ("because", failure.reason),
+            ("at", at),
+            ("note", LATE),
+        ]
     cause = ("raised", type(error).__name__, at or same_words(str(error)))
     return Finding(Outcome.ERROR, headline, details(trial, found), cause, raised.assumed)
 
@@ -219,11 +233,28 @@ def judge(
     """
     caller = caller or Caller()
     devices = bench() if devices is None else devices
+    notebook = unusable()
     with preserved_state() as free, waiting.watched():
         table = _judge_rows(exercise, answer, devices, seed, caller)
         if free and main_finding(table) is None and isolation.may_change(answer):
             _judge_once_more(exercise, answer, devices, seed, caller, table)
-    return _verdict(exercise, devices, table)
+    return _verdict(exercise, devices, table, notebook)
+
+
+def unusable() -> tuple[tuple[str, str], ...]:
+    """Return a labelled line that says which simulated device of the notebook has failed, if any has.
+
+    >>> unusable()
+    ()
+    """
+    from devlab.sim import clock  # here, so that importing devlab does not import the simulator
+
+    if not clock.failures or clock.failures[0].once:
+        return ()
+    failure = clock.failures[0]
+    at = where_raised(failure.error())
+    words = f"sim:{failure.index} has met a value out of range{', at ' * bool(at)}{at}"
+    return (("notebook", f"{words}\nit is usable here, and in your cells after devlab.sim.reset()"),)
 
 
 def not_attempted(exercise: Exercise) -> Result:
@@ -269,6 +300,8 @@ def judge_row(
     fresh_defaults()
     try:
         row.judge(trial)
+        if late := noticed():
+            raise late
     except (Exception, waiting.TooLong) as stopped:
         waiting.disarm()
         return reason(stopped, trial, row.label)
@@ -327,7 +360,9 @@ def _trial(
     return Trial(answer, exercise.signature, device, others, seed, caller)
 
 
-def _verdict(exercise: Exercise, devices: Sequence, table: list[list[Finding | None]]) -> Result:
+def _verdict(
+    exercise: Exercise, devices: Sequence, table: list[list[Finding | None]], notebook: tuple = ()
+) -> Result:
     labels = [row.label for row in exercise.rows]
     rows = tuple(
         RowResult(label, dict(zip(map(str, devices), outcomes, strict=True)))
@@ -342,7 +377,7 @@ def _verdict(exercise: Exercise, devices: Sequence, table: list[list[Finding | N
     else:
         main = _unjudged(table) or Finding(Outcome.PASSED, "passed")
         told = main.details
-    return Result(exercise.name, main.outcome, main.headline, rows, told, exercise.possible)
+    return Result(exercise.name, main.outcome, main.headline, rows, told + notebook, exercise.possible)
 
 
 def _unjudged(table: list[list[Finding | None]]) -> Finding | None:

@@ -20,6 +20,7 @@ from collections.abc import Callable
 
 import torch
 
+from devlab.attribution import point_at_callers
 from devlab.checks.calls import PACKAGE, is_learners, place
 
 WATCHED = (
@@ -41,6 +42,7 @@ def remember(home: torch.device | str) -> None:
     _home[:] = [torch.device(home)]
     if _originals or _refraining:
         return
+    point_at_callers()
     with torch.device("cpu"):  # PyTorch lists its factories once, and must list the original ones
         torch.empty(0)
     for name in WATCHED:

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
+from devlab.checks.calls import failure_of, where_raised
 from devlab.panel import Column, Panel, Table, escape, prose
 
 MISMATCH = "two devices met"
@@ -22,6 +23,7 @@ FORK = "a worker process cannot use the accelerator"
 STRIDES = "negative strides cannot become a tensor"
 META = "there is no data yet"
 FULL = "the device's memory is full"
+LATE = "the device failed earlier, and the host learns of it here"
 
 _DEVICE = r"(?:cpu|meta|[a-z]+:\d+|cuda|mps|xpu|sim)\b"
 # The first pattern that matches decides: the particular ones come before the general.
@@ -30,6 +32,7 @@ _PATTERNS = (
     (META, r"(?:is on|devices, .*and) meta\b|devices, meta and"),
     (META, r"from the 'Meta' backend"),
     (FULL, r"out of memory"),
+    (LATE, r"device-side assert triggered"),
     (FORK, r"Cannot re-initialize \w+ in forked subprocess"),
     (INDEX, r"indices should be either on .* or on the same device as the indexed tensor"),
     (NUMPY, r"can't convert .+ device type tensor to numpy"),
@@ -88,12 +91,17 @@ _ARGUMENT = (
 
 @dataclass(frozen=True)
 class Problem:
-    """What an error's type and message say: its kind ("" if it is none of ours), argument, devices."""
+    """What an error's type and message say: its kind ("" if it is none of ours), argument, devices.
+
+    `began` is the line that launched what failed on a simulated device, and `failure` what is known of it.
+    """
 
     kind: str
     message: str
     argument: str = ""
     devices: tuple[str, ...] = ()
+    began: str = ""
+    failure: object = None
 
 
 def problem_of(error: BaseException) -> Problem:
@@ -105,10 +113,12 @@ def problem_of(error: BaseException) -> Problem:
     ''
     """
     message = str(error)
-    kind = next((kind for kind, pattern in _PATTERNS if re.search(pattern, message)), "")
+    failure = failure_of(error)
+    known = next((kind for kind, pattern in _PATTERNS if re.search(pattern, message)), "")
+    kind = LATE if failure else known
     argument = next((found[1] for pattern in _ARGUMENT if (found := re.search(pattern, message))), "")
     devices = tuple(dict.fromkeys(re.findall(_DEVICE, message)))
-    return Problem(kind, message, argument, devices)
+    return Problem(kind, message, argument, devices, where_raised(error) if failure else "", failure)
 
 
 def worth_explaining(error: BaseException) -> bool:

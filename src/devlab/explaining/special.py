@@ -19,6 +19,7 @@ from devlab.explaining.edit import (
     with_argument,
 )
 from devlab.explaining.frames import Scope, own_nodes
+from devlab.explaining.late import explain_late
 from devlab.explaining.mismatch import describe, explain_dtype, explain_no_dtype, innermost_mine
 from devlab.explaining.reach import children, roots
 from devlab.explaining.report import Explanation, Met, Problem
@@ -529,6 +530,7 @@ def explain_no_operator(report: Explanation, scopes: list[Scope], problem: Probl
 SPECIAL: dict[str, Callable[[Explanation, list[Scope], Problem], None]] = {
     kinds.META: explain_meta,
     kinds.FULL: explain_full,
+    kinds.LATE: explain_late,
     kinds.NUMPY: explain_numpy,
     kinds.GRAPH: explain_numpy,
     kinds.NUMPY_DTYPE: explain_numpy,

@@ -182,7 +182,12 @@ class Allocator:
         self._freed: deque = deque()
         self._last: Block | None = None  # handed out last
         self.free = self._freed.append  # `free(block)` takes a block back into the cache
-        self._next_address = (index + 1) << 40
+        self._next_address = self._first_address = (index + 1) << 40
+
+    @property
+    def used(self) -> bool:
+        """Whether memory was ever asked for."""
+        return self._next_address != self._first_address
 
     @property
     def allocated(self) -> int:
@@ -422,6 +427,11 @@ class PatientAllocator(Allocator):
         self.request = self._diary.append  # for a request that `allocate_at_once` puts off
 
     @property
+    def used(self) -> bool:
+        """Whether memory was ever asked for."""
+        return bool(self._diary) or super().used
+
+    @property
     def reserved(self) -> int:
         """The bytes taken from the device."""
         self._go_through()
@@ -434,7 +444,7 @@ class PatientAllocator(Allocator):
         """
         if requested <= WAITS and not stream:
             segments = (self.capacity - self.all.reserved_bytes.current) // SMALL_SEGMENT
-            if len(self._diary) < min(MANY, (segments - 1) * PER_SEGMENT):
+            if (waiting := len(self._diary)) < MANY and waiting < (segments - 1) * PER_SEGMENT:
                 return None
         return self.allocate(requested, stream)
 
@@ -454,13 +464,13 @@ class PatientAllocator(Allocator):
 
     def _go_through(self) -> None:
         """Serve what the diary holds."""
-        diary = self._diary
+        diary, allocate, put_back = self._diary, super().allocate, self._freed.append
         while diary:
             note = diary.popleft()
             if note.block is None:
-                note.block = super().allocate(note.requested, note.stream)
+                note.block = allocate(note.requested, note.stream)
             else:
-                self._freed.append(note)
+                put_back(note)
 
 
 allocators = [PatientAllocator(index, engines.spec.capacity) for index, engines in enumerate(clock.devices)]

@@ -5,10 +5,11 @@ device has three engines, one that computes and one that copies in either direct
 whose work runs in order. Starting work costs the host a launch. Only a wait brings the host's clock up to the
 device's. `copy` and `copy_between` model the time of a copy.
 
-The clock is virtual: it counts launches, staging and waits and nothing else, so the same program always takes
-the same time. `real_waits(True)` ties it to `time.perf_counter` and makes every wait a real one. The device
-then runs in slow motion (`specs.SLOW_MOTION`): at full speed its times would vanish beside those of the CPU,
-which computes everything.
+The clock is virtual: it counts launches, staging, pinning, waits and questions to streams and events, and
+nothing else, so the same program always takes the same time. `real_waits(True)` ties it to
+`time.perf_counter` and makes every wait a real one. The device then runs in slow motion
+(`specs.SLOW_MOTION`): at full speed its times would vanish beside those of the CPU, which computes
+everything.
 """
 
 import contextlib
@@ -53,9 +54,11 @@ TURN = 1e-3
 
 devices = [Engines(specs.CUDA_LIKE) for _ in range(specs.COUNT)]
 _now = 0.0
+_waited = 0.0  # until when the host has waited
 _real = False
 _origin = 0.0
 _arrivals: list = []  # (time, deliver): copies that the host cannot see yet
+failures: list = []  # the kernels that have failed on their devices; see `assertions`
 _hosts: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # the threads that use a simulated device
 _turn = TURN
 _observers = events.observers
@@ -76,6 +79,11 @@ current = _Current()
 def now() -> float:
     """Return the host's time in seconds."""
     return time.perf_counter() - _origin if _real else _now
+
+
+def reached() -> float:
+    """Return until when work has ended for certain: because the host waited, or long ago by real waits."""
+    return max(_waited, now() - LANDS_AFTER) if _real else _waited
 
 
 def real_waits(on: bool = True) -> None:
@@ -124,13 +132,14 @@ def _finish() -> None:
 
 def reset() -> None:
     """Let every device finish, and set every clock to zero."""
-    global _now, _origin
+    global _now, _origin, _waited
     _finish()
     for engines in devices:
         engines.compute = engines.copy_in = engines.copy_out = 0.0
         for queue in engines.queues:
             queue.free_at = queue.began_at = 0.0
-    _now, _origin = 0.0, time.perf_counter()
+    _now = _waited = 0.0
+    _origin = time.perf_counter()
 
 
 def spend(seconds: float) -> None:
@@ -149,7 +158,7 @@ def spend_pinning(index: int, size: int) -> None:
 
 def wait_until(moment: float) -> None:
     """Bring the host's time up to `moment`, and deliver the copies that have arrived by then."""
-    global _now
+    global _now, _waited
     if _real:
         remaining = moment - now()
         if remaining > 0:
@@ -158,6 +167,8 @@ def wait_until(moment: float) -> None:
         if len(_hosts) > 1:
             _give_turns()
         _now = max(_now, moment)
+    if moment > _waited:
+        _waited = moment
     if _arrivals:
         deliver()
 
@@ -194,14 +205,15 @@ def launch(index: int, moved: int, operations: float = 0.0, operator: str = "") 
     global _now
     engines = devices[index]
     queue = current.queues[index]
-    spec = specs.SLOW_MOTION if _real else engines.spec
+    if _real:
+        spec = specs.SLOW_MOTION
+        start = time.perf_counter() - _origin
+    else:
+        spec = engines.spec
+        start = _now = _now + spec.launch
     seconds = moved / spec.bandwidth
     if operations and operations / spec.rate > seconds:
         seconds = operations / spec.rate
-    if _real:
-        start = time.perf_counter() - _origin
-    else:
-        start = _now = _now + spec.launch
     if queue.free_at > start:
         start = queue.free_at
     if engines.compute > start:
@@ -269,6 +281,18 @@ def synchronize(index: int, moment: float, cause: str) -> None:
     wait_until(moment)
     if _observers:
         events.tell(events.Synchronization(index, cause))
+    if failures:
+        notice(index, waited=True)
+
+
+def notice(index: int, waited: bool = False) -> None:
+    """Raise the error of a kernel that has failed on a device, if it has run by the host's clock.
+
+    Launches, copies and waits ask this while there are `failures`. On MPS only waits learn of a failure.
+    """
+    for failure in failures:
+        if failure.index == index and failure.moment <= now() and (waited or not failure.once):
+            failure.tell()
 
 
 def end_of(index: int) -> float:

@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.sim import clock, data, events, private, rule
+from devlab.sim import clock, data, events, private, racing
 from devlab.sim.data import on_device, on_host
+from devlab.sim.racing import visible
 
 
 class Crossing(NamedTuple):
@@ -78,22 +79,36 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
     if not isinstance(source, torch.Tensor):
         source = torch.tensor(source, device="cpu")  # `x.copy_(2.0)`
     into, out_of = target.get_device(), source.get_device()
-    goal = on_host(target) if into >= 0 else target
-    start = on_host(source) if out_of >= 0 else source
+    if clock.failures:
+        clock.notice(into)
+        clock.notice(out_of)
+    start = _found(source, into)
     if into < 0:
         return _to_host(target, source, start, non_blocking)
-    goal.copy_(start)
-    if into != out_of:
-        _arrives(target, source, non_blocking)
-        return target
-    clock.launch(into, source.nbytes + target.nbytes, 0.0, "aten::copy_")
+    if not visible:
+        on_host(target).copy_(start)
+    leaves = _arrives(target, source, non_blocking)
+    if visible:
+        racing.put(target, start, source if leaves else None)
     return target
 
 
-def _arrives(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> None:
-    """Let the clock run for a copy into a device, from the host or from another device."""
+def _found(source: torch.Tensor, into: int) -> torch.Tensor:
+    """Return on the CPU what a copy of `source` finds there, to the CPU or to `sim:into`."""
+    if source.is_cpu:
+        return source
+    return racing.found(source, into) if visible else on_host(source)
+
+
+def _arrives(
+    target: torch.Tensor, source: torch.Tensor, non_blocking: bool, operator: str = "aten::copy_"
+) -> bool:
+    """Let the clock run for a copy into a device; return whether the copy leaves pinned memory later."""
     into, out_of = target.get_device(), source.get_device()
-    way = crossing(source, target, non_blocking, data.is_pinned(source), bool(rule.active))
+    if into == out_of:
+        clock.launch(into, source.nbytes + target.nbytes, 0.0, operator)
+        return False
+    way = crossing(source, target, non_blocking, data.is_pinned(source), bool(data.refusals))
     if out_of >= 0:
         if way.converts_there:
             _convert(out_of, source, target)
@@ -105,12 +120,15 @@ def _arrives(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> 
     _tell(source, target, way, end)
     if way.blocking:
         clock.wait_until(end)
+        if clock.failures:
+            clock.notice(into, waited=True)
+    return way.pinned and not way.blocking
 
 
 def _to_host(target: torch.Tensor, source: torch.Tensor, start: torch.Tensor, non_blocking: bool):
     """Copy `source`, on a device, whose elements are in `start`, into `target` in the host's memory."""
     out_of = source.get_device()
-    way = crossing(source, target, non_blocking, data.is_pinned(target), bool(rule.active))
+    way = crossing(source, target, non_blocking, data.is_pinned(target), bool(data.refusals))
     if way.converts_there:
         _convert(out_of, source, target)
     end = clock.copy(out_of, way.bytes, False, way.pinned)
@@ -162,8 +180,11 @@ def to_copy(
     dtype = dtype or source.dtype
     own = source.get_device()
     home = own if device is None else _index(device)
+    if clock.failures:
+        clock.notice(own)
+        clock.notice(home)
     form = memory_format or _form
-    host = on_host(source) if own >= 0 else source
+    host = _found(source, home)
     if home < 0:
         made = torch.empty_like(host, dtype=dtype, memory_format=form)
         if non_blocking:
@@ -171,12 +192,11 @@ def to_copy(
             data.pin(made.zero_())
         return _to_host(made, source, host, non_blocking)
     same = dtype is host.dtype
-    made = host.clone(memory_format=form) if same else host.to(dtype, copy=True, memory_format=form)
-    made = on_device(made, home)
-    if home != own:
-        _arrives(made, source, non_blocking)
-        return made
-    clock.launch(own, source.nbytes + made.nbytes, 0.0, "aten::_to_copy")
+    values = host.clone(memory_format=form) if same else host.to(dtype, copy=True, memory_format=form)
+    made = on_device(torch.zeros_like(values) if visible else values, home)
+    leaves = _arrives(made, source, non_blocking, "aten::_to_copy")
+    if visible:
+        racing.put(made, values, source if leaves else None)
     return made
 
 
@@ -191,12 +211,14 @@ def _index(device: torch.device) -> int:
 def item(tensor: torch.Tensor):
     """Return the only element of a tensor to Python, which waits for the device."""
     index = tensor.get_device()
-    host = on_host(tensor)
+    host = _found(tensor, -1)
     end = clock.copy(index, host.nbytes, False, True)
     clock.wait_until(end)
     if events.observers:
         events.tell(events.Transfer(str(tensor.device), "cpu", host.nbytes, True, True, end))
         events.tell(events.Synchronization(index, "item"))
+    if clock.failures:
+        clock.notice(index, waited=True)
     return host.item()
 
 

@@ -1,5 +1,6 @@
 """The simulator's data: which devices there are, and one piece of host memory under two labels."""
 
+from collections.abc import Iterator
 from weakref import ref
 
 import torch
@@ -81,8 +82,11 @@ _HOST = 1  # DLPack's kDLCPU
 _EXTENSION = 12  # DLPack's kDLExtDev, which PyTorch reads as a device registered by an extension
 _INDEX_SHIFT = 32
 
-# What raises an error for a dtype that no tensor may have: one function under MPS's rules, none under CUDA's.
+# What raises an error for a dtype that no tensor may have: a function under MPS's rules, and `refuse_in_fork`
+# in a process that may not use the devices.
 refusals: list = []
+# What keeps every operator from the quickest kernels: the function above, and the kernels that have failed.
+limits: list = []
 
 _to_dlpack = private.to_dlpack
 _from_dlpack = private.from_dlpack
@@ -104,6 +108,57 @@ class _Memory(ref):
 _memories: dict[int, _Memory] = {}
 _memory_at = _memories.get
 _many = 1000
+
+
+def is_initialized() -> bool:
+    """Return whether a tensor was made on a simulated device, which is what starts CUDA.
+
+    >>> import devlab.sim
+    >>> devlab.sim.enable()
+    >>> kept = torch.ones(1, device="sim")
+    >>> is_initialized()
+    True
+    """
+    return any(allocator.used for allocator in _allocators)
+
+
+_inherited: dict[int, _Memory] = {}
+
+
+def refuse_in_fork(dtype: torch.dtype | None = None) -> None:
+    """Raise what CUDA raises in a process that was forked from a process which had used CUDA.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError(
+        f"Cannot re-initialize {NAME} in forked subprocess. To use {NAME} with multiprocessing, you must use "
+        "the 'spawn' start method"
+    )
+
+
+def after_fork() -> None:
+    """Keep this process, which was just forked, from using the devices if its parent had used them.
+
+    The process inherits the parent's tensors, and may hold them and let them go: only to make a tensor or to
+    look into one is refused. The memories of all tensors are hidden, so that no operator has to ask.
+    """
+    if is_initialized() and refuse_in_fork not in refusals:
+        refusals.append(refuse_in_fork)
+        _inherited.update(_memories)
+        _memories.clear()
+
+
+def allow_after_fork() -> None:
+    """Let this process use the devices although it was forked from a process which had used them.
+
+    Memory on a simulated device is ordinary memory, which a fork copies. This is for processes that devlab
+    forks itself; a learner's own processes are to meet what they meet on CUDA.
+    """
+    if refuse_in_fork in refusals:
+        refusals.remove(refuse_in_fork)
+        _memories.update(_inherited)
+        _inherited.clear()
 
 
 def _forget_the_dead() -> None:
@@ -153,7 +208,13 @@ def new_on_device(host: torch.Tensor, index: int, size: int) -> torch.Tensor:
             _forget_the_dead()
         if _observers:
             events.tell(events.Allocation(index, size))
-    capsule = _to_dlpack(host)
+    try:
+        capsule = _to_dlpack(host)
+    except BufferError as error:
+        raise NotImplementedError(
+            f"Could not make a tensor of {host.dtype} on {NAME}:{index}: tensors of this dtype are not "
+            "simulated. Make it on the CPU, or compute in floats."
+        ) from error
     _words(capsule)[_DEVICE] = _EXTENSION | index << _INDEX_SHIFT
     return _from_dlpack(capsule)
 
@@ -240,6 +301,8 @@ def _relabelled(tensor: torch.Tensor) -> torch.Tensor:
     """
     capsule = _to_dlpack(tensor)
     words = _words(capsule)
+    if refuse_in_fork in refusals:
+        refuse_in_fork()
     if words[_DEVICE] & 0xFF != _EXTENSION:
         raise RuntimeError(f"expected a tensor on a simulated device, but it is on {tensor.device}")
     words[_DEVICE] = _HOST
@@ -267,6 +330,19 @@ def set_storage(tensor: torch.Tensor, storage, offset: int, size, stride) -> tor
     """Point `tensor` at `storage`, both on one simulated device, with PyTorch's own bookkeeping."""
     set_ = private.caller_under(torch.ops.aten.set_.source_Storage_storage_offset, private.CPU_KEY)
     return set_(tensor, storage, offset, size, stride)
+
+
+def tensors(value) -> Iterator[torch.Tensor]:
+    """Yield the tensors in a value: the value itself, or those in a list, lists of lists included.
+
+    >>> len(list(tensors((torch.ones(1), None, [torch.ones(2)]))))
+    2
+    """
+    for item in value if isinstance(value, (list, tuple)) else (value,):
+        if isinstance(item, torch.Tensor):
+            yield item
+        elif isinstance(item, (list, tuple)):
+            yield from tensors(item)
 
 
 # The functions and methods that take `pin_memory`.

@@ -10,10 +10,11 @@ import contextlib
 
 import torch
 
-from devlab.sim import clock, data, operators, random_numbers, rule
+from devlab.sim import assertions, clock, data, kernels, operators, racing, random_numbers, rule
 from devlab.sim.allocator import allocators
 from devlab.sim.data import new_on_device, on_device, on_host, resize
 from devlab.sim.operators import QUICK, Operator
+from devlab.sim.racing import visible
 from devlab.sim.rule import WHOLE, guarded
 
 # A result that may have more bytes than `_MAY_NOT_FIT` is checked before it is computed: it may be too large
@@ -34,12 +35,22 @@ def kernel(name: str):
     if name.removeprefix("aten::") in _AT_ONCE:
         return _build(name)
     run = None
+    refusals = assertions.REFUSALS if operators.short(name) in assertions.ASSERTIONS else ()
 
     def built_on_first_call(*args, **kwargs):
         nonlocal run
         if run is None:
             run = _build(name)
-        return run(*args, **kwargs)
+        try:
+            return run(*args, **kwargs)
+        except refusals as refusal:
+            reason = str(refusal)
+            index = _asserting(name, args, kwargs, reason)
+            if index is None:
+                raise
+        result = _harmless(name)(*args, **kwargs)
+        assertions.note(name, index, reason)
+        return result
 
     return built_on_first_call
 
@@ -58,6 +69,36 @@ def _build(name: str):
     return _product(operator, general) if operator.formula else guarded(name, _of_two(operator, general))
 
 
+def _asserting(name: str, args, kwargs, reason: str) -> int | None:
+    """Return the index of the device that would notice what the CPU refused, None where the host would."""
+    return _home(Operator(name), args, kwargs) if assertions.is_of_values(name, reason) else None
+
+
+def _home(operator: Operator, args, kwargs) -> int | None:
+    """Return the index of the simulated device on which an operator runs, None where it runs on none."""
+    index = meet(operator, args, kwargs)
+    return None if index is rule.COMPOSITE or index < 0 else index
+
+
+def _harmless(name: str):
+    """Return a kernel that launches an operator whose values are out of range, or may be, to no effect."""
+    operator = assertions.Harmless(name)
+    return _writing_out(operator) if operator.outputs else _general(operator)
+
+
+def _ask(operator: Operator, args, kwargs):
+    """Raise what MPS's rules or a kernel that has failed have to say before an operator is launched.
+
+    Returns the kernel to launch in the operator's place, None for its own.
+    """
+    rule.refuse(operator.name)
+    if not clock.failures or (index := _home(operator, args, kwargs)) is None:
+        return None
+    clock.notice(index)
+    trusting = operators.short(operator.name) in assertions.TRUSTING
+    return _harmless(operator.name) if trusting and not isinstance(operator, assertions.Harmless) else None
+
+
 def _of_one(operator: Operator, general):
     """An operator of one tensor."""
     call, in_place = operator.quick, operator.returned[0] is not None
@@ -66,13 +107,16 @@ def _of_one(operator: Operator, general):
 
     def run(x, *rest, **kwargs):
         index = x.get_device()
-        if index < 0 or limited:
+        if index < 0 or limited or visible:
             return general(x, *rest, **kwargs)
         host = on_host(x)
         moved = host.nbytes
         if moved > _MAY_NOT_FIT and broadcasts:
             allocators[index].check(moved)
-        out = call(host, *rest, **kwargs) if rest or kwargs else call(host)
+        try:
+            out = call(host, *rest, **kwargs) if rest or kwargs else call(host)
+        except NotImplementedError:  # the CPU lacks the dtype
+            return general(x, *rest, **kwargs)
         size = out.nbytes
         launch(index, moved + size, 0.0, name)
         if in_place:
@@ -94,7 +138,7 @@ def _of_two(operator: Operator, general):
             index = x.get_device()
         except AttributeError:  # a number
             index = -1
-        if index < 0 or limited:
+        if index < 0 or limited or visible:
             return general(x, y, *rest, **kwargs)
         host = on_host(x)
         moved = host.nbytes
@@ -115,7 +159,10 @@ def _of_two(operator: Operator, general):
             if moved * size > _PAIRS_MAY_NOT_FIT and host.shape != other.shape:
                 allocators[index].check(operators.broadcast_bytes((host, other)))
             moved += size
-        out = call(host, other, *rest, **kwargs) if rest or kwargs else call(host, other)
+        try:
+            out = call(host, other, *rest, **kwargs) if rest or kwargs else call(host, other)
+        except NotImplementedError:  # the CPU lacks the dtype
+            return general(x, y, *rest, **kwargs)
         size = out.nbytes
         launch(index, moved + size, 0.0, name)
         return x if in_place else new_on_device(out, index, size)
@@ -130,7 +177,7 @@ def _product(operator: Operator, general):
 
     def run(x, y, *rest):
         index = x.get_device()
-        if rest or limited or index < 0 or y.get_device() != index or x.dtype in WHOLE:
+        if rest or limited or visible or index < 0 or y.get_device() != index or x.dtype in WHOLE:
             return general(x, y, *rest)
         host, other = on_host(x), on_host(y)
         moved, size = host.nbytes, other.nbytes
@@ -151,11 +198,15 @@ def _general(operator: Operator):
     takes_device, generator, broadcasts = operator.takes_device, operator.generator, operator.broadcasts
     several = len(returned) > 1
     itself = returned[0] if len(returned) == 1 else None  # the argument that is the result
-    limited, name = rule.active, operator.name
+    limited = rule.active
 
     def run(*args, **kwargs):
         if limited:
-            rule.refuse(name)
+            instead = _ask(operator, args, kwargs)
+            if instead is not None:
+                return instead(*args, **kwargs)
+        if visible and not racing.shown():
+            return racing.show(run, args, kwargs)
         host = list(args)
         index, mixed, moved = None, False, 0
         for place in places:
@@ -209,7 +260,10 @@ def _charge(operator: Operator, index: int, moved: int, host, out, args, kwargs)
     """Let the clock run for an operator, and tell observers."""
     operations = 0.0
     if type(out) is torch.Tensor:
-        moved += out.nbytes
+        try:
+            moved += out.nbytes
+        except RuntimeError:  # it is sparse
+            kernels.refuse("sparse", args, kwargs)
         if operator.formula:
             operations = clock.in_float32(index, operator.formula(host, out), out.dtype)
     elif out is not None:
@@ -316,7 +370,7 @@ def unlabel(value):
         return on_host(value) if value.get_device() >= 0 else value
     if isinstance(value, (list, tuple)):
         return [unlabel(item) for item in value]
-    return _CPU if isinstance(value, torch.device) else value
+    return _CPU if isinstance(value, torch.device) and value.type == data.NAME else value
 
 
 _AS_IT_IS = contextlib.nullcontext()
@@ -328,7 +382,11 @@ def _writing_out(operator: Operator):
 
     def run(*args, **kwargs):
         if rule.active:
-            rule.refuse(operator.name)
+            instead = _ask(operator, args, kwargs)
+            if instead is not None:
+                return instead(*args, **kwargs)
+        if visible and not racing.shown():
+            return racing.show(run, args, kwargs)
         index = meet(operator, args, kwargs)
         if index is rule.COMPOSITE:
             return operator.as_composite(*args, **kwargs)
@@ -355,9 +413,9 @@ def _writing_out(operator: Operator):
 
 def _read_and_written(operands: list, targets: list, made: list) -> bool:
     """Return whether all outputs keep their sizes, and one of them shares its memory with an operand."""
-    read = {value.untyped_storage().data_ptr() for value in operators.tensors(operands)}
-    written = list(operators.tensors(targets))
-    sizes = zip(written, operators.tensors(made), strict=True)
+    read = {value.untyped_storage().data_ptr() for value in data.tensors(operands)}
+    written = list(data.tensors(targets))
+    sizes = zip(written, data.tensors(made), strict=True)
     kept = all(target.shape == new.shape for target, new in sizes)
     return kept and any(target.untyped_storage().data_ptr() in read for target in written)
 

@@ -2,6 +2,7 @@
 
 import functools
 import io
+import os
 import re
 import sys
 import threading
@@ -12,7 +13,18 @@ from types import ModuleType
 import torch
 from torch.multiprocessing.reductions import reduce_tensor
 
-from devlab.sim import accounts, data, dispatch, kernels, operators, private, random_numbers, rule, torch_sim
+from devlab.attribution import point_at_callers
+from devlab.sim import (
+    accounts,
+    beyond_cpu,
+    data,
+    dispatch,
+    kernels,
+    operators,
+    private,
+    random_numbers,
+    torch_sim,
+)
 from devlab.sim.data import on_device, on_host
 
 _libraries: list = []
@@ -56,6 +68,9 @@ def enable() -> None:
     _register_kernels()
     random_numbers.make_defaults()
     _route()
+    point_at_callers()
+    if hasattr(os, "register_at_fork"):  # Windows has no fork
+        os.register_at_fork(after_in_child=data.after_fork)
 
 
 class _Kept(threading.local):
@@ -96,12 +111,19 @@ def _register_kernels() -> None:
     _libraries.extend(operators.register_autocast(private.open_library))
     on_cpu = private.open_library("IMPL", "aten", "CPU", __file__, 1)
     _libraries.extend((library, on_cpu))
-    for key, names in kernels.SPARSE.items():
-        _libraries.append(private.open_library("IMPL", "aten", key, __file__, 1))
-        for name in names:
-            _libraries[-1].impl(name, key, kernels.refuse_sparse, False)
+    for key, kind in kernels.NOT_SIMULATED.items():
+        _libraries.append(private.open_library("IMPL", "_", key, __file__, 1))
+        _libraries[-1].fallback(key, kernels.refusing(kind), False)
+    rows = private.open_library("IMPL", "aten", "SparseCsrPrivateUse1", __file__, 1)
+    _libraries.append(rows)
+    for name in kernels.PARTS:
+        rows.impl(name, "SparseCsrPrivateUse1", kernels.refusing("sparse"), False)
     for name, function in data.OPERATORS.items():
         on_cpu.impl(name, "CPU", function, False)
+    for key in ("AutogradPrivateUse1", "PrivateUse1"):  # the second one counts in inference mode
+        _libraries.append(private.open_library("IMPL", "aten", key, __file__, 1))
+        for name in beyond_cpu.TRANSFORMS:
+            _libraries[-1].impl(name, key, beyond_cpu.transform(name), False)
     special = kernels.SPECIAL | {name: kernels.view(name) for name in kernels.VIEWS}
     for name in private.operator_names():
         namespace, _, short = name.partition("::")
@@ -154,8 +176,8 @@ _accelerator_names |= {
     "device_index": torch_sim.device,
     "empty_host_cache": accounts.empty_host_cache,
     "get_memory_info": torch_sim.mem_get_info,
-    "set_device_index": torch_sim.set_device,
-    "set_device_idx": torch_sim.set_device,
+    "set_device_index": torch_sim.set_device_index,
+    "set_device_idx": torch_sim.set_device_index,
 }
 
 
@@ -216,7 +238,7 @@ def _route_data() -> None:
     plain = private.TensorBase.data
 
     def crosses(tensor, other) -> bool:
-        return tensor.device.type != other.device.type and (_is_sim(tensor.device) or _is_sim(other.device))
+        return {tensor.device.type, other.device.type} == {"cpu", data.NAME}
 
     def set_data(tensor, value) -> None:
         if not crosses(tensor, value):
@@ -250,6 +272,15 @@ def _route_storage() -> None:
             return original(cls, *args, **kwargs)
         count = args[0] if args else 0
         return torch.empty(count, dtype=torch.uint8, device=kwargs["device"]).untyped_storage()
+
+    @private.replaces(torch.UntypedStorage, "resize_")
+    def refuse_to_resize(original, storage, size):
+        if _is_sim(storage.device) and size != storage.nbytes():
+            raise NotImplementedError(
+                f"Could not resize a storage on {storage.device}: this is not simulated. Call `resize_` of "
+                "the tensor, or make a new tensor."
+            )
+        return storage if _is_sim(storage.device) else original(storage, size)
 
     @private.replaces(torch.UntypedStorage, "new")
     def new_beside(original, storage):
@@ -366,7 +397,7 @@ def _route_methods() -> None:
     @private.replaces(*private.PRINTED)
     def measured(original, tensor):
         # Printing computes in float64, which MPS's rules forbid.
-        if rule.active and _is_sim(tensor.device):
+        if data.refusals and _is_sim(tensor.device):
             return tensor.to(torch.float32)
         return original(tensor)
 

@@ -7,6 +7,7 @@ import torch
 from devlab.sim import crossing, data, private
 from devlab.sim.allocator import allocators
 from devlab.sim.data import number_on_device, on_device, resize, set_storage
+from devlab.sim.racing import visible
 
 # A view's kernel for the CPU only builds another tensor over the same storage, on whatever device that is.
 VIEWS = ("as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex")
@@ -25,13 +26,14 @@ def empty(size, dtype=None, layout=None, device=None, pin_memory=None, memory_fo
     index = data.current_index() if device.index is None else data.check_index(device.index)
     needed = prod(size) * (dtype or torch.get_default_dtype()).itemsize
     allocators[index].check(needed)
-    return on_device(_empty(size, dtype=dtype, device=_CPU, memory_format=memory_format), index)
+    host = _empty(size, dtype=dtype, device=_CPU, memory_format=memory_format)
+    return on_device(host.zero_() if visible else host, index)
 
 
 def empty_strided(size, stride, dtype=None, layout=None, device=None, pin_memory=None):
     """Return uninitialized memory on a simulated device, with the given strides."""
     host = torch.empty_strided(size, stride, dtype=dtype, device="cpu")
-    return on_device(host, data.index_of(device))
+    return on_device(host.zero_() if visible else host, data.index_of(device))
 
 
 def scalar_tensor(number, dtype=None, layout=None, device=None, pin_memory=None):
@@ -104,33 +106,51 @@ def is_left_aligned(tensor, mask):
     return False
 
 
-def refuse_nested(*args, **kwargs):
-    """Raise, as PyTorch does for a layout that a backend lacks."""
-    raise NotImplementedError(
-        "Could not make a nested tensor on a simulated device: nested tensors are not simulated. "
-        "Keep the batch padded, with a mask, or make it on the CPU."
-    )
-
-
-def refuse_sparse(*args, **kwargs):
-    """Raise, as PyTorch does for an operator that a backend lacks."""
-    device = kwargs.get("device") or next(a.device for a in (*args, *kwargs.values()) if hasattr(a, "device"))
-    raise NotImplementedError(
-        f"Could not make a sparse tensor on {data.device_of(data.index_of(device))}: sparse tensors are not "
-        "simulated. Make it on the CPU, or keep it dense."
-    )
-
-
-# By dispatch key: the operators by which PyTorch makes a sparse tensor on a device, or first reads one.
-SPARSE = {
-    "SparsePrivateUse1": ("_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors"),
-    "SparseCsrPrivateUse1": ("_nnz", "crow_indices", "values"),
+_ADVICE = {
+    "sparse": "Make it on the CPU, or keep it dense; an embedding is dense with `sparse=False`.",
+    "nested": "Keep the batch padded, with a mask, or make it on the CPU.",
+    "quantized": "Make it on the CPU, or compute in floats.",
 }
 
+
+def refuse(kind: str, *values):
+    """Raise, as PyTorch does for an operator that a backend lacks; `values` say which device was meant.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    devices = (getattr(value, "device", value) for value in private.tree_leaves(values))
+    there = next((one for one in devices if isinstance(one, torch.device) and one.type == data.NAME), None)
+    raise NotImplementedError(
+        f"Could not use a {kind} tensor on {data.device_of(data.index_of(there))}: {kind} tensors are not "
+        f"simulated. {_ADVICE[kind]}"
+    )
+
+
+def refusing(kind: str):
+    """Return a kernel that refuses tensors of a kind that is not simulated."""
+    return lambda *args, **kwargs: refuse(kind, args, kwargs)
+
+
+# Every operator on such a tensor of a simulated device, or on one that meets a simulated device's, has one of
+# these dispatch keys.
+NOT_SIMULATED = {
+    "SparsePrivateUse1": "sparse",
+    "SparseCsrPrivateUse1": "sparse",
+    "NestedTensorPrivateUse1": "nested",
+    "QuantizedPrivateUse1": "quantized",
+}
+# PyTorch makes a tensor of sparse rows or columns without asking any kernel, and has kernels for every device
+# that say that these parts are not there.
+PARTS = ("values", "crow_indices", "col_indices", "ccol_indices", "row_indices")
+
 SPECIAL = {
-    **{f"_to_sparse{kind}": refuse_sparse for kind in ("", ".sparse_dim", "_csr", "_csc", "_bsr", "_bsc")},
     **{
-        f"_nested_{made}": refuse_nested
+        f"_to_sparse{kind}": refusing("sparse")
+        for kind in ("", ".sparse_dim", "_csr", "_csc", "_bsr", "_bsc")
+    },
+    **{
+        f"_nested_{made}": refusing("nested")
         for made in ("tensor_from_mask", "from_padded", "tensor_from_tensor_list")
     },
     "_nested_tensor_from_mask_left_aligned": is_left_aligned,

@@ -1,12 +1,12 @@
 """What the simulator knows of single operators: schemas, waits, arithmetic, and precision under autocast."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import zip_longest
 from math import prod
 
 import torch
 
-from devlab.sim import data, kernels, private
+from devlab.sim import beyond_cpu, data, private
 from devlab.sim.data import is_number
 
 
@@ -15,16 +15,6 @@ def named(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-def _histogram(values: torch.Tensor, bins=100, min=0, max=0) -> torch.Tensor:
-    """Count integers too, as CUDA does; the CPU counts floats alone."""
-    if values.is_floating_point():
-        return torch.histc(values, bins, min, max)
-    return torch.histc(values.to(torch.float64), bins, min, max).to(values.dtype)
-
-
-# Operators that the CPU lacks, or lacks for a dtype, and the functions of CPU tensors that stand in for them.
-_STAND_INS = {f"aten::{name}": function for name, function in kernels.FUSED.items()}
-_STAND_INS["aten::histc"] = _histogram
 # The commonest operators of one or two tensors. PyTorch's public function of the same name does the same,
 # and a call of it takes less time than a call of the operator.
 QUICK = named(
@@ -46,7 +36,7 @@ class Operator:
         arguments = schema.arguments
         self.name = name
         self.schema = schema
-        self.call = _STAND_INS.get(name, private.caller_of(op))
+        self.call = beyond_cpu.caller(name)
         self.quick = (
             private.public_function(schema.name) if name.removeprefix("aten::") in QUICK else self.call
         )
@@ -189,19 +179,6 @@ _FORMULAS: dict[str, Callable] = {
     "aten::convolution_backward": _convolution_backward,
     "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
 }
-
-
-def tensors(value) -> Iterator[torch.Tensor]:
-    """Yield the tensors in a value: the value itself, or those in a list, lists of lists included.
-
-    >>> len(list(tensors((torch.ones(1), None, [torch.ones(2)]))))
-    2
-    """
-    for item in value if isinstance(value, (list, tuple)) else (value,):
-        if isinstance(item, torch.Tensor):
-            yield item
-        elif isinstance(item, (list, tuple)):
-            yield from tensors(item)
 
 
 def traffic(values) -> int:

@@ -13,6 +13,7 @@ from operator import attrgetter
 
 import torch
 import torch.utils._device
+import torch.utils._pytree
 import torch.utils.backend_registration
 import torch.utils.dlpack
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -62,6 +63,7 @@ AUTOCAST_KEYS = DispatchKeySet and DispatchKeySet(AutocastKey)
 jit_builtins = _find("jit._builtins")
 CPU_KEY = _find("_C.DispatchKey.CPU")
 COMPOSITE_KEY = _find("_C.DispatchKey.CompositeExplicitAutograd")
+IMPLICIT_KEY = _find("_C.DispatchKey.CompositeImplicitAutograd")
 DeviceGuard = _find("_C._acc.DeviceGuard")
 DeviceType = _find("_C._autograd.DeviceType")
 GeneratorBase = _find("_C.Generator")
@@ -69,6 +71,9 @@ TensorBase = _find("_C.TensorBase")
 EXTENSION_IN_DLPACK = _find("utils.dlpack.DLDeviceType.kDLExtDev")
 functions = _find("_C._VariableFunctions")
 uninitialized = _find("nn.parameter.UninitializedTensorMixin")
+device_index = _find("accelerator._utils._get_device_index")
+tree_leaves = _find("utils._pytree.tree_leaves")
+tree_map = _find("utils._pytree.tree_map")
 
 # A DLPack capsule as the 64-bit words of the struct that it points to.
 capsule_words = ctypes.PYFUNCTYPE(ctypes.POINTER(ctypes.c_int64), ctypes.py_object, ctypes.c_char_p)(

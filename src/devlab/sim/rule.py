@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.sim import clock, data, private, specs
+from devlab.sim import assertions, clock, data, private, specs
 from devlab.sim.allocator import allocators
 
 # The operator is made of other operators: PyTorch is to run those, and one of those will complain.
@@ -205,7 +205,7 @@ def _masked_fill(operands) -> int:
     return own.device.index
 
 
-active = data.refusals  # `refuse_dtype`, while MPS's rules are followed
+active = data.limits  # not empty while something beside CUDA's plain rules must be asked
 
 # Present on CUDA and missing from MPS, beyond what PyTorch's list of native functions says.
 _MISSING = frozenset(
@@ -214,12 +214,12 @@ _MISSING = frozenset(
 
 
 def refuse(name: str) -> None:
-    """Raise what PyTorch raises for an operator that MPS lacks.
+    """Raise, under MPS's rules, what PyTorch raises for an operator that MPS lacks.
 
     Raises:
         NotImplementedError: when the operator is missing, in the wording that PyTorch has for MPS.
     """
-    if name in _MISSING or missing_on_mps(name):
+    if refuse_dtype in data.refusals and (name in _MISSING or missing_on_mps(name)):
         raise NotImplementedError(
             f"The operator '{name}' is not currently implemented for the {data.NAME} device under MPS's "
             "rules. As a temporary fix, you can run it on the CPU and move the result back; on a real MPS "
@@ -268,9 +268,10 @@ class rules:
 
     def __enter__(self):
         current, specs_now = data.current_index(), [engines.spec for engines in clock.devices]
-        self._outer = (data.device_count(), current, list(active), specs_now)
+        self._outer = (data.device_count(), current, list(data.refusals), specs_now)
         spec, count = _SETS[self.name]
-        refusals = [refuse_dtype] if self.name == "mps" else []
+        refusals = [refuse for refuse in data.refusals if refuse is not refuse_dtype]
+        refusals += [refuse_dtype] if self.name == "mps" else []
         _follow(count, min(current, count - 1), refusals, [spec] * len(specs_now))
         return self
 
@@ -281,7 +282,8 @@ class rules:
 def _follow(count: int, current: int, refusals: list, specs_of_devices: list[specs.Spec]) -> None:
     data.set_count(count)
     data.set_current_index(current)
-    active[:] = refusals
+    data.refusals[:] = refusals
+    assertions.reset()  # the devices of other rules are others, and have not failed
     for engines, allocator, spec in zip(clock.devices, allocators, specs_of_devices, strict=True):
         engines.spec = spec
         allocator.resize(spec.capacity)
@@ -289,7 +291,7 @@ def _follow(count: int, current: int, refusals: list, specs_of_devices: list[spe
 
 def following() -> str:
     """Return the name of the rule set in force."""
-    return "mps" if active else "cuda"
+    return "mps" if refuse_dtype in data.refusals else "cuda"
 
 
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})
@@ -333,12 +335,15 @@ _PAIRS = {
     "_trilinear": (WHOLE, "baddbmm_cuda"),
     "native_dropout_backward": (WHOLE | {torch.bool}, "masked_scale"),
 }
-# cuDNN refuses 64-bit integers before any kernel of PyTorch is asked.
+# cuDNN is asked before any kernel of PyTorch. It has no name for some dtypes, and for others a name and no
+# kernel: PyTorch's issue 152992 has that message.
 _CONVOLUTIONS = frozenset({"convolution", "convolution_overrideable"})
+_NO_NAME = frozenset({torch.int64, torch.int16, torch.bool})
 # These have no kernel for CUDA at all.
 _HOST_ALONE = frozenset(
     {
         "histogram",
+        "to_mkldnn",
         "_histogramdd_bin_edges",
         "_histogramdd_from_bin_cts",
         "_histogramdd_from_bin_tensors",
@@ -377,7 +382,7 @@ def guarded(name: str, run: Callable) -> Callable:
 
     Raises:
         NotImplementedError: by the kernel, for a dtype that the operator's CUDA kernel lacks.
-        RuntimeError: by the kernel, for a convolution of 64-bit integers, as cuDNN refuses them, and where
+        RuntimeError: by the kernel, for a convolution of integers, as cuDNN refuses them, and where
             deterministic algorithms are asked for and CUDA has none.
     """
     whole = name.removeprefix("aten::")
@@ -389,7 +394,9 @@ def guarded(name: str, run: Callable) -> Callable:
         run = _refusing(run, None, NotImplementedError, words + "it either. Run it on the CPU.")
     elif base in _CONVOLUTIONS:
         words = "getCudnnDataTypeFromScalarType() not supported for {}"
-        run = _refusing(run, (torch.int64,), RuntimeError, words)
+        run = _refusing(run, _NO_NAME, RuntimeError, words)
+        words = "GET was unable to find an engine to execute this computation"
+        run = _refusing(run, WHOLE - _NO_NAME, RuntimeError, words)
     elif base in _PAIRS:
         dtypes, kernel = _PAIRS[base]
         run = _lacking(run, dtypes, kernel)
@@ -403,7 +410,7 @@ def _refusing(
     run: Callable, dtypes: Collection[torch.dtype] | None, error: type[Exception], words: str
 ) -> Callable:
     """Return a kernel that refuses first tensors of these dtypes on a simulated device; None means all."""
-    limited = active
+    limited = data.refusals
 
     def refusing(first, *args, **kwargs):
         if (dtypes is None or first.dtype in dtypes) and not limited and first.get_device() >= 0:
@@ -443,8 +450,7 @@ def _alerting(caller: str, run: Callable, weighted: bool) -> Callable:
                     f"{said})'. You can turn off determinism just for this operation, or you can use the "
                     "'warn_only=True' option, if that's acceptable for your application."
                 )
-            # The second level is `dispatch.kernel`'s function, the third the program's line.
-            warnings.warn(f"{said}, warn_only=True)'.", stacklevel=3)
+            warnings.warn(f"{said}, warn_only=True)'.", stacklevel=1)
         return run(first, *args, **kwargs)
 
     return alerting

@@ -12,6 +12,20 @@ ASKING = 1e-6
 _ids = itertools.count(1)
 
 
+def _has_ended(index: int | None, moment: float) -> bool:
+    """Return whether what ends at `moment` has ended. Asking takes the host a moment, so a loop ends.
+
+    The host learns, too, of a kernel that has failed on the device.
+    """
+    clock.spend(ASKING)
+    if clock.failures:
+        clock.notice(index, waited=True)
+    if moment > clock.now():
+        return False
+    clock.wait_until(moment)  # takes no time: the clock notes that the host knows
+    return True
+
+
 class Stream:
     """A queue of work on a simulated device: work runs in order, and beside the work of other streams.
 
@@ -49,9 +63,8 @@ class Stream:
         return self._queue.stream_id
 
     def query(self) -> bool:
-        """Return whether all work has finished. Asking takes the host a moment, so a loop that asks ends."""
-        clock.spend(ASKING)
-        return self._queue.free_at <= clock.now()
+        """Return whether all work has finished; asking takes the host a moment."""
+        return _has_ended(self.device_index, self._queue.free_at)
 
     def synchronize(self) -> None:
         """Let the host wait for all work in the stream."""
@@ -147,6 +160,8 @@ class Event:
                 f"Event device {self.device_index} does not match recording stream's device "
                 f"{stream.device_index}: an event stays with the device that recorded it first"
             )
+        if clock.failures:
+            clock.notice(stream.device_index)
         self.device_index = stream.device_index
         self._moment = max(stream._queue.free_at, clock.now())
 
@@ -156,8 +171,7 @@ class Event:
 
     def query(self) -> bool:
         """Return whether the marked work has finished; asking takes the host a moment."""
-        clock.spend(ASKING)
-        return self._moment is None or self._moment <= clock.now()
+        return _has_ended(self.device_index, self._moment or 0.0)
 
     def synchronize(self) -> None:
         """Let the host wait for the marked work."""

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import torch
 
 from devlab.sim import accounts as memory
-from devlab.sim import clock, data
+from devlab.sim import clock, data, private
 from devlab.sim.accounts import (
     empty_cache,
     max_memory_allocated,
@@ -85,16 +85,29 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """Return True: there is nothing to start."""
-    return True
+    """Return whether a tensor was made on a simulated device, which is what starts CUDA."""
+    return data.is_initialized() and not _is_in_bad_fork()
+
+
+def __getattr__(name: str):
+    # Checkpointing asks for this before it keeps the states of the generators.
+    if name == "_initialized":
+        return is_initialized()
+    raise AttributeError(f"module 'torch.{data.NAME}' has no attribute {name!r}")
 
 
 def init() -> None:
-    """Do nothing: there is nothing to start."""
+    """Do nothing: there is nothing to start.
+
+    Raises:
+        RuntimeError: in a process that was forked from a process which had used a simulated device.
+    """
+    if _is_in_bad_fork():
+        data.refuse_in_fork()
 
 
 def _is_in_bad_fork() -> bool:
-    return False
+    return data.refuse_in_fork in data.refusals
 
 
 def current_device() -> int:
@@ -107,8 +120,21 @@ def current_device() -> int:
 
 
 def set_device(device) -> None:
-    """Make `device` the current device, which a bare `"sim"` means."""
-    data.set_current_index(data.index_of(device))
+    """Make `device` the current device, which a bare `"sim"` means; a negative index changes nothing.
+
+    Raises:
+        ValueError: when `device` has no index, or is none of the simulated devices.
+    """
+    if not isinstance(device, int):
+        data.index_of(device)
+    set_device_index(device)
+
+
+def set_device_index(device) -> None:
+    """Do the same for `torch.accelerator`, which checks what it is given in its own words."""
+    index = private.device_index(device)
+    if index >= 0:
+        data.set_current_index(index)
 
 
 class device:
@@ -152,6 +178,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 def synchronize(device=None) -> None:
     """Wait for all work on the device."""
+    init()
     index = data.index_of(device)
     clock.synchronize(index, clock.end_of(index), "synchronize")
 

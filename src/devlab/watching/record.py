@@ -30,8 +30,8 @@ READERS = {
 }
 # The methods that always bring one value to Python.
 ONE_VALUE = frozenset(READERS) - {"tolist", "cpu", "cuda", "numpy", "__format__"}
-# The causes of reads for which the program chooses no memory.
-READS = frozenset(READERS[name] for name in ONE_VALUE) | {"format()"}
+# The causes of reads of one value, for which the program chooses no memory.
+READS = frozenset(READERS[name] for name in ONE_VALUE)
 
 
 class Line(NamedTuple):
@@ -86,6 +86,7 @@ class Transfer(NamedTuple):
 
     `pinned` tells whether the host's side was page-locked memory, `blocking` whether the host waited until
     the accelerator's stream had done the copy, and `non_blocking` whether the program asked it not to.
+    `one_value` tells whether a single value was read, for which PyTorch chooses the memory.
     """
 
     source: str
@@ -97,6 +98,7 @@ class Transfer(NamedTuple):
     cause: str
     line: Line
     when: When
+    one_value: bool = False
 
     @property
     def staged(self) -> bool:
@@ -111,7 +113,7 @@ class Transfer(NamedTuple):
         """Return in words how the bytes were copied."""
         if "cpu" not in (self.source, self.target):
             return "device to device"
-        if self.cause in READS:
+        if self.one_value:
             return "one value, blocking"
         memory = "pinned" if self.pinned else "pageable"
         if not self.blocking:
@@ -348,7 +350,8 @@ class Record:
         if self._keeps():
             source, target, *facts, cause = copy
             line = learners_line(self._owner)
-            self.events.append(Transfer(str(source), str(target), *facts, state.cause or cause, line, when))
+            told = (state.cause or cause, line, when, cause in READS)
+            self.events.append(Transfer(str(source), str(target), *facts, *told))
 
     def synchronization(self, device: torch.device | str, cause: str, when: When) -> None:
         """Count and keep one wait of the host for a device."""

@@ -10,7 +10,8 @@ import torch
 from devlab import sim
 from devlab.sim import operators
 from devlab.sim.crossing import crossing
-from devlab.sim.operators import MASKS, counts_mask, fills_mask, tensors
+from devlab.sim.data import tensors
+from devlab.sim.operators import MASKS, counts_mask, fills_mask
 from devlab.sim.private import OperatorMode
 from devlab.watching.record import Copy, Record, When, host_clock, mark, state
 

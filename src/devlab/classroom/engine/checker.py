@@ -22,6 +22,7 @@ from devlab.classroom.engine.processes import receive, send, whole
 from devlab.classroom.engine.transcript import judged_again, places
 from devlab.classroom.engine.worker import Ready, begin_randomly, work
 from devlab.classroom.results import row_passed
+from devlab.sim import allow_after_fork
 
 CLAIM = (False, False, [])
 PATIENCE = 30  # seconds for the replay of one submission
@@ -187,6 +188,7 @@ def _child(work: Callable[[], Iterable[dict]], seconds: int = 0) -> tuple[int, B
     if child == 0:
         try:
             os.close(reading)
+            allow_after_fork()
             signal.alarm(seconds)
             with os.fdopen(writing, "wb") as stream:
                 for one in work():

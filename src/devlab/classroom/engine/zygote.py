@@ -21,7 +21,7 @@ from devlab.classroom.engine.processes import HEAP, MOST_SAID, receive, send
 from devlab.classroom.engine.quota import Limits
 from devlab.classroom.engine.worker import Ready, begin_randomly, channel, work
 from devlab.devices import bench
-from devlab.sim import rule
+from devlab.sim import allow_after_fork, rule
 
 SEEDS = 10**6
 # Imported at their first use, which would be in every submission.
@@ -120,8 +120,9 @@ def _each(serve: Callable[[int, tuple], None], ways: list[tuple]) -> None:
 
 
 def _last(work: Callable[[], None]) -> None:
-    """Do the work, and end this process at once: taking PyTorch down takes long."""
+    """Do the work of a forked process, and end it at once: taking PyTorch down takes long."""
     try:
+        allow_after_fork()
         work()
     finally:
         os._exit(0)
@@ -201,6 +202,7 @@ class Template:
                 walls.enter_walls(behind.rules, behind.level)
             send = channel(writing, nonce)
             send({"begin": ""})  # the walls stand: what goes wrong from here on is the submission's doing
+            allow_after_fork()
             begin_randomly(self.seed)
             work(self.ready, steps, skip, send, self.seed, everything)
         finally:

@@ -1,0 +1,178 @@
+"""What CUDA computes and the CPU does not: computed here in a wider dtype or in another way, or refused.
+
+The simulator computes on the CPU. PyTorch's tables of operators say which pairs of operator and dtype have a
+kernel for CUDA alone; `tests/sim/test_operators.py` asks them.
+"""
+
+import threading
+from collections.abc import Callable
+
+import torch
+
+from devlab.sim import data, kernels, private, rule, specs
+
+_WHOLE = dict.fromkeys(rule.WHOLE, torch.float64)  # it holds each count and each smaller bound exactly
+_BOOL = {torch.bool: torch.uint8}
+_HALF = dict.fromkeys(specs.HALF, torch.float32)
+_COMPLEX = {torch.complex32: torch.complex64}
+_FFT = {torch.float16: torch.float32, **_COMPLEX}
+# The operators, written in place or not; the dtypes of theirs that the CPU lacks; where to compute instead.
+_LACKS = {
+    "acos acosh angle asin asinh atan atanh cos cosh cumprod div exp flip lerp log logaddexp nansum pow prod "
+    "rsqrt sigmoid sigmoid_backward sin sinh sqrt sum tan tanh tanh_backward": _COMPLEX,
+    "_fft_c2c _fft_c2r _fft_r2c": _FFT,
+    "_upsample_bilinear2d_aa _upsample_bilinear2d_aa_backward avg_pool3d avg_pool3d_backward "
+    "multi_margin_loss multi_margin_loss_backward multilabel_margin_loss_forward "
+    "multilabel_margin_loss_backward rrelu_with_noise rrelu_with_noise_backward": _HALF,
+    "abs": _BOOL,
+    "histc": _WHOLE,
+    "trace": _BOOL | _COMPLEX,
+}
+_WIDER = {name: wider for names, wider in _LACKS.items() for name in names.split()}
+# The dtypes of a result in the wider dtype's family, for each narrow dtype among the operands.
+_BACK = {
+    torch.float16: {torch.float32: torch.float16, torch.complex64: torch.complex32},
+    torch.bfloat16: {torch.float32: torch.bfloat16},
+    torch.complex32: {torch.float32: torch.float16, torch.complex64: torch.complex32},
+    torch.bool: {torch.uint8: torch.bool},
+    **{dtype: {torch.float64: dtype} for dtype in rule.WHOLE},
+}
+
+
+def nansum(x, dim=None, keepdim=False, **named):
+    """Add up what is not NaN, in complex numbers too."""
+    if x.is_complex():
+        return torch.sum(torch.where(x.isnan(), 0, x), dim, keepdim, **named)
+    return torch.nansum(x, dim, keepdim, **named)
+
+
+# Functions of CPU tensors that stand in for an operator.
+_STAND_INS = {
+    **{f"aten::{name}": function for name, function in kernels.FUSED.items()},
+    "aten::nansum": nansum,
+    "aten::nansum.out": nansum,
+}
+_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+
+
+def caller(name: str) -> Callable:
+    """Return the function of CPU tensors that computes the operator of that full name.
+
+    Raises:
+        NotImplementedError: by the function, for an operator that has no kernel for the CPU.
+
+    >>> caller("aten::cos")(torch.zeros(1, dtype=torch.complex32)).dtype
+    torch.complex32
+    """
+    if name not in _STAND_INS and not any(private.has_kernel(name, key) for key in _KEYS):
+        return _refusing(name)
+    op = private.overload(name)
+    call = _STAND_INS.get(name, private.caller_of(op))
+    base = name.removeprefix("aten::").partition(".")[0]
+    wider = _WIDER.get(base) or _WIDER.get(base.removesuffix("_"))
+    if base.startswith("_fft_"):
+        call = _of_powers_of_two(call)
+    return _widening(call, private.schema_of(op), wider) if wider else call
+
+
+def _refusing(name: str) -> Callable:
+    declared = rule.declarations().get(name)
+    words = f"Could not run '{name}' with arguments from the '{data.NAME}' backend"
+    if declared is not None and declared.on_cuda:
+        words = (
+            f"'{name}' runs on CUDA; the simulator computes on the CPU, which has no kernel for this "
+            "operator. Use other operators for the same result"
+        )
+
+    def refuse(*args, **kwargs):
+        raise NotImplementedError(f"{words}.")
+
+    return refuse
+
+
+def _widening(call: Callable, schema: torch.FunctionSchema, wider: dict) -> Callable:
+    """Return `call` so that it computes in a wider dtype what the CPU has no kernel for."""
+    places = enumerate(schema.arguments)
+    written = [(place, a.name) for place, a in places if a.alias_info and a.alias_info.is_write]
+
+    def run(*args, **kwargs):
+        try:
+            return call(*args, **kwargs)
+        except RuntimeError:
+            given = private.tree_leaves((args, kwargs))
+            dtypes = [getattr(value, "dtype", value) for value in given]
+            narrow = next((d for d in dtypes if isinstance(d, torch.dtype) and d in wider), None)
+            if narrow is None:
+                raise
+        host, named = _cast((args, kwargs), wider)
+        out = call(*host, **named)
+        for place, key in written:
+            target, value = (args[place], host[place]) if place < len(args) else (kwargs[key], named[key])
+            if target is not value:
+                target.resize_(value.shape).copy_(value)
+        return _cast(out, _BACK[narrow])
+
+    return run
+
+
+def _cast(values, dtypes: dict):
+    """Return nested values with the tensors, and the mentions, of some dtypes in other dtypes."""
+
+    def cast(value):
+        if isinstance(value, torch.Tensor):
+            return value.to(dtypes.get(value.dtype, value.dtype))
+        return dtypes.get(value, value) if isinstance(value, torch.dtype) else value
+
+    return private.tree_map(cast, values)
+
+
+class _Narrow(threading.local):
+    signals = False  # whether a Fourier transform of 16-bit floats is being computed in 32-bit floats
+
+
+_narrow = _Narrow()
+TRANSFORMS = tuple(
+    f"fft_{kind}{form}"
+    for kind in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+    for form in ("", "2", "n")
+)
+
+
+def transform(name: str) -> Callable:
+    """Return the kernel of a composite Fourier transform, which takes float16 on CUDA alone.
+
+    The composite asks for the kind of the device, so it is given 32-bit floats.
+    """
+    composite = private.caller_under(private.overload(f"aten::{name}"), private.IMPLICIT_KEY)
+
+    def run(x, *args, **kwargs):
+        if x.dtype is not torch.float16:
+            return composite(x, *args, **kwargs)
+        before, _narrow.signals = _narrow.signals, True
+        try:
+            return _cast(composite(x.float(), *args, **kwargs), _BACK[torch.float16])
+        finally:
+            _narrow.signals = before
+
+    return run
+
+
+def _of_powers_of_two(call: Callable) -> Callable:
+    """Return the caller of a Fourier transform so that it refuses 16-bit signals that cuFFT refuses.
+
+    The last argument is the length of the signal's last dimension where the spectrum does not say it.
+    """
+
+    def run(x, dimensions, normalization, last, **named):
+        if _narrow.signals or x.dtype in _FFT:
+            sizes = [x.shape[place] for place in dimensions]
+            if type(last) is int:
+                sizes[-1] = last
+            if any(size & (size - 1) for size in sizes):
+                raise RuntimeError(
+                    "cuFFT only supports dimensions whose sizes are powers of two when computing in half "
+                    f"precision, but got a signal size of{sizes}"
+                )
+        return call(x, dimensions, normalization, last, **named)
+
+    return run
