@@ -175,7 +175,7 @@ class Harmless(Operator):
         host = [self._mended(name, value) for name, value in zip(names, host, strict=False)]
         given = {name: self._mended(name, value) for name, value in given.items()}
         out = self._compute(*host, **given)
-        for made in operators.tensors(out):
+        for made in data.tensors(out):
             made.fill_(float("nan") if made.is_floating_point() or made.is_complex() else 0)
         return out
 
@@ -204,7 +204,7 @@ def note(name: str, index: int, reason: str) -> None:
         frame = frame.f_back
     moment = clock.current.queues[index].free_at
     failure = Failure(index, name, reason.splitlines()[0], tuple(frames), moment, bool(data.refusals))
-    _set_failures([*clock.failures, failure])
+    data.set_failures([*clock.failures, failure])
     if blocking() and not failure.once:
         clock.synchronize(index, moment, "CUDA_LAUNCH_BLOCKING")
 
@@ -226,12 +226,7 @@ def reset() -> None:
     >>> devlab.sim.reset()
     >>> torch.sim.synchronize()
     """
-    _set_failures([])
-
-
-def _set_failures(failures: list[Failure]) -> None:
-    clock.failures[:] = failures
-    data.limits[:] = [*data.refusals, *failures]
+    data.set_failures([])
 
 
 def settle() -> torch.AcceleratorError | None:
@@ -255,4 +250,4 @@ def sound() -> Iterator[None]:
     try:
         yield
     finally:
-        _set_failures(before)
+        data.set_failures(before)

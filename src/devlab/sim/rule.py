@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from devlab.sim import assertions, clock, data, private, specs
+from devlab.sim import clock, data, private, specs
 from devlab.sim.allocator import allocators
 
 # The operator is made of other operators: PyTorch is to run those, and one of those will complain.
@@ -283,7 +283,7 @@ def _follow(count: int, current: int, refusals: list, specs_of_devices: list[spe
     data.set_count(count)
     data.set_current_index(current)
     data.refusals[:] = refusals
-    assertions.reset()  # the devices of other rules are others, and have not failed
+    data.set_failures([])  # the devices of other rules are others, and have not failed
     for engines, allocator, spec in zip(clock.devices, allocators, specs_of_devices, strict=True):
         engines.spec = spec
         allocator.resize(spec.capacity)
