@@ -200,10 +200,10 @@ def _draw_memories(pen: "Pen", state: State, found: dict[str, Roads | None]) -> 
     pen.part("cpu", "memory", (150, 40, 84, 145), "system", "memory")
     pen.part("cpu", "processor", (14, 82, 66, 62), "CPU")
     pen.road("cpu", "own", (150, 113), (80, 113), found["cpu"])
-    tops = [0, 108] if len(state.accelerators) == 2 else [54]
+    tops = [0, 104] if len(state.accelerators) == 2 else [52]
     for place, top in zip(state.accelerators, tops, strict=False):
-        middle = top + 58
-        pen.device(place, DEVICE_LEFT, top, DEVICE_WIDE, 92)
+        middle = top + 56
+        pen.device(place, DEVICE_LEFT, top, DEVICE_WIDE, 96)
         memory = facts(place, state.rules)["memory"]
         pen.part(place, "memory", (DEVICE_LEFT + 14, middle - 25, 92, 50), memory)
         pen.part(place, "processor", (DEVICE_LEFT + 204, middle - 25, 82, 50), "processor")
@@ -218,7 +218,7 @@ def _draw_memories(pen: "Pen", state: State, found: dict[str, Roads | None]) -> 
             pen.road(place, "ordinary", *ends, found[place])
     if len(state.accelerators) == 2:
         x = DEVICE_LEFT + 28
-        pen.road(state.accelerators[0], "peer", (x, 83), (x, 141), found[state.accelerators[0]])
+        pen.road(state.accelerators[0], "peer", (x, 81), (x, 135), found[state.accelerators[0]])
     if not state.accelerators:
         pen.words("none", 610, 100, "no accelerator here")
 
