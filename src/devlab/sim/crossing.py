@@ -192,12 +192,13 @@ def item(tensor: torch.Tensor):
     """Return the only element of a tensor to Python, which waits for the device."""
     index = tensor.get_device()
     host = on_host(tensor)
+    number = private.number_of(host)
     end = clock.copy(index, host.nbytes, False, True)
     clock.wait_until(end)
     if events.observers:
         events.tell(events.Transfer(str(tensor.device), "cpu", host.nbytes, True, True, end))
         events.tell(events.Synchronization(index, "item"))
-    return host.item()
+    return number
 
 
 def read(tensor: torch.Tensor, wait: bool) -> torch.Tensor:

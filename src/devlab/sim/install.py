@@ -248,8 +248,10 @@ def _route_storage() -> None:
     def make(original, cls, *args, **kwargs):
         if not _is_sim(kwargs.get("device")):
             return original(cls, *args, **kwargs)
-        count = args[0] if args else 0
-        return torch.empty(count, dtype=torch.uint8, device=kwargs["device"]).untyped_storage()
+        form = {"dtype": torch.uint8, "device": kwargs["device"]}
+        given = args[0] if args else 0
+        made = torch.empty(given, **form) if isinstance(given, int) else torch.tensor(given, **form)
+        return made.untyped_storage()
 
     @private.replaces(torch.UntypedStorage, "new")
     def new_beside(original, storage):
@@ -380,6 +382,7 @@ def at_location(storage, place: str):
     """Return a loaded storage on the simulated device that `place` names, or None for another place."""
     if place.partition(":")[0] != data.NAME:
         return None
+    storage = getattr(storage, "_untyped_storage", storage)
     host = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
     return on_device(host.clone(), data.index_of(place)).untyped_storage()
 
