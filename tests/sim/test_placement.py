@@ -523,3 +523,13 @@ def test_accelerator_and_backend_module_answer():
     torch.sim.synchronize()
     with pytest.raises(ValueError, match="Expected a sim device"):
         torch.sim.synchronize("cpu")
+
+
+def test_accelerator_says_which_dtypes_a_device_can_hold(device):
+    """In the form of `torch.accelerator`; `torch.sim` answers as `torch.cuda`, with two numbers."""
+    supported = torch.accelerator.get_device_capability(device)["supported_dtypes"]
+    assert {torch.float64, torch.bfloat16, torch.bool, torch.complex64} <= supported
+    assert torch.qint8 not in supported
+    assert torch.sim.get_device_capability(device) == (0, 0)
+    with devlab.sim.rules("mps"):
+        assert torch.float64 not in torch.accelerator.get_device_capability()["supported_dtypes"]

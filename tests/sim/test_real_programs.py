@@ -50,7 +50,8 @@ def test_language_models_of_transformers(name, device):
         config = transformers.LlamaConfig(vocab_size=64, **sizes, num_key_value_heads=2, pad_token_id=0)
     else:
         sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 32}
-        config = transformers.GPT2Config(vocab_size=64, **sizes, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
+        sizes |= {"resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0}
+        config = transformers.GPT2Config(vocab_size=64, **sizes)
     torch.manual_seed(0)
     model = transformers.AutoModelForCausalLM.from_config(config)
     tokens = torch.randint(1, 64, (2, 12))

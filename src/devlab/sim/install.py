@@ -1,5 +1,6 @@
 """Telling PyTorch about the simulated accelerator: once in a process, and only on request."""
 
+import contextlib
 import functools
 import io
 import re
@@ -143,12 +144,27 @@ _MIXED_RESULTS = frozenset({"aten::_pack_padded_sequence"})
 _accelerator_names = {
     name: getattr(torch_sim, name)
     for name in operators.named(
-        "current_stream device_count get_device_capability set_stream synchronize empty_cache memory_stats "
+        "current_stream device_count set_stream synchronize empty_cache memory_stats "
         "memory_allocated memory_reserved max_memory_allocated max_memory_reserved reset_peak_memory_stats "
         "reset_accumulated_memory_stats"
     )
 }
+
+
+def _capability(device=None) -> dict[str, set[torch.dtype]]:
+    """Return in which dtypes a device can hold tensors, as `torch.accelerator.get_device_capability` does."""
+    place = data.device_of(data.index_of(device))
+    supported = set()
+    for dtype in {value for value in vars(torch).values() if isinstance(value, torch.dtype)}:
+        with contextlib.suppress(RuntimeError, TypeError, BufferError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that some dtypes are an experiment of PyTorch's
+            torch.empty(0, dtype=dtype, device=place)
+            supported.add(dtype)
+    return {"supported_dtypes": supported}
+
+
 _accelerator_names |= {
+    "get_device_capability": _capability,
     "current_device_index": torch_sim.current_device,
     "current_device_idx": torch_sim.current_device,
     "device_index": torch_sim.device,
