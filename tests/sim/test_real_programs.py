@@ -58,8 +58,8 @@ def test_language_models_of_transformers(name, device):
     mask = torch.ones_like(tokens)
     mask[1, 8:] = 0
     inputs = {"input_ids": tokens, "attention_mask": mask, "labels": tokens.masked_fill(mask == 0, -100)}
-    # For the CPU PyTorch has one kernel for attention as a whole; on `sim` attention is made of products and a
-    # softmax, which round in another order.
+    # For the CPU PyTorch has a kernel for the whole of attention; on `sim` products and a softmax make it up,
+    # and round in another order.
     same_losses(model, inputs, lambda model, inputs: model(**inputs).loss, device, rounding=1e-5)
 
 
