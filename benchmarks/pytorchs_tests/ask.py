@@ -46,16 +46,16 @@ REASONS = {
     # Kinds of tensors that docs/simulator.md names, PyTorch's copy-on-write storage, and its choice among
     # libraries for convolutions.
     "not simulated": r"sparse|quantiz|QUInt|_cow_|copy.on.write|lazy_clone|ConvBackend|conv_backend|"
-    r"nested.?tensor|mkldnn",
+    r"nested.?tensor|mkldnn|int4pack",
     # `sim` refuses what CUDA refuses; the test expects that refusal of a device that is called cuda.
     "refused as on CUDA": r"NotImplementedError: \"\w+\" not implemented for '|"
     r"did not expect non-deterministic error message, but got one anyway|"
     r"map2?_ is only implemented on CPU tensors",
     "needs 2 GiB or more": r"sim out of memory\. Tried to allocate [\d.]+ GiB\.",
     # The test asks for the name cuda and takes every other device for the CPU: the old classes of storages
-    # and tensors, the scaler under torch.cuda, and an index that is left on the CPU.
+    # and tensors, the scaler under torch.cuda, an index that is left on the CPU, and what an old GPU lacks.
     "the test knows CUDA and the CPU alone": r"::test_tensor_storage_type_|::test_grad_scaling_state_dict\b|"
-    r"::test_grad_scaler_deprecated_warning\b|::test_stable_sort_against_numpy_",
+    r"::test_grad_scaler_deprecated_warning\b|::test_stable_sort_against_numpy_|::test_addbmm_bfloat16\b",
     # What torch_openreg has in C++ of its own, the notes that its tensors carry among that, the names of
     # PyTorch's threads, and a file that holds the name of the device, whose length is part of its form.
     "torch_openreg's own": r"'_OpNamespace' 'sim' object has no attribute '|"

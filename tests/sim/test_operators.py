@@ -168,6 +168,15 @@ def test_every_operator_agrees_with_the_cpu(dtype, shard, monkeypatch):
     assert not wrong
 
 
+def test_products_look_at_dtypes_before_a_kernel_is_chosen():
+    """Integers and floats are refused as such, although CUDA has no product of integers at all."""
+    whole, real = torch.ones(2, 2, 2, dtype=torch.int32, device="sim"), torch.ones(2, 2, 2, device="sim")
+    with pytest.raises(RuntimeError, match="Input dtypes must be the same"):
+        torch.baddbmm(whole, real, real)
+    with pytest.raises(NotImplementedError, match="\"baddbmm_cuda\" not implemented for 'Int'"):
+        torch.baddbmm(whole, whole, whole)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.float16, torch.float64])
 def test_what_cuda_has_no_kernel_for_is_refused(dtype):

@@ -406,11 +406,17 @@ def _refusing(
     limited = active
 
     def refusing(first, *args, **kwargs):
-        if (dtypes is None or first.dtype in dtypes) and not limited and first.get_device() >= 0:
+        refused = dtypes is None or (first.dtype in dtypes and not (dtypes is WHOLE and _mixed(first, args)))
+        if refused and not limited and first.get_device() >= 0:
             raise error(words.format(_SCALAR_TYPES.get(first.dtype, first.dtype)))
         return run(first, *args, **kwargs)
 
     return refusing
+
+
+def _mixed(first: torch.Tensor, others: tuple) -> bool:
+    """Tell whether operands of a product differ in dtype, which PyTorch refuses before a kernel is chosen."""
+    return any(isinstance(other, torch.Tensor) and other.dtype != first.dtype for other in others)
 
 
 def _lacking(run: Callable, dtypes: Collection[torch.dtype], kernel: str) -> Callable:
