@@ -395,6 +395,8 @@ def guarded(name: str, run: Callable) -> Callable:
         run = _lacking(run, dtypes, kernel)
     elif base in ("scatter_reduce", "scatter_reduce_"):
         run = _refusing_bools(run)
+    elif base == "linalg_lstsq":
+        run = _by_gels_alone(run)
     caller = _NOT_DETERMINISTIC.get(base, _NOT_DETERMINISTIC.get(whole.removesuffix("_values")))
     return _alerting(caller, run, weighted=base == "bincount") if caller else run
 
@@ -433,6 +435,17 @@ def _refusing_bools(run: Callable) -> Callable:
         return kernel(first, dim, index, source, reduce, **kwargs)
 
     return scatter
+
+
+def _by_gels_alone(run: Callable) -> Callable:
+    """Return the kernel of `linalg.lstsq` so that it refuses the methods that only the CPU has."""
+
+    def solve(first, *args, **kwargs):
+        if kwargs.get("driver") not in (None, "gels") and not active and first.get_device() >= 0:
+            raise RuntimeError("torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA")
+        return run(first, *args, **kwargs)
+
+    return solve
 
 
 def _alerting(caller: str, run: Callable, weighted: bool) -> Callable:
