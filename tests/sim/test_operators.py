@@ -142,6 +142,8 @@ def disagreements(dtype, shard) -> tuple[int, dict[str, str]]:
         gradients = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
         # The public way to the samples inspects the stack for each, which takes longer than all else here.
         samples = op.sample_inputs_func(op, "cpu", dtype, gradients)
+        # Least squares have methods that are the CPU's alone.
+        samples = (sample for sample in samples if sample.kwargs.get("driver", "gels") == "gels")
         if missing_on_cuda(op, dtype):
             if difference := refusal(op, samples, f"sim:{shard % 2}"):
                 wrong[full_name(op)] = difference
@@ -167,6 +169,24 @@ def test_every_operator_agrees_with_the_cpu(dtype, shard, monkeypatch):
         tried, wrong = thread.submit(disagreements, dtype, shard).result()
     assert tried > 100
     assert not wrong
+
+
+def test_products_look_at_dtypes_before_a_kernel_is_chosen():
+    """Integers and floats are refused as such, although CUDA has no product of integers at all."""
+    whole, real = torch.ones(2, 2, 2, dtype=torch.int32, device="sim"), torch.ones(2, 2, 2, device="sim")
+    with pytest.raises(RuntimeError, match="Input dtypes must be the same"):
+        torch.baddbmm(whole, real, real)
+    with pytest.raises(NotImplementedError, match="\"baddbmm_cuda\" not implemented for 'Int'"):
+        torch.baddbmm(whole, whole, whole)
+
+
+def test_least_squares_have_one_method():
+    """CUDA has `gels` alone, and says so before it looks whether there is such a method."""
+    matrix, right = torch.eye(3, device="sim"), torch.ones(3, 1, device="sim")
+    assert torch.linalg.lstsq(matrix, right, driver="gels").solution.tolist() == [[1], [1], [1]]
+    for driver in ("gelsy", "no such driver"):
+        with pytest.raises(RuntimeError, match="`driver` other than `gels` is not supported on CUDA"):
+            torch.linalg.lstsq(matrix, right, driver=driver)
 
 
 @pytest.mark.filterwarnings("ignore")

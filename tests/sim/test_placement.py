@@ -375,6 +375,40 @@ def test_growing_and_replacing_storage(device):
         torch.add(torch.ones(2, device=device), 1, out=out)
 
 
+@pytest.mark.parametrize("dtype", [torch.int16, torch.float32], ids=str)
+def test_grown_memory_is_filled_by_its_dtype_on_request(dtype, device):
+    """With deterministic algorithms PyTorch fills what is new with NaN, or with the largest integer."""
+    x, y = torch.zeros(3, dtype=dtype, device=device), torch.zeros(3, dtype=dtype)
+    torch.use_deterministic_algorithms(True)
+    try:
+        x.resize_(5), y.resize_(5)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert torch.equal(x.cpu().view(torch.uint8), y.view(torch.uint8))
+
+
+def test_a_bare_storage_is_made_of_a_list(device):
+    """Its bytes are the list's numbers, as on the CPU."""
+    storage = torch.UntypedStorage([1, 2, 3], device=device)
+    assert storage.device == torch.device(device)
+    assert storage.tolist() == [1, 2, 3]
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_a_typed_storage_is_restored(device):
+    """`torch.load` may hand over either kind of storage."""
+    values = torch.tensor([1.0, 2.0])
+    restored = torch.serialization.default_restore_location(values.storage(), str(device))
+    assert restored.device == torch.device(device)
+    assert torch.empty(0, device=device).set_(restored).tolist() == [1, 2]
+
+
+def test_an_empty_tensor_has_no_element_to_read(device):
+    """The operator below `item()` says so as PyTorch's does."""
+    with pytest.raises(RuntimeError, match="_local_scalar_dense: Empty tensor not supported"):
+        torch.ops.aten._local_scalar_dense(torch.empty(0, device=device))
+
+
 def test_generators(device):
     """Each belongs to a device, and another device's is refused."""
     first, second = torch.Generator(device), torch.Generator(device=device)
@@ -489,3 +523,13 @@ def test_accelerator_and_backend_module_answer():
     torch.sim.synchronize()
     with pytest.raises(ValueError, match="Expected a sim device"):
         torch.sim.synchronize("cpu")
+
+
+def test_accelerator_says_which_dtypes_a_device_can_hold(device):
+    """In the form of `torch.accelerator`; `torch.sim` answers as `torch.cuda`, with two numbers."""
+    supported = torch.accelerator.get_device_capability(device)["supported_dtypes"]
+    assert {torch.float64, torch.bfloat16, torch.bool, torch.complex64} <= supported
+    assert torch.qint8 not in supported
+    assert torch.sim.get_device_capability(device) == (0, 0)
+    with devlab.sim.rules("mps"):
+        assert torch.float64 not in torch.accelerator.get_device_capability()["supported_dtypes"]

@@ -298,3 +298,12 @@ def test_a_hook_may_change_the_gradient(device):
     w.register_hook(lambda grad: grad * 3)
     (w * 2).sum().backward()
     assert w.grad.tolist() == [6, 6]
+
+
+def test_attention_differs_from_the_cpus_in_the_last_digits_alone():
+    """As docs/simulator.md says: on the CPU it is one kernel, on sim several operators."""
+    torch.manual_seed(0)
+    tensors = [torch.randn(2, 4, 16, 8) for _ in range(3)]
+    on_cpu = torch.nn.functional.scaled_dot_product_attention(*tensors)
+    on_sim = torch.nn.functional.scaled_dot_product_attention(*(one.to("sim") for one in tensors)).cpu()
+    assert 0 < (on_cpu - on_sim).abs().max() < 1e-6

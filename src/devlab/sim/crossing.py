@@ -212,6 +212,7 @@ def item(tensor: torch.Tensor):
     """Return the only element of a tensor to Python, which waits for the device."""
     index = tensor.get_device()
     host = _found(tensor, -1)
+    number = private.number_of(host)
     end = clock.copy(index, host.nbytes, False, True)
     clock.wait_until(end)
     if events.observers:
@@ -219,7 +220,7 @@ def item(tensor: torch.Tensor):
         events.tell(events.Synchronization(index, "item"))
     if clock.failures:
         clock.notice(index, waited=True)
-    return host.item()
+    return number
 
 
 def read(tensor: torch.Tensor, wait: bool) -> torch.Tensor:

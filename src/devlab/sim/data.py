@@ -323,12 +323,13 @@ def resize(tensor: torch.Tensor, size, stride, offset: int | None = None) -> tor
     needed = (offset + extent) * tensor.element_size()
     storage = tensor.untyped_storage()
     if needed > storage.nbytes():
-        grown = torch.empty(needed, dtype=torch.uint8, device="cpu")
+        # Of the tensor's dtype: where memory is filled on request, PyTorch fills it by the dtype.
+        grown = torch.empty(offset + extent, dtype=tensor.dtype, device="cpu")
         whole = on_device(grown, tensor.get_device())
         if storage.nbytes():
             blank = on_device(torch.empty(0, dtype=torch.uint8, device="cpu"), tensor.get_device())
             old = set_storage(blank, storage, 0, (storage.nbytes(),), (1,))
-            grown[: storage.nbytes()].copy_(on_host(old))
+            grown.view(torch.uint8)[: storage.nbytes()].copy_(on_host(old))
         storage = whole.untyped_storage()
     return set_storage(tensor, storage, offset, size, stride)
 

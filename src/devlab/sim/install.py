@@ -1,5 +1,6 @@
 """Telling PyTorch about the simulated accelerator: once in a process, and only on request."""
 
+import contextlib
 import functools
 import io
 import os
@@ -165,12 +166,27 @@ _MIXED_RESULTS = frozenset({"aten::_pack_padded_sequence"})
 _accelerator_names = {
     name: getattr(torch_sim, name)
     for name in operators.named(
-        "current_stream device_count get_device_capability set_stream synchronize empty_cache memory_stats "
+        "current_stream device_count set_stream synchronize empty_cache memory_stats "
         "memory_allocated memory_reserved max_memory_allocated max_memory_reserved reset_peak_memory_stats "
         "reset_accumulated_memory_stats"
     )
 }
+
+
+def _capability(device=None) -> dict[str, set[torch.dtype]]:
+    """Return in which dtypes a device can hold tensors, as `torch.accelerator.get_device_capability` does."""
+    place = data.device_of(data.index_of(device))
+    supported = set()
+    for dtype in {value for value in vars(torch).values() if isinstance(value, torch.dtype)}:
+        with contextlib.suppress(RuntimeError, TypeError, BufferError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that some dtypes are an experiment of PyTorch's
+            torch.empty(0, dtype=dtype, device=place)
+            supported.add(dtype)
+    return {"supported_dtypes": supported}
+
+
 _accelerator_names |= {
+    "get_device_capability": _capability,
     "current_device_index": torch_sim.current_device,
     "current_device_idx": torch_sim.current_device,
     "device_index": torch_sim.device,
@@ -270,8 +286,10 @@ def _route_storage() -> None:
     def make(original, cls, *args, **kwargs):
         if not _is_sim(kwargs.get("device")):
             return original(cls, *args, **kwargs)
-        count = args[0] if args else 0
-        return torch.empty(count, dtype=torch.uint8, device=kwargs["device"]).untyped_storage()
+        form = {"dtype": torch.uint8, "device": kwargs["device"]}
+        given = args[0] if args else 0
+        made = torch.empty(given, **form) if isinstance(given, int) else torch.tensor(given, **form)
+        return made.untyped_storage()
 
     @private.replaces(torch.UntypedStorage, "resize_")
     def refuse_to_resize(original, storage, size):
@@ -411,6 +429,7 @@ def at_location(storage, place: str):
     """Return a loaded storage on the simulated device that `place` names, or None for another place."""
     if place.partition(":")[0] != data.NAME:
         return None
+    storage = getattr(storage, "_untyped_storage", storage)
     host = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
     return on_device(host.clone(), data.index_of(place)).untyped_storage()
 

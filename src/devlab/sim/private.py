@@ -52,6 +52,7 @@ has_kernel = _find("_C._dispatch_has_kernel_for_dispatch_key")
 to_dlpack = _find("_C._to_dlpack")
 from_dlpack = _find("_C._from_dlpack")
 neg_view = _find("_neg_view")
+number_of = _find("ops.aten._local_scalar_dense.default")  # the only element, as a Python number
 swap_contents = _find("_C._swap_tensor_impl")
 device_constructors = _find("utils._device._device_constructors")
 DeviceContext = _find("utils._device.DeviceContext")

@@ -402,6 +402,8 @@ def guarded(name: str, run: Callable) -> Callable:
         run = _lacking(run, dtypes, kernel)
     elif base in ("scatter_reduce", "scatter_reduce_"):
         run = _refusing_bools(run)
+    elif base == "linalg_lstsq":
+        run = _by_gels_alone(run)
     caller = _NOT_DETERMINISTIC.get(base, _NOT_DETERMINISTIC.get(whole.removesuffix("_values")))
     return _alerting(caller, run, weighted=base == "bincount") if caller else run
 
@@ -413,11 +415,17 @@ def _refusing(
     limited = data.refusals
 
     def refusing(first, *args, **kwargs):
-        if (dtypes is None or first.dtype in dtypes) and not limited and first.get_device() >= 0:
+        refused = dtypes is None or (first.dtype in dtypes and not (dtypes is WHOLE and _mixed(first, args)))
+        if refused and not limited and first.get_device() >= 0:
             raise error(words.format(_SCALAR_TYPES.get(first.dtype, first.dtype)))
         return run(first, *args, **kwargs)
 
     return refusing
+
+
+def _mixed(first: torch.Tensor, others: tuple) -> bool:
+    """Tell whether operands of a product differ in dtype, which PyTorch refuses before a kernel is chosen."""
+    return any(isinstance(other, torch.Tensor) and other.dtype != first.dtype for other in others)
 
 
 def _lacking(run: Callable, dtypes: Collection[torch.dtype], kernel: str) -> Callable:
@@ -434,6 +442,17 @@ def _refusing_bools(run: Callable) -> Callable:
         return kernel(first, dim, index, source, reduce, **kwargs)
 
     return scatter
+
+
+def _by_gels_alone(run: Callable) -> Callable:
+    """Return the kernel of `linalg.lstsq` so that it refuses the methods that only the CPU has."""
+
+    def solve(first, *args, **kwargs):
+        if kwargs.get("driver") not in (None, "gels") and not active and first.get_device() >= 0:
+            raise RuntimeError("torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA")
+        return run(first, *args, **kwargs)
+
+    return solve
 
 
 def _alerting(caller: str, run: Callable, weighted: bool) -> Callable:
