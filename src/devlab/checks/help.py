@@ -54,9 +54,8 @@ def reset(answer: Callable | str) -> Panel:
     The exercise is given as its function or its name. Its first hint comes next, and its solution is shown
     after a pass or the last hint, as if nobody had tried yet. What is written in the notebook stays.
 
-    >>> reset("device_of")
-    No try and no hint of device_of is remembered, so there is nothing to forget.
-    Note('No try and no hint of device_of is remembered, so there is nothing to forget.')
+    >>> _ = reset("ddp_gradients")
+    No try and no hint of ddp_gradients is remembered, so there is nothing to forget.
     """
     try:
         exercise = exercise_of(answer, names_of_caller(answer))
