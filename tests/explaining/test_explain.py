@@ -11,6 +11,7 @@ import devlab
 from devlab.explaining import explained
 from devlab.explaining import report as kinds
 from devlab.explaining.report import problem_of, worth_explaining
+from devlab.panel import escape
 
 
 def caught(run) -> BaseException:
@@ -268,3 +269,29 @@ def test_in_a_notebook_it_appears_under_the_error():
     assert shown.index("RuntimeError") < shown.index("devlab explains: table is on cpu")
     assert "table = torch.arange(3.0, device=device)" in shown
     assert "KeyError" in shown
+
+
+def test_the_change_is_shown_as_lines_that_go_and_lines_that_come():
+    """In HTML; where a line is only added, nothing goes."""
+
+    def replaces():
+        mask = torch.ones(4)
+        return torch.ones(4, device="sim:0") * mask
+
+    def adds():
+        model = torch.nn.Linear(4, 2)
+        x = torch.ones(1, 4, device="sim:0")
+        return model(x)
+
+    reports = []
+    for program in (replaces, adds):
+        with pytest.raises(RuntimeError) as caught:
+            program()
+        reports.append(explained(caught.value))
+    first, second = reports
+    assert first.replaced == "mask = torch.ones(4)"
+    assert f"− {first.replaced}</code>" in first.html()
+    assert f"+ {escape(first.mend)}</code>" in first.html()
+    assert second.mend_before
+    assert "−" not in second.html()
+    assert f"+ {escape(second.mend)}</code>" in second.html()

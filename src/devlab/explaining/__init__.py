@@ -1,8 +1,11 @@
 """`devlab.explain`: after an error about devices, say which tensor was where, who made it, what to change."""
 
+import ast
+import linecache
 import re
 import sys
 
+from devlab.checks.calls import place
 from devlab.explaining import report as kinds
 from devlab.explaining.culprit import compiled, operands
 from devlab.explaining.frames import Scope, scopes_of
@@ -82,7 +85,22 @@ def read(error: BaseException, problem: Problem) -> Explanation:
     elif not report.mend and "no single line" not in report.note:
         also = report.note or "the tensor above is the one to bring over"
         report.note = f"I know no single line that mends this; {also}"
+    report.replaced = "" if report.mend_before else _statement_at(report.mend_where, scopes)
     return report
+
+
+def _statement_at(where: str, scopes: list[Scope]) -> str:
+    """Return the statement at a place such as "train.py, line 7"; "" where its source is not at hand."""
+    found = re.fullmatch(r"(.+), line (\d+)", where)
+    name = next((scope.filename for scope in scopes if found and place(scope.filename) == found[1]), None)
+    source = "".join(linecache.getlines(name)) if name else ""
+    try:
+        nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt)]
+    except SyntaxError:  # a cell with a magic command
+        return ""
+    around = [node for node in nodes if node.lineno <= int(found[2]) <= node.end_lineno] if nodes else []
+    statement = max(around, key=lambda node: node.lineno, default=None)
+    return (ast.get_source_segment(source, statement) or "") if statement else ""
 
 
 def _devices_differ(scopes: list[Scope], problem: Problem) -> bool:

@@ -131,7 +131,10 @@ def worth_explaining(error: BaseException) -> bool:
 
 
 _CELL = 'style="text-align:left;vertical-align:top;padding:0 1em 0 0"'
-_CODE = ("failed in", "culprit", "change")
+_CODE = ("failed in", "culprit")
+# A line of a change: tints that text can be read on in either theme; the signs say the same without colour.
+_LINE = "display:block;white-space:pre-wrap;color:inherit;padding:0 0.4em"
+_GOES, _COMES = "#c0392b33", "#1e7a4633"
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,10 @@ class Met:
 
 @dataclass(eq=False)
 class Explanation(Panel):
-    """An error explained: `culprit`, `origin` and `mend` as text; `known` is False without a culprit."""
+    """An error explained: `culprit`, `origin` and `mend` as text; `known` is False without a culprit.
+
+    `replaced` is the statement that `mend` takes the place of, as far as it is at hand.
+    """
 
     headline: str
     known: bool = False
@@ -160,6 +166,7 @@ class Explanation(Panel):
     mend: str = ""
     mend_where: str = ""
     mend_before: bool = False
+    replaced: str = ""
     otherwise: str = ""
     note: str = ""
 
@@ -198,10 +205,20 @@ class Explanation(Panel):
         )
         met = [(_sign(one), one.name, one.what, one.device, one.origin) for one in self.met]
         rows = [(label, (_code if label in _CODE else prose)(value)) for label, value in self.rows()]
+        rows = [(label, self._difference() if label == "change" else value) for label, value in rows]
         return (
             f"<p><strong>devlab explains: {prose(self.headline)}</strong></p>"
             + Table([Column(name, _CELL, html) for name, html in heads], met).html()
             + Table([Column(look=_CELL, labels=True), Column(look=_CELL, html=str)], rows).html()
+        )
+
+    def _difference(self) -> str:
+        """Return the change as lines that go, with a minus, and lines that come, with a plus."""
+        lines = [("−", line, _GOES) for line in self.replaced.splitlines()]
+        lines += [("+", line, _COMES) for line in self.mend.splitlines()]
+        return "".join(
+            f'<code style="{_LINE};background:{colour}">{sign} {escape(line)}</code>'
+            for sign, line, colour in lines
         )
 
     def __repr__(self) -> str:
