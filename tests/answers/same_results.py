@@ -123,9 +123,7 @@ def nan_to_zero(a, b):
 @wrong("near zero a tolerance is absolute", row="equal within float32's tolerance")
 def relative_alone(a, b):
     a, b = a.cpu(), b.cpu()
-    return a.shape == b.shape and torch.allclose(
-        a, b, rtol=TOLERANCES[a.dtype][0], atol=0.0, equal_nan=True
-    )
+    return a.shape == b.shape and torch.allclose(a, b, rtol=TOLERANCES[a.dtype][0], atol=0.0, equal_nan=True)
 
 
 @wrong("one element of them differs", row="equal within float32's tolerance")
