@@ -15,7 +15,7 @@ from devlab.checks.isolation import seed_generators
 lesson = Lesson(
     "12_less_memory_less_time",
     "Less memory, less time",
-    ("same_results", "mixed_step", "accumulate", "Checkpointed"),
+    ("same_results", "mixed_step", "accumulate", "Checkpointed", "unscaled_clip"),
 )
 
 CPU = torch.device("cpu")

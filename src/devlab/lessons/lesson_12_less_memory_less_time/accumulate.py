@@ -27,10 +27,11 @@ accumulate = lesson.exercise(
     signature="accumulate(model, batches, optimizer, device)",
     facts=("F6",),
     hints=(
-        "`backward` adds to `.grad`, so a backward for each batch and one step at the end will do. But the mean "
-        "of a batch of two counts as much as the mean of a batch of ten. What makes every sample count the same?",
-        "`total = sum(len(labels) for _, labels in batches)` is known before the first forward. A batch's part "
-        "of the large mean is `loss * len(labels) / total`.",
+        "`backward` adds to `.grad`, so a backward for each batch and one step at the end will do. But the "
+        "mean of a batch of two counts as much as the mean of a batch of ten. How does each sample count "
+        "the same?",
+        "`total = sum(len(labels) for _, labels in batches)` is known before the first forward. A batch's "
+        "part of the large mean is `loss * len(labels) / total`.",
         "Zero the gradients; for each batch move it, `part = F.cross_entropy(model(x), y) * len(y) / total`, "
         "`part.backward()`, add `part.detach()` to the sum; then one step, and `return float(sum)`.",
     ),

@@ -24,10 +24,10 @@ mixed_step = lesson.exercise(
     signature="mixed_step(model, batch, optimizer, scaler, device)",
     facts=("F1", "F2", "F3"),
     hints=(
-        "Two lines stand under `torch.autocast`: the forward and the loss. The gradients need float16's small "
-        "numbers made large first. Who does that, and who undoes it before the step?",
-        "`with torch.autocast(device.type, dtype=torch.float16):` around forward and loss. After it, in place "
-        "of `loss.backward()` and `optimizer.step()`: `scaler.scale(loss).backward()`, then "
+        "Two lines stand under `torch.autocast`: the forward and the loss. The gradients are too small for "
+        "float16 and have to be made larger first. Who does that, and who undoes it before the step?",
+        "`with torch.autocast(device.type, dtype=torch.float16):` around forward and loss. After it, in "
+        "place of `loss.backward()` and `optimizer.step()`: `scaler.scale(loss).backward()`, then "
         "`scaler.step(optimizer)`, which leaves a step with inf out, then `scaler.update()`.",
         "Training mode, two moves, `optimizer.zero_grad()`, the block under autocast, the three calls of the "
         "scaler, `return loss.detach()`.",
