@@ -153,30 +153,31 @@ devlab.check(accumulate)
 class Checkpointed(nn.Module):
     """Runs a block whose activations are computed again in backward."""
 
-    ### BEGIN SOLUTION
     def __init__(self, block: nn.Module):
         super().__init__()
+        ### BEGIN SOLUTION
         self.block = block
-
-    @contextlib.contextmanager
-    def buffers_kept(self):
-        """Undo what a second run does to the buffers."""
-        held = [(buffer, buffer.clone()) for buffer in self.block.buffers()]
-        try:
-            yield
-        finally:  # backward ends the second run early, by an exception
-            with torch.no_grad():
-                for buffer, value in held:
-                    buffer.copy_(value)
-
-    def runs(self):
-        """Return a context for each of the two runs."""
-        return contextlib.nullcontext(), self.buffers_kept()
+        ### END SOLUTION
 
     def forward(self, *args, **kwargs):
-        return checkpoint(self.block, *args, use_reentrant=False, context_fn=self.runs, **kwargs)
+        """Return what the block returns, and keep nothing but its inputs for backward."""
+        ### BEGIN SOLUTION
 
-    ### END SOLUTION
+        @contextlib.contextmanager
+        def buffers_kept():
+            held = [(buffer, buffer.clone()) for buffer in self.block.buffers()]
+            try:
+                yield
+            finally:  # backward ends the second run early, by an exception
+                with torch.no_grad():
+                    for buffer, value in held:
+                        buffer.copy_(value)
+
+        def runs():
+            return contextlib.nullcontext(), buffers_kept()
+
+        return checkpoint(self.block, *args, use_reentrant=False, context_fn=runs, **kwargs)
+        ### END SOLUTION
 
 
 # %% check="Checkpointed"
