@@ -224,6 +224,23 @@ def test_the_read_back_is_of_the_moment_it_was_asked_for():
     assert y.tolist() == [1, 1]
 
 
+def test_two_threads_land_each_copy_once():
+    """With real waits timers land copies, and the host lands them when it waits: at times both at once."""
+    landed, others = [], []
+
+    def first():
+        landed.append("first")
+        others.append(threading.Thread(target=clock.deliver))
+        others[0].start()
+        others[0].join(0.2)  # it must not land the second before this thread does
+
+    clock.arrive(clock.now(), first)
+    clock.arrive(clock.now(), lambda: landed.append("second"))
+    clock.deliver()
+    others[0].join()
+    assert landed == ["first", "second"]
+
+
 def run_batches(side):
     """Copy and compute eight batches; with `side`, copy them on a stream of their own."""
     batches = [torch.ones(MIB).pin_memory() for _ in range(8)]

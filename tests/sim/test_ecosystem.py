@@ -225,6 +225,19 @@ def test_checkpointing_and_weight_norm(device):
     assert layer(torch.ones(1, 3, device=device)).device == device
 
 
+def test_checkpointing_keeps_the_random_numbers(device):
+    """What is computed again in backward drops the same elements, as on CUDA."""
+    from torch.utils.checkpoint import checkpoint
+
+    x = torch.ones(400, device=device, requires_grad=True)
+    y = checkpoint(torch.dropout, x, 0.5, True, use_reentrant=False)
+    before = torch.sim.get_rng_state(device)
+    assert torch.equal(torch.autograd.grad(y.sum(), x)[0], y)
+    assert torch.equal(torch.sim.get_rng_state(device), before)
+    again = checkpoint(lambda a: torch.dropout(a, 0.5, True) ** 2, x, use_reentrant=False)
+    assert torch.equal(torch.autograd.grad(again.sum(), x)[0], 2 * again)
+
+
 WORKERS = """
 import torch
 import devlab.sim

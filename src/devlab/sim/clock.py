@@ -59,6 +59,7 @@ _real = False
 _origin = 0.0
 _arrivals: list = []  # (time, deliver): copies that the host cannot see yet
 failures: list = []  # the kernels that have failed on their devices; see `assertions`
+_landing = threading.RLock()  # timers and the host land copies, and each copy lands once
 _hosts: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # the threads that use a simulated device
 _turn = TURN
 _observers = events.observers
@@ -316,8 +317,8 @@ def arrive(moment: float, write) -> None:
 
 def deliver() -> None:
     """Land every copy whose time has come."""
-    reached = now()
-    landed = [arrival for arrival in _arrivals if arrival[0] <= reached]
-    for arrival in landed:
-        _arrivals.remove(arrival)
-        arrival[1]()
+    with _landing:
+        reached = now()
+        for arrival in [one for one in _arrivals if one[0] <= reached]:
+            arrival[1]()
+            _arrivals.remove(arrival)  # not before: a host that sees none left reads what has landed

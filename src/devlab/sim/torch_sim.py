@@ -71,6 +71,8 @@ __all__ = [
 ]
 
 OutOfMemoryError = torch.OutOfMemoryError
+# `torch.utils.checkpoint` keeps the random numbers of a device's module that says this, as `torch.cuda` does.
+_initialized = True
 amp = SimpleNamespace(
     autocast=functools.partial(torch.amp.autocast, data.NAME),
     GradScaler=functools.partial(torch.amp.GradScaler, data.NAME),
