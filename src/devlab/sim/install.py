@@ -216,7 +216,13 @@ def _route_data() -> None:
     plain = private.TensorBase.data
 
     def crosses(tensor, other) -> bool:
-        return tensor.device.type != other.device.type and (_is_sim(tensor.device) or _is_sim(other.device))
+        here, there = tensor.device, other.device
+        # A meta tensor exchanges its contents with none but another meta tensor, on CUDA as well.
+        return (
+            here.type != there.type
+            and "meta" not in (here.type, there.type)
+            and any(map(_is_sim, (here, there)))
+        )
 
     def set_data(tensor, value) -> None:
         if not crosses(tensor, value):
