@@ -11,7 +11,7 @@ from factory.links import cell_id
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted(path for folder in ("notebooks", "exercises") for path in (ROOT / folder).glob("*.ipynb"))
 LESSONS = [path for path in NOTEBOOKS if path.parent.name == "notebooks"]
-LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+LINK = re.compile(r"\]\((?!https?:|data:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
 def prose(path: Path) -> str:
