@@ -236,3 +236,22 @@ def one_mountain_or_many() -> Scene:
     sheet.write((middle + end) / 2, low + 14, "backward", size=SMALL)
     sheet.write((end + later) / 2, low + 14, "longer, and lower", size=SMALL)
     return sheet.scene(190)
+
+
+@drawing
+def shares_of_a_model() -> Scene:
+    """Lesson 13: what each of four ranks holds: everything, the state in parts, or all in parts."""
+    sheet = Sheet()
+    kinds = (("parameters", 28, HOST), ("gradients", 28, FIRST), ("Adam's state", 56, SECOND))
+    for row, (name, whole) in enumerate((("DDP", 3), ("state in parts", 2), ("FSDP", 0))):
+        x, y, total = 150.0, 18 + 68 * row, 0
+        sheet.write(0, y + 22, name, anchor="start", bold=True)
+        for number, (kind, size, colour) in enumerate(kinds):
+            held = size if number < whole else size / 4
+            sheet.box(x, y, 3.8 * held, 44, edge=colour, thick=2)
+            sheet.write(x + 1.9 * held, y + 22, f"{held:g}", size=SMALL)
+            if row == 0:
+                sheet.write(x + 1.9 * held, 8, kind, size=SMALL)
+            x, total = x + 3.8 * held + 6, total + held
+        sheet.write(x + 8, y + 22, f"{total:g} GB a rank", anchor="start", size=SMALL)
+    return sheet.scene(206)

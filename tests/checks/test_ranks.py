@@ -13,7 +13,7 @@ from bank import ANSWERS, load
 from devlab.checks.exercise import find
 from devlab.checks.judge import judge
 from devlab.checks.result import Outcome
-from devlab.lessons.lesson_09_several_devices import ranks
+from devlab.lessons import ranks
 
 DATA = [([[1.0]], [[2.0]])] * 2
 
@@ -21,7 +21,7 @@ DATA = [([[1.0]], [[2.0]])] * 2
 SLOW_TO_JOIN = """
 import sys, time
 import torch.distributed as dist
-from devlab.lessons.lesson_09_several_devices import ranks
+from devlab.lessons import ranks
 
 joined = dist.init_process_group
 

@@ -307,3 +307,15 @@ def test_attention_differs_from_the_cpus_in_the_last_digits_alone():
     on_cpu = torch.nn.functional.scaled_dot_product_attention(*tensors)
     on_sim = torch.nn.functional.scaled_dot_product_attention(*(one.to("sim") for one in tensors)).cpu()
     assert 0 < (on_cpu - on_sim).abs().max() < 1e-6
+
+
+def test_to_empty_makes_a_parameter_for_each_name_as_on_cuda():
+    """No meta tensor takes over another device's contents, so what was tied on meta is tied no more."""
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+        model[1].weight = model[0].weight
+    model.to_empty(device="sim:1")
+    assert model[1].weight is not model[0].weight
+    assert {parameter.device for parameter in model.parameters()} == {torch.device("sim:1")}
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        torch.ones(2, device="meta").data = torch.ones(2, device="sim:1")

@@ -1,9 +1,6 @@
 """Gradients of one model from two processes, by DistributedDataParallel."""
 
-import linecache
-import time
 import warnings
-import weakref
 from collections.abc import Callable
 
 import torch
@@ -11,11 +8,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from devlab.checks import expect, verbs
-from devlab.checks.calls import AnswerRaised, place
 from devlab.checks.isolation import seed_generators
-from devlab.checks.placeholder import STUB
-from devlab.checks.trial import Skip
-from devlab.lessons.lesson_09_several_devices import CPU, lesson, ranks
+from devlab.lessons import among_ranks, ranks
+from devlab.lessons.lesson_09_several_devices import CPU, lesson
 
 ddp_gradients = lesson.exercise(
     "ddp_gradients",
@@ -35,12 +30,6 @@ WORLD = 2
 WITHIN = 1e-4  # by which gradients may differ: sums over rows in another order
 ASKED = "gradients from each process"
 LIST, EACH = "a list of gradients", "a gradient for each parameter"
-# What PyTorch says in a process that waited for another one, which had ended or did not come.
-ECHOES = ("connection closed", "timed out", "wait timeout", "connection reset", "by peer")
-# An answer that used up its time in one row would do so in each: for a minute the others repeat the fault.
-MINUTE = 60.0
-_slow: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-
 Gradients = list[torch.Tensor]
 
 
@@ -62,49 +51,14 @@ def _reference(x: torch.Tensor, y: torch.Tensor, loss: Callable = F.mse_loss) ->
 
 def _run(trial, data: list[tuple[torch.Tensor, torch.Tensor]]) -> list[ranks.Report]:
     """Run the answer in both processes; raise what a learner should read where one of them failed."""
-    since, *words = _slow.get(trial.answer, (-MINUTE,))
-    if time.monotonic() - since < MINUTE:
-        expect.fail(words[0], ASKED, words[1])
-    try:
-        reports = ranks.run(trial.answer, [[part.tolist() for part in own] for own in data])
-    except ranks.CannotShip as problem:
-        headline = f"the function cannot be sent to another process: {problem}"
-        asked = "a function that uses modules, functions and plain values"
-        expect.fail(headline, asked, "something that cannot leave the notebook")
-    except OSError as problem:
-        raise Skip(f"no processes could be started here ({problem.strerror})") from None
-    except ranks.Apart as problem:
-        raise Skip(f"its processes did not find each other ({problem}): run the check once more") from None
-    if all(report.stub for report in reports):
-        raise AnswerRaised(NotImplementedError(STUB))
-    # A process that waits for a failed one fails as well: the one that did not wait knows why.
-    broken = [(rank, one) for rank, one in enumerate(reports) if one.kind in ("error", "gone", "late")]
-    for rank, report in sorted(broken, key=lambda pair: _is_echo(pair[1])):
-        late = "timed out" in report.error.lower()
-        fault = f"in the process of rank {rank}: {report.error}"
-        if _is_echo(report):
-            fault = f"rank {rank} waited for rank {1 - rank}, {'in vain' if late else 'and it had ended'}: "
-            fault += "each process has to take part in every communication"
-        if late or report.kind == "late":
-            _slow[trial.answer] = time.monotonic(), fault, _line(report)
-        expect.fail(fault, ASKED, _line(report))
+    given = [[part.tolist() for part in own] for own in data]
+    reports = among_ranks.reports(trial, trial.answer, given, ASKED)
     for rank, report in enumerate(reports):
         if report.kind == "NoneType":
             expect.fail(f"rank {rank} returned None: is a `return` missing?", LIST, "None")
         if report.kind != "list":
             expect.fail(f"rank {rank} returned a {report.kind}, and a list is asked", LIST, report.kind)
     return reports
-
-
-def _is_echo(report: ranks.Report) -> bool:
-    return any(words in report.error.lower() for words in ECHOES)
-
-
-def _line(report: ranks.Report) -> str:
-    if not report.file:
-        return report.error
-    text = linecache.getline(report.file, report.line).strip()
-    return f"{place(report.file)}, line {report.line}" + (f":  {text}" if text else "")
 
 
 def _gradients(report: ranks.Report, rank: int) -> Gradients:

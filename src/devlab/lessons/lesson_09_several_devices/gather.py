@@ -3,6 +3,7 @@
 import torch
 
 from devlab.checks import cases, expect
+from devlab.lessons import ranks
 from devlab.lessons.lesson_09_several_devices import (
     each,
     expect_alike,
@@ -12,7 +13,6 @@ from devlab.lessons.lesson_09_several_devices import (
     have_float64,
     lesson,
     make_batch,
-    ranks,
     rows_of,
     tensors_in,
 )

@@ -1,7 +1,7 @@
-"""Two processes of one group, as a launcher starts them: each runs the learner's function with its own rank.
+"""The processes of one group, as a launcher starts them: each runs the learner's function with its own rank.
 
-A template process imports PyTorch once and runs nothing, so it may be forked: one pair of children for each
-run, in milliseconds. Where there is no fork (Windows) each pair is started anew, which takes seconds. The
+A template process imports PyTorch once and runs nothing, so it may be forked: a group of children for each
+run, in milliseconds. Where there is no fork (Windows) each group is started anew, which takes seconds. The
 processes meet through a file, so no port is taken, and whatever happens in them ends with them.
 """
 
@@ -80,7 +80,7 @@ def run(function: Callable, data: list[list]) -> list[Report]:
     """
     global _met
     if INSIDE in os.environ:
-        raise CannotShip("this process is one of the two, and starts no others")
+        raise CannotShip("this process is one of a group, and starts no others")
     # What the function imports, a file of the learner's too, is found there as it is here.
     paths = [entry or os.getcwd() for entry in sys.path]
     request = pickle.dumps((paths, ship(function), data))
@@ -233,10 +233,10 @@ def work(folder: str, rank: int, count: int) -> None:
         _notice(DistributedDataParallel, "forward", "forwards", seen)
         _notice(torch.Tensor, "backward", "backwards", seen)
         _notice(dist, "all_reduce", "reductions", seen)
-        x, y = (torch.tensor(values) for values in data[rank])
+        given = tuple(torch.tensor(values) for values in data[rank])
         try:
             _end_after(COMPUTING)
-            result = function(rank, count, (x, y))
+            result = function(rank, count, given)
         finally:
             _end_after(0)
         report = _described(result)
@@ -309,7 +309,7 @@ def _described(result: object) -> dict:
 
 def _item(value: object) -> dict:
     if not isinstance(value, torch.Tensor):
-        return {"is": type(value).__name__}
+        return {"is": type(value).__name__, "says": value if isinstance(value, str) else ""}
     return {
         "device": str(value.device),
         "shape": list(value.shape),

@@ -1,0 +1,225 @@
+# %% [markdown]
+# # 13 Bigger than one device: exercises
+#
+# Five tasks about models that one device cannot hold: layers placed by the room that each device has, the model that
+# runs them, a model that is filled only where it will live, a mean over processes, and a step of an optimizer whose
+# state is shared out. The lesson is [13 Bigger than one device](../notebooks/13_bigger_than_one_device.ipynb).
+#
+# A device is always given as a `torch.device`, and may be the CPU. Without a GPU you have `sim:0` and `sim:1`. The
+# last two tasks are judged in two and in three real processes on the CPU, which form a gloo group before your
+# function is called. It takes a few seconds until they have started for the first time.
+#
+# Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
+# check below it. Stuck? `devlab.hint(place_layers)`.
+
+# %%
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import devlab
+
+device = devlab.start()
+
+# %% [markdown]
+# ## `place_layers(sizes, budgets)`
+#
+# `sizes` is a list with the bytes of each layer, in the order in which they run, and `budgets` a list with the bytes
+# that each device has room for. Return a list with **the number of a device for each layer**, counted from 0.
+#
+# - The layers go to the devices **in order**: as many as fit to device 0, the next ones to device 1, and so on. No
+#   layer returns to an earlier device, even where a gap is left there: what flows between the layers would have to
+#   cross there and back.
+# - A layer that fills the room of a device to the last byte fits. A device that is too small for the layer whose turn
+#   it is gets nothing.
+# - Where a layer finds no place, raise a `ValueError` whose message **names that layer by its number**, counted
+#   from 0: the first layer that does not fit.
+#
+# Needed: [Layers by a budget](../notebooks/13_bigger_than_one_device.ipynb#Layers-by-a-budget)
+
+
+# %% exercise="place_layers"
+def place_layers(sizes: list[int], budgets: list[int]) -> list[int]:
+    """Return the number of a device for each layer; raise ValueError for one that does not fit."""
+    ### BEGIN SOLUTION
+    placement, device, left = [], -1, -1
+    for number, size in enumerate(sizes):
+        while size > left:
+            device += 1
+            if device == len(budgets):
+                raise ValueError(f"layer {number} of {size} bytes does not fit on any device that is left")
+            left = budgets[device]
+        placement.append(device)
+        left -= size
+    return placement
+    ### END SOLUTION
+
+
+# %% check="place_layers"
+devlab.check(place_layers)
+
+# %% [markdown]
+# ## `class Chain(layers, placement)`
+#
+# A model that runs `layers`, a list of modules on the CPU, one after the other. `placement` is a list of as many
+# devices: layer `i` lives on `placement[i]`. `forward(x)` takes a tensor x from any device and returns the last
+# layer's output, on the last layer's device.
+#
+# - The layers move **once**, when the model is made. You may move the modules you are given, or copies. They keep
+#   their modes (training or evaluation), and what is frozen in them stays frozen.
+# - A layer may have no parameters: remember the devices, and do not ask the layers.
+# - All layers are parts of the model: `parameters()` and `buffers()` know them.
+# - In `forward` there is **one transfer where the device changes**, straight from the one to the other, and none
+#   between two layers on the same device. x moves first, if it is not where the first layer is.
+# - Gradients flow back through all layers, and to x.
+#
+# Needed: [Layers by a budget](../notebooks/13_bigger_than_one_device.ipynb#Layers-by-a-budget)
+
+
+# %% exercise="Chain"
+class Chain(nn.Module):
+    """Layers on several devices, run one after the other."""
+
+    def __init__(self, layers: list[nn.Module], placement: list[torch.device]):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.layers = nn.ModuleList(layer.to(device) for layer, device in zip(layers, placement, strict=True))
+        self.placement = list(placement)
+        ### END SOLUTION
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the last layer's output, on its device."""
+        ### BEGIN SOLUTION
+        for layer, device in zip(self.layers, self.placement, strict=True):
+            x = layer(x.to(device))  # no transfer where x is there already
+        return x
+        ### END SOLUTION
+
+
+# %% check="Chain"
+devlab.check(Chain)
+
+# %% [markdown]
+# ## `materialize(build, state, device)`
+#
+# `build()` makes a model. `state` is the `state_dict` of a trained one, on the CPU. Return a model on `device` with
+# the values of `state`, **without filling a model for nothing first**.
+#
+# - The model that you return was built on the **meta device**: its parameters take no memory before they are made
+#   on `device`.
+# - Every parameter and every saved buffer has the values of `state`, and keeps its dtype and its `requires_grad`.
+# - Buffers that `state` lacks, because they are not saved, are **as `build()` makes them**, on `device`, and still not
+#   saved. For them you may run `build()` once more, on the CPU, and copy those buffers alone.
+# - Parameters that `build()` ties, one `nn.Parameter` under two names, **stay tied**. `state` has both names.
+# - What goes to `device` is the model's bytes once, and at no time does `device` hold much more than one model.
+# - `state` stays as it is. (On the CPU the model may share its memory.)
+#
+# Needed: [From meta to a device](../notebooks/13_bigger_than_one_device.ipynb#From-meta-to-a-device)
+
+
+# %% exercise="materialize"
+def materialize(build, state: dict[str, torch.Tensor], device: torch.device) -> nn.Module:
+    """Return what build() makes, on the device, with the values of state."""
+    ### BEGIN SOLUTION
+    with torch.device("meta"):
+        model = build()
+    names = {}  # of each parameter
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(parameter, []).append(name)
+
+    model.to_empty(device=device)
+    for first, *others in names.values():  # a new parameter for each name: tie them again
+        for other in others:
+            path, _, leaf = other.rpartition(".")
+            setattr(model.get_submodule(path), leaf, model.get_parameter(first))
+    model.load_state_dict(state)
+
+    made = dict(build().named_buffers())
+    for name, buffer in model.named_buffers():
+        if name not in state:
+            buffer.copy_(made[name])
+    return model
+    ### END SOLUTION
+
+
+# %% check="materialize"
+devlab.check(materialize)
+
+# %% [markdown]
+# ## `mean_of_all(tensor)`
+#
+# Your function runs in each of several processes, which have formed a group. `tensor` is this process's own, a
+# floating-point tensor on the CPU; all ranks have one of the same shape and dtype. Return **the mean over all ranks**,
+# element by element, **in every process**.
+#
+# - The result is a new tensor of the same shape and dtype, without a graph. `tensor` stays **as it was**.
+# - It works for any number of ranks, for a tensor with one number, for an empty one and for a view.
+# - An **integer tensor is refused with a `TypeError`** that says why, in every process, before anything is sent.
+#
+# Needed: [Processes that talk](../notebooks/13_bigger_than_one_device.ipynb#Processes-that-talk)
+
+
+# %% exercise="mean_of_all"
+def mean_of_all(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the mean of the tensors of all ranks, on every rank."""
+    ### BEGIN SOLUTION
+    if not tensor.is_floating_point():
+        raise TypeError(f"a mean of {tensor.dtype} is no {tensor.dtype}: give a floating-point tensor")
+    total = tensor.detach().clone()  # all_reduce writes where it reads
+    dist.all_reduce(total)
+    return total / dist.get_world_size()
+    ### END SOLUTION
+
+
+# %% check="mean_of_all"
+devlab.check(mean_of_all)
+
+# %% [markdown]
+# ## `sharded_step(rank, world_size, model, state, lr)`
+#
+# One step of SGD with momentum, in each process of a group. The model is the same in all of them, on the CPU, and so
+# are the gradients, which stand in `p.grad`, as after DDP's backward. For each parameter $p$ with gradient $g$:
+#
+# $$v \leftarrow 0.9\,v + g \qquad\qquad p \leftarrow p - \mathrm{lr} \cdot v$$
+#
+# where $v$ begins with zeros. The momentum $v$ of each parameter lives on **one rank alone**, its owner, which
+# updates the parameter and sends it to all others.
+#
+# - **All ranks end with the same parameters**, those that one process would have.
+# - `state` is a dict of this process. It is empty before the first step, and the same dict comes in at each later one.
+#   It holds the momentum of the parameters that this rank owns, **and no other's**: what else you keep in it are no
+#   tensors. (A tensor with a single number may be there.)
+# - The momentum is shared out **by size**: no rank holds more than one and a half times its even share of the numbers.
+#   With the largest parameter first, each to the rank that has least so far, that is easily kept.
+# - A parameter without a gradient stays as it is, and has no momentum. It is the same parameters in each step.
+# - The next backward will write into the same `p.grad`: a momentum needs memory of its own.
+#
+# Return nothing.
+#
+# Needed: [The optimizer in parts](../notebooks/13_bigger_than_one_device.ipynb#The-optimizer-in-parts)
+
+
+# %% exercise="sharded_step"
+@torch.no_grad()
+def sharded_step(rank: int, world_size: int, model: nn.Module, state: dict, lr: float) -> None:
+    """Make one step of SGD with momentum, whose momentum is shared out among the ranks."""
+    ### BEGIN SOLUTION
+    trained = {name: p for name, p in model.named_parameters() if p.grad is not None}
+    load = [0] * world_size
+    for name in sorted(trained, key=lambda name: -trained[name].numel()):
+        p, owner = trained[name], load.index(min(load))
+        load[owner] += p.numel()
+        if owner == rank:
+            v = state.setdefault(name, torch.zeros_like(p))
+            v.mul_(0.9).add_(p.grad)
+            p.sub_(lr * v)
+        dist.broadcast(p.data, src=owner)  # every rank takes part
+    ### END SOLUTION
+
+
+# %% check="sharded_step"
+devlab.check(sharded_step)
+
+# %% [markdown]
+# All five? Then you have written, in small, what libraries do for models that no device can hold. `devlab.progress()`
+# shows the whole course at a glance.

@@ -1,0 +1,136 @@
+"""Layers on several devices, run one after the other."""
+
+import copy
+import itertools
+
+import torch
+from torch import nn
+
+from devlab.checks import cases, expect, verbs
+from devlab.checks.isolation import seed_generators
+from devlab.lessons.lesson_13_bigger_than_one_device import lesson
+from devlab.watching.watch import watch
+
+Chain = lesson.exercise(
+    "Chain",
+    signature="class Chain(layers, placement)",
+    facts=("Q3",),
+    hints=(
+        "`x.to(device)` transfers nothing where x is there already. So `forward` may ask for a move before "
+        "every layer, and a transfer comes about only where the device changes. What has to be remembered?",
+        "In `__init__`: `self.layers = nn.ModuleList(layer.to(device) ...)` over `zip(layers, placement)`, "
+        "and `self.placement = list(placement)`: a layer without parameters cannot be asked where it is.",
+        "`for layer, device in zip(self.layers, self.placement): x = layer(x.to(device))`, then `return x`",
+    ),
+)
+
+output = verbs.Same(lambda reference, x: reference(x).detach(), what="the output")
+WITHIN = 1e-4
+
+
+def _layers(seed: int) -> list[nn.Module]:
+    """Return five small layers on the CPU: some with parameters, one with buffers, two with neither."""
+    seed_generators(seed)
+    norm = nn.BatchNorm1d(7)
+    norm.running_mean.normal_(), norm.running_var.uniform_(0.5, 2)
+    return [nn.Linear(5, 7), nn.Tanh(), norm.eval(), nn.Flatten(), nn.Linear(7, 3)]
+
+
+def _placements(trial) -> list[list[torch.device]]:
+    """Return placements of the five layers on two devices: in two parts, there and back, and in one place."""
+    one, other = trial.device, trial.other()
+    both_ways = [other, other, one, one, other], [one, one, one, other, other]
+    return [*both_ways, [one, other, one, other, one], [other] * 5]
+
+
+def _made(trial, placement: list[torch.device], seed: int) -> tuple[nn.Module, nn.Sequential]:
+    """Return the answer's model, and a reference of the same layers that stays on the CPU."""
+    layers = _layers(seed)
+    reference = nn.Sequential(*map(copy.deepcopy, layers))
+    model = trial.call(layers, placement, changes=True)
+    expect.module(model, "Chain", "what Chain(layers, placement) makes")
+    return model, reference
+
+
+def _run(trial, model: nn.Module, x: torch.Tensor, log=None) -> torch.Tensor:
+    return trial.run(model, x, label="Chain(layers, placement)", log=log)
+
+
+@Chain.row("the layers' output, on the last layer's device")
+def right_output(trial):
+    for placement in _placements(trial):
+        for seed, start in zip(trial.seeds, cases.places(trial), strict=False):
+            model, reference = _made(trial, placement, seed)
+            x = trial.randn(4, 5, seed=seed, on=start)
+            what = f"the output for x on {start}"
+            got = _run(trial, model, x)
+            output.compare(trial, got, reference, x, on=placement[-1], what=what, within=WITHIN)
+
+
+@Chain.row("each layer lives where the placement says")
+def layers_in_place(trial):
+    for placement in _placements(trial):
+        model, reference = _made(trial, placement, trial.seeds[0])
+        tensors = [*model.parameters(), *model.buffers()]
+        count = len([*reference.parameters(), *reference.buffers()])
+        if len(tensors) < count:
+            headline = f"the model knows {len(tensors)} of {count} parameters and buffers: a plain list "
+            expect.fail(headline + "registers no layer", "an nn.ModuleList of the layers", model)
+        for number, (layer, device) in enumerate(zip(reference, placement, strict=True)):
+            for wanted in (*layer.parameters(), *layer.buffers()):
+                same = [
+                    one for one in tensors if one.shape == wanted.shape and torch.equal(one.cpu(), wanted)
+                ]
+                if same and all(one.device != device for one in same):
+                    headline = f"layer {number} is on {same[0].device} when the model is made"
+                    expect.fail(headline, f"layer {number} on {device}", f"on {same[0].device}")
+        if any(one.training for one in model.modules() if isinstance(one, nn.BatchNorm1d)):
+            headline = "making the model has changed the mode of a layer"
+            expect.fail(headline, "layer 2 in evaluation mode, as it came", "training mode")
+    _expect_frozen(trial)
+
+
+def _expect_frozen(trial) -> None:
+    layers = _layers(trial.seeds[0])
+    layers[0].bias.requires_grad_(False)
+    model = trial.call(layers, _placements(trial)[0], changes=True)
+    frozen = sum(not parameter.requires_grad for parameter in model.parameters())
+    if frozen != 1:
+        headline = "making the model has changed which parameters are trained"
+        expect.fail(headline, "1 frozen parameter, as it came", f"{frozen} frozen")
+
+
+@Chain.row("a transfer only where the device changes")
+def transfers_where_it_changes(trial):
+    for placement in _placements(trial):
+        model, _ = _made(trial, placement, trial.seeds[1])
+        _run(trial, model, trial.randn(4, 5, on=placement[0]))  # what happens only once has happened
+        for start in cases.places(trial):
+            way = [start, *placement]
+            changes = [(str(a), str(b)) for a, b in itertools.pairwise(way) if a != b]
+            x = trial.randn(6, 5, seed=trial.seeds[2], on=start)
+            log = watch()
+            _run(trial, model, x, log)
+            copies = log.events.transfers
+            asked = " then ".join(f"{a} to {b}" for a, b in changes) or "no transfer"
+            headline = f"{{times}} for {verbs.times(len(changes), 'change')} of device"
+            verbs.counts(copies, len(changes), headline, asked, "{routes}; the last at {last.line}")
+            if [(one.source, one.target) for one in copies] != changes:
+                headline = "the transfers do not follow the placement"
+                expect.fail(headline, asked, verbs.routes(copies) or "no transfer")
+
+
+@Chain.row("gradients flow back through all of it, to x")
+def gradients_flow(trial):
+    for placement in _placements(trial):
+        model, reference = _made(trial, placement, trial.seeds[1])
+        x = trial.randn(4, 5, seed=trial.seeds[0]).requires_grad_()
+        verbs.flows(_run(trial, model, x), x, reference, cut="the output has lost its graph")
+        verbs.pull(reference(x.detach().cpu()))
+        for name, parameter in model.named_parameters():
+            if parameter.grad is None:
+                expect.fail(f"no gradient reached {name}", "a gradient for each parameter", "None")
+        sides = [sorted(one.grad.norm().item() for one in side.parameters()) for side in (model, reference)]
+        # The reference went backward twice, by `flows` with a copy of x and here: its gradients are doubled.
+        got, wanted = torch.tensor(sides[0]), torch.tensor(sides[1]) / 2
+        expect.values(got, wanted, "the gradients", within=1e-3 * max(1.0, wanted.max().item()))

@@ -1,0 +1,9 @@
+"""Lesson 13: models that one device cannot hold: placed in parts, filled late, shared among processes."""
+
+from devlab.checks.exercise import Lesson
+
+lesson = Lesson(
+    "13_bigger_than_one_device",
+    "Bigger than one device",
+    ("place_layers", "Chain", "materialize", "mean_of_all", "sharded_step"),
+)

@@ -1,0 +1,134 @@
+"""The mean of one tensor from each of several processes."""
+
+import functools
+from collections.abc import Callable
+
+import torch
+
+from devlab.checks import expect
+from devlab.lessons import among_ranks, ranks
+from devlab.lessons.lesson_13_bigger_than_one_device import lesson
+
+mean_of_all = lesson.exercise(
+    "mean_of_all",
+    signature="mean_of_all(tensor)",
+    facts=("Q4", "Q5"),
+    hints=(
+        "`dist.all_reduce(x)` puts the sum over all ranks into x, in place, in every process. What must not "
+        "change here, and how many ranks are there?",
+        "Reduce a copy: `total = tensor.detach().clone()`. Divide by `dist.get_world_size()`. An integer "
+        "tensor is refused first, by all ranks alike: before anything is sent.",
+        '`if not tensor.is_floating_point(): raise TypeError("...")`, then `dist.all_reduce(total)` and '
+        "`return total / dist.get_world_size()`.",
+    ),
+)
+
+ASKED = "the mean over all ranks, from each process"
+
+
+def given(seed: int, rank: int) -> list[torch.Tensor]:
+    """Return the tensors of one rank: plain, one number, halves, empty, a transposed view, and a leaf."""
+    numbers = torch.randn(40, generator=torch.Generator().manual_seed(100 * seed + rank)) + rank
+    return [
+        numbers[:12].reshape(3, 4),
+        numbers[12].clone(),
+        numbers[13:21].to(torch.float16),
+        numbers[:0],
+        numbers[20:32].reshape(3, 4).T,
+        numbers[32:35].double().requires_grad_(),
+    ]
+
+
+def in_a_process(answer: Callable, rank: int, world_size: int, data: tuple) -> list:
+    """Call the answer with each tensor of this rank; return what came of each.
+
+    That are the result, whether the input is as it was, and words on the result's dtype and graph.
+    """
+    found = []
+    for tensor in given(int(data[0]), rank):
+        before = tensor.detach().clone()
+        got = answer(tensor)
+        if not isinstance(got, torch.Tensor):
+            return [*found, got]
+        same = torch.equal(tensor.detach(), before)
+        shares = got.numel() > 0 and got.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
+        found += [got, "" if same else "changed", "the input" if shares else "", str(got.dtype)]
+        found += ["a graph" if got.requires_grad else ""]
+    return found
+
+
+def with_integers(answer: Callable, rank: int, world_size: int, data: tuple) -> list:
+    """Call the answer with an integer tensor; return what was raised or returned, in words."""
+    try:
+        got = answer(torch.arange(4) + rank)
+    except TypeError as error:
+        return ["TypeError", str(error)]
+    return ["returned", str(getattr(got, "dtype", type(got).__name__))]
+
+
+def _asked(trial, function: Callable, world: int, seed: int) -> list[ranks.Report]:
+    return among_ranks.reports(trial, functools.partial(function, trial.answer), [[seed]] * world, ASKED)
+
+
+def _expect_all(trial, world: int, seed: int) -> None:
+    every = [given(seed, rank) for rank in range(world)]
+    for rank, report in enumerate(_asked(trial, in_a_process, world, seed)):
+        items = list(report.result)
+        for number, own in enumerate(every[rank]):
+            got, said = items[0], [one.get("says") for one in items[1:5]]
+            if kind := got.get("is"):
+                what = "None: is a `return` missing?" if kind == "NoneType" else f"a {kind}, and no tensor"
+                expect.fail(f"rank {rank} returned {what}", ASKED, kind)
+            _expect(got, said, rank, own, [one[number].detach() for one in every])
+            items = items[5:]
+
+
+def _expect(got: dict, said: list[str], rank: int, own: torch.Tensor, parts: list[torch.Tensor]) -> None:
+    world, kind = len(parts), str(own.dtype)
+    total = torch.stack([part.double() for part in parts]).sum(0)
+    wanted, mine = total / world, torch.tensor(got["values"], dtype=torch.float64).reshape(got["shape"])
+    within = 2e-2 if own.dtype == torch.float16 else 1e-5
+    asked = f"the mean of {world} tensors, one from each rank"
+    if wanted.numel():
+        slips = {
+            f"rank {rank} has the sum of the {world} tensors, and their mean is asked": total,
+            f"the sum is divided by 2, and there are {world} ranks": total / 2,
+            f"rank {rank} has its own tensor, and not the mean over all": own.detach().double(),
+            f"rank {rank} has the mean divided once more": wanted / world,
+        }
+        expect.named(mine, wanted, slips, asked, within)
+        if rank and parts[0].dim() and not mine.any():
+            expect.fail(f"rank {rank} has zeros, and every rank is to have the mean", asked, "zeros")
+    changed, shared, dtype, graph = said
+    if changed or shared:
+        headline = f"the input of rank {rank} was changed: all_reduce writes where it reads"
+        expect.fail(
+            headline, "the input as it came, and a new tensor", changed or "the input itself returned"
+        )
+    if dtype != kind:
+        expect.fail(f"rank {rank}'s mean is {dtype}, not {kind}", f"the dtype of the input, {kind}", dtype)
+    if graph:
+        headline = f"rank {rank}'s mean asks for a gradient, and no gradient crosses an all_reduce"
+        expect.fail(headline, "a tensor without a graph", "requires_grad=True")
+    expect.tensor(mine, wanted, torch.device("cpu"), f"rank {rank}'s mean", within)
+
+
+@mean_of_all.row("every rank has the mean, and its input as it was", only="cpu")
+def the_mean_everywhere(trial):
+    _expect_all(trial, 2, trial.seeds[0])
+
+
+@mean_of_all.row("of as many ranks as there are", only="cpu")
+def of_three(trial):
+    _expect_all(trial, 3, trial.seeds[1])
+
+
+@mean_of_all.row("integers are refused by all, with a TypeError", only="cpu")
+def integers_refused(trial):
+    for rank, report in enumerate(_asked(trial, with_integers, 2, trial.seeds[2])):
+        what, says = (one.get("says", "") for one in report.result)
+        if what != "TypeError":
+            headline = f"rank {rank} took an integer tensor: a mean of integers is no integer"
+            expect.fail(headline, "a TypeError, in every rank", f"{says} returned")
+        if not says:
+            expect.fail("the TypeError says nothing", "a TypeError that says what is wrong", "no message")

@@ -1,0 +1,194 @@
+"""A step of an optimizer whose state is shared out among the ranks."""
+
+import functools
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from devlab.checks import expect, verbs
+from devlab.checks.calls import leaves
+from devlab.lessons import among_ranks, ranks
+from devlab.lessons.lesson_13_bigger_than_one_device import lesson
+
+sharded_step = lesson.exercise(
+    "sharded_step",
+    signature="sharded_step(rank, world_size, model, state, lr)",
+    facts=("Q4", "Q6"),
+    hints=(
+        "Every rank has to come to the same owners without asking the others. Largest parameter first, each "
+        "to the rank that has least so far: all ranks compute that from the same sizes.",
+        "The owner alone updates: `v = state.setdefault(name, torch.zeros_like(p))`, then "
+        "`v.mul_(0.9).add_(p.grad)` and `p.sub_(lr * v)`, all under `torch.no_grad()`. The other ranks still "
+        "have the old parameter.",
+        "Then every rank, owner or not, calls `dist.broadcast(p.data, src=owner)` for each parameter, and "
+        "all go through the parameters in the same order.",
+    ),
+)
+
+MOMENTUM, STEPS, LR = 0.9, 3, 0.1
+FROZEN = "2.bias"
+CPU = torch.device("cpu")
+ASKED = "a step in each process"
+MOST = 1.5  # times its even share that a rank may hold: owners chosen by size stay well below
+
+Rule = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+
+
+def made(seed: int) -> nn.Module:
+    """Return the model, the same in each process: two large layers and small ones, one parameter frozen."""
+    random = torch.Generator().manual_seed(seed)
+    shapes = (6, 20), (20, 20), (20, 20), (20, 2), (2, 2), (2, 2)
+    model = nn.Sequential(*(nn.Linear(wide, high) for wide, high in shapes))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=random))
+    model.get_parameter(FROZEN).requires_grad_(False)
+    return model
+
+
+def gradients(model: nn.Module, seed: int, step: int) -> dict[str, torch.Tensor]:
+    """Return the gradients of a step, which are the same in all processes, as after an all-reduce."""
+    random = torch.Generator().manual_seed(1000 * (seed + 1) + step)
+    trained = {name: one for name, one in model.named_parameters() if one.requires_grad}
+    return {name: torch.randn(one.shape, generator=random) for name, one in trained.items()}
+
+
+def in_a_process(answer: Callable, rank: int, world_size: int, data: tuple) -> list:
+    """Make three steps; return the parameters, then the tensors that this rank's state holds.
+
+    Gradients are written into the same memory in each step, as backward adds them up there.
+    """
+    seed, state = int(data[0]), {}
+    model = made(seed)
+    for step in range(STEPS):
+        for name, values in gradients(model, seed, step).items():
+            parameter = model.get_parameter(name)
+            parameter.grad = torch.empty_like(parameter) if parameter.grad is None else parameter.grad
+            parameter.grad.copy_(values)
+        answer(rank, world_size, model, state, LR)
+    return [*model.parameters(), *_tensors(state)]
+
+
+def _tensors(state: dict) -> list[torch.Tensor]:
+    """Return the tensors in a state, those of an optimizer that is kept in it too, but for single numbers."""
+    found = []
+    for _, one in leaves(state):
+        if isinstance(one, torch.optim.Optimizer):
+            found += _tensors(dict(enumerate(one.state.values())))
+        elif isinstance(one, torch.Tensor) and one.dim():
+            found.append(one)
+    return found
+
+
+def _momentum(velocity: torch.Tensor, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    velocity = MOMENTUM * velocity + gradient
+    return velocity, velocity
+
+
+SLIPS: dict[str, Rule] = {
+    "those are steps without momentum": lambda v, g: (g, g),
+    "the gradient enters the momentum by a tenth only: v = 0.9 v + g is asked": lambda v, g: (
+        (MOMENTUM * v + (1 - MOMENTUM) * g,) * 2
+    ),
+    "the momentum lies in the gradient's own memory, which the next backward overwrites": lambda v, g: (
+        (g, g) if not v.any() else (2 * MOMENTUM * g,) * 2
+    ),
+    "the step is taken by the momentum of the step before": lambda v, g: (MOMENTUM * v + g, v),
+    "the parameters grow along the gradient: lr * v is to be subtracted": lambda v, g: (
+        MOMENTUM * v + g,
+        -(MOMENTUM * v + g),
+    ),
+}
+
+
+def _after(seed: int, rule: Rule) -> dict[str, torch.Tensor]:
+    """Return the parameters after three steps by a rule, which gives the new momentum and the direction."""
+    model = made(seed)
+    found = {name: one.detach().clone() for name, one in model.named_parameters()}
+    velocity = {name: torch.zeros_like(one) for name, one in found.items()}
+    for step in range(STEPS):
+        for name, gradient in gradients(model, seed, step).items():
+            velocity[name], direction = rule(velocity[name], gradient)
+            found[name] -= LR * direction
+    return found
+
+
+def _run(trial, world: int, seed: int) -> list[ranks.Report]:
+    return among_ranks.reports(trial, functools.partial(in_a_process, trial.answer), [[seed]] * world, ASKED)
+
+
+def _expect_steps(found: list[ranks.Report], seed: int) -> None:
+    before, wanted = dict(made(seed).named_parameters()), _after(seed, _momentum)
+    each = [
+        {name: torch.tensor(item["values"]) for name, item in zip(wanted, report.result, strict=False)}
+        for report in found
+    ]
+    for name, right in wanted.items():
+        _expect_sent([one[name] for one in each], name, before[name].detach(), right)
+    for words, rule in SLIPS.items():
+        slipped = _after(seed, rule)
+        if all(expect.is_alike(each[0][name], slipped[name], 1e-4) for name in wanted):
+            expect.fail(
+                words, "v = 0.9 v + g, then p = p - lr * v", verbs.times(STEPS, "step") + " otherwise"
+            )
+    for rank, parameters in enumerate(each):
+        for name, right in wanted.items():
+            expect.tensor(parameters[name], right, CPU, f"rank {rank}'s {name}", within=1e-4)
+
+
+def _expect_sent(each: list[torch.Tensor], name: str, before: torch.Tensor, right: torch.Tensor) -> None:
+    """Expect a parameter to be another on every rank than before, or the same where it is frozen."""
+    still = [rank for rank, one in enumerate(each) if expect.is_alike(one, before, 1e-6)]
+    if expect.is_alike(before, right):
+        if len(still) < len(each):
+            headline = f"{name} is frozen, it has no gradient, and it was changed"
+            expect.fail(headline, f"{name} as it was", "other numbers")
+        return
+    if len(still) == len(each):
+        headline = f"{name} is on every rank as it was: did a rank update it, and did that rank send it?"
+        expect.fail(headline, f"{name} of its owner, on all ranks", "no rank has another")
+    if still:
+        headline = f"rank {still[0]}'s {name} is as it was: the rank that has updated it must send it to all"
+        expect.fail(headline, f"equal {name} on all ranks", f"another on rank {still[0]}")
+
+
+@sharded_step.row("momentum SGD, with equal parameters on all ranks", only="cpu")
+def equal_parameters(trial):
+    _expect_steps(_run(trial, 2, trial.seeds[0]), trial.seeds[0])
+
+
+@sharded_step.row("each momentum on one rank, shared out by size", only="cpu")
+def shared_out(trial):
+    _expect_shares(_run(trial, 2, trial.seeds[1]), trial.seeds[1])
+
+
+@sharded_step.row("among three ranks as well", only="cpu")
+def among_three(trial):
+    found = _run(trial, 3, trial.seeds[2])
+    _expect_steps(found, trial.seeds[2])
+    _expect_shares(found, trial.seeds[2])
+
+
+def _expect_shares(found: list[ranks.Report], seed: int) -> None:
+    count = len([*made(seed).parameters()])
+    held = [[item["shape"] for item in report.result[count:]] for report in found]
+    trained = [list(one.shape) for one in made(seed).parameters() if one.requires_grad]
+    total, sizes = sum(_numbers(trained)), [sum(_numbers(shapes)) for shapes in held]
+    for rank, size in enumerate(sizes):
+        if size >= total:
+            headline = f"rank {rank}'s state holds the momentum of every parameter: nothing is saved"
+            expect.fail(headline, "this rank's part alone", verbs.times(len(held[rank]), "tensor"))
+    if not any(sizes):
+        expect.fail("no rank keeps anything in `state`", "the momentum of its parameters", "empty dicts")
+    if sum(sizes) != total:
+        headline = f"the states hold {sum(sizes)} numbers in all, and {total} are needed"
+        asked = f"{verbs.times(len(trained), 'momentum')}, each on one rank: none for what is frozen"
+        expect.fail(headline, asked, verbs.times(sum(map(len, held)), "tensor"))
+    if max(sizes) > MOST * total / len(held):
+        headline = f"the ranks hold {', '.join(map(str, sizes))} numbers: they were shared out, not by size"
+        expect.fail(headline, f"at most {int(MOST * total / len(held))} on a rank", f"{max(sizes)} on one")
+
+
+def _numbers(shapes: list[list[int]]) -> list[int]:
+    return [torch.Size(shape).numel() for shape in shapes]

@@ -1,0 +1,174 @@
+"""Answers to mean_of_all."""
+
+import torch
+import torch.distributed as dist
+from bank import right, wrong
+
+MEAN = "every rank has the mean, and its input as it was"
+THREE = "of as many ranks as there are"
+WHOLE = "integers are refused by all, with a TypeError"
+
+
+def refuse(tensor):
+    if not tensor.is_floating_point():
+        raise TypeError(f"the mean of {tensor.dtype} is not {tensor.dtype}: give a floating tensor")
+
+
+@right
+def sum_of_a_copy(tensor):
+    if not tensor.is_floating_point():
+        raise TypeError("a floating tensor is needed")
+    total = tensor.detach().clone()
+    dist.all_reduce(total)
+    return total / dist.get_world_size()
+
+
+@right
+def gathered(tensor):
+    refuse(tensor)
+    own = tensor.detach().contiguous()
+    parts = [torch.empty_like(own) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, own)
+    return torch.stack(parts).mean(0)
+
+
+@right
+def divided_first(tensor):
+    refuse(tensor)
+    with torch.no_grad():
+        share = tensor / dist.get_world_size()
+        dist.all_reduce(share, op=dist.ReduceOp.SUM)
+    return share
+
+
+@right
+def reduced_and_sent_back(tensor):
+    refuse(tensor)
+    total = tensor.detach().clone(memory_format=torch.contiguous_format)
+    dist.reduce(total, dst=0)
+    total /= dist.get_world_size()
+    dist.broadcast(total, src=0)
+    return total
+
+
+@right
+def by_the_average_that_gloo_has_in_2_13(tensor):
+    refuse(tensor)
+    mean = tensor.detach().clone()
+    dist.all_reduce(mean, op=dist.ReduceOp.AVG)
+    return mean
+
+
+@right
+def asynchronously(tensor):
+    refuse(tensor)
+    total = tensor.detach().clone()
+    work = dist.all_reduce(total, async_op=True)
+    work.wait()
+    return total.div_(dist.get_world_size())
+
+
+@wrong("the input of rank 0 was changed", row=MEAN)
+def in_place(tensor):
+    refuse(tensor)
+    tensor = tensor.detach()
+    dist.all_reduce(tensor)
+    return tensor / dist.get_world_size()
+
+
+@wrong("the input of rank 0 was changed", row=MEAN)
+def the_input_itself(tensor):
+    refuse(tensor)
+    tensor = tensor.detach()
+    dist.all_reduce(tensor)
+    tensor /= dist.get_world_size()
+    return tensor
+
+
+@wrong("has the sum of the 2 tensors", row=MEAN)
+def the_sum(tensor):
+    refuse(tensor)
+    total = tensor.detach().clone()
+    dist.all_reduce(total)
+    return total
+
+
+@wrong("the sum is divided by 2, and there are 3 ranks", row=THREE)
+def by_two(tensor):
+    refuse(tensor)
+    total = tensor.detach().clone()
+    dist.all_reduce(total)
+    return total / 2
+
+
+@wrong("rank 0 has its own tensor", row=MEAN)
+def nothing_sent(tensor):
+    refuse(tensor)
+    return tensor.detach().clone()
+
+
+@wrong("rank 1 has", row=MEAN)
+def only_rank_zero_has_it(tensor):
+    refuse(tensor)
+    total = tensor.detach().clone()
+    dist.reduce(total, dst=0)
+    if dist.get_rank() == 0:
+        return total / dist.get_world_size()
+    return tensor.detach().clone()
+
+
+@wrong("waited for rank 1", row=MEAN)
+def only_rank_zero_takes_part(tensor):
+    refuse(tensor)
+    total = tensor.detach().clone()
+    if dist.get_rank() == 0:
+        dist.all_reduce(total)
+    return total / dist.get_world_size()
+
+
+@wrong("took an integer tensor", row=WHOLE)
+def integers_too(tensor):
+    total = tensor.detach().clone()
+    dist.all_reduce(total)
+    return total / dist.get_world_size()
+
+
+@wrong("ValueError", row=WHOLE)
+def another_error(tensor):
+    if not tensor.is_floating_point():
+        raise ValueError("a floating tensor is needed")
+    return sum_of_a_copy(tensor)
+
+
+@wrong("asks for a gradient", row=MEAN)
+def with_a_graph(tensor):
+    refuse(tensor)
+    total = tensor.clone()
+    dist.all_reduce(total)
+    return total / dist.get_world_size()
+
+
+@wrong("not torch.float16", row=MEAN)
+def in_float32(tensor):
+    refuse(tensor)
+    total = tensor.detach().float().clone()
+    dist.all_reduce(total)
+    return total / dist.get_world_size()
+
+
+@wrong("rank 0 returned None: is a `return` missing?", row=MEAN)
+def no_return(tensor):
+    sum_of_a_copy(tensor)
+
+
+@wrong("rank 0 returned a float", row=MEAN)
+def one_number(tensor):
+    return sum_of_a_copy(tensor).sum().item()
+
+
+@wrong("rank 0 has the mean divided once more", row=MEAN)
+def divided_twice(tensor):
+    refuse(tensor)
+    share = tensor.detach() / dist.get_world_size()
+    dist.all_reduce(share)
+    return share / dist.get_world_size()
