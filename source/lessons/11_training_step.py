@@ -437,4 +437,5 @@ for place in (torch.device("cpu"), device):
 # - Save a `state_dict`; load it with `map_location` and `weights_only=True`; move the model; then the optimizer.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/11_training_step.ipynb), five functions. **Then:** a
-# program of your own. Put `devlab.watch()` around one epoch of it, and see what it moves.
+# program of your own. Put `devlab.watch()` around one epoch of it, and see what it moves. When it is too slow, or does not
+# fit, go on with [12 Less memory, less time](12_less_memory_less_time.ipynb).

@@ -154,9 +154,8 @@ finally:
     torch.use_deterministic_algorithms(False)
 
 # %% [markdown] facts=["F5"]
-# The message has CUDA's words. On a GPU the same setting also asks for the environment variable
-# `CUBLAS_WORKSPACE_CONFIG=:4096:8` before products of matrices are deterministic. Determinism is for one machine, one version of
-# PyTorch and one program: between devices a tolerance is all there is.
+# The message has CUDA's words. Determinism is for one machine, one version of PyTorch and one program: between devices a
+# tolerance is all there is.
 
 # %% [markdown] facts=["F2"]
 # ## Autocast
@@ -494,4 +493,5 @@ print("dynamic=True ", graphs_for(sizes, dynamic=True))
 # - Parts of a batch are weighted by their share of its samples.
 # - A block that is computed twice updates its buffers twice.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/12_less_memory_less_time.ipynb), five tasks.
+# **Now do it:** [the exercises of this lesson](../exercises/12_less_memory_less_time.ipynb), five tasks. **Then:**
+# [13 Bigger than one device](13_bigger_than_one_device.ipynb), for a model that fits nowhere whole.
