@@ -85,22 +85,46 @@ def read(error: BaseException, problem: Problem) -> Explanation:
     elif not report.mend and "no single line" not in report.note:
         also = report.note or "the tensor above is the one to bring over"
         report.note = f"I know no single line that mends this; {also}"
-    report.replaced = "" if report.mend_before else _statement_at(report.mend_where, scopes)
+    report.replaced = "" if report.mend_before else _replaced(report, scopes)
     return report
 
 
-def _statement_at(where: str, scopes: list[Scope]) -> str:
-    """Return the statement at a place such as "train.py, line 7"; "" where its source is not at hand."""
-    found = re.fullmatch(r"(.+), line (\d+)", where)
-    name = next((scope.filename for scope in scopes if found and place(scope.filename) == found[1]), None)
-    source = "".join(linecache.getlines(name)) if name else ""
+def _replaced(report: Explanation, scopes: list[Scope]) -> str:
+    """Return the statement that a change takes the place of; "" where its source is not at hand."""
+    found = re.fullmatch(r"(.+), line (\d+)", report.mend_where)
+    if not found:
+        return ""
+    files = dict.fromkeys(scope.filename for scope in scopes if place(scope.filename) == found[1])
+    statements = (_statement_at("".join(linecache.getlines(file)), int(found[2])) for file in files)
+    # Cells may share a name, so a statement counts only where it does what the change does.
+    return next((one for one in statements if one and _heads(one) == _heads(report.mend)), "")
+
+
+def _statement_at(source: str, line: int) -> str:
+    """Return the innermost statement of a source at a line; "" where there is none."""
     try:
         nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt)]
     except SyntaxError:  # a cell with a magic command
         return ""
-    around = [node for node in nodes if node.lineno <= int(found[2]) <= node.end_lineno] if nodes else []
+    around = [node for node in nodes if node.lineno <= line <= node.end_lineno]
     statement = max(around, key=lambda node: node.lineno, default=None)
     return (ast.get_source_segment(source, statement) or "") if statement else ""
+
+
+def _heads(code: str) -> list[str]:
+    """Return of each statement its kind, and what it assigns to.
+
+    >>> _heads("x = 1"), _heads("return x"), _heads("x = ")
+    (['Assign x'], ['Return '], [])
+    """
+    try:
+        statements = ast.parse(code).body
+    except SyntaxError:
+        return []
+    targets = [[ast.unparse(one) for one in getattr(node, "targets", [])] for node in statements]
+    return [
+        f"{type(node).__name__} {', '.join(names)}" for node, names in zip(statements, targets, strict=True)
+    ]
 
 
 def _devices_differ(scopes: list[Scope], problem: Problem) -> bool:
