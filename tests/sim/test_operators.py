@@ -388,3 +388,20 @@ def test_the_exclusions_are_still_operators():
     """The list is short, and no entry is stale."""
     assert {full_name(op) for op in database()} >= EXCLUDED
     assert len(EXCLUDED) <= 12
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize("remainder", [torch.fmod, torch.remainder])
+def test_a_remainder_by_zero_is_no_error_as_on_cuda(remainder, dtype):
+    """The CPU raises; CUDA's numbers are those that PyTorch's own test expects of it."""
+    x = torch.tensor([7, 5, 0 if dtype is torch.uint8 else -5], dtype=dtype, device="sim")
+    least = 255 if dtype is torch.uint8 else -1
+    most = 0xFFFFFFFF if dtype is torch.int64 else least
+    divisors = torch.tensor([4, 0, 0], dtype=dtype, device="sim")
+    expected = [3, most, most if dtype is torch.uint8 else -1]
+    assert remainder(x, divisors).tolist() == expected
+    assert remainder(x, 0).tolist()[1:] == expected[1:]
+    assert getattr(x.clone(), f"{remainder.__name__}_")(divisors).tolist() == expected
+    assert remainder(x, divisors, out=torch.empty_like(x)).tolist() == expected
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        remainder(x.cpu(), divisors.cpu())

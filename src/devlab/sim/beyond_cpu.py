@@ -72,7 +72,35 @@ def caller(name: str) -> Callable:
     wider = _WIDER.get(base) or _WIDER.get(base.removesuffix("_"))
     if base.startswith("_fft_"):
         call = _of_powers_of_two(call)
+    if base.removesuffix("_") in ("fmod", "remainder"):
+        call = _by_zero(call)
     return _widening(call, private.schema_of(op), wider) if wider else call
+
+
+def _by_zero(call: Callable) -> Callable:
+    """Return the caller of a remainder so that whole numbers can be divided by zero.
+
+    The CPU raises an error. CUDA's result is undefined; NVIDIA's GPUs give a number whose bits are all set,
+    or half of them for an int64 that is not negative, says PyTorch's test of both operators.
+    """
+
+    def run(x, divisor, **named):
+        try:
+            return call(x, divisor, **named)
+        except RuntimeError as error:
+            if "ZeroDivisionError" not in str(error):
+                raise
+        negative = x < 0
+        if isinstance(divisor, torch.Tensor):
+            zero, other = divisor == 0, torch.where(divisor == 0, 1, divisor)
+        else:
+            zero, other = torch.tensor(True), 1
+        result = call(x, other, **named)
+        least = 255 if result.dtype is torch.uint8 else -1
+        set_bits = torch.where(negative, least, 0xFFFFFFFF if result.dtype is torch.int64 else least)
+        return result.copy_(torch.where(zero, set_bits.to(result.dtype), result))
+
+    return run
 
 
 def _refusing(name: str) -> Callable:

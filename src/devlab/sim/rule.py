@@ -31,7 +31,7 @@ _INDEXING = frozenset(
 # operand.
 _ANY_HOST_SCALARS = frozenset({"where"})
 # Elementwise operators whose tensors must all be on the device, whatever their dimension.
-_NO_HOST_SCALARS = frozenset({"lerp", "lerp_", "binary_cross_entropy", "binary_cross_entropy_backward"})
+_NO_HOST_SCALARS = frozenset({"binary_cross_entropy", "binary_cross_entropy_backward"})
 
 
 class Declaration(NamedTuple):
