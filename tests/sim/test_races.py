@@ -399,3 +399,26 @@ def test_a_check_sees_no_races(races, side):
     with preserved_state():
         assert (brought(side) + 1).tolist() == [2, 2, 2, 2]
     assert (brought(side) + 1).tolist() == [1, 1, 1, 1]
+
+
+def test_a_copy_that_lands_and_an_operator_never_wait_for_each_other():
+    """A timer lands a copy that looks at memory, while an operator that looks at memory lands copies."""
+    in_operator, ended = threading.Event(), threading.Event()
+
+    def land():
+        with racing._lock:
+            pass
+
+    def operator():
+        with racing._lock:
+            in_operator.set()
+            time.sleep(0.05)  # until the timer is at its copy
+            clock.deliver()
+        ended.set()
+
+    clock.arrive(clock.now(), land)
+    threading.Thread(target=operator, daemon=True).start()
+    in_operator.wait()
+    threading.Thread(target=clock.deliver, daemon=True).start()
+    assert ended.wait(10)
+    clock.deliver()

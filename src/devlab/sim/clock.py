@@ -59,7 +59,9 @@ _real = False
 _origin = 0.0
 _arrivals: list = []  # (time, deliver): copies that the host cannot see yet
 failures: list = []  # the kernels that have failed on their devices; see `assertions`
-_landing = threading.RLock()  # timers and the host land copies, and each copy lands once
+# Held while a copy lands, by the host or by a timer, so that it lands once, and by `racing` while memory
+# looks as it did before. With two locks a copy that lands and an operator could wait for each other.
+landing = threading.RLock()
 _hosts: weakref.WeakSet[threading.Thread] = weakref.WeakSet()  # the threads that use a simulated device
 _turn = TURN
 _observers = events.observers
@@ -317,7 +319,7 @@ def arrive(moment: float, write) -> None:
 
 def deliver() -> None:
     """Land every copy whose time has come."""
-    with _landing:
+    with landing:
         reached = now()
         for arrival in [one for one in _arrivals if one[0] <= reached]:
             arrival[1]()

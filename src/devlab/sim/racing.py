@@ -112,7 +112,7 @@ class Record:
 
 
 # One thread at a time lets memory look as its stream finds it.
-_lock = threading.RLock()
+_lock = clock.landing
 _inside = 0  # the thread that does so at the moment: an operator may be made of others
 _records: dict[int, Record] = {}  # by address
 _leaving: "list[Leaving]" = []
