@@ -147,9 +147,9 @@ devlab.devices()
 # `.to(device)` fails here as it would on an NVIDIA GPU.
 #
 # A program that runs on `sim` may still have a fault that only a GPU shows. Two streams of work that should wait for
-# each other, and do not, never spoil each other's numbers here, and neither does a missing `record_stream`. And a GPU
-# rounds in its own way, above all where it may use the short format TF32 in place of float32. Lesson 07 and
-# `docs/simulator.md` say more.
+# each other, and do not, spoil each other's numbers here only where a cell asks for it, and a missing `record_stream`
+# never does. And a GPU rounds in its own way, above all where it may use the short format TF32 in place of float32.
+# Lesson 07 and `docs/simulator.md` say more.
 #
 # And `sim` is **not fast**. Your CPU does all its work, and in a notebook the device runs in slow motion on top, so
 # that you can see it wait. Wherever the course talks about time or memory of the
