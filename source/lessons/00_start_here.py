@@ -160,8 +160,8 @@ devlab.devices()
 # ### Look and touch
 #
 # Several lessons have a picture to play with, and this is the first: your machine as a map. Boxes are memories and
-# processors, roads are the ways between them, each as wide as what it carries in a second. Run the cell, and use what
-# stands below the picture. **Find out:** which is the narrowest road on the way from the CPU's numbers to the
+# processors, roads are the ways between them, each as wide as what it carries in a second. Run the cell, click a device
+# to look at it, and send a gigabyte over its roads. **Find out:** which is the narrowest road on the way from the CPU's numbers to the
 # accelerator's processor? And on the simulated device: what becomes of the roads under Apple's rules?
 
 # %% facts=["D2", "D4"]

@@ -6,19 +6,14 @@ from itertools import combinations
 from devlab.explore.scene import WIDE, Scene, Words
 
 OVERLAP = 1.5  # pixels that two texts may share: letters do not fill their boxes
-SMALLEST = 7.5  # points
-SMALLEST_LETTERS = 11  # pixels
+SMALLEST = 11  # pixels
 Extent = tuple[float, float, float, float]  # left, top, right, bottom
 
 
-def faults(picture) -> list[str]:
-    """Return what is wrong with the text of a scene or of a matplotlib figure, one line each."""
-    return _of_scene(picture) if isinstance(picture, Scene) else _of_figure(picture)
-
-
-def _of_scene(scene: Scene) -> list[str]:
+def faults(scene: Scene) -> list[str]:
+    """Return what is wrong with the text of a scene, one line each."""
     texts = [shape for shape in scene.shapes if isinstance(shape, Words)]
-    found = [f"too small: {text.words!r}" for text in texts if text.size < SMALLEST_LETTERS]
+    found = [f"too small: {text.words!r}" for text in texts if text.size < SMALLEST]
     return found + _misplaced([(text.words, extent(text)) for text in texts], (0, 0, WIDE, scene.high))
 
 
@@ -39,21 +34,6 @@ def _wide(words: str, size: float, mono: bool, bold: bool) -> float:
     return TextPath((0, 0), words, size=size, prop=font).get_extents().width
 
 
-def _of_figure(figure) -> list[str]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.text import Text
-
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    renderer = canvas.get_renderer()
-    unseen = {label for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) for label in _outside(axis)}
-    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
-    texts = [text for text in texts if text not in unseen]
-    boxes = [(text.get_text(), text.get_window_extent(renderer).extents) for text in texts]
-    found = [f"too small: {text.get_text()!r}" for text in texts if text.get_fontsize() < SMALLEST]
-    return found + _misplaced(boxes, figure.bbox.extents)
-
-
 def _misplaced(boxes: list[tuple[str, Extent]], whole: Extent) -> list[str]:
     """Return which words are cut off by the edge of the picture, or lie over others."""
     left, low, right, high = whole
@@ -68,16 +48,3 @@ def _misplaced(boxes: list[tuple[str, Extent]], whole: Extent) -> list[str]:
         if width > OVERLAP and height > OVERLAP:
             found.append(f"one over the other: {one!r} and {other!r}")
     return found
-
-
-def _outside(axis) -> list:
-    """Return the labels of ticks beyond the ends of an axis: matplotlib keeps them and draws none."""
-    low, high = sorted(axis.get_view_interval())
-    ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
-    margin = (high - low) * 1e-9
-    return [
-        label
-        for tick in ticks
-        if not low - margin <= tick.get_loc() <= high + margin
-        for label in (tick.label1, tick.label2)
-    ]

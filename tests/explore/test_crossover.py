@@ -220,7 +220,7 @@ def shape(scene, name):
 
 def test_the_first_picture_says_where_and_that_nothing_was_measured(explorer):
     """In the picture and in the words."""
-    assert written(explorer.figure) >= {
+    assert written(explorer.scene) >= {
         "CPU, modelled", "sim:0, simulated", "← CPU faster", "sim:0 faster →", "n = 110",
         "n, where x is n × n in float32; x is there already",
     }  # fmt: skip
@@ -234,28 +234,28 @@ def test_the_first_picture_says_where_and_that_nothing_was_measured(explorer):
 def test_each_control_changes_picture_and_words(explorer):
     """One after the other."""
     explorer.set(data=COMES)
-    assert "n = 240" in written(explorer.figure) or "n = 250" in written(explorer.figure)
+    assert "n = 240" in written(explorer.scene) or "n = 250" in written(explorer.scene)
     explorer.set(operation="x + 1")
-    assert "the CPU is faster up to n = 512" in written(explorer.figure)
+    assert "the CPU is faster up to n = 512" in written(explorer.scene)
     assert "the CPU is faster up to n = 512" in explorer.words
     explorer.set(operation="x @ x", dtype="float16", data=STAYS)
-    assert "n = 23" in written(explorer.figure)
-    assert "n, where x is n × n in float16; x is there already" in written(explorer.figure)
+    assert "n = 23" in written(explorer.scene)
+    assert "n, where x is n × n in float16; x is there already" in written(explorer.scene)
 
 
 def test_a_measured_cpu_is_called_so_wherever_it_is_shown(explorer, monkeypatch):
     """The button measures this machine: what was modelled is replaced, and nothing is mixed silently."""
     monkeypatch.setattr(crossover, "SIDES", [8, 64])
     explorer.press("Measure this CPU")
-    assert "CPU, measured" in written(explorer.figure)
-    assert "CPU, modelled" not in written(explorer.figure)
+    assert "CPU, measured" in written(explorer.scene)
+    assert "CPU, modelled" not in written(explorer.scene)
     assert "The CPU is measured on this machine, sim:0 is not: it is simulated." in explorer.words
     assert explorer.scene.caption.startswith("sim:0 simulated, the CPU measured: ")
     assert sorted(times(explorer.state, "cpu")) == [8, 64]
     explorer.set(operation="x + 1")
-    assert "CPU, modelled" in written(explorer.figure)
+    assert "CPU, modelled" in written(explorer.scene)
     explorer.set(operation="x @ x", data=COMES)
-    assert "CPU, measured" in written(explorer.figure)
+    assert "CPU, measured" in written(explorer.scene)
 
 
 def test_measuring_again_replaces_and_stops_where_it_is_stopped(monkeypatch):
@@ -324,9 +324,9 @@ def test_without_an_accelerator_the_cpu_is_alone(monkeypatch):
     monkeypatch.setattr(crossover, "SIDES", [16, 64])
     explorer = crossover.explorer()
     assert "There is no accelerator here to compare with." in explorer.words
-    assert "CPU, measured" in written(explorer.figure)
-    assert not any("faster" in words for words in written(explorer.figure))
-    assert faults(explorer.figure) == []
+    assert "CPU, measured" in written(explorer.scene)
+    assert not any("faster" in words for words in written(explorer.scene))
+    assert faults(explorer.scene) == []
     assert explorer.words.startswith("Measured on the CPU")
 
 

@@ -50,7 +50,7 @@ def test_the_roads_are_those_of_the_chip(rules, chip):
 def test_two_devices_have_a_road_between_them():
     """At the chip's rate, and in the picture."""
     assert roads_of("sim:0", "sim:1", "cuda").peer == pytest.approx(CUDA_LIKE.peer, rel=1e-4)
-    assert "10 GB/s" in written(devices.explorer().figure)
+    assert "10 GB/s" in written(devices.explorer().scene)
 
 
 def test_what_a_device_can_do_is_tried():
@@ -75,12 +75,12 @@ def test_looking_leaves_the_rules_as_they_were(explorer):
 
 def test_the_first_picture_shows_wide_roads_inside_and_narrow_ones_between(explorer):
     """Names, rates, and that nothing was measured."""
-    words = written(explorer.figure)
+    words = written(explorer.scene)
     assert {"cpu, rates modelled", "sim:0, simulated", "sim:1, simulated"} <= words
     assert {"300 GB/s", "51 GB/s", "pinned 12 GB/s", "ordinary 4 GB/s"} <= words
     assert "sim:0: simulated accelerator, cuda-like" in words
     assert "3 times as fast" in words
-    roads = wide(explorer.figure)
+    roads = wide(explorer.scene)
     assert roads["sim:0 own"] / roads["sim:0 pinned"] == pytest.approx(
         CUDA_LIKE.bandwidth / CUDA_LIKE.pinned, rel=1e-4
     )
@@ -89,15 +89,15 @@ def test_the_first_picture_shows_wide_roads_inside_and_narrow_ones_between(explo
 def test_each_control_changes_picture_and_words(explorer):
     """The device looked at, and the rules, under which the second device is gone."""
     explorer.set(looked_at="sim:1")
-    assert "sim:1: simulated accelerator, cuda-like" in written(explorer.figure)
+    assert "sim:1: simulated accelerator, cuda-like" in written(explorer.scene)
     explorer.set(rules="like Apple's MPS")
-    assert "sim:1: not there, because Apple's chips have one GPU" in written(explorer.figure)
+    assert "sim:1: not there, because Apple's chips have one GPU" in written(explorer.scene)
     assert explorer.words.endswith(
         "there is cpu, sim:0. sim:1 is not there, because Apple's chips have one GPU."
     )
-    assert faults(explorer.figure) == []
+    assert faults(explorer.scene) == []
     explorer.set(looked_at="sim:0")
-    words = written(explorer.figure)
+    words = written(explorer.scene)
     assert "sim:0: simulated accelerator, mps-like" in words
     assert "sim:1, simulated" not in words
     assert {"68 GB/s", "no use: no faster", "one memory", "for both", "a copy in it: 50 GB/s"} <= words
@@ -107,16 +107,16 @@ def test_each_control_changes_picture_and_words(explorer):
     )
     assert "there is cpu, sim:0." in explorer.words
     explorer.set(rules="like CUDA", looked_at="cpu")
-    assert "cpu: CPU" in written(explorer.figure)
+    assert "cpu: CPU" in written(explorer.scene)
     assert "51 GB/s, by a model" in explorer.words
 
 
 def test_a_road_is_as_wide_under_the_other_rules(explorer):
     """The two chips can be compared: a point of width stands for as many bytes per second in both."""
 
-    before = wide(explorer.figure)
+    before = wide(explorer.scene)
     explorer.set(rules="like Apple's MPS")
-    after = wide(explorer.figure)
+    after = wide(explorer.scene)
     assert after["cpu own"] == before["cpu own"]
     assert before["cpu own"] == pytest.approx(devices.WIDEST * 51.2e9 / CUDA_LIKE.bandwidth)
     assert after["sim:0 own"] / before["sim:0 own"] == pytest.approx(
@@ -166,9 +166,9 @@ def test_a_full_device_is_said_to_be_full(explorer):
         for index in (0, 1)
     ]
     try:
-        assert "too full to try" in written(explorer.figure)
+        assert "too full to try" in written(explorer.scene)
         assert "sim:0 is too full to try its roads" in explorer.words
-        assert faults(explorer.figure) == []
+        assert faults(explorer.scene) == []
     finally:
         held.clear()
         torch.sim.empty_cache()
@@ -181,9 +181,9 @@ def test_the_cpu_alone_is_measured(monkeypatch):
     explorer = devices.explorer()
     assert [control.label for control in explorer.controls] == [devices.SEND]
     assert explorer.words.startswith("Measured on the CPU: there is the CPU alone.")
-    words = written(explorer.figure)
+    words = written(explorer.scene)
     assert {"cpu, measured", "no accelerator here"} <= words
-    assert faults(explorer.figure) == []
+    assert faults(explorer.scene) == []
 
 
 @pytest.mark.parametrize("looked_at", ["cpu", "cuda:1", "cuda:5"])

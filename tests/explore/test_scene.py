@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from devlab.explore import live, scene
-from devlab.explore.scene import Box, Drawing, Scene, Shape, Words
+from devlab.explore import live, scene, still
+from devlab.explore.scene import Box, Scene, Shape, Words
 from devlab.explore.scene import Path as Line
 from devlab.explore.still import svg
 
@@ -16,7 +16,6 @@ ONE_OF_EACH = (
     Box(id="box", x=1, y=2, wide=30, high=40, hatched=True, says="a < box"),
     Words(id="words", x=5, y=6, words="1 < 2 & 3", bold=True, mono=True, quiet=True),
     Line(id="line", points=((0, 0), (3, 4)), fill="#00ff00", dashed=True, arrow=True, faint=True),
-    Drawing(id="drawing", x=0, y=0, wide=10, high=10, svg='<svg viewBox="0 0 1 1"></svg>'),
 )
 
 
@@ -61,3 +60,4 @@ def test_what_has_its_usual_value_is_not_sent():
     }  # fmt: skip
     assert f"size = {scene.USUAL}" in PAGE
     assert f"thick = {Line.thick}" in PAGE
+    assert f"FAINT = {still.FAINT};" in PAGE

@@ -10,7 +10,7 @@ import devlab.sim
 from devlab import palette
 from devlab.explore import lanes
 from devlab.explore.controls import Refused
-from devlab.explore.paper import source
+from devlab.explore.origin import source
 from devlab.explore.pictures import timeline
 from devlab.explore.pictures.timeline import ALWAYS, AT_THE_END, EARLY, NEVER, PROGRAMS, offered, run
 from devlab.explore.scene import Words
@@ -304,7 +304,7 @@ def test_without_an_accelerator_the_host_does_all_the_work(monkeypatch):
     assert {span.state for span in run(picture.state.statements, "cpu").lanes[HOST]} == {COMPUTING}
     assert "there is no accelerator here" in written(picture)
     assert "measured" in shapes(picture)["host 1 0"].says
-    assert faults(picture.figure) == []
+    assert faults(picture.scene) == []
     with pytest.raises(Refused, match="program cannot be"):
         picture.set(program=TWO_STREAMS)
     picture.set(program=EARLY)

@@ -1,7 +1,8 @@
 """Eight pictures to play with: look and touch instead of reading. Each function opens one.
 
-Each draws a still picture of a telling state; in a live notebook its controls stand below. `set(...)` and
-`press(...)` on what is returned do what the controls do, `figure` is the picture for your own pages.
+Each draws a still picture of a telling state; in a live notebook the picture moves, and its controls stand
+above it. `set(...)` and `press(...)` on what is returned do what the controls do, and `html()` returns the
+picture for your own pages.
 """
 
 from importlib import import_module

@@ -3,28 +3,27 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from devlab.explore import paper, still
+from devlab.explore import still
 from devlab.explore.controls import Action, Control, Measurement, Refused, changed
 from devlab.explore.scene import Scene
 from devlab.panel import Panel, escape, notebook_shell
 
-NEEDS = "The pictures need matplotlib and anywidget, which are missing here: pip install 'devlab[lab]'"
+NEEDS = "The pictures need anywidget, which is missing here: pip install 'devlab[lab]'"
 
 
 class Explorer(Panel):
     """A picture to play with: `set(...)` and `press(...)` do what the controls above it do.
 
-    `draw(state)` returns a new scene, or a matplotlib figure where the picture is a plot, and changes
-    nothing; `describe(state)` says the same in one to three sentences and whether it was measured or
-    simulated. `follows(before, now)` returns the state that a setting leads to, where it is more than `now`:
-    such as one that remembers the state before.
+    `draw(state)` returns a new scene and changes nothing; `describe(state)` says the same in one to three
+    sentences and whether it was measured or simulated. `follows(before, now)` returns the state that a
+    setting leads to, where it is more than `now`: such as one that remembers the state before.
     """
 
     def __init__(
         self,
         title: str,
         state: Any,
-        draw: Callable[[Any], Any],
+        draw: Callable[[Any], Scene],
         describe: Callable[[Any], str],
         controls: Sequence[Control],
         follows: Callable[[Any, Any], Any] = lambda before, now: now,
@@ -44,15 +43,9 @@ class Explorer(Panel):
         return self.draw.__module__.rpartition(".")[2]
 
     @property
-    def figure(self):
-        """Return what `draw` makes of the present state: a scene, or a matplotlib figure."""
-        return self.draw(self.state)
-
-    @property
     def scene(self) -> Scene:
         """Return the present state as a scene."""
-        drawn = self.figure
-        return drawn if isinstance(drawn, Scene) else paper.as_scene(drawn, self.describe(self.state))
+        return self.draw(self.state)
 
     def button(self, label: str) -> Action | Measurement:
         """Return the button of this label; raises Refused where there is none."""

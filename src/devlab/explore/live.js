@@ -29,7 +29,7 @@ class Drawn {
   constructor(picture, shape) {
     this.picture = picture;
     this.group = made("svg:g", { "data-id": shape.id, class: "shape" });
-    const parts = { Box: ["rect", "rect"], Words: ["text"], Path: ["path", "path", "path"], Drawing: ["svg"] }[shape.kind];
+    const parts = { Box: ["rect", "rect"], Words: ["text"], Path: ["path", "path", "path"] }[shape.kind];
     this.parts = parts.map(name => made("svg:" + name, {}, this.group));
     this.group.addEventListener("pointerenter", () => picture.point(this));
     this.group.addEventListener("pointerleave", () => picture.point(null));
@@ -90,16 +90,6 @@ class Drawn {
     line.style.strokeDasharray = dashed ? "5 4" : "none";
     end.style.fill = colour(edge);
     reach.style.cssText += ";fill:none;stroke:transparent;stroke-width:14;"; // easy to hit
-  }
-
-  drawDrawing({ x, y, wide, high, svg }) {
-    this.place(x, y);
-    if (this.svg === svg) return;
-    this.svg = svg;
-    const [outer] = this.parts;
-    outer.setAttribute("width", wide);
-    outer.setAttribute("height", high);
-    outer.innerHTML = svg;
   }
 
   place(x, y) {
@@ -210,10 +200,9 @@ class Picture {
     this.svg.addEventListener("pointercancel", () => (this.held = null));
   }
 
-  show(scene, label) {
+  show(scene) {
     this.frame.hidden = !scene.shapes.length;
     this.svg.setAttribute("viewBox", `0 0 ${scene.wide} ${scene.high}`);
-    this.svg.setAttribute("aria-label", label);
     // What has gone goes first: a shape that must change its place in the page jumps instead of moving.
     const there = new Set(scene.shapes.map(shape => shape.id));
     let lost = null;
@@ -453,7 +442,8 @@ class Desk {
     const input = this.labelled(control, made("input", bounds));
     input.addEventListener("change", () => {
       const value = Math.round(Number(input.value));
-      this.ask({ set: { [control.field]: Math.min(control.most, Math.max(control.least, value)) } });
+      input.value = Math.min(control.most, Math.max(control.least, value)); // a field left empty, too
+      this.ask({ set: { [control.field]: Number(input.value) } });
     });
     return ({ value }) => {
       if (Number(input.value) !== value) input.value = value;
@@ -508,7 +498,7 @@ function render({ model, el }) {
     root.setAttribute("aria-label", view.title);
     title.textContent = view.title;
     desk.show(view.controls);
-    picture.show(view.scene, view.scene.caption);
+    picture.show(view.scene);
     player.show(view.scene);
     tell(view);
   };

@@ -116,17 +116,6 @@ class Path(Shape):
         return f"M{to_x:g} {to_y:g}" + "".join(f"L{x:g} {y:g}" for x, y in corners) + "Z"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drawing(Shape):
-    """A picture that is an SVG already, such as a plot; black in it is `currentColor`."""
-
-    x: float
-    y: float
-    wide: float
-    high: float
-    svg: str
-
-
 @dataclass(frozen=True)
 class Scene:
     """Shapes, the first behind all others, and one sentence below them.

@@ -3,7 +3,7 @@
 import base64
 from xml.sax.saxutils import quoteattr
 
-from devlab.explore.scene import INK, WIDE, Box, Drawing, Path, Scene, Shape, Words
+from devlab.explore.scene import INK, WIDE, Box, Path, Scene, Shape, Words
 from devlab.panel import escape
 
 # A stored picture is an image, which cannot know the theme of the page around it: it brings its own paper.
@@ -53,9 +53,6 @@ def _shape(shape: Shape) -> str:
         drawn = _words(shape)
     elif isinstance(shape, Path):
         drawn = _path(shape)
-    elif isinstance(shape, Drawing):
-        place = f'x="{shape.x:g}" y="{shape.y:g}" width="{shape.wide:g}" height="{shape.high:g}" '
-        drawn = f'<g color="{PEN}">{shape.svg.replace("<svg ", f"<svg {place}", 1)}</g>'
     else:
         raise TypeError(f"no picture is known of {type(shape).__name__}")
     look = f' opacity="{FAINT}"' if shape.faint else ""

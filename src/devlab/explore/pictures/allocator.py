@@ -25,7 +25,7 @@ from devlab.explore.deeds import (
     statements,
 )
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import first_accelerator, source
+from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import SMALL, WIDE, Box, Scene, Shape, Stop, Words
 from devlab.sim.allocator import SMALL_REQUEST, SMALL_SEGMENT, readable, segment_size
 from devlab.watching.memory import size as text_of

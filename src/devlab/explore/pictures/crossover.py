@@ -16,7 +16,7 @@ from devlab.devices import has_float64
 from devlab.explore.axes import Axes, Axis, apart, around, dot
 from devlab.explore.controls import Choice, Measurement
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import first_accelerator, source
+from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import INK, SMALL, WIDE, Box, Path, Scene, Shape, Stop, Words
 from devlab.explore.stopwatch import lap
 from devlab.sim.specs import HALF, HOST

@@ -10,7 +10,7 @@ from devlab import palette, sim
 from devlab.devices import bench, has_float64, name_of
 from devlab.explore.controls import Action, Choice, Control
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import source
+from devlab.explore.origin import source
 from devlab.explore.scene import INK, SMALL, USUAL, Box, Scene, Shape, Words
 from devlab.explore.stopwatch import can_pin, rate
 from devlab.sim.specs import CUDA_LIKE, HOST, MPS_LIKE

@@ -12,7 +12,7 @@ from torch import nn
 from devlab import palette
 from devlab.explore.controls import Action, Choice
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import first_accelerator, source
+from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import INK, SMALL, WIDE, Box, Path, Scene, Shape, Words
 
 

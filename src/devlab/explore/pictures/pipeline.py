@@ -18,7 +18,7 @@ from devlab.devices import simulated_accelerators
 from devlab.explore.controls import Choice, Number, Switch
 from devlab.explore.explorer import Explorer
 from devlab.explore.lanes import GHOST, Chart, compared
-from devlab.explore.paper import first_accelerator, source
+from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import Scene
 from devlab.sim import clock
 from devlab.watching.memory import duration

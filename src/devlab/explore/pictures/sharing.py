@@ -12,7 +12,7 @@ import torch
 from devlab import palette
 from devlab.explore.controls import Action, Choice, Switch
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import first_accelerator, source
+from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import INK, LARGE, SMALL, Box, Path, Scene, Shape, Words
 
 STARTS = {

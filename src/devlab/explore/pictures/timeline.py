@@ -12,7 +12,7 @@ from devlab import palette
 from devlab.explore.controls import Choice, Number
 from devlab.explore.explorer import Explorer
 from devlab.explore.lanes import GHOST, LEFT, RIGHT, Chart, compared
-from devlab.explore.paper import first_accelerator, source
+from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import INK, Scene
 from devlab.watching.memory import duration
 from devlab.watching.record import Line

@@ -11,7 +11,7 @@ from devlab import palette, sim
 from devlab.explore.axes import Axes, Axis, apart, around, dot
 from devlab.explore.controls import Choice, Control, Switch
 from devlab.explore.explorer import Explorer
-from devlab.explore.paper import first_accelerator, source
+from devlab.explore.origin import first_accelerator, source
 from devlab.explore.scene import INK, SMALL, WIDE, Box, Path, Scene, Shape, Stop, Words
 from devlab.explore.stopwatch import Lap, can_pin, lap_of_copy, launch_of
 from devlab.sim.crossing import crossing
