@@ -2,7 +2,7 @@
 
 A lesson names a drawing in the place of an image's address, `![what it shows](drawing:all_reduce)`, and its
 words are what a screen reader says. An image in the prose is shown without running a cell, and in a notebook
-that nobody has trusted yet.
+that is not trusted yet.
 """
 
 import base64

@@ -95,7 +95,7 @@ def noticed() -> Exception | None:
 
     >>> noticed()
     """
-    # Looked up, not imported: where nobody has loaded the simulator, it has nothing to tell.
+    # Looked up, not imported: a simulator that is not loaded has nothing to tell.
     simulator = sys.modules.get("devlab.sim.assertions")
     return simulator.settle() if simulator else None
 

@@ -52,7 +52,7 @@ def reset(answer: Callable | str) -> Panel:
     """Forget the tries and hints of an exercise, a pass too, and say so in a sentence.
 
     The exercise is given as its function or its name. Its first hint comes next, and its solution is shown
-    after a pass or the last hint, as if nobody had tried yet. What is written in the notebook stays.
+    after a pass or the last hint, as before the first try. What is written in the notebook stays.
 
     >>> _ = reset("ddp_gradients")
     No try and no hint of ddp_gradients is remembered, so there is nothing to forget.

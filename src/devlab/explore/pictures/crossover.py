@@ -281,7 +281,7 @@ def names(state: State) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Race:
-    """The times of the places that are compared, the CPU's first; alone it races against nobody."""
+    """The times of the places that are compared, the CPU's first; its own alone where it is alone."""
 
     state: State
     curves: dict[str, dict[int, Took]]

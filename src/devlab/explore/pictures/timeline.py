@@ -215,7 +215,7 @@ class State:
     """A program, where the host synchronizes besides, and how many of its statements have been run.
 
     `before` has the program and the synchronization of the run before. `take` counts what has been asked for,
-    and `guess` tells that the reader has a new program before them, which nobody has played yet.
+    and `guess` tells that the reader has a new program before them, which was not played yet.
     """
 
     device: str
