@@ -1,0 +1,54 @@
+"""Drawings of memories, processors and the roads between them."""
+
+from devlab import palette
+from devlab.explore.scene import LARGE, SMALL, Scene
+from factory.drawings.sheet import FIRST, HOST, Sheet, drawing
+
+
+@drawing
+def data_arrives_at_the_cpu() -> Scene:
+    """Lesson 01: whatever comes in and goes out passes through the CPU's memory."""
+    sheet = Sheet()
+    for row, name in enumerate(("files", "the network", "NumPy arrays", "Python lists")):
+        sheet.box(0, 10 + 44 * row, 130, 34, name)
+        sheet.arrow((130, 27 + 44 * row), (250, 27 + 44 * row))
+    sheet.box(250, 0, 200, 190, "decode, shuffle,", "cut, pad, print, save", top="cpu", edge=HOST, thick=2)
+    sheet.box(610, 40, 150, 110, "large products", top="the accelerator", edge=FIRST, thick=2)
+    sheet.arrow((450, 75), (610, 75), words="minibatches", edge=palette.COPY, thick=2.5)
+    sheet.arrow((610, 125), (450, 125), words="a loss, a metric", edge=palette.COPY, thick=1.5)
+    return sheet.scene(195)
+
+
+@drawing
+def gpu_beside_cpu() -> Scene:
+    """Lesson 02: each has a processor and a memory of its own, and computes on what is in its own memory."""
+    sheet = Sheet()
+    for x, place, processor, colour in ((0, "cpu", "CPU", HOST), (440, "cuda:0", "GPU", FIRST)):
+        sheet.box(x, 0, 320, 150, edge=colour, thick=2)
+        sheet.write(x + 160, 16, place, bold=True, size=LARGE)
+        memory = x + 190 if place == "cpu" else x + 20
+        core = x + 20 if place == "cpu" else x + 190
+        sheet.box(memory, 40, 110, 90, "its memory:", "tensors on", place, edge=colour)
+        sheet.box(core, 40, 110, 90, f"the {processor}", "computes", edge=colour)
+        near = min(memory, core) + 110
+        sheet.arrow((near, 85), (near + 60, 85), arrow=False, edge=colour, thick=12)
+    sheet.arrow((300, 85), (460, 85), arrow=False, edge=palette.COPY, thick=2)
+    sheet.write(380, 62, ".to(…) copies", size=SMALL)
+    sheet.write(380, 106, "on a narrow road", size=SMALL)
+    return sheet.scene(155)
+
+
+@drawing
+def one_memory_two_addresses() -> Scene:
+    """Lesson 03: an Apple chip has one memory, and PyTorch still keeps two kinds of tensors in it."""
+    sheet = Sheet()
+    sheet.box(190, 0, 380, 150, top="one memory", thick=2)
+    sheet.box(205, 38, 165, 96, "tensors whose", "device is cpu", edge=HOST, thick=1.5)
+    sheet.box(390, 38, 165, 96, "tensors whose", "device is mps", edge=FIRST, thick=1.5)
+    sheet.box(0, 45, 110, 70, "the CPU", edge=HOST, thick=2)
+    sheet.box(650, 45, 110, 70, "the GPU", edge=FIRST, thick=2)
+    sheet.arrow((110, 80), (205, 80), arrow=False, edge=HOST, thick=10)
+    sheet.arrow((650, 80), (555, 80), arrow=False, edge=FIRST, thick=10)
+    sheet.arrow((288, 134), (288, 172), (472, 172), (472, 134), edge=palette.COPY, thick=2)
+    sheet.write(380, 186, '.to("mps") copies within the one memory', size=SMALL)
+    return sheet.scene(195)
