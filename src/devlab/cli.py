@@ -53,6 +53,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     lab.add_argument("folder", nargs="?", default="devlab-course", metavar="FOLDER")
     lab.add_argument("--no-open", action="store_true", help="only put the notebooks there")
+    lab.add_argument(
+        "--colab",
+        action="store_true",
+        help="only put them there, each with a first cell that installs devlab on Colab or Kaggle",
+    )
     lab.add_argument("jupyter", nargs="*", metavar="-- OPTIONS", help="options for JupyterLab")
     lab.set_defaults(run=_lab)
     course = commands.add_parser(
@@ -147,9 +152,9 @@ def _lab(arguments: argparse.Namespace) -> int:
     from devlab import lab
 
     try:
-        laid = lab.lay_out(Path(arguments.folder))
+        laid = lab.lay_out(Path(arguments.folder), arguments.colab)
         print(laid.text(), flush=True)
-        return 0 if arguments.no_open else lab.open_jupyter(laid.folder, arguments.jupyter)
+        return 0 if arguments.no_open or arguments.colab else lab.open_jupyter(laid.folder, arguments.jupyter)
     except lab.LabError as problem:
         print(problem, file=sys.stderr)
         return 1
