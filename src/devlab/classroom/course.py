@@ -134,8 +134,8 @@ def hand_out(folder: Path, assignment: str) -> list[Path]:
     return [notebook, archive]
 
 
-def write_zip(archive: Path, files: dict[str, str], programs: Collection[str] = ()) -> None:
-    """Write a zip of texts by their names, the same bytes each time; `programs` may be run once unpacked."""
+def write_zip(archive: Path, files: dict[str, str | bytes], programs: Collection[str] = ()) -> None:
+    """Write a zip of files by their names, the same bytes each time; `programs` may be run once unpacked."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(archive, "w") as zipped:
         for name, text in files.items():
