@@ -48,9 +48,9 @@ jobs:
 README = """\
 # LESSON
 
-Open `LESSON.ipynb` in JupyterLab, with devlab installed, and fill in the cells. Each has a check below it,
-which you can run as often as you like. Then commit and push: the workflow grades the notebook on the CPU and on two
-simulated accelerators, and writes the feedback as a comment on your commit.
+Open `LESSON.ipynb` in JupyterLab, with devlab installed, and fill in the cells. Each has a check below
+it, which you can run as often as you like. Then commit and push: the workflow grades the notebook on the CPU
+and on two simulated accelerators, and writes the feedback as a comment on your commit.
 """
 
 
