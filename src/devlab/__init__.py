@@ -4,7 +4,7 @@ from importlib import import_module
 
 from devlab.devices import devices  # at once: the module of this name must not stand in its place
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = [
     "CheckFailed",
     "check",
