@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes a release ready: `make release VERSION=1.0.0`. Publishing it is left to a person.
 
-It sets the version and the changelog's heading, builds wheel and source into dist/, installs the wheel in a bare
-environment and uses it there, and writes what is new to dist/notes.md. REPOSITORY=https://… gives package
-indexes the addresses and pictures (see metadata.py).
+It sets the version and the changelog's heading, builds wheel and source into dist/, installs the wheel in a
+bare environment and uses it there, and writes what is new to dist/notes.md. REPOSITORY=https://… gives
+package indexes the addresses and pictures (see metadata.py).
 """
 
 import argparse
@@ -58,7 +58,7 @@ def notes(changelog: str, version: str) -> str:
     'New.'
     """
     found = re.search(
-        rf"^## {re.escape(version)}\b[^\n]*\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL
+        rf"^## {re.escape(version)}(?: [^\n]*)?\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL
     )
     return found[1].strip() if found else ""
 

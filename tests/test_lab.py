@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -140,6 +141,12 @@ def in_wheel(installed: dict[str, str], folder: Path, *arguments: str) -> str:
     done = subprocess.run(command, cwd=folder, env=installed, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def test_what_a_package_index_shows_of_the_wheel_leads_somewhere(installed):
+    """Without the repository's address, a link or picture of the README that needs it becomes words."""
+    (wheel,) = Path(installed["PYTHONPATH"]).parent.glob("devlab-*.whl")
+    assert runpy.run_path(str(ROOT / ".ci" / "release.py"))["faults"](wheel) == []
 
 
 JUDGING = """
