@@ -210,7 +210,7 @@ def there_and_back_again(loader, device):
 
 
 @wrong(
-    "the host waited for a copy: it went through ordinary memory",
+    "the host waited for a copy: it was made from pageable memory",
     row="from pinned memory, copies do not block",
 )
 def clones_before_the_copy(loader, device):

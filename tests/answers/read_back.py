@@ -106,7 +106,7 @@ def waits_for_the_first_device(x):
     return y
 
 
-@wrong("before the work that is queued ahead on its device was done", row="safe to read at once")
+@wrong("before the work that was launched earlier on its device was done", row="safe to read at once")
 def in_a_stream_that_waits_for_nothing(x):
     if x.device.type == "cpu":
         return x

@@ -24,10 +24,10 @@ batches = lesson.exercise(
     signature="batches(loader, device)",
     facts=("P2", "P4", "P5"),
     hints=(
-        "A function with `yield` in it is a generator: it runs on only when the next value is wanted. So one "
-        "minibatch is moved at a time, if the `yield` stands inside the loop.",
+        "A function with `yield` in it is a generator, which runs on only when the next value is wanted. If "
+        "the `yield` stands inside the loop, one minibatch is moved at a time.",
         "`x.to(device, non_blocking=True)` does not wait for the copy. From pinned memory the host goes on "
-        "at once, from ordinary memory when the bytes are staged, so the same line is right for both.",
+        "at once, from pageable memory when the bytes are staged, so the same line is right for both.",
         "`for x, y in loader:` and, inside it, `yield x.to(device, non_blocking=True), y.to(device, "
         "non_blocking=True)`",
     ),
@@ -120,7 +120,7 @@ def pinned_copies_do_not_block(trial):
     _all(trial, _loader(trial, 7, 3, trial.seeds[1], pinned=True), log)
     for copy in log.events.transfers:
         if (copy.blocking or not copy.pinned) and copy.target == str(trial.device):
-            why = "non_blocking was not asked for" if copy.pinned else "it went through ordinary memory"
+            why = "non_blocking was not asked for" if copy.pinned else "it was made from pageable memory"
             words = "a copy that does not block"
             expect.fail(f"the host waited for a copy: {why}", words, f"{copy.manner}, {copy.line}")
     _expect_no_wait(log)

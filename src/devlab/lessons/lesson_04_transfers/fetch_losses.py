@@ -11,8 +11,8 @@ fetch_losses = lesson.exercise(
     signature="fetch_losses(losses)",
     facts=("R1", "R4", "R5"),
     hints=(
-        "Each `.item()` is a journey of its own, and the host waits for it. What could you do on the device, "
-        "so that there is only one thing left to fetch?",
+        "Each `.item()` is a transfer of its own, and the host waits for each. What could you do on the "
+        "device, so that only one thing is left to fetch?",
         "`torch.stack(losses)` makes one tensor of them, on their device, without any transfer.",
         "`return torch.stack(losses).tolist()`: `.tolist()` fetches the whole tensor at once, and makes "
         "Python floats of it.",

@@ -52,11 +52,11 @@ def safe_to_read(trial):
         expect.tensor(at_once(trial, x), x, CPU)
     if trial.device.type == "sim":
         keep_busy(trial.device)
-        # Work that is queued on x's device may still write into x.
+        # Work that was launched earlier on x's device may still write into x.
         due = clock.current.queues[trial.device.index].free_at
         trial.call(x, changes=True)
         if clock.now() < due:
-            headline = "x was copied before the work that is queued ahead on its device was done"
+            headline = "x was copied before the work that was launched earlier on its device was done"
             asked = "a copy in the current stream, or in one that waits for it"
             expect.fail(headline, asked, "a copy beside that work, which may still write into x")
 
