@@ -146,7 +146,7 @@ guess.was(sum(tensor.device == device for *_, tensor in contents(model)))
 try:
     model(houses.to(device))
 except RuntimeError as error:
-    print(error, end="\n\n")
+    print(error)
     devlab.explain(error)
 
 # %% [markdown] facts=["B4"]
