@@ -235,8 +235,8 @@ devlab.check(append_ones)
 # - The names are a fact about the module, wherever it is at the moment. Look at it only: nothing may move or change.
 #
 # `vars(part)` of a module holds all its attributes. The registered ones stand in three dicts among them, `_parameters`,
-# `_buffers` and `_modules`. Let a helper walk through what it is given and yield a name and a tensor for each tensor that
-# it meets. You will want it again: `find_strays` of lesson 10 takes the same walk, and asks each tensor where it is.
+# `_buffers` and `_modules`. Let a helper yield a name and a tensor for each tensor that stays behind. Here the names are
+# enough, but `find_strays` of lesson 10 will ask where each of these tensors is.
 #
 # Needed: [What stays behind](../notebooks/05_buffers.ipynb#What-stays-behind)
 
@@ -247,29 +247,25 @@ def left_behind(module: nn.Module) -> list[str]:
     ### BEGIN SOLUTION
     registered = {"_parameters", "_buffers", "_modules"}
     parts = set(module.modules())
-    moving = {id(parameter) for parameter in module.parameters()}
+    seen = {id(parameter) for parameter in module.parameters()}
 
     def attributes(part):
         return {key: value for key, value in vars(part).items() if key not in registered}
 
-    def tensors(name, value):
-        if isinstance(value, torch.Tensor):
+    def loose(name, value):
+        if isinstance(value, torch.Tensor) and id(value) not in seen:
+            seen.add(id(value))
             yield name, value
         elif isinstance(value, nn.Module) and value not in parts:
             held = attributes(value) | value._parameters | value._buffers | value._modules
-            yield from tensors(name, held)
+            yield from loose(name, held)
         elif isinstance(value, (list, tuple)):
-            yield from tensors(name, dict(enumerate(value)))
+            yield from loose(name, dict(enumerate(value)))
         elif isinstance(value, dict):
             for key, item in value.items():
-                yield from tensors(f"{name}.{key}" if name else str(key), item)
+                yield from loose(f"{name}.{key}" if name else str(key), item)
 
-    found = {}
-    for path, part in module.named_modules():
-        for name, tensor in tensors(path, attributes(part)):
-            if id(tensor) not in moving:
-                found.setdefault(id(tensor), name)
-    return list(found.values())
+    return [name for path, part in module.named_modules() for name, _ in loose(path, attributes(part))]
     ### END SOLUTION
 
 

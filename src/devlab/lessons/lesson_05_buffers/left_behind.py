@@ -17,9 +17,9 @@ left_behind = lesson.exercise(
     hints=(
         "`.to` moves what `module.parameters()` and `module.buffers()` yield, those of submodules included, "
         "and nothing else. Whatever else a module holds is among its other attributes, in `vars(module)`.",
-        "Write a helper `tensors(name, value)` that calls itself: for a tensor it yields the name and the "
+        "Write a helper `loose(name, value)` that calls itself: for a tensor it yields the name and the "
         "tensor; through a list, tuple or dict it goes element by element, through a module attribute by "
-        "attribute. Of what it yields, keep what is no registered parameter, and each tensor once, by its id.",
+        "attribute. Leave out registered parameters, and what it has yielded before, by their ids in a set.",
         "For each `path, part in module.named_modules()`, give it the items of `vars(part)` but "
         '`"_parameters"`, `"_buffers"` and `"_modules"`. A module that it meets and that is not among '
         "`module.modules()` is not registered: there it goes through those three as well, under the path "

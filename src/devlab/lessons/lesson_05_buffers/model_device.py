@@ -19,8 +19,8 @@ model_device = lesson.exercise(
         "Note the first tensor you meet, and compare the device of each later one with its device, the index "
         "included. At the first that differs you have the two names and the two devices for the message.",
         "`tensors = list(model.named_parameters()) or list(model.named_buffers())`. Without any, "
-        'return `torch.device("cpu")`. At one that differs, `raise ValueError(f"{first} is on {one}, {name} on '
-        '{two}")`.',
+        'return `torch.device("cpu")`. At one that differs, `raise ValueError(f"{first} is on {one}, {name} '
+        'on {two}")`.',
     ),
 )
 
