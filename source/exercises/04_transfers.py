@@ -70,7 +70,7 @@ devlab.check(move)
 # - The result is safe to read as soon as it is returned.
 #
 # `dtype.itemsize` is the number of bytes that one element takes. If one call changes device and dtype, it depends on
-# the kind of copy which of the two forms travels.
+# the kind of transfer which of the two forms travels.
 #
 # Needed: [Which dtype travels](../notebooks/04_transfers.ipynb#Which-dtype-travels) and [Where the dtype is
 # changed](../notebooks/04_transfers.ipynb#Where-the-dtype-is-changed)
@@ -95,10 +95,10 @@ devlab.check(cast_and_move)
 # Predict whether `x.to(device, dtype)` would return x itself. Return a `bool`, `True` or `False`.
 #
 # - Find out without a transfer and without making a tensor, not even an empty one.
-# - In this task `device` may come without its index, as `torch.device("cuda")` does. It then means the current device
-#   of its kind, and a tensor that is on that one counts as being there already. `torch.device("cpu")` has no index, and
-#   neither has the device of a CPU tensor. `torch.accelerator.current_device_index()` gives the index of the current
-#   accelerator.
+# - In this task `device` may come without its index, as `torch.device("cuda")` does. It then means the current
+#   device of its kind, and a tensor that is on that one counts as being there already. `torch.device("cpu")` has no
+#   index, and neither has the device of a CPU tensor. `torch.accelerator.current_device_index()` gives the index of
+#   the current accelerator.
 #
 # Needed: [Moving](../notebooks/04_transfers.ipynb#Moving)
 
@@ -149,8 +149,10 @@ devlab.check(make_loader)
 # Yield the same pairs on `device`, in the same order and with the same dtypes. A pair may be a tuple or a list.
 #
 # - Each minibatch is moved when it is wanted, not all of them first.
-# - Each tensor is copied once. From pinned memory no copy makes the host wait, and nothing else in the loop does.
-# - Some loaders pin and some do not. If a loader does not pin, copy from pageable memory, and do not pin by hand.
+# - There is one transfer for each tensor. From pinned memory no transfer makes the host wait, and nothing else in the
+#   loop does.
+# - Some loaders pin and some do not. If a loader does not pin, transfer from pageable memory, and do not pin
+#   by hand.
 #
 # Needed: [Without waiting](../notebooks/04_transfers.ipynb#Without-waiting)
 
@@ -172,21 +174,21 @@ devlab.check(batches)
 #
 # Return a CPU tensor with x's values, in x's dtype. x may be on any device.
 #
-# - There is one copy, and it is one for which the host need not wait: non-blocking, and into pinned memory.
-# - The result is safe to read as soon as you return it, whatever else x's device was busy with. Work that was launched
-#   before the call may still write into x, and the copy comes after it.
+# - There is one transfer, and it is one for which the host need not wait: non-blocking, and into pinned memory.
+# - The result is safe to read as soon as you return it, whatever else x's device was busy with. Work that was
+#   launched before the call may still write into x, and the transfer comes after it.
 # - x's device need not be the current one, and the current device stays what it is.
 # - If x is on the CPU already, you may return x.
 #
-# (A blocking copy would be safe, too. The point of this one is the gap between launch and wait, in which a program
-# can do something else.)
+# (A blocking transfer would be safe, too. The point of this one is the gap between launch and wait, in which a
+# program can do something else.)
 #
 # Needed: [The other direction](../notebooks/04_transfers.ipynb#The-other-direction)
 
 
 # %% exercise="read_back"
 def read_back(x: torch.Tensor) -> torch.Tensor:
-    """Return x on the CPU by a non-blocking copy that has arrived."""
+    """Return x on the CPU by a non-blocking transfer that has arrived."""
     ### BEGIN SOLUTION
     if x.device.type == "cpu":
         return x
@@ -202,9 +204,9 @@ devlab.check(read_back)
 # %% [markdown]
 # ## `fetch_losses(losses)`
 #
-# `losses` is a list of zero-dimensional tensors, all of one floating dtype and on one device, with at least one in it: a
-# loss for each step of an epoch. Some may still hold their graph. Return their values as a list of Python floats, in
-# order and with all their digits.
+# `losses` is a list of zero-dimensional tensors, all of one floating dtype and on one device, with at least one in
+# it: a loss for each step of an epoch. Some may still hold their graph. Return their values as a list of Python
+# floats, in order and with all their digits.
 #
 # However many there are, the host waits for the device **once**. The list, the losses and their graphs stay as they
 # are.

@@ -25,9 +25,9 @@ device = devlab.start()
 # A model that writes text may look at the past and not at the future. Write the module that says which is which.
 #
 # - In a buffer named `mask` it holds the whole triangle for `max_length` steps, made once.
-# - `forward(x)` takes any x of shape (batch, time, …), where time is at most `max_length`, and cuts its answer from the
-#   buffer, which stays whole: a boolean tensor of shape (time, time), on the device of x and of the module. Row *i*,
-#   column *j* is `True` where *j* lies in the future of *i*, which is above the diagonal.
+# - `forward(x)` takes any x of shape (batch, time, …), where time is at most `max_length`, and cuts its answer from
+#   the buffer, which stays whole: a boolean tensor of shape (time, time), on the device of x and of the module. Row
+#   *i*, column *j* is `True` where *j* lies in the future of *i*, which is above the diagonal.
 # - The buffer is saved: it is in the `state_dict`. There is nothing to train.
 #
 # Needed: [Register it](../notebooks/05_buffers.ipynb#Register-it)
@@ -68,8 +68,8 @@ devlab.check(CausalMask)
 # - Both are updated **in place**, so that what held the tensor before sees the new numbers.
 # - In evaluation mode both stay as they are. The mode alone decides, and not whether gradients are on.
 # - It returns x minus the mean, which in training mode is the updated one. x itself stays as it is.
-# - The update is not part of the graph, or every batch would stay alive in it. The result is part of the graph, so that
-#   layers before this one learn through it; the mean in it counts as a fixed number.
+# - The update is not part of the graph, or every batch would stay alive in it. The result is part of the graph, so
+#   that layers before this one learn through it; the mean in it counts as a fixed number.
 # - Moved to another device between two batches, or saved and loaded into a new module, it goes on as if nothing had
 #   happened.
 #
@@ -105,15 +105,16 @@ devlab.check(RunningMean)
 # ## `class SinusoidalPositions(n, d)`
 #
 # This is the positional encoding of the first transformer. Every step *t*, counted from 0, gets its own pattern of d
-# numbers, and d is even. Column *2i* holds sin(*t* / 10000^(*2i* / d)), and column *2i* + 1 the cosine of the same angle.
+# numbers, and d is even. Column *2i* holds sin(*t* / 10000^(*2i* / d)), and column *2i* + 1 the cosine of the same
+# angle.
 #
-# - A buffer named `table` holds the pattern for n steps. It is made once, and it is **not** saved: n and d say all that
-#   is in it.
-# - `forward(x)` takes x of shape (batch, time, d), where time is at most n. To each row of the batch it adds the first
-#   rows of the table, and returns the result on x's device **and in x's dtype**: a float16 x gives a float16 result, a
-#   float64 x a float64 one.
-# - x itself stays as it is, and so does the table, its dtype included. The result keeps the graph of x, so that layers
-#   before this one can learn.
+# - A buffer named `table` holds the pattern for n steps. It is made once, and it is **not** saved: n and d say all
+#   that is in it.
+# - `forward(x)` takes x of shape (batch, time, d), where time is at most n. To each row of the batch it adds the
+#   first rows of the table, and returns the result on x's device **and in x's dtype**: a float16 x gives a float16
+#   result, a float64 x a float64 one.
+# - x itself stays as it is, and so does the table, its dtype included. The result keeps the graph of x, so that
+#   layers before this one can learn.
 #
 # Needed: [Saved or not saved](../notebooks/05_buffers.ipynb#Saved-or-not-saved) and [The dtype is half of
 # it](../notebooks/05_buffers.ipynb#The-dtype-is-half-of-it)
@@ -147,10 +148,10 @@ devlab.check(SinusoidalPositions)
 #
 # Sequences of different lengths are padded to fit into one tensor. Tell which part of it is real.
 #
-# x has the shape (batch, time, features) and any dtype. `lengths` is a one-dimensional tensor with an integer between 0
-# and time for each row. It has any integer dtype, and may be **on any device**, whichever x is on. Return a boolean
-# tensor of shape (batch, time) on x's device: `True` for the first `lengths[i]` steps of row i, `False` beyond. Nothing
-# depends on the contents of x.
+# x has the shape (batch, time, features) and any dtype. `lengths` is a one-dimensional tensor with an integer
+# between 0 and time for each row. It has any integer dtype, and may be **on any device**, whichever x is on. Return
+# a boolean tensor of shape (batch, time) on x's device: `True` for the first `lengths[i]` steps of row i, `False`
+# beyond. Nothing depends on the contents of x.
 #
 # Needed: [Made inside forward](../notebooks/05_buffers.ipynb#Made-inside-forward)
 
@@ -191,12 +192,12 @@ devlab.check(add_noise)
 # %% [markdown]
 # ## `append_ones(x)`
 #
-# Return x with one more column, filled with ones, at the end of its last dimension: shape (…, k) becomes (…, k + 1),
-# where k is at least 1.
+# Return x with one more column, filled with ones, at the end of its last dimension. Shape (…, k) becomes (…, k + 1),
+# and k is at least 1.
 #
-# - x has one dimension or more, and any dtype of numbers, integers and complex numbers among them. It may hold inf or
-#   nan, and the new column holds ones all the same. Any dimension but the last may be 0, as in an empty batch of shape
-#   (0, k).
+# - x has one dimension or more, and any dtype of numbers, integers and complex numbers among them. It may hold inf
+#   or nan, and the new column holds ones all the same. Any dimension but the last may be 0, as in an empty batch of
+#   shape (0, k).
 # - The result is on x's device and has x's dtype. x's numbers keep all their digits, and x stays as it is.
 #
 # Needed: [Like the input](../notebooks/05_buffers.ipynb#Like-the-input)
@@ -217,8 +218,8 @@ devlab.check(append_ones)
 # %% [markdown]
 # ## `left_behind(module)`
 #
-# Write the tool that finds the mistake before the error does. Return a list of names (`str`, in any order), one for each
-# tensor that the module holds, directly or inside something, and that `module.to(...)` will **not** move.
+# Write the tool that finds the mistake before the error does. Return a list of names (`str`, in any order), one for
+# each tensor that the module holds, directly or inside something, and that `module.to(...)` will **not** move.
 #
 # - Plain attributes count, in the module and in its submodules, with dotted names: `scale`, `encoder.1.scale`. Names
 #   that begin with `_` count, too.
@@ -227,16 +228,16 @@ devlab.check(append_ones)
 # - A module that is kept in a plain list, tuple or dict, and nowhere else, is not registered. So everything it holds
 #   stays behind, its parameters, buffers and plain attributes: `blocks.0.weight`.
 # - What moves is not listed: parameters and buffers of registered modules, saved or not.
-# - A registered **parameter** that a list or an attribute holds *as well* moves, and is not listed: `.to` gives the same
-#   object other memory (`nn.GRU` keeps such a list). With a registered **buffer** it is otherwise: `.to` puts a new
-#   tensor in its place, and the list still holds the old one. That one stays behind, and is listed under the list's
-#   name.
+# - A registered **parameter** that a list or an attribute holds *as well* moves, and is not listed: `.to` gives the
+#   same object other memory (`nn.GRU` keeps such a list). With a registered **buffer** it is otherwise: `.to` puts a
+#   new tensor in its place, and the list still holds the old one. That one stays behind, and is listed under the
+#   list's name.
 # - A tensor with two names is listed once, under either. Two tensors that share memory are two.
 # - The names are a fact about the module, wherever it is at the moment. Look at it only: nothing may move or change.
 #
-# `vars(part)` of a module holds all its attributes. The registered ones stand in three dicts among them, `_parameters`,
-# `_buffers` and `_modules`. Let a helper yield a name and a tensor for each tensor that stays behind. Here the names are
-# enough, but `find_strays` of lesson 10 will ask where each of these tensors is.
+# `vars(part)` of a module holds all its attributes. The registered ones stand in three dicts among them,
+# `_parameters`, `_buffers` and `_modules`. Let a helper yield a name and a tensor for each tensor that stays behind.
+# Here the names are enough, but `find_strays` of lesson 10 will ask where each of these tensors is.
 #
 # Needed: [What stays behind](../notebooks/05_buffers.ipynb#What-stays-behind)
 
@@ -275,8 +276,8 @@ devlab.check(left_behind)
 # %% [markdown]
 # ## `model_device(model)`
 #
-# A module has no attribute `device`, because its tensors may be in several places. Return the one place where this model
-# is, as a `torch.device` with its index, or say that there is no one place.
+# A module has no attribute `device`, because its tensors may be in several places. Return the one place where this
+# model is, as a `torch.device` with its index, or say that there is no one place.
 #
 # - If all its parameters are on one device, return that one. Frozen parameters count, and buffers do not matter.
 # - If they are on several, raise a `ValueError` whose text names two of the devices and, for each of the two, a
@@ -307,6 +308,6 @@ def model_device(model: nn.Module) -> torch.device:
 devlab.check(model_device)
 
 # %% [markdown]
-# All eight passed? `left_behind` and `model_device` are worth keeping: paste them into the next program that fails on a
-# GPU. Go on to [06 Sharing memory with NumPy](../notebooks/06_numpy_sharing.ipynb). `devlab.progress()` shows where you
-# stand.
+# All eight passed? `left_behind` and `model_device` are worth keeping: paste them into the next program that fails
+# on a GPU. Go on to [06 Sharing memory with NumPy](../notebooks/06_numpy_sharing.ipynb). `devlab.progress()` shows
+# where you stand.

@@ -6,7 +6,7 @@
 # dtype, and who has to wait for them.
 #
 # After it you can move any batch, choose the dtype in which it travels, load data so that the program hardly
-# waits for its copies, and find the lines that make a program slow although none of them looks slow.
+# waits for its transfers, and find the lines that make a program slow although none of them looks slow.
 #
 # **Takes** about 50 minutes. **Needs** [00 Start here](00_start_here.ipynb); a `DataLoader` is explained
 # where it comes.
@@ -140,8 +140,8 @@ guess.was("neither" if log.bytes_moved == at_once else fewer)
 
 # %% [markdown] facts=["M5"]
 # The one call changes the dtype on the CPU again, which is now *after* the transfer. It does so because these are
-# copies for which the host waits. A copy with `non_blocking=True`, which you meet
-# [further down](#Where-the-dtype-is-changed), does otherwise. Two steps say what travels, whatever the kind of copy.
+# transfers for which the host waits. A transfer with `non_blocking=True`, which you meet [further
+# down](#Where-the-dtype-is-changed), does otherwise. Two steps say what travels, whatever the kind of transfer.
 #
 # **[Exercise](../exercises/04_transfers.ipynb#task_cast_and_move):** `cast_and_move` lets the smaller dtype travel,
 # for any two dtypes and between any two devices.
@@ -160,8 +160,8 @@ except AttributeError as error:
     print(error)
 
 # %% [markdown] facts=["M1", "P2"]
-# Containers have no `.to`, so your program has to go through them. This function does it for a list of tensors.
-# The line marked with an arrow holds the most frequent mistake in such code. Find it before you run the cell.
+# Containers have no `.to`, so your program has to go through them. This function does it for a list of tensors,
+# and the marked line holds the most frequent mistake in such code. Say what is wrong with it before you run the cell.
 
 
 # %% facts=["M1", "M6"]
@@ -180,8 +180,9 @@ print("inputs", inputs.device, " labels", labels.device)
 # place. That is the subject of [05](05_buffers.ipynb).)
 #
 # A function for every batch has three more things to get right. It has to go down: in the dict above, one tensor
-# stands in a list. Lesson 01's `places` walked through such a tree, but only to look. It has to leave alone what is
-# no tensor, such as the name. And each container should come back as what it was, which one of them resists:
+# stands in a list. (The exercise `places` of lesson 01 walked through such a tree, only to look.) It has to leave
+# alone what is no tensor, such as the name. And each container should come back as what it was, which one kind
+# resists:
 
 # %% facts=["P2"]
 from collections import namedtuple
@@ -243,7 +244,7 @@ guess.was("on the CPU" if x.is_cpu else "on the device")
 # means locked in its place. The host first copies the bytes into this buffer, which is called *staging*, and the GPU
 # takes them from there. A tensor that is in pinned memory from the start needs no staging.
 #
-# ![Above, a pageable tensor in host memory is copied by the host into the staging buffer, and by the GPU from there to the device; with non_blocking=True the host waits for the staging alone. Below, a pinned tensor is copied by the GPU directly; with non_blocking=True the host does not wait at all. A blocking copy keeps the host to the end in both cases](drawing:staged_or_pinned)
+# ![Above, a pageable tensor in host memory is copied by the host into the staging buffer, and by the GPU from there to the device; with non_blocking=True the host waits for the staging alone. Below, a pinned tensor is copied by the GPU directly; with non_blocking=True the host does not wait at all. A blocking transfer keeps the host to its end in both cases](drawing:staged_or_pinned)
 #
 # A loader puts its minibatches into pinned memory if you ask it to:
 
@@ -256,10 +257,10 @@ for name, loader in (("plain", plain), ("pinned", pinned)):
     print(f"{name:<7}on {x.device}, in {'pinned' if x.is_pinned() else 'pageable'} memory")
 
 # %% [markdown] facts=["P3"]
-# Pinned memory is still the CPU's memory, with a promise. It **can speed up copies to CUDA**, and by how much
+# Pinned memory is still the CPU's memory, with a promise. It **can speed up transfers to CUDA**, and by how much
 # depends on the machine. On the course's reference machine the GPU takes 12 GB/s from pinned memory. From pageable
-# memory the bytes are staged at 6 GB/s before that, so that the whole copy runs at 4 GB/s. These are the peaks that
-# makers document for real machines, in one direction:
+# memory the bytes are staged at 6 GB/s before that, so that the whole transfer runs at 4 GB/s. These are the peaks
+# that makers document for real machines, in one direction:
 #
 # | between | peak | from |
 # |---|---|---|
@@ -269,9 +270,10 @@ for name, loader in (("plain", plain), ("pinned", pinned)):
 # | two GPUs, NVLink of the A100 | 300 GB/s | NVIDIA's data sheet of the A100 |
 # | two GPUs, NVLink of the H100 | 450 GB/s | NVIDIA's data sheet of the H100 |
 #
-# (The data sheets add up both directions, so you find twice these numbers there.) Copies from pinned memory stay
+# (The data sheets add up both directions, so you find twice these numbers there.) Transfers from pinned memory stay
 # somewhat below the peak: NVIDIA's *CUDA C++ Best Practices Guide* names about 12 GB/s for PCIe 3.0. From pageable
-# memory the host's own speed decides, so measure it on your machine, with the picture [below](#Look-and-touch).
+# memory the staging comes on top, at the host's own speed. Measure it on your machine, with the picture
+# [below](#Look-and-touch).
 #
 # On a Mac the GPU shares its memory with the CPU, and a `DataLoader` does not pin for `mps`. For a model on the CPU
 # there is no transfer, so the time for pinning is lost.
@@ -304,13 +306,13 @@ for workers, pin in ((0, False), (0, True), (2, False), (2, True)):
 # %% [markdown]
 # ## Without waiting
 #
-# Faster copies are the smaller half of what pinned memory is good for. The larger half is what the host can do
+# Faster transfers are the smaller half of what pinned memory is good for. The larger half is what the host can do
 # meanwhile. Work for a device stands in a **stream**, which is a queue: the host *launches* an operation, which puts
 # it at the queue's end, and goes on, while the device takes up one operation after the other. `non_blocking=True`
-# asks that a copy be launched like any other operation.
+# asks that a transfer be launched like any other operation.
 #
-# Below, the device has some work already, a matrix product that takes longer than the copy behind it. The copy is made
-# in four ways: from pageable and from pinned memory, blocking and not.
+# Below, the device has some work already, a matrix product that takes longer than the transfer behind it. The
+# transfer is made in four ways: from pageable and from pinned memory, blocking and not.
 
 # %% facts=["P4"]
 guess = devlab.predict("In how many of the four must the host wait for the product?", *range(5))
@@ -327,8 +329,8 @@ for name, x in (("pageable", pageable), ("pinned", locked)):
         with devlab.watch() as log:
             square @ square
             x.to(device, non_blocking=non_blocking)
-        (copy,) = log.events.transfers
-        times.append(copy.when.ended - copy.when.began)
+        (transfer,) = log.events.transfers
+        times.append(transfer.when.ended - transfer.when.began)
         print(
             f"{name:<9}non_blocking={non_blocking!s:<6} keeps the host for {times[-1] * 1e6:4.0f} µs ({how})"
         )
@@ -338,32 +340,32 @@ guess.was(sum(time > max(times) / 2 for time in times))
 # %% [markdown] facts=["P4"]
 # The flag decides whether the host waits for the device, and the memory decides how soon the host is free:
 #
-# - **A blocking copy waits for its stream**: for all the work that was launched before it, and then for the copy. The
-#   first and the third line tell more about the product than about the copy.
+# - **A blocking transfer waits for its stream**: for all the work that was launched before it, and then for the
+#   transfer. The first and the third line tell more about the product than about the transfer.
 # - **From pageable memory, `non_blocking=True` keeps the host while the bytes are staged**, and no longer. The
-#   copy joins the stream, and the host waits neither for it nor for the product.
+#   transfer joins the stream, and the host waits neither for it nor for the product.
 # - **From pinned memory, `non_blocking=True` does not keep the host at all.** What remains is the launch.
 #
-# So `x.to(device, non_blocking=True)` is worth writing whatever the memory. (This is how PyTorch's source and NVIDIA's
-# CUDA documentation, under *API synchronization behavior*, describe it. The documentation allows the driver to
-# wait for the stream before it stages, so a real GPU may keep the host longer in the second line. With pinned
+# So `x.to(device, non_blocking=True)` is worth writing whatever the memory. (This is how PyTorch's source and
+# NVIDIA's CUDA documentation, under *API synchronization behavior*, describe it. The documentation allows the driver
+# to wait for the stream before it stages, so a real GPU may keep the host longer in the second line. With pinned
 # memory you can be sure.)
 #
 # Is it safe to *use* the result? It is. The device works through its stream in order, so an operation that you launch
-# after the copy runs after the copy. The host is early, the device is not.
+# after the transfer also runs after it. The host is early, the device is not.
 #
-# What you must not do is write into a *pinned* tensor while its copy may still be under way, because the GPU reads that
-# very memory. Bytes that were staged are safe.
+# What you must not do is write into a *pinned* tensor while its transfer may still be under way, because the GPU
+# reads that very memory. Bytes that were staged are safe.
 #
 # **[Exercise](../exercises/04_transfers.ipynb#task_batches):** `batches` goes through a loader and never waits for a
-# copy.
+# transfer.
 
 # %% [markdown]
 # ### Where the dtype is changed
 #
 # The flag decides one more thing. The image from above goes to the device as `float32`, and the scores come home as
-# `float16`, each in one call. Of each pair of dtypes one is smaller: 48 bytes for the image, 2000 for the scores. Look
-# for these two numbers.
+# `float16`, each in one call. Of each pair of dtypes one is smaller: 48 bytes for the image, 2000 for the scores.
+# Look for these two numbers.
 
 # %% facts=["P8"]
 for non_blocking in (False, True):
@@ -373,20 +375,21 @@ for non_blocking in (False, True):
     there, home = log.events.transfers
     print(f"non_blocking={non_blocking!s:<6}there {there.bytes:>4} bytes   home {home.bytes:>4} bytes")
 
-torch.accelerator.synchronize(device)  # The host has not waited for the last copy.
+torch.accelerator.synchronize(device)  # The host has not waited for the last transfer.
 
 # %% [markdown] facts=["P8"]
-# In the second line both smaller forms travel. **A blocking copy changes the dtype on the CPU, a non-blocking one on
-# the accelerator**, in both directions. PyTorch prefers the CPU because the change then takes none of the GPU's memory,
-# but a host that does not wait cannot do it. (This is so for CUDA and for `sim`. For `mps` the CPU changes what goes
-# there, and the GPU what comes back.) From `float64` to `float16` the first line would have been the better one on
-# the way to the device. You need not remember the table: in two steps the smaller form travels, whatever the flag says.
+# In the second line both smaller forms travel. **A blocking transfer changes the dtype on the CPU, a non-blocking
+# one on the accelerator**, in both directions. PyTorch prefers the CPU because the change then takes none of the
+# GPU's memory, but a host that does not wait cannot do it. (This is so for CUDA and for `sim`. For `mps` the CPU
+# changes what goes there, and the GPU what comes back.) From `float64` to `float16` the first line would have been
+# the better one on the way to the device. You need not remember the table: in two steps the smaller form travels,
+# whatever the flag says.
 
 # %% [markdown]
 # ### A loop in time
 #
 # What is gained shows best in time. Here is a loop over four minibatches, in the simulator's model of time, first
-# with blocking copies:
+# with blocking transfers:
 
 # %% facts=["P5"]
 work = TensorDataset(torch.ones(64, 1024), torch.arange(64))
@@ -406,9 +409,9 @@ plain = loop(DataLoader(work, batch_size=16), non_blocking=False)
 waiting = plain.timeline()
 
 # %% [markdown] facts=["P4", "P5"]
-# Read the lanes from the top. The host waits (the low grey bars) for each copy. A copy joins the device's stream behind
-# the product before it, so the host waits for that product as well, and all the while it cannot load the next
-# minibatch. Now the same loop with pinned memory and without blocking:
+# Read the lanes from the top. The host waits (the low grey bars) for each transfer. A transfer joins the device's
+# stream behind the product before it, so the host waits for that product as well, and all the while it cannot load
+# the next minibatch. Now the same loop with pinned memory and without blocking:
 
 # %% facts=["P5", "P7"]
 alone = loop(DataLoader(work, batch_size=16, pin_memory=True), non_blocking=True)
@@ -431,15 +434,15 @@ helped.timeline(beside=waiting)
 # `non_blocking=True` belong together.** (The model leaves out what it takes to stack a minibatch and to hand it over
 # from a worker. Workers are worth their price where loading takes long.)
 #
-# Copying and computing still take turns, because the work in one stream runs in order. A second stream lets them overlap,
-# too; you build that in [07 Asynchrony](07_asynchrony.ipynb).
+# Copying and computing still take turns, because the work in one stream runs in order. A second stream lets them
+# overlap, too; you build that in [07 Asynchrony](07_asynchrony.ipynb).
 #
-# One temptation is left. If pinned memory is good, why not pin by hand, just before the copy? A tensor of 4 MB goes to
-# the device as it is, and pinned by hand.
+# One temptation is left. If pinned memory is good, why not pin by hand, just before the transfer? A tensor of 4 MB
+# goes to the device as it is, and pinned by hand.
 
 # %% facts=["P7"]
 guess = devlab.predict(
-    "Beside the plain copy, the one that is pinned by hand first is …", "faster", "as fast", "slower"
+    "Beside the plain transfer, the one that is pinned by hand first is …", "faster", "as fast", "slower"
 )
 
 # %% facts=["P7"]
@@ -463,40 +466,42 @@ ratio = took["pinned by hand"] / took["blocking"]
 guess.was("faster" if ratio < 0.95 else "slower" if ratio > 1.05 else "as fast")
 
 # %% [markdown] facts=["P7"]
-# In the model nothing is gained. `pin_memory()` copies every byte, just as the driver does when it stages, and the host
-# is busy for as long. On real machines something is lost, because memory that is pinned for the first time has to be
-# locked, which is slow: PyTorch's own guide to `pin_memory` and `non_blocking` warns of up to twice the time of a plain
-# `.to`. **Pinning by hand just before the copy usually costs more than it saves, and a loader without workers does
-# just that.** Pin early, or let another thread pin.
+# In the model nothing is gained. `pin_memory()` copies every byte, just as the driver does when it stages, and the
+# host is busy for as long. On real machines something is lost, because memory that is pinned for the first time has
+# to be locked, which is slow: PyTorch's own guide to `pin_memory` and `non_blocking` warns of up to twice the time
+# of a plain `.to`. **Pinning by hand just before the transfer usually costs more than it saves, and a loader without
+# workers does just that.** Pin early, or let another thread pin.
 
 # %% [markdown] facts=["P3", "P4"]
 # ### Look and touch
 #
-# This picture shows what a copy costs, over its size. Run the cell, drag the ring along the sizes, and change what
-# stands above the curves. The two lanes below them show what the host does while the bytes travel; *Play* lets you
-# watch. (On a GPU the times are measured, on the simulated device they come from the model; the picture says which.)
-# **Find out** how much pinned memory saves for a single number, and how much for 32 images. And for which copies does
-# the host go on before they have ended?
+# This picture shows what a transfer costs, over its size. Run the cell, drag the ring along the sizes, and change
+# what stands above the curves. The two lanes below them show what the host does while the bytes travel; *Play* lets
+# you watch. (On a GPU the times are measured, on the simulated device they come from the model; the picture says
+# which.) **Find out** how much pinned memory saves for a single number, and how much for 32 images. And for which
+# transfers does the host go on before they have ended?
 
 # %% facts=["P3", "P4"]
 devlab.explore.transfers()
 
 # %% [markdown] facts=["P3", "P4"]
-# In the model pinned memory saves nothing for the number, and two thirds of the time for the images. A small copy costs
-# what it takes to start one, from whatever memory; only in large ones do the bytes count. That is one more reason to send
-# a batch as one tensor and not as sixteen. With `non_blocking=True` the host goes on early: at once with pinned memory,
-# and from pageable memory after two thirds of the time, when the bytes are staged. For a copy into pageable memory
-# the host always waits.
+# In the model pinned memory saves nothing for the number, and two thirds of the time for the images. A small
+# transfer costs what it takes to start one, from whatever memory; only in large ones do the bytes count. That is one
+# more reason to send a batch as one tensor and not as sixteen. With `non_blocking=True` the host goes on early: at
+# once with pinned memory, and from pageable memory after two thirds of the time, when the bytes are staged. For a
+# transfer into pageable memory the host always waits.
 
 # %% [markdown]
 # ## The other direction
 #
-# On the way to the device, being early was safe. On the way back it is a trap, which the simulated device can show you
-# every time. Real hardware shows it now and then. Here are three sevens on the device, fetched without blocking, and read
-# at once.
+# On the way to the device, being early was safe. On the way back it is a trap, which the simulated device can show
+# you every time. Real hardware shows it now and then. Here are three sevens on the device, fetched without blocking,
+# and read at once.
 
 # %% facts=["P6"]
-guess = devlab.predict("What does y show, right after its copy was launched?", "the sevens", "something else")
+guess = devlab.predict(
+    "What does y show, right after its transfer was launched?", "the sevens", "something else"
+)
 
 # %% facts=["P6"]
 x = torch.full((3,), 7.0, device=device)
@@ -507,31 +512,31 @@ print(seen)
 guess.was("the sevens" if seen == [7.0, 7.0, 7.0] else "something else")
 
 # %% [markdown] facts=["P6"]
-# There was no error and no warning, only old contents. The copy stood in the stream, and Python looked before it had
-# arrived. (`.to("cpu", non_blocking=True)` puts its result into pinned memory by itself, so that nothing keeps the
-# host.) The *device* keeps its order, but the *host* reads memory whenever it likes. On a real GPU a short copy often
-# arrives in time, and the cell may well show the sevens. Such code passes its tests, and under load it returns a few
-# old numbers.
+# There was no error and no warning, only old contents. The transfer stood in the stream, and Python looked before it
+# had arrived. (`.to("cpu", non_blocking=True)` puts its result into pinned memory by itself, so that nothing keeps
+# the host.) The *device* keeps its order, but the *host* reads memory whenever it likes. On a real GPU a short
+# transfer often arrives in time, and the cell may well show the sevens. Such code passes its tests, and under load
+# it returns a few old numbers.
 #
-# **A non-blocking copy to the CPU must be waited for before it is read.** Which wait is the right one? Here the program
-# waits twice, once before the copy and once after it.
+# **A non-blocking transfer to the CPU must be waited for before it is read.** Which wait is the right one? Here the
+# program waits twice, once before the transfer and once after it.
 
 # %% facts=["P6"]
 torch.accelerator.synchronize(device)
 y = x.to("cpu", non_blocking=True)
-print("it waited before the copy:       ", y.tolist())
+print("it waited before the transfer:   ", y.tolist())
 
-x.sum().item()  # The sum was launched after the copy, so it ends after the copy.
+x.sum().item()  # The sum was launched after the transfer, so it ends after the transfer.
 print("it waited for what came after it:", y.tolist())
 
 # %% [markdown] facts=["P6"]
 # Two details decide:
 #
-# - **Wait after the copy was launched.** Before it there is nothing to wait for. The `.item()` above was late enough,
-#   because the stream keeps its order, but it made a second transfer only to wait.
+# - **Wait after the transfer was launched.** Before it there is nothing to wait for. The `.item()` above was late
+#   enough, because the stream keeps its order, but it made a second transfer only to wait.
 #   `torch.accelerator.synchronize(…)` waits and transfers nothing.
-# - **Wait for the right device.** Without an argument, `torch.accelerator.synchronize()` waits for the current device,
-#   which need not be the one that the tensor comes from.
+# - **Wait for the right device.** Without an argument, `torch.accelerator.synchronize()` waits for the current
+#   device, which need not be the one that the tensor comes from.
 #
 # A plain `y = x.cpu()` waits by itself and is always right. The non-blocking form pays if the program has something
 # to do in between.
@@ -563,8 +568,8 @@ print(f"on the device: {total}, {log.transfers} transfer,  {log.synchronizations
 
 # %% [markdown] facts=["R1", "R4"]
 # Both give 45. **`.item()` transfers one scalar and synchronizes**: the host stops until the device has finished
-# everything in its stream, and launches nothing meanwhile. Once in an epoch you will not notice. Once in each step, in
-# a loop of short steps, the device stands idle most of the time.
+# everything in its stream, and launches nothing meanwhile. Once in an epoch this does no harm. In every step of a
+# loop of short steps, it leaves the device idle most of the time.
 #
 # So keep the numbers on the device and fetch the result. If you keep the losses themselves, keep `loss.detach()`:
 # each `loss` holds on to its whole graph.
@@ -573,9 +578,9 @@ print(f"on the device: {total}, {log.transfers} transfer,  {log.synchronizations
 # still the host waits once.
 
 # %% [markdown] facts=["R5"]
-# ### Its relatives
+# ### What else waits
 #
-# `.item()` has relatives, and some do not look like transfers at all. Here are eight lines.
+# `.item()` has relatives, and some of them do not look like transfers at all. Here are eight lines.
 
 # %% facts=["R5"]
 x = torch.tensor([3.0, -1.0, 2.0], device=device)
@@ -603,10 +608,10 @@ for words, suspect in suspects.items():
 guess.was(sum(waits.values()))
 
 # %% [markdown] facts=["R5"]
-# Whatever brings a value to Python waits: `.cpu()`, `.tolist()`, `bool()` and so every `if`, and `print`. `nonzero` and
-# the boolean mask wait for a subtler reason: the *shape* of their result depends on the data, and Python has to
-# know it. The last two compute something of a known shape, so they only join the stream. `torch.where` is the usual way
-# to do without a mask in a loop.
+# Whatever brings a value to Python waits: `.cpu()`, `.tolist()`, `bool()` and so every `if`, and `print`. `nonzero`
+# and the boolean mask wait for a subtler reason: the *shape* of their result depends on the data, and Python has to
+# know it. The last two compute something of a known shape, so they only join the stream. `torch.where` is the usual
+# way to do without a mask in a loop.
 #
 # Here is an evaluation loop as it is often written, with a guard and two statistics. Before you run it, count
 # the transfers and the waits of its four minibatches.
@@ -650,8 +655,8 @@ with devlab.watch() as log:
 print(log.transfers, "transfers,", log.synchronizations, "waits")
 
 # %% [markdown] facts=["R2"]
-# It took six transfers, for multiplications each of which takes less time than one of them. This is **ping-pong**. The
-# cure is a rule: a function works where its input is and leaves its result there. Only the edges of the program
+# It took six transfers, for multiplications each of which takes less time than one of them. This is **ping-pong**.
+# The cure is a rule: a function works where its input is and leaves its result there. Only the edges of the program
 # transfer anything.
 
 
@@ -668,9 +673,9 @@ with devlab.watch() as log:
 print(log.transfers, "transfers,", log.synchronizations, "wait")
 
 # %% [markdown] facts=["R1", "R3"]
-# One transfer in and one out, however many steps lie between. How much does it matter? Here is a square matrix in three
-# sizes: the time of its transfer from pageable and from pinned memory, and the time of two operations on it. Watch which of
-# the four columns grows fastest.
+# One transfer in and one out, however many steps lie between. How much does it matter? Here is a square matrix in
+# three sizes: the time of its transfer from pageable and from pinned memory, and the time of two operations on it.
+# Watch which of the four columns grows fastest.
 
 # %% facts=["R1"]
 print(f"   n   pageable   pinned   adding 1   product   µs ({how})")
@@ -692,11 +697,11 @@ for n in (512, 1024, 2048):
     print("{:>4}{:>11.0f}{:>9.0f}{:>11.0f}{:>10.0f}".format(n, *times))
 
 # %% [markdown] facts=["R1"]
-# The addition does one operation for each number, and either transfer takes many times as long, whatever the size. Most
-# operations are of this kind: activations, normalisation, dropout. The product does about 2n operations for each number, so
-# its time grows faster than the bytes do: at n = 512 either transfer takes longer, at n = 2048 the product takes longer
-# than the transfer from pinned memory. Where the two meet depends on the machine. The rule holds on all of them:
-# **transfers are expensive next to most operations, so keep them out of inner loops.**
+# The addition does one operation for each number, and either transfer takes many times as long, whatever the size.
+# Most operations are of this kind: activations, normalisation, dropout. The product does about 2n operations for
+# each number, so its time grows faster than the bytes do: at n = 512 either transfer takes longer, at n = 2048 the
+# product takes longer than the transfer from pinned memory. Where the two meet depends on the machine. The rule
+# holds on all of them: **transfers are expensive next to most operations, so keep them out of inner loops.**
 #
 # When is it right to go to the CPU? There are four good reasons, and they lie at the edge of a program:
 
@@ -708,27 +713,27 @@ for n in (512, 1024, 2048):
 # | **serialization**: a file to be read elsewhere | at a checkpoint |
 # | a **library that only knows the CPU** | as rarely as you can arrange |
 #
-# "My GPU is nearly full" and "I want to look at it" are reasons, too, for a while. That a tensor has always been on the
-# CPU is no reason.
+# "My GPU is nearly full" and "I want to look at it" are reasons, too, for a while. That a tensor has always been on
+# the CPU is no reason.
 #
-# **[Exercise](../exercises/04_transfers.ipynb#task_no_ping_pong):** `no_ping_pong` runs a model over a whole loader and
-# fetches once.
+# **[Exercise](../exercises/04_transfers.ipynb#task_no_ping_pong):** `no_ping_pong` runs a model over a whole loader
+# and fetches once.
 
 # %% [markdown]
 # ## What to keep
 #
-# - `x.to(device)` returns a new tensor and leaves x; where nothing has to change it returns x. Keep the result. With a
-#   dtype, one call makes both changes; in two steps you choose which form travels.
+# - `x.to(device)` returns a new tensor and leaves x; where nothing has to change it returns x. Keep the result. With
+#   a dtype, one call makes both changes; in two steps you choose which form travels.
 # - A loader yields CPU tensors. Move every tensor of each minibatch as it comes.
-# - A blocking copy waits for its stream. With `non_blocking=True` the host goes on: at once from pinned memory, from
-#   pageable memory when the bytes are staged.
-# - A blocking copy changes the dtype on the CPU, a non-blocking one on the accelerator.
+# - A blocking transfer waits for its stream. With `non_blocking=True` the host goes on: at once from pinned memory,
+#   from pageable memory when the bytes are staged.
+# - A blocking transfer changes the dtype on the CPU, a non-blocking one on the accelerator.
 # - `num_workers`, `pin_memory=True` and `non_blocking=True` belong together. Without workers the loader pins in your
-#   loop, as you would by hand just before the copy, and nothing is gained.
-# - After a non-blocking copy *to* the CPU, synchronize its device before you read the result.
-# - `.item()`, `.cpu()`, `.tolist()`, `if`, `print`, `nonzero` and boolean masks wait. Collect on the device, and fetch
-#   once.
+#   loop, as you would by hand just before the transfer, and nothing is gained.
+# - After a non-blocking transfer *to* the CPU, synchronize its device before you read the result.
+# - `.item()`, `.cpu()`, `.tolist()`, `if`, `print`, `nonzero` and boolean masks wait. Collect on the device, and
+#   fetch once.
 # - One transfer in, one out. What lies between stays on the device.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/04_transfers.ipynb) are eight short functions for the edges
-# of a training script. **Then:** [05 Models and buffers](05_buffers.ipynb).
+# **Now do it:** [the exercises of this lesson](../exercises/04_transfers.ipynb) are eight short functions for the
+# edges of a training script. **Then:** [05 Models and buffers](05_buffers.ipynb).

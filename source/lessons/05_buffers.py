@@ -35,7 +35,8 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["L1"]
 # New tensors are made on the CPU, the layer's among them, and the rule of lesson 00 holds for those, too: **the
-# parameters must be where the inputs are**. (The message is worded as on an NVIDIA GPU; Apple's `mps` has other words.)
+# parameters must be where the inputs are**. (The message is worded as on an NVIDIA GPU; Apple's `mps` has other
+# words.)
 #
 # Now a layer and a batch are moved in the same words:
 
@@ -64,14 +65,14 @@ print("the parameter is", "the same object" if held is layer.weight else "a new 
 
 # %% [markdown] facts=["L2"]
 # Even the parameter is the same object, and only the memory behind it is new, so an optimizer that was made before
-# the move still holds the right parameters. PyTorch does so today between the CPU and the usual accelerators, and does
-# not promise it: `torch.__future__.set_overwrite_module_params_on_conversion(True)` makes `.to` put new parameters in
-# place of the old ones, and on XLA devices they always are new. So make the optimizer after the move all the same; what
-# it has gathered by then, such as momentum, does not move with the model.
+# the move still holds the right parameters. PyTorch does so today between the CPU and the usual accelerators, and
+# does not promise it: `torch.__future__.set_overwrite_module_params_on_conversion(True)` makes `.to` put new
+# parameters in place of the old ones, and on XLA devices they always are new. So make the optimizer after the move
+# all the same; what it has gathered by then, such as momentum, does not move with the model.
 #
-# A module has no attribute `device`, because nothing forces its tensors to be in one place. So programs read the device
-# **from a parameter**, mostly by `next(model.parameters()).device`. This asks the *first* parameter and believes it for
-# all. Two of these three models defeat it:
+# A module has no attribute `device`, because nothing forces its tensors to be in one place. So programs read the
+# device **from a parameter**, mostly by `next(model.parameters()).device`. This asks the *first* parameter and
+# believes it for all. Two of these three models defeat it:
 
 # %% facts=["L3"]
 for name, model in (
@@ -93,8 +94,8 @@ for name, model in (
 # %% [markdown]
 # ## What stays behind
 #
-# This model predicts a price from three columns. It first standardizes them, with the mean and deviation of the data it
-# was trained on. On the CPU it works.
+# This model predicts a price from three columns. It first standardizes them, with the mean and deviation of the data
+# it was trained on. On the CPU it works.
 
 
 # %% facts=["L5"]
@@ -114,8 +115,8 @@ model = Price()
 print(model(houses).shape, model(houses).device)
 
 # %% [markdown] facts=["L4"]
-# A small tool lists the tensors of a module. There are three kinds: **parameters**, which training changes; **buffers**,
-# which you will meet in a moment; and everything else, **plain attributes**.
+# A small tool lists the tensors of a module. There are three kinds: **parameters**, which training changes;
+# **buffers**, which you will meet in a moment; and everything else, **plain attributes**.
 
 
 # %%
@@ -138,9 +139,9 @@ for name, kind, tensor in contents(model):
 guess.was(sum(tensor.device == device for *_, tensor in contents(model)))
 
 # %% [markdown] facts=["L4", "L5"]
-# `.to` moves what is **registered**: the parameters of every layer, and the buffers. `mean` and `deviation` are plain
-# attributes, which `.to` passes by like a learning rate or a file name. The error comes with the first batch. It names
-# two devices and no tensor, so `devlab.explain` looks for the tensor:
+# `.to` moves what is **registered**: the parameters of every layer, and the buffers. `mean` and `deviation` are
+# plain attributes, which `.to` passes by like a learning rate or a file name. The error comes with the first batch.
+# It names two devices and no tensor, so `devlab.explain` looks for the tensor:
 
 # %% facts=["B4", "L5"]
 try:
@@ -150,9 +151,9 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["B4"]
-# The mistake is in `__init__`, the error in `forward`, and on the CPU there is no error at all, so every test on a laptop
-# passes. Of about 200 public reports of device errors that we read while making this course, this was the most frequent
-# kind: a table that was never registered.
+# The mistake is in `__init__`, the error in `forward`, and on the CPU there is no error at all, so every test on a
+# laptop passes. Of about 200 public reports of device errors that we read while making this course, this was the
+# most frequent kind: a table that was never registered.
 #
 # A container hides its content just as well. This model keeps its layers in a list:
 
@@ -197,17 +198,17 @@ print("cache is on    ", stack.cache["ones"].device)
 # %% [markdown] facts=["L1", "L5"]
 # ### Look and touch
 #
-# Here are five modules, and six lines that are meant to bring them to a device. Choose a module and a line, **click the
-# tensors that you expect to move**, and only then run the line. Three of the six lines move no tensor of any module.
-# Which?
+# Here are five modules, and six lines that are meant to bring them to a device. Choose a module and a line, **click
+# the tensors that you expect to move**, and only then run the line. Three of the six lines move no tensor of any
+# module. Which?
 
 # %% facts=["L1", "L5"]
 devlab.explore.mover()
 
 # %% [markdown] facts=["L1", "L5"]
-# `model.to(torch.float16)` names no device. `p.to(device)` of a single parameter makes a new tensor and drops it. Loading
-# without `assign=True` copies values into the tensors that are there, and they stay where they are. Come back to this
-# picture after `persistent=False`, and to the module with its optimizer after lesson 11.
+# `model.to(torch.float16)` names no device. `p.to(device)` of a single parameter makes a new tensor and drops it.
+# Loading without `assign=True` copies values into the tensors that are there, and they stay where they are. Come
+# back to this picture after `persistent=False`, and to the module with its optimizer after lesson 11.
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_left_behind):** `left_behind` finds what `.to` will miss, however
 # deep it is hidden.
@@ -215,8 +216,8 @@ devlab.explore.mover()
 # %% [markdown]
 # ## Register it
 #
-# A **buffer** is a tensor that belongs to the module and is not trained. You register it under a name, and from then on
-# it is an attribute like any other. Here is the price model with two lines changed:
+# A **buffer** is a tensor that belongs to the module and is not trained. You register it under a name, and from then
+# on it is an attribute like any other. Here is the price model with two lines changed:
 
 
 # %% facts=["B2", "B3"]
@@ -241,10 +242,10 @@ print("the result is on", model(houses.to(device)).device)
 print("held is on      ", held.device)
 
 # %% [markdown] facts=["B1", "B2", "B3"]
-# `forward` is the same to the letter, and the buffer **moves with the model**, to any device and back, and as a part of
-# any larger model. (Newer code may say `self.mean = nn.Buffer(tensor)`, which does the same.) But a moved buffer is a
-# *new* tensor under the old name, and `held` is still the old one. So never keep a buffer under a second name, in a list
-# or in a cache: write `self.mean` where you use it, every time.
+# `forward` is the same to the letter, and the buffer **moves with the model**, to any device and back, and as a part
+# of any larger model. (Newer code may say `self.mean = nn.Buffer(tensor)`, which does the same.) But a moved buffer
+# is a *new* tensor under the old name, and `held` is still the old one. So never keep a buffer under a second name,
+# in a list or in a cache: write `self.mean` where you use it, every time.
 #
 # A buffer is for every tensor that the module needs and the optimizer must not touch:
 #
@@ -256,10 +257,11 @@ print("held is on      ", held.device)
 # | a **running statistic** | the mean and variance in `nn.BatchNorm1d` | the module itself, in training |
 #
 # A parameter with `requires_grad=False` would move, too. But fine-tuning unfreezes all parameters with one line,
-# `model.requires_grad_(True)`, and then the optimizer trains the mean of your data. A buffer says what it is: part of the
-# state, and not of what is learned.
+# `model.requires_grad_(True)`, and then the optimizer trains the mean of your data. A buffer says what it is: part
+# of the state, and not of what is learned.
 #
-# **[Exercise](../exercises/05_buffers.ipynb#task_CausalMask):** `CausalMask` keeps a mask for sequences of any length.
+# **[Exercise](../exercises/05_buffers.ipynb#task_CausalMask):** `CausalMask` keeps a mask for sequences of any
+# length.
 
 # %% [markdown]
 # ## A buffer that changes
@@ -299,13 +301,13 @@ there = [name for name, buffer in tracker.named_buffers() if buffer.device == de
 guess.was({0: "neither", 2: "both"}.get(len(there)) or there[0])
 
 # %% [markdown] facts=["B3"]
-# `copy_` wrote into the tensor that was there. The assignment put a **new** tensor under the name, and `torch.tensor`
-# made it on the CPU: still a registered buffer, and in the wrong place until the next `.to`. So update buffers **in
-# place**: `self.batches += 1`, `add_`, `copy_`, `self.table[i] = ...`. Then everything else that holds the tensor sees
-# the change, too.
+# `copy_` wrote into the tensor that was there. The assignment put a **new** tensor under the name, and
+# `torch.tensor` made it on the CPU: still a registered buffer, and in the wrong place until the next `.to`. So
+# update buffers **in place**: `self.batches += 1`, `add_`, `copy_`, `self.table[i] = ...`. Then everything else that
+# holds the tensor sees the change, too.
 #
-# And keep the update out of the graph of the gradients. Here the inputs ask for a gradient, as the output of any layer
-# does:
+# And keep the update out of the graph of the gradients. Here the inputs ask for a gradient, as the output of any
+# layer does:
 
 
 # %% facts=["B1"]
@@ -332,10 +334,10 @@ for gradients in (True, False):
     print("with a graph:" if gradients else "with no_grad:", kept, "batches kept alive")
 
 # %% [markdown] facts=["B1"]
-# In a graph the buffer is the end of a chain that holds every batch since the start of training. Memory grows, and where the
-# output depends on the buffer, the second `backward` fails. So write a statistic like this: `if self.training:`, then
-# `with torch.no_grad():`, then the update in place. `self.training` is what `model.train()` and `model.eval()` switch; in
-# evaluation the statistics stay as they are.
+# In a graph the buffer is the end of a chain that holds every batch since the start of training. Memory grows, and
+# where the output depends on the buffer, the second `backward` fails. So write a statistic like this: `if
+# self.training:`, then `with torch.no_grad():`, then the update in place. `self.training` is what `model.train()`
+# and `model.eval()` switch; in evaluation the statistics stay as they are.
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_RunningMean):** `RunningMean` keeps the exact mean of all rows,
 # whatever the size of the batches.
@@ -350,10 +352,10 @@ print("registered:", list(RegisteredPrice().state_dict()))
 print("plain:     ", list(Price().state_dict()))
 
 # %% [markdown] facts=["B5"]
-# Buffers are saved, plain attributes are not. For the mean of the training data this is what you want, since a file of
-# weights does not tell it. A table of positions is different: its length and width say all that is in it, and it may be
-# larger than the layers around it. The third argument of `register_buffer`, `persistent=False`, keeps a buffer out of the
-# file.
+# Buffers are saved, plain attributes are not. For the mean of the training data this is what you want, since a file
+# of weights does not tell it. A table of positions is different: its length and width say all that is in it, and it
+# may be larger than the layers around it. The third argument of `register_buffer`, `persistent=False`, keeps a
+# buffer out of the file.
 #
 # Suppose that yesterday's files come from a model without any table, and today you add one.
 
@@ -388,8 +390,8 @@ for name, persistent in (("saved", True), ("not saved", False)):
 guess.was({0: "neither", 2: "either"}.get(len(readable)) or readable[0])
 
 # %% [markdown] facts=["B5"]
-# Both tables move. A saved one is a promise about the file: each file must have it, in this shape. Save what cannot be
-# computed again, and leave out what can. These are the homes of a tensor:
+# Both tables move. A saved one is a promise about the file: each file must have it, in this shape. Save what cannot
+# be computed again, and leave out what can. These are the homes of a tensor:
 #
 # | | parameter | buffer | buffer, `persistent=False` | plain attribute |
 # |---|---|---|---|---|
@@ -400,8 +402,8 @@ guess.was({0: "neither", 2: "either"}.get(len(readable)) or readable[0])
 # %% [markdown]
 # ## Made inside forward
 #
-# Registering cures tensors that are made once. Others are made in `forward`, because they depend on the input. These are
-# the usual suspects when a model will not run on a GPU:
+# Registering cures tensors that are made once. Others are made in `forward`, because they depend on the input. These
+# are the usual suspects when a model will not run on a GPU:
 #
 # | suspect | the cure |
 # |---|---|
@@ -427,9 +429,9 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["E4", "E5"]
-# `linspace` was not told where, so it made its numbers on the CPU, where every test passes. The error points at the line
-# below it. With `device="cuda"` the function would fail on every machine that has none. The input knows better: **a
-# helper made in `forward` takes the device of the input**.
+# `linspace` was not told where, so it made its numbers on the CPU, where every test passes. The error points at the
+# line below it. With `device="cuda"` the function would fail on every machine that has none. The input knows better:
+# **a helper made in `forward` takes the device of the input**.
 
 
 # %% facts=["E5", "W2"]
@@ -442,8 +444,8 @@ for x in (series, series.to(device)):
     print(recent_steps_count_more(x))
 
 # %% [markdown] facts=["E4", "E5"]
-# What else a function is given, such as lengths, indices or a mask, may be anywhere. `lengths.to(x.device)` costs nothing
-# if they are there already.
+# What else a function is given, such as lengths, indices or a mask, may be anywhere. `lengths.to(x.device)` costs
+# nothing if they are there already.
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_mask_like):** `mask_like` marks the real steps of padded sequences.
 
@@ -469,8 +471,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["E5", "W1"]
-# `weights` is `float32` by default, and where two dtypes meet the wider one wins. If a layer comes next, you get an error.
-# If not, the result is twice as large, and the model is slower without a word about it.
+# `weights` is `float32` by default, and where two dtypes meet the wider one wins. If a layer comes next, you get an
+# error. If not, the result is twice as large, and the model is slower without a word about it.
 #
 # So a helper inherits **both**, device *and* dtype:
 
@@ -515,12 +517,12 @@ for words, result in helpers.items():
 # %% [markdown] facts=["W2", "W3", "W4", "W5"]
 # All four fit. How to choose:
 #
-# - **A Python number** goes with any tensor, has no device, and takes the dtype of the tensor it meets. (One exception:
-#   `0.5` times a tensor of integers gives floats.) Most helpers need not be tensors at all: `x + 1` needs no
-#   `torch.ones`.
+# - **A Python number** goes with any tensor, has no device, and takes the dtype of the tensor it meets. (One
+#   exception: `0.5` times a tensor of integers gives floats.) Most helpers need not be tensors at all: `x + 1` needs
+#   no `torch.ones`.
 # - **`torch.tensor(v, device=x.device, dtype=x.dtype)`** is for values that you list.
-# - **`x.new_zeros(shape)`**, `new_ones`, `new_full`, `new_tensor`, `new_empty` have x's device and dtype, and a *shape of
-#   your own*.
+# - **`x.new_zeros(shape)`**, `new_ones`, `new_full`, `new_tensor`, `new_empty` have x's device and dtype, and a
+#   *shape of your own*.
 # - **`torch.zeros_like(x)`**, `ones_like`, `full_like`, `rand_like`, `randn_like` have x's device, dtype *and shape*.
 #
 # `new_*` and `*_like` still take `dtype=` where you need another one, as a mask does. The next function brings x to a
@@ -540,8 +542,8 @@ for x in (small, small.double(), small.long(), small.to(device), small.to(device
     print(f"{filled.dtype!s:<15}{filled.device!s:<7}{filled[-1].tolist()}")
 
 # %% [markdown] facts=["W6"]
-# It was written once, and works for devices and dtypes that its author never tried: **helpers made from the input leave
-# fewer places for device and dtype bugs to live in.**
+# It was written once, and works for devices and dtypes that its author never tried: **helpers made from the input
+# leave fewer places for device and dtype bugs to live in.**
 #
 # **Exercises:** [`add_noise`](../exercises/05_buffers.ipynb#task_add_noise) needs a helper of x's shape, and
 # [`append_ones`](../exercises/05_buffers.ipynb#task_append_ones) a helper of another.
@@ -549,8 +551,9 @@ for x in (small, small.double(), small.long(), small.to(device), small.to(device
 # %% [markdown]
 # ## A cache remembers where it was filled
 #
-# One last trap joins both halves of this lesson. This module makes its helper from the input, as it should, and keeps it
-# for the next call. It is tried on the CPU with a series of length 5, moved, and called on the device with lengths 6 and 5.
+# One last trap joins both halves of this lesson. This module makes its helper from the input, as it should, and
+# keeps it for the next call. It is tried on the CPU with a series of length 5, moved, and called on the device with
+# lengths 6 and 5.
 
 
 # %% facts=["E4", "L5"]
@@ -584,9 +587,9 @@ for name, length in (("the second", 6), ("the third", 5)):
 guess.was(failed)
 
 # %% [markdown] facts=["E4", "L5"]
-# The trial run had left a ramp of length 5 in the dict, on the CPU, and `.to` does not see a plain attribute. Either make
-# the largest table once, register it and cut from it, or make the helper anew at each call, which for six numbers costs
-# next to nothing.
+# The trial run had left a ramp of length 5 in the dict, on the CPU, and `.to` does not see a plain attribute. Either
+# make the largest table once, register it and cut from it, or make the helper anew at each call, which for six
+# numbers costs next to nothing.
 
 # %% [markdown]
 # ## What to keep
@@ -600,5 +603,5 @@ guess.was(failed)
 #   `x.new_*`, `*_like`. A mask takes the device alone.
 # - A module has no device. Read it from the parameters, all of them if you want to be sure.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/05_buffers.ipynb) are three modules, three helpers and two
-# tools that you may want to keep. **Then:** [06 Sharing memory with NumPy](06_numpy_sharing.ipynb).
+# **Now do it:** [the exercises of this lesson](../exercises/05_buffers.ipynb) are three modules, three helpers and
+# two tools that you may want to keep. **Then:** [06 Sharing memory with NumPy](06_numpy_sharing.ipynb).

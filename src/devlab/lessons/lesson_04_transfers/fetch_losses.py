@@ -39,7 +39,7 @@ def _look(trial, got: torch.Tensor, wanted: torch.Tensor, losses: list[torch.Ten
 def _slips(losses: list[torch.Tensor]) -> dict[str, torch.Tensor]:
     right = _floats(losses)
     return {f"the losses were rounded to {times(n, 'digit')}": right.round(decimals=n) for n in range(5)} | {
-        "a loss was read before its copy had arrived": 0 * right,
+        "a loss was read before its transfer had arrived": 0 * right,
         "the numbers are running sums of the losses": right.cumsum(0),
         "the numbers are running means of the losses": right.cumsum(0) / torch.arange(1, len(right) + 1),
     }

@@ -100,7 +100,7 @@ def pinned_where_it_helps(trial):
         return
     for tensor in itertools.chain(*_loaded(trial, 7, 3)):
         if tensor.is_cpu and not tensor.is_pinned():
-            asked = "pin_memory=True: copies from pinned memory need not block"
+            asked = "pin_memory=True: transfers from pinned memory need not block"
             expect.fail(f"the minibatches for {trial.device} are not pinned", asked, "pageable memory")
 
 

@@ -27,6 +27,6 @@ def staged_or_pinned() -> Scene:
     sheet.box(610, 158, 130, 44, "its copy", edge=FIRST)
     sheet.write(16, 221, "non_blocking=True: the host does not wait", size=SMALL, anchor="start")
 
-    below = "A thick edge marks pinned memory. A blocking copy keeps the host to its end, above and below."
+    below = "A thick edge is pinned memory. A blocking transfer keeps the host to its end, in both rows."
     sheet.write(380, 254, below, size=SMALL)
     return sheet.scene(264)
