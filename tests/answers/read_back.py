@@ -168,7 +168,7 @@ def an_event_that_nobody_waits_for(x):
 
 
 @wrong(
-    "the result is all zeros, as memory is before a transfer arrives: it was read early",
+    "the result is all zeros, as memory is before a transfer arrives: it was read too early",
     row="a CPU tensor with x's values",
 )
 def clones_too_early(x):

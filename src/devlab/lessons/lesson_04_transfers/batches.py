@@ -26,8 +26,8 @@ batches = lesson.exercise(
     hints=(
         "A function with `yield` in it is a generator, which runs on only when the next value is wanted. If "
         "the `yield` stands inside the loop, one minibatch is moved at a time.",
-        "`x.to(device, non_blocking=True)` does not wait for the transfer. From pinned memory the host goes on "
-        "at once, from pageable memory when the bytes are staged, so the same line is right for both.",
+        "`x.to(device, non_blocking=True)` does not wait for the transfer. From pinned memory the host goes "
+        "on at once, from pageable memory when the bytes are staged, so the same line is right for both.",
         "`for x, y in loader:` and, inside it, `yield x.to(device, non_blocking=True), y.to(device, "
         "non_blocking=True)`",
     ),
