@@ -193,7 +193,7 @@ print("cache is on    ", stack.cache["ones"].device)
 # `nn.ModuleList` and `nn.ModuleDict` register modules, `nn.ParameterList` and `nn.ParameterDict` parameters. The
 # tensor in the dict, like `mean` and `deviation`, has to become a buffer.
 #
-# ![A module on the CPU with a parameter, a buffer and a plain attribute; after .to(device) the parameter and the buffer are on the device, and the attribute is still on the CPU](drawing:registered_or_loose)
+# ![.to(device) brings a module's parameter and buffer to the device, and leaves its plain attribute on the CPU](drawing:registered_or_loose)
 
 # %% [markdown] facts=["L1", "L5"]
 # ### Look and touch
@@ -208,7 +208,7 @@ devlab.explore.mover()
 # %% [markdown] facts=["L1", "L5"]
 # `model.to(torch.float16)` names no device. `p.to(device)` of a single parameter makes a new tensor and drops it.
 # Loading without `assign=True` copies values into the tensors that are there, and they stay where they are. Come
-# back to this picture after `persistent=False`, and to the module with its optimizer after lesson 11.
+# back to this picture after `persistent=False`, and again after lesson 11.
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_left_behind):** `left_behind` finds what `.to` will miss, however
 # deep it is hidden.
@@ -267,7 +267,7 @@ print("held is on      ", held.device)
 # ## A buffer that changes
 #
 # Running statistics are buffers that the module updates by itself. This module remembers the largest value it has
-# seen, and how many batches came by, and updates these two buffers in two ways.
+# seen and how many batches came by, and updates its two buffers in two ways.
 
 
 # %% facts=["B1", "B3"]
@@ -352,10 +352,9 @@ print("registered:", list(RegisteredPrice().state_dict()))
 print("plain:     ", list(Price().state_dict()))
 
 # %% [markdown] facts=["B5"]
-# Buffers are saved, plain attributes are not. For the mean of the training data this is what you want, since a file
-# of weights does not tell it. A table of positions is different: its length and width say all that is in it, and it
-# may be larger than the layers around it. The third argument of `register_buffer`, `persistent=False`, keeps a
-# buffer out of the file.
+# Buffers are saved, plain attributes are not. For the mean of the training data this is what you want. A table of
+# positions is different: its length and width say all that is in it, and it may be larger than the layers around it.
+# `register_buffer(…, persistent=False)` keeps a buffer out of the file.
 #
 # Suppose that yesterday's files come from a model without any table, and today you add one.
 
@@ -402,8 +401,8 @@ guess.was({0: "neither", 2: "either"}.get(len(readable)) or readable[0])
 # %% [markdown]
 # ## Made inside forward
 #
-# Registering cures tensors that are made once. Others are made in `forward`, because they depend on the input. These
-# are the usual suspects when a model will not run on a GPU:
+# Registering cures tensors that are made once. Others are made in `forward`, from the input. These are the usual
+# suspects when a model will not run on a GPU:
 #
 # | suspect | the cure |
 # |---|---|
@@ -471,8 +470,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["E5", "W1"]
-# `weights` is `float32` by default, and where two dtypes meet the wider one wins. If a layer comes next, you get an
-# error. If not, the result is twice as large, and the model is slower without a word about it.
+# `weights` is `float32` by default, and where two dtypes meet the wider one wins. A layer that comes next refuses it.
+# Without one, the result is twice as large, and the model is slower without a word about it.
 #
 # So a helper inherits **both**, device *and* dtype:
 
@@ -542,8 +541,8 @@ for x in (small, small.double(), small.long(), small.to(device), small.to(device
     print(f"{filled.dtype!s:<15}{filled.device!s:<7}{filled[-1].tolist()}")
 
 # %% [markdown] facts=["W6"]
-# It was written once, and works for devices and dtypes that its author never tried: **helpers made from the input
-# leave fewer places for device and dtype bugs to live in.**
+# The function works for devices and dtypes that its author never tried: **helpers made from the input leave fewer
+# places for device and dtype bugs to live in.**
 #
 # **Exercises:** [`add_noise`](../exercises/05_buffers.ipynb#task_add_noise) needs a helper of x's shape, and
 # [`append_ones`](../exercises/05_buffers.ipynb#task_append_ones) a helper of another.
@@ -551,9 +550,8 @@ for x in (small, small.double(), small.long(), small.to(device), small.to(device
 # %% [markdown]
 # ## A cache remembers where it was filled
 #
-# One last trap joins both halves of this lesson. This module makes its helper from the input, as it should, and
-# keeps it for the next call. It is tried on the CPU with a series of length 5, moved, and called on the device with
-# lengths 6 and 5.
+# One last trap joins both halves of this lesson. This module makes its helper from the input, and keeps it for the
+# next call. It is tried on the CPU with length 5, moved, and called on the device with lengths 6 and 5.
 
 
 # %% facts=["E4", "L5"]
@@ -595,13 +593,13 @@ guess.was(failed)
 # ## What to keep
 #
 # - `module.to(device)` moves in place; `tensor.to(device)` returns a new tensor that you must keep.
-# - It moves what is registered: parameters, buffers, and those of registered submodules. Plain attributes, lists and
-#   dicts stay behind, and the CPU never tells you.
+# - It moves parameters and buffers, those of registered submodules included. Plain attributes, lists and dicts stay
+#   behind, and the CPU never tells you.
 # - A tensor that the model needs and the optimizer must not touch is a buffer: `register_buffer`, with
 #   `persistent=False` when it can be computed again. Update it in place, under `no_grad`.
 # - A helper made in `forward` takes device and dtype from the input: a number, `device=x.device, dtype=x.dtype`,
 #   `x.new_*`, `*_like`. A mask takes the device alone.
-# - A module has no device. Read it from the parameters, all of them if you want to be sure.
+# - A module has no device. Read it from the parameters, from all of them to be sure.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/05_buffers.ipynb) are three modules, three helpers and
 # two tools that you may want to keep. **Then:** [06 Sharing memory with NumPy](06_numpy_sharing.ipynb).
