@@ -208,6 +208,13 @@ def twice(x):
     return y
 
 
+@wrong("2 transfers, where one is enough", row="one transfer, for which the host need not wait")
+def waits_by_reading_a_number(x):
+    y = x.to("cpu", non_blocking=True)
+    x.sum().item()
+    return y
+
+
 @wrong("was returned before the copy had arrived", row="safe to read at once")
 def waits_on_the_host_side(x):
     y = x.to("cpu", non_blocking=True)
