@@ -132,7 +132,7 @@ def _product_rate(one: Recording, dtype: str) -> float | None:
 def hardware(measured: list[Recording]) -> str:
     """What the makers document of GPUs, beside the reference machine and what was measured."""
     rows = [
-        ["memory", MISSING, *(chip.memory for chip in CHIPS), *(MISSING for _ in measured)],
+        ["memory", size(CUDA_LIKE.capacity), *(chip.memory for chip in CHIPS), *(MISSING for _ in measured)],
         [
             "its bandwidth",
             _rate(CUDA_LIKE.bandwidth),
@@ -170,7 +170,8 @@ def hardware(measured: list[Recording]) -> str:
     ]
     heads = ["", MODELLED, *(f"{chip.name}, documented" for chip in CHIPS), *(one.title for one in measured)]
     sources = "; ".join(f"{chip.name}: {chip.source}" for chip in CHIPS)
-    return f"{_rows(heads, rows)}\n\n*Documented by the makers, not measured.* {sources}."
+    remark = "A dash stands for what is not published, or not recorded."
+    return f"{_rows(heads, rows)}\n\n*Documented by the makers, not measured.* {sources}. {remark}"
 
 
 def bandwidth(measured: list[Recording]) -> str:

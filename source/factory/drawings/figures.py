@@ -14,7 +14,7 @@ COLOURS = {"host": HOST, "device": FIRST, "transfer": palette.COPY}
 
 @drawing
 def numbers_to_know() -> Scene:
-    """Lesson 00: what common work takes on the reference machine; each step of the axis is a factor of ten."""
+    """Lesson 00: what common work takes on the reference machine, on an axis in steps of ten."""
     sheet = Sheet()
     left, right, first, last = 300, 700, -6, 0  # the axis goes from 1 µs to 1 s
     row, top = 21, 26
