@@ -170,7 +170,10 @@ def hardware(measured: list[Recording]) -> str:
     ]
     heads = ["", MODELLED, *(f"{chip.name}, documented" for chip in CHIPS), *(one.title for one in measured)]
     sources = "; ".join(f"{chip.name}: {chip.source}" for chip in CHIPS)
-    remark = "A dash stands for what is not published, or not recorded."
+    remark = (
+        "Peaks in 16 bits are without sparsity. NVIDIA gives PCIe for both directions together, and a "
+        "transfer has one, so it stands here at half. A dash is what was not published, or not recorded."
+    )
     return f"{_rows(heads, rows)}\n\n*Documented by the makers, not measured.* {sources}. {remark}"
 
 

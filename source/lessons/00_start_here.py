@@ -372,7 +372,7 @@ guess.was(f"about {readings:.0f} times")
 # %% [markdown] facts=["D4"]
 # ### Real hardware
 #
-# ![The reference machine beside hardware that you can buy or rent. Peaks in 16 bits are without sparsity; NVIDIA's figures for PCIe are halved, because a transfer goes in one direction.](recorded:hardware)
+# ![The reference machine beside hardware that you can buy or rent](recorded:hardware)
 #
 # The accelerator of the reference machine calculates and reads as fast as the T4. Its transfers are slower than what the
 # slot could carry, because that is how transfers are in practice: 12 GB/s from pinned memory is a usual figure for PCIe
@@ -382,8 +382,8 @@ guess.was(f"about {readings:.0f} times")
 # H100 delivers 52 times what its slot does, that of the T4 19 times. What you learn here about transfers matters more
 # on a better card.
 #
-# No figure in this course was measured on a GPU by its authors. You can do it yourself, for nothing and without buying
-# one: **[Borrow a GPU for an hour](../docs/borrow_a_gpu.md)** says what to click, in order, how to read `nvidia-smi`,
+# Until a column of this table says *measured*, no figure in this course was measured on a GPU. You can do it yourself, for
+# nothing and without buying one: **[Borrow a GPU for an hour](../docs/borrow_a_gpu.md)** says what to click, in order, how to read `nvidia-smi`,
 # which lessons to run again there, and how your measurements get into the table above. The best moment for it is after
 # lesson 07.
 

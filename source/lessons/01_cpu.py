@@ -32,7 +32,7 @@ torch.set_printoptions(precision=3, sci_mode=False)
 #
 # A CPU has a few **cores**, and each of them runs a program of its own. Each core has vector units, which apply one
 # instruction to several numbers at once, and small, fast memories, the **caches**, which keep what was used last.
-# Behind them all is the system memory. The picture is the CPU of the reference machine. Yours may be asked, too:
+# Behind them all is the system memory. The picture shows the CPU of the reference machine. About your own you can ask PyTorch:
 
 # %% facts=["C3"] tags=["nbval-ignore-output"]
 threads = torch.get_num_threads()
@@ -104,7 +104,7 @@ guess.was(
 )
 
 # %% [markdown] facts=["C3"]
-# So before you send slow code to a GPU, look whether it is a loop over single numbers. Written as one operation on a
+# So before you send slow code to a GPU, check whether it is a loop over single numbers. Written as one operation on a
 # tensor, it may be quick enough where it is.
 
 # %% [markdown] facts=["C3"]
@@ -193,10 +193,10 @@ torch.set_num_threads(threads)
 del x
 
 # %% [markdown] facts=["C2"]
-# The first fill has to wait for a page every 4096 bytes. This is why the first use of anything is no measurement, on
-# the CPU as little as on a GPU.
+# The first fill has to wait for a page every 4096 bytes. This is why the first use of anything is no measurement, neither
+# on the CPU nor on a GPU.
 #
-# The system may also move a page elsewhere, or write it to disk, while your program does not look. Such memory is called
+# The system may also move a page elsewhere, or write it to disk, without telling your program. Such memory is called
 # **pageable**. A GPU that fetches data by itself cannot work with pages that move; for that, memory can be **pinned** to
 # its place. Lesson 04 makes use of it.
 
@@ -266,7 +266,7 @@ print(torch.zeros(2, 3, device=device).device)
 #
 # A default is what happens when you say nothing, and another part of the program may have said something before you. The
 # default device can be changed for a block, or for the rest of the program with `torch.set_default_device`. Here are
-# five lines again, now inside such a block. Look which of them it moves.
+# five lines again, now inside such a block. See which of them it moves.
 
 # %% facts=["C1"]
 here = torch.zeros(2)  # made outside of the block, on the CPU

@@ -146,6 +146,23 @@ def test_the_numbers_to_know_are_the_simulators(size, kind):
     assert took == pytest.approx(numbers.transfer(size, getattr(specs.CUDA_LIKE, kind)), rel=0.01)
 
 
+def test_lesson_00_says_in_words_what_its_drawing_shows():
+    """The words for a screen reader and the four things to read off hold for the specs as they are."""
+    lesson = (ROOT / "source" / "lessons" / "00_start_here.py").read_text(encoding="utf-8")
+    words = re.search(r"!\[([^\]]+)\]\(drawing:numbers_to_know\)", lesson)[1]
+    found = {one.work: one.seconds for one in numbers.numbers()}
+    for seconds in found.values():
+        figure = float(f"{seconds:.2g}")
+        shown = {f"{figure * scale:g}" for scale in (1e3, 1e6)} | {f"{round(figure * 1e6)}"}
+        assert shown & set(re.findall(r"[\d.]*\d", words)), seconds
+    product = found["product of 4096 × 4096, GPU"]
+    reading = found["the device reads 1 GB of its memory"]
+    assert round(found["transfer of 1 GB, pageable"] / product) == 15
+    assert round(product / reading) == 5
+    assert reading > found["product of 4096 × 4096, GPU, 16 bits"]
+    assert round(2 * numbers.SIDE**3 / 1e9) == 137
+
+
 def test_the_documented_figures_name_their_sources():
     """Each chip its own."""
     said = recorded.tabled("![Words.](recorded:hardware)")
