@@ -9,7 +9,10 @@ FOLDERS = {
     "lessons": ("notebooks", "notebooks"),
     "exercises": ("unsolved", "exercises"),
     "solutions": ("solutions", "solutions"),
+    "pages": ("docs", "docs"),
 }
+# Of the project's pages the learner's course has the one that a lesson links to.
+NAMED = {"pages": "borrow_a_gpu.md"}
 
 
 # For the AI that a learner asks: it goes with every notebook that is handed out.
@@ -35,7 +38,7 @@ def files(kind: str) -> list[Path]:
     """
     wheel, clone = FOLDERS[kind]
     for folder in (PACKAGE / "course" / wheel, PACKAGE.parents[1] / clone):
-        if found := sorted(folder.glob("[0-9][0-9]_*.*")):
+        if found := sorted(folder.glob(NAMED.get(kind, "[0-9][0-9]_*.*"))):
             return found
     return []
 

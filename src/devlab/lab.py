@@ -14,7 +14,7 @@ from devlab import carried
 from devlab.borrowed import with_install_cell
 
 # The folders of a learner's course, and what is carried for each.
-CARRIED = {"notebooks": "lessons", "exercises": "exercises"}
+CARRIED = {"notebooks": "lessons", "exercises": "exercises", "docs": "pages"}
 FIRST = "notebooks/00_start_here.ipynb"
 # The class that hands JupyterLab its notebooks: see devlab.contents.
 CONTENTS = "--ServerApp.contents_manager_class=devlab.contents.Contents"
