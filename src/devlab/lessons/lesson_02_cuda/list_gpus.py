@@ -11,10 +11,10 @@ list_gpus = lesson.exercise(
     signature="list_gpus()",
     facts=("A2", "A3", "G3"),
     hints=(
-        "Two questions: how many are there, and what is the name of number i? Indices run from 0, as "
-        "Python's do, so `range` fits.",
-        "`torch.cuda.device_count()` is 0 where there is no GPU, without any error. "
-        "`torch.cuda.get_device_name(i)` names number i; without an index it names the current one.",
+        "You need two answers: how many GPUs there are, and what number i is called. The indices count from "
+        "0, as Python's do, so `range` fits.",
+        "Where there is no GPU, `torch.cuda.device_count()` is 0 and raises no error. "
+        "`torch.cuda.get_device_name(i)` names number i, and without an index it names the current one.",
         "`return [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]`",
     ),
 )
