@@ -7,6 +7,7 @@ from devlab.devices import devices  # at once: the module of this name must not 
 __version__ = "0.1.0"
 __all__ = [
     "CheckFailed",
+    "apples_rules",
     "check",
     "devices",
     "digits",
@@ -27,6 +28,7 @@ __all__ = [
 # Loaded when first used: `import devlab` stays light, and a command that needs no PyTorch loads none.
 _PLACES = {
     "CheckFailed": "devlab.checks.result",
+    "apples_rules": "devlab.lacking",
     "check": "devlab.checks.check",
     "digits": "devlab.data",
     "explain": "devlab.explaining",

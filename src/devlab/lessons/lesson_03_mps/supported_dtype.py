@@ -4,7 +4,8 @@ import torch
 
 from devlab.checks.cases import holds
 from devlab.checks.verbs import answers
-from devlab.lessons.lesson_03_mps import apples_rules, lesson
+from devlab.lacking import apples_rules
+from devlab.lessons.lesson_03_mps import lesson
 
 supported_dtype = lesson.exercise(
     "supported_dtype",

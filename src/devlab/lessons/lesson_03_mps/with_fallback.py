@@ -8,7 +8,8 @@ from devlab.checks import cases, expect
 from devlab.checks.calls import AnswerRaised
 from devlab.checks.probes import Called
 from devlab.checks.verbs import Same, counts
-from devlab.lessons.lesson_03_mps import apples_rules, lesson
+from devlab.lacking import apples_rules
+from devlab.lessons.lesson_03_mps import lesson
 
 with_fallback = lesson.exercise(
     "with_fallback",
