@@ -23,7 +23,8 @@ device = devlab.start()
 # and what it prints may differ from these pages, which were made on the simulated accelerator. On any other machine
 # Apple's rules have to be imposed: inside a block `with devlab.apples_rules(device):` your device has no 64-bit floats and
 # lacks operators that MPS lacks. For the simulated accelerator these are the operators that PyTorch itself lists for CUDA and
-# not for MPS, and it becomes one device in place of two. On a Mac the block changes nothing.
+# not for MPS, and it becomes one device in place of two. A GPU of another maker refuses two of these operators. On a Mac the
+# block changes nothing.
 #
 # No page of this lesson was run or measured on a Mac. The rules are not the Mac: no speed, no rounding and no bug of MPS
 # shows in them. When another *machine* is pretended, as in lesson 02, the text says so.

@@ -12,12 +12,12 @@ supported_dtype = lesson.exercise(
     signature="supported_dtype(dtype, device)",
     facts=("I3",),
     hints=(
-        "Only float64 is in question; every other dtype goes straight back. Who knows whether a device has "
-        "it? The device.",
-        "`torch.empty(0, dtype=torch.float64, device=device)` costs nothing and raises a TypeError where "
+        "Only float64 is in question, and every other dtype goes straight back. Whether a device has "
+        "float64, the device itself knows best.",
+        "`torch.empty(0, dtype=torch.float64, device=device)` takes no memory, and raises a TypeError where "
         "there is no float64. A list of names would be wrong for the next accelerator.",
-        "`try:` to make that empty tensor with `dtype=dtype` and return `dtype`; `except TypeError:` "
-        "return `torch.float32`.",
+        "Where dtype is float64, `try:` to make that empty tensor and return `dtype`, and under `except "
+        "TypeError:` return `torch.float32`.",
     ),
 )
 
