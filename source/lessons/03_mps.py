@@ -41,7 +41,7 @@ for name in ("mps", "mps:0"):
     print(f"{name:<6} type {named.type}, index {named.index}")
 
 # %% [markdown] facts=["I1"]
-# For PyTorch a Mac has one GPU, number 0. What is here on your machine, and what Apple's rules would leave of it?
+# For PyTorch a Mac has one GPU, number 0. The next cell shows what is here on your machine, and what Apple's rules leave of it:
 
 # %% facts=["I1"] tags=["nbval-ignore-output"]
 devlab.devices()
@@ -55,7 +55,7 @@ with devlab.apples_rules(device):
 #
 # ![A CPU and a GPU on either side of one memory, in which the tensors whose device is cpu and those whose device is mps have parts of their own; .to copies from one part to the other](drawing:one_memory_two_addresses)
 #
-# How fast that memory is, its maker says. These figures are documented, and nothing here was measured:
+# The makers document how fast these memories are. Nothing in this table was measured here:
 #
 # | chip | memory bandwidth | the memory belongs to | documented by |
 # |---|---|---|---|
@@ -63,7 +63,8 @@ with devlab.apples_rules(device):
 # | Apple M4 Max | 546 GB/s | CPU and GPU together | Apple's press release of October 2024 |
 # | NVIDIA T4 | 300 GB/s | the GPU alone | NVIDIA's data sheet |
 #
-# So a Mac's GPU can reach every byte that the CPU can. It ought not to matter then whether a tensor is on `cpu` or on `mps`.
+# So a Mac's GPU can reach every byte that the CPU can, and one might think that it does not matter whether a tensor is on `cpu`
+# or on `mps`.
 
 # %% facts=["I1"]
 guess = devlab.predict(
@@ -86,8 +87,8 @@ guess.was(outcome)
 
 # %% [markdown] facts=["I1"]
 # It matters as much as ever. The memory is one, and PyTorch still keeps two separate parts of it, one for each device.
-# `.to("mps")` copies from one part to the other. All that you learned about placement holds on a Mac. (The words above are
-# those of CUDA, where the lesson does not run on a Mac; a Mac's may differ.)
+# `.to("mps")` copies from one part to the other. All that you learned about placement holds on a Mac. (Unless you are on one, the
+# words above are those of CUDA. A Mac may choose others.)
 
 # %% [markdown] facts=["I2"]
 # ## Two questions about MPS

@@ -252,7 +252,7 @@ def promoted_beforehand(x, y):
     return x.to(dtype) + y.to(x.device).to(dtype)
 
 
-@wrong("x was moved", row="only y is transferred, at most once")
+@wrong("x was transferred", row="only y is transferred, at most once")
 def the_smaller_one_moves(x, y):
     if x.numel() < y.numel():
         return (x.to(y.device) + y).to(x.device)

@@ -24,8 +24,8 @@ def _expect_listed(got: object, names: tuple[str, ...], pretended: str = "") -> 
     wanted = list(enumerate(names))
     expect.kind(got, list, "a list", "the answer")
     if len(got) != len(wanted):
-        here = times(len(names), f"{pretended}GPU") if names else "no GPU"
-        expect.fail(f"with {here} the list has {times(len(got), 'entry')}", f"{wanted}", got)
+        here = f"with {times(len(names), f'{pretended}GPU')}" if names else "without a GPU"
+        expect.fail(f"{here} the list has {times(len(got), 'entry')}", f"{wanted}", got)
     for entry, (index, name) in zip(got, wanted, strict=True):
         expect.kind(entry, tuple, "a tuple", "an entry")
         if len(entry) != 2:

@@ -78,4 +78,4 @@ def right_as_it_is(trial):
     got = trial.call()
     expect.kind(got, torch.device, "a torch.device", "the answer")
     if got.type != wanted:
-        expect.fail(f"this machine has to use {wanted}, the answer is {got}", wanted, got)
+        expect.fail(f"this machine has to use {wanted}, and the answer is {got}", wanted, got)

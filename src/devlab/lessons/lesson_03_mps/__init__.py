@@ -68,4 +68,4 @@ def expect_as_it_is(trial, wanted: str, why: str) -> None:
     got = trial.call()
     expect.kind(got, torch.device, "a torch.device", "the answer")
     if got.type != wanted:
-        expect.fail(f"{why}, the answer is {got}", wanted, got)
+        expect.fail(f"{why}, and the answer is {got}", wanted, got)

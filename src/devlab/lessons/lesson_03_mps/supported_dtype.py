@@ -25,7 +25,7 @@ OTHERS = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32
 
 
 def _expect_dtype(trial, dtype: torch.dtype, device: torch.device, wanted: torch.dtype, why: str) -> None:
-    answers(trial, dtype, device, wanted=wanted, why=f"{why}, the answer is {{got}}")
+    answers(trial, dtype, device, wanted=wanted, why=f"{why}, and the answer is {{got}}")
 
 
 @supported_dtype.row("float64 stays where the device has it")
