@@ -176,7 +176,7 @@ for name, count in models.items():
 # Two of the three have the same **name**, and so a name cannot serve as an address; the index can. Say the index when you
 # ask, because `get_device_name()` without one names the current device, however often you call it.
 #
-# What a name does tell you is what to expect of the GPU. These are its makers' figures, documented and not measured here:
+# What a name does tell you is what to expect of the GPU. These are the maker's figures, documented and not measured here:
 #
 # | `get_device_name` | memory | the GPU reads it at | float32 products | documented in |
 # |---|---|---|---|---|
@@ -544,8 +544,8 @@ attempt("7  there.clone().copy_(here)", lambda: there.clone().copy_(here))
 # - **A Python number** (1) has no device and goes along anywhere.
 # - **A zero-dimensional tensor on the CPU** (2) counts as such a number, in operations that work element by element. With one
 #   pair of brackets more (3) it is an ordinary tensor of one element, and is refused.
-# - **The other way round is refused** (4). To send a number along with an operation costs the CPU nothing. To *fetch* one
-#   from the accelerator means to wait until it is computed, and PyTorch does not wait behind your back.
+# - **The other way round is refused** (4). Sending a number along with an operation costs the CPU nothing. *Fetching* one from
+#   the accelerator means waiting until it is computed, and PyTorch does not wait behind your back.
 # - **An index on the CPU** may index an accelerator's tensor (5). You have seen the opposite fail above.
 # - **`copy_`** writes into memory that exists, from wherever the numbers are (6 and 7). Where the memory is, the result
 #   stays.

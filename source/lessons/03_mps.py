@@ -26,7 +26,7 @@ device = devlab.start()
 # not for MPS, and it becomes one device in place of two. A GPU of another maker refuses two of these operators. On a Mac the
 # block changes nothing.
 #
-# No page of this lesson was run or measured on a Mac. The rules are not the Mac: no speed, no rounding and no bug of MPS
+# No page of this lesson was run or measured on a Mac. The rules are not a Mac: no speed, no rounding and no bug of MPS
 # shows in them. When another *machine* is pretended, as in lesson 02, the text says so.
 
 # %% [markdown] facts=["I1"]
@@ -249,7 +249,7 @@ with devlab.apples_rules(device):
     print("under Apple's rules:", center(x.to(device)).tolist())
 
 # %% [markdown] facts=["I4"]
-# `center` never heard of 16-bit floats either.
+# `center` knows nothing of 16-bit floats either.
 
 # %% facts=["I4"]
 guess = devlab.predict(
