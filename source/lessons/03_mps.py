@@ -24,7 +24,8 @@ device = devlab.start()
 # Apple's rules have to be imposed: inside a block `with devlab.apples_rules(device):` your device has no 64-bit floats and
 # lacks operators that MPS lacks. For the simulated accelerator these are the operators that PyTorch itself lists for CUDA and
 # not for MPS, and it becomes one device in place of two. A GPU of another maker refuses two of these operators. On a Mac the
-# block changes nothing.
+# block changes nothing. (If you would rather see what is printed here, set the environment variable `DEVLAB_DEVICE` to `sim`
+# before the first cell.)
 #
 # No page of this lesson was run or measured on a Mac. The rules are not a Mac: no speed, no rounding and no bug of MPS
 # shows in them. When another *machine* is pretended, as in lesson 02, the text says so.
@@ -51,11 +52,7 @@ with devlab.apples_rules(device):
 
 # %% [markdown] facts=["I1"]
 # There is one special thing about a Mac. An NVIDIA GPU has a memory of its own, and every transfer goes over a thin link.
-# The GPU of an Apple chip and its CPU use *the same* memory:
-#
-# ![A CPU and a GPU on either side of one memory, in which the tensors whose device is cpu and those whose device is mps have parts of their own; .to copies from one part to the other](drawing:one_memory_two_addresses)
-#
-# The makers document how fast these memories are. Nothing in this table was measured here:
+# The GPU of an Apple chip and its CPU use *the same* memory. The makers document how fast these memories are. Nothing in this table was measured here:
 #
 # | chip | memory bandwidth | the memory belongs to | documented by |
 # |---|---|---|---|
@@ -89,6 +86,8 @@ guess.was(outcome)
 # It matters as much as ever. The memory is one, and PyTorch still keeps two separate parts of it, one for each device.
 # `.to("mps")` copies from one part to the other. All that you learned about placement holds on a Mac. (Unless you are on one, the
 # words above are those of CUDA. A Mac may choose others.)
+#
+# ![A CPU and a GPU on either side of one memory, in which the tensors whose device is cpu and those whose device is mps have parts of their own; .to copies from one part to the other](drawing:one_memory_two_addresses)
 
 # %% [markdown] facts=["I2"]
 # ## Two questions about MPS
