@@ -51,8 +51,9 @@ with devlab.apples_rules(device):
     devlab.devices()
 
 # %% [markdown] facts=["I1"]
-# There is one special thing about a Mac. An NVIDIA GPU has a memory of its own, and every transfer goes over a thin link.
-# The GPU of an Apple chip and its CPU use *the same* memory. The makers document how fast these memories are. Nothing in this table was measured here:
+# There is one special thing about a Mac. An NVIDIA GPU has a memory of its own, and every transfer goes over a thin link. The
+# GPU of an Apple chip and its CPU use *the same* memory. The speeds of these memories are documented by the makers, and nothing
+# in the table was measured here:
 #
 # | chip | memory bandwidth | the memory belongs to | documented by |
 # |---|---|---|---|
