@@ -7,6 +7,7 @@ from devlab.devices import devices  # at once: the module of this name must not 
 __version__ = "1.0.0"
 __all__ = [
     "CheckFailed",
+    "apples_rules",
     "check",
     "devices",
     "digits",
@@ -15,6 +16,7 @@ __all__ = [
     "hint",
     "memory",
     "predict",
+    "pretend",
     "progress",
     "reset",
     "solution",
@@ -26,12 +28,14 @@ __all__ = [
 # Loaded when first used: `import devlab` stays light, and a command that needs no PyTorch loads none.
 _PLACES = {
     "CheckFailed": "devlab.checks.result",
+    "apples_rules": "devlab.lacking",
     "check": "devlab.checks.check",
     "digits": "devlab.data",
     "explain": "devlab.explaining",
     "hint": "devlab.checks.help",
     "memory": "devlab.watching.memory",
     "predict": "devlab.explore.guess",
+    "pretend": "devlab.checks.pretend",
     "progress": "devlab.checks.overview",
     "reset": "devlab.checks.help",
     "solution": "devlab.checks.help",
