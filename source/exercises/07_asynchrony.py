@@ -72,7 +72,7 @@ devlab.check(time_op)
 #   is not judged on the CPU.
 # - What was queued before does not count.
 #
-# Needed: [Marks in the queue](../notebooks/07_asynchrony.ipynb#Marks-in-the-queue)
+# Needed: [Marks in the stream](../notebooks/07_asynchrony.ipynb#Marks-in-the-stream)
 
 
 # %% exercise="event_time"
@@ -158,7 +158,7 @@ devlab.check(batched)
 # - No more than **three** batches are taken from the loader before they are wanted.
 # - On the CPU there are no streams: give out the batches as they are.
 #
-# Needed: [Two queues](../notebooks/07_asynchrony.ipynb#Two-queues)
+# Needed: [Two streams](../notebooks/07_asynchrony.ipynb#Two-streams)
 
 
 # %% exercise="Prefetcher"
