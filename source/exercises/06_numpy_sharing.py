@@ -28,7 +28,7 @@ device = devlab.start()
 # - x stays as it is: its device, its gradient, its graph.
 # - The array is complete when you return it. Whether it shares x's memory or is a copy is up to you.
 #
-# Needed: [The array at home](../notebooks/06_numpy_sharing.ipynb#The-array-at-home), [Off the
+# Needed: [The array on the CPU](../notebooks/06_numpy_sharing.ipynb#The-array-on-the-CPU), [Off the
 # graph](../notebooks/06_numpy_sharing.ipynb#Off-the-graph) and [What cannot
 # cross](../notebooks/06_numpy_sharing.ipynb#What-cannot-cross)
 
@@ -169,7 +169,7 @@ devlab.check(scale_in_place)
 # It is not judged how often your function waits for the device. Think about it all the same: once is
 # enough.
 #
-# Needed: [Many losses, one array](../notebooks/06_numpy_sharing.ipynb#Many-losses,-one-array)
+# Needed: [An epoch in one array](../notebooks/06_numpy_sharing.ipynb#An-epoch-in-one-array)
 
 
 # %% exercise="history"

@@ -1,6 +1,6 @@
 """The drawings of the lessons: a module for each subject, and `sheet` to draw on."""
 
-from factory.drawings import machines, memory, modules, ranks, speed
+from factory.drawings import machines, memory, modules, ranks, sharing, speed
 from factory.drawings.sheet import DRAWINGS, drawn
 
-__all__ = ["DRAWINGS", "drawn", "machines", "memory", "modules", "ranks", "speed"]
+__all__ = ["DRAWINGS", "drawn", "machines", "memory", "modules", "ranks", "sharing", "speed"]
