@@ -115,9 +115,9 @@ a[0] = 50
 print("after: ", t[0].item(), copy[0].item())
 
 # %% [markdown] facts=["N4"]
-# Writing just to find out would be rude, and it is not needed: the address of the first element tells the two apart, so
-# far. But views begin anywhere. In each of three pairs both parts are cut from one array of six numbers: the first four and
-# the last four; the first half and the second; the even places and the odd ones.
+# Writing just to find out would be rude, and it is not needed: the address of the first element tells the two apart,
+# so far. But views begin anywhere. In each of three pairs both parts are cut from one array of six numbers: the first
+# four and the last four; the first half and the second; the even places and the odd ones.
 
 # %% facts=["N4", "N5"]
 guess = devlab.predict(
@@ -148,8 +148,8 @@ guess.was(sum(np.shares_memory(part.numpy(), other) for part, other in pairs.val
 # (There is a quicker `np.may_share_memory`, which compares only where the two begin and end. For the even
 # and the odd places it says yes, which is why its name has a *may* in it.)
 #
-# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_shares_memory):** `shares_memory`, for tensors on any device, with
-# a gradient or without.
+# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_shares_memory):** `shares_memory`, for tensors on any device,
+# with a gradient or without.
 
 # %% [markdown]
 # ## Which share and which copy
@@ -237,9 +237,9 @@ print(make())
 # %% [markdown] facts=["N1", "N6"]
 # ### Look and touch
 #
-# Two names, and between them one memory or two: that is hidden at first. Choose how y is made of x, guess whether a write
-# through one name shows in the other, and click a cell to write into it. **Find out:** which ways of making y share for
-# one kind of x and copy for another? There are several; start with `x.to(device)`.
+# Two names, and between them one memory or two: that is hidden at first. Choose how y is made of x, guess whether a
+# write through one name shows in the other, and click a cell to write into it. **Find out:** which ways of making y
+# share for one kind of x and copy for another? There are several; start with `x.to(device)`.
 
 # %% facts=["N1", "N6"]
 devlab.explore.sharing()
@@ -252,9 +252,9 @@ devlab.explore.sharing()
 # %% [markdown]
 # ## Work in place
 #
-# Sharing can be put to use: let one library do the work on memory that belongs to the other. Here NumPy clips a tensor of
-# a million numbers, 4 MB, in three ways. `tracemalloc`, from Python's own library, counts the memory that NumPy takes for
-# each.
+# Sharing can be put to use: let one library do the work on memory that belongs to the other. Here NumPy clips a
+# tensor of a million numbers, 4 MB, in three ways. `tracemalloc`, from Python's own library, counts the memory that
+# NumPy takes for each.
 
 
 # %% facts=["N5", "N6"]
@@ -277,11 +277,11 @@ for words, work in (
 
 # %% [markdown] facts=["N5", "N6"]
 # Two things have to come together: an array that *shares*, and an operation that works *in place*. NumPy's operations
-# do that with `out=`, PyTorch's with a name that ends in `_`. With only one of the two, the work is done and thrown away,
-# and the tensor never hears of it.
+# do that with `out=`, PyTorch's with a name that ends in `_`. With only one of the two, the work is done and thrown
+# away, and the tensor never hears of it.
 #
-# The other direction needs the same two things. A tensor over a slice knows its strides, so it writes to the slice and not
-# to its neighbours:
+# The other direction needs the same two things. A tensor over a slice knows its strides, so it writes to the slice
+# and not to its neighbours:
 
 # %% facts=["N5"]
 grid = np.ones((3, 5))
@@ -330,10 +330,10 @@ print("tensor", x)
 guess.was("yes" if x[0].item() == 99 else "no")
 
 # %% [markdown] facts=["N1", "N2"]
-# On an accelerator `x.cpu()` makes a second tensor, and the array shares with *that*. So the same line, `x.cpu().numpy()`,
-# gives a copy for an accelerator tensor and shared memory for a CPU tensor, where `.cpu()` does nothing. A
-# function that writes into the result then behaves one way on a laptop and another way on a GPU. Copy when you
-# mean to write: `x.cpu().numpy().copy()`.
+# On an accelerator `x.cpu()` makes a second tensor, and the array shares with *that*. So the same line,
+# `x.cpu().numpy()`, gives a copy for an accelerator tensor and shared memory for a CPU tensor, where `.cpu()` does
+# nothing. A function that writes into the result then behaves one way on a laptop and another way on a GPU. Copy when
+# you mean to write: `x.cpu().numpy().copy()`.
 #
 # (On Apple's chips the accelerator uses the same memory as the CPU. PyTorch still keeps the two
 # apart, and `.cpu()` copies there, too.)
@@ -366,9 +366,9 @@ outside[0] = 100
 print(weights)
 
 # %% [markdown] facts=["N3", "N4"]
-# `detach` leaves the graph and not the memory. You have just changed a parameter through NumPy. That is
-# worse than it looks. Below, the graph of `loss` remembers the weights as they were, to compute the gradient 2 w, and then
-# one weight is overwritten, once by PyTorch and once by NumPy.
+# `detach` leaves the graph and not the memory. You have just changed a parameter through NumPy. That is worse than it
+# looks. Below, the graph of `loss` remembers the weights as they were, to compute the gradient 2 w, and then one
+# weight is overwritten, once by PyTorch and once by NumPy.
 
 # %% facts=["N3", "N5"]
 guess = devlab.predict(
@@ -450,8 +450,9 @@ guess.was(kept)
 # number exactly. (The 0.1 is printed as what it became when the tensor was made: `bfloat16` keeps two to three
 # digits.) Note that `force=True` does not help here, and that a converted tensor shares no memory.
 #
-# The fourth obstacle comes from the other side: **memory that is read backwards**. NumPy reverses an array without moving
-# a number. It keeps the address of the *last* element and a negative **stride**, the step from one element to the next:
+# The fourth obstacle comes from the other side: **memory that is read backwards**. NumPy reverses an array without
+# moving a number. It keeps the address of the *last* element and a negative **stride**, the step from one element to
+# the next:
 
 # %% facts=["N7"]
 a = np.arange(4.0)
@@ -479,9 +480,9 @@ for words, t in (
     print(words, t, "strides", t.stride(), shares)
 
 # %% [markdown] facts=["N7"]
-# `np.ascontiguousarray` copies only where it must: given `a` itself, it would share. An array's own method `copy` always
-# does. Which of the two is right depends on whether you want a tensor that never shares, or one that sometimes does. Decide it, and
-# do not leave it to the strides of today's data.
+# `np.ascontiguousarray` copies only where it must: given `a` itself, it would share. An array's own method `copy`
+# always does. Which of the two is right depends on whether you want a tensor that never shares, or one that sometimes
+# does. Decide it, and do not leave it to the strides of today's data.
 #
 # One function is missing from the cell above: `torch.from_dlpack`, a newer exchange between libraries. For negative
 # strides it ends the whole Python process in torch 2.13, so do not try it here. (The checks of this course

@@ -76,8 +76,8 @@ print(f"measured with waiting:    five products in {1000 * done:6.1f} ms")
 #
 # ![The host launches five products one after the other, and is done with that early. The device begins the first product after the first launch and works on all five in turn. The first clock stops after the last launch, the second when the last product is done.](drawing:launched_and_done)
 #
-# Between the two moments Python is free. (On the simulated device your CPU computes the results while it launches, so the
-# first figure is far larger than on a GPU, where a launch takes a few millionths of a second.)
+# Between the two moments Python is free. (On the simulated device your CPU computes the results while it launches, so
+# the first figure is far larger than on a GPU, where a launch takes a few millionths of a second.)
 #
 # The bill for those five products has to be paid somewhere. Here is the time of each line of a small program:
 
@@ -207,9 +207,9 @@ print("median", statistics.median(times))
 # Mind the device, too. `torch.accelerator.synchronize()` waits for the **current** device. If the work is on another
 # one, say so: `torch.accelerator.synchronize(device)`.
 #
-# Two tools have these habits built in. `devlab.time_op` also says how sure it is, and on the simulated device it shows
-# the model's time. `torch.utils.benchmark.Timer` is PyTorch's own. It takes the statement as text, and where it waits can
-# be counted:
+# Two tools have these habits built in. `devlab.time_op` also says how sure it is, and on the simulated device it
+# shows the model's time. `torch.utils.benchmark.Timer` is PyTorch's own. It takes the statement as text, and where it
+# waits can be counted:
 
 # %% tags=["nbval-ignore-output"] facts=["Y5"]
 timing = devlab.time_op(lambda: x @ x, device)
@@ -266,8 +266,9 @@ print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 # Events see the device alone. What Python did meanwhile, and the launches, are not in the figure, unless the stream
 # ran empty between the marks. Older code uses `torch.cuda.Event`, which says the same for CUDA alone.
 #
-# A trap waits on machines with two GPUs: `record()` marks a stream of the **current** device, whatever device
-# the event was made for. `torch.accelerator.current_stream(device)` gives the stream that you mean, and `record` takes it.
+# A trap waits on machines with two GPUs: `record()` marks a stream of the **current** device, whatever device the
+# event was made for. `torch.accelerator.current_stream(device)` gives the stream that you mean, and `record` takes
+# it.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_event_time):** `event_time`, on a device that need not be the
 # current one.
@@ -275,16 +276,16 @@ print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 # %% [markdown] facts=["J1", "V4"]
 # ## Three regimes
 #
-# You can now measure how long work takes. The next question is why. Every piece of work on a device needs three things:
-# the host has to launch it, its bytes have to be read and written, and its operations have to be done. In a long row of work
-# the three go on side by side, so **the slowest of them decides**, and to make one of the others faster changes nothing. The three
-# cases are called regimes: *overhead*, *bandwidth* and *compute*.
+# You can now measure how long work takes. The next question is why. Every piece of work on a device needs three
+# things: the host has to launch it, its bytes have to be read and written, and its operations have to be done. In a
+# long row of work the three go on side by side, so **the slowest of them decides**, and to make one of the others
+# faster changes nothing. The three cases are called regimes: *overhead*, *bandwidth* and *compute*.
 
 # %% [markdown] facts=["J1", "V4"]
 # ### Overhead: the launch decides
 #
-# A launch takes the host a few microseconds, whatever it starts: 5 µs on the reference machine, a figure that is usual for
-# real ones. Python itself is part of it. The smallest kernel takes the device another 2 µs.
+# A launch takes the host a few microseconds, whatever it starts: 5 µs on the reference machine, a figure that is
+# usual for real ones. Python itself is part of it. The smallest kernel takes the device another 2 µs.
 
 # %% facts=["J1", "V4"]
 guess = devlab.predict(
@@ -300,6 +301,7 @@ kind = "modelled" if device.type == "sim" else "measured"
 
 def launches_and_microseconds(function, *inputs):
     """Return how many launches a function makes, and how long they and their work take."""
+    function(*inputs)  # a warm-up
     torch.accelerator.synchronize()
     with devlab.watch() as log:
         function(*inputs)
@@ -319,9 +321,9 @@ guess.was(
 )
 
 # %% [markdown] facts=["J1", "V4"]
-# Up to about a hundred thousand numbers you pay for the launch, and most of the device is idle. **Small work loses**, and a
-# loop of small steps loses at every turn. Below, each of 200 rows is multiplied by a factor of its own, first in a loop,
-# then all at once, by a column of factors that is broadcast:
+# Up to about a hundred thousand numbers you pay for the launch, and most of the device is idle. **Small work loses**,
+# and a loop of small steps loses at every turn. Below, each of 200 rows is multiplied by a factor of its own, first
+# in a loop, then all at once, by a column of factors that is broadcast:
 
 # %% facts=["J1", "V3", "V4"]
 rows = torch.ones(200, 64, device=device)
@@ -335,9 +337,10 @@ for words, function in (
     print(f"{words} {launches:>4} launches, {microseconds:7.1f} µs, {kind}")
 
 # %% [markdown] facts=["J1", "V3"]
-# The numbers are the same, and take less than a hundredth of the time. The cures for overhead are larger batches, operations
-# that take many tensors or rows at once, and, for a step that is launched again and again in the same form, a **CUDA graph**
-# (`torch.cuda.CUDAGraph`, or `torch.compile(mode="reduce-overhead")`), which records a row of launches and replays them as one.
+# The numbers are the same, and take less than a hundredth of the time. The cures for overhead are larger batches,
+# operations that take many tensors or rows at once, and, for a step that is launched again and again in the same
+# form, a **CUDA graph** (`torch.cuda.CUDAGraph`, or `torch.compile(mode="reduce-overhead")`), which records a row of
+# launches and replays them as one.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_batched):** `batched`, a loop of matrix products as one launch.
 
@@ -357,15 +360,18 @@ for words, function in (
 # - A layer with n inputs and n outputs, given b rows, does 2bn² operations, and reads 4n² bytes of weights. As long as b is
 #   small beside n, that is about **b/2 FLOP per byte**. One row uses each weight once.
 #
-# The machine has such a number as well, the **balance**: how many operations it can do in the time in which its memory
-# moves one byte. The reference machine does 8.1 TFLOP/s and moves 300 GB/s: 8.1e12 ÷ 300e9 = **27 FLOP per byte**. Work below
-# 27 is limited by bandwidth, work above it by compute.
+# (The count takes it that each number is fetched from memory once. Good kernels come close to that, because they work on
+# blocks that fit into the caches.)
+#
+# The machine has such a number as well, the **balance**: how many operations it can do in the time in which its
+# memory moves one byte. The reference machine does 8.1 TFLOP/s and moves 300 GB/s: 8.1e12 ÷ 300e9 = **27 FLOP per
+# byte**. Work below 27 is limited by bandwidth, work above it by compute.
 #
 # ![The roofline of the reference machine. Below 27 operations for each byte, the rate rises with the arithmetic intensity, because bandwidth decides: x + 1 reaches 38 GFLOP/s, a layer with one row 150 GFLOP/s, with 32 rows 4.6 TFLOP/s. Above 27 the roof is flat at 8.1 TFLOP/s, because the operations decide; a product of two matrices with n = 1024 is there.](drawing:roofline)
 #
-# This picture is called a **roofline**. Its slope is the memory's bandwidth, and its flat part is what the processors can
-# do. No work lies above the roof. Use it for a prediction: a layer with 2048 inputs and 2048 outputs is given one row,
-# and then 32 rows at once, which are 32 times as many operations.
+# This picture is called a **roofline**. Its slope is the memory's bandwidth, and its flat part is what the processors
+# can do. No work lies above the roof. Use it for a prediction: a layer with 2048 inputs and 2048 outputs is given one
+# row, and then 32 rows at once, which are 32 times as many operations.
 
 # %% facts=["J2", "J4"]
 guess = devlab.predict(
@@ -396,10 +402,10 @@ guess.was(
 )
 
 # %% [markdown] facts=["J2", "J3", "J4"]
-# Up to the balance more rows are nearly free, because the time goes into reading the weights, and they are read once in any
-# case. Beyond it the time grows with the rows, and the rate stays just below the roof. (What is missing to 8.1 TFLOP/s is
-# the launch.) This is why larger batches make training and serving efficient, and why a language model that writes for
-# one reader, one row at a time, is limited by the memory's bandwidth and hardly uses its processors.
+# Up to the balance more rows are nearly free, because the time goes into reading the weights, and they are read once
+# in any case. Beyond it the time grows with the rows, and the rate stays just below the roof. (What is missing to 8.1
+# TFLOP/s is the launch.) This is why larger batches make training and serving efficient, and why a language model
+# that writes for one reader, one row at a time, is limited by the memory's bandwidth and hardly uses its processors.
 #
 # Here are the documented peaks of real machines beside the reference one. None was measured by this course:
 #
@@ -413,8 +419,8 @@ guess.was(
 #
 # (Sources: NVIDIA's data sheets of T4, A100 and H100, the H100's without sparsity, for which the sheet gives twice as
 # much; Apple's announcement of the M1, and the rate of its memory; for the last row the arithmetic in the course's
-# `devlab.sim.specs`. The balance is their quotient.) In 16 bits a number has half the bytes, so each intensity doubles, but the
-# balance rises by much more. On recent machines ever more work is limited by bandwidth.
+# `devlab.sim.specs`. The balance is their quotient.) In 16 bits a number has half the bytes, so each intensity
+# doubles, but the balance rises by much more. On recent machines ever more work is limited by bandwidth.
 #
 # To find out in which regime your own work is, change one thing and look at the time:
 #
@@ -430,7 +436,7 @@ guess.was(
 # Most lines of a model are elementwise, and their intensity lies far below the balance. GELU, an activation function,
 # can be written out in Python with eight operations on tensors. PyTorch also has it as one, whose kernel reads a number,
 # does everything that has to be done with it, and writes the result. Such a kernel is called **fused**. Both compute the
-# same numbers.
+# same, up to rounding.
 
 # %% facts=["J5"]
 guess = devlab.predict(
@@ -471,13 +477,13 @@ guess.was(
 )
 
 # %% [markdown] facts=["J5"]
-# Each of the eight steps reads its whole input from memory and writes its whole result back, only for the next step to read
-# it again. With a million numbers the seven detours are saved as bytes, with a thousand as launches: **fusion
+# Each of the eight steps reads its whole input from memory and writes its whole result back, only for the next step
+# to read it again. With a million numbers the seven detours are saved as bytes, with a thousand as launches: **fusion
 # helps in both regimes**. It does nothing for the large products, whose time is operations.
 #
-# So look for the fused operation first: `F.gelu`, `F.layer_norm`, `F.scaled_dot_product_attention`, `torch.addcmul`, or an optimizer with `fused=True`. For everything else there is **`torch.compile`**, which captures the
-# operations of a function as a graph and has kernels made for it. This backend prints what was captured, and runs it as
-# it is:
+# So look for the fused operation first: `F.gelu`, `F.layer_norm`, `F.scaled_dot_product_attention`, `torch.addcmul`,
+# or an optimizer with `fused=True`. For everything else there is **`torch.compile`**, which captures the operations
+# of a function as a graph and has kernels made for it. This backend prints what was captured, and runs it as it is:
 
 
 # %% facts=["J5"]
@@ -493,12 +499,12 @@ print(torch.compile(written_out, backend=show_graph)(numbers).cpu())
 
 # %% [markdown] facts=["J5"]
 # PyTorch's own backends `"eager"` and `"aot_eager"` run the graph as it is, too; they are there to find out at which
-# stage something fails. The default, Inductor, fuses: for a GPU it writes kernels in Triton, for the CPU loops in C++, which
-# a compiler on your machine translates. The simulated device runs every graph as it is and says so in a warning, so its
-# model shows no gain.
+# stage something fails. The default, Inductor, fuses: for a GPU it writes kernels in Triton, for the CPU loops in
+# C++, which a compiler on your machine translates. The simulated device runs every graph as it is and says so in a
+# warning, so its model shows no gain.
 #
-# Inductor's loop for `written_out` on a CPU, shortened, looks like this. There is one load and one store, and all between
-# them stays in the processor's registers:
+# Inductor's loop for `written_out` on a CPU, shortened, looks like this. There is one load and one store, and all
+# between them stays in the processor's registers:
 #
 # ```c++
 # for (int64_t x0 = 0; x0 < 4000000; x0 += 16) {
@@ -511,16 +517,17 @@ print(torch.compile(written_out, backend=show_graph)(numbers).cpu())
 # }
 # ```
 #
-# Measured once with torch 2.13 on one core of an AMD EPYC, for four million numbers: written out 114 ms, compiled 15 ms,
-# `F.gelu` 10 ms, and 21 **seconds** for the first call, which compiles. It is left out of this notebook for that reason.
-# [Lesson 12](12_less_memory_less_time.ipynb#Compiled) says when the first call is made again, and what cuts a graph in two.
+# Measured once with torch 2.13 on one core of an AMD EPYC, for four million numbers, the fastest of 15 calls each:
+# written out 114 ms, compiled 15 ms, `F.gelu` 10 ms, and 21 **seconds** for the first call, which compiles. It is
+# left out of this notebook for that reason. [Lesson 12](12_less_memory_less_time.ipynb#Compiled) says when the first
+# call is made again, and what cuts a graph in two.
 
 # %% [markdown] facts=["J6"]
 # ## A trace, read line by line
 #
-# A program has hundreds of operations, and you cannot work out all of them on paper. A **profiler** notes each of them while the
-# program runs. Here is a program with one piece of work for each regime: a product, an addition over a million numbers,
-# and 2,000 multiplications of ten numbers each. It runs on the CPU, which every reader has.
+# A program has hundreds of operations, and you cannot work out all of them on paper. A **profiler** notes each of
+# them while the program runs. Here is a program with one piece of work for each regime: a product, an addition over a
+# million numbers, and 2,000 multiplications of ten numbers each. It runs on the CPU, which every reader has.
 
 # %% facts=["J6"]
 matrix, large, tiny = torch.ones(256, 256), torch.ones(1_000_000), torch.ones(10)
@@ -550,26 +557,26 @@ longest = max(rows_of, key=lambda row: row.self_cpu_time_total).key
 guess.was({"aten::mm": "the product", "aten::add": "the addition"}.get(longest, "the 2,000 small ones"))
 
 # %% [markdown] facts=["J6"]
-# Read it by rows. Each row is an operator of PyTorch's library `aten`; `*` is `aten::mul`, and `@` is `aten::matmul`, which
-# calls `aten::mm` for two matrices. Then read the columns:
+# Read it by rows. Each row is an operator of PyTorch's library `aten`; `*` is `aten::mul`, and `@` is `aten::matmul`,
+# which calls `aten::mm` for two matrices. Then read the columns:
 #
 # - **Self CPU** is the time in the operator itself, **CPU total** includes what it called. `aten::matmul` has a large total and
 #   hardly any time of its own, because all is done in `aten::mm`. Sort by *self* to find where the time goes, by *total* to
-#   find which of your lines caused it.
-# - **# of Calls** and **CPU time avg** tell the regimes apart. Thousands of calls of a microsecond or two are overhead, since
+#   find which of your lines caused it. (`aten::to` and what it calls turn the 1 of `large + 1` into a float.)
+# - **# of Calls** and **CPU time avg** tell the regimes apart. Thousands of calls of about a microsecond are overhead, since
 #   multiplying ten numbers takes a CPU a few nanoseconds. One call that takes long is bandwidth or compute, and its
 #   intensity says which.
 # - The percentages are shares of all that was recorded. The profiler itself takes time for each call, so it makes small
 #   operators look worse than they are.
 #
-# With `activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]` the table has the same columns once more for the GPU. There
-# `cudaLaunchKernel` among the CPU's rows is the launching, `cudaStreamSynchronize` or `cudaDeviceSynchronize` is the host
-# standing still, and the *Self CUDA* column has the kernels. If the sum of the GPU's times is far below the duration, the GPU is
-# idle in between, and you are in the overhead regime.
+# With `activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]` the table has the same columns once more for the
+# GPU. There `cudaLaunchKernel` among the CPU's rows is the launching, `cudaStreamSynchronize` or
+# `cudaDeviceSynchronize` is the host standing still, and the *Self CUDA* column has the kernels. If the sum of the
+# GPU's times is far below the duration, the GPU is idle in between, and you are in the overhead regime.
 #
-# A table has no order in time. `trace.export_chrome_trace("trace.json")` writes a file that you can look at in the browser, at
-# `ui.perfetto.dev`: one lane for each thread and each stream. `log.timeline()` of this course draws such lanes in the
-# notebook. These are the same three works on the device, with 8 small multiplications:
+# A table has no order in time. `trace.export_chrome_trace("trace.json")` writes a file that you can look at in the
+# browser, at `ui.perfetto.dev`: one lane for each thread and each stream. `log.timeline()` of this course draws such
+# lanes in the notebook. These are the same three works on the device, with 8 small multiplications:
 
 # %% facts=["J1", "J6"]
 on_device = [torch.ones(shape, device=device) for shape in ((384, 384), 700_000, 10)]
@@ -582,9 +589,9 @@ log.timeline()
 
 # %% [markdown] facts=["J1", "J6"]
 # On the left the host is busy without a pause, and the device has gaps: each small kernel is over before the next one
-# has been launched. That is what overhead looks like in every tool. On the right the host has long finished and waits,
-# and the device works without a gap: first at the addition, limited by bandwidth, then at the product, limited by compute.
-# Those two look alike in a trace. Their intensity, 1/8 and 64, tells them apart.
+# has been launched. That is what overhead looks like in every tool. On the right the host has long finished and
+# waits, and the device works without a gap: first at the addition, limited by bandwidth, then at the product, limited
+# by compute. Those two look alike in a trace. Their intensity, 1/8 and 64, tells them apart.
 
 # %% [markdown] facts=["Y1"]
 # ## Two streams
@@ -608,9 +615,9 @@ in_turn = log.timeline()
 # let it run while the first product is computed.
 #
 # Two things must not be lost. A product may not begin before *its* batch has arrived: in one stream the order took
-# care of that, and between two streams you have to say it, with an event. And a batch's memory may not be used again before its
-# product is done. The allocator hands memory out in the order of the stream in which it was allocated, here the side
-# stream; `record_stream` tells it that the main stream uses this memory as well.
+# care of that, and between two streams you have to say it, with an event. And a batch's memory may not be used again
+# before its product is done. The allocator hands memory out in the order of the stream in which it was allocated,
+# here the side stream; `record_stream` tells it that the main stream uses this memory as well.
 
 # %% facts=["Y1", "P5"]
 main, copies = torch.accelerator.current_stream(device), torch.Stream(device)
@@ -630,10 +637,10 @@ overlapped = log.timeline(beside=in_turn)
 print(f"it takes {overlapped.total / in_turn.total:.0%} of the time ({kind})")
 
 # %% [markdown] facts=["Y1", "P5"]
-# The second copy now runs beside the first product. Over many batches all copies but the first can hide behind the work, or
-# all the work but the last behind the copies, whichever takes longer. Look at the host's lane as well: it has launched
-# everything at the very beginning. `main.wait_event(arrived)` keeps the host no time. It is an order, too: *let this stream
-# wait there*.
+# The second copy now runs beside the first product. Over many batches all copies but the first can hide behind the
+# work, or all the work but the last behind the copies, whichever takes longer. Look at the host's lane as well: it
+# has launched everything at the very beginning. `main.wait_event(arrived)` keeps the host no time. It is an order,
+# too: *let this stream wait there*.
 #
 # If you leave that line out, nothing fails and the picture gets even better. But a product may then read memory into
 # which nothing has been copied yet: no error, only wrong numbers. Such a mistake is called a **race**. The simulated
@@ -665,9 +672,9 @@ with races():
 # wrong every time. A real GPU races without being asked. Which of the two comes first may change from run to run, and
 # the memory holds whatever was there, an earlier batch for example, so that the wrong numbers look right.
 #
-# Without `record_stream` there is another race: Python drops `there` while its product still stands in the stream, and the
-# next copy may get the same memory and overwrite the batch. The simulated device cannot show that kind. The check of the
-# exercise finds a missing wait by the clock, without any wrong number.
+# Without `record_stream` there is another race: Python drops `there` while its product still stands in the stream,
+# and the next copy may get the same memory and overwrite the batch. The simulated device cannot show that kind. The
+# check of the exercise finds a missing wait by the clock, without any wrong number.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_Prefetcher):** `Prefetcher`, which does this for every batch of a
 # loader, and never fetches more than a few ahead.
@@ -676,19 +683,19 @@ with races():
 # ### Look and touch
 #
 # Loading, copying and computing, batch by batch; a line leads each batch from lane to lane. The percentages say how
-# busy each lane is, and the longest of the three steps decides how long the epoch takes. Whenever you turn a switch, the
-# loop is played again, and the loop before stays as an outline. **Find out:** press *Play* with everything off. Which two
-# switches change nothing on their own, and what do they need? How short can you make the epoch?
+# busy each lane is, and the longest of the three steps decides how long the epoch takes. Whenever you turn a switch,
+# the loop is played again, and the loop before stays as an outline. **Find out:** press *Play* with everything off.
+# Which two switches change nothing on their own, and what do they need? How short can you make the epoch?
 
 # %% facts=["Y1", "P5"]
 devlab.explore.pipeline()
 
 # %% [markdown] facts=["Y1", "P5"]
-# Pinned memory alone changes nothing, because without workers the host pins each batch itself, which takes as long as the
-# copy gains. A stream for copies changes nothing either, because the host waits for each copy before it goes on to
-# the next batch. `non_blocking=True` alone helps a little: the host is kept only while the bytes are staged. All three
-# together, with two workers, bring the model to about half of the plainest loop's time. After that the device itself
-# is the longest of the three, and nothing on the host makes it shorter. That is the goal.
+# Pinned memory alone changes nothing, because without workers the host pins each batch itself, which takes as long as
+# the copy gains. A stream for copies changes nothing either, because the host waits for each copy before it goes on
+# to the next batch. `non_blocking=True` alone helps a little: the host is kept only while the bytes are staged. All
+# three together, with two workers, bring the model to about half of the plainest loop's time. After that the device
+# itself is the longest of the three, and nothing on the host makes it shorter. That is the goal.
 
 # %% [markdown] facts=["Y7"]
 # ## Errors that come late
@@ -703,9 +710,9 @@ except RuntimeError as error:
     print("at once:", error)
 
 # %% [markdown] facts=["Y7"]
-# What depends on *values*, only the device can see. An index that is out of range, in an `Embedding` or as a label, is
-# such a thing. Below, a table has ten rows, and row 12 is asked for. (The cells run on the simulated device or on the CPU. A
-# real GPU would be lost by them for the rest of this notebook.)
+# What depends on *values*, only the device can see. An index that is out of range, in an `Embedding` or as a label,
+# is such a thing. Below, a table has ten rows, and row 12 is asked for. (The cells run on the simulated device or on
+# the CPU. A real GPU would be lost by them for the rest of this notebook.)
 
 # %% facts=["Y7"]
 here = device if device.type == "sim" else torch.device("cpu")
@@ -750,8 +757,8 @@ except torch.AcceleratorError as error:
     print("still:", str(error).splitlines()[0])
 
 # %% [markdown] facts=["Y7"]
-# On a real GPU you would restart the kernel now. The simulated device can be given back: `devlab.sim.reset()`. Its tensors are
-# still there; on a GPU they would be gone.
+# On a real GPU you would restart the kernel now. The simulated device can be given back: `devlab.sim.reset()`. Its
+# tensors are still there; on a GPU they would be gone.
 #
 # To find the line that is to blame, let each launch wait for its kernel: `CUDA_LAUNCH_BLOCKING=1` in the environment,
 # set before the program starts, because PyTorch reads it once. (The simulated device reads it each time, so it can be
@@ -779,8 +786,8 @@ except IndexError as error:
 # %% [markdown] facts=["V1", "V3", "V4"]
 # ## Which is faster
 #
-# An accelerator is not a fast computer. It is thousands of slow ones behind a launch, which is why it wins where there is much
-# to do at once, under five conditions:
+# An accelerator is not a fast computer. It is thousands of slow ones behind a launch, which is why it wins where
+# there is much to do at once, under five conditions:
 #
 # 1. **Big batches**, so that all of its processors have work.
 # 2. **Data that stays there**, so that each transfer is paid once.
@@ -791,8 +798,8 @@ except IndexError as error:
 # Where most of these fail, **the CPU may win**, and there is no shame in using it: small models, text processing, trees,
 # anything with an `if` for each element.
 #
-# The transfer belongs to the bill. Here is a product of two matrices, one of which has to be brought first. `cpu` is measured on
-# this machine, the two others on the device, or by its model:
+# The transfer belongs to the bill. Here is a product of two matrices, one of which has to be brought first. `cpu` is
+# measured on this machine, the two others on the device, or by its model:
 
 # %% tags=["nbval-ignore-output"] facts=["V1", "V5"]
 print("  side       cpu    device  transfer")
@@ -830,8 +837,8 @@ for side in (16, 64, 256, 1024):
 devlab.explore.crossover()
 
 # %% [markdown] facts=["V1", "V5"]
-# In the model the product is won from n = 110 on, from 250 if x is brought, from 420 if the result goes back. An addition
-# has an intensity of 1/8 and is won only where x is there already: to bring it costs more than to do it.
+# In the model the product is won from n = 110 on, from 250 if x is brought, from 420 if the result goes back. An
+# addition has an intensity of 1/8 and is won only where x is there already: to bring it costs more than to do it.
 
 # %% [markdown]
 # ## What to keep
