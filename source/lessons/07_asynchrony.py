@@ -367,7 +367,7 @@ for words, function in (
 # memory moves one byte. The reference machine does 8.1 TFLOP/s and moves 300 GB/s: 8.1e12 ÷ 300e9 = **27 FLOP per
 # byte**. Work below 27 is limited by bandwidth, work above it by compute.
 #
-# ![The roofline of the reference machine. Below 27 operations for each byte, the rate rises with the arithmetic intensity, because bandwidth decides: x + 1 reaches 38 GFLOP/s, a layer with one row 150 GFLOP/s, with 32 rows 4.6 TFLOP/s. Above 27 the roof is flat at 8.1 TFLOP/s, because the operations decide; a product of two matrices with n = 1024 is there.](drawing:roofline)
+# ![The roofline of the reference machine. Below 27 operations for each byte the rate rises with the arithmetic intensity, because bandwidth decides: x + 1 is at the foot of the slope, a layer with one row a little higher, and with 32 rows near its top. Above 27 the roof is flat at 8.1 TFLOP/s, because the operations decide; a product of two matrices with n = 1024 is there.](drawing:roofline)
 #
 # This picture is called a **roofline**. Its slope is the memory's bandwidth, and its flat part is what the processors
 # can do. No work lies above the roof. Use it for a prediction: a layer with 2048 inputs and 2048 outputs is given one
@@ -409,18 +409,17 @@ guess.was(
 #
 # Here are the documented peaks of real machines beside the reference one. None was measured by this course:
 #
-# | | float32 | 16-bit, matrix units | memory | balance in float32 | in 16 bits |
-# |---|---|---|---|---|---|
-# | the reference machine, like an NVIDIA T4 | 8.1 TFLOP/s | 65 TFLOP/s | 300 GB/s | 27 | 217 |
-# | NVIDIA A100, 40 GB, SXM | 19.5 TFLOP/s | 312 TFLOP/s | 1,555 GB/s | 13 | 201 |
-# | NVIDIA H100, SXM | 67 TFLOP/s | 989 TFLOP/s | 3,350 GB/s | 20 | 295 |
-# | Apple M1, 8 GPU cores | 2.6 TFLOP/s | | 68 GB/s | 38 | |
-# | a desktop CPU with four cores, the reference host | 0.38 TFLOP/s | | 51 GB/s | 7.5 | |
+# | | float32 | 16-bit, matrix units | memory | balance in float32 | in 16 bits | source |
+# |---|---|---|---|---|---|---|
+# | the reference machine, like an NVIDIA T4 | 8.1 TFLOP/s | 65 TFLOP/s | 300 GB/s | 27 | 217 | NVIDIA's data sheet of the T4 |
+# | NVIDIA A100, 40 GB, SXM | 19.5 TFLOP/s | 312 TFLOP/s | 1,555 GB/s | 13 | 201 | NVIDIA's data sheet |
+# | NVIDIA H100, SXM | 67 TFLOP/s | 989 TFLOP/s | 3,350 GB/s | 20 | 295 | NVIDIA's data sheet |
+# | Apple M1, 8 GPU cores | 2.6 TFLOP/s | | 68 GB/s | 38 | | Apple's announcement; its memory's rate |
+# | the reference host, a CPU with four cores | 0.38 TFLOP/s | | 51 GB/s | 7.5 | | worked out in `devlab.sim.specs` |
 #
-# (Sources: NVIDIA's data sheets of T4, A100 and H100, the H100's without sparsity, for which the sheet gives twice as
-# much; Apple's announcement of the M1, and the rate of its memory; for the last row the arithmetic in the course's
-# `devlab.sim.specs`. The balance is their quotient.) In 16 bits a number has half the bytes, so each intensity
-# doubles, but the balance rises by much more. On recent machines ever more work is limited by bandwidth.
+# (For the H100's matrix units the sheet gives the rate with sparsity, which is twice the one here. The balance is the
+# quotient of the two peaks.) In 16 bits a number has half the bytes, so each intensity doubles, but the balance rises
+# by much more. On recent machines ever more work is limited by bandwidth.
 #
 # To find out in which regime your own work is, change one thing and look at the time:
 #
