@@ -1,11 +1,12 @@
 # %% [markdown]
 # # 04 Transfers: exercises
 #
-# These are eight short functions that a training script needs at its edges, where data comes in and where results
-# go out. The lesson is [04 Transfers](../notebooks/04_transfers.ipynb).
+# These are eight short functions that a training script needs at its edges, where data comes in and where
+# results go out. The lesson is [04 Transfers](../notebooks/04_transfers.ipynb).
 #
-# `device` is always a `torch.device`, and unless the task says otherwise it has its index. Several rows of these
-# checks count transfers and synchronizations, as `devlab.watch()` does, so use it while you try things out.
+# `device` is always a `torch.device`, and unless the task says otherwise it has its index. Several rows of
+# these checks count transfers and synchronizations, as `devlab.watch()` does, so use it while you try things
+# out.
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
 # check below it. Stuck? `devlab.hint(move)`.
@@ -26,13 +27,13 @@ device = devlab.start()
 #
 # A batch is seldom one tensor. Return the same batch with every tensor in it on `device`.
 #
-# - Dicts, lists, tuples and namedtuples may be nested to any depth, and the batch itself may be any of them, or a
-#   single tensor. Each comes back as what it was: a list as a list, a tuple as a tuple, a namedtuple as its own
-#   class, a dict as a `dict` with its keys in their order.
-# - Everything else (numbers, text, `None`, NumPy arrays, any other object) comes back as it is, the same object,
-#   even if it has a `.to` of its own.
-# - A tensor that is on `device` already is not copied. A tensor that has to move needs one transfer, straight to
-#   `device`, and keeps its dtype. The result is safe to read as soon as it is returned.
+# - Dicts, lists, tuples and namedtuples may be nested to any depth, and the batch itself may be any of them, or
+#   a single tensor. Each comes back as what it was: a list as a list, a tuple as a tuple, a namedtuple as its
+#   own class, a dict as a `dict` with its keys in their order.
+# - Everything else (numbers, text, `None`, NumPy arrays, any other object) comes back as it is, the same
+#   object, even if it has a `.to` of its own.
+# - A tensor that is on `device` already is not copied. A tensor that has to move needs one transfer, straight
+#   to `device`, and keeps its dtype. The result is safe to read as soon as it is returned.
 # - The batch that came in, with all its containers, stays as it was.
 #
 # Needed: [Moving](../notebooks/04_transfers.ipynb#Moving) and [A batch is a
@@ -69,8 +70,8 @@ devlab.check(move)
 #   digits.
 # - The result is safe to read as soon as it is returned.
 #
-# `dtype.itemsize` is the number of bytes that one element takes. If one call changes device and dtype, it depends on
-# the kind of transfer which of the two forms travels.
+# `dtype.itemsize` is the number of bytes that one element takes. If one call changes device and dtype, it
+# depends on the kind of transfer which of the two forms travels.
 #
 # Needed: [Which dtype travels](../notebooks/04_transfers.ipynb#Which-dtype-travels) and [Where the dtype is
 # changed](../notebooks/04_transfers.ipynb#Where-the-dtype-is-changed)
@@ -96,9 +97,9 @@ devlab.check(cast_and_move)
 #
 # - Find out without a transfer and without making a tensor, not even an empty one.
 # - In this task `device` may come without its index, as `torch.device("cuda")` does. It then means the current
-#   device of its kind, and a tensor that is on that one counts as being there already. `torch.device("cpu")` has no
-#   index, and neither has the device of a CPU tensor. `torch.accelerator.current_device_index()` gives the index of
-#   the current accelerator.
+#   device of its kind, and a tensor that is on that one counts as being there already. `torch.device("cpu")`
+#   has no index, and neither has the device of a CPU tensor. `torch.accelerator.current_device_index()` gives
+#   the index of the current accelerator.
 #
 # Needed: [Moving](../notebooks/04_transfers.ipynb#Moving)
 
@@ -121,11 +122,11 @@ devlab.check(returns_itself)
 #
 # Return a `DataLoader` over the data set, for a model that lives on `device`.
 #
-# - In each epoch it yields every sample once, in minibatches of `batch_size`; the last one may be smaller. The order
-#   is up to you, and worker processes are not needed.
+# - In each epoch it yields every sample once, in minibatches of `batch_size`; the last one may be smaller. The
+#   order is up to you, and worker processes are not needed.
 # - What it yields is on the CPU. To move it is the next task.
-# - The minibatches are in pinned memory if `device` is an accelerator, but for `mps`. For `cpu` and `mps` nothing is
-#   pinned, and the loader is not asked to pin. On the simulated device pinning is modelled.
+# - The minibatches are in pinned memory if `device` is any accelerator except `mps`. For `cpu` and `mps`
+#   nothing is pinned, and the loader is not asked to pin. On the simulated device pinning is modelled.
 #
 # Needed: [Pinned memory](../notebooks/04_transfers.ipynb#Pinned-memory)
 
@@ -145,12 +146,13 @@ devlab.check(make_loader)
 # %% [markdown]
 # ## `batches(loader, device)`
 #
-# The loader yields minibatches on the CPU, each of them a pair `(inputs, labels)` of tensors, as a tuple or a list.
-# Yield the same pairs on `device`, in the same order and with the same dtypes. A pair may be a tuple or a list.
+# The loader yields minibatches on the CPU, each of them a pair `(inputs, labels)` of tensors, as a tuple or a
+# list. Yield the same pairs on `device`, in the same order and with the same dtypes. A pair may be a tuple or a
+# list.
 #
 # - Each minibatch is moved when it is wanted, not all of them first.
-# - There is one transfer for each tensor. From pinned memory no transfer makes the host wait, and nothing else in the
-#   loop does.
+# - There is one transfer for each tensor. From pinned memory no transfer makes the host wait, and nothing else
+#   in the loop does.
 # - Some loaders pin and some do not. If a loader does not pin, transfer from pageable memory, and do not pin
 #   by hand.
 #
@@ -204,12 +206,12 @@ devlab.check(read_back)
 # %% [markdown]
 # ## `fetch_losses(losses)`
 #
-# `losses` is a list of zero-dimensional tensors, all of one floating dtype and on one device, with at least one in
-# it: a loss for each step of an epoch. Some may still hold their graph. Return their values as a list of Python
-# floats, in order and with all their digits.
+# `losses` is a list of zero-dimensional tensors, all of one floating dtype and on one device, with at least one
+# in it: a loss for each step of an epoch. Some may still hold their graph. Return their values as a list of
+# Python floats, in order and with all their digits.
 #
-# However many there are, the host waits for the device **once**. The list, the losses and their graphs stay as they
-# are.
+# However many there are, the host waits for the device **once**. The list, the losses and their graphs stay as
+# they are.
 #
 # Needed: [One number at a time](../notebooks/04_transfers.ipynb#One-number-at-a-time)
 
@@ -228,12 +230,13 @@ devlab.check(fetch_losses)
 # %% [markdown]
 # ## `no_ping_pong(model, loader, device)`
 #
-# The model is on `device`, and the loader yields input tensors on the CPU. Each is a batch, and the model returns one
-# tensor for it. Return the outputs for all of them as one tensor on the CPU: joined along dimension 0 in the loader's
-# order, in the outputs' own dtype, and without a graph.
+# The model is on `device`, and the loader yields input tensors on the CPU. Each is a batch, and the model
+# returns one tensor for it. Return the outputs for all of them as one tensor on the CPU: joined along dimension
+# 0 in the loader's order, in the outputs' own dtype, and without a graph.
 #
 # - Each batch goes to the device by itself, in one transfer, when its turn comes.
-# - All the outputs come back together at the end, in one transfer, and the host waits once, for them.
+# - All the outputs come back together at the end, in one transfer, and the host waits once, for them. A
+#   blocking transfer to the device does not count as a wait here.
 # - The model stays where it is and as it is.
 #
 # Needed: [There and back again](../notebooks/04_transfers.ipynb#There-and-back-again)

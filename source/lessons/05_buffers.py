@@ -21,8 +21,8 @@ device = devlab.start()
 # %% [markdown]
 # ## Where is the model
 #
-# A layer has weights, weights are tensors, and every tensor is somewhere. Here is a fresh layer, and a batch that
-# has been moved already:
+# A layer has weights, weights are tensors, and every tensor is somewhere. Here is a fresh layer, and a batch
+# that has been moved already:
 
 # %% facts=["L1"]
 layer = nn.Linear(3, 2)
@@ -38,7 +38,7 @@ except RuntimeError as error:
 # parameters must be where the inputs are**. (The message is worded as on an NVIDIA GPU; Apple's `mps` has other
 # words.)
 #
-# Now a layer and a batch are moved in the same words:
+# Now a layer and a batch are moved with the same call:
 
 # %% facts=["L2"]
 batch = torch.ones(4, 3)
@@ -64,15 +64,16 @@ print("the module is   ", "the same object" if moved is layer else "a new object
 print("the parameter is", "the same object" if held is layer.weight else "a new object", "on", held.device)
 
 # %% [markdown] facts=["L2"]
-# Even the parameter is the same object, and only the memory behind it is new, so an optimizer that was made before
-# the move still holds the right parameters. PyTorch does so today between the CPU and the usual accelerators, and
-# does not promise it: `torch.__future__.set_overwrite_module_params_on_conversion(True)` makes `.to` put new
-# parameters in place of the old ones, and on XLA devices they always are new. So make the optimizer after the move
-# all the same; what it has gathered by then, such as momentum, does not move with the model.
+# Even the parameter is the same object, and only the memory behind it is new, so an optimizer that was made
+# before the move still holds the right parameters. PyTorch does so today between the CPU and the usual
+# accelerators, and does not promise it: `torch.__future__.set_overwrite_module_params_on_conversion(True)`
+# makes `.to` put new parameters in place of the old ones, and on XLA devices they always are new. So make the
+# optimizer after the move all the same. What it has gathered by then, such as momentum, would stay where it
+# was.
 #
-# A module has no attribute `device`, because nothing forces its tensors to be in one place. So programs read the
-# device **from a parameter**, mostly by `next(model.parameters()).device`. This asks the *first* parameter and
-# believes it for all. Two of these three models defeat it:
+# A module has no attribute `device`, because nothing forces its tensors to be in one place. So programs read
+# the device **from a parameter**, mostly by `next(model.parameters()).device`. This asks the *first* parameter
+# and believes it for all. Two of these three models defeat it:
 
 # %% facts=["L3"]
 for name, model in (
@@ -86,16 +87,16 @@ for name, model in (
         print(f"{name:<11}", "StopIteration: there is no first parameter")
 
 # %% [markdown] facts=["L3"]
-# The model without weights fails at once. The split model gets a confident wrong answer, and the error comes later,
-# somewhere else.
+# The model without weights fails at once. The split model gets a confident wrong answer, and the error comes
+# later, somewhere else.
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_model_device):** `model_device` does better on both.
 
 # %% [markdown]
 # ## What stays behind
 #
-# This model predicts a price from three columns. It first standardizes them, with the mean and deviation of the data
-# it was trained on. On the CPU it works.
+# This model predicts a price from three columns. It first standardizes them, with the mean and deviation of the
+# data it was trained on. On the CPU it works.
 
 
 # %% facts=["L5"]
@@ -140,8 +141,8 @@ guess.was(sum(tensor.device == device for *_, tensor in contents(model)))
 
 # %% [markdown] facts=["L4", "L5"]
 # `.to` moves what is **registered**: the parameters of every layer, and the buffers. `mean` and `deviation` are
-# plain attributes, which `.to` passes by like a learning rate or a file name. The error comes with the first batch.
-# It names two devices and no tensor, so `devlab.explain` looks for the tensor:
+# plain attributes, which `.to` passes by like a learning rate or a file name. The error comes with the first
+# batch. It names two devices and no tensor, so `devlab.explain` looks for the tensor:
 
 # %% facts=["B4", "L5"]
 try:
@@ -151,9 +152,10 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["B4"]
-# The mistake is in `__init__`, the error in `forward`, and on the CPU there is no error at all, so every test on a
-# laptop passes. Of about 200 public reports of device errors that we read while making this course, this was the
-# most frequent kind: a table that was never registered.
+# The proposed change repairs this one line; the better cure, which comes next, is in `__init__`, where the
+# mistake was made. On the CPU there is no error at all, so every test on a laptop passes. Of about 200 public
+# reports of device errors that we read while making this course, this was the most frequent kind: a table that
+# was never registered.
 #
 # A container hides its content just as well. This model keeps its layers in a list:
 
@@ -178,8 +180,8 @@ print("head is on", stack.head.weight.device, "and blocks[0] on", stack.blocks[0
 
 # %% [markdown] facts=["L5"]
 # Of six parameters two are registered. The missing move is the *smaller* harm: an optimizer that is given
-# `stack.parameters()` never trains the two blocks, and `state_dict()` does not save them. On the CPU this runs for
-# weeks without a complaint. The cure is a list that registers:
+# `stack.parameters()` never trains the two blocks, and `state_dict()` does not save them. On the CPU this runs
+# for weeks without a complaint. The cure is a list that registers:
 
 # %% facts=["L4", "L5"]
 stack = Stack()
@@ -190,34 +192,35 @@ print("blocks[0] is on", stack.blocks[0].weight.device)
 print("cache is on    ", stack.cache["ones"].device)
 
 # %% [markdown] facts=["L5"]
-# `nn.ModuleList` and `nn.ModuleDict` register modules, `nn.ParameterList` and `nn.ParameterDict` parameters. The
-# tensor in the dict, like `mean` and `deviation`, has to become a buffer.
+# `nn.ModuleList` and `nn.ModuleDict` register modules, `nn.ParameterList` and `nn.ParameterDict` parameters.
+# The tensor in the dict, like `mean` and `deviation`, has to become a buffer.
 #
 # ![.to(device) brings a module's parameter and buffer to the device, and leaves its plain attribute on the CPU](drawing:registered_or_loose)
 
 # %% [markdown] facts=["L1", "L5"]
 # ### Look and touch
 #
-# Here are five modules, and six lines that are meant to bring them to a device. Choose a module and a line, **click
-# the tensors that you expect to move**, and only then run the line. Three of the six lines move no tensor of any
-# module. Which?
+# Here are five modules, and six lines that are meant to bring them to a device. Choose a module and a line,
+# **click the tensors that you expect to move**, and only then run the line. Three of the six lines move no
+# tensor of any module. Which?
 
 # %% facts=["L1", "L5"]
 devlab.explore.mover()
 
 # %% [markdown] facts=["L1", "L5"]
-# `model.to(torch.float16)` names no device. `p.to(device)` of a single parameter makes a new tensor and drops it.
-# Loading without `assign=True` copies values into the tensors that are there, and they stay where they are. Come
-# back to this picture after `persistent=False`, and again after lesson 11.
+# `model.to(torch.float16)` names no device. `p.to(device)` of a single parameter makes a new tensor, which is
+# then thrown away. Loading a file copies values into the tensors that are there, and they stay where they are
+# (unless `load_state_dict` is told `assign=True`). Come back to this picture after `persistent=False`, and
+# again after lesson 11.
 #
-# **[Exercise](../exercises/05_buffers.ipynb#task_left_behind):** `left_behind` finds what `.to` will miss, however
-# deep it is hidden.
+# **[Exercise](../exercises/05_buffers.ipynb#task_left_behind):** `left_behind` finds what `.to` will miss,
+# however deep it is hidden.
 
 # %% [markdown]
 # ## Register it
 #
-# A **buffer** is a tensor that belongs to the module and is not trained. You register it under a name, and from then
-# on it is an attribute like any other. Here is the price model with two lines changed:
+# A **buffer** is a tensor that belongs to the module and is not trained. You register it under a name, and from
+# then on it is an attribute like any other. Here is the price model with two lines changed:
 
 
 # %% facts=["B2", "B3"]
@@ -242,10 +245,10 @@ print("the result is on", model(houses.to(device)).device)
 print("held is on      ", held.device)
 
 # %% [markdown] facts=["B1", "B2", "B3"]
-# `forward` is the same to the letter, and the buffer **moves with the model**, to any device and back, and as a part
-# of any larger model. (Newer code may say `self.mean = nn.Buffer(tensor)`, which does the same.) But a moved buffer
-# is a *new* tensor under the old name, and `held` is still the old one. So never keep a buffer under a second name,
-# in a list or in a cache: write `self.mean` where you use it, every time.
+# `forward` is the same to the letter, and the buffer **moves with the model**, to any device and back, and as a
+# part of any larger model. (Newer code may say `self.mean = nn.Buffer(tensor)`, which does the same.) But a
+# moved buffer is a *new* tensor under the old name, and `held` is still the old one. So never keep a buffer
+# under a second name, in a list or in a cache: write `self.mean` where you use it, every time.
 #
 # A buffer is for every tensor that the module needs and the optimizer must not touch:
 #
@@ -256,9 +259,9 @@ print("held is on      ", held.device)
 # | a **table** | mean and deviation of the data, anchor boxes, a schedule | nothing, or you, once |
 # | a **running statistic** | the mean and variance in `nn.BatchNorm1d` | the module itself, in training |
 #
-# A parameter with `requires_grad=False` would move, too. But fine-tuning unfreezes all parameters with one line,
-# `model.requires_grad_(True)`, and then the optimizer trains the mean of your data. A buffer says what it is: part
-# of the state, and not of what is learned.
+# A parameter with `requires_grad=False` would move, too. But fine-tuning often unfreezes all parameters with
+# one line, `model.requires_grad_(True)`, and then the optimizer trains the mean of your data. A buffer says
+# what it is: part of the state, and not of what is learned.
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_CausalMask):** `CausalMask` keeps a mask for sequences of any
 # length.
@@ -266,8 +269,9 @@ print("held is on      ", held.device)
 # %% [markdown]
 # ## A buffer that changes
 #
-# Running statistics are buffers that the module updates by itself. This module remembers the largest value it has
-# seen and how many batches came by, and updates its two buffers in two ways.
+# Running statistics are buffers that the module updates by itself. This module remembers the largest value it
+# has seen, of inputs that are never negative, and how many batches it has been given. It updates one buffer in
+# one way and the other in another.
 
 
 # %% facts=["B1", "B3"]
@@ -303,11 +307,11 @@ guess.was({0: "neither", 2: "both"}.get(len(there)) or there[0])
 # %% [markdown] facts=["B3"]
 # `copy_` wrote into the tensor that was there. The assignment put a **new** tensor under the name, and
 # `torch.tensor` made it on the CPU: still a registered buffer, and in the wrong place until the next `.to`. So
-# update buffers **in place**: `self.batches += 1`, `add_`, `copy_`, `self.table[i] = ...`. Then everything else that
-# holds the tensor sees the change, too.
+# update buffers **in place**: `self.batches += 1`, `add_`, `copy_`, `self.table[i] = ...`. Then everything else
+# that holds the tensor sees the change, too.
 #
-# And keep the update out of the graph of the gradients. Here the inputs ask for a gradient, as the output of any
-# layer does:
+# And keep the update out of the graph of the gradients. Here the inputs ask for a gradient, as the output of
+# any layer does:
 
 
 # %% facts=["B1"]
@@ -334,27 +338,28 @@ for gradients in (True, False):
     print("with a graph:" if gradients else "with no_grad:", kept, "batches kept alive")
 
 # %% [markdown] facts=["B1"]
-# In a graph the buffer is the end of a chain that holds every batch since the start of training. Memory grows, and
-# where the output depends on the buffer, the second `backward` fails. So write a statistic like this: `if
-# self.training:`, then `with torch.no_grad():`, then the update in place. `self.training` is what `model.train()`
-# and `model.eval()` switch; in evaluation the statistics stay as they are.
+# In a graph the buffer is the end of a chain that holds every batch since the start of training. Memory grows,
+# and where the output depends on the buffer, the second `backward` fails. So write a statistic like this: `if
+# self.training:`, then `with torch.no_grad():`, then the update in place. `self.training` is what
+# `model.train()` and `model.eval()` switch; in evaluation the statistics stay as they are.
 #
-# **[Exercise](../exercises/05_buffers.ipynb#task_RunningMean):** `RunningMean` keeps the exact mean of all rows,
-# whatever the size of the batches.
+# **[Exercise](../exercises/05_buffers.ipynb#task_RunningMean):** `RunningMean` keeps the exact mean of all
+# rows, whatever the size of the batches.
 
 # %% [markdown]
 # ## Saved or not saved
 #
-# A model is saved as its `state_dict`, a dictionary from names to tensors. This is what it holds of the price model:
+# A model is saved as its `state_dict`, a dictionary from names to tensors. This is what it holds of the price
+# model:
 
 # %% facts=["B5"]
 print("registered:", list(RegisteredPrice().state_dict()))
 print("plain:     ", list(Price().state_dict()))
 
 # %% [markdown] facts=["B5"]
-# Buffers are saved, plain attributes are not. For the mean of the training data this is what you want. A table of
-# positions is different: its length and width say all that is in it, and it may be larger than the layers around it.
-# `register_buffer(…, persistent=False)` keeps a buffer out of the file.
+# Buffers are saved, plain attributes are not. For the mean of the training data this is what you want. A table
+# of positions is different: its length and width say all that is in it, and it may be larger than the layers
+# around it. `register_buffer(…, persistent=False)` keeps a buffer out of the file.
 #
 # Suppose that yesterday's files come from a model without any table, and today you add one.
 
@@ -389,8 +394,9 @@ for name, persistent in (("saved", True), ("not saved", False)):
 guess.was({0: "neither", 2: "either"}.get(len(readable)) or readable[0])
 
 # %% [markdown] facts=["B5"]
-# Both tables move. A saved one is a promise about the file: each file must have it, in this shape. Save what cannot
-# be computed again, and leave out what can. These are the homes of a tensor:
+# Both tables move. A saved one is a promise about the file: unless it is loaded with `strict=False`, each file
+# must have it, in this shape. Save what cannot be computed again, and leave out what can. These are the homes
+# of a tensor:
 #
 # | | parameter | buffer | buffer, `persistent=False` | plain attribute |
 # |---|---|---|---|---|
@@ -401,8 +407,8 @@ guess.was({0: "neither", 2: "either"}.get(len(readable)) or readable[0])
 # %% [markdown]
 # ## Made inside forward
 #
-# Registering cures tensors that are made once. Others are made in `forward`, from the input. These are the usual
-# suspects when a model will not run on a GPU:
+# Registering solves the problem for tensors that are made once. Others are made in `forward`, from the input.
+# These are the usual suspects when a model will not run on a GPU:
 #
 # | suspect | the cure |
 # |---|---|
@@ -428,9 +434,9 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["E4", "E5"]
-# `linspace` was not told where, so it made its numbers on the CPU, where every test passes. The error points at the
-# line below it. With `device="cuda"` the function would fail on every machine that has none. The input knows better:
-# **a helper made in `forward` takes the device of the input**.
+# `linspace` was not told where, so it made its numbers on the CPU, where every test passes. The error points at
+# the line below it. With `device="cuda"` the function would fail on every machine that has none. The input
+# knows better: **a helper made in `forward` takes the device of the input**.
 
 
 # %% facts=["E5", "W2"]
@@ -443,10 +449,11 @@ for x in (series, series.to(device)):
     print(recent_steps_count_more(x))
 
 # %% [markdown] facts=["E4", "E5"]
-# What else a function is given, such as lengths, indices or a mask, may be anywhere. `lengths.to(x.device)` costs
-# nothing if they are there already.
+# What else a function is given, such as lengths, indices or a mask, may be anywhere. `lengths.to(x.device)`
+# costs nothing if they are there already.
 #
-# **[Exercise](../exercises/05_buffers.ipynb#task_mask_like):** `mask_like` marks the real steps of padded sequences.
+# **[Exercise](../exercises/05_buffers.ipynb#task_mask_like):** `mask_like` marks the real steps of padded
+# sequences.
 
 # %% [markdown]
 # ## The dtype is half of it
@@ -470,8 +477,9 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["E5", "W1"]
-# `weights` is `float32` by default, and where two dtypes meet the wider one wins. A layer that comes next refuses it.
-# Without one, the result is twice as large, and the model is slower without a word about it.
+# `weights` is `float32` by default, and where two floating dtypes of different width meet, the wider one wins.
+# If a layer follows, it refuses the result. If none follows, there is no error: the result takes twice the
+# memory, and the model becomes slower.
 #
 # So a helper inherits **both**, device *and* dtype:
 
@@ -487,14 +495,15 @@ for x in (series, series.double(), half):
     print(x.device, x.dtype, "->", result.device, result.dtype)
 
 # %% [markdown] facts=["E5", "W1"]
-# A registered table needs the same care, for the dtype only. `model.half()` changes floating buffers along with the
-# weights, but a `float16` x may also meet a `float32` table, and then `x + self.table.to(x.dtype)` keeps x's dtype.
-# (Write it in the expression. To assign it to `self.table` would throw away half of the table's digits for good.)
+# A registered table needs the same care, for the dtype only. `model.half()` changes floating buffers along with
+# the weights, but a `float16` x may also meet a `float32` table, and then `x + self.table.to(x.dtype)` keeps
+# x's dtype. (Write it in the expression. To assign it to `self.table` would throw away half of the table's
+# digits for good.)
 #
 # There is one exception: masks are `bool` and indices are integers, whatever x is. They take the device alone.
 #
-# **[Exercise](../exercises/05_buffers.ipynb#task_SinusoidalPositions):** `SinusoidalPositions` adds a table to inputs
-# of any dtype, and does not save it.
+# **[Exercise](../exercises/05_buffers.ipynb#task_SinusoidalPositions):** `SinusoidalPositions` adds a table to
+# inputs of any dtype, and does not save it.
 
 # %% [markdown]
 # ## Like the input
@@ -517,15 +526,16 @@ for words, result in helpers.items():
 # All four fit. How to choose:
 #
 # - **A Python number** goes with any tensor, has no device, and takes the dtype of the tensor it meets. (One
-#   exception: `0.5` times a tensor of integers gives floats.) Most helpers need not be tensors at all: `x + 1` needs
-#   no `torch.ones`.
+#   exception: `0.5` times a tensor of integers gives floats.) Most helpers need not be tensors at all: `x + 1`
+#   needs no `torch.ones`.
 # - **`torch.tensor(v, device=x.device, dtype=x.dtype)`** is for values that you list.
 # - **`x.new_zeros(shape)`**, `new_ones`, `new_full`, `new_tensor`, `new_empty` have x's device and dtype, and a
 #   *shape of your own*.
-# - **`torch.zeros_like(x)`**, `ones_like`, `full_like`, `rand_like`, `randn_like` have x's device, dtype *and shape*.
+# - **`torch.zeros_like(x)`**, `ones_like`, `full_like`, `rand_like`, `randn_like` have x's device, dtype *and
+#   shape*.
 #
-# `new_*` and `*_like` still take `dtype=` where you need another one, as a mask does. The next function brings x to a
-# number of rows. It names no device and no dtype, so there is none to get wrong:
+# `new_*` and `*_like` still take `dtype=` where you need another one, as a mask does. The next function brings
+# x to a number of rows. It names no device and no dtype, so there is none to get wrong:
 
 
 # %% facts=["W4", "W6"]
@@ -541,8 +551,8 @@ for x in (small, small.double(), small.long(), small.to(device), small.to(device
     print(f"{filled.dtype!s:<15}{filled.device!s:<7}{filled[-1].tolist()}")
 
 # %% [markdown] facts=["W6"]
-# The function works for devices and dtypes that its author never tried: **helpers made from the input leave fewer
-# places for device and dtype bugs to live in.**
+# The function works for devices and dtypes that its author never tried: **helpers made from the input leave
+# fewer places for device and dtype bugs to live in.**
 #
 # **Exercises:** [`add_noise`](../exercises/05_buffers.ipynb#task_add_noise) needs a helper of x's shape, and
 # [`append_ones`](../exercises/05_buffers.ipynb#task_append_ones) a helper of another.
@@ -550,8 +560,9 @@ for x in (small, small.double(), small.long(), small.to(device), small.to(device
 # %% [markdown]
 # ## A cache remembers where it was filled
 #
-# One last trap joins both halves of this lesson. This module makes its helper from the input, and keeps it for the
-# next call. It is tried on the CPU with length 5, moved, and called on the device with lengths 6 and 5.
+# One last trap combines a plain attribute with a helper made in `forward`. This module makes its helper from
+# the input, and keeps it for the next call. It is tried on the CPU with length 5, moved, and called on the
+# device with lengths 6 and 5.
 
 
 # %% facts=["E4", "L5"]
@@ -585,21 +596,21 @@ for name, length in (("the second", 6), ("the third", 5)):
 guess.was(failed)
 
 # %% [markdown] facts=["E4", "L5"]
-# The trial run had left a ramp of length 5 in the dict, on the CPU, and `.to` does not see a plain attribute. Either
-# make the largest table once, register it and cut from it, or make the helper anew at each call, which for six
-# numbers costs next to nothing.
+# The trial run had left a ramp of length 5 in the dict, on the CPU, and `.to` does not see a plain attribute.
+# Either make the largest table once, register it and cut from it, or make the helper anew at each call, which
+# for six numbers costs next to nothing.
 
 # %% [markdown]
 # ## What to keep
 #
 # - `module.to(device)` moves in place; `tensor.to(device)` returns a new tensor that you must keep.
-# - It moves parameters and buffers, those of registered submodules included. Plain attributes, lists and dicts stay
-#   behind, and the CPU never tells you.
+# - `module.to` moves parameters and buffers, those of registered submodules included. Plain attributes, lists
+#   and dicts stay behind, and the CPU never tells you.
 # - A tensor that the model needs and the optimizer must not touch is a buffer: `register_buffer`, with
 #   `persistent=False` when it can be computed again. Update it in place, under `no_grad`.
-# - A helper made in `forward` takes device and dtype from the input: a number, `device=x.device, dtype=x.dtype`,
-#   `x.new_*`, `*_like`. A mask takes the device alone.
+# - A helper made in `forward` takes device and dtype from the input: a number, `device=x.device,
+#   dtype=x.dtype`, `x.new_*`, `*_like`. A mask takes the device alone.
 # - A module has no device. Read it from the parameters, from all of them to be sure.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/05_buffers.ipynb) are three modules, three helpers and
-# two tools that you may want to keep. **Then:** [06 Sharing memory with NumPy](06_numpy_sharing.ipynb).
+# **Now do it:** [the exercises of this lesson](../exercises/05_buffers.ipynb) are three modules, three helpers
+# and two tools that you may want to keep. **Then:** [06 Sharing memory with NumPy](06_numpy_sharing.ipynb).
