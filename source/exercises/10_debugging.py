@@ -227,7 +227,7 @@ devlab.check(fix_loss_weight)
 # made inside: x on and below the diagonal, zeros above. The result has x's device and **x's dtype**, and
 # gradients reach x.
 #
-# Needed: [Made on the way](../notebooks/10_debugging.ipynb#Made-on-the-way)
+# Needed: [Made in forward](../notebooks/10_debugging.ipynb#Made-in-forward)
 
 
 # %% exercise="fix_mask"
@@ -254,7 +254,7 @@ devlab.check(fix_mask)
 # buffer named `table`, made once on the CPU. It moves with the module and is **saved with it**, alone. There
 # is nothing to train. Gradients reach x.
 #
-# Needed: [Tables nobody registered](../notebooks/10_debugging.ipynb#Tables-nobody-registered)
+# Needed: [Tables that are not registered](../notebooks/10_debugging.ipynb#Tables-that-are-not-registered)
 
 
 # %% exercise="FixedPositions"
@@ -287,7 +287,7 @@ devlab.check(FixedPositions)
 # any device; or `None` before the first step, and then the state is zeros. Return the new state, on x's device
 # and in x's dtype. Gradients flow back into x, and into the state that came in, even from elsewhere.
 #
-# Needed: [Made on the way](../notebooks/10_debugging.ipynb#Made-on-the-way)
+# Needed: [Made in forward](../notebooks/10_debugging.ipynb#Made-in-forward)
 
 
 # %% exercise="fix_hidden_state"
