@@ -1,18 +1,18 @@
 # %% [markdown]
 # # 10 Debugging
 #
-# The model is written, it runs on your laptop, and on the GPU it stops with *Expected all tensors to be on
-# the same device*. Whoever moves a model meets this error first and most often, and it nearly always has one of
-# a few causes. This lesson goes through them in the order of their frequency.
+# The model is written, it runs on your laptop, and on the GPU it stops with *Expected all tensors to be on the same
+# device*. It is the error that you meet first and most often when you move a model, and it nearly always has one of a
+# few causes. This lesson goes through them, the frequent ones first.
 #
 # ![Three lines of a program: the first makes a mask on the CPU, the second hands it on, the third fails; a dashed arrow leads from the failing line back to the line that made the mask](drawing:from_maker_to_failure)
 #
-# After it you can read the message, find out which tensor is where and which line put it there, and mend that
-# line instead of the one that failed. You learn to do it by hand first. The tool that does it for you comes
-# afterwards, so that you can check what it says.
+# After it you can read the message, find out which tensor is where and which line put it there, and mend that line
+# instead of the one that failed. You learn to do it by hand first. The tool that does it for you comes afterwards, so
+# that you can check what it says.
 #
-# **Takes** about 50 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb) and the habit of
-# [04 Transfers](04_transfers.ipynb).
+# **Takes** about 50 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb) and the habit of [04
+# Transfers](04_transfers.ipynb).
 
 # %%
 import traceback
@@ -48,9 +48,8 @@ for name, tensor in suspects.items():
     print(name, tensor.tolist())
 
 # %% [markdown] facts=["X1"]
-# Values are what a debugging print usually shows, and they say the least. They also cost the
-# most: to print a value, the host waits for the device and fetches it. Ask for the three properties instead, which the
-# host knows anyway:
+# Values are what a debugging print usually shows, and they say the least. They also cost the most: to print a value,
+# the host waits for the device and fetches it. Ask for the three properties instead, which the host knows anyway:
 
 
 # %% facts=["X1"]
@@ -72,9 +71,9 @@ show(x=x, **suspects)
 # %% [markdown] facts=["X1"]
 # ### The wrong GPU
 #
-# The index belongs to the device. A bare `"cuda"`, or `.cuda()`, means the *current* GPU, which is
-# number 0 unless the program has changed it. In the next cell the model is on the last device, and a helper was made
-# with a name without a number. (Where a machine has one accelerator, the last is the first, and nothing fails.)
+# The index belongs to the device. A bare `"cuda"`, or `.cuda()`, means the *current* GPU, which is number 0 unless
+# the program has changed it. In the next cell the model is on the last device, and a helper was made with a name
+# without a number. (Where a machine has one accelerator, the last is the first, and nothing fails.)
 
 # %% facts=["X1", "E4"]
 last = torch.device(device.type, torch.accelerator.device_count() - 1)
@@ -87,8 +86,9 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# `sim:0` and `sim:1` are two places, as `cuda:0` and `cuda:1` are. `is_cuda` and `device.type` would have said that all
-# is well. So print `.device`, with its index, and take devices from tensors, never from a name in the middle of a model.
+# `sim:0` and `sim:1` are two places, as `cuda:0` and `cuda:1` are. `is_cuda` and `device.type` would have said that
+# all is well. So print `.device`, with its index, and take devices from tensors, never from a name in the middle of a
+# model.
 
 # %% [markdown] facts=["X1"]
 # ## Read the message
@@ -130,8 +130,9 @@ except RuntimeError as error:
     failure = error
 
 # %% [markdown] facts=["E4", "X5"]
-# The message says *what* is wrong: two devices in one operation. The only name in it comes from inside PyTorch, where the
-# tensor at fault is an argument like any other. The rest is found by three questions, and they work on any such error.
+# The message says *what* is wrong: two devices in one operation. The only name in it comes from inside PyTorch, where
+# the tensor at fault is an argument like any other. The rest is found by three questions, and they work on any such
+# error.
 #
 # 1. **Which operation?** It is in the last line of *your* code in the traceback, `self.cell(step, state)`.
 # 2. **Which of its tensors is where?** Print the three things for each. A layer has parameters, and they count.
@@ -155,10 +156,10 @@ places = Counter(tensor.device for tensor in operation.values())
 guess.was(odd)
 
 # %% [markdown] facts=["X5"]
-# The third question leads to `first_state`. That function had returned long before the failure, so it stands in no line of the
-# traceback. Most of these errors have this form: **the tensor was made after the model had moved**, by a line that did
-# not say where. `model.to(device)` moves what exists at that moment and is registered. It tells nothing to the lines that
-# run later.
+# The third question leads to `first_state`. That function had returned long before the failure, so it stands in no
+# line of the traceback. Most of these errors have this form: **the tensor was made after the model had moved**, by a
+# line that did not say where. `model.to(device)` moves what exists at that moment and is registered. It tells nothing
+# to the lines that run later.
 #
 # Now let `devlab.explain` answer the same three questions, and compare.
 
@@ -166,8 +167,8 @@ guess.was(odd)
 devlab.explain(failure)
 
 # %% [markdown] facts=["X5"]
-# The tempting repair is at the line that failed: `self.cell(step, state.to(x.device))`. It works, and from then on the program makes
-# zeros on the CPU and transfers them at every call. Mend the line that makes the tensor:
+# The tempting repair is at the line that failed: `self.cell(step, state.to(x.device))`. It works, and from then on
+# the program makes zeros on the CPU and transfers them at every call. Mend the line that makes the tensor:
 
 
 # %% facts=["X5"]
@@ -179,15 +180,15 @@ class MendedRecurrent(Recurrent):
 print(MendedRecurrent().to(device)(sequence).device)
 
 # %% [markdown]
-# **[Exercise](../exercises/10_debugging.ipynb#task_fix_hidden_state):** `fix_hidden_state`, where a state may also come in
-# from elsewhere.
+# **[Exercise](../exercises/10_debugging.ipynb#task_fix_hidden_state):** `fix_hidden_state`, where a state may also
+# come in from elsewhere.
 
 # %% [markdown]
 # ## Walk the model
 #
-# Is everything that the model *has* in its place? `next(model.parameters()).device` looks at one parameter
-# and is right for a model that is in one place. When something is wrong, look at all of them. To this model a
-# head was added after the move.
+# Is everything that the model *has* in its place? `next(model.parameters()).device` looks at one parameter and is
+# right for a model that is in one place. When something is wrong, look at all of them. To this model a head was added
+# after the move.
 
 # %% facts=["X2"]
 model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).to(device)
@@ -198,8 +199,8 @@ for name, parameter in model.named_parameters():
     print(f"{name:<10}{parameter.device}")
 
 # %% [markdown] facts=["X2", "X3"]
-# The first parameter alone would have said that all is well. The same walk exists for buffers, and
-# it is easily forgotten, since buffers are not trained. Here the running mean was read from a file a moment ago.
+# The first parameter alone would have said that all is well. The same walk exists for buffers, and it is easily
+# forgotten, since buffers are not trained. Here the running mean was read from a file a moment ago.
 
 # %% facts=["X3"]
 model.to(device)
@@ -210,16 +211,16 @@ print("astray:", [name for name, buffer in model.named_buffers() if buffer.devic
 
 # %% [markdown]
 # An assignment replaces a buffer by whatever tensor comes, wherever it is. (`copy_` into the old buffer, or
-# `load_state_dict`, would have kept the place. And read files with `map_location="cpu"`: then they open on
-# machines that lack the device they were saved from.)
+# `load_state_dict`, would have kept the place. And read files with `map_location="cpu"`: then they open on machines
+# that lack the device they were saved from.)
 #
 # **[Exercise](../exercises/10_debugging.ipynb#task_device_report):** `device_report` makes both walks at once.
 
 # %% [markdown] facts=["X2", "X3"]
 # ## Tables that are not registered
 #
-# The walks show what is registered. The most frequent culprit of all is not: a table of positions, of anchors,
-# a window, a noise schedule, made in `__init__` and kept as a plain attribute.
+# The walks show what is registered. The most frequent culprit of all is not: a table of positions, of anchors, a
+# window, a noise schedule, made in `__init__` and kept as a plain attribute.
 
 
 # %% facts=["X4", "E4"]
@@ -241,11 +242,11 @@ except RuntimeError as error:
     my_lines(error)
 
 # %% [markdown] facts=["X4", "E4"]
-# No walk lists the table, so `.to` passed it by. `vars` shows what the walks do not: it holds every attribute of an object. The cure
-# is a buffer, as in lesson 05.
+# No walk lists the table, so `.to` passed it by. `vars` shows what the walks do not: it holds every attribute of an
+# object. The cure is a buffer, as in lesson 05.
 #
-# Whole modules get lost in the same way, in a plain list. Such a module does not complain at the move. It fails at the first
-# batch:
+# Whole modules get lost in the same way, in a plain list. Such a module does not complain at the move. It fails at
+# the first batch:
 
 
 # %% facts=["X2", "E4"]
@@ -270,12 +271,13 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown]
-# The missing names in the walk are the earlier sign, and the more important one: an
-# optimizer made from `tower.parameters()` would never train these blocks, on any device. A model that is held only by
-# a closure or by a loss function, such as a teacher or a feature extractor, is missed in the same way. Your program has to call
-# `.to` on it itself.
+# The missing names in the walk are the earlier sign, and the more important one: an optimizer made from
+# `tower.parameters()` would never train these blocks, on any device. A model that is held only by a closure or by a
+# loss function, such as a teacher or a feature extractor, is missed in the same way. Your program has to call `.to`
+# on it itself.
 #
-# **[Exercise](../exercises/10_debugging.ipynb#task_FixedPositions):** `FixedPositions`, whose table has to be saved as well.
+# **[Exercise](../exercises/10_debugging.ipynb#task_FixedPositions):** `FixedPositions`, whose table has to be saved
+# as well.
 
 # %% [markdown] facts=["X2"]
 # ## Made in forward
@@ -298,9 +300,9 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["X5"]
-# The operation is the product, the odd tensor is `mask`, and the line above it made it. The cure is to let the input say where and of which
-# dtype. The device alone is only half of it: a float32 mask on the right device turns float16 scores into float32, with no
-# error and twice the memory.
+# The operation is the product, the odd tensor is `mask`, and the line above it made it. The cure is to let the input
+# say where and of which dtype. The device alone is only half of it: a float32 mask on the right device turns float16
+# scores into float32, with no error and twice the memory.
 
 # %% facts=["X5"]
 scores = torch.ones(2, 4, 4, device=device, dtype=torch.float16)
@@ -317,8 +319,8 @@ for words, mask in (
 # %% [markdown] facts=["X5", "E4"]
 # ## Part of a batch
 #
-# Moving a batch means moving all of it, and keeping the result. The next cell makes two mistakes. Compare
-# their messages.
+# Moving a batch means moving all of it, and keeping the result. The next cell makes two mistakes. Compare their
+# messages.
 
 # %% facts=["X4", "E4"]
 layer = nn.Linear(3, 4).to(device)
@@ -338,11 +340,11 @@ except RuntimeError as error:
 
 # %% [markdown]
 # 1. `inputs.to(device)` made a copy, and the program threw it away. `inputs` is where it was.
-# 2. The model has done its work, and the loss fails: the labels were never moved. The message ends in the name of an inner
-#    function with `nll_loss` in it. That is the sign that it was the loss and not a layer.
+# 2. The model has done its work, and the loss fails: the labels were never moved. The message ends in the name of an
+#    inner function with `nll_loss` in it. That is the sign that it was the loss and not a layer.
 #
-# Nested targets and attention masks are forgotten in the same way. The function `move` of lesson 04 moves
-# what is nested, too.
+# Nested targets and attention masks are forgotten in the same way. The function `move` of lesson 04 moves what is
+# nested, too.
 #
 # **Exercises:** [`fix_batch`](../exercises/10_debugging.ipynb#task_fix_batch) and
 # [`fix_labels`](../exercises/10_debugging.ipynb#task_fix_labels).
@@ -376,17 +378,17 @@ except RuntimeError as error:
 print("after the move:", criterion.to(device)(logits, labels).device)
 
 # %% [markdown]
-# A loss *without* weights holds no tensor and runs anywhere, so the habit of moving it never forms. Then one
-# day the classes are uneven.
+# A loss *without* weights holds no tensor and runs anywhere, so the habit of moving it never forms. Then one day the
+# classes are uneven.
 #
-# **[Exercise](../exercises/10_debugging.ipynb#task_fix_loss_weight):** `fix_loss_weight`, where the weight is an argument
-# and no module holds it.
+# **[Exercise](../exercises/10_debugging.ipynb#task_fix_loss_weight):** `fix_loss_weight`, where the weight is an
+# argument and no module holds it.
 
 # %% [markdown] facts=["X4"]
 # ## Look at the whole scene
 #
-# An error names one stray. Mend it, and the next one fails. It is quicker to look at everything before the
-# first step. This short version takes registered tensors and the top of the batch. The model is the one from above, whose
+# An error names one stray. Mend it, and the next one fails. It is quicker to look at everything before the first
+# step. This short version takes registered tensors and the top of the batch. The model is the one from above, whose
 # running mean came from a file.
 
 
@@ -403,8 +405,8 @@ batch = {"x": torch.ones(2, 3, device=device), "mask": torch.ones(2, 3), "labels
 print(strays_at_the_top(model, batch))
 
 # %% [markdown] facts=["X2", "X3", "X4"]
-# It finds three, one of them in the model. What it does not see are plain attributes, lists, and what is nested in the batch.
-# `left_behind`, your tool from lesson 05, knows how to look there.
+# It finds three, one of them in the model. What it does not see are plain attributes, lists, and what is nested in
+# the batch. `left_behind`, your tool from lesson 05, knows how to look there.
 #
 # **[Exercise](../exercises/10_debugging.ipynb#task_find_strays):** `find_strays` sees all of it.
 #
@@ -427,9 +429,9 @@ except AssertionError as error:
 # %% [markdown] facts=["X2"]
 # ## Halve it
 #
-# Some faults raise no error. This model gives the right answers on the device, and it is slow, because one of its eight
-# layers takes its work to the CPU and back. No tensor is astray when you look, and no message names a line. Then **bisect**: ask
-# of the first half whether it has the fault, and go on with the half that has it.
+# Some faults raise no error. This model gives the right answers on the device, and it is slow, because one of its
+# eight layers takes its work to the CPU and back. No tensor is astray when you look, and no message names a line.
+# Then **bisect**: ask of the first half whether it has the fault, and go on with the half that has it.
 
 
 # %% facts=["X2"]
@@ -460,14 +462,15 @@ print("it is layer", first, "-", type(deep[first]).__name__)
 guess.was(looks)
 
 # %% [markdown]
-# Each look halves what is left, so a thousand layers would take ten. The question can be any that a part can answer: does it
-# transfer, does it wait, is its output on the device, is there a `nan` in it, does an error come that names no line. The same works
-# on the lines of a function and on the commits of a project (`git bisect`).
+# Each look halves what is left, so a thousand layers would take ten. The question can be any that a part can answer:
+# does it transfer, does it wait, is its output on the device, is there a `nan` in it, does an error come that names
+# no line. The same works on the lines of a function and on the commits of a project (`git bisect`).
 
 # %% [markdown]
 # ## Cures that run the other way
 #
-# "Move it to the accelerator" is not always right. Three things belong on the CPU. The first is an **index into a CPU tensor**:
+# "Move it to the accelerator" is not always right. Three things belong on the CPU. The first is an **index into a CPU
+# tensor**:
 
 # %% facts=["E4"]
 names = torch.arange(10) * 10  # a table on the CPU
@@ -479,8 +482,8 @@ except RuntimeError as error:
 print(names[chosen.cpu()])
 
 # %% [markdown] facts=["E4"]
-# The index comes to the CPU. (The reverse is allowed: a CPU index may index an accelerator
-# tensor.) If the table is used in every step, it is the table that should move, once.
+# The index comes to the CPU. (The reverse is allowed: a CPU index may index an accelerator tensor.) If the table is
+# used in every step, it is the table that should move, once.
 #
 # **Lengths** of padded sequences are the second. PyTorch reads them on the host, to plan the work:
 
@@ -498,8 +501,8 @@ print("data on", packed.data.device, "- sizes on", packed.batch_sizes.device)
 # %% [markdown] facts=["E4"]
 # (On an NVIDIA GPU PyTorch words this error otherwise: *'lengths' argument should be a 1D CPU int64 tensor*.)
 #
-# **NumPy** is the third: it reads the CPU's memory alone, and knows no gradients. Anything that ends in NumPy,
-# such as a plot or a metric from another library, takes `detach().cpu()`.
+# **NumPy** is the third: it reads the CPU's memory alone, and knows no gradients. Anything that ends in NumPy, such
+# as a plot or a metric from another library, takes `detach().cpu()`.
 
 # %% facts=["E4"]
 try:
@@ -511,8 +514,8 @@ print(numpy.asarray(logits.detach().cpu()).shape)
 # %% [markdown]
 # ### Generators
 #
-# A `torch.Generator` has a device as well. Two of them draw three numbers on the accelerator below, one made on the CPU and one made on
-# the accelerator.
+# A `torch.Generator` has a device as well. Two of them draw three numbers on the accelerator below, one made on the
+# CPU and one made on the accelerator.
 
 # %% facts=["E4", "X5"]
 guess = devlab.predict("Which of the two generators may draw there?", "that of the CPU", "the other", "both")
@@ -530,14 +533,15 @@ guess.was("both" if len(worked) == 2 else "that of the CPU" if worked == ["cpu"]
 
 # %% [markdown]
 # A generator is on the device on which the numbers are drawn. And here, too, is a case that runs the other way: the
-# generator that you give to a `DataLoader` shuffles indices on the CPU, so it **stays** on the CPU, whatever the model does.
+# generator that you give to a `DataLoader` shuffles indices on the CPU, so it **stays** on the CPU, whatever the
+# model does.
 
 # %% [markdown] facts=["E4"]
 # ## A default that does half the work
 #
 # `torch.set_default_device` looks like the cure for all of this: from now on every new tensor is made on the
-# accelerator. The cell sets it, and then looks at four tensors: the weight of a model that was there before, `torch.ones(3)`,
-# `torch.from_numpy(array)`, and `weight.new_ones(3)`.
+# accelerator. The cell sets it, and then looks at four tensors: the weight of a model that was there before,
+# `torch.ones(3)`, `torch.from_numpy(array)`, and `weight.new_ones(3)`.
 
 # %% facts=["X5"]
 guess = devlab.predict("How many of the four will be on the accelerator?", 0, 1, 2, 3, 4)
@@ -560,12 +564,12 @@ for name, tensor in four.items():
 guess.was(sum(tensor.device.type != "cpu" for tensor in four.values()))
 
 # %% [markdown] facts=["X5"]
-# What existed stays where it is, `from_numpy` shares memory with an array and so must stay, and `new_*`
-# follows its tensor. The rest of the program, libraries included, now makes its tensors on the accelerator:
-# lengths, indices and small tables that belong on the CPU. Worker processes of a `DataLoader` are new processes,
-# and where they are started afresh (*spawn*, on Windows and macOS) they do not know of your default. The setting
-# hides the fault in your script, and it comes back in the next script that uses your model. Where you want the setting, keep it
-# short, around the lines that make a model:
+# What existed stays where it is, `from_numpy` shares memory with an array and so must stay, and `new_*` follows its
+# tensor. The rest of the program, libraries included, now makes its tensors on the accelerator: lengths, indices and
+# small tables that belong on the CPU. Worker processes of a `DataLoader` are new processes, and where they are
+# started afresh (*spawn*, on Windows and macOS) they do not know of your default. The setting hides the fault in your
+# script, and it comes back in the next script that uses your model. Where you want the setting, keep it short, around
+# the lines that make a model:
 
 # %% facts=["X5"]
 with torch.device(device):
@@ -577,9 +581,9 @@ print("afterwards:  ", torch.ones(3).device)
 # %% [markdown]
 # ## An optimizer that remembers
 #
-# Today's PyTorch moves parameters in place, so an optimizer made before the move still holds the right ones. What
-# it has gathered does not move. In the next cell a training makes one step on the CPU, as a test, and then moves its model and
-# makes another.
+# Today's PyTorch moves parameters in place, so an optimizer made before the move still holds the right ones. What it
+# has gathered does not move. In the next cell a training makes one step on the CPU, as a test, and then moves its
+# model and makes another.
 
 # %% facts=["X5"]
 guess = devlab.predict("Which step fails?", "the one on the CPU", "the one after the move", "neither")
@@ -608,11 +612,11 @@ except RuntimeError as error:
 guess.was(failed)
 
 # %% [markdown] facts=["X5"]
-# It fails in `optimizer.step()`, far from any tensor of yours: the momentum is on the CPU. The same
-# happens on resume, when a checkpoint is loaded into the optimizer first and the model moves afterwards.
-# Averaged copies of the weights stay behind in the same way. The order that works is
-# **make the model, move it, make the optimizer, load the checkpoint into both.** `load_state_dict` of an
-# optimizer brings its state to the parameters, and that mends this one too:
+# It fails in `optimizer.step()`, far from any tensor of yours: the momentum is on the CPU. The same happens on
+# resume, when a checkpoint is loaded into the optimizer first and the model moves afterwards. Averaged copies of the
+# weights stay behind in the same way. The order that works is **make the model, move it, make the optimizer, load the
+# checkpoint into both.** `load_state_dict` of an optimizer brings its state to the parameters, and that mends this
+# one too:
 
 # %% facts=["X5"]
 optimizer.load_state_dict(optimizer.state_dict())
@@ -621,10 +625,10 @@ print(train_once(device))
 # %% [markdown] facts=["X1"]
 # ## Run it on the CPU
 #
-# The last tool is the oldest. Some errors are not about devices at all and are hard to read on a GPU. The
-# classes of this data set are called 1 to 4. PyTorch counts from 0, so there is no class 4. The next cell computes the loss in one
-# line, prints a sentence in the second, and reads the loss in the third. (A real GPU would be lost for the rest of this
-# notebook, so the cell runs on the simulated device or on the CPU.)
+# The last tool is the oldest. Some errors are not about devices at all and are hard to read on a GPU. The classes of
+# this data set are called 1 to 4. PyTorch counts from 0, so there is no class 4. The next cell computes the loss in
+# one line, prints a sentence in the second, and reads the loss in the third. (A real GPU would be lost for the rest
+# of this notebook, so the cell runs on the simulated device or on the CPU.)
 
 # %% facts=["E4"]
 guess = devlab.predict("Which line raises the error?", "the loss", "the sentence", "the reading")
@@ -651,11 +655,11 @@ except (IndexError, torch.AcceleratorError) as error:  # as the CPU raises it, a
     devlab.explain(error)
 
 # %% [markdown] facts=["E4"]
-# The GPU works behind the host and reports when the host next waits (lesson 07), so the error comes from an
-# innocent line and names no value. The simulated device has kept which line launched what failed, and
-# `devlab.explain` says it. A real GPU keeps nothing of the kind: there the message, with `CUDA` in the place of `sim`,
-# is all you get, and the process cannot use the device any more. Only a restart of the kernel helps. On the
-# simulated device a reset does:
+# The GPU works behind the host and reports when the host next waits (lesson 07), so the error comes from an innocent
+# line and names no value. The simulated device has kept which line launched what failed, and `devlab.explain` says
+# it. A real GPU keeps nothing of the kind: there the message, with `CUDA` in the place of `sim`, is all you get, and
+# the process cannot use the device any more. Only a restart of the kernel helps. On the simulated device a reset
+# does:
 
 # %% facts=["E4"]
 devlab.sim.reset()
@@ -664,12 +668,13 @@ print("highest label:", classes.max().item(), "of", scores.shape[1], "classes, c
 # %% [markdown] facts=["E4"]
 # Three things help on real hardware. The first is the tool of this section:
 #
-# - **Move the model and one batch to the CPU** and run the step once. Errors in indices, shapes and dtypes then
-#   come with their values, at their own line.
-# - If it happens only on the GPU, start Python with `CUDA_LAUNCH_BLOCKING=1` in its environment, set before
-#   PyTorch touches the GPU. Each operation then waits for its end, so the traceback points at the true line.
-#   Everything gets slower, so unset it afterwards.
-# - Or bisect: put `torch.accelerator.synchronize()` in the middle of the step, and see on which side of it the error comes.
+# - **Move the model and one batch to the CPU** and run the step once. Errors in indices, shapes and dtypes then come
+#   with their values, at their own line.
+# - If it happens only on the GPU, start Python with `CUDA_LAUNCH_BLOCKING=1` in its environment, set before PyTorch
+#   touches the GPU. Each operation then waits for its end, so the traceback points at the true line. Everything gets
+#   slower, so unset it afterwards.
+# - Or bisect: put `torch.accelerator.synchronize()` in the middle of the step, and see on which side of it the error
+#   comes.
 #
 # The first of the three, for the labels above:
 
@@ -687,15 +692,15 @@ except IndexError as error:
 # ## What to keep
 #
 # - Print shape, dtype and device **together**; values say the least and cost the most.
-# - Ask three questions of every error: which operation, which of its tensors is where, which line made the odd one. Mend
-#   the line that *made* it, and then ask `devlab.explain` whether it agrees.
+# - Ask three questions of every error: which operation, which of its tensors is where, which line made the odd one.
+#   Mend the line that *made* it, and then ask `devlab.explain` whether it agrees.
 # - A fault without a message is found by halves.
-# - Walk `named_parameters` and `named_buffers`; what they do not list, `.to` did not move and the optimizer
-#   does not train.
-# - Six usual objects: batch, labels, mask, positional encoding, loss weight, cached hidden state. Most were
-#   made after the model moved.
+# - Walk `named_parameters` and `named_buffers`; what they do not list, `.to` did not move and the optimizer does not
+#   train.
+# - Six usual objects: batch, labels, mask, positional encoding, loss weight, cached hidden state. Most were made
+#   after the model moved.
 # - Lengths, NumPy, indices into CPU tensors and a loader's generator belong on the CPU.
 # - Model, move, optimizer, checkpoint: in this order. A default device is no cure.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/10_debugging.ipynb), three tools and six broken
-# programs. **Then:** [11 The training step](11_training_step.ipynb).
+# **Now do it:** [the exercises of this lesson](../exercises/10_debugging.ipynb), three tools and six broken programs.
+# **Then:** [11 The training step](11_training_step.ipynb).
