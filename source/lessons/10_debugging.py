@@ -11,8 +11,8 @@
 # instead of the one that failed. You learn to do it by hand first. The tool that does it for you comes afterwards, so
 # that you can check what it says.
 #
-# **Takes** about 50 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb) and the habit of [04
-# Transfers](04_transfers.ipynb).
+# **Takes** about 50 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb) and the habit of
+# [04 Transfers](04_transfers.ipynb).
 
 # %%
 import traceback
@@ -34,7 +34,7 @@ device = devlab.start()
 # ## Print three things
 #
 # When two tensors do not fit together, the reason is one of three: shape, dtype or device. Three of the four tensors
-# below will have a problem with `x` sooner or later. The first thing one tries is to print them.
+# below will have a problem with `x` sooner or later. The first thing that comes to mind is to print them.
 
 # %% facts=["X1"]
 x = torch.ones(2, 3, device=device)

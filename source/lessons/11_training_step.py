@@ -10,8 +10,8 @@
 # nothing had happened. It learns to read handwritten digits, on whatever device you have, and at the end you can say
 # of each line what it moves and what it waits for.
 #
-# **Takes** about 60 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb) and [04
-# Transfers](04_transfers.ipynb); [08 Memory](08_memory.ipynb) helps.
+# **Takes** about 60 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb) and
+# [04 Transfers](04_transfers.ipynb); [08 Memory](08_memory.ipynb) helps.
 
 # %%
 import tempfile
@@ -604,9 +604,14 @@ def resumed(missing):
     return losses.cpu()
 
 
+parts = ("nothing", "optimizer", "schedule", "cpu random", "device random", "order")
+runs = {missing: resumed(missing) for missing in parts}
+print("uninterrupted:", *(f"{loss:.6f}" for loss in uninterrupted[-4:].tolist()), "are the last losses")
+print("resumed:      ", *(f"{loss:.6f}" for loss in runs["nothing"][-4:].tolist()))
+
 apart = {}
-for missing in ("nothing", "optimizer", "schedule", "cpu random", "device random", "order"):
-    apart[missing] = ((resumed(missing) - uninterrupted).abs() / uninterrupted).max().item()
+for missing, losses in runs.items():
+    apart[missing] = ((losses - uninterrupted).abs() / uninterrupted).max().item()
     print(f"{missing:<14} left out: largest relative difference of a loss {apart[missing]:.2g}")
 difference = apart["device random"]
 guess.was("not at all" if difference == 0 else "by rounding" if difference < 1e-4 else "visibly")
