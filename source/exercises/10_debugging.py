@@ -79,8 +79,8 @@ devlab.check(device_report)
 #   or a list, tuple or dict of them, however deep. The name is `model.` and the dotted path: `model.head.weight`,
 #   `model.scale`, `model.tables.0`, `model.cache.key`, `model.blocks.0.weight`. A plain attribute that is at home is
 #   no stray.
-# - Of the batch, which is a dict, look at `batch.labels` and at whatever lies deeper, in dicts, lists and tuples:
-#   `batch.extra.mask`, `batch.pair.1`.
+# - Of the batch, which is a dict, look at the top (`batch.labels`) and at whatever lies deeper, in dicts, lists and
+#   tuples (`batch.extra.mask`, `batch.pair.1`).
 # - A tensor with a single number counts, too. Whatever is not a tensor does not count.
 # - A tensor with two names is listed once, under either.
 # - `sim:0` and `sim:1` are two places.
@@ -88,7 +88,7 @@ devlab.check(device_report)
 #
 # Your `left_behind` of lesson 05 already walks plain attributes, and you may use it: paste it into a cell above your
 # answer. It returns names, so follow each name to its tensor to see where that is; or change a copy of it, so that it
-# notes a tensor where it is away from home. If you do not have it at hand, one function that calls itself does
+# notes each tensor that is away from home. If you do not have it at hand, one function that calls itself does
 # everything here, in about fifteen lines, and the hints lead to it.
 #
 # Needed: [Look at the whole scene](../notebooks/10_debugging.ipynb#Look-at-the-whole-scene)

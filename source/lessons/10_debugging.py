@@ -429,8 +429,8 @@ except AssertionError as error:
 # %% [markdown] facts=["X2"]
 # ## Halve it
 #
-# Some faults raise no error. This model gives the right answers on the device, and it is slow, because one of its
-# eight layers takes its work to the CPU and back. No tensor is astray when you look, and no message names a line.
+# Some faults raise no error. This model gives the right answers on the device, and it is slower than it need be,
+# because one of its eight layers takes its work to the CPU and back. No tensor is astray when you look, and no message names a line.
 # Then **bisect**: ask of the first half whether it has the fault, and go on with the half that has it.
 
 
