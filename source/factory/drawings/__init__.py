@@ -1,6 +1,6 @@
 """The drawings of the lessons: a module for each subject, and `sheet` to draw on."""
 
-from factory.drawings import machines, memory, modules, mountains, ranks
+from factory.drawings import machines, memory, modules, mountains, peers, ranks
 from factory.drawings.sheet import DRAWINGS, drawn
 
-__all__ = ["DRAWINGS", "drawn", "machines", "memory", "modules", "mountains", "ranks"]
+__all__ = ["DRAWINGS", "drawn", "machines", "memory", "modules", "mountains", "peers", "ranks"]

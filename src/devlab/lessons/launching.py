@@ -1,4 +1,4 @@
-"""`devlab.launch`: start a program once for each rank of a group, as `torchrun` does, and show what it says."""
+"""`devlab.launch`: start a program once for each rank of a group, as `torchrun` does."""
 
 import os
 import socket
@@ -10,14 +10,14 @@ from pathlib import Path
 PATIENCE = 180  # seconds for a program in all: on a slow machine importing PyTorch takes many of them
 
 
-def launch(program: str, world_size: int) -> None:
-    """Run the text of a program in several processes, and print what each has said, in their order.
+def launch(program: str, world_size: int) -> list[str]:
+    """Run the text of a program in several processes; print and return what each has said, in their order.
 
     Each process finds in its environment what `torchrun` puts there: RANK, LOCAL_RANK, WORLD_SIZE, and the
     address at which they meet. A process that has failed shows its error, and those that still run after
     three minutes are ended.
 
-    >>> launch("import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])", 2)
+    >>> said = launch("import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])", 2)
     rank 0 of 2
     rank 1 of 2
     """
@@ -35,10 +35,13 @@ def launch(program: str, world_size: int) -> None:
             )
             for rank in range(world_size)
         ]
+        texts = []
         try:
             for process in processes:
                 said, complained = process.communicate(timeout=PATIENCE)
+                texts.append(said)
                 print(said + (complained if process.returncode else ""), end="")
+            return texts
         finally:
             for process in processes:
                 process.kill()
