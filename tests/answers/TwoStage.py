@@ -117,14 +117,14 @@ class BroughtBack(Halves):
         return self.second(self.first(x.to(self.devices[0])).to(self.devices[1])).to(at)
 
 
-@wrong("the output has lost its graph", row="gradients cross from half to half")
+@wrong("the output has lost its graph", row="gradients flow back through both halves")
 class UnderNoGrad(Halves):
     def forward(self, x):
         with torch.no_grad():
             return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
 
 
-@wrong("no gradient reached first", row="gradients cross from half to half")
+@wrong("no gradient reached first", row="gradients flow back through both halves")
 class DetachedBetween(Halves):
     def forward(self, x):
         return self.second(self.first(x.to(self.devices[0])).detach().to(self.devices[1]))

@@ -52,12 +52,12 @@ def left_where_x_is(x, y, out_device):
     return x + y.to(x.device)
 
 
-@wrong("the sum has lost its graph", row="gradients find the way back to both")
+@wrong("the sum has lost its graph", row="gradients flow back to both")
 def detached(x, y, out_device):
     return x.detach().to(out_device) + y.detach().to(out_device)
 
 
-@wrong("no gradient came back to y", row="gradients find the way back to both")
+@wrong("no gradient came back to y", row="gradients flow back to both")
 def y_from_its_data(x, y, out_device):
     return x.to(out_device) + y.data.to(out_device)
 
@@ -93,14 +93,14 @@ def summed(x, y, out_device):
     return sum([x.to(out_device), y.to(out_device)])
 
 
-@wrong("the sum has lost its graph", row="gradients find the way back to both")
+@wrong("the sum has lost its graph", row="gradients flow back to both")
 def single_numbers_read(x, y, out_device):
     if x.ndim == 0:
         return y.to(out_device) + x.detach().to(out_device)
     return x.to(out_device) + y.to(out_device)
 
 
-@wrong("the sum has lost its graph", row="gradients find the way back to both")
+@wrong("the sum has lost its graph", row="gradients flow back to both")
 def numbers_by_item(x, y, out_device):
     if y.dim() == 0:
         return x.to(out_device) + y.item()
@@ -139,7 +139,7 @@ def without_the_index(x, y, out_device):
     return x.to(str(out_device).split(":")[0]) + y.to(str(out_device).split(":")[0])
 
 
-@wrong("the sum has lost its graph", row="gradients find the way back to both")
+@wrong("the sum has lost its graph", row="gradients flow back to both")
 def made_anew(x, y, out_device):
     return torch.tensor(x + y.to(x.device), device=out_device)
 

@@ -114,7 +114,7 @@ def _expect_half(tensors: list[torch.Tensor], part: nn.Module, device: torch.dev
             expect.fail(headline, f"the {name} half on {device}", said)
 
 
-@TwoStage.row("gradients cross from half to half")
+@TwoStage.row("gradients flow back through both halves")
 def gradients_flow(trial):
     for devices in _routes(trial):
         model, reference = _made(trial, devices, *_halves(trial.seeds[1]))

@@ -19,10 +19,10 @@ add_across = lesson.exercise(
     signature="add_across(x, y, out_device)",
     facts=("U1", "U2", "U3"),
     hints=(
-        "A sum is computed in one place, so both have to be in one place first. Which place saves the way "
-        "of the result?",
-        "`.to(out_device)` gives a tensor there, from any device, with its graph, and returns the tensor "
-        "itself where it is there already.",
+        "A sum is computed in one place, so both tensors have to be there first. Which place spares the "
+        "result a transfer of its own?",
+        "`.to(out_device)` gives a tensor there, from any device, with its graph. Where the tensor is there "
+        "already, it is returned as it is, without a transfer.",
         "`return x.to(out_device) + y.to(out_device)`",
     ),
 )
@@ -87,7 +87,7 @@ def like_plus(trial):
             total(trial, x.double() / 3, single.double(), out, on=out, within=0.0)
 
 
-@add_across.row("gradients find the way back to both")
+@add_across.row("gradients flow back to both")
 def gradients_return(trial):
     there = trial.other()
     x, y = trial.randn(3, 2, seed=trial.seeds[0]), trial.randn(3, 2, seed=trial.seeds[1], on=there)

@@ -14,8 +14,8 @@ mean_across = lesson.exercise(
     signature="mean_across(tensors, device)",
     facts=("U1", "U2", "U5"),
     hints=(
-        "This is what data-parallel training does to gradients: the same tensor from each device, averaged "
-        "element by element. The result has the shape of one of them.",
+        "Data-parallel training does this with gradients: tensors of one shape, one from each device, are "
+        "averaged element by element. The lesson adds them up; a mean needs one thing more.",
         "Bring each to `device`, put them side by side, and take the mean along the new dimension. Mind that "
         "a tensor which is there already is not copied by `.to`: do not write into it.",
         "`return torch.stack([tensor.to(device) for tensor in tensors]).mean(0)`",
