@@ -193,7 +193,7 @@ class MovesAtEachCall(nn.Module):
         return self.second.to(self.devices[1])(x.to(self.devices[1]))
 
 
-@wrong("2 transfers, and 1 is enough", row="only what flows is moved: x, and the middle")
+@wrong("2 transfers, and 1 is enough", row="only x and the middle are transferred")
 class MiddleByTheCPU(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()

@@ -73,7 +73,7 @@ def no_return(x, y, out_device):
     total = x.to(out_device) + y.to(out_device)  # noqa: F841
 
 
-@wrong("the sum is torch.float32, not torch.float16", row="shapes and dtypes as + has them")
+@wrong("the sum is torch.float32, not torch.float16", row="shapes and dtypes as + gives them")
 def always_float32(x, y, out_device):
     return x.to(out_device, torch.float32) + y.to(out_device, torch.float32)
 
@@ -88,7 +88,7 @@ def by_way_of_the_cpu(x, y, out_device):
     return (x.cpu() + y.cpu()).to(out_device)
 
 
-@wrong("the sum is torch.int64, not torch.bool", row="shapes and dtypes as + has them")
+@wrong("the sum is torch.int64, not torch.bool", row="shapes and dtypes as + gives them")
 def summed(x, y, out_device):
     return sum([x.to(out_device), y.to(out_device)])
 
@@ -117,7 +117,7 @@ def the_second_alone(x, y, out_device):
     return y.to(out_device).clone()
 
 
-@wrong("the values of the sum are wrong", row="shapes and dtypes as + has them")
+@wrong("the values of the sum are wrong", row="shapes and dtypes as + gives them")
 def by_way_of_float32(x, y, out_device):
     return (x.float().to(out_device) + y.float().to(out_device)).to(torch.result_type(x, y))
 

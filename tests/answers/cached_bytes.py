@@ -86,7 +86,7 @@ def of_the_current_device(device):
 # What the process reserved before the check decides which of two rows sees the peak first.
 @wrong(
     "one of the figures is a peak",
-    row=("reserved less allocated", "freed tensors join it, new ones take from it"),
+    row=("reserved less allocated", "freed tensors join it, new tensors take from it"),
 )
 def peak_of_reserved(device):
     memory = torch.get_device_module(device)
@@ -211,7 +211,7 @@ def less_the_tensors_in_sight(device):
 # Whether the other device had a cache before decides which of two rows sees it first.
 @wrong(
     "all devices' caches are added up",
-    row=("of that device alone", "freed tensors join it, new ones take from it"),
+    row=("of that device alone", "freed tensors join it, new tensors take from it"),
 )
 def of_every_segment(device):
     segments = torch.get_device_module(device).memory_snapshot()

@@ -121,7 +121,7 @@ def kept_besides(trial):
     _judge_kept(trial, append_to_a_shelf, shelf=())
 
 
-@bytes_kept.row("not what was freed on the way", only="accelerator")
+@bytes_kept.row("not what was freed meanwhile", only="accelerator")
 def not_what_was_freed(trial):
     _judge_kept(trial, large_steps_small_result)
     _judge_kept(trial, free_much_and_make_little, shelf=(60_001, 8000))

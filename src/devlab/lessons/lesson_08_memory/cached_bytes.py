@@ -50,7 +50,7 @@ def _slips(module, device: torch.device) -> dict[str, object]:
         "that is what live tensors hold, not what the cache holds": allocated,
         "the difference has the wrong sign": allocated - reserved,
         "the two were added: live tensors' memory is a part of what is reserved": reserved + allocated,
-        "one of the figures is a peak, and what is reserved and allocated now is asked": (
+        "one of the figures is a peak, and the task asks for what is reserved and allocated now": (
             peak - allocated,
             reserved - peak_allocated,
             peak - peak_allocated,
@@ -95,7 +95,7 @@ def reserved_less_allocated(trial):
         del live
 
 
-@cached_bytes.row("freed tensors join it, new ones take from it", only="accelerator")
+@cached_bytes.row("freed tensors join it, new tensors take from it", only="accelerator")
 def joins_and_leaves(trial):
     with books(trial) as module:
         live = [floats(700 * KIB, trial.device), floats(1 * MIB, trial.device)]

@@ -143,7 +143,7 @@ def _expect_gradients(model: nn.Module, reference: nn.Module) -> None:
     expect.values(got, wanted, "the gradients", within=1e-3)
 
 
-@TwoStage.row("only what flows is moved: x, and the middle")
+@TwoStage.row("only x and the middle are transferred")
 def two_transfers(trial):
     needed = "x to the first device if it is elsewhere, the middle to the second, and nothing more"
     for devices in _routes(trial):

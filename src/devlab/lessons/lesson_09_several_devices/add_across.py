@@ -49,12 +49,12 @@ def _late(trial, got: torch.Tensor, wanted: torch.Tensor, x: torch.Tensor, y: to
 total = verbs.Same(
     lambda x, y, out: x + y,
     {
-        "that is x - y, and x + y is asked": lambda x, y, out: x - y,
+        "that is x - y, and the task asks for x + y": lambda x, y, out: x - y,
         "the sum holds x alone: y was left out": lambda x, y, out: x + torch.zeros_like(y),
         "the sum holds y alone: x was left out": lambda x, y, out: torch.zeros_like(x) + y,
         "the sum holds zeros: neither x nor y is in it": lambda x, y, out: torch.zeros_like(x + y),
         "that is x twice, and y is missing": lambda x, y, out: x + x + torch.zeros_like(y),
-        "that is x times y, and x + y is asked": lambda x, y, out: x * y,
+        "that is x times y, and the task asks for x + y": lambda x, y, out: x * y,
     },
     "the sum of x and y",
     what="the sum",
@@ -71,7 +71,7 @@ def sum_there(trial):
             total(trial, y, x, out, on=out)
 
 
-@add_across.row("shapes and dtypes as + has them")
+@add_across.row("shapes and dtypes as + gives them")
 def like_plus(trial):
     there = trial.other()
     x, whole = trial.randn(4, 3), trial.randint(-9, 9, (3,)).to(there)

@@ -77,7 +77,7 @@ def joined(trial):
     _expect_gradients(trial.call(parts, here), parts, "the whole")
 
 
-@gather.row("any number of parts, also empty ones")
+@gather.row("any number of parts, empty ones too")
 def any_parts(trial):
     places = cases.places(trial)
     x = trial.randn(6, 3, seed=trial.seeds[0])
