@@ -20,7 +20,7 @@ from torch import nn
 
 import devlab
 
-device = devlab.start()
+device = devlab.start(account=True)  # the simulated one on a Mac, whose account is another
 
 # %% [markdown]
 # ## `bytes_kept(fn, device)`

@@ -76,7 +76,7 @@ for count in (1, 128, 129, 256, 1000):
     taken = memory.memory_allocated(device) - before
     print(f"{count:>5} floats, {x.nbytes:>5} bytes: {taken:>5} taken")
     if count == 1:
-        guess.was(taken)
+        guess.was_about(taken)
     del x
 
 # %% [markdown] facts=["H5"]
@@ -360,7 +360,7 @@ del x
 held.append(report("a loss is left:", start))
 del loss
 report("all of them gone:", start)
-guess.was(held.count(0))
+guess.was_about(held.count(0))
 
 # %% [markdown] facts=["K5"]
 # The list, the view and the graph of the loss each held 10 MiB. **First drop every reference, then empty the cache**:
@@ -446,7 +446,7 @@ for name, make in (
     print(line + f"  after step: {held}")
     optimizer.zero_grad()
     del model, optimizer
-guess.was(held)
+guess.was_about(held)
 
 # %% [markdown] facts=["H1", "H2"]
 # | | copies |

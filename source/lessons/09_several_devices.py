@@ -67,7 +67,7 @@ print("y.cpu().to(first):", log.transfers, "transfers,", f"{log.bytes_moved:,} b
 # By way of the CPU twice as many bytes are transferred, and the host waits for them. On real machines the direct transfer
 # can be faster still.
 #
-# ![Two GPUs with a memory each, and the CPU with the host's memory above them. y.to(first) is one transfer from GPU to GPU, over NVLink or PCIe where there is peer access; y.cpu().to(first) is two transfers, by way of the host's memory](drawing:two_memories)
+# ![Two GPUs, first and second, with a memory each, and the CPU with the host's memory above them. y.to(first) is one transfer from second to first, over NVLink or PCIe where there is peer access; y.cpu().to(first) is two transfers, by way of the host's memory](drawing:two_memories)
 #
 # Two GPUs may have **peer access**: one reads the other's memory without the host, over PCIe or over a connection of their
 # own, which NVIDIA calls NVLink. Where they have none, CUDA goes by way of the host's memory by itself, and your line
@@ -126,7 +126,7 @@ with devlab.watch() as log:
     loss.backward()
 
 print("loss on", loss.device, "and x.grad on", x.grad.device)
-guess.was(log.transfers)
+guess.was_about(log.transfers)
 
 # %% [markdown]
 # `.to` is an operation like any other, and autograd knows its derivative: a transfer **back**. Each transfer that you
@@ -219,7 +219,7 @@ with devlab.watch() as log:
 print("the output is on", out.device)
 for copy in log.events.transfers:
     print(copy.source, "to", copy.target, copy.bytes, "bytes")
-guess.was(log.transfers)
+guess.was_about(log.transfers)
 
 # %% [markdown]
 # The usual form has two halves, one after the other: the input goes to the first half, and what comes out of it to the
@@ -334,7 +334,7 @@ with devlab.watch() as log:
     for one, other in zip(*(replica.parameters() for replica in replicas), strict=True):
         one.grad.add_(other.grad.to(first)).div_(2)
         other.grad.copy_(one.grad)
-guess.was(log.transfers)
+guess.was_about(log.transfers)
 
 F.cross_entropy(model(inputs.cpu()), labels.cpu()).backward()
 apart = (replicas[1].weight.grad.cpu() - model.weight.grad).abs().max().item()
