@@ -20,7 +20,7 @@ from torch import nn
 
 import devlab
 
-device = devlab.start(account=True)  # the simulated one on a Mac, whose account is another
+device = devlab.start(account=True)  # on a Mac the simulated one: its GPU keeps a shorter account
 
 # %% [markdown]
 # ## `bytes_kept(fn, device)`

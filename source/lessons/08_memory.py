@@ -62,7 +62,7 @@ guess.was(next(line for line, allocated in after.items() if allocated < whole))
 # %% [markdown] facts=["H1", "H2"]
 # `del` deletes a *name*. The memory goes when nothing leads to it any more, and a view of ten elements leads to all
 # thousand. On the other hand it goes **at once**: Python counts references, and with the last of them the block is
-# free again. You need not ask for it, and no collector has to come by.
+# free again. You need not ask for it, and no garbage collector is involved.
 #
 # A thousand floats of 4 bytes each make 4000 bytes, and 4096 were taken. How does PyTorch round?
 
@@ -268,11 +268,20 @@ parts = parts[2:3]
 left = reserved_after_emptying()
 print("one part of four:", left, "MiB reserved")
 guess.was_about(left)
+
+for segment in memory.memory_snapshot():
+    pieces = [
+        f"{block['size'] >> 20} MiB {'free' if block['state'] == 'inactive' else 'in use'}"
+        for block in segment["blocks"]
+    ]
+    print(f"a segment of {segment['total_size'] >> 20} MiB:", ", ".join(pieces))
 del parts
 
 # %% [markdown] facts=["K1", "K2"]
 # It gives back what is **unused**, and **never the memory of live tensors**. And it gives back whole segments: 5 MiB are
-# alive, and the 20 MiB around them stay. Memory that is free in pieces, between blocks that live, is called *fragmented*.
+# alive, and the 20 MiB around them stay. `memory_snapshot` lists all segments and the blocks in them, and shows why: the
+# part that lives stands in the middle of its segment. Memory that is free in pieces, between blocks that live, is called
+# *fragmented*.
 #
 # So `empty_cache` rarely makes room that PyTorch would not have found: before it gives up on a request, PyTorch empties
 # the cache by itself. (Rarely, not never. The end of this lesson has a case.) What it costs can be counted. This is the
@@ -599,6 +608,12 @@ with devlab.memory_limit(device, GIB):
 # that can grow, so fewer free pieces are left between them (on Linux). The variable is read when the process first uses
 # CUDA, so set it before the program starts. PyTorch's documentation now calls it `PYTORCH_ALLOC_CONF`, one name for every
 # kind of accelerator; the one in the message is the older name, which works too.
+#
+# If the account does not tell which line is to blame, PyTorch can write down every allocation on a GPU of NVIDIA or AMD,
+# each with the lines that led to it. `torch.cuda.memory._record_memory_history()` begins, and
+# `torch.cuda.memory._dump_snapshot("memory.pickle")` writes a file, which the page *memory_viz* of PyTorch's site draws in
+# your browser: the mountain of your own training step, block by block. (The underscores are PyTorch's. They say that the
+# two names may change, though its documentation teaches them, under *Understanding CUDA Memory Usage*.)
 #
 # The error is an ordinary exception, and nothing is broken by it. Tensors that were there are still there. Make room, and
 # try again:

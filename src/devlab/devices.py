@@ -85,6 +85,8 @@ ACCOUNT = (
     "reset_peak_memory_stats",
     "memory_reserved",
     "memory_stats",
+    "memory_snapshot",
+    "reset_accumulated_memory_stats",
     "mem_get_info",
     "empty_cache",
 )
@@ -101,7 +103,8 @@ def with_account() -> "list[torch.device]":
     import torch
 
     def keeps(device: torch.device) -> bool:
-        return all(hasattr(torch.get_device_module(device), name) for name in ACCOUNT)
+        limit = () if device.type == "sim" else ("set_per_process_memory_fraction",)
+        return all(hasattr(torch.get_device_module(device), name) for name in ACCOUNT + limit)
 
     return [device for device in accelerators() if keeps(device)] or _simulated_from_now_on()
 
