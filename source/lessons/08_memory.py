@@ -64,10 +64,7 @@ guess.was(next(line for line, allocated in after.items() if allocated < whole))
 # thousand. On the other hand it goes **at once**: Python counts references, and with the last of them the block is
 # free again. You need not ask for it, and no garbage collector is involved.
 #
-# A thousand floats of 4 bytes each make 4000 bytes, and 4096 were taken. How does PyTorch round?
-
-# %% facts=["H5"]
-guess = devlab.predict("How many bytes does a tensor with one float take?", 4, 32, 512, 4096)
+# A thousand floats of 4 bytes each make 4000 bytes, and 4096 were taken. These sizes show how PyTorch rounds:
 
 # %% facts=["H5"]
 for count in (1, 128, 129, 256, 1000):
@@ -75,8 +72,6 @@ for count in (1, 128, 129, 256, 1000):
     x = torch.ones(count, device=device)
     taken = memory.memory_allocated(device) - before
     print(f"{count:>5} floats, {x.nbytes:>5} bytes: {taken:>5} taken")
-    if count == 1:
-        guess.was_about(taken)
     del x
 
 # %% [markdown] facts=["H5"]
@@ -136,12 +131,9 @@ peaks = {}
 for function in (in_new_tensors, in_one_new_tensor):
     memory.reset_peak_memory_stats(device)
     function(x)
-    peaks[function.__name__] = memory.max_memory_allocated(device) / MIB
+    peak = memory.max_memory_allocated(device) / MIB
     now = memory.memory_allocated(device) / MIB
-    print(f"{function.__name__:<18} peak {peaks[function.__name__]:g} MiB, now {now:g} MiB")
-
-most = max(peaks, key=peaks.get)
-guess.was(most if len(set(peaks.values())) > 1 else "both the same")
+    print(f"{function.__name__:<18} peak {peak:g} MiB, now {now:g} MiB")
 
 # %% [markdown] facts=["H6"]
 # `max_memory_allocated` is the most that was ever allocated at once. In the first function each step holds its input
@@ -327,10 +319,7 @@ devlab.explore.allocator()
 #
 # "I deleted it, I emptied the cache, and the memory is still taken." Then something else leads to it. Four tensors of
 # 10 MiB are made below: one has a name and nothing else, one also stands in a list, one has a view, and from one a loss
-# was computed. Then their names are deleted.
-
-# %% facts=["K5"]
-guess = devlab.predict("How many of the four are gone?", 1, 2, 3, 4)
+# was computed. Then their names are deleted. How many of the four are gone?
 
 
 # %% facts=["K5"]
@@ -340,39 +329,36 @@ def ten_mib():
 
 def report(words, start):
     memory.empty_cache()
-    held = (memory.memory_allocated(device) - start) >> 20
-    print(f"{words:<26}", held, "MiB still held")
-    return held
+    print(f"{words:<26}", (memory.memory_allocated(device) - start) >> 20, "MiB still held")
 
 
 start = memory.memory_allocated(device)
 
 x = ten_mib()
 del x
-held = [report("one name, deleted:", start)]
+report("one name, deleted:", start)
 
 x = ten_mib()
 batches = [x]
 del x
-held.append(report("also in a list:", start))
+report("also in a list:", start)
 batches.clear()
 
 x = ten_mib()
 first_row = x[:4]
 del x
-held.append(report("a view is left:", start))
+report("a view is left:", start)
 del first_row
 
 x = ten_mib().requires_grad_()
 loss = (x * x).sum()
 del x
-held.append(report("a loss is left:", start))
+report("a loss is left:", start)
 del loss
 report("all of them gone:", start)
-guess.was_about(held.count(0))
 
 # %% [markdown] facts=["K5"]
-# The list, the view and the graph of the loss each held 10 MiB. **First drop every reference, then empty the cache**:
+# One: the list, the view and the graph of the loss each held 10 MiB. **First drop every reference, then empty the cache**:
 # `del` for names, `clear` for containers, `detach` for losses. In a notebook there is one more holder. If the last line
 # of a cell is an expression, its value is shown, and Jupyter keeps it as `_` and `Out[...]`. Do not end a cell with a
 # large tensor.

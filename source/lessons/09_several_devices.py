@@ -316,9 +316,6 @@ print("moved, then cut:", log.bytes_moved, "bytes")
 # drift apart. The model has two parameters.
 
 # %% facts=["U5"]
-guess = devlab.predict("How many transfers does the step make?", 2, 4, 6, 8)
-
-# %% facts=["U5"]
 torch.manual_seed(0)
 model = nn.Linear(20, 5)
 replicas = [nn.Linear(20, 5).to(place) for place in (first, second)]
@@ -334,7 +331,7 @@ with devlab.watch() as log:
     for one, other in zip(*(replica.parameters() for replica in replicas), strict=True):
         one.grad.add_(other.grad.to(first)).div_(2)
         other.grad.copy_(one.grad)
-guess.was_about(log.transfers)
+print("transfers in one step:", log.transfers)
 
 F.cross_entropy(model(inputs.cpu()), labels.cpu()).backward()
 apart = (replicas[1].weight.grad.cpu() - model.weight.grad).abs().max().item()
