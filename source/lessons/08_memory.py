@@ -108,7 +108,7 @@ del weight
 # ## The peak
 #
 # What is left at the end is one question. Whether there was room for the steps is another, since intermediate results
-# need memory too, if only for a moment. Here are two ways to compute the same; `x` has 4 MiB.
+# need memory too, if only for a moment. Here are two ways to compute the same; `x` has 4 MiB. Which of them needs more room?
 
 
 # %% facts=["H6"]
@@ -120,14 +120,8 @@ def in_one_new_tensor(x):
     return x.add(1).mul_(2).sub_(3)
 
 
-guess = devlab.predict(
-    "Which of them needs more room?", "in_new_tensors", "in_one_new_tensor", "both the same"
-)
-
-# %% facts=["H6"]
 MIB = 1 << 20
 x = torch.ones(1024, 1024, device=device)
-peaks = {}
 for function in (in_new_tensors, in_one_new_tensor):
     memory.reset_peak_memory_stats(device)
     function(x)
