@@ -7,7 +7,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+import torch.distributed as dist
+
 PATIENCE = 180  # seconds for a program in all: on a slow machine importing PyTorch takes many of them
+HERE = "127.0.0.1"
 
 
 def launch(program: str, world_size: int) -> list[str]:
@@ -21,10 +24,21 @@ def launch(program: str, world_size: int) -> list[str]:
     rank 0 of 2
     rank 1 of 2
     """
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(world_size)}
-    with tempfile.TemporaryDirectory(prefix="devlab-launch-") as folder:
+    texts = []
+    with tempfile.TemporaryDirectory(prefix="devlab-launch-") as folder, socket.socket() as free:
         script = Path(folder) / "train.py"
         script.write_text(program, encoding="utf-8")
+        meeting = {"MASTER_ADDR": HERE, "WORLD_SIZE": str(world_size)}
+        if os.name == "nt":  # PyTorch for Windows lacks what the other form needs: rank 0 keeps the addresses
+            free.bind((HERE, 0))
+            port = free.getsockname()[1]
+            free.close()
+        else:
+            # This process keeps them, as torchrun does: rank 0 might end before the others have left.
+            book = dist.TCPStore(HERE, 0, is_master=True, wait_for_workers=False)
+            port = book.port
+            meeting["TORCHELASTIC_USE_AGENT_STORE"] = "True"
+        meeting["MASTER_PORT"] = str(port)
         processes = [
             subprocess.Popen(
                 [sys.executable, str(script)],
@@ -35,20 +49,15 @@ def launch(program: str, world_size: int) -> list[str]:
             )
             for rank in range(world_size)
         ]
-        texts = []
         try:
             for process in processes:
                 said, complained = process.communicate(timeout=PATIENCE)
                 texts.append(said)
-                print(said + (complained if process.returncode else ""), end="")
-            return texts
+                # Now and then one dies while it leaves its group, after its last line: no error of the program.
+                failed = process.returncode and ("Traceback" in complained or not said)
+                print(said + (complained if failed else ""), end="")
         finally:
             for process in processes:
                 process.kill()
                 process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    return texts
