@@ -53,7 +53,7 @@ def launch(program: str, world_size: int) -> list[str]:
             for process in processes:
                 said, complained = process.communicate(timeout=PATIENCE)
                 texts.append(said)
-                # Now and then one dies while it leaves its group, after its last line: no error of the program.
+                # One may die while it leaves its group, after its last line: no fault of the program.
                 failed = process.returncode and ("Traceback" in complained or not said)
                 print(said + (complained if failed else ""), end="")
         finally:
