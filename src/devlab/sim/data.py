@@ -150,6 +150,8 @@ def after_fork() -> None:
     The process inherits the parent's tensors, and may hold them and let them go: only to make a tensor or to
     look into one is refused. The memories of all tensors are hidden, so that no operator has to ask.
     """
+    for allocator in _allocators:
+        allocator.after_fork()
     if is_initialized() and refuse_in_fork not in refusals:
         refusals.append(refuse_in_fork)
         _inherited.update(_memories)

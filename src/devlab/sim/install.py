@@ -203,6 +203,8 @@ def _route() -> None:
         setattr(torch.accelerator, name, function)
         if hasattr(torch.accelerator.memory, name):  # torch 2.11 has fewer names there
             setattr(torch.accelerator.memory, name, function)
+    if hasattr(torch.accelerator.memory, "_snapshot"):  # of torch 2.13, which would ask CUDA
+        torch.accelerator.memory._snapshot = accounts._snapshot
     _route_backward()
     _route_data()
     _route_storage()

@@ -155,14 +155,14 @@ class RecordingAllocator(PatientAllocator):
 
     def empty_cache(self) -> None:
         """Give every segment in which nothing lives back to the device."""
-        self.settle()
-        before = dict(self.segments)
-        super().empty_cache()
-        lines = self.history.lines("all")
-        for address, first in before.items():
-            if address not in self.segments:
-                born = self.history.segments.pop(address, ())
-                self.history.note("segment_free", address, first.size, first.stream, lines or born)
+        with self.lock:
+            before = dict(self.segments)
+            super().empty_cache()
+            lines = self.history.lines("all")
+            for address, first in before.items():
+                if address not in self.segments:
+                    born = self.history.segments.pop(address, ())
+                    self.history.note("segment_free", address, first.size, first.stream, lines or born)
 
     def _out_of_memory(self, requested: int) -> None:
         free = self.capacity - self.reserved
@@ -172,17 +172,19 @@ class RecordingAllocator(PatientAllocator):
 
 def begin(allocator: PatientAllocator, history: History) -> None:
     """Let an allocator write a history from now on."""
-    allocator.count()
-    allocator.__class__ = RecordingAllocator
-    allocator.history = history
-    allocator.free = allocator.note_freed
+    with allocator.lock:
+        allocator.count()
+        allocator.__class__ = RecordingAllocator
+        allocator.history = history
+        allocator.free = allocator.note_freed
 
 
 def end(allocator: RecordingAllocator) -> None:
     """Let an allocator write no more."""
-    allocator.settle()
-    allocator.__class__ = PatientAllocator
-    allocator.free = allocator._diary.append
+    with allocator.lock:
+        allocator.settle()
+        allocator.__class__ = PatientAllocator
+        allocator.free = allocator._diary.append
 
 
 def history_of(allocator: Allocator) -> History | None:
@@ -238,12 +240,14 @@ def _choose(name: str, given, known: Iterable) -> None:
         raise RuntimeError(f"expected {name} to be one of {words}, but got {given!r}")
 
 
-def segments(allocator: Allocator) -> list[dict]:
+def segments(allocator: PatientAllocator) -> list[dict]:
     """Return a device's segments and their blocks under PyTorch's keys, in the order of their addresses."""
     history = history_of(allocator)
     born, taken = (history.births, history.segments) if history is not None else ({}, {})
     found = []
-    for first, blocks in allocator.blocks():
+    with allocator.lock:
+        whole = list(allocator.blocks())
+    for first, blocks in whole:
         live = [block for block in blocks if block.used]
         in_use = sum(block.size for block in live)
         found.append(
