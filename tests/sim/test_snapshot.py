@@ -148,7 +148,7 @@ def test_a_history_can_be_short_and_can_leave_things_out():
 )
 def test_a_choice_that_pytorch_does_not_know_is_refused(wrong):
     """In words that name the choices."""
-    with pytest.raises(RuntimeError, match="expected .* to be one of"):
+    with pytest.raises(RuntimeError, match="to be one of"):
         memory._record_memory_history(**wrong)
 
 

@@ -113,8 +113,8 @@ def memory_stats(device=None) -> OrderedDict[str, int]:
 def memory_snapshot(device=None) -> list[dict]:
     """Return the device's segments and their blocks, in the order of their addresses.
 
-    Each is a dict with PyTorch's keys, `address`, `total_size`, `allocated_size`, `segment_type`, `stream` and
-    `blocks` among them, and of each block `address`, `size`, `requested_size` and `state`.
+    Each is a dict with PyTorch's keys: `address`, `total_size`, `allocated_size`, `segment_type`, `stream`,
+    `blocks` and others, and of each block `address`, `size`, `requested_size`, `state` and `frames`.
     """
     return snapshot.segments(of(device))
 
