@@ -9,6 +9,7 @@ import gzip
 import json
 import os
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 
 import torch
@@ -70,7 +71,7 @@ def chrome_trace(lanes: dict[str, list], simulated: bool) -> dict:
             "times": "modelled by devlab's simulator, not measured" if simulated else "measured",
             "torch": torch.__version__,
         },
-        "traceEvents": [*_names(threads, simulated), *slices, *arrows],
+        "traceEvents": [*_names(threads, simulated), *sorted(slices, key=itemgetter("ts")), *arrows],
     }
 
 
