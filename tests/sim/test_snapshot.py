@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch.cuda import _memory_viz as viz
 
+import devlab
+from devlab.explaining import births
 from devlab.sim import snapshot
 from devlab.sim.allocator import PatientAllocator, allocators
 
@@ -102,6 +104,20 @@ def test_a_request_that_fails_is_there_with_what_was_free():
     assert [entry["size"] for entry in too_large] == [2 << 30, 1020 * MIB]
     assert [entry["device_free"] for entry in too_large] == [(1 << 30) - kept.nbytes] * 2
     assert too_large[0]["frames"][0]["name"] == "make"
+
+
+def test_instruments_have_no_lines():
+    """A watch, and the memory of births that `devlab.start` begins, put functions around PyTorch's."""
+    memory._record_memory_history()
+    births.remember("sim:0")
+    try:
+        with devlab.watch():
+            kept = [torch.ones(10, device="sim:0"), torch.tensor([1.0], device="sim:0")]
+    finally:
+        births.forget()
+    here = test_instruments_have_no_lines.__name__
+    blocks = memory._snapshot()["segments"][0]["blocks"][: len(kept)]
+    assert [block["frames"][0]["name"] for block in blocks] == [here] * len(kept)
 
 
 @pytest.mark.parametrize(

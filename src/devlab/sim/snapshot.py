@@ -5,6 +5,7 @@
 happens to the device's memory; while none is, nothing here runs.
 """
 
+import os
 import pickle
 import sys
 from collections import deque
@@ -16,19 +17,22 @@ from typing import NamedTuple
 from devlab.sim import clock, specs
 from devlab.sim.allocator import Allocator, Block, PatientAllocator, allocators, rounded
 
+_RECORDER = str(Path(__file__).parents[1] / "watching" / "recording.py")
 ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "oom", "snapshot")
 # When the lines that led to an event are noted: never, for live memory alone, for what is allocated, always.
 _CONTEXTS = (None, "state", "alloc", "all")
 _POOL = (0, 0)  # the pool of a process that makes none of its own
-_HERE = str(Path(__file__).parent) + "/"
-_RECORDER = str(Path(__file__).parents[1] / "watching" / "recording.py")
+# The simulator is C++ on CUDA; instruments put functions of their own around PyTorch's.
+_INSTRUMENTS = tuple(
+    str(Path(__file__).parents[1] / name) + os.sep for name in ("sim", "explaining", "watching")
+)
 TIMES = "simulated: time_us is the modelled time of the host, addresses are labels"
 
 Stack = tuple[tuple[CodeType, int], ...]
 
 
 def stack() -> Stack:
-    """Return the running lines, the innermost first, without those of the simulator, which on CUDA are C++.
+    """Return the running lines, the innermost first, without those of the simulator and of instruments.
 
     >>> stack()[0][0].co_filename.startswith("<doctest")
     True
@@ -36,7 +40,9 @@ def stack() -> Stack:
     found, frame = [], sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(_HERE) and code.co_filename != _RECORDER:
+        if code.co_filename == _RECORDER:
+            found.clear()  # a recorder calls an operator by functions of PyTorch that else do not run
+        elif not code.co_filename.startswith(_INSTRUMENTS):
             found.append((code, frame.f_lineno))
         frame = frame.f_back
     return tuple(found)
