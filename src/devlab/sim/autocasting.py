@@ -15,12 +15,13 @@ LOWER = operators.named(
     "linalg_multi_dot linalg_vecdot linear lstm_cell matmul mm mv prelu rnn_relu_cell rnn_tanh_cell "
     "scaled_dot_product_attention"
 )
-# Run in float32.
+# Run in float32. `cross_entropy_loss` is in PyTorch's documentation of autocast and not in the header: there
+# its log-softmax is asked for the dtype of the logits, so that CUDA may round it before the loss is taken.
 FLOAT32 = operators.named(
     "_upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d "
     "_upsample_nearest_exact3d acos asin binary_cross_entropy_with_logits cdist cosh "
-    "cosine_embedding_loss cosine_similarity dist erfinv exp expm1 frobenius_norm.dim group_norm "
-    "hinge_embedding_loss huber_loss kl_div l1_loss layer_norm log log10 log1p log2 logsumexp "
+    "cosine_embedding_loss cosine_similarity cross_entropy_loss dist erfinv exp expm1 "
+    "frobenius_norm.dim group_norm hinge_embedding_loss huber_loss kl_div l1_loss layer_norm log log10 log1p log2 logsumexp "
     "margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss native_layer_norm nll_loss "
     "nll_loss2d nuclear_norm nuclear_norm.dim pdist poisson_nll_loss pow.Scalar pow.Tensor_Scalar "
     "pow.Tensor_Tensor reciprocal renorm rms_norm rsqrt sinh smooth_l1_loss soft_margin_loss softplus tan "
