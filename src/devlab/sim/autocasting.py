@@ -10,8 +10,8 @@ from devlab.sim import data, operators, private
 # Run in autocast's lower precision.
 LOWER = operators.named(
     "_convolution _convolution.deprecated _scaled_dot_product_flash_attention _thnn_fused_gru_cell "
-    "_thnn_fused_lstm_cell addbmm addmm addmv addr baddbmm bmm chain_matmul conv1d conv2d conv3d "
-    "conv_tbc conv_transpose1d conv_transpose2d.input conv_transpose3d.input convolution einsum gru_cell "
+    "_thnn_fused_lstm_cell addbmm addmm addmv addr baddbmm bmm chain_matmul conv1d conv2d conv3d conv_tbc "
+    "conv_transpose1d conv_transpose2d.input conv_transpose3d.input convolution einsum gru_cell "
     "linalg_multi_dot linalg_vecdot linear lstm_cell matmul mm mv prelu rnn_relu_cell rnn_tanh_cell "
     "scaled_dot_product_attention"
 )
@@ -20,8 +20,8 @@ LOWER = operators.named(
 FLOAT32 = operators.named(
     "_upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d "
     "_upsample_nearest_exact3d acos asin binary_cross_entropy_with_logits cdist cosh "
-    "cosine_embedding_loss cosine_similarity cross_entropy_loss dist erfinv exp expm1 "
-    "frobenius_norm.dim group_norm hinge_embedding_loss huber_loss kl_div l1_loss layer_norm log log10 log1p log2 logsumexp "
+    "cosine_embedding_loss cosine_similarity cross_entropy_loss dist erfinv exp expm1 frobenius_norm.dim "
+    "group_norm hinge_embedding_loss huber_loss kl_div l1_loss layer_norm log log10 log1p log2 logsumexp "
     "margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss native_layer_norm nll_loss "
     "nll_loss2d nuclear_norm nuclear_norm.dim pdist poisson_nll_loss pow.Scalar pow.Tensor_Scalar "
     "pow.Tensor_Tensor reciprocal renorm rms_norm rsqrt sinh smooth_l1_loss soft_margin_loss softplus tan "
