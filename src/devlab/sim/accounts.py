@@ -116,33 +116,8 @@ def memory_snapshot(device=None) -> list[dict]:
     Each is a dict with PyTorch's keys: `address`, `total_size`, `allocated_size`, `segment_type`, `stream`,
     `blocks` and others, and of each block `address`, `size`, `requested_size`, `state` and `frames`.
     """
-<<<<<<< HEAD
-    asked = range(len(allocators)) if device is None else [device]
-    return [
-        {
-            "device": allocator.index,
-            "address": first.address,
-            "total_size": sum(block.size for block in blocks),
-            "allocated_size": sum(block.size for block in blocks if block.used),
-            "stream": first.stream,
-            "segment_type": "large" if first.large else "small",
-            "blocks": [
-                {
-                    "address": block.address,
-                    "size": block.size,
-                    "requested_size": block.requested,
-                    "state": "active_allocated" if block.used else "inactive",
-                }
-                for block in blocks
-            ],
-        }
-        for allocator in map(of, asked)
-        for first, blocks in allocator.blocks()
-    ]
-=======
     asked = range(len(allocators)) if device is None else [device]
     return [segment for one in asked for segment in snapshot.segments(of(one))]
->>>>>>> v35
 
 
 def memory_summary(device=None, abbreviated: bool = False) -> str:
