@@ -34,6 +34,7 @@ TABLES = (
     ([10, 20], [4.0, 9.0], [5.0, 1.0], [2.0, 1.0]),
     ([10, 20], [5.0, 9.0], [3.0, 1.0], [3.0, 1.0]),
     (SIZES, [1.0, 9.0, 9.0, 9.0], [5.0, 5.0, 1.0, 5.0], [1.0] * 4),
+    (SIZES, [9.0, 2.0, 8.0, 2.0], [3.0] * 4, [1.0] * 4),
     (SIZES, [9.0, 9.0, 9.0, 80.0], [3.0] * 4, [1.0] * 4),
 )
 # Sizes in the order in which they were measured, and `inf` for what did not fit into memory. The first win
