@@ -406,10 +406,10 @@ guess.was(f"about {readings:.0f} times")
 # a usual figure for PCIe 3.0. And it has far less memory than any card in this table, so that you can run out
 # of it cheaply (lesson 08).
 #
-# Compare the second and the fifth row of each card with a slot. The memory of the T4 delivers 19 times what
-# its slot does, that of the RTX 4090 32 times, and that of the H100 52 times. From the T4 to the H100
-# everything has grown, but the memory more than the slot, so what you learn here about transfers matters more
-# on a better card.
+# For each NVIDIA GPU compare the row *its bandwidth* with the row *from the host's memory*. The memory of the
+# T4 delivers 19 times what its slot does, that of the RTX 4090 32 times, and that of the H100 52 times. From
+# the T4 to the H100 everything has grown, but the memory more than the slot, so what you learn here about
+# transfers matters more on a better card.
 #
 # Until a column of this table says *measured*, no figure in this course was measured on a GPU. You can do it
 # yourself, for nothing and without buying one: **[Borrow a GPU for an hour](../docs/borrow_a_gpu.md)** says

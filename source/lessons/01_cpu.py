@@ -690,5 +690,5 @@ print("a step for", x.numel(), "numbers, transfers:", log.transfers)
 # - Fresh memory comes page by page. What fits into a cache, and lies side by side, is fast.
 # - Small, branching or unsupported work is faster on the CPU, or possible there alone.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/01_cpu.ipynb), five functions. **Then:** [02
-# CUDA](02_cuda.ipynb), the accelerator that most programs are written for.
+# **Now do it:** [the exercises of this lesson](../exercises/01_cpu.ipynb), five functions.
+# **Then:** [02 CUDA](02_cuda.ipynb), the accelerator that most programs are written for.
