@@ -1,8 +1,10 @@
 """What the makers document of real hardware: peaks from data sheets, measured by nobody here.
 
-NVIDIA gives the bandwidth of PCIe and NVLink for both directions together; a transfer has one, so here PCIe
-stands at half. Peaks in 16 bits are without sparsity, with sums in 32 bits; the data sheet of the H100 names
-twice as much, with it. An empty field is what the maker does not publish.
+Each figure was compared in November 2026 with at least two independent pages that quote the document which
+`source` names; the documents themselves could not be opened then. NVIDIA gives the bandwidth of PCIe and
+NVLink for both directions together; a transfer has one, so here PCIe stands at half. Peaks in 16 bits are
+without sparsity, with sums in 32 bits; the data sheet of the H100 names twice as much (1979), with it. An
+empty field is what the maker does not publish.
 """
 
 from dataclasses import dataclass
@@ -31,27 +33,7 @@ CHIPS = (
         half_rate=65,
         from_host="16 GB/s (PCIe 3.0)",
         between="by PCIe",
-        source="NVIDIA, *T4 Tensor Core GPU* data sheet, 2019",
-    ),
-    Chip(
-        "NVIDIA A100 80GB SXM",
-        memory="80 GB",
-        bandwidth=2039,
-        rate=19.5,
-        half_rate=312,
-        from_host="32 GB/s (PCIe 4.0)",
-        between="600 GB/s (NVLink, both directions)",
-        source="NVIDIA, *A100 Tensor Core GPU* data sheet, 2021",
-    ),
-    Chip(
-        "NVIDIA H100 SXM",
-        memory="80 GB",
-        bandwidth=3350,
-        rate=67,
-        half_rate=989,
-        from_host="64 GB/s (PCIe 5.0)",
-        between="900 GB/s (NVLink, both directions)",
-        source="NVIDIA, *H100 Tensor Core GPU* data sheet, 2023",
+        source="NVIDIA's data sheet *T4 Tensor Core GPU*, March 2019 (its product brief says up to 320 GB/s)",
     ),
     Chip(
         "GeForce RTX 4090",
@@ -61,7 +43,18 @@ CHIPS = (
         half_rate=165,
         from_host="32 GB/s (PCIe 4.0)",
         between="by PCIe",
-        source="NVIDIA, *Ada GPU Architecture* white paper, 2022",
+        source="NVIDIA's white paper *Ada GPU Architecture*, appendix A, 2022 (for PCIe 4.0 the figure of "
+        "NVIDIA's data sheet of the A100)",
+    ),
+    Chip(
+        "NVIDIA H100 SXM",
+        memory="80 GB",
+        bandwidth=3350,
+        rate=67,
+        half_rate=989,
+        from_host="64 GB/s (PCIe 5.0)",
+        between="900 GB/s (NVLink, both directions)",
+        source="NVIDIA's data sheet *H100 Tensor Core GPU*, 2023",
     ),
     Chip(
         "Apple M4 Max",
@@ -71,6 +64,7 @@ CHIPS = (
         half_rate=None,
         from_host="one memory for both",
         between="one GPU",
-        source="Apple, *Apple introduces M4 Pro and M4 Max*, October 2024",
+        source="Apple's press release *Apple introduces M4 Pro and M4 Max*, October 2024 (the bandwidth with "
+        "40 GPU cores)",
     ),
 )

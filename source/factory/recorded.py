@@ -24,10 +24,7 @@ from factory.reading import SourceError
 RECORDED = Path(__file__).resolve().parents[2] / "benchmarks" / "recorded"
 PLACE = re.compile(r"^!\[([^\]]+)\]\(recorded:(\w+)\)$", re.MULTILINE)
 MODELLED = "reference machine, modelled"
-NONE = (
-    "*Measured on a GPU: nothing yet. The files of `make record-cuda`, run on a machine that has one, add a "
-    "column to this table.*"
-)
+NONE = "*Measured on a GPU: nothing yet.*"
 MISSING = "–"
 
 
@@ -111,7 +108,7 @@ def _rate(rate: float) -> str:
     >>> _rate(12e9), _rate(3.35e12), _rate(140.8e6)
     ('12 GB/s', '3350 GB/s', '0.141 GB/s')
     """
-    return f"{rate / 1e9:.0f} GB/s" if rate >= 99.5e9 else f"{rate / 1e9:.3g} GB/s"
+    return f"{rate / 1e9:.0f} GB/s" if rate >= 99.5 * 1e9 else f"{rate / 1e9:.3g} GB/s"
 
 
 def _tera(rate: float) -> str:
@@ -171,8 +168,10 @@ def hardware(measured: list[Recording]) -> str:
     heads = ["", MODELLED, *(f"{chip.name}, documented" for chip in CHIPS), *(one.title for one in measured)]
     sources = "; ".join(f"{chip.name}: {chip.source}" for chip in CHIPS)
     remark = (
-        "Peaks in 16 bits are without sparsity. NVIDIA gives PCIe for both directions together, and a "
-        "transfer has one, so it stands here at half. A dash is what was not published, or not recorded."
+        "Peaks in 16 bits are those for ordinary matrices; for its newer GPUs NVIDIA also names twice as "
+        "much, for matrices in which two of every four numbers are zero. NVIDIA gives PCIe for both "
+        "directions together, and a transfer has one, so it stands here at half. A dash is what was not "
+        "published, or not recorded."
     )
     return f"{_rows(heads, rows)}\n\n*Documented by the makers, not measured.* {sources}. {remark}"
 
