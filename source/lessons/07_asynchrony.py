@@ -267,10 +267,11 @@ print(f"one product:   {marks[0].elapsed_time(marks[1]):6.1f} ms")
 print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 
 # %% [markdown] facts=["Y6"]
-# The first mark is reached at once, because the stream was empty, and the others when the device comes to
-# them. (A busy CPU takes so long to simulate the launches that a second mark may be reached, too.) The only
-# line that waits is `synchronize`. `record` does not, because a mark is queued like other work.
-# `elapsed_time` raises an error while one of its marks is not reached, and it counts in **milliseconds**.
+# The first mark has been reached by then, because the stream was empty, and the others are reached when the
+# device comes to them. (A busy CPU takes so long to simulate the launches that a second mark may be reached,
+# too.) The only line that waits is `synchronize`. `record` does not, because a mark is queued like other
+# work. `elapsed_time` raises an error while one of its marks is not reached, and it counts in
+# **milliseconds**.
 #
 # Events see the device alone. What Python did meanwhile, and the launches, are not in the figure, unless the
 # stream ran empty between the marks. Older code uses `torch.cuda.Event`, which does the same for CUDA alone.
@@ -491,9 +492,8 @@ print(torch.compile(written_out, backend=show_graph)(numbers).cpu())
 #
 # Measured once with torch 2.13 on one core of an AMD EPYC, for four million numbers, the fastest of 15 calls
 # each: written out 114 ms, compiled 15 ms, `F.gelu` 10 ms, and 21 **seconds** for the first call, which
-# compiles. It is left out of this notebook for that reason. [Lesson
-# 12](12_less_memory_less_time.ipynb#Compiled) says when a function is compiled again, and what cuts a graph
-# in two.
+# compiles. It is left out of this notebook for that reason. When a function is compiled again, and what cuts
+# a graph in two, is a matter of [lesson 12](12_less_memory_less_time.ipynb#Compiled).
 
 # %% [markdown] facts=["J6"]
 # ## A trace, read line by line
@@ -594,10 +594,10 @@ in_turn = log.timeline()
 #
 # - **A product may not begin before its batch has arrived.** Put an event behind the copy, and let the other
 #   stream wait for it.
-# - **A batch's memory may not be used again before its product is done.** PyTorch's allocator gives a freed
-#   block at once to the next tensor of the stream that allocated it, here the side stream, and asks no other
-#   stream. `record_stream(main)` tells it that the main stream uses the block as well, so that it waits for
-#   both.
+# - **A batch's memory may not be used again before its product is done.** PyTorch's allocator (lesson 08)
+#   gives a freed block at once to the next tensor of the stream that allocated it, here the side stream, and
+#   asks no other stream. `record_stream(main)` tells it that the main stream uses the block as well, so that
+#   it waits for both.
 
 # %% facts=["Y1", "P5"]
 main, copies = torch.accelerator.current_stream(device), torch.Stream(device)
@@ -694,7 +694,7 @@ except RuntimeError as error:
 # %% [markdown] facts=["Y7"]
 # What depends on *values*, only the device can see, for example that an index of an `Embedding` or a label is
 # out of range. Below, a table has ten rows, and row 12 is asked for. (The cells run on the simulated device
-# or on the CPU. A real GPU they would make unusable until you restart the kernel.)
+# or on the CPU. On a real GPU they would make the device unusable until you restart the notebook's kernel.)
 
 # %% facts=["Y7"]
 here = device if device.type == "sim" else torch.device("cpu")
@@ -730,7 +730,7 @@ guess.was(("the look-up", "the shape", "the number")[len(passed)])
 # says `sim` here. (On the CPU nothing is asynchronous, and the line itself fails.)
 #
 # The message itself warns you that the traceback may point to the wrong line. And the error does not end
-# there. After it the process cannot use a CUDA device any more, whatever you ask of it:
+# there. After such an error a process cannot use its CUDA device any more, whatever you ask of it:
 
 # %% facts=["Y7"]
 try:
@@ -743,9 +743,9 @@ except torch.AcceleratorError as error:
 # simulated device can be made usable again by `devlab.sim.reset()`, and keeps its tensors.
 #
 # To find the line that is to blame, let each launch wait for its kernel: `CUDA_LAUNCH_BLOCKING=1` in the
-# environment, set before the program starts, because CUDA reads it once. (The simulated device reads it each
-# time, so it can be shown here.) Everything is slow then, so take it out again. Now the same call does not
-# get past its first line:
+# environment, set before the program starts, because CUDA reads it once, when it starts. (The simulated
+# device reads it each time, so it can be shown here.) Everything is slow then, so take it out again. Now the
+# same call does not get past its first line:
 
 # %% facts=["Y7"]
 devlab.sim.reset()
