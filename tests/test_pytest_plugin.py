@@ -36,6 +36,88 @@ def test_own_parameters(n, device):
     assert device == "a"
 """
 
+HOOK = """
+import pytest, torch
+
+def pytest_generate_tests(metafunc):
+    if metafunc.function.__name__ == "test_own_hook":
+        metafunc.parametrize("device", ["c"])
+
+def test_own_hook(device):
+    assert device == "c"
+
+@pytest.mark.parametrize("device", ["sim:1", "cpu"], indirect=True)
+def test_own_names_for_our_fixture(device):
+    assert torch.ones(1, device=device).device == device
+
+class TestInAClass:
+    @pytest.fixture
+    def layer(self, device):
+        return torch.nn.Linear(2, 2).to(device)
+
+    def test_by_a_fixture(self, layer):
+        assert layer.weight.device.type in ("cpu", "sim")
+"""
+
+UNIT = """
+import unittest
+import pytest, torch
+
+class Counted(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def tools(self, watch, two_devices):
+        self.watch, self.device = watch, two_devices[0]
+
+    def test_no_wait(self):
+        with self.watch() as log:
+            torch.ones(2, device=self.device).sum()
+        self.assertEqual((log.synchronizations, log.launches), (0, 2))
+
+@pytest.mark.usefixtures("device")
+class Placed(unittest.TestCase):
+    def test_nowhere(self): pass
+"""
+
+LEAVING = """
+import pytest, torch
+
+def test_sets_everything(device):
+    torch.set_default_device(device)
+    if device.type == "sim":
+        import devlab.sim
+        torch.accelerator.set_device_index(1 - device.index)
+        torch.accelerator.set_stream(torch.Stream(device))
+        devlab.sim.races(True)
+        devlab.sim.memory.set_capacity(2 << 20, device)
+        torch.sim.memory._record_memory_history()
+
+def test_finds_nothing_set(device):
+    assert torch.empty(0).is_cpu
+    assert not torch.overrides.has_torch_function(())  # a default device is a mode
+    if device.type == "sim":
+        from devlab.sim import racing
+        assert torch.accelerator.current_device_index() == 0
+        assert torch.accelerator.current_stream(device).stream_id == 0
+        assert not racing.visible
+        assert torch.sim.mem_get_info(device)[1] == 1 << 30
+        assert torch.sim.memory._snapshot()["device_traces"][0] == []
+
+def test_that_asks_for_no_device():
+    assert torch.empty(0).is_cpu
+
+@pytest.fixture(scope="module")
+def everywhere():
+    torch.set_default_device("meta")
+    yield
+    torch.set_default_device(None)
+
+def test_a_default_device_of_the_project_stays(everywhere, device):
+    torch.set_default_device("cpu")
+
+def test_and_is_there_in_the_next_one(everywhere):
+    assert torch.empty(0).is_meta
+"""
+
 MORE = """
 import pytest, torch
 
@@ -58,6 +140,9 @@ def test_any(): pass
 
 @pytest.mark.real_device("cuda")
 def test_cuda(): pass
+
+@pytest.mark.real_device
+def test_both(device): pass
 """
 
 
@@ -75,6 +160,12 @@ def test_the_error_is_awaited(device):
         rows(device).sum().item()
 
 def test_after_both(device):
+    assert torch.ones(3, device=device).sum().item() == 3
+
+def test_nobody_waits_and_no_device_is_asked_for():
+    rows(torch.device("sim:1"))
+
+def test_after_all(device):
     assert torch.ones(3, device=device).sum().item() == 3
 """
 
@@ -146,14 +237,51 @@ def test_a_project_without_a_gpu(tmp_path):
     assert MENDED in said
     assert "needs a real accelerator" in said
     assert "needs a real cuda" in said
+    assert "3 skipped" in said  # a test with an argument `device` once, not once for each device
+
+
+def test_a_project_with_habits_of_its_own(tmp_path):
+    """What it says of its devices counts, and what one test leaves set is gone in the next.
+
+    Its own hook, names given to our fixture, classes, fixtures that ask for a device, and a default device
+    that a fixture sets. A unittest.TestCase takes what a fixture of its own asks for; `device` says in words
+    why it cannot come. Default and current device, streams, races, sizes and histories do not stay.
+    """
+    files = {"test_hook.py": HOOK, "test_leaving.py": LEAVING, "test_unit.py": UNIT}
+    outcomes, said = run(tmp_path, files)
+    assert outcomes.keys() == {"PASSED", "ERROR"}, said
+    assert outcomes["ERROR"] == ["Placed::test_nowhere"]
+    assert "It cannot do so for a unittest.TestCase" in said
+    passed = {name for name in outcomes["PASSED"] if "hook" in name or "::" in name or "names" in name}
+    assert passed == {
+        "Counted::test_no_wait",
+        "TestInAClass::test_by_a_fixture[cpu]",
+        "TestInAClass::test_by_a_fixture[sim:0]",
+        "TestInAClass::test_by_a_fixture[sim:1]",
+        "test_own_hook[c]",
+        "test_own_names_for_our_fixture[cpu]",
+        "test_own_names_for_our_fixture[sim:1]",
+    }
+    assert len(outcomes["PASSED"]) == len(passed) + 11
+
+
+def test_without_the_plugin_there_is_nothing_of_it(tmp_path):
+    """`-p no:devlab` takes the fixtures, the option and the marker away; markers are refused if strict."""
+    outcomes, said = run(tmp_path, {"attention.py": EXAMPLE[0], "test_it.py": EXAMPLE[1]}, "-p", "no:devlab")
+    assert outcomes.keys() == {"ERROR"}
+    assert "fixture 'device' not found" in said
 
 
 def test_an_error_that_comes_late(tmp_path):
     """What a simulated device noticed and no wait reported is an error of that test, and of no other."""
     outcomes, said = run(tmp_path, {"test_late.py": LATE})
     assert outcomes["FAILED"] == ["test_nobody_waits[cpu]"]
-    assert outcomes["ERROR"] == ["test_nobody_waits[sim:0]", "test_nobody_waits[sim:1]"]
-    assert len(outcomes["PASSED"]) == 8  # a test may pass before its end is an error
+    assert outcomes["ERROR"] == [
+        "test_nobody_waits[sim:0]",
+        "test_nobody_waits[sim:1]",
+        "test_nobody_waits_and_no_device_is_asked_for",
+    ]
+    assert len(outcomes["PASSED"]) == 12  # a test may pass before its end is an error
     assert "sim error: device-side assert triggered" in said
 
 
@@ -185,8 +313,19 @@ def test_hardware_that_is_not_here_is_refused_in_words(monkeypatch):
         pytest_plugin.devices_of("real")
 
 
-def test_a_project_that_asks_for_nothing_imports_nothing():
-    """Loading the plug-in imports no PyTorch."""
-    script = "import sys, devlab.pytest_plugin; print([m for m in sys.modules if m.split('.')[0] == 'torch'])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+QUIET = {
+    "test_quiet.py": "def test_nothing(): pass",
+    "conftest.py": "import sys\n"
+    "def pytest_unconfigure(): print('loaded', sorted({'torch', 'numpy'} & {*sys.modules}))",
+}
+
+
+@pytest.mark.parametrize("options", [(), ("--devlab", "all"), ("-p", "no:devlab")])
+def test_a_project_that_asks_for_nothing_imports_nothing(options, tmp_path):
+    """A run without a test that asks for a device loads neither PyTorch nor NumPy, and says nothing more."""
+    outcomes, said = run(tmp_path, QUIET, *options)
+    assert outcomes == {"PASSED": ["test_nothing"]}
+    assert "loaded []" in said
+    header, _, rest = said.partition("collected 1 item")
+    assert header
+    assert "devlab" not in rest.replace(str(tmp_path), "")

@@ -1,16 +1,17 @@
 # %% [markdown]
 # # 02 CUDA: exercises
 #
-# Six functions: choose a device, list the GPUs, resolve a name, make a tensor in its place, add two tensors from
-# anywhere, and say why there is no CUDA. The lesson is [02 CUDA](../notebooks/02_cuda.ipynb).
+# Six functions: choose a device, list the GPUs, resolve a name, make a tensor in its place, add two tensors
+# from anywhere, and say why there is no CUDA. The lesson is [02 CUDA](../notebooks/02_cuda.ipynb).
 #
-# **You do not need a GPU.** Some checks need another machine than yours, one without a GPU or one with three. They
-# *pretend* it: while your function runs, `torch.cuda` and `torch.accelerator` answer as they would there, and tensors can
-# be made there. You may ask in any way you like. A pretended GPU has no streams, events or generators. Where a verdict
-# is about a pretended machine, it says so.
+# **You do not need a GPU.** Some checks need another machine than yours, one without a GPU or one with three.
+# They *pretend* it: while your function runs, `torch.cuda` and `torch.accelerator` answer as they would
+# there, and tensors can be made there. You may ask in any way you like. (Only streams, events and generators
+# are missing from a pretended GPU; you will not need them.) Where a verdict is about a pretended machine, it
+# says so.
 #
-# Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the check below
-# it. If you are stuck, `devlab.hint(pick_cuda_or_cpu)` gives a first hint.
+# Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
+# check below it. If you are stuck, `devlab.hint(pick_cuda_or_cpu)` gives a first hint.
 
 # %%
 import torch
@@ -25,9 +26,10 @@ device = devlab.start()
 # Return the device to work with, as a `torch.device`: CUDA where it can be used, and the CPU everywhere else.
 #
 # - The index may be there or not: `cuda` and `cuda:0` are both right, as long as that GPU exists.
-# - The function is judged on several pretended machines, one after another. Its answer has to fit the machine **at the
-#   time of the call**.
-# - On a machine without a GPU the answer is the CPU, also where PyTorch was built for CUDA. On a Mac it is the CPU too.
+# - The function is judged on several pretended machines, one after another. Its answer has to fit the machine
+#   **at the time of the call**.
+# - On a machine without a GPU the answer is the CPU, even where PyTorch was built for CUDA. On a Mac it is
+#   the CPU too.
 #
 # Needed: [The safe choice](../notebooks/02_cuda.ipynb#The-safe-choice)
 
@@ -46,8 +48,8 @@ devlab.check(pick_cuda_or_cpu)
 # %% [markdown]
 # ## `list_gpus()`
 #
-# Return a list with one tuple for each GPU that CUDA can use: its index, an `int`, and its name, a `str`. The list is in
-# the order of the indices. For two GPUs it is `[(0, "NVIDIA H100 PCIe"), (1, "NVIDIA L4")]`.
+# Return a list with one tuple for each GPU that CUDA can use: its index, an `int`, and its name, a `str`. The
+# list is in the order of the indices. For two GPUs it is `[(0, "NVIDIA H100 PCIe"), (1, "NVIDIA L4")]`.
 #
 # - Where there is no GPU, the list is empty, and no error is raised.
 # - Two GPUs may have the same name, and each has its own entry.
@@ -73,12 +75,12 @@ devlab.check(list_gpus)
 # `spec` is the name of a device. Return the one device that it means, as a `torch.device`.
 #
 # - A name with an index, such as `"cuda:1"`, means that device.
-# - A bare name, such as `"cuda"`, means the device of that kind that is **current at the time of the call**, and
-#   the answer carries its index. This holds for any kind of accelerator: `"mps"` and `"sim"` too.
+# - A bare name, such as `"cuda"`, means the device of that kind that is **current at the time of the call**,
+#   and the answer carries its index. This holds for any kind of accelerator: `"mps"` and `"sim"` too.
 # - The CPU has one memory and needs no index: `"cpu"` and `"cpu:0"` give the CPU, and `device("cpu")` and
 #   `device("cpu:0")` are equally right.
-# - Which device is current and which is the default is afterwards as it was before.
-# - Every name that is asked about is that of a device that is there.
+# - Your function leaves the current device and the default device as they were.
+# - You are only asked about devices that exist.
 #
 # Needed: [The current device](../notebooks/02_cuda.ipynb#The-current-device)
 
@@ -100,12 +102,12 @@ devlab.check(resolve)
 # %% [markdown]
 # ## `make_on(shape, device, dtype)`
 #
-# Return a new tensor of zeros. `shape` is a tuple of one or more sizes, `device` a `torch.device` with its index,
-# `dtype` a `torch.dtype`.
+# Return a new tensor of zeros. `shape` is a tuple of one or more sizes, `device` a `torch.device` with its
+# index, `dtype` a `torch.dtype`.
 #
 # - It is **made on that device**, and nothing is transferred from another one. Transfers are counted.
 # - Each call returns a tensor of its own, with memory for every element.
-# - PyTorch's settings (default device, default dtype, current device) are afterwards what they were before.
+# - Your function leaves PyTorch's settings (default device, default dtype, current device) as they were.
 #
 # Needed: [Made there](../notebooks/02_cuda.ipynb#Made-there)
 
@@ -126,11 +128,11 @@ devlab.check(make_on)
 #
 # Return `x + y` for two tensors that may be on one device or on two.
 #
-# - The sum is **on x's device**, always, also where x or y is a single number (a tensor without dimensions).
-# - Shape, dtype and values are what `x + y` gives where both are on one device: PyTorch's rules for different shapes and
-#   dtypes hold. y keeps its dtype until the sum.
-# - x is not transferred. y is transferred at most once, straight to x's device, and not at all if it is there already.
-#   Transfers are counted.
+# - The sum is **on x's device**, always, even where x or y is a single number (a tensor without dimensions).
+# - The result has the shape, dtype and values that `x + y` has when both are on one device. Different shapes
+#   and dtypes are combined by PyTorch's own rules, so y keeps its dtype until the sum.
+# - x is not transferred. y is transferred at most once, straight to x's device, and not at all if it is there
+#   already. Transfers are counted.
 # - x and y themselves stay as they are.
 #
 # Needed: [Bring one to the other](../notebooks/02_cuda.ipynb#Bring-one-to-the-other) and [What may
@@ -151,8 +153,8 @@ devlab.check(add_anywhere)
 # %% [markdown]
 # ## `why_no_cuda(facts)`
 #
-# A program does not find the GPU. You are given four facts about its machine, in a dict that always has all four keys, in
-# any order:
+# A program does not find the GPU. You are given four facts about its machine, in a dict that always has all
+# four keys, in any order:
 #
 # | key | value |
 # |---|---|
@@ -166,12 +168,12 @@ devlab.check(add_anywhere)
 # 1. `"cpu-only build"`
 # 2. `"no GPU"`
 # 3. `"no driver"`
-# 4. `"hidden"`: `CUDA_VISIBLE_DEVICES` is `""` or `"-1"`. Every other text that is asked about shows at least one GPU, and
-#    so does `None`.
+# 4. `"hidden"`: `CUDA_VISIBLE_DEVICES` is `""` or `"-1"`. Every other text that you are asked about shows at
+#    least one GPU, and so does `None`.
 #
-# If none holds, the answer is `"available"`. It follows from the facts alone, whatever the machine is on which your function
-# runs. The dict stays as it is. All combinations of the facts are asked about, impossible ones included, such as a driver that
-# works without a GPU.
+# If none holds, the answer is `"available"`. It follows from the facts alone, whatever machine your function
+# runs on. The dict stays as it is. You are asked about all combinations of the facts, impossible ones
+# included, such as a driver that works without a GPU.
 #
 # Needed: [Why there is none](../notebooks/02_cuda.ipynb#Why-there-is-none)
 
@@ -196,4 +198,5 @@ def why_no_cuda(facts: dict) -> str:
 devlab.check(why_no_cuda)
 
 # %% [markdown]
-# When all six have passed, go on to [03 MPS](../notebooks/03_mps.ipynb). `devlab.progress()` shows where you stand.
+# When all six have passed, go on to [03 MPS](../notebooks/03_mps.ipynb). `devlab.progress()` shows where you
+# stand.

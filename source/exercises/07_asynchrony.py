@@ -148,6 +148,49 @@ def batched(xs: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 devlab.check(batched)
 
 # %% [markdown]
+# ## `regime(rows, inner, columns, dtype, chip)`
+#
+# A matrix of the shape (rows, inner) is multiplied by one of the shape (inner, columns). Which of the three regimes
+# is this product in? No tensor is needed to find out. Count as the lesson does, and let the chip's figures decide.
+#
+# - Both matrices and their result are of `dtype`, which is float32, float16 or bfloat16. One number takes
+#   `dtype.itemsize` bytes. Each of the two matrices is read once, and the result is written once.
+# - Each number of the result takes `inner` multiplications and `inner` additions, and every one of them is an
+#   operation.
+# - `chip` is a dict of four figures: `launch` in seconds, `bandwidth` in bytes per second, and two rates in operations
+#   per second, `rate` for float32 and `half_rate` for both 16-bit types. The reference machine is
+#   `{"launch": 5e-6, "bandwidth": 300e9, "rate": 8.1e12, "half_rate": 65e12}`.
+# - The regime is that of the **longest** of three times: `"overhead"` for the launch, `"bandwidth"` for the bytes at
+#   the chip's bandwidth, `"compute"` for the operations at the rate of `dtype`. Of equal times the first in this order
+#   counts, so overhead comes before bandwidth and bandwidth before compute.
+# - Return a tuple of two: the regime, and the **arithmetic intensity** of the product in operations per byte, a
+#   `float` that is not rounded.
+#
+# Needed: [Bandwidth or compute](../notebooks/07_asynchrony.ipynb#Bandwidth-or-compute:-the-arithmetic-intensity-decides)
+
+
+# %% exercise="regime"
+def regime(
+    rows: int, inner: int, columns: int, dtype: torch.dtype, chip: dict[str, float]
+) -> tuple[str, float]:
+    """Return what decides how long a product of matrices takes, and its arithmetic intensity."""
+    ### BEGIN SOLUTION
+    operations = 2 * rows * inner * columns
+    moved = dtype.itemsize * (rows * inner + inner * columns + rows * columns)
+    rate = chip["rate"] if dtype == torch.float32 else chip["half_rate"]
+    times = {
+        "overhead": chip["launch"],
+        "bandwidth": moved / chip["bandwidth"],
+        "compute": operations / rate,
+    }
+    return max(times, key=times.get), operations / moved
+    ### END SOLUTION
+
+
+# %% check="regime"
+devlab.check(regime)
+
+# %% [markdown]
 # ## `class Prefetcher(loader, device)`
 #
 # This is an object to put around a loader. `for batch in Prefetcher(loader, device)` gives the loader's batches, in

@@ -1,17 +1,19 @@
 # %% [markdown]
 # # 02 CUDA
 #
-# CUDA is NVIDIA's platform for general work on a GPU, and `cuda` is PyTorch's name for such a GPU. AMD's GPUs answer
-# to the same name: a PyTorch that is built for ROCm, AMD's counterpart of CUDA, calls them `cuda` as well, so that one
-# program runs on both. The name is easy to type, and a good deal is hidden in it: which of several GPUs it means,
-# whether there is one at all, and what happens to the tensors that are somewhere else.
+# CUDA is NVIDIA's platform for general work on a GPU, and `cuda` is PyTorch's name for such a GPU. AMD's GPUs
+# answer to the same name: a PyTorch that is built for ROCm, AMD's counterpart of CUDA, calls them `cuda` as
+# well, so that one program runs on both. The name is easy to type, but it leaves three questions open: which
+# of several GPUs it means, whether there is one at all, and what happens to the tensors that are somewhere
+# else.
 #
 # ![The CPU with its own memory beside a GPU with its own memory. Each reads its own memory through a broad link, the GPU at 300 and the CPU at 51 gigabytes a second; the link between the two memories is thin, 12 gigabytes a second, and .to copies over it](drawing:gpu_beside_cpu)
 #
-# After this lesson you can name one GPU among several, choose a device that exists, find out why there is none, make
-# tensors where you need them, and read the error that every user of a GPU sees sooner or later.
+# After this lesson you can name one GPU among several, choose a device that exists, find out why PyTorch sees
+# no GPU, make tensors where you need them, and read the error that every user of a GPU sees sooner or later.
 #
-# **Takes** about 50 minutes. **Needs** [00 Start here](00_start_here.ipynb); [01 The CPU](01_cpu.ipynb) helps.
+# **Takes** about 50 minutes. **Needs** [00 Start here](00_start_here.ipynb); [01 The CPU](01_cpu.ipynb)
+# helps.
 
 # %%
 import os
@@ -25,16 +27,17 @@ import devlab
 device = devlab.start()
 
 # %% [markdown]
-# **What is real here.** The tensors on `device` are real tensors, on your own accelerator where you have one and on the
-# simulated accelerator where you have none. When a cell asks about a machine with three NVIDIA GPUs, that machine is
-# *pretended*, and the text says so. Nothing in this lesson is timed. Transfers and bytes are counted, not modelled. The
-# figures in the drawing are those of the reference machine from lesson 00.
+# **What is real here.** The tensors on `device` are real tensors, on your own accelerator where you have one
+# and on the simulated accelerator where you have none. When a cell asks about a machine with three NVIDIA
+# GPUs, that machine is *pretended*, and the text says so. Nothing in this lesson is timed. Transfers and
+# bytes are counted, not modelled. The figures in the drawing are those of the reference machine from lesson
+# 00.
 
 # %% [markdown] facts=["G1", "G3"]
 # ## The name of a GPU
 #
-# The next cell writes down three names: `cuda`, `cuda:0` and `cuda:7`. Your machine may have no NVIDIA GPU, and it almost
-# certainly has no eighth one.
+# The next cell writes down three names: `cuda`, `cuda:0` and `cuda:7`. Your machine may have no NVIDIA GPU,
+# and it almost certainly has no eighth one.
 
 # %% facts=["G1", "G3"]
 guess = devlab.predict(
@@ -53,9 +56,9 @@ for name in names:
 guess.was("none" if worked == 0 else "all three" if worked == len(names) else "some")
 
 # %% [markdown] facts=["G1", "G3"]
-# A `torch.device` is an address on an envelope, and you can write down a street that does not exist. PyTorch looks for the
-# house when it has something to deliver, which is when it makes a tensor there. So the moment of truth comes one line
-# later, and what it prints depends on your machine:
+# A `torch.device` is an address on an envelope, and you can write down a street that does not exist. PyTorch
+# looks for the house when it has something to deliver, which is when it makes a tensor there. So the moment
+# of truth comes one line later, and what it prints depends on your machine:
 
 # %% facts=["G1"] tags=["nbval-ignore-output"]
 try:
@@ -64,10 +67,11 @@ except (AssertionError, RuntimeError) as error:
     print(f"{type(error).__name__}: {error}")
 
 # %% [markdown] facts=["G1"]
-# These pages were made with a PyTorch that is built for the CPU alone, and the message says so. On a Mac you read the same
-# words, and all is well: a Mac's GPU is called `mps`, and lesson 03 is about it. With an NVIDIA GPU, or with an AMD GPU
-# and a ROCm build, you see `cuda:0`. That deserves a second look, because the cell asked for `cuda` and the tensor is on
-# `cuda:0`. The accelerator that you work with here does the same with its own name:
+# These pages were made with a PyTorch that is built for the CPU alone, and the message says so. On a Mac you
+# read the same words, and all is well: a Mac's GPU is called `mps`, and lesson 03 is about it. With an NVIDIA
+# GPU, or with an AMD GPU and a ROCm build, you see `cuda:0`. That deserves a second look, because the cell
+# asked for `cuda` and the tensor is on `cuda:0`. The accelerator that you work with here does the same with
+# its own name:
 
 # %% facts=["G1"]
 bare = device.type  # "cuda" with an NVIDIA or AMD GPU, "mps" on a Mac, "sim" for the simulated accelerator
@@ -76,24 +80,25 @@ print("asked for ", bare)
 print("reads back", x.device)
 
 # %% [markdown] facts=["G1", "G3"]
-# A tensor on an accelerator is always at a full address: `device="cuda"` **creates on an NVIDIA GPU and reads back as
-# `cuda:0`**. The number is an **index**. It counts from 0 and selects one GPU of several. This machine has as many
-# accelerators as the next cell prints lines:
+# The address of a tensor is always complete: **`device="cuda"` makes a tensor on an NVIDIA GPU, and it reads
+# back with an index, most often as `cuda:0`**. The indices count from 0, and an index selects one GPU of
+# several. (Where the 0 comes from is the question of the next section.) These are all the accelerators of
+# this machine:
 
 # %% facts=["G3"]
 for index in range(torch.accelerator.device_count()):
     print(torch.zeros(2, device=f"{device.type}:{index}").device)
 
 # %% [markdown] facts=["G3"]
-# If you ask for an index that is not there, PyTorch refuses with the words *invalid device ordinal*. It never gives you the
-# nearest one instead.
+# If you ask for an index that is not there, PyTorch refuses. On CUDA the words are *invalid device ordinal*.
+# It never gives you the nearest one instead.
 
 # %% [markdown] facts=["G2"]
 # ## The current device
 #
-# Why did `cuda` become `cuda:0` and not `cuda:1`? It is not because 0 is the first. One device of each kind is the
-# **current** one, and a bare name means that one. When a program starts, the current device is number 0. The next cell
-# makes the last one current for the length of a block, and uses the same bare name before, inside and after it:
+# Why did `cuda` become `cuda:0` and not `cuda:1`? One device of each kind is the **current** one, and a bare
+# name means that one. When a program starts, the current device is number 0. The next cell makes the last one
+# current for the length of a block, and uses the same bare name before, inside and after it:
 
 # %% facts=["G2"]
 last = torch.accelerator.device_count() - 1
@@ -108,14 +113,16 @@ print("inside", inside.device)
 print("after ", after.device)
 
 # %% [markdown] facts=["G2"]
-# The same line of code made tensors in two places. (With a single GPU you see one place, since there is no other.) So a
-# bare `"cuda"` is not short for `cuda:0`. It means **the current CUDA device, which need not be 0**.
+# The same line of code made tensors in two places. (With a single GPU you see one place, since there is no
+# other.) So a bare `"cuda"` is not short for `cuda:0`. It means **the current CUDA device, which need not be
+# 0**.
 #
-# For CUDA alone you can write `with torch.cuda.device(1):` for a block, and `torch.cuda.set_device(1)` for the rest of the
-# program. PyTorch's documentation prefers the block. Programs that train on many GPUs set the device once in each of
-# their processes, and often a library does it for them, so you may never see that line.
+# For CUDA alone you can write `with torch.cuda.device(1):` for a block, and `torch.cuda.set_device(1)` for
+# the rest of the program. PyTorch's documentation prefers the block. Programs that train on many GPUs set the
+# device once in each of their processes, and often a library does it for them, so you may never see that
+# line.
 #
-# It follows that two tensors can be made with the same word and still be unable to meet:
+# So two tensors can be made with the same word, and an operation can still refuse them:
 
 # %% facts=["G2", "E1"]
 try:
@@ -132,18 +139,18 @@ with torch.accelerator.device_index(last):
     print("inside: ", torch.accelerator.current_device_index())
 
 # %% [markdown] facts=["G2"]
-# That is the question about whichever accelerator PyTorch works with. For CUDA alone there is
-# `torch.cuda.current_device()`, and `torch.get_device_module(name).current_device()` finds the right module for a kind.
-# (`torch.mps` has no such question, because a Mac has one GPU, number 0.) There is another way to learn the same thing,
-# and you have seen it already: the address of a tensor is always complete.
+# This works for any kind of accelerator. For CUDA alone there is `torch.cuda.current_device()`. There is
+# another way to learn the same thing, and you have seen it already: the address of a tensor is always
+# complete.
 #
-# **[Exercise](../exercises/02_cuda.ipynb#task_resolve):** `resolve` turns any name into the one device that it means now.
+# **[Exercise](../exercises/02_cuda.ipynb#task_resolve):** `resolve` turns any name into the one device that
+# it means now.
 
 # %% [markdown] facts=["A1", "A2", "A3"]
 # ## Which ones are here
 #
-# `torch.cuda` answers three questions: whether CUDA can be used, how many GPUs there are, and what each one is called.
-# These are the answers of your machine:
+# `torch.cuda` answers three questions: whether CUDA can be used, how many GPUs there are, and what each one
+# is called. These are the answers of your machine:
 
 # %% facts=["A1", "A2", "A3"] tags=["nbval-ignore-output"]
 print("is_available:", torch.cuda.is_available())
@@ -152,13 +159,14 @@ if torch.cuda.is_available():
     print("the current one:", torch.cuda.get_device_name())
 
 # %% [markdown] facts=["A1", "A2"]
-# On the machine that made these pages the answers are `False` and `0`. Note what did not happen: there was no error.
-# `is_available` and `device_count` are safe to ask anywhere, also of a PyTorch that knows no CUDA. (`get_device_name` is
-# not; it raises where there is no such GPU.) With a ROCm build and an AMD GPU they say `True` and count AMD's GPUs. The
-# simulated accelerator is not CUDA and does not pretend to be, so it changes none of the three.
+# On the machine that made these pages the answers are `False` and `0`. Neither question raised an error: both
+# are safe to ask anywhere, even in a build without CUDA. (`get_device_name` is not; it raises where there is
+# no such GPU.) With a ROCm build and an AMD GPU they say `True` and count AMD's GPUs. `torch.cuda` does not
+# count the simulated accelerator, so the answers are the same with it and without it.
 #
-# To see how a machine with several GPUs would answer, we pretend one. Inside a `devlab.pretend(…)` block PyTorch answers
-# as if GPUs of these names were installed. **The answers are invented, and no work can be done there.**
+# To see how a machine with several GPUs would answer, we pretend one. Inside a `devlab.pretend(…)` block
+# PyTorch answers as if GPUs of these names were installed. **The answers are invented, and no work can be
+# done there.**
 
 # %% facts=["A1", "A2", "A3"]
 three_gpus = devlab.pretend("NVIDIA H100 PCIe", "NVIDIA L4", "NVIDIA L4")
@@ -173,29 +181,30 @@ for name, count in models.items():
     print(f"pretended: {count} of {name}")
 
 # %% [markdown] facts=["A3"]
-# Two of the three have the same **name**, and so a name cannot serve as an address; the index can. Say the index when you
-# ask, because `get_device_name()` without one names the current device, however often you call it.
+# Two of the three share a **name**, so only the index tells them apart. Pass the index when you ask: without
+# it, `get_device_name()` always names the current device.
 #
-# What a name does tell you is what to expect of the GPU. These are the maker's figures, documented and not measured here:
+# The name does tell you what the GPU can do. These are the maker's figures, documented and not measured here
+# (a TFLOP/s is a million million operations on numbers in each second):
 #
-# | `get_device_name` | memory | the GPU reads it at | float32 products | documented in |
+# | `get_device_name` | memory | the GPU reads it at | float32 arithmetic | documented in |
 # |---|---|---|---|---|
 # | Tesla T4 | 16 GB | 300 GB/s | 8.1 TFLOP/s | NVIDIA's T4 data sheet |
 # | NVIDIA L4 | 24 GB | 300 GB/s | 30.3 TFLOP/s | NVIDIA's L4 data sheet |
 # | NVIDIA H100 PCIe | 80 GB | 2000 GB/s | 51 TFLOP/s | NVIDIA's H100 data sheet |
 #
-# The order of the indices may surprise you. Unless told otherwise, CUDA guesses which GPU is the fastest and makes it
-# number 0, while the tool `nvidia-smi` goes by the slot on the board. With `CUDA_DEVICE_ORDER=PCI_BUS_ID` in the
-# environment both count alike.
+# The order of the indices may surprise you. Unless told otherwise, CUDA guesses which GPU is the fastest and
+# makes it number 0, while the tool `nvidia-smi` goes by the slot on the board. With
+# `CUDA_DEVICE_ORDER=PCI_BUS_ID` in the environment both count alike.
 #
-# **[Exercise](../exercises/02_cuda.ipynb#task_list_gpus):** `list_gpus` pairs each index with its name, also where there
-# is none.
+# **[Exercise](../exercises/02_cuda.ipynb#task_list_gpus):** `list_gpus` pairs each index with its name, and
+# answers without an error where there is no GPU.
 
 # %% [markdown] facts=["G4"]
 # ## The safe choice
 #
-# A program that says `device="cuda"` stops on every machine without such a GPU, so a program asks first and then decides.
-# In the next cell the answer decides about a dtype, on two pretended machines:
+# A program that says `device="cuda"` stops on every machine without such a GPU, so a program asks first and
+# then decides. In the next cell the answer decides about a dtype, on two pretended machines:
 
 # %% facts=["G4", "A1"]
 for words, machine in (("three GPUs", three_gpus), ("no GPU", no_gpu)):
@@ -204,11 +213,12 @@ for words, machine in (("three GPUs", three_gpus), ("no GPU", no_gpu)):
     print(f"{words} pretended: {dtype}")
 
 # %% [markdown] facts=["G4"]
-# The same question decides about the device, and nearly every PyTorch program begins with that line: **CUDA where it is
-# available, and the CPU elsewhere.** Below it the program says `device=device`, and the word `"cuda"` does not occur again.
-# (Lesson 03 adds a step for Apple's GPUs.)
+# The same question decides about the device, and nearly every PyTorch program begins with that line: **CUDA
+# where it is available, and the CPU elsewhere.** Below it the program says `device=device`, and the word
+# `"cuda"` does not occur again. (Lesson 03 adds a step for Apple's GPUs.)
 #
-# The line is short, and it goes wrong in two ways. The first is to leave out the parentheses after `is_available`.
+# The line is short, and it goes wrong in two ways. The first is to leave out the parentheses after
+# `is_available`.
 
 # %% facts=["G4", "A1"]
 guess = devlab.predict(
@@ -224,11 +234,11 @@ with no_gpu:
 guess.was(dtype)
 
 # %% [markdown] facts=["A1"]
-# Without its parentheses nothing is asked: `torch.cuda.is_available` is a function, and to Python a function counts as
-# true. The author's own machine has a GPU, and there the line seems to work.
+# Without its parentheses nothing is asked: `torch.cuda.is_available` is a function, and to Python a function
+# counts as true. On a machine with a GPU the line seems to work.
 #
-# The second way is to ask at the wrong time. Think of the line with `HAS_GPU` as the top of a module, which runs once, on
-# import, and suppose that no GPU was there at that moment. Later there are three:
+# The second way is to ask at the wrong time. In the next cell, the line `HAS_GPU = …` stands for the top of a
+# module: it runs once, on import, at a moment when no GPU is there. Later there are three:
 
 # %% facts=["G4"]
 with no_gpu:
@@ -243,18 +253,19 @@ with three_gpus:
     print("3 GPUs pretended:", dtype_to_use())
 
 # %% [markdown] facts=["G4"]
-# The question was asked once, and the answer was kept. A real machine seldom gains a GPU between two lines. But a test that
-# wants to see the other branch, a tool that imports your module only to read its documentation, or a child process that
-# was given other GPUs all get an answer from the wrong time. So ask inside a function, and hand the device on as an
-# argument.
+# The question was asked on import, and the answer was kept. A real machine seldom gains a GPU between two
+# lines. But a test that wants to see the other branch, a tool that imports your module only to read its
+# documentation, and a child process that was given other GPUs all get an answer from the wrong time. So ask
+# inside a function, which runs when the program does, and hand the device on as an argument.
 #
-# **[Exercise](../exercises/02_cuda.ipynb#task_pick_cuda_or_cpu):** `pick_cuda_or_cpu` makes the choice of a device, right
-# at every call.
+# **[Exercise](../exercises/02_cuda.ipynb#task_pick_cuda_or_cpu):** `pick_cuda_or_cpu` chooses a device, and
+# asks anew at every call.
 
 # %% [markdown] facts=["A4"]
 # ## Why there is none
 #
-# "But I *have* a GPU." Lesson 00 named what CUDA needs. This is the order in which it is worth checking:
+# "But I *have* a GPU." In a terminal, `devlab doctor` looks for what is missing and says what to do. These
+# are the questions behind its answer:
 #
 # | ask | how to find out | if not |
 # |---|---|---|
@@ -263,9 +274,10 @@ with three_gpus:
 # | Does its **driver** work? | `nvidia-smi` in a terminal prints a table | install it, or a newer one |
 # | Is the GPU **visible** to this process? | `CUDA_VISIBLE_DEVICES` | change it and start anew |
 #
-# Often several of these fail at once. A laptop without a GPU usually has no driver either, and `pip` may have given it a
-# build for the CPU. Then the first one in the list is the one to name, because as long as it stands, mending the others
-# changes nothing. Two of the four can be asked from here, and on your machine the answers are:
+# Often several of these fail at once. A laptop without a GPU usually has no driver either, and `pip` may have
+# given it a build for the CPU. Then name the first in the list. The order is a convention: it begins with the
+# package, about which Python can ask at once, and goes on to the machine. Two of the four questions can be
+# asked from here, and on your machine the answers are:
 
 # %% facts=["A4"] tags=["nbval-ignore-output"]
 print("built for CUDA:      ", torch.version.cuda)
@@ -273,29 +285,30 @@ print("built for ROCm:      ", torch.version.hip)
 print("CUDA_VISIBLE_DEVICES:", repr(os.environ.get("CUDA_VISIBLE_DEVICES")))
 
 # %% [markdown] facts=["A4"]
-# (These pages were built with the variable set to an empty text, on purpose, so that no GPU can change them. The CUDA
-# runtime is not in the table, because it usually comes inside the PyTorch package. When something is wrong there, most
-# often the driver is too old for it.) In a terminal, `devlab doctor` asks all of these questions for you. And if the answer
-# is that there is no GPU, the page `docs/borrow_a_gpu.md` says where you can borrow one for an hour, free of charge.
+# (These pages were built with the variable set to an empty text, on purpose, so that no GPU can change them.
+# The CUDA runtime, which lesson 00 named, is not in the table because it usually comes inside the PyTorch
+# package.) If there is no GPU in your machine, the page `docs/borrow_a_gpu.md` says where you can borrow one
+# for an hour, free of charge.
 #
-# **With an AMD GPU** the table reads a little differently. The build is one for ROCm, `torch.version.hip` names it, and
-# `torch.version.cuda` is `None` although all is well, so do not change such a build. The driver's own tools are `rocm-smi`
-# and `amd-smi`, and the variable that hides GPUs is `HIP_VISIBLE_DEVICES`. **On a Mac** none of the four applies, and
-# lesson 03 has its own two questions. Whether a GPU under the name `cuda` can be used is in every case what
-# `torch.cuda.is_available()` says.
+# The first row is the one most often misread. `torch.version.cuda` and `torch.backends.cuda.is_built()` speak
+# of the *package*: they say the same on a laptop without a GPU as on the largest server. Only
+# `torch.cuda.is_available()` looks at the machine. (One case gets past it. A build contains code for some
+# generations of GPUs, which `torch.cuda.get_arch_list()` names. On an older or newer GPU the first operation
+# fails with *no kernel image is available*, and another build is what helps.)
 #
-# The first row misleads most often. `torch.version.cuda` and `torch.backends.cuda.is_built()` speak of the *package*: they
-# say the same on a laptop without a GPU as on the largest server. Only `is_available` looks at the machine. (One case slips
-# past it: a build has code for some generations of GPUs, `torch.cuda.get_arch_list()` names them, and on an older or
-# newer GPU the first operation fails with *no kernel image is available*.)
+# **With an AMD GPU** the build is one for ROCm: `torch.version.hip` names it, and `torch.version.cuda` is
+# `None` although all is well, so keep that build. The driver's tools are `rocm-smi` and `amd-smi`. GPUs are
+# hidden by `ROCR_VISIBLE_DEVICES` or `HIP_VISIBLE_DEVICES`, and by `CUDA_VISIBLE_DEVICES` too. **On a Mac**
+# none of the four applies, and lesson 03 has its own two questions.
 
 # %% [markdown] facts=["A4", "G3"]
 # ### Hidden and renumbered
 #
-# The last row misleads whoever has passed the others. `CUDA_VISIBLE_DEVICES` is an environment variable, and often a job
-# scheduler or a colleague's script has set it. It decides which GPUs a process can see, and it **renumbers** them in the
-# order in which it lists them. Here is a machine on which `nvidia-smi` lists an H100 as 0, the upper L4 as 1 and the lower
-# L4 as 2.
+# The last row catches you when the first three are fine. `CUDA_VISIBLE_DEVICES` is an environment variable,
+# and often a colleague's script has set it, or the scheduler that shares out the GPUs of a cluster. It
+# decides which GPUs a process can see, and it **renumbers** them in the order in which it lists them. Here is
+# a machine on which `nvidia-smi` lists an H100 as 0, the upper L4 as 1 and the lower L4 as 2.
+# `CUDA_DEVICE_ORDER=PCI_BUS_ID` is set, so that CUDA counts them in the same order.
 
 # %% facts=["A4", "G3"]
 guess = devlab.predict(
@@ -306,8 +319,9 @@ guess = devlab.predict(
 )
 
 # %% [markdown] facts=["A4", "G3"]
-# The function below is a model of the variable's rule in plain Python, and not the driver itself. (It leaves out that an
-# entry may also be a GPU's long identifier, such as `GPU-8932f937-…`, and that no GPU may be named twice.)
+# The function below is a model of the variable's rule in plain Python, and not the driver itself. (It leaves
+# out that an entry may also be a GPU's long identifier, such as `GPU-8932f937-…`, and that no GPU may be
+# named twice.)
 
 
 # %% facts=["A4", "G3"]
@@ -330,22 +344,22 @@ for visible in (None, "1", "2,0", "0,7,1", "", "-1"):
 guess.was(visible_gpus(gpus, "2,0")[0])
 
 # %% [markdown] facts=["A4", "G3"]
-# With `"1"` there is one GPU, and its address is `cuda:0`. A program that asks for `cuda:1` fails there, although that GPU
-# *is* number 1 for every other tool. In `"0,7,1"` the 7 is no GPU, and all that stands behind it is lost without a word.
-# With `""` or `"-1"` everything is hidden. `None` means that the variable is not set, and that hides nothing: an empty text
-# and no text are two different things.
+# With `"1"` there is one GPU, and its address is `cuda:0`. A program that asks for `cuda:1` fails there,
+# although that GPU *is* number 1 for `nvidia-smi`. In `"0,7,1"` the 7 is no GPU, and every entry after it is
+# ignored without a message. With `""` or `"-1"` everything is hidden. `None` means that the variable is not
+# set, and that hides nothing: an empty text and no text are two different things.
 #
-# The variable is read once, when the process first uses CUDA. To change it in a notebook, set it in the first cell, before
-# torch is imported, and restart the kernel.
+# The variable is read once, when the process first uses CUDA. To change it in a notebook, set it in the first
+# cell, before torch is imported, and restart the notebook's Python (*Kernel*, *Restart Kernel*).
 #
-# **[Exercise](../exercises/02_cuda.ipynb#task_why_no_cuda):** `why_no_cuda` turns the table into a function that names the
-# first cause of several.
+# **[Exercise](../exercises/02_cuda.ipynb#task_why_no_cuda):** `why_no_cuda` turns the table into a function
+# that names the first of several causes.
 
 # %% [markdown] facts=["G1", "G3"]
 # ## Made there
 #
-# Back to tensors. You need the numbers from 0 to 999,999 on the accelerator, and there are two ways to say so. Both give
-# the same tensor in the same place. `devlab.watch` counts what each of them does:
+# Back to tensors. You need the numbers from 0 to 999,999 on the accelerator, and there are two ways to say
+# so. Both give the same tensor in the same place. `devlab.watch` counts what each of them does:
 
 # %% facts=["G1"]
 with devlab.watch() as log:
@@ -357,9 +371,9 @@ with devlab.watch() as log:
 print(f".to(device):   transfers {log.transfers}, bytes moved {log.bytes_moved:,}")
 
 # %% [markdown] facts=["G1"]
-# The second line wrote eight megabytes into the host's memory and then transferred them. The first let the accelerator
-# write its own numbers. So **give the device to the function that makes the tensor**. Nearly all of them take it, and one
-# of the following still needs a transfer:
+# The second line wrote eight megabytes into the host's memory and then transferred them. The first let the
+# accelerator write its own numbers. So **give the device to the function that makes the tensor**. Nearly all
+# of them take it. One of the following needs a transfer all the same:
 
 # %% facts=["G1"]
 makers = {
@@ -375,17 +389,18 @@ for code, make in makers.items():
     print(f"{code:<44} {log.transfers}")
 
 # %% [markdown] facts=["G1"]
-# The numbers of `torch.tensor([1, 2, 3, 4])` are Python's, so they are in the host's memory and have to be transferred.
-# The other functions need only to be *told* what to write.
+# The numbers of `torch.tensor([1, 2, 3, 4])` are Python's, so they are in the host's memory and have to be
+# transferred. The other functions need only to be *told* what to write.
 #
-# **[Exercise](../exercises/02_cuda.ipynb#task_make_on):** `make_on` makes zeros of any shape and dtype on a device, and
-# the transfers are counted.
+# **[Exercise](../exercises/02_cuda.ipynb#task_make_on):** `make_on` makes zeros of any shape and dtype on a
+# device, and the transfers are counted.
 
 # %% [markdown] facts=["E1", "E2"]
 # ## When two devices meet
 #
-# In lesson 00 you saw that a tensor here and a tensor there cannot be added. It is time to look at that error properly,
-# because it comes in three forms. Each of these five operations works on one tensor of the accelerator and one of the CPU:
+# In lesson 00 you saw that a tensor here and a tensor there cannot be added. That error comes in three forms,
+# and it is worth learning to read them. Each of these five operations is given one tensor on the accelerator
+# and one on the CPU:
 
 
 # %% facts=["E1", "E2"]
@@ -409,9 +424,43 @@ attempt("cross_entropy(there, labels)", lambda: cross_entropy(there, labels))
 attempt("here[rows]", lambda: here[rows])
 
 # %% [markdown] facts=["E1", "E2"]
-# **Most operations need all their inputs on one device.** The words are those that PyTorch prints on CUDA, with `sim:0`
-# where an NVIDIA GPU would be `cuda:0`. (The simulated accelerator says even `wrapper_CUDA`, so that you meet the real
-# text. Apple's `mps` words it differently.) This is how to read them:
+# **Most operations need all their inputs on one device.** The words are those that PyTorch prints on CUDA,
+# with `sim:0` where an NVIDIA GPU would be `cuda:0`. (The simulated accelerator even says `wrapper_CUDA`, so
+# that you meet the real text. Apple's `mps` words it differently.)
+#
+# There is one trap in these messages. In the next cell the batch was made on the accelerator, and the layer
+# was never moved there.
+
+# %% facts=["E2"]
+guess = devlab.predict("Which of the two does PyTorch's message name?", "the batch", "the layer")
+
+# %% facts=["E2"]
+layer = torch.nn.Linear(3, 2)
+batch = torch.ones(4, 3, device=device)
+
+try:
+    layer(batch)
+except RuntimeError as error:
+    print(error)
+    guess.was("the batch" if "mat1" in str(error) else "the layer")
+
+# %% [markdown] facts=["E2"]
+# `mat1` is the batch, which is where it should be. PyTorch compares every argument with one of them and
+# reports the first that differs; it cannot know which of them you *meant*. So the message tells you that two
+# places have met, and you decide which one is wrong. Three steps lead there:
+#
+# 1. Read the two addresses in the message.
+# 2. In the traceback, find the last line that is *yours*.
+# 3. Print the device of every tensor in that line.
+
+# %% facts=["E2"]
+print("batch       ", batch.device)
+print("layer.weight", layer.weight.device)
+print("layer.bias  ", layer.bias.device)
+
+# %% [markdown] facts=["E2"]
+# The layer stayed behind. For the first of the three steps, this is what the three forms of the message tell
+# you:
 #
 # | the form | where it comes from | what it tells you |
 # |---|---|---|
@@ -428,42 +477,11 @@ attempt("here[rows]", lambda: here[rows])
 # | `target` in `nll_loss_forward` | the labels, in cross-entropy |
 # | `tensors` in `cat` | one of the list, in `cat` or `stack` |
 #
-# Older releases of PyTorch mix the first two forms: *found at least two devices, cuda:0 and cpu! (when checking argument for
-# argument mat2 in method wrapper_CUDA_mm)*. It means the same.
+# Older releases of PyTorch mix the first two forms: *found at least two devices, cuda:0 and cpu! (when
+# checking argument for argument mat2 in method wrapper_CUDA_mm)*. It means the same.
 #
-# There is one trap in these messages. In the next cell the batch was made on the accelerator, and the layer was never moved
-# there.
-
-# %% facts=["E2"]
-guess = devlab.predict("Which of the two does PyTorch's message name?", "the batch", "the layer")
-
-# %% facts=["E2"]
-layer = torch.nn.Linear(3, 2)
-batch = torch.ones(4, 3, device=device)
-
-try:
-    layer(batch)
-except RuntimeError as error:
-    print(error)
-    guess.was("the batch" if "mat1" in str(error) else "the layer")
-
-# %% [markdown] facts=["E2"]
-# `mat1` is the batch, which is where it should be. PyTorch takes one of the arguments as the measure and reports the first
-# that differs from it; it cannot know which of them you *meant*. So the message tells you that two places have met, and you
-# decide which one is wrong. Three steps lead there:
-#
-# 1. Read the two addresses in the message.
-# 2. In the traceback, find the last line that is *yours*.
-# 3. Print the device of every tensor in that line.
-
-# %% facts=["E2"]
-print("batch       ", batch.device)
-print("layer.weight", layer.weight.device)
-print("layer.bias  ", layer.bias.device)
-
-# %% [markdown] facts=["E2"]
-# Now it is plain which one stayed behind. `devlab.explain`, which you know from lesson 00, takes the same three steps and
-# then makes a guess at what you meant:
+# `devlab.explain`, which you know from lesson 00, takes the same three steps and then guesses what you meant.
+# (It writes `f32[4,3]` for a float32 tensor of shape [4, 3].)
 
 # %% facts=["E2"]
 try:
@@ -472,14 +490,15 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["E2"]
-# It names the layer, because the program took the trouble to make the batch on the accelerator and never moved the layer.
-# Most often that is right. It is a guess all the same: you know the program, and the tool knows the tensors alone.
+# It names the layer, because the program took the trouble to make the batch on the accelerator and never
+# moved the layer. Most often that is right. It is still a guess: the tool sees the tensors, and you know what
+# the program is for.
 
 # %% [markdown] facts=["E3"]
 # ## Bring one to the other
 #
-# The cure is one `.to`, and there are two ways to write it. Both give the same product, and they differ in what has to be
-# transferred:
+# The cure is one `.to`, and there are two ways to write it. Both give the same product, and they differ in
+# what has to be transferred:
 
 # %% facts=["E3"]
 table = torch.ones(1000, 1000, device=device)
@@ -494,11 +513,13 @@ with devlab.watch() as log:
 print("table to row:", scaled.device, f"{log.bytes_moved:,} bytes moved")
 
 # %% [markdown] facts=["E3"]
-# The first is better in nearly every program. It moves a thousandth of the bytes, and it leaves the result where the next
-# step of the work will be. **Bring the small one to the big one, and stay on the accelerator.**
+# The first is better in nearly every program. It moves a thousandth of the bytes, and it leaves the result
+# where the next step of the work will be. **Bring the small one to the big one, and stay on the
+# accelerator.**
 #
-# Write the *other tensor's* device, `row.to(table.device)`, and no name. Then the line is right wherever the table is, and
-# it needs no `if`, because `.to` does nothing where the tensor is there already:
+# Write the other tensor's device, `row.to(table.device)`, rather than a name like `"cuda"`. Then the line is
+# right wherever the table is, and it needs no `if`, because `.to` does nothing where the tensor is there
+# already:
 
 # %% facts=["E3"]
 with devlab.watch() as log:
@@ -506,8 +527,8 @@ with devlab.watch() as log:
 print("transfers", log.transfers, "new bytes", log.bytes_allocated)
 
 # %% [markdown] facts=["E3"]
-# There is a shorter form, `row.to(table)`, which you will see in other programs. In the next cell x holds the counts 10, 20
-# and 30, on the accelerator, and y the shares 0.5, 0.25 and 0.75, on the CPU.
+# There is a shorter form, `row.to(table)`, which you will see in other programs. In the next cell x holds the
+# counts 10, 20 and 30, on the accelerator, and y the shares 0.5, 0.25 and 0.75, on the CPU.
 
 # %% facts=["E3"]
 guess = devlab.predict("What is x * y.to(x)?", "[5.0, 5.0, 22.5]", "[0, 0, 0]", "an error")
@@ -521,8 +542,8 @@ print("x * y.to(x):       ", (x * y.to(x)).tolist())
 guess.was((x * y.to(x)).tolist())
 
 # %% [markdown] facts=["E3"]
-# `y.to(x)` takes over x's device **and x's dtype**. The shares became integers, and the fractions are gone without a word. If
-# you mean the device, say the device.
+# `y.to(x)` takes over x's device **and x's dtype**. The shares became integers, and no message says that the
+# fractions are gone. If you mean the device, say the device.
 
 # %% [markdown] facts=["E6"]
 # ## What may meet
@@ -541,16 +562,17 @@ attempt("7  there.clone().copy_(here)", lambda: there.clone().copy_(here))
 # %% [markdown] facts=["E6"]
 # The difference between 2, 3 and 4 is worth a minute:
 #
-# - **A Python number** (1) has no device and goes along anywhere.
-# - **A zero-dimensional tensor on the CPU** (2) counts as such a number, in operations that work element by element. With one
-#   pair of brackets more (3) it is an ordinary tensor of one element, and is refused.
-# - **The other way round is refused** (4). Sending a number along with an operation costs the CPU nothing. *Fetching* one from
-#   the accelerator means waiting until it is computed, and PyTorch does not wait behind your back.
+# - **A Python number** (1) has no device and may go anywhere.
+# - **A zero-dimensional tensor on the CPU** (2) counts as such a number, in operations that work element by
+#   element: its value is passed along with the command that starts the operation. With one pair of brackets
+#   more (3) it is an ordinary tensor of one element, and is refused.
+# - **The other way round is refused** (4). The accelerator's number may not be computed yet, and the CPU
+#   would have to wait for it. In arithmetic PyTorch refuses to do that for you.
 # - **An index on the CPU** may index an accelerator's tensor (5). You have seen the opposite fail above.
-# - **`copy_`** writes into memory that exists, from wherever the numbers are (6 and 7). Where the memory is, the result
-#   stays.
+# - **`copy_`** writes into memory that exists, from wherever the numbers are (6 and 7), and the result stays
+#   where that memory is. In line 6 the CPU does wait, because you asked it to fetch the numbers.
 #
-# To be allowed is not to be free:
+# What is allowed still has a cost:
 
 # %% facts=["E6"]
 allowed = {
@@ -564,11 +586,11 @@ for code, operation in allowed.items():
     print(f"{code:<28} transfers {log.transfers}, bytes {log.bytes_moved}")
 
 # %% [markdown] facts=["E6"]
-# The number goes along with the launch, and the index and the copy are transfers. Inside a loop, keep your indices where the
-# data is.
+# The number was passed along with the command and is not counted as a transfer; the index and the copy are.
+# Inside a loop, keep your indices where the data is.
 #
-# One last line surprises nearly everyone once. A running total begins as a number on the CPU, and each loss that is added to it
-# is on the accelerator.
+# One last case surprises nearly everyone once. A running total begins as a number on the CPU, and each loss
+# that is added to it is on the accelerator.
 
 # %% facts=["E6"]
 guess = devlab.predict(
@@ -584,23 +606,28 @@ print("after: ", total.device)
 guess.was("on the CPU" if total.is_cpu else "on the accelerator")
 
 # %% [markdown] facts=["E6"]
-# Two single numbers may meet, and the *accelerator's* device wins, on whichever side it stands. There was no error, and the
-# total has moved. So "x plus something" is not always where x is. If your function promises a place, bring the other tensor
-# there yourself.
+# Two single numbers may meet, and the *accelerator's* device wins, on whichever side it stands. There was no
+# error, and the total has moved. So "x plus something" is not always where x is. If your function promises a
+# place, bring the other tensor there yourself.
 #
-# **[Exercise](../exercises/02_cuda.ipynb#task_add_anywhere):** `add_anywhere` adds two tensors from any two places, and
-# keeps its promise about the result's.
+# **[Exercise](../exercises/02_cuda.ipynb#task_add_anywhere):** `add_anywhere` adds two tensors from any two
+# places, and promises where the result is.
 
 # %% [markdown]
 # ## What to keep
 #
 # - `"cuda"` is a name; a tensor is at a full address, such as `cuda:0`. A bare name means the current device.
-# - `torch.cuda.is_available()`, `device_count()` and `get_device_name(i)` say what is here. Mind the parentheses.
-# - CUDA where it is available and the CPU elsewhere: ask inside a function, once, and hand the device on.
-# - No CUDA? The build, the GPU, the driver, `CUDA_VISIBLE_DEVICES`, in this order. GPUs that are hidden renumber the rest.
+# - `torch.cuda.is_available()`, `device_count()` and `get_device_name(i)` say what is here. Mind the
+#   parentheses.
+# - CUDA where it is available and the CPU elsewhere: ask inside a function, when the program runs and not on
+#   import, and hand the device on.
+# - No CUDA? The build, the GPU, the driver, `CUDA_VISIBLE_DEVICES`, in this order. Hiding some GPUs renumbers
+#   the rest.
 # - Make tensors where you need them: `device=device` in the function that makes them.
-# - A mismatch names two addresses. Find your line, print its devices, decide which is wrong, then bring one to the other.
-# - Numbers, zero-dimensional CPU tensors, CPU indices and `copy_` may mix devices. Everything else must be brought together.
+# - A mismatch names two addresses. Find your line, print its devices, decide which is wrong, then bring one
+#   to the other.
+# - Numbers, zero-dimensional CPU tensors, CPU indices and `copy_` may mix devices. All other operands must be
+#   brought together.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/02_cuda.ipynb), six functions. **Then:**
-# [03 MPS](03_mps.ipynb), the GPU in a Mac.
+# **Now do it:** [the exercises of this lesson](../exercises/02_cuda.ipynb), six functions. **Then:** [03
+# MPS](03_mps.ipynb), the GPU in a Mac.

@@ -1,12 +1,12 @@
 # %% [markdown]
 # # 03 MPS and other accelerators
 #
-# The GPU of a Mac is not an NVIDIA GPU, and PyTorch calls it by another name: `mps`. Intel's GPUs are called `xpu`, and
-# there are more kinds. They do the same work, and each lacks something. A program that was written for one of them and
-# never names it runs on the others too.
+# The GPU of a Mac is not an NVIDIA GPU, and PyTorch calls it by another name: `mps`. Intel's GPUs are called
+# `xpu`, and there are more kinds. They do the same kind of work, but not each of them has every dtype and
+# every operator. A program that was written for one of them and never names it runs on the others too.
 #
-# After this lesson you can choose a device on any machine, write code that does not care which one it got, and go on
-# when the device lacks a dtype or an operator.
+# After this lesson you can choose a device on any machine, write code that does not care which one it got,
+# and carry on when the device lacks a dtype or an operator.
 #
 # **Takes** about 40 minutes. **Needs** [02 CUDA](02_cuda.ipynb).
 
@@ -19,22 +19,25 @@ import devlab
 device = devlab.start()
 
 # %% [markdown]
-# **What is real here.** `device` is your own accelerator, if you have one. On a Mac every cell below runs on your own GPU,
-# and what it prints may differ from these pages, which were made on the simulated accelerator. On any other machine
-# Apple's rules have to be imposed: inside a block `with devlab.apples_rules(device):` your device has no 64-bit floats and
-# lacks operators that MPS lacks. For the simulated accelerator these are the operators that PyTorch itself lists for CUDA and
-# not for MPS, and it becomes one device in place of two. A GPU of another maker refuses two of these operators. On a Mac the
-# block changes nothing. (If you would rather see what is printed here, set the environment variable `DEVLAB_DEVICE` to `sim`
-# before the first cell.)
+# **What is real here.** `device` is your own accelerator, or the simulated one where you have none. These
+# pages were made on the simulated one, and none of them was run or measured on a Mac. (To see exactly what is
+# printed here, set the environment variable `DEVLAB_DEVICE` to `sim` before the first cell.) What Apple's
+# GPUs refuse has to be refused here too, so some cells run in a block `with devlab.apples_rules(device):`.
 #
-# No page of this lesson was run or measured on a Mac. The rules are not a Mac: no speed, no rounding and no bug of MPS
-# shows in them. When another *machine* is pretended, as in lesson 02, the text says so.
+# - The simulated accelerator then has no 64-bit floats, refuses every operator that PyTorch lists for CUDA
+#   and not for MPS, and counts as one device in place of two.
+# - A GPU of another maker then has no 64-bit floats and refuses two of those operators, which is enough for
+#   this lesson.
+# - A Mac's own GPU follows its rules anyway, and the block changes nothing.
+#
+# The rules imitate only what MPS refuses. They do not show its speed, its rounding or its bugs. When another
+# *machine* is pretended, as in lesson 02, the text says so.
 
 # %% [markdown] facts=["I1"]
 # ## A GPU beside the CPU
 #
-# **MPS** stands for *Metal Performance Shaders*, Apple's library for computing on its GPUs. PyTorch's device `"mps"` is the GPU
-# of a Mac with Apple silicon, which means M1 and later. The name reads like any other:
+# **MPS** stands for *Metal Performance Shaders*, Apple's library for computing on its GPUs. PyTorch's device
+# `"mps"` is the GPU of a Mac with Apple silicon, which means M1 and later. The name reads like any other:
 
 # %% facts=["I1"]
 for name in ("mps", "mps:0"):
@@ -42,7 +45,8 @@ for name in ("mps", "mps:0"):
     print(f"{name:<6} type {named.type}, index {named.index}")
 
 # %% [markdown] facts=["I1"]
-# For PyTorch a Mac has one GPU, number 0. The next cell shows what is here on your machine, and what Apple's rules leave of it:
+# For PyTorch a Mac has one GPU, number 0. The next cell shows what is here on your machine, and what Apple's
+# rules leave of it:
 
 # %% facts=["I1"] tags=["nbval-ignore-output"]
 devlab.devices()
@@ -51,9 +55,9 @@ with devlab.apples_rules(device):
     devlab.devices()
 
 # %% [markdown] facts=["I1"]
-# There is one special thing about a Mac. An NVIDIA GPU has a memory of its own, and every transfer goes over a thin link. The
-# GPU of an Apple chip and its CPU use *the same* memory. The speeds of these memories are documented by the makers, and nothing
-# in the table was measured here:
+# There is one special thing about a Mac. An NVIDIA GPU has a memory of its own, and every transfer goes over
+# a thin link. The GPU of an Apple chip and its CPU use *the same* memory. The speeds of these memories are
+# documented by the makers, and nothing in the table was measured here:
 #
 # | chip | memory bandwidth | the memory belongs to | documented by |
 # |---|---|---|---|
@@ -61,8 +65,8 @@ with devlab.apples_rules(device):
 # | Apple M4 Max | 546 GB/s | CPU and GPU together | Apple's press release of October 2024 |
 # | NVIDIA T4 | 300 GB/s | the GPU alone | NVIDIA's data sheet |
 #
-# So a Mac's GPU can reach every byte that the CPU can, and one might think that it does not matter whether a tensor is on `cpu`
-# or on `mps`.
+# So a Mac's GPU can reach every byte that the CPU can, and one might think that it does not matter whether a
+# tensor is on `cpu` or on `mps`.
 
 # %% facts=["I1"]
 guess = devlab.predict(
@@ -84,9 +88,9 @@ with devlab.apples_rules(device):
 guess.was(outcome)
 
 # %% [markdown] facts=["I1"]
-# It matters as much as ever. The memory is one, and PyTorch still keeps two separate parts of it, one for each device.
-# `.to("mps")` copies from one part to the other. All that you learned about placement holds on a Mac. (Unless you are on one, the
-# words above are those of CUDA. A Mac may choose others.)
+# It matters as much as ever. There is one memory, but PyTorch keeps two separate parts of it, one for each
+# device. `.to("mps")` copies from one part to the other. All that you learned about placement holds on a Mac.
+# (Unless you are on one, the words above are those of CUDA. A Mac may choose others.)
 #
 # ![A CPU and a GPU on either side of one memory, in which the tensors whose device is cpu and those whose device is mps have parts of their own; .to copies from one part to the other](drawing:one_memory_two_addresses)
 
@@ -100,8 +104,8 @@ print("is_built:    ", torch.backends.mps.is_built())
 print("is_available:", torch.backends.mps.is_available())
 
 # %% [markdown] facts=["I2"]
-# **`is_built`** is about the package: was this PyTorch made with MPS in it? **`is_available`** is about the machine: can MPS
-# be used, here and now? Take a Mac whose macOS is older than this PyTorch asks for.
+# **`is_built`** is about the package: was this PyTorch made with MPS in it? **`is_available`** is about the
+# machine: can MPS be used, here and now? Take a Mac whose macOS is older than this PyTorch asks for.
 
 # %% facts=["I2"]
 guess = devlab.predict(
@@ -123,16 +127,17 @@ guess.was(f"{built} and {available}")
 # | built | available | what it means |
 # |---|---|---|
 # | yes | yes | use it |
-# | yes | no | a PyTorch for Macs, where MPS cannot be used: a macOS before 14, or a program that the GPU is hidden from |
+# | yes | no | a PyTorch for Macs, where MPS cannot be used: macOS is older than 14, or the GPU is hidden from the program |
 # | no | no | a PyTorch for other machines |
 #
-# (PyTorch 2.13 for Macs installs on macOS 14 and later, and later versions may ask for more. The GPU is hidden from a program
-# in many virtual machines, and in the sandboxes in which some tools run your code. PyTorch's message speaks of the version
-# of macOS there too. One case is easy to overlook: a Python made for Intel chips runs on a Mac with Apple silicon as well, in
-# translation, and `platform.machine()` then says `x86_64`. For such a Python there is no PyTorch after 2.2.)
+# (On a Mac with an answer of *no*, look at three things: the version of macOS, which PyTorch 2.13 wants to be
+# 14 or later; a virtual machine or another closed environment around your program, which may hide the GPU;
+# and `platform.machine()`. If that says `x86_64`, your Python is made for Intel chips and runs through
+# Apple's Rosetta, and for such a Python there is no PyTorch after 2.2.)
 #
-# To **choose a device, ask `is_available` alone**. `is_built` is for finding out why the answer was no. A program that does not
-# ask gets an error where it makes its first tensor, and again the words depend on your machine:
+# To **choose a device, ask `is_available` alone**. `is_built` is for finding out why the answer was no. A
+# program that does not ask gets an error where it makes its first tensor, and again the words depend on your
+# machine. (Where a name begins with `aten::`, PyTorch means one of its own operators.)
 
 # %% facts=["I2"] tags=["nbval-ignore-output"]
 try:
@@ -143,12 +148,12 @@ except Exception as error:
 # %% [markdown] facts=["I5", "I2"]
 # ## The ladder
 #
-# In lesson 02 you chose between CUDA and the CPU. With one more step the choice is right on nearly every machine that you will
-# meet: **CUDA, else MPS, else the CPU**. It is a ladder of questions, and the first yes ends it. (An AMD GPU with a ROCm build
-# stands on the first rung, under the name `cuda`.)
+# In lesson 02 you chose between CUDA and the CPU. With one more step the choice is right on nearly every
+# machine that you will meet: **CUDA, else MPS, else the CPU**. It is a ladder of questions, and the first yes
+# ends it. (An AMD GPU with a ROCm build stands on the first rung, under the name `cuda`.)
 #
-# The order matters, and so does the word *else*. Here is a ladder that was put together from two separate questions, on three
-# pretended machines. On one of them it goes wrong:
+# The order matters, and so does the word *else*. Here is a ladder that was put together from two separate
+# questions, on three pretended machines. On one of them it goes wrong:
 
 
 # %% facts=["I5", "I2"]
@@ -173,17 +178,17 @@ for words, machine in machines.items():
         print(f"pretended: a machine with {words:<14} chosen: {two_ifs()}")
 
 # %% [markdown] facts=["I5"]
-# On every machine with an NVIDIA GPU the second question overwrites the answer to the first. There is no error. The program is
-# slow, and whoever wrote it on a Mac saw nothing of that.
+# On every machine with an NVIDIA GPU the second question overwrites the answer to the first. There is no
+# error. The program is slow there, and on the Mac where it was written, nothing shows it.
 #
-# **[Exercise](../exercises/03_mps.ipynb#task_choose_device):** `choose_device` is the ladder with its rungs in order, and it is
-# judged on machines with one, both and neither of the two.
+# **[Exercise](../exercises/03_mps.ipynb#task_choose_device):** `choose_device` is the ladder with its rungs
+# in order, and it is judged on machines with one, both and neither of the two.
 
 # %% [markdown] facts=["I6"]
 # ## One door
 #
-# The ladder has a limit: it knows the names on it and no others. `torch.accelerator`, which came with PyTorch 2.6, is **one door
-# for every kind**. It knows which accelerator this PyTorch works with, whatever it is called:
+# The ladder has a limit: it knows the names on it and no others. `torch.accelerator` is **one door for every
+# kind**. It knows which accelerator this PyTorch works with, whatever it is called:
 
 # %% facts=["I6"] tags=["nbval-ignore-output"]
 print("is_available:       ", torch.accelerator.is_available())
@@ -194,11 +199,11 @@ asked = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_availab
 print("by the ladder:      ", [kind for kind, here in asked.items() if here] or "nothing but the CPU")
 
 # %% [markdown] facts=["I6"]
-# On the machine of these pages the ladder finds nothing, because it has no rung for `sim`, and it has none for Intel's `xpu`
-# either. The door found it.
+# On the machine of these pages the ladder finds nothing, because it has no rung for `sim`, and it has none
+# for Intel's `xpu` either. `torch.accelerator` found it.
 #
-# There is one trap in it. Unless told otherwise, `current_accelerator()` says what this PyTorch was **built** for. The Mac with
-# the old macOS shows the difference:
+# There is one trap. Unless told otherwise, `current_accelerator()` says what this PyTorch was **built** for.
+# The Mac with the old macOS shows the difference:
 
 # %% facts=["I6"]
 with an_old_macos:
@@ -207,22 +212,23 @@ with an_old_macos:
     print("checked:     ", torch.accelerator.current_accelerator(check_available=True))
 
 # %% [markdown] facts=["I6"]
-# The unchecked answer names a device on which no tensor can be made; it is `is_built` under another name. With
-# `check_available=True` the answer is `None`. So ask `is_available()` first, or check. And `None` is not the CPU: that last step
-# is yours.
+# The unchecked answer names a device on which no tensor can be made; it is `is_built` under another name.
+# With `check_available=True` the answer is `None`. So ask `is_available()` first, or check. `None` is not yet
+# the CPU: you have to fall back to the CPU yourself.
 #
-# Which of the two should you use? Take the **ladder** where you know which machines your program is for, or where it must run on
-# a PyTorch before 2.6. Take the **door** where you do not want to know. Behind it there are also `torch.accelerator.synchronize()`,
+# Which of the two should you use? Take the **ladder** where you know which machines your program is for, or
+# where it has to run on older releases: `torch.accelerator` came with PyTorch 2.6, and `check_available` with
+# 2.7. Take **`torch.accelerator`** where any accelerator will do. It also has `synchronize()`,
 # `device_count()` and `current_device_index()`, which replace what was `torch.cuda.…` in older code.
 #
-# **[Exercise](../exercises/03_mps.ipynb#task_current_accelerator_or_cpu):** `current_accelerator_or_cpu` takes the door, and the
-# last step.
+# **[Exercise](../exercises/03_mps.ipynb#task_current_accelerator_or_cpu):** `current_accelerator_or_cpu` asks
+# `torch.accelerator`, and falls back to the CPU.
 
 # %% [markdown] facts=["I4"]
 # ## Code that names no device
 #
-# Choosing takes one line at the top. The other thousand lines should not know what it chose. Here are two functions that do the
-# same:
+# Choosing takes one line at the top. The other thousand lines should not know what it chose. Here are two
+# functions that are meant to do the same:
 
 
 # %% facts=["I4"]
@@ -239,7 +245,8 @@ def center(x):
 
 
 # %% [markdown] facts=["I4"]
-# The first runs on one kind of machine. The second runs in three places in the next cell, without a change:
+# The first runs on one kind of machine. The second runs in three places in the next cell, without a change.
+# (`x.new_full(…)` makes a tensor with the help of `x`. What it takes over from `x` is the next question.)
 
 # %% facts=["I4"]
 x = torch.tensor([[1.0, 4.0], [3.0, 8.0]])
@@ -249,7 +256,7 @@ with devlab.apples_rules(device):
     print("under Apple's rules:", center(x.to(device)).tolist())
 
 # %% [markdown] facts=["I4"]
-# `center` knows nothing of 16-bit floats either.
+# `center` names no device, and it names no dtype either.
 
 # %% facts=["I4"]
 guess = devlab.predict(
@@ -268,9 +275,10 @@ except RuntimeError as error:
 guess.was(outcome)
 
 # %% [markdown] facts=["I4"]
-# The reason is `x.new_full`, which makes its helper **on x's device and in x's dtype**. (`torch.full` would have made it in
-# float32, and the product would have been refused.) A device comes in as a tensor or as an argument, and never as a name. This
-# is how to get rid of the names in old code:
+# The reason is `x.new_full`, which makes the weights **on x's device and in x's dtype**. (`torch.full` would
+# have made them in float32, and the product would have been refused.) A device comes in as a tensor or as an
+# argument, and never as a name. This is how to get rid of the names in old code. (`torch.autocast` computes
+# in 16 bits where that is safe; lesson 12 is about it.)
 #
 # | it names a device | it does not |
 # |---|---|
@@ -279,13 +287,13 @@ guess.was(outcome)
 # | `torch.cuda.synchronize()` | `torch.accelerator.synchronize()` |
 # | `torch.autocast("cuda")` | `torch.autocast(x.device.type)` |
 # | `torch.load(path, map_location="cuda")` | `torch.load(path, map_location=device)` |
-# | `if x.is_cuda:` | most often, nothing: the code below works in both cases |
+# | `if x.is_cuda:` | most often you can delete it: the code below it works in both cases |
 
 # %% [markdown] facts=["I3"]
 # ## No float64
 #
-# Code without names still meets differences between devices. The one that comes first on a Mac is that **MPS has no 64-bit
-# floats**. Two of these four lines fail there:
+# Code without names still meets differences between devices. The one that comes first on a Mac is that **MPS
+# has no 64-bit floats**. Two of these four lines fail there:
 
 
 # %% facts=["I3"]
@@ -293,7 +301,7 @@ def attempt(words, operation):
     """Print the dtype of the result, or what PyTorch says against it."""
     try:
         print(f"{words}: {operation().dtype}")
-    except (TypeError, NotImplementedError) as error:
+    except (TypeError, RuntimeError) as error:
         print(f"{words}: {type(error).__name__}\n   {error}")
 
 
@@ -307,8 +315,10 @@ with devlab.apples_rules(device):
     attempt("4  ready.double()", lambda: ready.double())
 
 # %% [markdown] facts=["I3"]
-# Line 4 asks for it openly. Line 2 is how it usually happens: **NumPy's floats are 64 bits wide**, `from_numpy` keeps them, and
-# the word `float64` stands nowhere in your program. Lists become float32 (1), and a Python number takes the tensor's dtype (3).
+# Line 4 asks for it openly. Line 2 is how it usually happens: **NumPy's floats are 64 bits wide**,
+# `from_numpy` keeps them, and the word `float64` stands nowhere in your program. A list of Python floats
+# becomes float32 (1), but a list of NumPy's floats stays float64. A Python float does not widen a float32
+# tensor (3).
 #
 # The cure is to ask for 32 bits, and there are two ways to write it.
 
@@ -332,12 +342,12 @@ with devlab.apples_rules(device):
 guess.was(failing[0] if len(failing) == 1 else "both" if failing else "neither")
 
 # %% [markdown] facts=["I3"]
-# The first wants to transfer 64 bits and shorten them there. In one `.to` with device and dtype they are shortened before they
-# leave, and half as many bytes are transferred. (With `non_blocking=True` CUDA converts after the transfer instead; lesson 04
-# shows it.)
+# The first wants to transfer 64 bits and shorten them there. In one `.to` with device and dtype they are
+# shortened before they leave, and half as many bytes are transferred. (With `non_blocking=True` CUDA converts
+# after the transfer instead; lesson 04 shows it.)
 #
-# What do you lose? float32 keeps about 7 decimal digits. That is plenty for weights and activations, and too little for some
-# other things:
+# What do you lose? float32 keeps about 7 decimal digits. That is plenty for a network's weights and what it
+# computes with them, and too little for some other things:
 
 # %% facts=["I3", "C3"]
 seconds = torch.tensor([1_700_000_000.0, 1_700_000_001.0], dtype=torch.float64)
@@ -345,28 +355,30 @@ print("a second apart, float64:", seconds.diff().item())
 print("a second apart, float32:", seconds.float().diff().item())
 
 # %% [markdown] facts=["I3", "C3"]
-# Both moments became the same number, because at that size neighbours in float32 are 128 apart. Times, money and long sums belong
-# on the CPU, which has float64. Subtract the start there, and send the small rest.
+# Both moments became the same number, because at that size neighbours in float32 are 128 apart. Times, money
+# and long sums belong on the CPU, which has float64. Subtract a starting time there, and transfer the small
+# difference.
 #
-# The short floats are no problem. Both kinds of 16-bit floats exist on MPS, `float16` and `bfloat16` (PyTorch refused the second
-# one before macOS 14, which is what it asks for anyway now), and so does int64. Some of Intel's GPUs lack float64 as well. So do
-# not look at the name of a device, and **ask the device**. An empty tensor takes no memory and is refused like a full one:
+# The short floats are no problem. Both kinds of 16-bit floats exist on MPS, `float16` and `bfloat16`, and so
+# does int64. Some of Intel's GPUs lack float64 as well. So do not go by the name of a device, and **ask the
+# device**: make one element there and compute with it. MPS refuses to make it, with a `TypeError`. An Intel
+# GPU without float64 may make it and refuse to compute, with a `RuntimeError`.
 
 # %% facts=["I3"]
 with devlab.apples_rules(device):
     for dtype in (torch.float16, torch.bfloat16, torch.int64, torch.complex128):
-        attempt(f"{dtype!s:<16}", lambda dtype=dtype: torch.empty(0, dtype=dtype, device=device))
+        attempt(f"{dtype!s:<16}", lambda dtype=dtype: torch.ones(1, dtype=dtype, device=device) + 1)
 
 # %% [markdown] facts=["I3"]
-# **[Exercise](../exercises/03_mps.ipynb#task_supported_dtype):** `supported_dtype` asks that question for a program, and answers
-# with a dtype that the device has.
+# **[Exercise](../exercises/03_mps.ipynb#task_supported_dtype):** `supported_dtype` asks that question for a
+# program, and answers with a dtype that the device has.
 
 # %% [markdown] facts=["I3"]
 # ## Missing operators
 #
-# PyTorch has well over a thousand operators, and each of them has to be written anew for each kind of device. For MPS some are
-# not written yet. The next cell tries five operations on a small matrix: a product, a softmax, an inverse, a matrix exponential,
-# and the most frequent value of each column.
+# PyTorch has well over a thousand operators. Some are built from others, and the rest have to be written anew
+# for each kind of device. For MPS some are not written yet. The next cell tries five operations on a small
+# matrix: a product, a softmax, an inverse, a matrix exponential, and the most frequent value of each column.
 
 # %% facts=["I3"]
 guess = devlab.predict(
@@ -394,8 +406,8 @@ with devlab.apples_rules(device):
 guess.was("three or more" if len(missing) > 2 else "one or two" if missing else "none")
 
 # %% [markdown] facts=["I3"]
-# What a neural network does every day is there. What is missing is rare, and the list has become shorter from release to release.
-# This is how PyTorch says it, here in nearly the words of a Mac:
+# Everything that an ordinary network needs is there. What is missing is rare, and the list has become shorter
+# from release to release. This is how PyTorch says it, here in nearly the words of a Mac:
 
 # %% facts=["I3"]
 print(missing[0] if missing else "nothing was missing")
@@ -403,24 +415,25 @@ print()
 print(" is a kind of ".join(kind.__name__ for kind in NotImplementedError.__mro__[:3]))
 
 # %% [markdown] facts=["I3"]
-# The message names the operator, as PyTorch calls it inside, and it names a way out. Its type is the same for a missing operator on
-# any device: `NotImplementedError`. The last line says one more thing about that type. It is a kind of `RuntimeError`, so `except
-# RuntimeError:` catches it too, together with mismatched devices, wrong shapes and memory that ran out. Keep that in mind for a
-# minute.
+# The message names the operator and a way out. A missing operator raises the same type on any device,
+# `NotImplementedError`. (An operator that is there and refuses only your dtype raises something else: where
+# `Linear` is given integers, MPS answers with a plain `RuntimeError`.) As the last line says,
+# `NotImplementedError` is a kind of `RuntimeError`. So `except RuntimeError:` catches it too, together with
+# mismatched devices, wrong shapes and memory that ran out.
 #
-# A missing operator at least says so. There are two differences that come without an error:
+# A missing operator at least raises an error. Two other differences do not:
 #
-# - An operator may exist on MPS and be **slower** than on the CPU. No list tells you that. Only measuring does, which is lesson 07.
-# - An operator may exist and **give other numbers than the CPU**. PyTorch's issue tracker has a label for wrong results that raise
-#   no error, *correctness (silent)*, and many of its cases are about MPS. One that was open in autumn 2026 is issue 193487. It
-#   reports that on PyTorch 2.7 to 2.13 some products of matrices come out wrong, depending on what was in memory before. A later
-#   section shows how to check a result.
+# - An operator may exist on MPS and be **slower** than on the CPU. No list tells you that. Only measuring
+#   does, which is lesson 07.
+# - An operator may exist and **give other numbers than the CPU**. PyTorch's issue tracker has a label for
+#   wrong results that raise no error, *correctness (silent)*, and many of its cases are about MPS. A [later
+#   section](#The-same-numbers-everywhere) shows how to check a result.
 
 # %% [markdown] facts=["C3", "I3"]
 # ## Round the gap
 #
-# The CPU has nearly every operator. That is one of the things **the CPU is for**: it does what an accelerator lacks. The detour is
-# written in one line, and it costs a transfer in each direction:
+# The CPU has nearly every operator. That is one of the things **the CPU is for**: it does what an accelerator
+# lacks. The detour is written in one line, and it costs a transfer in each direction:
 
 # %% facts=["C3", "I3"]
 with devlab.apples_rules(device):
@@ -431,12 +444,13 @@ print(result.device, "transfers", log.transfers)
 
 # %% [markdown] facts=["C3", "I3"]
 # On the way out the CPU also has to wait for the accelerator's work. The variable that the message names,
-# `PYTORCH_ENABLE_MPS_FALLBACK=1`, lets PyTorch make the same detour by itself on a Mac, if it is set before torch is imported. You
-# need not change the code, and you do not see where your time goes. It helps with **missing operators only**. float64 stays
-# refused, because there the tensor itself cannot be made.
+# `PYTORCH_ENABLE_MPS_FALLBACK=1`, lets PyTorch make the same detour by itself on a Mac, if it is set before
+# torch is imported. You need not change the code, but you do not see where your time goes. It helps with
+# **missing operators only**. float64 stays refused, because there the tensor itself cannot be made.
 #
-# In your own code you can do better. The next cell repeats three steps four times: a sum, a division, and the exponential, which is
-# missing. In the first loop only the missing step leaves the device. In the second the whole loop stays on the CPU:
+# In your own code you can do better. The next cell repeats three steps four times: a sum, a division, and the
+# exponential, which is missing. In the first loop only the missing step leaves the device. In the second the
+# whole loop stays on the CPU:
 
 # %% facts=["C3"]
 with devlab.apples_rules(device):
@@ -456,15 +470,15 @@ with devlab.apples_rules(device):
     print("in one piece: transfers", log.transfers)
 
 # %% [markdown] facts=["C3"]
-# **Let the whole stretch of work stay on the CPU, and not the missing step alone**, where that stretch is short.
+# **If the stretch of work around the missing step is short, run all of it on the CPU.**
 #
-# Now back to `except`. Here is a general fallback that catches a little too much. In the operation below nothing is missing, but its
-# weights were forgotten on the CPU.
+# Now back to `except`. Here is a general fallback that catches a little too much. In the operation below
+# nothing is missing, but its weights were forgotten on the CPU.
 
 # %% facts=["I3", "E2"]
 guess = devlab.predict(
-    "What comes of careless(operation, batch)?",
-    "an error that names the two devices",
+    "What does careless(operation, batch) return?",
+    "nothing, it raises an error",
     "a result on the accelerator",
     "a result on the CPU",
 )
@@ -488,20 +502,19 @@ print(result.device, "transfers", log.transfers)
 guess.was("a result on the CPU" if result.is_cpu else "a result on the accelerator")
 
 # %% [markdown] facts=["I3", "C3"]
-# It works, and that is the trouble. The mistake is hidden, and from now on every step is transferred to the CPU and back. With
-# `except NotImplementedError:` you would have read this, with the cure beside it:
+# It works, and that is the trouble. The mistake is hidden, and from now on every step is transferred to the
+# CPU and back. With `except NotImplementedError:` in `careless` the error would have reached you, and
+# `devlab.explain` would have named the cure:
 
 # %% facts=["I3"]
 try:
     batch @ weights
-except NotImplementedError:
-    print("not this one")
 except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["I3"]
-# **[Exercise](../exercises/03_mps.ipynb#task_with_fallback):** `with_fallback` goes to the CPU for a missing operator, and for
-# nothing else.
+# **[Exercise](../exercises/03_mps.ipynb#task_with_fallback):** `with_fallback` goes to the CPU for a missing
+# operator, and for nothing else.
 
 # %% [markdown] facts=["C3"]
 # ## The same numbers everywhere
@@ -518,11 +531,12 @@ print(
 )
 
 # %% [markdown] facts=["C3"]
-# The same function ran in two places and in two precisions, which is what code without names buys you. A difference in the seventh
-# digit is rounding. A large one is a mistake, yours or now and then PyTorch's, and on the CPU you can look at it in peace: errors
-# come at once, at the line that made them.
+# The same function ran in two places and in two precisions, which is what code without names buys you. A
+# difference in the seventh digit is rounding. A large one is a mistake, yours or now and then PyTorch's, and
+# on the CPU you can look at it in peace: errors come at once, at the line that made them.
 #
-# Another difference is no mistake at all. A test passes on your laptop and fails on the server, with the same seed:
+# Another difference is no mistake at all. A test passes on your laptop and fails on the server, with the same
+# seed:
 
 # %% facts=["I4"]
 torch.manual_seed(0)
@@ -531,9 +545,10 @@ torch.manual_seed(0)
 print("an accelerator:", torch.randn(3, device=device).tolist())
 
 # %% [markdown] facts=["I4"]
-# The CPU and the accelerators draw random numbers by different methods, and one seed gives other numbers on another kind of device.
-# Numbers that must agree have to be drawn in **one** place that every machine has, and the CPU is the only one. A generator of your
-# own keeps count of its draws. Here it decides the order in which six samples are visited:
+# The CPU and the accelerators draw random numbers by different methods, and one seed gives other numbers on
+# another kind of device. Numbers that must agree have to be drawn in **one** place that every machine has,
+# and the CPU is the only one. A `torch.Generator` of your own remembers its position in its sequence of
+# random numbers. Here it decides the order in which six samples are visited:
 
 # %% facts=["I4", "C3"]
 generator = torch.Generator().manual_seed(7)
@@ -547,25 +562,32 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["I4", "C3"]
-# Drawn on the CPU and transferred, the numbers are the same bits on every device of the machine. (From one machine to another that
-# is usual and not promised: PyTorch's documentation guarantees the same numbers neither across its releases nor across platforms. A
-# file with the numbers is surer.) A generator belongs to a device, so drawing *there* with the CPU's generator is refused. And a
-# `Generator` of your own leaves the random numbers of the rest of the program alone, which `torch.manual_seed` does not. The price is a
-# transfer. That is fine for initial weights and tests, and too much for dropout in each step.
+# Drawn on the CPU and transferred, the numbers are identical, bit for bit, on every device of the machine.
+# (From one machine to another this is usual but not promised: PyTorch's documentation guarantees the same
+# numbers neither across its releases nor across platforms. A file with the numbers is safer.) A generator
+# belongs to a device, so drawing *there* with the CPU's generator is refused. And a generator of your own
+# leaves the random numbers of the rest of the program alone, which `torch.manual_seed` does not. The price is
+# a transfer. That is fine for initial weights and tests, and too much for numbers that are drawn in every
+# step of a training.
 #
-# **[Exercise](../exercises/03_mps.ipynb#task_portable_randn):** `portable_randn` gives one seed's numbers on any device.
+# **[Exercise](../exercises/03_mps.ipynb#task_portable_randn):** `portable_randn` gives one seed's numbers on
+# any device.
 
 # %% [markdown]
 # ## What to keep
 #
-# - `"mps"` is the GPU of an Apple silicon Mac with macOS 14 or later: one device, number 0, and an address of its own although the
-#   memory is shared.
+# - `"mps"` is the GPU of an Apple silicon Mac with macOS 14 or later: one device, `mps:0`, whose tensors are
+#   separate from the CPU's although the memory is shared.
 # - `torch.backends.mps.is_available()` is for choosing, and `is_built()` for finding out why not.
-# - The ladder is CUDA, else MPS, else the CPU. The door is `torch.accelerator`, checked with `is_available()`.
-# - Below that line there are no names: `x.new_zeros`, `device=x.device`, `.to(device)`.
-# - MPS has no float64, and NumPy brings it in. Ask for `.to(device, torch.float32)`; where 64 bits matter, stay on the CPU.
-# - A missing operator is a `NotImplementedError`. Catch that alone, go to the CPU in one piece, and come back.
-# - The CPU keeps float64, runs what is missing, draws numbers that must agree, and checks a result when in doubt.
+# - The ladder is CUDA, else MPS, else the CPU. `torch.accelerator` is one door for every kind; check it with
+#   `is_available()`.
+# - Below the line that chooses there are no names: `x.new_zeros`, `device=x.device`, `.to(device)`.
+# - MPS has no float64, and NumPy brings it in. Ask for `.to(device, torch.float32)`; where 64 bits matter,
+#   stay on the CPU.
+# - A missing operator is a `NotImplementedError`. Catch that alone, run the stretch around it on the CPU, and
+#   come back.
+# - The CPU keeps float64, runs what is missing, draws numbers that must agree, and checks a result when in
+#   doubt.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/03_mps.ipynb), five functions. **Then:**
-# [04 Transfers](04_transfers.ipynb), what it costs to move.
+# **Now do it:** [the exercises of this lesson](../exercises/03_mps.ipynb), five functions. **Then:** [04
+# Transfers](04_transfers.ipynb), what it costs to move.

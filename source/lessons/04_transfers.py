@@ -450,7 +450,10 @@ helped.timeline(beside=waiting)
 
 # %% facts=["P7"]
 guess = devlab.predict(
-    "Compared with the plain transfer, pinning by hand and then transferring is …", "faster", "as fast", "slower"
+    "Compared with the plain transfer, pinning by hand and then transferring is …",
+    "faster",
+    "as fast",
+    "slower",
 )
 
 # %% facts=["P7"]

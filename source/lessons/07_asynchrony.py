@@ -424,6 +424,9 @@ guess.was(nearest(took[32] / took[1], 1, 8, 32))
 # | overhead | fewer, larger launches | half the batch takes as long as the whole batch; the device's lane has gaps |
 # | bandwidth | fewer bytes: fusion, smaller dtypes | the intensity is below the balance; bytes ÷ time is near the peak |
 # | compute | fewer operations, matrix units (autocast, TF32: [lesson 12](12_less_memory_less_time.ipynb)) | the intensity is above the balance; operations ÷ time is near the peak |
+#
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_regime):** `regime`, which says on paper what decides how long
+# a product takes: for matrices of any shape, in 32 or 16 bits, on any chip of the first table.
 
 # %% [markdown] facts=["J5"]
 # ## Fusion: fewer bytes, fewer launches
@@ -848,5 +851,5 @@ devlab.explore.crossover()
 #   To find the line to blame: `CUDA_LAUNCH_BLOCKING=1`, or the CPU.
 # - Big, dense, few launches, data that stays: the accelerator. Small or branching: perhaps the CPU. Measure.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/07_asynchrony.ipynb), six tasks. **Then:**
+# **Now do it:** [the exercises of this lesson](../exercises/07_asynchrony.ipynb), seven tasks. **Then:**
 # [08 Memory](08_memory.ipynb), which is counted by the host and so needs no waiting.

@@ -63,27 +63,53 @@ def devices_of(choice: str | None) -> "list[torch.device]":
     return found
 
 
+@pytest.hookimpl(trylast=True)  # after a project's own hooks and marks, which take precedence
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test that asks for our `device` once on each device; a project's own is left alone."""
-    if "device" not in metafunc.fixturenames or _marked_with_own_devices(metafunc):
+    if "device" not in metafunc.fixturenames or _has_own_devices(metafunc):
         return
     definitions = metafunc.definition._fixtureinfo.name2fixturedefs.get("device", ())
     if definitions and definitions[-1].func.__module__ == __name__:
-        choice = metafunc.config.getoption("--devlab")
-        metafunc.parametrize("device", devices_of(choice), indirect=True, ids=str)
+        found = devices_of(metafunc.config.getoption("--devlab"))
+        kinds = [_kind(mark) for mark in metafunc.definition.iter_markers(MARKER)]
+        if kinds:  # the CPU stands for no device at all: the test is skipped
+            real = [one for one in found if one.type not in ("cpu", "sim")]
+            found = [one for one in real if {one.type, None}.issuperset(kinds)] or found[:1]
+        metafunc.parametrize("device", found, indirect=True, ids=str)
 
 
-def _marked_with_own_devices(metafunc: pytest.Metafunc) -> bool:
-    names = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize") if mark.args]
-    listed = [name.split(",") if isinstance(name, str) else name for name in names]
-    return any(name.strip() == "device" for group in listed for name in group)
+def _has_own_devices(metafunc: pytest.Metafunc) -> bool:
+    return any("device" in call.params for call in metafunc._calls)
+
+
+def _kind(mark: pytest.Mark) -> str | None:
+    """Return the kind of hardware that a marker names."""
+    return mark.args[0] if mark.args else mark.kwargs.get("kind")
 
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> "Iterator[torch.device]":
     """A device to test on: the test runs once for each that `--devlab` chooses."""
-    with _births_remembered(request.param), _told():
-        yield request.param
+    if not hasattr(request, "param"):
+        pytest.fail(
+            "device: pytest runs a test once for each device only where the test, or a fixture of it, has an "
+            "argument `device`. It cannot do so for a unittest.TestCase, nor for request.getfixturevalue.",
+            pytrace=False,
+        )
+    place = _named(request.param)
+    with _births_remembered(place), _left_as_found(place):
+        yield place
+
+
+def _named(given) -> "torch.device":
+    """Return a device that a project's own `parametrize(..., indirect=True)` may have given by name."""
+    import torch
+
+    if isinstance(given, str) and given.partition(":")[0] == "sim":
+        from devlab import sim
+
+        sim.enable()
+    return torch.device(given)
 
 
 @pytest.fixture
@@ -93,7 +119,7 @@ def two_devices(request: pytest.FixtureRequest) -> "Iterator[tuple[torch.device,
     pair = next(((a, b) for a, b in itertools.pairwise(found) if a.type == b.type), None)
     if pair is None:
         pytest.skip("two_devices: two accelerators of one kind are needed; --devlab sim has them")
-    with _births_remembered(pair[0]), _told():
+    with _births_remembered(pair[0]), _left_as_found(*pair):
         yield pair
 
 
@@ -106,16 +132,34 @@ def watch():
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test that needs a real accelerator where there is none of its kind."""
+    """Skip a test that needs a real accelerator where there is none of its kind, or `--devlab` wants none."""
     for mark in item.iter_markers(MARKER):
         from devlab.devices import real_accelerators
 
-        kind = mark.args[0] if mark.args else mark.kwargs.get("kind")
+        needed, choice = f"needs a real {_kind(mark) or 'accelerator'}", item.config.getoption("--devlab")
+        if choice in ("cpu", "sim"):
+            pytest.skip(f"{needed}, and --devlab {choice} leaves those out")
         here = [found.type for found in real_accelerators()]
-        if not here or (kind is not None and kind not in here):
-            pytest.skip(
-                f"needs a real {kind or 'accelerator'}, and PyTorch can use {', '.join(here) or 'none'} here"
-            )
+        if not here or _kind(mark) not in (None, *here):
+            pytest.skip(f"{needed}, and PyTorch can use {', '.join(here) or 'none'} here")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item):
+    """Raise after a test what a simulated device noticed in it and no wait reported; the next begins anew.
+
+    On CUDA one such error would fail all tests that follow. A test that never simulated has none.
+    """
+    late = None
+    try:
+        return (yield)
+    finally:
+        if "devlab.sim.assertions" in sys.modules:
+            from devlab.checks.calls import noticed
+
+            late = noticed()
+        if late and not late.failure.heard:
+            raise late
 
 
 @pytest.hookimpl(wrapper=True)
@@ -133,19 +177,45 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """Raise after a test what a simulated device noticed in it and no wait reported; the next begins anew.
+def _left_as_found(*devices: "torch.device") -> Iterator[None]:
+    """Put back after a test the default device, and the current device and streams of an accelerator."""
+    import torch
 
-    On CUDA one such error would fail all tests that follow.
-    """
-    from devlab.checks.calls import noticed
+    before = torch.get_default_device()
+    with contextlib.ExitStack() as stack:
+        for kind in {device.type for device in devices} - {"cpu"}:
+            stack.enter_context(_current_kept(kind))
+        try:
+            yield
+        finally:
+            # A test that sets the CPU leaves a mode, too, which PyTorch's fast paths heed: None leaves none.
+            if before.type == "cpu":
+                torch.set_default_device(None)
+            elif torch.get_default_device() != before:
+                torch.set_default_device(before)
 
-    try:
+
+@contextlib.contextmanager
+def _current_kept(kind: str) -> Iterator[None]:
+    if kind == "sim":
+        from devlab.sim.switches import kept
+
+        with kept():
+            yield
+        return
+    import torch
+
+    module = torch.get_device_module(kind)
+    if not hasattr(module, "current_stream"):  # MPS: one device with one stream
         yield
-    finally:
-        late = noticed()
-    if late and not late.failure.heard:
-        raise late
+        return
+    index = module.current_device()
+    streams = [module.current_stream(number) for number in range(module.device_count())]
+    yield
+    for stream in streams:
+        if module.current_stream(stream.device) != stream:
+            module.set_stream(stream)
+    module.set_device(index)
 
 
 @contextlib.contextmanager

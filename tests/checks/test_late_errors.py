@@ -16,6 +16,7 @@ from devlab.checks.result import Outcome
 from devlab.classroom.engine import worker
 from devlab.devices import bench
 
+devlab.sim.enable()
 SIM = [torch.device("sim:0")]
 
 

@@ -536,3 +536,22 @@ def test_no_clock_ever_runs_backwards(steps):
         for device in (0, 1):
             assert device_time(device) >= busy[device]
             busy[device] = device_time(device)
+
+
+def test_a_stream_is_made_again_from_its_number(device):
+    """As PyTorch does when it hands a stream to another library; a number that no stream has is refused."""
+    made = torch.Stream(device)
+    parts = {"stream_id": made.stream_id, "device_index": made.device_index, "device_type": made.device_type}
+    assert torch.Stream(**parts) == made
+    assert torch.sim.Stream(**parts | {"stream_id": 0}) == torch.sim.default_stream(device)
+    with pytest.raises(ValueError, match="has no stream of the number 98765"):
+        torch.Stream(**parts | {"stream_id": 98765})
+
+
+def test_a_slice_of_a_pinned_storage_is_pinned():
+    """CUDA is asked for an address, and one in the middle of pinned memory is pinned."""
+    pinned = torch.arange(10.0).pin_memory()
+    storage = pinned.untyped_storage()
+    assert [part.is_pinned() for part in (storage, storage[8:24], storage[36:])] == [True] * 3
+    assert pinned[3:].is_pinned()
+    assert not torch.arange(10.0).untyped_storage()[8:24].is_pinned()

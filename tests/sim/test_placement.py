@@ -250,7 +250,7 @@ def test_default_device(device):
         assert torch.randn(2).device == device
         assert torch.get_default_device() == device
     finally:
-        torch.set_default_device("cpu")
+        torch.set_default_device(None)  # "cpu" would leave a mode, which PyTorch's fast paths heed
 
 
 def test_the_simulator_itself_ignores_the_default_device(device):

@@ -387,6 +387,8 @@ PACKAGE = Path(__file__).resolve().parents[1]
 LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
+PACKAGES = frozenset({"site-packages", "dist-packages"})
+
 
 def where_raised(error: BaseException) -> str:
     """Return the innermost line of the learner's own code on the way to the error; "" if there is none.
@@ -429,13 +431,16 @@ def _loops(filename: str, number: int) -> list[int]:
 def is_learners(filename: str) -> bool:
     """Tell whether code of that file is the learner's, not devlab's, a package's or Python's.
 
-    >>> is_learners(linecache.__file__)
-    False
+    >>> is_learners(linecache.__file__), is_learners("lib/site-packages/torch/_ops.py")
+    (False, False)
     """
     if filename.startswith("<frozen"):
         return False
     # Lessons are judged from inside the package, but a learner's project may well hold a copy of it.
-    return not filename.startswith((str(PACKAGE), *INSTALLED))
+    if filename.startswith((str(PACKAGE), *INSTALLED)):
+        return False
+    # Packages may also come from the user's folder, or from the Python on which an environment was made.
+    return PACKAGES.isdisjoint(Path(filename).parts)
 
 
 def place(filename: str) -> str:

@@ -2,8 +2,12 @@
 
 from collections import OrderedDict
 
-from devlab.sim import data
+from devlab.sim import data, snapshot
 from devlab.sim.allocator import PatientAllocator, allocators
+
+# Under the names that they have in `torch.cuda.memory`.
+_snapshot, _dump_snapshot = snapshot.take, snapshot.dump
+_record_memory_history = snapshot.record_history
 
 
 def of(device=None) -> PatientAllocator:
@@ -107,32 +111,13 @@ def memory_stats(device=None) -> OrderedDict[str, int]:
 
 
 def memory_snapshot(device=None) -> list[dict]:
-    """Return the device's segments and their blocks, in the order of their addresses.
+    """Return a device's segments and their blocks, in the order of their addresses; None means all devices.
 
-    Each is a dict with PyTorch's keys: `address`, `total_size`, `allocated_size`, `segment_type`, `stream`
-    and `blocks`, and of each block `address`, `size`, `requested_size` and `state`.
+    Each is a dict with PyTorch's keys: `address`, `total_size`, `allocated_size`, `segment_type`, `stream`,
+    `blocks` and others, and of each block `address`, `size`, `requested_size`, `state` and `frames`.
     """
-    allocator = of(device)
-    return [
-        {
-            "device": allocator.index,
-            "address": first.address,
-            "total_size": sum(block.size for block in blocks),
-            "allocated_size": sum(block.size for block in blocks if block.used),
-            "stream": first.stream,
-            "segment_type": "large" if first.large else "small",
-            "blocks": [
-                {
-                    "address": block.address,
-                    "size": block.size,
-                    "requested_size": block.requested,
-                    "state": "active_allocated" if block.used else "inactive",
-                }
-                for block in blocks
-            ],
-        }
-        for first, blocks in allocator.blocks()
-    ]
+    asked = range(len(allocators)) if device is None else [device]
+    return [segment for one in asked for segment in snapshot.segments(of(one))]
 
 
 def memory_summary(device=None, abbreviated: bool = False) -> str:

@@ -6,6 +6,7 @@ is split where enough remains; a freed block merges with free neighbours, and st
 `empty_cache`. Addresses are only labels: the data lives in the host's memory.
 """
 
+import threading
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator
@@ -425,6 +426,7 @@ class PatientAllocator(Allocator):
         self._diary: deque = deque()
         self.free = self._diary.append  # `free(block)` takes a block back into the cache
         self.request = self._diary.append  # for a request that `allocate_at_once` puts off
+        self.lock = threading.RLock()  # threads may write in the diary at any time; one of them serves it
 
     @property
     def used(self) -> bool:
@@ -434,8 +436,9 @@ class PatientAllocator(Allocator):
     @property
     def reserved(self) -> int:
         """The bytes taken from the device."""
-        self._go_through()
-        return super().reserved
+        with self.lock:
+            self._go_through()
+            return super().reserved
 
     def allocate_at_once(self, requested: int, stream: int) -> Block | None:
         """Hand out a block if the request may fail, as `allocate` does, or else return None: it may wait.
@@ -454,13 +457,29 @@ class PatientAllocator(Allocator):
         Raises:
             torch.OutOfMemoryError: when the device has no room, after the cache was freed.
         """
-        self._go_through()
-        return super().allocate(requested, stream)
+        with self.lock:
+            self._go_through()
+            return super().allocate(requested, stream)
 
     def settle(self) -> None:
         """Serve what waits and merge what was freed, so that every figure is right."""
-        self._go_through()
-        super().settle()
+        with self.lock:
+            self._go_through()
+            super().settle()
+
+    def count(self) -> None:
+        """Settle, and count the blocks that were handed out again."""
+        with self.lock:
+            super().count()
+
+    def empty_cache(self) -> None:
+        """Give every segment in which nothing lives back to the device."""
+        with self.lock:
+            super().empty_cache()
+
+    def after_fork(self) -> None:
+        """Forget a thread that held the lock when this process was forked, and that is not in it."""
+        self.lock = threading.RLock()
 
     def _go_through(self) -> None:
         """Serve what the diary holds."""

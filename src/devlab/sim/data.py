@@ -150,6 +150,8 @@ def after_fork() -> None:
     The process inherits the parent's tensors, and may hold them and let them go: only to make a tensor or to
     look into one is refused. The memories of all tensors are hidden, so that no operator has to ask.
     """
+    for allocator in _allocators:
+        allocator.after_fork()
     if is_initialized() and refuse_in_fork not in refusals:
         refusals.append(refuse_in_fork)
         _inherited.update(_memories)
@@ -362,7 +364,7 @@ _FACTORIES = {
 
 
 class _Pinned(ref):
-    __slots__ = ("address",)
+    __slots__ = ("address", "end")
 
 
 _pinned: dict[int, _Pinned] = {}
@@ -378,14 +380,22 @@ def pin(tensor: torch.Tensor) -> torch.Tensor:
     storage = tensor.untyped_storage()
     note = _Pinned(storage, _died)
     note.address = storage.data_ptr()
+    note.end = note.address + storage.nbytes()
     if note.address:
         _pinned[note.address] = note
     return tensor
 
 
 def is_pinned(tensor: torch.Tensor, device=None) -> bool:
-    """Return whether the CPU tensor lives in memory that counts as pinned."""
-    return bool(_pinned) and tensor.is_cpu and tensor.untyped_storage().data_ptr() in _pinned
+    """Return whether the CPU tensor lives in memory that counts as pinned, a part of it included.
+
+    PyTorch asks CUDA for the address at which the tensor's storage begins, and a slice of a storage begins
+    in the middle of pinned memory.
+    """
+    if not (_pinned and tensor.is_cpu):
+        return False
+    address = tensor.untyped_storage().data_ptr()
+    return address in _pinned or any(one.address < address < one.end for one in list(_pinned.values()))
 
 
 def pinned_copy(tensor: torch.Tensor, device=None) -> torch.Tensor:

@@ -17,6 +17,7 @@ from torch.multiprocessing.reductions import reduce_tensor
 from devlab.attribution import point_at_callers
 from devlab.sim import (
     accounts,
+    autocasting,
     beyond_cpu,
     data,
     dispatch,
@@ -109,7 +110,7 @@ def enabled() -> bool:
 
 def _register_kernels() -> None:
     library = private.open_library("IMPL", "aten", "PrivateUse1", __file__, 1)
-    _libraries.extend(operators.register_autocast(private.open_library))
+    _libraries.extend(autocasting.register(private.open_library))
     on_cpu = private.open_library("IMPL", "aten", "CPU", __file__, 1)
     _libraries.extend((library, on_cpu))
     for key, kind in kernels.NOT_SIMULATED.items():
@@ -203,6 +204,8 @@ def _route() -> None:
         setattr(torch.accelerator, name, function)
         if hasattr(torch.accelerator.memory, name):  # torch 2.11 has fewer names there
             setattr(torch.accelerator.memory, name, function)
+    if hasattr(torch.accelerator.memory, "_snapshot"):  # of torch 2.13, which would ask CUDA
+        torch.accelerator.memory._snapshot = accounts._snapshot
     _route_backward()
     _route_data()
     _route_storage()
@@ -309,10 +312,13 @@ def _route_storage() -> None:
 
 def _stand_in(base: type, ours: type) -> type:
     """Return a class that passes for PyTorch's `base` and makes `ours` for a simulated device."""
+    ours_type = int(private.DeviceType.PrivateUse1)
 
     class StandIn(type):
         def __call__(cls, *args, **kwargs):
             device = kwargs["device"] if "device" in kwargs else next(iter(args), None)
+            if kwargs.get("device_type", ours_type) != ours_type:
+                return base(*args, **kwargs)
             of_current = device is None or type(device) is int  # a bare index means the accelerator
             if _is_sim(device) or (of_current and base is not private.GeneratorBase):
                 return ours(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""What the simulator knows of single operators: schemas, waits, arithmetic, and precision under autocast."""
+"""What the simulator knows of single operators: schemas, waits and arithmetic."""
 
 from collections.abc import Callable
 from itertools import zip_longest
@@ -6,7 +6,7 @@ from math import prod
 
 import torch
 
-from devlab.sim import beyond_cpu, data, private
+from devlab.sim import beyond_cpu, private
 from devlab.sim.data import is_number
 
 
@@ -219,52 +219,3 @@ def product_bytes(left: torch.Tensor, right: torch.Tensor) -> int:
     """
     columns = right.shape[-1] if right.dim() > 1 else 1
     return left.nbytes // max(1, left.shape[-1]) * columns
-
-
-# Operators that autocast runs in its lower precision, and operators that it runs in float32, as on CUDA.
-LOWER = named(
-    "addbmm addmm addmv baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d.input "
-    "conv_transpose3d.input convolution gru_cell linear lstm_cell matmul mm mv prelu "
-    "scaled_dot_product_attention"
-)
-FLOAT32 = named(
-    "binary_cross_entropy_with_logits cosh cosine_similarity cross_entropy_loss cumprod cumsum exp expm1 "
-    "group_norm huber_loss kl_div l1_loss layer_norm log log10 log1p log2 log_softmax.int mse_loss "
-    "nll_loss norm.Scalar norm.ScalarOpt_dim pow.Scalar pow.Tensor_Scalar pow.Tensor_Tensor prod "
-    "prod.dim_int reciprocal rsqrt sinh smooth_l1_loss softmax.int softplus sum sum.dim_IntList tan"
-)
-_AUTOCAST = "AutocastPrivateUse1"
-
-
-def register_autocast(open_library) -> list:
-    """Install the casts, and let every other operator pass; return what keeps them installed."""
-    every = open_library("IMPL", "_", _AUTOCAST, __file__, 1)
-    every.fallback(_AUTOCAST, torch.library.fallthrough_kernel, False)
-    library = open_library("IMPL", "aten", _AUTOCAST, __file__, 1)
-    for name in (*LOWER, *FLOAT32):
-        dtype = None if name in LOWER else torch.float32
-        library.impl(name, _AUTOCAST, _casting(name, dtype), False)
-    return [every, library]
-
-
-def _casting(name: str, dtype: torch.dtype | None):
-    op = private.overload(f"aten::{name}")
-
-    def run(*args, **kwargs):
-        wanted = dtype or torch.get_autocast_dtype(data.NAME)
-        with private.without(private.AUTOCAST_KEYS):
-            return op(
-                *(_cast(value, wanted) for value in args),
-                **{key: _cast(value, wanted) for key, value in kwargs.items()},
-            )
-
-    return run
-
-
-def _cast(value, dtype: torch.dtype):
-    if isinstance(value, torch.Tensor):
-        eligible = value.is_floating_point() and value.device.type == data.NAME
-        return value.to(dtype) if eligible and value.dtype is not torch.float64 else value
-    if isinstance(value, (list, tuple)):
-        return [_cast(item, dtype) for item in value]
-    return value

@@ -26,6 +26,13 @@ def _has_ended(index: int | None, moment: float) -> bool:
     return True
 
 
+def _numbered(index: int, stream_id: int) -> clock.Queue:
+    found = next((queue for queue in clock.devices[index].queues if queue.stream_id == stream_id), None)
+    if found is None:
+        raise ValueError(f"{data.NAME}:{index} has no stream of the number {stream_id}")
+    return found
+
+
 class Stream:
     """A queue of work on a simulated device: work runs in order, and beside the work of other streams.
 
@@ -37,10 +44,27 @@ class Stream:
     True
     """
 
-    def __init__(self, device=None, priority: int = 0, *, _queue: clock.Queue | None = None):
-        """Make a new stream of `device`; None means the current device."""
-        self.device_index = data.index_of(device)
+    def __init__(
+        self,
+        device=None,
+        priority: int = 0,
+        *,
+        stream_id: int | None = None,
+        device_index: int | None = None,
+        device_type: int | None = None,
+        _queue: clock.Queue | None = None,
+    ):
+        """Make a new stream of `device`; None means the current device.
+
+        With a `stream_id` and a `device_index` it is the stream of that number, once more.
+
+        Raises:
+            ValueError: when the device has no stream of that number.
+        """
+        self.device_index = data.index_of(device if stream_id is None else device_index)
         self.priority = priority
+        if stream_id is not None:
+            _queue = _numbered(self.device_index, stream_id)
         if _queue is None:
             _queue = clock.Queue(next(_ids))
             clock.devices[self.device_index].queues.append(_queue)

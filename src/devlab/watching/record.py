@@ -57,11 +57,12 @@ NOWHERE = Line("", 0)
 
 
 class When(NamedTuple):
-    """When the host began and ended something, and the marks around it that the device keeps, if any."""
+    """When the host began and ended something, the marks around it that the device keeps, and its stream."""
 
     began: float
     ended: float
     marks: Any = None
+    stream: int = 0
 
 
 class Copy(NamedTuple):
@@ -130,6 +131,32 @@ class Synchronization(NamedTuple):
     when: When
 
 
+class Input(NamedTuple):
+    """One argument of an operator: the sizes and dtype of a tensor, or a value in words.
+
+    >>> Input.of(torch.ones(2, 3)), Input.of(0.5)
+    (Input(sizes=(2, 3), kind=torch.float32, value=''), Input(sizes=(), kind='Scalar', value='0.5'))
+    """
+
+    sizes: tuple
+    kind: torch.dtype | str
+    value: str = ""
+
+    @classmethod
+    def of(cls, given) -> "Input":
+        """Describe an argument; a list of tensors is described by the sizes of each."""
+        if isinstance(given, torch.Tensor):
+            return cls(tuple(given.shape), given.dtype)
+        if given is None:
+            return cls((), "")
+        if isinstance(given, (list, tuple)):
+            if any(isinstance(item, torch.Tensor) for item in given):
+                sizes = [list(item.shape) if isinstance(item, torch.Tensor) else [] for item in given]
+                return cls(tuple(sizes), "TensorList")
+            return cls((), "ScalarList", str(list(given)))
+        return cls((), "Scalar", str(given))
+
+
 class Launch(NamedTuple):
     """One operator started on an accelerator."""
 
@@ -137,6 +164,7 @@ class Launch(NamedTuple):
     operator: str
     line: Line
     when: When
+    inputs: tuple[Input, ...] = ()
 
 
 class Pinning(NamedTuple):
@@ -243,6 +271,18 @@ def mark(device: torch.device) -> Any:
     event = module.Event(enable_timing=True)
     event.record(module.current_stream(device))
     return event
+
+
+def stream_of(device: torch.device) -> int:
+    """Return the number of the device's current stream; 0 is the default one's, or that of a device without.
+
+    >>> stream_of(torch.device("cpu"))
+    0
+    """
+    if device.type == "sim":
+        return clock.current.queues[device.index].stream_id
+    current = getattr(torch.get_device_module(device), "current_stream", None)
+    return getattr(current(device), "stream_id", 0) if current is not None else 0
 
 
 class Tally:
@@ -360,12 +400,13 @@ class Record:
             line = learners_line(self._owner)
             self.events.append(Synchronization(str(device), state.cause or cause, line, when))
 
-    def launch(self, device: torch.device, operator: str, when: When) -> None:
-        """Count and keep one operator started on an accelerator."""
+    def launch(self, device: torch.device, operator: str, when: When, args: tuple = ()) -> None:
+        """Count and keep one operator started on an accelerator, and what its arguments were like."""
         name = str(device)
         self.sheet.operators[name] += 1
         if self._keeps():
-            self.events.append(Launch(name, operator, learners_line(self._owner), when))
+            inputs = tuple(map(Input.of, args))
+            self.events.append(Launch(name, operator, learners_line(self._owner), when, inputs))
 
     def pinning(self, size: int, when: When) -> None:
         """Keep one copy into pinned memory, where the record's own thread made the copy."""

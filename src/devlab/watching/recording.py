@@ -13,7 +13,7 @@ from devlab.sim.crossing import crossing
 from devlab.sim.data import tensors
 from devlab.sim.operators import MASKS, counts_mask, fills_mask
 from devlab.sim.private import OperatorMode
-from devlab.watching.record import Copy, Record, When, host_clock, mark, state
+from devlab.watching.record import Copy, Record, When, host_clock, mark, state, stream_of
 
 _SEQUENCES = (list, tuple)
 _CPU = torch.device("cpu")
@@ -212,7 +212,7 @@ class Recorder(OperatorMode):
         clock = host_clock(device.type)
         before, began = mark(device), clock()
         result = func(*args, **kwargs)
-        when = When(began, clock(), (before, mark(device)))
+        when = When(began, clock(), (before, mark(device)), stream_of(device))
         if self._number_made:
             self._number_made = False
             kind, args = as_on_cuda(kind, args)
@@ -240,7 +240,7 @@ class Recorder(OperatorMode):
     def _write_down(self, kind, device, args, kwargs, result, when) -> None:
         record = self.record
         if kind.is_plain:
-            record.launch(device, kind.name, when)
+            record.launch(device, kind.name, when, args)
             if kind.allocates:
                 record.allocation(device, new_bytes(result))
             return
@@ -253,7 +253,7 @@ class Recorder(OperatorMode):
         for cause in causes(kind, args, kwargs):
             record.synchronization(device, cause, when)
         if kind.works and not crossed:
-            record.launch(device, kind.name, when)
+            record.launch(device, kind.name, when, args)
         if kind.allocates or kind.role == "arrive":
             for tensor in tensors(result):
                 record.allocation(tensor.device, new_bytes(tensor))

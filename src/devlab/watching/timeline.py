@@ -1,6 +1,7 @@
 """`log.timeline()`: the host and its devices side by side in time, as text and as a drawing."""
 
 import math
+import os
 from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
@@ -8,6 +9,7 @@ from typing import NamedTuple
 
 from devlab import palette
 from devlab.panel import Panel, escape
+from devlab.watching import trace
 from devlab.watching.memory import duration
 from devlab.watching.record import Events, Launch, Mark, Transfer, When
 
@@ -18,13 +20,14 @@ HOST = "host"
 
 
 class Span(NamedTuple):
-    """One stretch of a lane, in seconds from the lane's start, with its state and name."""
+    """One stretch of a lane, in seconds from the lane's start, with its state, name and recorded event."""
 
     start: float
     end: float
     state: str
     name: str
     line: object
+    event: object = None
 
     @property
     def seconds(self) -> float:
@@ -55,8 +58,10 @@ def lay_out(events: Events) -> dict[str, list[Span]]:
             if times is not None:
                 state = COPYING if type(event) is Transfer else COMPUTING
                 name = event.operator if type(event) is Launch else event.cause
-                lanes.setdefault(f"{device} {state}", []).append(Span(*times, state, name, event.line))
-    lanes[HOST] += [Span(*pinning.when[:2], STAGING, "pin_memory()", pinning.line) for pinning in pinnings]
+                lanes.setdefault(f"{device} {state}", []).append(Span(*times, state, name, event.line, event))
+    lanes[HOST] += [
+        Span(*pinning.when[:2], STAGING, "pin_memory()", pinning.line, pinning) for pinning in pinnings
+    ]
     lanes[HOST].sort(key=lambda span: span.start)
     first = min((span.start for lane in lanes.values() for span in lane), default=0.0)
     return {
@@ -79,7 +84,7 @@ def _is_simulated(event) -> bool:
 
 def _on_host(event) -> Span:
     name = event.operator if type(event) is Launch else event.cause
-    return Span(event.when.began, event.when.ended, _state(event), name, event.line)
+    return Span(event.when.began, event.when.ended, _state(event), name, event.line, event)
 
 
 def _state(event) -> str:
@@ -105,6 +110,8 @@ def _on_device(when: When, device: str, origins: dict[str, tuple], alone: bool) 
             return after.began_at, done
         # If the stream was free early, the work began when the host had started the work.
         return (when.ended if free < when.ended < done else free), done
+    if str(getattr(before, "device", None) or device) != device:
+        return None  # a copy between two GPUs has its marks on one of them, and times of two do not compare
     after.synchronize()
     start, origin = origins.setdefault(device, (when.began, before))
     return tuple(start + origin.elapsed_time(mark) / 1e3 for mark in (before, after))
@@ -169,6 +176,13 @@ class Timeline(Panel):
     def waited(self) -> float:
         """Return how long the host waited altogether, in seconds."""
         return sum(span.seconds for span in self._host_waits())
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the lanes as a Chrome trace, which ui.perfetto.dev opens; `.gz` at the end compresses it.
+
+        A trace of simulated times says so in `otherData`, in the names of its processes and in each slice.
+        """
+        trace.save(path, self.lanes, self.simulated)
 
     def _host_waits(self) -> list[Span]:
         return [span for span in self.lanes[HOST] if span.state == WAITING]

@@ -13,8 +13,7 @@ why_no_cuda = lesson.exercise(
         "Ask the four questions in the order of the task, each with its own `return`. A machine that passes "
         "all four is available.",
         'Two texts hide every GPU, "" and "-1". None means that the variable is not set, which hides '
-        'nothing, and "0" '
-        "is the first GPU.",
+        'nothing, and "0" is the first GPU.',
         '`if facts["build"] == "cpu": return "cpu-only build"`, then `if not facts["gpu"]`, then '
         '`if not facts["driver"]`, and at last `if facts["visible"] in ("", "-1"): return "hidden"`.',
     ),

@@ -23,12 +23,11 @@ current_accelerator_or_cpu = lesson.exercise(
     hints=(
         "`torch.accelerator` knows which kind of accelerator there is, whatever its name. Ask it one "
         "question, and return the CPU where the answer is no.",
-        "`torch.accelerator.current_accelerator()` names what PyTorch was *built* for, or is None. Whether "
-        "an accelerator is here, `torch.accelerator.is_available()` says, or the argument "
+        "`torch.accelerator.current_accelerator()` names what PyTorch was *built* for, or is None. To find "
+        "out whether that accelerator is here, ask `torch.accelerator.is_available()`, or pass "
         "`check_available=True`.",
         "Write `if torch.accelerator.is_available(): return torch.accelerator.current_accelerator()`, and "
-        "after "
-        'it `return torch.device("cpu")`.',
+        'after it `return torch.device("cpu")`.',
     ),
 )
 

@@ -14,10 +14,11 @@ supported_dtype = lesson.exercise(
     hints=(
         "Only float64 is in question, and every other dtype goes straight back. Whether a device has "
         "float64, the device itself knows best.",
-        "`torch.empty(0, dtype=torch.float64, device=device)` takes no memory, and raises a TypeError where "
-        "there is no float64. A list of names would be wrong for the next accelerator.",
-        "Where dtype is float64, `try:` to make that empty tensor and return `dtype`, and under `except "
-        "TypeError:` return `torch.float32`.",
+        "`torch.ones(1, dtype=torch.float64, device=device).add(1)` makes one element and computes with it. "
+        "Where there is no float64, one of the two raises a TypeError or a RuntimeError. A list of names "
+        "would be wrong for the next accelerator.",
+        "Where dtype is float64, `try:` that line and return `dtype`, and under `except (TypeError, "
+        "RuntimeError):` return `torch.float32`.",
     ),
 )
 

@@ -20,7 +20,7 @@ from devlab.watching import timing
 lesson = Lesson(
     "07_asynchrony",
     "Asynchrony",
-    ("time_op", "event_time", "running_total", "batched", "Prefetcher", "crossover"),
+    ("time_op", "event_time", "running_total", "batched", "regime", "Prefetcher", "crossover"),
 )
 
 CLOCKS = ("perf_counter", "time", "monotonic", "process_time", "thread_time", "clock_gettime")
