@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 07 Asynchrony: exercises
 #
-# Six tasks: two ways to time, a sum without waiting, one launch in place of many, copies behind computation,
-# and the decision which device to use. The lesson is
+# Seven tasks: two ways to time, a sum without waiting, one launch in place of many, the regime of a product,
+# copies that hide behind the work, and the decision which device to use. The lesson is
 # [07 Asynchrony](../notebooks/07_asynchrony.ipynb).
 #
 # Times are judged on the simulated device's own clock, so that they are the same on every machine. While a
