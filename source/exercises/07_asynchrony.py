@@ -301,6 +301,6 @@ def crossover(
 devlab.check(crossover)
 
 # %% [markdown]
-# When all six are done, `devlab.time_op` is the course's own tool for the first task: it warms up, repeats as
+# When all seven are done, `devlab.time_op` is the course's own tool for the first task: it warms up, repeats as
 # often as a short function needs, and says how far the samples lie apart. Lesson [08
 # Memory](../notebooks/08_memory.ipynb) comes next. `devlab.progress()` shows where you stand.
