@@ -19,8 +19,9 @@ device = devlab.start()
 # %% [markdown]
 # ## `to_numpy(x)`
 #
-# Return any tensor as a NumPy array.
+# Return a tensor as a NumPy array.
 #
+# - x has one of NumPy's dtypes or `bfloat16`. It is neither sparse nor a conjugated complex tensor.
 # - x may be on any device, may require a gradient or be computed from something that does, may be a view,
 #   a single number (the array then has no dimensions) or empty.
 # - The array has x's shape, x's values and x's dtype. NumPy has no `bfloat16`: those come as `float32`.
@@ -85,8 +86,9 @@ devlab.check(shares_memory)
 # - It has a's shape, a's dtype and a's numbers, and does not require a gradient.
 # - a has one dimension or more, and may be a slice, a transposed array, an array with steps, or an empty one.
 #   It may be written to.
-# - Nothing is copied without a word: where the array has negative strides, no tensor can share its memory, and the
+# - Nothing is ever copied: where the array has negative strides, no tensor can share its memory, and the
 #   function raises a `ValueError` whose text contains the word *negative*.
+# - One line may be enough: find out what PyTorch's own functions do.
 #
 # Needed: [Which share and which copy](../notebooks/06_numpy_sharing.ipynb#Which-share-and-which-copy) and
 # [What cannot cross](../notebooks/06_numpy_sharing.ipynb#What-cannot-cross)
@@ -138,14 +140,14 @@ devlab.check(independent_tensor)
 # - Only a's own elements change. Where a is a slice, its neighbours in memory stay what they are.
 # - Nothing is copied. The bytes of all other tensors that are made are counted: together they stay below
 #   half of the array's own.
-# - a has one dimension or more, may be empty, may be written to, and has no negative strides. Its dtype stays. k is a
-#   Python number that fits it: whole for integers, any for floats.
+# - a has one dimension or more, may be empty, may be written to, and has no negative strides. Its dtype
+#   stays. k is an `int` where a holds integers, and an `int` or a `float` where it holds floats.
 #
 # Needed: [Work in place](../notebooks/06_numpy_sharing.ipynb#Work-in-place)
 
 
 # %% exercise="scale_in_place"
-def scale_in_place(a: np.ndarray, k: float) -> None:
+def scale_in_place(a: np.ndarray, k: int | float) -> None:
     """Multiply a by k in place, through a tensor that shares its memory."""
     ### BEGIN SOLUTION
     torch.from_numpy(a).mul_(k)

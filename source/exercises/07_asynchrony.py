@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 07 Asynchrony: exercises
 #
-# Six tasks: two ways to time, a sum without waiting, one launch in place of many, copies behind computation,
-# and the decision which device to use. The lesson is
+# Seven tasks: two ways to time, a sum without waiting, one launch in place of many, the regime of a product,
+# copies that hide behind the work, and the decision which device to use. The lesson is
 # [07 Asynchrony](../notebooks/07_asynchrony.ipynb).
 #
 # Times are judged on the simulated device's own clock, so that they are the same on every machine. While a
@@ -131,6 +131,7 @@ devlab.check(running_total)
 # - The result has the dtype of xs and w, which may be half precision or float64.
 # - Gradients flow back to xs and to w.
 # - xs may be a view and w transposed, so neither needs to be contiguous.
+# - One line may be enough.
 #
 # Needed: [Overhead: the launch decides](../notebooks/07_asynchrony.ipynb#Overhead:-the-launch-decides)
 
@@ -195,15 +196,17 @@ devlab.check(regime)
 # This is an object to put around a loader. `for batch in Prefetcher(loader, device)` gives the loader's batches, in
 # their order, **on the device**, and while you work on one batch the next one is already being copied.
 #
-# - A batch is a tensor or a tuple of tensors, and stays what it is. The loader's tensors are **pinned** where that helps.
+# - A batch is a tensor or a tuple of tensors, and stays what it is. The loader's tensors are **already
+#   pinned** where pinning helps, so you need not pin them.
 # - `len(prefetcher)` is the loader's. The object can be **iterated again**, also after a loop that was left early, and
 #   then iterates the loader again.
-# - Work that is launched on a batch, in the stream that is current then, begins **after the batch has arrived**, without
-#   a wait of the host.
-# - Copies and work overlap. All in all they take at most 1.2 times as long as the longer of the two alone, judged
-#   on the simulated clock with sixteen batches. Where each step waits for the device, as a step does that reads its
-#   loss, they take at most 1.5 times as long. For that, the next copy has to be started before the batch is given out.
-# - No more than **three** batches are taken from the loader before they are wanted.
+# - Work that is launched on a batch, in the stream that is current then, begins **after the batch has
+#   arrived**, without a wait of the host.
+# - Copies and work overlap. All in all they take at most 1.2 times as long as all copies or all work alone,
+#   whichever is longer, judged on the simulated clock with sixteen batches. Where each step waits for the
+#   device, as a step does that reads its loss, they take at most 1.5 times as long. For that, the next copy
+#   has to be started before the batch is given out.
+# - While you work on a batch, at most **three** batches after it have been taken from the loader.
 # - On the CPU there are no streams: give out the loader's batches themselves.
 #
 # Needed: [Two streams](../notebooks/07_asynchrony.ipynb#Two-streams)
@@ -298,6 +301,6 @@ def crossover(
 devlab.check(crossover)
 
 # %% [markdown]
-# When all six are done, `devlab.time_op` is the course's own tool for the first task: it warms up, repeats as often as a
-# short function needs, and says how far the samples lie apart. Lesson [08 Memory](../notebooks/08_memory.ipynb) comes
-# next. `devlab.progress()` shows where you stand.
+# When all seven are done, `devlab.time_op` is the course's own tool for the first task: it warms up, repeats as
+# often as a short function needs, and says how far the samples lie apart. Lesson [08
+# Memory](../notebooks/08_memory.ipynb) comes next. `devlab.progress()` shows where you stand.

@@ -18,7 +18,7 @@ from pathlib import Path
 from devlab.sim.specs import CUDA_LIKE, HOST
 from devlab.watching.memory import duration, size
 from factory import numbers
-from factory.documented import CHIPS
+from factory.documented import CHIPS, Chip
 from factory.reading import SourceError
 
 RECORDED = Path(__file__).resolve().parents[2] / "benchmarks" / "recorded"
@@ -126,28 +126,36 @@ def _product_rate(one: Recording, dtype: str) -> float | None:
     return seconds and 2 * 2048**3 / seconds
 
 
-def hardware(measured: list[Recording]) -> str:
-    """What the makers document of GPUs, beside the reference machine and what was measured."""
-    rows = [
-        ["memory", size(CUDA_LIKE.capacity), *(chip.memory for chip in CHIPS), *(MISSING for _ in measured)],
+def _peaks(chips: Iterable[Chip], measured: list[Recording]) -> list[list[str]]:
+    """Return the rows that say how fast memory and processors are."""
+    chips = list(chips)
+    return [
         [
             "its bandwidth",
             _rate(CUDA_LIKE.bandwidth),
-            *(f"{chip.bandwidth} GB/s" for chip in CHIPS),
+            *(f"{chip.bandwidth} GB/s" for chip in chips),
             *(MISSING for _ in measured),
         ],
         [
             "arithmetic in float32",
             _tera(CUDA_LIKE.rate),
-            *(_shown(chip.rate, lambda rate: f"{rate} TFLOP/s") for chip in CHIPS),
+            *(_shown(chip.rate, lambda rate: f"{rate} TFLOP/s") for chip in chips),
             *(_shown(_product_rate(one, "float32"), _tera) for one in measured),
         ],
         [
             "products in 16 bits",
             _tera(CUDA_LIKE.half_rate),
-            *(_shown(chip.half_rate, lambda rate: f"{rate} TFLOP/s") for chip in CHIPS),
+            *(_shown(chip.half_rate, lambda rate: f"{rate} TFLOP/s") for chip in chips),
             *(_shown(_product_rate(one, "bfloat16"), _tera) for one in measured),
         ],
+    ]
+
+
+def hardware(measured: list[Recording]) -> str:
+    """What the makers document of GPUs, beside the reference machine and what was measured."""
+    rows = [
+        ["memory", size(CUDA_LIKE.capacity), *(chip.memory for chip in CHIPS), *(MISSING for _ in measured)],
+        *_peaks(CHIPS, measured),
         [
             "from the host's memory",
             f"{_rate(CUDA_LIKE.pinned)} pinned, {_rate(CUDA_LIKE.pageable)} pageable",
@@ -174,6 +182,29 @@ def hardware(measured: list[Recording]) -> str:
         "published, or not recorded."
     )
     return f"{_rows(heads, rows)}\n\n*Documented by the makers, not measured.* {sources}. {remark}"
+
+
+def balance(measured: list[Recording]) -> str:
+    """How many operations a chip can do while its memory moves a byte, by its maker's peaks."""
+    chips = [chip for chip in CHIPS if chip.rate and chip.half_rate]
+    bandwidth, *rates = _peaks(chips, measured)
+    rows = [["bandwidth of its memory", *bandwidth[1:]], *rates]
+    for words, name in (("balance in float32", "rate"), ("balance in 16 bits", "half_rate")):
+        quotients = (1000 * getattr(chip, name) / chip.bandwidth for chip in chips)
+        rows.append(
+            [
+                f"**{words}**",
+                f"{getattr(CUDA_LIKE, name) / CUDA_LIKE.bandwidth:.0f} FLOP per byte",
+                *(f"{quotient:.0f} FLOP per byte" for quotient in quotients),
+                *(MISSING for _ in measured),
+            ]
+        )
+    heads = ["", MODELLED, *(f"{chip.name}, documented" for chip in chips), *(one.title for one in measured)]
+    sources = "; ".join(f"{chip.name}: {chip.source}" for chip in chips)
+    return (
+        f"{_rows(heads, rows)}\n\n*Documented by the makers, not measured.* {sources}. Peaks in 16 bits are "
+        "without sparsity. The balance is the quotient of the two peaks."
+    )
 
 
 def bandwidth(measured: list[Recording]) -> str:
@@ -269,4 +300,10 @@ def crossover(measured: list[Recording]) -> str:
     return _rows(["the device is quicker", MODELLED, *(one.title for one in measured)], rows)
 
 
-TABLES = {"hardware": hardware, "bandwidth": bandwidth, "launches": launches, "crossover": crossover}
+TABLES = {
+    "hardware": hardware,
+    "balance": balance,
+    "bandwidth": bandwidth,
+    "launches": launches,
+    "crossover": crossover,
+}

@@ -5,8 +5,8 @@
 # from there. On the CPU the step costs next to nothing, because no number moves: both libraries look at the same
 # memory. That is a gift and a trap.
 #
-# After this lesson you can bring any tensor to NumPy, say of any line whether it shares or copies, choose
-# the one you want, and read the errors about what NumPy and PyTorch cannot exchange.
+# After this lesson you can bring nearly any tensor to NumPy, say of any line whether it shares or copies,
+# choose between the two, and understand the errors that come up where something cannot be converted.
 #
 # **Takes** about 40 minutes. **Needs** [01 The CPU](01_cpu.ipynb), where views and storages appeared, and
 # [05 Models and buffers](05_buffers.ipynb).
@@ -53,31 +53,36 @@ print(t)
 
 # %% [markdown] facts=["N5"]
 # So a change to one shows in the other, *if it is a change to the memory*. Here are two lines that double an
-# array of ones which a tensor shares: `a = a * 2` and `a *= 2`.
+# array of ones whose memory a tensor shares: `a = a * 2` and `a *= 2`.
 
 # %% facts=["N5"]
-guess = devlab.predict("Which of the two lines reaches the tensor?", "a = a * 2", "a *= 2", "both", "neither")
+guess = devlab.predict(
+    "Which lines change the tensor?", "a = a * 2", "a *= 2", "a = a * 2 and a *= 2", "none"
+)
 
 # %% facts=["N5"]
+lines = []  # those that change the tensor
+
 t = torch.ones(3)
-
 a = t.numpy()
 a = a * 2
-first = t[0].item()
 print("after a = a * 2:", t)
+if t[0] == 2:
+    lines.append("a = a * 2")
 
+t = torch.ones(3)
 a = t.numpy()
 a *= 2
-second = t[0].item()
 print("after a *= 2:   ", t)
+if t[0] == 2:
+    lines.append("a *= 2")
 
-reached = (["a = a * 2"] if first == 2 else []) + (["a *= 2"] if second == 2 * first else [])
-guess.was({0: "neither", 2: "both"}.get(len(reached), reached[0] if reached else ""))
+guess.was(" and ".join(lines) or "none")
 
 # %% [markdown] facts=["N5"]
-# `a * 2` made a new array, and `a =` gave it the old name. The tensor still looks at the old memory.
-# `a *= 2` wrote into the memory itself. The same holds on the side of PyTorch: `t = t * 2` moves a name, and
-# `t *= 2` and `t.mul_(2)` change numbers.
+# `a * 2` made a new array, and `a =` gave it the old name. The tensor still looks at the old memory. `a *= 2`
+# wrote into the memory itself. The same holds in PyTorch: `t = t * 2` gives the name `t` to a new tensor,
+# while `t *= 2` and `t.mul_(2)` change the numbers in the old one.
 #
 # Now the trap. This function prepares a picture for a model, and it looks harmless.
 
@@ -96,9 +101,9 @@ for epoch in range(2):
 print("the data set now:", dataset[0].tolist())
 
 # %% [markdown] facts=["N5"]
-# The first epoch was right, and it spoiled the data for the second, without an error or a warning. The line at fault
-# is `x -= 100`: written as `x = x - 100`, the function would be right, at the price of new memory. A
-# function that is given an array should say which of the two it does, and so you have to know.
+# The first epoch was right, and it spoiled the data for the second, without an error or a warning. The line
+# at fault is `x -= 100`: written as `x = x - 100`, the function would be right, but would take new memory. A
+# function that is given an array should say whether it changes that array, and so you have to know.
 
 # %% [markdown]
 # ## How to tell
@@ -115,13 +120,14 @@ a[0] = 50
 print("after: ", t[0].item(), copy[0].item())
 
 # %% [markdown] facts=["N4"]
-# Writing just to find out would be rude, and it is not needed: the address of the first element tells the two apart,
-# so far. But views begin anywhere. In each of three pairs both parts are cut from one array of six numbers: the first
-# four and the last four; the first half and the second; the even places and the odd ones.
+# Writing just to find out would change your data, and it is not needed. Here the address of the first element
+# is enough to tell the two apart. For views it is not, because a view may begin in the middle of the memory.
+# Below are three pairs of views of one array of six numbers: the first four and the last four; the first half
+# and the second; the even places and the odd ones.
 
 # %% facts=["N4", "N5"]
 guess = devlab.predict(
-    "In how many of the three pairs would a write to one part show in the other?", 0, 1, 2, 3
+    "In how many of the three pairs would a write to one view show in the other?", 0, 1, 2, 3
 )
 
 # %% facts=["N4", "N5"]
@@ -135,18 +141,18 @@ pairs = {
 }
 for words, (part, other) in pairs.items():
     apart = (other.ctypes.data - part.data_ptr()) // a.itemsize
-    common = np.intersect1d(part.numpy(), other)  # the numbers in here are their own places
+    common = np.intersect1d(part.numpy(), other)  # each number in the array equals its place
     print(f"{words} begin {apart} places apart, and have {len(common)} elements in common: {common}")
 
 guess.was(sum(np.shares_memory(part.numpy(), other) for part, other in pairs.values()))
 
 # %% [markdown] facts=["N4", "N5"]
-# No pair begins in the same place, and only the first has elements in common. `np.shares_memory`, which gave the last
-# line its number, compares the places of all elements and touches none of them. It works on arrays, and a CPU tensor has
-# an array for the asking.
+# In no pair do both views begin in the same place, and only in the first pair do they have elements in
+# common. `np.shares_memory`, from which the answer to the question came, compares the places of all elements
+# and touches none of them. It takes arrays; for a CPU tensor, pass `t.numpy()`.
 #
-# (There is a quicker `np.may_share_memory`, which compares only where the two begin and end. For the even
-# and the odd places it says yes, which is why its name has a *may* in it.)
+# (There is also `np.may_share_memory`, which is quicker because it compares only where the two begin and end.
+# For the even and the odd places it says yes, and so its name has a *may* in it.)
 #
 # **[Exercise](../exercises/06_numpy_sharing.ipynb#task_shares_memory):** `shares_memory`, for tensors on any device,
 # with a gradient or without.
@@ -182,17 +188,18 @@ for code, make in ways.items():
 guess.was(copies)
 
 # %% [markdown] facts=["N6"]
-# `.float()` and `.to("cpu")` give what was asked for; when it is there already, that is the same memory.
-# `.double()` had to make other numbers. So the rule has three parts:
+# If the tensor already has that dtype or is already on that device, `.float()` and `.to("cpu")` return the
+# tensor itself. `.double()` had to make other numbers. So there are three kinds of functions:
 #
 # | | memory | if it cannot be shared |
 # |---|---|---|
 # | `torch.from_numpy(a)` | **always shares** | an error |
-# | `torch.as_tensor(a)`, with or without `dtype=` and `device=` | shares **if it can** | copies |
-# | `torch.tensor(a)` | **always copies** | |
+# | `t.detach()` | **always shares** | never happens |
+# | `torch.as_tensor(a)`, with or without `dtype=` and `device=`; `t.to(...)`, `t.float()` | shares **if it can** | copies |
+# | `torch.tensor(a)`, `t.clone()` | **always copies** | |
 #
-# `as_tensor` is for when you do not care. Asked for another dtype, the same function no longer shares, and a program
-# that relied on the sharing has a bug:
+# Use `as_tensor` where you do not care. Asked for another dtype, the same function no longer shares, and a
+# program that relied on the sharing has a bug:
 
 # %% facts=["N6"]
 a = np.ones(3)  # NumPy's own default is float64
@@ -202,8 +209,8 @@ for dtype in (torch.float64, torch.float32):
     print(dtype, "shares" if np.shares_memory(t.numpy(), a) else "copies")
 
 # %% [markdown] facts=["N6"]
-# NumPy's default is good for one more surprise. An array that was made without a dtype is `float64`, and so is the
-# tensor over it. Layers are `float32`:
+# NumPy's default has one more surprise for you. An array that was made without a dtype is `float64`, and so
+# is the tensor over it. Layers are `float32`:
 
 # %% facts=["N6"]
 try:
@@ -214,8 +221,8 @@ except RuntimeError as error:
 # %% [markdown] facts=["N6"]
 # `torch.from_numpy(a).float()` mends it, with a copy.
 #
-# Who owns shared memory? Here the array is made inside a function, and only the tensor comes out. The name
-# `local` is gone when the function ends, but not the memory:
+# What happens to shared memory when the array's name is gone? Here the array is made inside a function, and
+# only the tensor comes out. The name `local` is gone when the function ends, but not the memory:
 
 
 # %% facts=["N4"]
@@ -227,27 +234,25 @@ def make():
 print(make())
 
 # %% [markdown] facts=["N4"]
-# The tensor holds the array, and the memory lives as long as anything looks at it. Sharing is safe in that respect, and
-# like the views of lesson 01 it can keep a big array alive for a small slice.
-#
-# **Exercises:** [`sharing_tensor`](../exercises/06_numpy_sharing.ipynb#task_sharing_tensor), which has to share or to
-# refuse, and [`independent_tensor`](../exercises/06_numpy_sharing.ipynb#task_independent_tensor), which never shares.
-# Both also meet arrays that come under [What cannot cross](#What-cannot-cross).
+# The tensor keeps the array, and the memory lives as long as any array or tensor uses it. Sharing is safe in
+# that respect, and like the views of lesson 01 it can keep a big array alive for a small slice.
 
 # %% [markdown] facts=["N1", "N6"]
 # ### Look and touch
 #
-# Two names, and between them one memory or two: that is hidden at first. Choose how y is made of x, guess whether a
-# write through one name shows in the other, and click a cell to write into it. **Find out:** which ways of making y
-# share for one kind of x and copy for another? There are several; start with `x.to(device)`.
+# There are two names, x and y. Whether they share one memory is hidden at first. Choose how y is made of x,
+# guess whether a write through one name shows in the other, and click a cell to write into it. **Find out:**
+# which ways of making y share for one kind of x and copy for another? There are several; start with
+# `x.to(device)`.
 
 # %% facts=["N1", "N6"]
 devlab.explore.sharing()
 
 # %% [markdown] facts=["N1", "N6"]
-# `x.to(device)` gives x itself back where x is on the device already. `torch.as_tensor` shares an array and copies it
-# for another dtype. `reshape` shares where strides allow it and copies after `.T`. None of them says which it did. When
-# it matters, use one that always does the same: `view` and `from_numpy` share or fail, `clone` and `torch.tensor` copy.
+# `x.to(device)` gives x itself back where x is on the device already. `torch.as_tensor` shares an array and
+# copies it for another dtype. `reshape` shares where strides allow it, and after `.T` it mostly copies. None
+# of them says which it did. When it matters, use a function that always does the same: `view` and
+# `from_numpy` share or fail, `clone` and `torch.tensor` copy.
 
 # %% [markdown]
 # ## Work in place
@@ -276,9 +281,10 @@ for words, work in (
     print(f"{words} {new_memory(work):3.1f} MB of new memory, and t[0, 0] is {t[0, 0].item()}")
 
 # %% [markdown] facts=["N5", "N6"]
-# Two things have to come together: an array that *shares*, and an operation that works *in place*. NumPy's operations
-# do that with `out=`, PyTorch's with a name that ends in `_`. With only one of the two, the work is done and thrown
-# away, and the tensor never hears of it.
+# The copy takes 4 MB, and so does a new array for the result. To need neither, two things have to come
+# together: an array that *shares*, and an operation that works *in place*. Operators like `*=` do that, and
+# so do NumPy's functions with `out=` and PyTorch's methods whose names end in `_`. With only one of the two,
+# the tensor keeps its old numbers.
 #
 # The other direction needs the same two things. A tensor over a slice knows its strides, so it writes to the slice
 # and not to its neighbours:
@@ -289,18 +295,19 @@ torch.from_numpy(grid[:, 1::2]).zero_()
 print(grid)
 
 # %% [markdown] facts=["N5", "N6"]
-# Beware of anything that makes the slice tidy first. `np.ascontiguousarray(grid[:, 1::2])` is a new
-# array, and so is what `.reshape(-1)` gives for such a slice. Whoever works on those in place has worked on
-# a copy.
+# Beware of anything that puts the elements of the slice together first. `np.ascontiguousarray(grid[:, 1::2])`
+# is a new array, and so is what `.reshape(-1)` gives for such a slice. If you work on those in place, you
+# work on a copy.
 #
-# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_scale_in_place):** `scale_in_place`, where PyTorch works on any
-# array, and its bytes are counted.
+# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_scale_in_place):** `scale_in_place`, where PyTorch
+# works on an array of any shape, and the bytes that it takes are counted.
 
 # %% [markdown]
 # ## The array on the CPU
 #
-# So far everything was in the computer's own memory. Now there is a tensor on the accelerator, and two ways to ask
-# for its array:
+# Three obstacles often stand between a tensor and NumPy, and a fourth between an array and PyTorch. The first
+# is the device. So far everything was in the computer's own memory. Now there is a tensor on the accelerator,
+# and two ways to ask for its array:
 
 # %% facts=["N1"]
 x = torch.arange(4.0, device=device)
@@ -312,9 +319,10 @@ for convert in (torch.Tensor.numpy, np.asarray):
         print(error)
 
 # %% [markdown] facts=["N1"]
-# NumPy knows one memory. **A tensor on an accelerator has no NumPy view**, and neither library copies it
-# behind your back: a transfer is slow, so PyTorch wants you to write it down. The message says how. (*Host
-# memory* is the computer's own. The wording is PyTorch's for CUDA, which the simulated device repeats.)
+# NumPy knows only the computer's own memory. **A tensor on an accelerator has no NumPy view**, and neither
+# library copies it behind your back: a transfer is slow, so PyTorch wants you to ask for it. The message says
+# how. (*Host memory* is the computer's own. The wording is PyTorch's for CUDA, which the simulated device
+# repeats.)
 
 # %% facts=["N1", "N2"]
 guess = devlab.predict("After the transfer, 99 is written into the array. Is it in x as well?", "yes", "no")
@@ -344,7 +352,7 @@ guess.was("yes" if x[0].item() == 99 else "no")
 # %% [markdown]
 # ## Off the graph
 #
-# The second obstacle has nothing to do with devices. These are weights on the CPU:
+# The second obstacle is the graph, on every device. These are weights on the CPU:
 
 # %% facts=["N3", "N7"]
 weights = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -356,8 +364,8 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["N3", "N7"]
 # Autograd follows what happens to this tensor, and it cannot follow NumPy. What NumPy computes has no
-# gradient, and PyTorch makes you say that you know. **`detach()` gives a tensor outside of the graph**, with
-# the same numbers, and with the same memory:
+# gradient, so PyTorch asks you to call `detach()` to confirm that you know. **`detach()` gives a tensor
+# outside of the graph**, with the same numbers, and with the same memory:
 
 # %% facts=["N3", "N4"]
 outside = weights.detach().numpy()
@@ -366,13 +374,13 @@ outside[0] = 100
 print(weights)
 
 # %% [markdown] facts=["N3", "N4"]
-# `detach` leaves the graph and not the memory. You have just changed a parameter through NumPy. That is worse than it
-# looks. Below, the graph of `loss` remembers the weights as they were, to compute the gradient 2 w, and then one
-# weight is overwritten, once by PyTorch and once by NumPy.
+# `detach` leaves the graph but not the memory, so you have just changed a parameter through NumPy. That is
+# worse than it looks. Below, the graph of `loss` remembers the weights as they were, to compute the gradient
+# 2 w, and then one weight is overwritten, once by PyTorch and once by NumPy.
 
 # %% facts=["N3", "N5"]
 guess = devlab.predict(
-    "Which of the two writes will backward notice?", "both", "PyTorch's", "NumPy's", "neither"
+    "Whose write will backward notice?", "PyTorch's", "NumPy's", "PyTorch's and NumPy's", "none"
 )
 
 # %% facts=["N3", "N5"]
@@ -391,15 +399,15 @@ for how in ("PyTorch's", "NumPy's"):
     except RuntimeError as error:
         print(how, "write:", str(error).partition(":")[0])
         noticed.append(how)
-guess.was({0: "neither", 2: "both"}.get(len(noticed), noticed[0] if noticed else ""))
+guess.was(" and ".join(noticed) or "none")
 
 # %% [markdown] facts=["N3", "N5"]
 # PyTorch counts its own writes and refuses to compute a gradient from numbers that have changed. NumPy's
-# writes are not counted: the gradient of the first weight should be 2, and it is 200, without a word. So an
+# writes are not counted: the gradient of the first weight should be 2, and it is 200, without an error. So an
 # array made from a tensor that is still in use is for *reading*. To write, copy first.
 #
-# Together, the steps to NumPy are **`x.detach().cpu().numpy()`**: leave the graph, leave the
-# device, then NumPy. Detach first, so that autograd need not note the transfer. The steps cost next to nothing where
+# Together, the steps to NumPy are **`x.detach().cpu().numpy()`**: leave the graph, leave the device, then
+# NumPy. Detach first, so that autograd need not record the transfer. The steps cost next to nothing where
 # they are not needed:
 
 # %% facts=["N2", "N3"]
@@ -413,14 +421,14 @@ for words, x in anything.items():
     print(words, x.detach().cpu().numpy())
 
 # %% [markdown] facts=["N2", "N3"]
-# `x.numpy(force=True)` is short for the same steps. Long or short, both hide from you whether the result
-# shares, so what was said above about writing holds for both.
+# `x.numpy(force=True)` does the same steps, and two more that only complex numbers need. Both spellings hide
+# from you whether the result shares, so what was said above about writing holds for both.
 
 # %% [markdown]
 # ## What cannot cross
 #
-# A third obstacle is a **dtype that NumPy lacks**. Models are often run in `bfloat16`. Here are three numbers of that
-# dtype, one of them as large as 3e38, and three ways to convert them.
+# The third obstacle is a **dtype that NumPy lacks**. Models are often run in `bfloat16`. Here are three
+# numbers of that dtype, one of them as large as 3e38, and three ways to convert them.
 
 # %% facts=["N7"]
 guess = devlab.predict(
@@ -466,10 +474,10 @@ for convert in (torch.from_numpy, torch.as_tensor, torch.tensor):
         print(f"{convert.__name__}: {str(error).split(',')[0]}")
 
 # %% [markdown] facts=["N7"]
-# A tensor's strides are never negative, so no tensor can look at that memory. Even `torch.tensor`, which
+# A tensor's strides are never negative, so no tensor can use that memory as it is. Even `torch.tensor`, which
 # copies anyway, cannot read it. You meet this after flipping a picture, or after `image[..., ::-1]`, which
-# turns BGR into RGB. Some function has to write the numbers down in the new order. NumPy can do it before, or, where you
-# know what was reversed, PyTorch after:
+# turns BGR into RGB. The cure is a copy in the new order. NumPy can make it before the conversion. If you
+# still have the array that was reversed, you can also convert that, and let PyTorch reverse it:
 
 # %% facts=["N6", "N7"]
 for words, t in (
@@ -480,13 +488,11 @@ for words, t in (
     print(words, t, "strides", t.stride(), shares)
 
 # %% [markdown] facts=["N7"]
-# `np.ascontiguousarray` copies only where it must: given `a` itself, it would share. An array's own method `copy`
-# always does. Which of the two is right depends on whether you want a tensor that never shares, or one that sometimes
-# does. Decide it, and do not leave it to the strides of today's data.
-#
-# One function is missing from the cell above: `torch.from_dlpack`, a newer exchange between libraries. For negative
-# strides it ends the whole Python process in torch 2.13, so do not try it here. (The checks of this course
-# put a guard in front of it: an answer that uses it gets a `BufferError`, not a dead kernel.)
+# `np.ascontiguousarray` copies only where it must: given `a` itself, it would share. An array's own method
+# `copy` always copies. Which of the two is right depends on whether you want a tensor that never shares, or
+# one that sometimes does. Decide it, and do not leave it to the strides of today's data.
+# (`torch.from_dlpack`, another function that shares, ends the whole Python process for negative strides in
+# torch 2.13, so do not try it here. The checks of this course give a `BufferError` in its place.)
 #
 # **Other things that stay on their side:**
 #
@@ -494,19 +500,28 @@ for words, t in (
 # |---|---|---|
 # | text, Python objects | `TypeError` that lists the supported dtypes | turn them into numbers |
 # | numbers in another byte order (`>f4`, from old file formats) | `ValueError` | `a.astype(np.float32)` |
+# | one field of a structured array, if its step is no multiple of its size | `ValueError` | `a.copy()` |
 # | a read-only array | a warning, and a tensor that can write where nothing should | `a.copy()` |
 # | a tensor that requires grad | `RuntimeError` | `detach()` |
 # | a tensor on an accelerator | `TypeError` | `cpu()` |
+# | a conjugated complex tensor, `z.conj()` | `RuntimeError` | `resolve_conj()` |
+# | its imaginary part, `z.conj().imag` | `RuntimeError` | `resolve_neg()` |
+# | a sparse tensor | `TypeError` | `to_dense()` |
+# | floats of 8 bits | `TypeError` | `float()` |
 #
-# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_to_numpy):** `to_numpy`, which removes every obstacle of a
-# tensor, and no more than it has to.
+# **Exercises:** [`to_numpy`](../exercises/06_numpy_sharing.ipynb#task_to_numpy), which removes the three
+# obstacles of a tensor, and no more than it has to;
+# [`sharing_tensor`](../exercises/06_numpy_sharing.ipynb#task_sharing_tensor), which has to share or to
+# refuse; and [`independent_tensor`](../exercises/06_numpy_sharing.ipynb#task_independent_tensor), which never
+# shares.
 
 # %% [markdown]
 # ## An epoch in one array
 #
-# The most frequent transfer of all: a training loop collects what it wants to plot. First look at what
-# *one* collected loss holds on to. Everything that `backward` will need is saved in its graph, and PyTorch
-# lets us watch it being saved:
+# The most frequent transfer of all is that of losses: a training loop collects what you want to plot. First
+# look at what *one* collected loss keeps in memory. Everything that `backward` will need is saved in its
+# graph, and PyTorch lets us watch it being saved: it calls the first of the two functions below for each
+# tensor that it saves, and the second when `backward` takes the tensor out again.
 
 # %% facts=["N3"]
 saved = []
@@ -525,12 +540,11 @@ print("the loss itself:", loss.nbytes, "bytes")
 print("its graph keeps:", sum(saved), "bytes")
 
 # %% [markdown] facts=["N3"]
-# The news is four bytes, and a hundred thousand times as much hangs on it. A list with all the losses of an
-# epoch keeps all of their graphs, until the memory is full. What should be kept is the number without the
-# graph: `loss.detach()`.
+# You want four bytes, and keep a hundred thousand times as much. A list with all the losses of an epoch keeps
+# all of their graphs, until the memory is full. Keep the number without the graph: `loss.detach()`.
 #
-# Here is a list that is larger: a model's outputs for eight batches, the last of them short, on the accelerator and each
-# with a graph. NumPy cannot take it as it is, and two ways work:
+# Here is a larger list: a model's outputs for eight batches, the last of them short, on the accelerator and
+# each with a graph. NumPy cannot take it as it is, and two ways work:
 
 # %% facts=["N1", "N2", "N3"]
 weights = torch.ones(3, device=device, requires_grad=True)
@@ -553,8 +567,9 @@ print(f"joined, then one: {log.transfers} transfer,  {log.synchronizations} wait
 # The numbers are the same. `torch.cat` joins the outputs *on the device*, and one tensor is transferred. In a loop,
 # append what is detached, so that no graph outlives its step, and convert once at the end.
 #
-# The counts are what PyTorch really does, on this simulated device and on a GPU alike. How long a wait
-# takes is a matter of hardware, and of lesson 07.
+# A *wait* is the time in which the host does nothing until the device is done. The counts are what PyTorch
+# really does, on this simulated device and on a GPU alike. How long a wait takes depends on the hardware, and
+# is a matter of lesson 07.
 #
 # **[Exercise](../exercises/06_numpy_sharing.ipynb#task_history):** `history`, of losses, which have no dimension along
 # which they could be joined.
@@ -563,13 +578,14 @@ print(f"joined, then one: {log.transfers} transfer,  {log.synchronizations} wait
 # ## What to keep
 #
 # - A CPU tensor and its NumPy array are two names for one memory. A write in place to either shows in both;
-#   `=` only moves a name.
+#   `=` only gives the name to a new object.
 # - `from_numpy` always shares, `torch.tensor` always copies, `as_tensor` and `.to` share if they can. Equal
 #   numbers prove nothing: ask `np.shares_memory`.
-# - To work on the other library's memory: a name that shares, and an operation in place, which in PyTorch ends in `_`.
+# - To work on the other library's memory: a name that shares, and an operation in place, such as `*=`, `out=`
+#   in NumPy or a method of PyTorch that ends in `_`.
 # - The steps to NumPy are `x.detach().cpu().numpy()`. From the CPU the result shares, from an accelerator it is a
 #   copy. Autograd does not see what NumPy writes.
-# - `bfloat16` goes by way of `float32`; negative strides need a copy first.
+# - `bfloat16` becomes `float32` first; negative strides need a copy first.
 # - Keep losses and outputs detached, join them on the device, and transfer them once.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/06_numpy_sharing.ipynb), six functions. **Then:**

@@ -1,17 +1,21 @@
 # %% [markdown]
 # # 07 Asynchrony
 #
-# Here are two measurements of the same work, taken in the same run, by the same clock of Python's. Both are correct, and
-# they contradict each other. This lesson begins with that contradiction, because nearly everything that is surprising
-# about the speed of a GPU follows from its explanation.
+# Here are two measurements of the same work, taken in the same run with the same Python clock. Both are
+# correct, and they contradict each other. This lesson begins with that contradiction, because nearly
+# everything that is surprising about the speed of a GPU follows from its explanation.
 #
-# After it you can time work on any device so that the figure means something, say what decides how long a piece of work
-# takes, read a profiler's trace, copy the next batch while this one is worked on, and tell when an accelerator is worth
-# its price.
+# After it you can time work on any device so that the figure means something, say what decides how long a
+# piece of work takes, read a profiler's trace, copy the next batch while this one is worked on, and tell when
+# an accelerator is worth using.
 #
 # **Takes** about 70 minutes. **Needs** [04 Transfers](04_transfers.ipynb).
+#
+# The lesson has two halves. The first teaches how to time work, the second what decides how long it takes. A
+# good place for a break is before [Three regimes](#Three-regimes).
 
 # %%
+import math
 import os
 import statistics
 import time
@@ -37,8 +41,8 @@ device = devlab.start()
 # %% [markdown] facts=["Y1", "Y2"]
 # ## The host runs ahead
 #
-# The work is five matrix products. The function notes the time twice: after the last line that starts a product, and
-# again when the device says that everything is done.
+# The work is five matrix products. The function notes the time twice: after the last line that starts a
+# product, and again when the device has done everything.
 
 # %% tags=["nbval-ignore-output"] facts=["Y2", "Y3"]
 side = 384 if device.type == "sim" else 4096
@@ -69,17 +73,20 @@ print(f"measured without waiting: five products in {1000 * started:6.1f} ms")
 print(f"measured with waiting:    five products in {1000 * done:6.1f} ms")
 
 # %% [markdown] facts=["Y1", "Y2", "Y3"]
-# Which of the two is the time of five products? The second. **Operations on an accelerator are asynchronous**: the
-# call, which is named a **launch**, returns as soon as the order stands in the device's **stream**, and the device
-# works through that stream in its own time. (A stream is a queue, and PyTorch gives each device one to begin with.) The
-# first clock measured how long it takes to give five orders. The second measured how long it takes to carry them out.
+# Which of the two is the time of five products? The second. **Operations on an accelerator are
+# asynchronous**: the call, which is named a **launch**, returns as soon as the work is queued in the device's
+# **stream**, and the device works through that stream in its own time. (A stream is a queue, and PyTorch
+# gives each device one to begin with. The program that the device runs for a launch is called a **kernel**.)
+# The first clock measured how long it takes to launch five products, the second how long it takes to compute
+# them.
 #
 # ![The host launches five products one after the other, and is done with that early. The device begins the first product after the first launch and works on all five in turn. The first clock stops after the last launch, the second when the last product is done.](drawing:launched_and_done)
 #
 # Between the two moments Python is free. (On the simulated device your CPU computes the results while it launches, so
 # the first figure is far larger than on a GPU, where a launch takes a few millionths of a second.)
 #
-# The bill for those five products has to be paid somewhere. Here is the time of each line of a small program:
+# Sooner or later the host has to wait for those five products. Here is the time of each line of a small
+# program:
 
 # %% tags=["nbval-ignore-output"] facts=["Y1", "Y2"]
 torch.accelerator.synchronize()
@@ -95,14 +102,15 @@ for line, start, end in zip(("y = work()", "y.shape", "y[0, 0].item()"), moments
     print(f"{line:<16}{1000 * (end - start):7.2f} ms, measured")
 
 # %% [markdown] facts=["Y1", "Y2"]
-# Asking for a shape costs nothing, since the host knows it without the device. `item()` needs a number, so it waits for
-# everything in the stream up to the product that makes it. Within one stream nothing is read before it is ready, and
-# results are what they would be without asynchrony. What changes is **when you pay**: a line that launches is cheap, and
-# the first line that needs a value pays for all lines before it. A profile that is read without knowing this blames the
-# wrong line.
+# Asking for a shape costs nothing, since the host knows it without the device. `item()` needs a number, so it
+# waits for everything in the stream up to the product that makes it. Within one stream the device reads
+# nothing before it is ready, and its results are what they would be without asynchrony. What changes is
+# **which line you wait at**: a line that launches is quick, and the first line that needs a value waits for
+# all lines before it. If you read a profile without knowing this, you blame the wrong line.
 #
-# (Memory can be read too early in two situations: by the *host*, while a non-blocking copy is still under way, as in
-# lesson 04, and by a *second stream* that does not wait for the first. You will meet both below.)
+# (Memory can be read too early in two situations: by the *host*, while a non-blocking copy to it is still
+# under way, as in lesson 04, and by a *second stream* that does not wait for the first. You will meet both
+# below.)
 #
 # Waits hide in ordinary Python. This loop keeps the largest of ten losses, and contains no `item`:
 #
@@ -113,9 +121,7 @@ for line, start, end in zip(("y = work()", "y.shape", "y[0, 0].item()"), moments
 # ```
 
 # %% facts=["Y1", "Y2"]
-guess = devlab.predict(
-    "How often does the host wait for the device in these ten turns?", "never", "once", "ten times"
-)
+guess = devlab.predict("How many times does the host wait for the device in these ten turns?", 0, 1, 10)
 
 # %% facts=["Y1", "Y2"]
 losses = [torch.tensor(0.5 * step, device=device) for step in range(10)]
@@ -134,12 +140,13 @@ with devlab.watch() as on_the_device:
         worst = torch.maximum(worst, loss)
 print(f"with maximum: {on_the_device.synchronizations:>2} waits, the worst is {worst.item()}")
 
-guess.was({0: "never", 1: "once"}.get(by_if.synchronizations, "ten times"))
+guess.was(by_if.synchronizations)
 
 # %% [markdown] facts=["Y1", "Y2"]
-# `if` needs a yes or a no, and Python asks the tensor for it. After each answer the stream has run empty, and the
-# device idles until the host has launched the next piece of work. With `torch.maximum` the decision is made on the
-# device, and the host never has to know. **Let the host run ahead**, and ask for numbers when you need them.
+# `if` needs a yes or a no, and Python asks the tensor for it. After each answer the stream has run empty, and
+# the device idles until the host has launched the next piece of work. With `torch.maximum` the decision is
+# made on the device, and the host never has to know it. **Let the host run ahead**, and ask for numbers when
+# you need them.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_running_total):** `running_total`, a sum of losses that may hold
 # graphs, without a single wait.
@@ -147,26 +154,28 @@ guess.was({0: "never", 1: "once"}.get(by_if.synchronizations, "ten times"))
 # %% [markdown] facts=["Y1", "Y2"]
 # ### Look and touch
 #
-# Short programs, and below them what host and device do, from left to right in time. Read a program, guess, and press
-# *Play*. The bar that grows below a line says how long the line keeps the host. A click on a line plays the program up
-# to there. Synchronize nowhere, at the end, or after every statement: the run before stays as an outline. **Find out:**
-# with *nowhere*, which programs keep the host waiting all the same? And which one prints a number that is not there yet?
+# Short programs, and below them what host and device do, from left to right in time. Read a program, guess,
+# and press *Play*. The bar that grows below a line says how long the host is kept at that line. A click on a
+# line plays the program up to there. Synchronize nowhere, at the end, or after every statement: the previous
+# run stays as an outline. **Find out:** with *nowhere*, which programs keep the host waiting all the same?
+# And which one prints a number that is not there yet?
 
 # %% facts=["Y1", "Y2"]
 devlab.explore.timeline()
 
 # %% [markdown] facts=["Y1", "Y2"]
-# Programs that ask for a value wait: `item`, `tolist`, a blocking `cpu()`. So does a blocking copy to the device, which
-# waits for its stream; a non-blocking one from pageable memory keeps the host for the staging alone. The loop that
-# prints waits three times, and the device idles after each wait. *Bring it home, read it early* waits for nothing, and
-# prints what happened to be in the memory before: lesson 04's trap, now with its picture.
+# Programs that ask for a value wait: `item`, `tolist`, a blocking `cpu()`. So does a blocking copy to the
+# device, which waits for its stream. A non-blocking one from pageable memory keeps the host only while the
+# bytes are staged, which means copied into pinned memory. The loop that prints waits three times, and the
+# device idles after each wait. *Bring it home, read it early* waits for nothing, and prints what happened to
+# be in the memory before: this is lesson 04's trap as a picture.
 
 # %% [markdown] facts=["Y3"]
 # ## A clock that can be trusted
 #
-# A clock that is looked at right after a launch has measured **the launch**, so there has to be a wait before the clock
-# stops. That alone is not enough. Below, other work is still running when the clock starts, and one product is
-# measured, without and with a wait before the start.
+# A clock that is read right after a launch has measured **the launch**, so there has to be a wait before the
+# clock stops. That alone is not enough. Below, other work is still running when the clock starts, and one
+# product is measured, without and with a wait before the start.
 
 
 # %% tags=["nbval-ignore-output"] facts=["Y3", "Y4"]
@@ -181,8 +190,8 @@ def seconds_of_one(wait_first):
     return time.perf_counter() - start
 
 
-careless = min(seconds_of_one(wait_first=False) for _ in range(3))
-careful = min(seconds_of_one(wait_first=True) for _ in range(3))
+careless = min(seconds_of_one(wait_first=False) for _ in range(5))  # the calmest of five
+careful = min(seconds_of_one(wait_first=True) for _ in range(5))
 print(f"measured without the first wait: one product in {1000 * careless:5.1f} ms")
 print(f"measured with the first wait:    one product in {1000 * careful:5.1f} ms")
 
@@ -190,8 +199,8 @@ print(f"measured with the first wait:    one product in {1000 * careful:5.1f} ms
 # A stream works in order, so without the first wait the clock also counts what was launched before. There are **two
 # waits: one before the clock starts, and one before it stops**. Three more habits make a figure that you can repeat:
 #
-# - **Warm up.** The first call is special: a library is loaded, memory is taken from the driver, a kernel is
-#   chosen. Make one call or more before you measure.
+# - **Warm up.** The first call is special: libraries are loaded, memory is allocated, and the best kernel may
+#   have to be found. Make one call or more before you measure.
 # - **Repeat.** A single measurement is an anecdote.
 # - **Take the median.** Now and then something else needs the machine. One such call drags a mean along, and
 #   the median does not notice it.
@@ -204,12 +213,13 @@ print("mean  ", statistics.mean(times))
 print("median", statistics.median(times))
 
 # %% [markdown] facts=["Y4", "Y5"]
-# Mind the device, too. `torch.accelerator.synchronize()` waits for the **current** device. If the work is on another
-# one, say so: `torch.accelerator.synchronize(device)`.
+# Mind the device, too. `torch.accelerator.synchronize()` waits for the **current** device, which is number 0
+# until a program chooses another. If the work is on another one, say so:
+# `torch.accelerator.synchronize(device)`.
 #
-# Two tools have these habits built in. `devlab.time_op` also says how sure it is, and on the simulated device it
-# shows the model's time. `torch.utils.benchmark.Timer` is PyTorch's own. It takes the statement as text, and where it
-# waits can be counted:
+# Two tools have these habits built in. `devlab.time_op` also says how sure it is, and on the simulated device
+# it shows the model's time. `torch.utils.benchmark.Timer` is PyTorch's own. It takes the statement as text,
+# and how often it waits can be counted:
 
 # %% tags=["nbval-ignore-output"] facts=["Y5"]
 timing = devlab.time_op(lambda: x @ x, device)
@@ -223,15 +233,12 @@ with devlab.watch() as log:
 print(f"Timer, 200 calls: {log.launches} launches, {log.synchronizations} waits")
 
 # %% [markdown] facts=["Y4", "Y5"]
-# `Timer` makes a few calls as a warm-up, waits, starts the clock, makes all calls in a row, and waits again. It does not
-# wait after each call, so launches overlap with work, as they do in a program. Its figure is a mean over the calls of
-# one run; `blocked_autorange()` makes several runs and gives their median. On the simulated device its figure is
-# measured in slow motion.
-#
-# Its source (`torch/utils/benchmark/utils/timer.py`) says what it waits for. In PyTorch 2.13 that is
-# `torch.accelerator.synchronize()`, so it knows CUDA, `mps` and the simulated device alike, but only the *current* one.
-# Older releases wait for CUDA and little else, and measure launches elsewhere. Where the count above says
-# 0 waits, put `torch.accelerator.synchronize()` at the end of the statement.
+# `Timer` makes a few calls as a warm-up, waits, starts the clock, makes all calls in a row, and waits again.
+# It does not wait after each call, so launches overlap with work, as they do in a program. Its figure is a
+# mean over the calls of one run; `blocked_autorange()` makes several runs and gives their median. On the
+# simulated device its figure is measured in slow motion. In PyTorch 2.13 it waits for the *current*
+# accelerator, whatever its kind. Older releases do not wait for every kind, and then measure only the
+# launches: where the count above says 0 waits, end the statement with `torch.accelerator.synchronize()`.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_time_op):** `time_op`, which puts all of these habits into one
 # function, for any device.
@@ -239,9 +246,9 @@ print(f"Timer, 200 calls: {log.launches} launches, {log.synchronizations} waits"
 # %% [markdown] facts=["Y6"]
 # ## Marks in the stream
 #
-# To take one figure, the host's clock has to stop the whole parade. There is another method, in which the *device* looks
-# at its own clock. An **event** is a mark that you put into the stream. When the device comes to it, it notes the
-# time. Three marks around two pieces of work show where the time goes:
+# To measure with its own clock, the host has to wait until the device is idle. There is another method, in
+# which the *device* reads its own clock. An **event** is a mark that you put into the stream. When the device
+# comes to it, it notes the time. Three marks around two pieces of work show where the time goes:
 
 # %% tags=["nbval-ignore-output"] facts=["Y6"]
 marks = [torch.Event(device=device, enable_timing=True) for _ in range(3)]
@@ -260,15 +267,18 @@ print(f"one product:   {marks[0].elapsed_time(marks[1]):6.1f} ms")
 print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 
 # %% [markdown] facts=["Y6"]
-# The only line that waits is `synchronize`. `record` does not: marks are orders like others. `elapsed_time` raises an
-# error while one of its marks is not reached, and it counts in **milliseconds**.
+# The first mark has been reached by then, because the stream was empty, and the others are reached when the
+# device comes to them. (A busy CPU takes so long to simulate the launches that a second mark may be reached,
+# too.) The only line that waits is `synchronize`. `record` does not, because a mark is queued like other
+# work. `elapsed_time` raises an error while one of its marks is not reached, and it counts in
+# **milliseconds**.
 #
-# Events see the device alone. What Python did meanwhile, and the launches, are not in the figure, unless the stream
-# ran empty between the marks. Older code uses `torch.cuda.Event`, which says the same for CUDA alone.
+# Events see the device alone. What Python did meanwhile, and the launches, are not in the figure, unless the
+# stream ran empty between the marks. Older code uses `torch.cuda.Event`, which does the same for CUDA alone.
 #
-# A trap waits on machines with two GPUs: `record()` marks a stream of the **current** device, whatever device the
-# event was made for. `torch.accelerator.current_stream(device)` gives the stream that you mean, and `record` takes
-# it.
+# There is a trap on machines with two GPUs: `record()` marks a stream of the **current** device, whatever
+# device the event was made for. `torch.accelerator.current_stream(device)` gives the stream that you mean,
+# and `record` takes it.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_event_time):** `event_time`, on a device that need not be the
 # current one.
@@ -276,10 +286,11 @@ print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 # %% [markdown] facts=["J1", "V4"]
 # ## Three regimes
 #
-# You can now measure how long work takes. The next question is why. Every piece of work on a device needs three
-# things: the host has to launch it, its bytes have to be read and written, and its operations have to be done. In a
-# long row of work the three go on side by side, so **the slowest of them decides**, and to make one of the others
-# faster changes nothing. The three cases are called regimes: *overhead*, *bandwidth* and *compute*.
+# You can now measure how long work takes. The next question is why. Every piece of work on a device needs
+# three things: the host has to launch it, its bytes have to be read and written, and its operations have to
+# be done. In a long row of work the three go on side by side, so **the slowest of them decides**, and making
+# one of the others faster changes nothing. The three cases are called regimes: *overhead*, *bandwidth* and
+# *compute*.
 
 # %% [markdown] facts=["J1", "V4"]
 # ### Overhead: the launch decides
@@ -289,10 +300,7 @@ print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 
 # %% facts=["J1", "V4"]
 guess = devlab.predict(
-    "Adding 1 to 1,000 numbers, compared with adding 1 to 10 numbers, takes …",
-    "as long",
-    "10 times as long",
-    "100 times as long",
+    "Adding 1 to 1,000 numbers takes about how many times as long as adding 1 to 10?", 1, 10, 100
 )
 
 # %% facts=["J1", "V4"]
@@ -309,21 +317,24 @@ def launches_and_microseconds(function, *inputs):
     return log.launches, 1e6 * log.timeline(show=False).total
 
 
+def nearest(ratio, *choices):
+    """Return the choice that comes nearest to a ratio."""
+    return min(choices, key=lambda choice: abs(math.log(ratio / choice)))
+
+
 took = {}
 for count in (10, 1000, 100_000, 1_000_000, 10_000_000):
     values = torch.zeros(count, device=device)
     _, took[count] = launches_and_microseconds(torch.add, values, 1)
     print(f"{count:>12,} numbers: {took[count]:7.1f} µs, {kind}")
 
-times_as_long = took[1000] / took[10]
-guess.was(
-    "as long" if times_as_long < 3 else "10 times as long" if times_as_long < 30 else "100 times as long"
-)
+guess.was(nearest(took[1000] / took[10], 1, 10, 100))
 
 # %% [markdown] facts=["J1", "V4"]
-# Up to about a hundred thousand numbers you pay for the launch, and most of the device is idle. **Small work loses**,
-# and a loop of small steps loses at every turn. Below, each of 200 rows is multiplied by a factor of its own, first
-# in a loop, then all at once, by a column of factors that is broadcast:
+# Up to about a hundred thousand numbers nearly all of the time is the launch and the kernel's start, and most
+# of the device is idle. **Small work loses**, and a loop of small steps loses at every turn. Below, each of
+# 200 rows is multiplied by a factor of its own, first in a loop, then all at once, by a column of factors
+# that is broadcast:
 
 # %% facts=["J1", "V3", "V4"]
 rows = torch.ones(200, 64, device=device)
@@ -337,10 +348,10 @@ for words, function in (
     print(f"{words} {launches:>4} launches, {microseconds:7.1f} µs, {kind}")
 
 # %% [markdown] facts=["J1", "V3"]
-# The numbers are the same, and take less than a hundredth of the time. The cures for overhead are larger batches,
-# operations that take many tensors or rows at once, and, for a step that is launched again and again in the same
-# form, a **CUDA graph** (`torch.cuda.CUDAGraph`, or `torch.compile(mode="reduce-overhead")`), which records a row of
-# launches and replays them as one.
+# The results are the same, and take less than a hundredth of the time. The cures for overhead are larger
+# batches, operations that take many tensors or rows at once, and, for a step that is launched again and again
+# in the same form, a **CUDA graph** (`torch.cuda.CUDAGraph`, or `torch.compile(mode="reduce-overhead")`),
+# which records a row of launches and replays them as one.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_batched):** `batched`, a loop of matrix products as one launch.
 
@@ -352,16 +363,16 @@ for words, function in (
 #
 # > **arithmetic intensity** = operations ÷ bytes that are read and written
 #
-# - `x + 1` in float32 reads 4 bytes, does 1 operation and writes 4 bytes for each number: **1/8 FLOP per byte**, whatever
-#   the size. (FLOP stands for one operation with floating-point numbers.)
-# - A product of two n × n matrices does n multiplications and n additions for each of n² results, so 2n³ operations. It
-#   reads two matrices and writes one, 3 · 4n² bytes. That makes **n/6 FLOP per byte**, 171 for n = 1024: each number that is
-#   read is used n times.
-# - A layer with n inputs and n outputs, given b rows, does 2bn² operations, and reads 4n² bytes of weights. As long as b is
-#   small beside n, that is about **b/2 FLOP per byte**. One row uses each weight once.
+# - `x + 1` in float32 reads 4 bytes, does 1 operation and writes 4 bytes for each number: **1/8 FLOP per
+#   byte**, whatever the size. (FLOP stands for one operation with floating-point numbers.)
+# - A product of two n × n matrices does n multiplications and n additions for each of n² results, so 2n³
+#   operations. It reads two matrices and writes one, 3 · 4n² bytes. That makes **n/6 FLOP per byte**, 171 for
+#   n = 1024: each number that is read is used n times.
+# - A layer with n inputs and n outputs, given b rows, does 2bn² operations, and reads 4n² bytes of weights.
+#   As long as b is small beside n, that is about **b/2 FLOP per byte**. One row uses each weight once.
 #
-# (The count takes it that each number is fetched from memory once. Good kernels come close to that, because they work on
-# blocks that fit into the caches.)
+# (The count assumes that each number is fetched from memory once. Good kernels come close to that, because
+# they work on blocks that fit into the caches.)
 #
 # The machine has such a number as well, the **balance**: how many operations it can do in the time in which its
 # memory moves one byte. The reference machine does 8.1 TFLOP/s and moves 300 GB/s: 8.1e12 ÷ 300e9 = **27 FLOP per
@@ -374,9 +385,7 @@ for words, function in (
 # row, and then 32 rows at once, which are 32 times as many operations.
 
 # %% facts=["J2", "J4"]
-guess = devlab.predict(
-    "32 rows, compared with one row, take …", "about as long", "about 8 times as long", "32 times as long"
-)
+guess = devlab.predict("32 rows take about how many times as long as one row?", 1, 8, 32)
 
 # %% facts=["J2", "J3", "J4"]
 weights = torch.ones(2048, 2048, device=device)
@@ -392,40 +401,27 @@ for count in (1, 8, 32, 128, 256):
         f"{count:>5}{operations / moved:>16.1f}{operations / took[count] / 1e6:>10.2f}{took[count]:>10.1f} µs, {kind}"
     )
 
-times_as_long = took[32] / took[1]
-guess.was(
-    "about as long"
-    if times_as_long < 3
-    else "about 8 times as long"
-    if times_as_long < 16
-    else "32 times as long"
-)
+guess.was(nearest(took[32] / took[1], 1, 8, 32))
 
 # %% [markdown] facts=["J2", "J3", "J4"]
-# Up to the balance more rows are nearly free, because the time goes into reading the weights, and they are read once
-# in any case. Beyond it the time grows with the rows, and the rate stays just below the roof. (What is missing to 8.1
-# TFLOP/s is the launch.) This is why larger batches make training and serving efficient, and why a language model
-# that writes for one reader, one row at a time, is limited by the memory's bandwidth and hardly uses its processors.
+# Up to the balance more rows are nearly free, because the time goes into reading the weights, and they are
+# read once in any case. Beyond it the time grows with the rows, and the rate stays just below the roof. (What
+# is missing to 8.1 TFLOP/s is the launch and the kernel's own 2 µs.) This is why larger batches make training
+# and serving efficient, and why a language model that writes for one reader, one row at a time, is limited by
+# the memory's bandwidth and hardly uses its processors.
 #
-# Here are the documented peaks of real machines beside the reference one. None was measured by this course:
+# ![The balance of real machines, from their makers' peaks](recorded:balance)
 #
-# | | float32 | 16-bit, matrix units | memory | balance in float32 | in 16 bits | source |
-# |---|---|---|---|---|---|---|
-# | the reference machine, like an NVIDIA T4 | 8.1 TFLOP/s | 65 TFLOP/s | 300 GB/s | 27 | 217 | NVIDIA's data sheet of the T4 |
-# | NVIDIA A100, 40 GB, SXM | 19.5 TFLOP/s | 312 TFLOP/s | 1,555 GB/s | 13 | 201 | NVIDIA's data sheet |
-# | NVIDIA H100, SXM | 67 TFLOP/s | 989 TFLOP/s | 3,350 GB/s | 20 | 295 | NVIDIA's data sheet |
-# | Apple M1, 8 GPU cores | 2.6 TFLOP/s | | 68 GB/s | 38 | | Apple's announcement; its memory's rate |
-# | the reference host, a CPU with four cores | 0.38 TFLOP/s | | 51 GB/s | 7.5 | | worked out in `devlab.sim.specs` |
-#
-# (For the H100's matrix units the sheet gives the rate with sparsity, which is twice the one here. The balance is the
-# quotient of the two peaks.) In 16 bits a number has half the bytes, so each intensity doubles, but the balance rises
-# by much more. On recent machines ever more work is limited by bandwidth.
+# (The reference host, a CPU with four cores, has a balance of 7.5.) In 16 bits a number has half the bytes,
+# so each intensity doubles. The balance doubles as well on the RTX 4090. On the other GPUs it rises by a
+# factor of 8 to 16, because their special units for matrix products in 16 bits, which NVIDIA calls tensor
+# cores, are so much faster. There, more work is limited by bandwidth in 16 bits than in 32.
 #
 # To find out in which regime your own work is, change one thing and look at the time:
 #
 # | regime | it is cured by | how you tell |
 # |---|---|---|
-# | overhead | fewer, larger launches | half the batch takes as long; the device's lane has gaps |
+# | overhead | fewer, larger launches | half the batch takes as long as the whole batch; the device's lane has gaps |
 # | bandwidth | fewer bytes: fusion, smaller dtypes | the intensity is below the balance; bytes ÷ time is near the peak |
 # | compute | fewer operations, matrix units (autocast, TF32: [lesson 12](12_less_memory_less_time.ipynb)) | the intensity is above the balance; operations ÷ time is near the peak |
 #
@@ -435,17 +431,14 @@ guess.was(
 # %% [markdown] facts=["J5"]
 # ## Fusion: fewer bytes, fewer launches
 #
-# Most lines of a model are elementwise, and their intensity lies far below the balance. GELU, an activation function,
-# can be written out in Python with eight operations on tensors. PyTorch also has it as one, whose kernel reads a number,
-# does everything that has to be done with it, and writes the result. Such a kernel is called **fused**. Both compute the
-# same, up to rounding.
+# Most lines of a model are elementwise, and their intensity lies far below the balance. GELU, an activation
+# function, can be written out in Python with eight operations on tensors. PyTorch also has it as one, whose
+# kernel reads a number, does everything that has to be done with it, and writes the result. Such a kernel is
+# called **fused**. Both compute the same, up to rounding.
 
 # %% facts=["J5"]
 guess = devlab.predict(
-    "Written out, GELU of a million numbers takes …",
-    "as long as fused",
-    "about twice as long",
-    "about 8 times as long",
+    "Written out, GELU of a million numbers takes about how many times as long as fused?", 1, 2, 8
 )
 
 
@@ -458,34 +451,28 @@ def written_out(x):
 took = {}
 for count in (1000, 1_000_000):
     numbers = torch.linspace(-3, 3, count, device=device)
-    for words, function in (
-        ("written out", written_out),
-        ("fused", lambda x: F.gelu(x, approximate="tanh")),
+    for words, function, tensors in (
+        ("written out", written_out, 6 * 2 + 2 * 3),  # two of the eight steps read two tensors each
+        ("fused", lambda x: F.gelu(x, approximate="tanh"), 2),
     ):
         launches, took[words, count] = launches_and_microseconds(function, numbers)
-        megabytes = launches * 2 * numbers.nbytes / 1e6
         print(
-            f"{count:>9,} numbers {words:<11} {launches} launches, {megabytes:6.2f} MB moved, "
+            f"{count:>9,} numbers {words:<11} {launches} launches, {tensors * numbers.nbytes / 1e6:6.2f} MB moved, "
             f"{took[words, count]:6.1f} µs, {kind}"
         )
 
-times_as_long = took["written out", 1_000_000] / took["fused", 1_000_000]
-guess.was(
-    "as long as fused"
-    if times_as_long < 1.5
-    else "about twice as long"
-    if times_as_long < 4
-    else "about 8 times as long"
-)
+guess.was(nearest(took["written out", 1_000_000] / took["fused", 1_000_000], 1, 2, 8))
 
 # %% [markdown] facts=["J5"]
-# Each of the eight steps reads its whole input from memory and writes its whole result back, only for the next step
-# to read it again. With a million numbers the seven detours are saved as bytes, with a thousand as launches: **fusion
-# helps in both regimes**. It does nothing for the large products, whose time is operations.
+# Each of the eight steps reads one tensor or two from memory and writes its whole result back, only for the
+# next step to read it again. Written out, 18 tensors pass through the memory, fused only 2. With a million
+# numbers that saves bytes, with a thousand it saves launches: **fusion helps in both regimes**. It does
+# nothing for large products, whose time goes into operations.
 #
-# So look for the fused operation first: `F.gelu`, `F.layer_norm`, `F.scaled_dot_product_attention`, `torch.addcmul`,
-# or an optimizer with `fused=True`. For everything else there is **`torch.compile`**, which captures the operations
-# of a function as a graph and has kernels made for it. This backend prints what was captured, and runs it as it is:
+# So look for the fused operation first: `F.gelu`, `F.layer_norm`, `F.scaled_dot_product_attention`,
+# `torch.addcmul`, or an optimizer with `fused=True`. For everything else there is **`torch.compile`**, which
+# captures the operations of a function as a graph, and hands the graph to a *backend* that makes kernels for
+# it. The backend below prints what was captured, and runs it as it is:
 
 
 # %% facts=["J5"]
@@ -500,29 +487,16 @@ numbers = torch.linspace(-3, 3, 5, device=device)
 print(torch.compile(written_out, backend=show_graph)(numbers).cpu())
 
 # %% [markdown] facts=["J5"]
-# PyTorch's own backends `"eager"` and `"aot_eager"` run the graph as it is, too; they are there to find out at which
-# stage something fails. The default, Inductor, fuses: for a GPU it writes kernels in Triton, for the CPU loops in
-# C++, which a compiler on your machine translates. The simulated device runs every graph as it is and says so in a
-# warning, so its model shows no gain.
+# PyTorch's own backends `"eager"` and `"aot_eager"` run the graph as it is, too; they are there to find out
+# at which stage something fails. The default, Inductor, fuses: for a GPU it writes kernels in Triton, a
+# language for kernels, and for the CPU loops in C++, which a compiler on your machine translates. Its loop
+# for `written_out` has one load and one store, and everything between them stays in the processor. The
+# simulated device runs every graph as it is and says so in a warning, so its model shows no gain.
 #
-# Inductor's loop for `written_out` on a CPU, shortened, looks like this. There is one load and one store, and all
-# between them stays in the processor's registers:
-#
-# ```c++
-# for (int64_t x0 = 0; x0 < 4000000; x0 += 16) {
-#     auto tmp0 = Vectorized<float>::loadu(in_ptr0 + x0, 16);
-#     auto tmp3 = tmp0 * Vectorized<float>(0.5);
-#     auto tmp9 = tmp0 + tmp0 * tmp0 * tmp0 * Vectorized<float>(0.044715);
-#     auto tmp13 = (tmp9 * Vectorized<float>(0.7978845608)).tanh();
-#     auto tmp17 = tmp3 * (tmp13 + Vectorized<float>(1.0));
-#     tmp17.store(out_ptr0 + x0);
-# }
-# ```
-#
-# Measured once with torch 2.13 on one core of an AMD EPYC, for four million numbers, the fastest of 15 calls each:
-# written out 114 ms, compiled 15 ms, `F.gelu` 10 ms, and 21 **seconds** for the first call, which compiles. It is
-# left out of this notebook for that reason. [Lesson 12](12_less_memory_less_time.ipynb#Compiled) says when the first
-# call is made again, and what cuts a graph in two.
+# Measured once with torch 2.13 on one core of an AMD EPYC, for four million numbers, the fastest of 15 calls
+# each: written out 114 ms, compiled 15 ms, `F.gelu` 10 ms, and 21 **seconds** for the first call, which
+# compiles. It is left out of this notebook for that reason. When a function is compiled again, and what cuts
+# a graph in two, is a matter of [lesson 12](12_less_memory_less_time.ipynb#Compiled).
 
 # %% [markdown] facts=["J6"]
 # ## A trace, read line by line
@@ -543,9 +517,8 @@ def three_works(matrix, large, tiny, turns):
     matrix @ matrix
 
 
-guess = devlab.predict(
-    "Which of the three takes most of the CPU's time?", "the product", "the addition", "the 2,000 small ones"
-)
+works = {"aten::mm": "the product", "aten::add": "the addition", "aten::mul": "the 2,000 small ones"}
+guess = devlab.predict("Which of the three takes most of the CPU's time?", *works.values())
 
 # %% tags=["nbval-ignore-output"] facts=["J6"]
 three_works(matrix, large, tiny, 10)  # a warm-up
@@ -555,30 +528,31 @@ with profile(activities=[ProfilerActivity.CPU]) as trace:
 rows_of = trace.key_averages()
 print(rows_of.table(sort_by="self_cpu_time_total", row_limit=8, max_name_column_width=20))
 
-longest = max(rows_of, key=lambda row: row.self_cpu_time_total).key
-guess.was({"aten::mm": "the product", "aten::add": "the addition"}.get(longest, "the 2,000 small ones"))
+guess.was(works[max(rows_of, key=lambda row: row.self_cpu_time_total).key])
 
 # %% [markdown] facts=["J6"]
 # Read it by rows. Each row is an operator of PyTorch's library `aten`; `*` is `aten::mul`, and `@` is `aten::matmul`,
 # which calls `aten::mm` for two matrices. Then read the columns:
 #
-# - **Self CPU** is the time in the operator itself, **CPU total** includes what it called. `aten::matmul` has a large total and
-#   hardly any time of its own, because all is done in `aten::mm`. Sort by *self* to find where the time goes, by *total* to
-#   find which of your lines caused it. (`aten::to` and what it calls turn the 1 of `large + 1` into a float.)
-# - **# of Calls** and **CPU time avg** tell the regimes apart. Thousands of calls of about a microsecond are overhead, since
-#   multiplying ten numbers takes a CPU a few nanoseconds. One call that takes long is bandwidth or compute, and its
-#   intensity says which.
-# - The percentages are shares of all that was recorded. The profiler itself takes time for each call, so it makes small
-#   operators look worse than they are.
+# - **Self CPU** is the time in the operator itself, **CPU total** includes what it called. `aten::matmul` has
+#   a large total and hardly any time of its own, because everything is done in `aten::mm`. Sort by *self* to
+#   find where the time goes, by *total* to find which of your lines caused it. (`aten::to` and what it calls
+#   turn the 1 of `large + 1` into a float.)
+# - **# of Calls** and **CPU time avg** tell the regimes apart. Thousands of calls of about a microsecond are
+#   overhead, since multiplying ten numbers takes a CPU a few nanoseconds. A single call that takes long is
+#   bandwidth or compute, and its intensity says which.
+# - The percentages are shares of all that was recorded. The profiler itself takes time for each call, so it
+#   makes small operators look slower than they are.
 #
-# With `activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]` the table has the same columns once more for the
-# GPU. There `cudaLaunchKernel` among the CPU's rows is the launching, `cudaStreamSynchronize` or
-# `cudaDeviceSynchronize` is the host standing still, and the *Self CUDA* column has the kernels. If the sum of the
+# With `activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]` the table has the same columns once more for
+# the GPU. There `cudaLaunchKernel` among the CPU's rows is the launching, `cudaStreamSynchronize` or
+# `cudaDeviceSynchronize` is the host waiting, and the *Self CUDA* column has the kernels. If the sum of the
 # GPU's times is far below the duration, the GPU is idle in between, and you are in the overhead regime.
 #
-# A table has no order in time. `trace.export_chrome_trace("trace.json")` writes a file that you can look at in the
-# browser, at `ui.perfetto.dev`: one lane for each thread and each stream. `log.timeline()` of this course draws such
-# lanes in the notebook. These are the same three works on the device, with 8 small multiplications:
+# A table has no order in time. `trace.export_chrome_trace("trace.json")` writes a file that you can look at
+# in the browser, at `ui.perfetto.dev`: one lane for each thread and each stream. `log.timeline()` of this
+# course draws such lanes in the notebook. Here is the same program on the device, with 8 small
+# multiplications:
 
 # %% facts=["J1", "J6"]
 on_device = [torch.ones(shape, device=device) for shape in ((384, 384), 700_000, 10)]
@@ -590,16 +564,18 @@ with devlab.watch() as log:
 log.timeline()
 
 # %% [markdown] facts=["J1", "J6"]
-# On the left the host is busy without a pause, and the device has gaps: each small kernel is over before the next one
-# has been launched. That is what overhead looks like in every tool. On the right the host has long finished and
-# waits, and the device works without a gap: first at the addition, limited by bandwidth, then at the product, limited
-# by compute. Those two look alike in a trace. Their intensity, 1/8 and 64, tells them apart.
+# On the left the host is busy without a pause, and the device has gaps: each small kernel is over before the
+# next one has been launched. That is what overhead looks like in every tool. On the right the host has long
+# finished and waits, and the device works without a gap: first on the addition, limited by bandwidth, then on
+# the product, limited by compute. Those two look alike in a trace. Their intensities, 1/8 and 64, tell them
+# apart.
 
 # %% [markdown] facts=["Y1"]
 # ## Two streams
 #
-# A stream works in order, and a copy to the device stands in it like any other work. Here two batches from pinned memory
-# are copied and multiplied, in the order in which the lines are written. Watch the lane *computing* for idle time.
+# A stream works in order, and a copy to the device stands in it like any other work. Here two batches from
+# pinned memory are copied and multiplied, in the order in which the lines are written. Watch the lane
+# *computing* for idle time.
 
 # %% facts=["Y1"]
 weight = torch.ones(1024, 1024, device=device)
@@ -612,14 +588,19 @@ with devlab.watch() as log:
 in_turn = log.timeline()
 
 # %% [markdown] facts=["Y1", "P5"]
-# Copies and products take turns, although the device has an engine for each. There may be several streams: what is in
-# one of them runs in order, and two of them know nothing of each other. So give the second copy a stream of its own, and
-# let it run while the first product is computed.
+# Copies and products take turns, although the device has an engine for each. But there may be several
+# streams: what is in one of them runs in order, and two of them know nothing of each other. So give the
+# second copy a stream of its own, and let it run while the first product is computed. `torch.Stream(device)`
+# makes a stream, and what you launch in a block `with stream:` goes into it.
 #
-# Two things must not be lost. A product may not begin before *its* batch has arrived: in one stream the order took
-# care of that, and between two streams you have to say it, with an event. And a batch's memory may not be used again
-# before its product is done. The allocator hands memory out in the order of the stream in which it was allocated,
-# here the side stream; `record_stream` tells it that the main stream uses this memory as well.
+# One stream gave you two guarantees, and with two streams you have to restore both:
+#
+# - **A product may not begin before its batch has arrived.** Put an event behind the copy, and let the other
+#   stream wait for it.
+# - **A batch's memory may not be used again before its product is done.** PyTorch's allocator (lesson 08)
+#   gives a freed block at once to the next tensor of the stream that allocated it, here the side stream, and
+#   asks no other stream. `record_stream(main)` tells it that the main stream uses the block as well, so that
+#   it waits for both.
 
 # %% facts=["Y1", "P5"]
 main, copies = torch.accelerator.current_stream(device), torch.Stream(device)
@@ -639,16 +620,16 @@ overlapped = log.timeline(beside=in_turn)
 print(f"it takes {overlapped.total / in_turn.total:.0%} of the time ({kind})")
 
 # %% [markdown] facts=["Y1", "P5"]
-# The second copy now runs beside the first product. Over many batches all copies but the first can hide behind the
-# work, or all the work but the last behind the copies, whichever takes longer. Look at the host's lane as well: it
-# has launched everything at the very beginning. `main.wait_event(arrived)` keeps the host no time. It is an order,
-# too: *let this stream wait there*.
+# The second copy now runs beside the first product. Over many batches all copies but the first can hide
+# behind the work, or all the work but the last behind the copies, whichever takes longer. Look at the host's
+# lane as well: it has launched everything at the very beginning. `main.wait_event(arrived)` does not keep the
+# host. It only puts an order into the main stream: *wait here until the copy has arrived*.
 #
-# If you leave that line out, nothing fails and the picture gets even better. But a product may then read memory into
-# which nothing has been copied yet: no error, only wrong numbers. Such a mistake is called a **race**. The simulated
-# device computes at once and hides races, unless it is asked to show them: in a block `with races():`, work that does
-# not wait finds what was in the memory before. The cell below adds up a batch of 524,288 ones while its copy is under
-# way in the side stream.
+# If you leave that line out, nothing fails and the picture gets even better. But a product may then read
+# memory into which nothing has been copied yet, and there is no error, only wrong numbers. Such a mistake is
+# called a **race**. The simulated device computes at once and hides races, unless it is asked to show them:
+# in a block `with races():`, work that does not wait finds what was in the memory before. The cell below adds
+# up a batch of 524,288 ones while its copy is under way in the side stream.
 
 # %% facts=["Y1"]
 from devlab.sim import races
@@ -670,24 +651,26 @@ with races():
     print("with the wait:   ", sum_of_a_batch(waits=True))
 
 # %% [markdown] facts=["Y1"]
-# The first sum is that of the memory before the copy. The simulated device keeps zeros there, so the first line is
-# wrong every time. A real GPU races without being asked. Which of the two comes first may change from run to run, and
-# the memory holds whatever was there, an earlier batch for example, so that the wrong numbers look right.
+# The first sum is that of the memory before the copy. The simulated device keeps zeros there, so the first
+# line is wrong every time. A real GPU races without being asked. Whether the copy or the sum comes first may
+# change from run to run, and the memory may hold an earlier batch, for example, so that the wrong numbers
+# look right.
 #
-# Without `record_stream` there is another race: Python drops `there` while its product still stands in the stream,
-# and the next copy may get the same memory and overwrite the batch. The simulated device cannot show that kind. The
-# check of the exercise finds a missing wait by the clock, without any wrong number.
+# Without `record_stream` there is another race: Python drops `there` while its product is still waiting in
+# the stream, and the next copy may get the same memory and overwrite the batch. The simulated device cannot
+# show that kind. (The check of the exercise finds a missing wait by the clock, without any wrong number.)
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb#task_Prefetcher):** `Prefetcher`, which does this for every batch of a
-# loader, and never fetches more than a few ahead.
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_Prefetcher):** `Prefetcher`, which does this for every
+# batch of a loader, and never takes more than a few in advance.
 
 # %% [markdown] facts=["Y1", "P5"]
 # ### Look and touch
 #
-# Loading, copying and computing, batch by batch; a line leads each batch from lane to lane. The percentages say how
-# busy each lane is, and the longest of the three steps decides how long the epoch takes. Whenever you turn a switch,
-# the loop is played again, and the loop before stays as an outline. **Find out:** press *Play* with everything off.
-# Which two switches change nothing on their own, and what do they need? How short can you make the epoch?
+# Here each batch is loaded, copied and computed, and a line leads it from lane to lane. The percentages say
+# how busy each lane is, and the longest of the three steps decides how long the epoch takes. Whenever you
+# turn a switch, the loop is played again, and the previous one stays as an outline. **Find out:** press
+# *Play* with everything off. Which two switches change nothing on their own, and what do they need? How short
+# can you make the epoch?
 
 # %% facts=["Y1", "P5"]
 devlab.explore.pipeline()
@@ -702,8 +685,8 @@ devlab.explore.pipeline()
 # %% [markdown] facts=["Y7"]
 # ## Errors that come late
 #
-# If the work is done later, so are its mistakes. PyTorch checks what the *host* can see when it launches: shapes,
-# dtypes, devices. These errors come at once, at their own line:
+# Work that is done later also fails later. What the *host* can see when it launches, PyTorch checks at once:
+# shapes, dtypes and devices. Such an error is raised at its own line:
 
 # %% facts=["Y7"]
 try:
@@ -712,9 +695,9 @@ except RuntimeError as error:
     print("at once:", error)
 
 # %% [markdown] facts=["Y7"]
-# What depends on *values*, only the device can see. An index that is out of range, in an `Embedding` or as a label,
-# is such a thing. Below, a table has ten rows, and row 12 is asked for. (The cells run on the simulated device or on
-# the CPU. A real GPU would be lost by them for the rest of this notebook.)
+# What depends on *values*, only the device can see, for example that an index of an `Embedding` or a label is
+# out of range. Below, a table has ten rows, and row 12 is asked for. (The cells run on the simulated device
+# or on the CPU. On a real GPU they would make the device unusable until you restart the notebook's kernel.)
 
 # %% facts=["Y7"]
 here = device if device.type == "sim" else torch.device("cpu")
@@ -744,13 +727,13 @@ except (IndexError, torch.AcceleratorError) as error:  # as the CPU raises it, a
 guess.was(("the look-up", "the shape", "the number")[len(passed)])
 
 # %% [markdown] facts=["Y7"]
-# On an accelerator the line with the bad index passes: it launched, and a result of the right shape was promised. The
-# error comes where the host next waits, at an innocent `.item()` or `print`, or at a launch after the device got
-# there. On an NVIDIA GPU the message says `CUDA` where it says `sim` here. (On the CPU nothing is asynchronous, and the
-# line itself fails.)
+# On an accelerator the line with the bad index passes: it only launched, and a result of the right shape was
+# promised. The error is raised where the host next waits, at an innocent `.item()` or `print`, or at any
+# launch that is made after the device has met the error. On an NVIDIA GPU the message says `CUDA` where it
+# says `sim` here. (On the CPU nothing is asynchronous, and the line itself fails.)
 #
-# The message says itself that the traceback may point to the wrong line. And the error does not end there. On CUDA the
-# device is lost to this process, whatever you ask of it:
+# The message itself warns you that the traceback may point to the wrong line. And the error does not end
+# there. After such an error a process cannot use its CUDA device any more, whatever you ask of it:
 
 # %% facts=["Y7"]
 try:
@@ -759,12 +742,13 @@ except torch.AcceleratorError as error:
     print("still:", str(error).splitlines()[0])
 
 # %% [markdown] facts=["Y7"]
-# On a real GPU you would restart the kernel now. The simulated device can be given back: `devlab.sim.reset()`. Its
-# tensors are still there; on a GPU they would be gone.
+# On a real GPU you would restart the notebook's kernel now, and all tensors on it would be gone. The
+# simulated device can be made usable again by `devlab.sim.reset()`, and keeps its tensors.
 #
-# To find the line that is to blame, let each launch wait for its kernel: `CUDA_LAUNCH_BLOCKING=1` in the environment,
-# set before the program starts, because PyTorch reads it once. (The simulated device reads it each time, so it can be
-# shown here.) Everything is slow then, so take it out again. Now the same call does not get past its first line:
+# To find the line that is to blame, let each launch wait for its kernel: `CUDA_LAUNCH_BLOCKING=1` in the
+# environment, set before the program starts, because CUDA reads it once, when it starts. (The simulated
+# device reads it each time, so it can be shown here.) Everything is slow then, so take it out again. Now the
+# same call does not get past its first line:
 
 # %% facts=["Y7"]
 devlab.sim.reset()
@@ -777,31 +761,37 @@ del os.environ["CUDA_LAUNCH_BLOCKING"]
 devlab.sim.reset()
 
 # %% [markdown] facts=["Y7"]
-# Or run the same step on the CPU. There the line is right, and most messages say which value it was:
+# Or run the same step on the CPU, where the error is raised at its own line. If the message does not say
+# which value it was, look the rows up by an index in brackets, whose message does:
 
 # %% facts=["Y7"]
-try:
-    table.cpu()[wanted.cpu()]
-except IndexError as error:
-    print("on the CPU:", error)
+for words, step in (
+    ("F.embedding:  ", lambda: F.embedding(wanted.cpu(), table.cpu())),
+    ("table[wanted]:", lambda: table.cpu()[wanted.cpu()]),
+):
+    try:
+        step()
+    except IndexError as error:
+        print(words, error)
 
 # %% [markdown] facts=["V1", "V3", "V4"]
 # ## Which is faster
 #
-# An accelerator is not a fast computer. It is thousands of slow ones behind a launch, which is why it wins where
-# there is much to do at once, under five conditions:
+# An accelerator is not one fast processor. It has thousands of slow ones, which a launch starts together. So
+# it wins where there is much to do at once, under five conditions:
 #
 # 1. **Big batches**, so that all of its processors have work.
-# 2. **Data that stays there**, so that each transfer is paid once.
+# 2. **Data that stays there**, so that each transfer is made once.
 # 3. **Good kernels**: dense matrix products and convolutions, not branches and lookups.
 # 4. **Few Python loops**, and no waits in them.
 # 5. **Memory read in order**, neighbours together.
 #
-# Where most of these fail, **the CPU may win**, and there is no shame in using it: small models, text processing, trees,
-# anything with an `if` for each element.
+# Where most of these fail, **the CPU may win**, and there is no shame in using it: for small models, text
+# processing, trees, and anything with an `if` for each element.
 #
-# The transfer belongs to the bill. Here is a product of two matrices, one of which has to be brought first. `cpu` is
-# measured on this machine, the two others on the device, or by its model:
+# The transfer has to be counted, too. Here a matrix, which has to be brought to the device first, is
+# multiplied by itself. `cpu` is measured on this machine, the two others are measured on the device, or
+# modelled:
 
 # %% tags=["nbval-ignore-output"] facts=["V1", "V5"]
 print("  side       cpu    device  transfer")
@@ -819,9 +809,10 @@ for side in (16, 64, 256, 1024):
     print(f"{side:>6}{cpu:>10.1f}{on_device:>10.1f}{transfer:>10.1f}   µs")
 
 # %% [markdown] facts=["V5"]
-# The first row in which device and transfer together beat the CPU is the **crossover**. It moves with the shape, the
-# dtype, the hardware and the operation: for an addition it may never come, for a product it comes early, and if the
-# data is there already it comes earlier still. No table can tell you where it is for your program. **Measure it.**
+# The first row in which device and transfer together take less time than the CPU is the **crossover**. It
+# moves with the shape, the dtype, the hardware and the operation: for an addition it may never come, for a
+# product it comes early, and if the data is there already it comes earlier still. No table can tell you where
+# it is for your program. **Measure it.**
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_crossover):** `crossover`, from measurements in which nothing is as
 # tidy as here.
@@ -829,33 +820,35 @@ for side in (16, 64, 256, 1024):
 # %% [markdown] facts=["V1", "V5"]
 # ### Look and touch
 #
-# The race in one picture. On a GPU both sides are measured. On the simulated device both come from a model, of a CPU
-# with four cores too; *Measure this CPU* puts yours in its place. Drag the handle under the curves to compare the two at
-# one size. Measured times scatter: the shaded areas hold the middle half of the runs, and where two of them overlap, the
-# picture names no single size. **Find out:** at which size does the accelerator win a matrix product, and how far does
-# that move when x has to be brought, and the result taken back? Does it ever win `x + 1`?
+# Here CPU and device race in one picture. On a GPU both sides are measured. On the simulated device both come
+# from a model, of a CPU with four cores too; *Measure this CPU* puts yours in its place. Drag the handle
+# under the curves to compare the two at one size. Measured times scatter: the shaded areas hold the middle
+# half of the runs, and where two of them overlap, the picture names no single size. **Find out:** at which
+# size does the accelerator win a matrix product, and how far does that move when x has to be brought to the
+# device, and the result taken back? Does it ever win `x + 1`?
 
 # %% facts=["V1", "V5"]
 devlab.explore.crossover()
 
 # %% [markdown] facts=["V1", "V5"]
-# In the model the product is won from n = 110 on, from 250 if x is brought, from 420 if the result goes back. An
-# addition has an intensity of 1/8 and is won only where x is there already: to bring it costs more than to do it.
+# In the model the accelerator wins the product from n = 110 on, from 250 if x has to be brought, and from 420
+# if the result goes back as well. An addition has an intensity of 1/8, and the accelerator wins it only where
+# x is there already: the transfer alone takes longer than the addition on the CPU.
 
 # %% [markdown]
 # ## What to keep
 #
-# - A launch returns before the work is done. Within one stream results are right; the line that waits pays for all
-#   before it.
+# - A launch returns before the work is done. Within one stream results are right; the line that needs a value
+#   waits for all before it.
 # - Timing: warm up; wait, start the clock, run, wait, stop the clock; repeat; the median. Name the device you wait for.
-# - Events are marks in the stream, in milliseconds, and need no stop.
-# - Overhead, bandwidth, compute: the slowest decides. Operations ÷ bytes, against the machine's balance, says which of the
-#   last two. Fusion saves bytes and launches.
+# - Events are marks in the stream. They count in milliseconds, and the device need not stop for them.
+# - Overhead, bandwidth, compute: the slowest decides. Operations ÷ bytes, against the machine's balance, says
+#   which of the last two. Fusion saves bytes and launches.
 # - In a trace, look at calls and averages first, and at gaps in the device's lane.
-# - One stream runs in order, copies included. A second one lets them overlap, if work waits for its copy by an event, and
-#   `record_stream` keeps the memory until the work is done.
-# - Errors about values come late on a GPU, at a line that waits, and the device is lost until a restart. To find
-#   the line to blame: `CUDA_LAUNCH_BLOCKING=1`, or the CPU.
+# - One stream runs in order, copies included. A second one lets them overlap, if work waits for its copy by
+#   an event, and `record_stream` keeps the memory until the work is done.
+# - Errors about values come late on a GPU, at a line that waits, and the device is unusable until a restart.
+#   To find the line to blame: `CUDA_LAUNCH_BLOCKING=1`, or the CPU.
 # - Big, dense, few launches, data that stays: the accelerator. Small or branching: perhaps the CPU. Measure.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/07_asynchrony.ipynb), seven tasks. **Then:**

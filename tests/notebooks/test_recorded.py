@@ -113,7 +113,7 @@ def test_other_prose_is_left_alone_and_a_table_that_is_not_there_is_said():
     prose = "Words and ![a picture](drawing:all_reduce)."
     assert recorded.tabled(prose) == prose
     with pytest.raises(
-        SourceError, match="no table 'bandwidths' of recordings; there is: hardware, bandwidth"
+        SourceError, match="no table 'bandwidths' of recordings; there is: hardware, balance, bandwidth"
     ):
         recorded.tabled("![Words.](recorded:bandwidths)")
 
@@ -161,6 +161,18 @@ def test_lesson_00_says_in_words_what_its_drawing_shows():
     assert round(product / reading) == 5
     assert reading > found["product of 4096 × 4096, GPU, 16 bits"]
     assert round(2 * numbers.SIDE**3 / 1e9) == 137
+
+
+def test_the_balance_is_the_quotient_of_the_peaks():
+    """Of each chip whose maker publishes both, with its source; the reference machine has lesson 07's 27."""
+    said = recorded.tabled("![Words.](recorded:balance)")
+    head, *rest = columns(said)
+    found = {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rest}
+    assert found["**balance in float32**"][recorded.MODELLED] == "27 FLOP per byte"
+    assert found["**balance in 16 bits**"]["NVIDIA H100 SXM, documented"] == "295 FLOP per byte"  # 989 / 3.35
+    for chip in CHIPS:
+        whole = bool(chip.rate and chip.half_rate)
+        assert (chip.source in said) is (f"{chip.name}, documented" in head) is whole
 
 
 def test_the_documented_figures_name_their_sources():

@@ -313,7 +313,8 @@ def test_words():
         "sim kernel errors might be asynchronously reported at some other API call, so the stacktrace below "
         "might be incorrect.",
         "For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
-        "sim:0 is unusable until devlab.sim.reset() is called; a CUDA device is, until the process ends.",
+        "sim:0 is unusable until devlab.sim.reset() is called; a CUDA device stays unusable until the "
+        "process ends.",
     ]
     assert raised.value.__context__ is None
 

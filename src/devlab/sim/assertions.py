@@ -132,7 +132,7 @@ class Failure:
         )
         return (
             f"{data.NAME} error: device-side assert triggered\n{late}{place} is unusable until "
-            "devlab.sim.reset() is called; a CUDA device is, until the process ends.\n"
+            "devlab.sim.reset() is called; a CUDA device stays unusable until the process ends.\n"
         )
 
 
