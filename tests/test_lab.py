@@ -12,6 +12,7 @@ import pytest
 from ipykernel.ipkernel import IPythonKernel
 
 from devlab import cli, lab
+from devlab.carried import PAGES
 from devlab.contents import Contents
 
 ROOT = Path(__file__).parents[1]
@@ -24,6 +25,7 @@ def test_every_lesson_and_exercise_is_laid_out(tmp_path):
     theirs = {
         path.relative_to(ROOT).as_posix() for kind in lab.CARRIED for path in (ROOT / kind).glob("*.ipynb")
     }
+    theirs |= {f"docs/{name}" for name in PAGES if (ROOT / "docs" / name).exists()}
     assert set(laid.new) == theirs
     assert (laid.folder / lab.FIRST).exists()
     for name in theirs:
@@ -166,4 +168,5 @@ def test_the_wheel_lays_out_the_learners_course_and_the_teachers(installed, tmp_
     said = in_wheel(installed, tmp_path, "-c", run, "lab", "mine", "--no-open")
     count = len(list((ROOT / "notebooks").glob("*.ipynb"))) + len(list((ROOT / "exercises").glob("*.ipynb")))
     assert f"{count} notebooks new" in said
+    assert (tmp_path / "mine" / "docs" / "questions.md").exists()
     assert "assignment" in in_wheel(installed, tmp_path, "-c", run, "course", "class", "--lessons", "00")

@@ -513,6 +513,10 @@ guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of th
 # The same goes for processes that you start yourself: `torch.multiprocessing.spawn` and `torchrun` begin with new ones.
 # The processes of this lesson are forked from a server that has imported PyTorch and never touched a device, which is
 # safe as well.
+#
+# **How many workers?** Enough that the loop never waits for a batch, and no more. Begin with two, time an epoch, and double
+# them until the time no longer falls. More workers than CPU cores only take turns, and each takes memory of its own, so
+# PyTorch warns of them.
 
 # %% [markdown]
 # ## What to keep
@@ -526,4 +530,6 @@ guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of th
 # - An optimizer's state can live in parts: the owner updates and broadcasts. FSDP does so with everything.
 # - CUDA and `fork` do not go together. Leave workers on the CPU, or spawn them.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/13_bigger_than_one_device.ipynb), five tasks.
+# **Now do it:** [the exercises of this lesson](../exercises/13_bigger_than_one_device.ipynb), five tasks. **And when you are
+# stuck one day:** the page [Questions](../docs/questions.md) has what people ask most about devices, in their own words,
+# with a link to the place in the course that answers it.

@@ -13,7 +13,7 @@ from pathlib import Path
 from devlab import carried
 
 # The folders of a learner's course, and what is carried for each.
-CARRIED = {"notebooks": "lessons", "exercises": "exercises"}
+CARRIED = {"notebooks": "lessons", "exercises": "exercises", "docs": "pages"}
 FIRST = "notebooks/00_start_here.ipynb"
 # The class that hands JupyterLab its notebooks: see devlab.contents.
 CONTENTS = "--ServerApp.contents_manager_class=devlab.contents.Contents"
@@ -40,10 +40,11 @@ class Laid:
         >>> print(Laid(Path("course"), new=["a.ipynb", "b.ipynb"], kept=["c.ipynb"]).text())
         The course is in course: 2 notebooks new, 1 left as you changed it.
         """
+        new = [name for name in self.new if name.endswith(".ipynb")]
         counts = [
             f"{len(names)} {words}"
             for names, words in (
-                (self.new, "notebooks new" if len(self.new) > 1 else "notebook new"),
+                (new, "notebooks new" if len(new) > 1 else "notebook new"),
                 (self.updated, "brought up to date"),
                 (self.kept, "left as you changed " + ("them" if len(self.kept) > 1 else "it")),
             )
@@ -53,7 +54,7 @@ class Laid:
 
 
 def lay_out(folder: Path) -> Laid:
-    """Copy the lessons and the exercises into a folder; what a learner changed there is never overwritten.
+    """Copy lessons, exercises and pages into a folder; what a learner changed there is never overwritten.
 
     A file that is there and still as the course left it is brought up to date. Raises LabError where the
     folder cannot be written.
