@@ -17,6 +17,7 @@ import os
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.benchmark import Timer
 from torch.utils.checkpoint import checkpoint
 
 os.environ["DEVLAB_DEVICE"] = (
@@ -30,7 +31,8 @@ memory = torch.get_device_module(device)
 # %% [markdown]
 # **Every time in this lesson is modelled, and every figure of memory is simulated.** The model is the course's reference
 # machine, which resembles an NVIDIA T4. The numbers inside the tensors are real, because the simulated device computes
-# them with the CPU's arithmetic. The same lines run on a GPU, and where a GPU behaves differently the text says so.
+# them with the CPU's arithmetic. The same lines run on a GPU, and where a GPU behaves differently the text says so. One
+# cell measures on your own GPU, if you have one.
 
 # %% [markdown] facts=["F1"]
 # ## What 16 bits can hold
@@ -253,6 +255,21 @@ guess.was(
 # The large product gains, although its inputs are cast first. The small layers lose, because every cast is one more
 # launch, and launches are what small work consists of (lesson 07). Half precision is for models whose products are large.
 #
+# If you have an NVIDIA GPU, or an AMD GPU with a ROCm build, this cell measures a large product on it:
+
+# %% facts=["F1", "F2"] tags=["nbval-ignore-output"]
+if torch.cuda.is_available():
+    own = torch.cuda.is_bf16_supported(including_emulation=False)
+    print(torch.cuda.get_device_name(), "computes in bfloat16" if own else "has no bfloat16 of its own")
+    for dtype in (torch.float32, torch.float16):
+        a = torch.randn(4096, 4096, device="cuda", dtype=dtype)
+        seconds = Timer("a @ a", globals={"a": a}).blocked_autorange().median
+        print(f"{dtype!s:<14} {2 * 4096**3 / seconds / 1e12:.1f} TFLOP/s, measured")
+    del a
+else:
+    print("no GPU here that PyTorch calls cuda")
+
+# %% [markdown] facts=["F2"]
 # With **bfloat16** you are done: this section is all that it needs. With float16 one thing is missing.
 
 # %% [markdown] facts=["F3"]
