@@ -3,79 +3,83 @@
 #
 # "CUDA out of memory" is the error that everyone meets on the first day with a GPU, and many meet weekly
 # ever after. The memory of a device is small, and PyTorch keeps exact books about it. This lesson teaches
-# to read them.
+# you to read them.
 #
-# After it you can say what each line of a program holds, what PyTorch holds besides and why, how much
-# training a model will take, and what to do when memory runs out.
+# After it you can say what each line of a program holds, what PyTorch holds besides and why, how much memory
+# the training of a model will take, and what to do when it runs out.
 #
-# **Takes** about 45 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb); you know `loss.backward()`
+# **Takes** about 50 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb); you know `loss.backward()`
 # and have met `detach` in [06](06_numpy_sharing.ipynb).
 
 # %%
-import os
-
 import torch
 from torch import nn
 
-os.environ["DEVLAB_DEVICE"] = "sim"  # in this lesson, on every machine
 import devlab
 
-device = devlab.start()
+device = devlab.start(account=True)
 memory = torch.get_device_module(device)
 
 # %% [markdown]
-# **Every figure in this lesson is simulated.** The lesson runs on the simulated device even where there is a
-# real GPU, since we shall fill the memory until it is full, and a device of 1 GiB is filled without harm.
-# The simulator hands out memory by the rules and with the constants of PyTorch's allocator for CUDA, so on a
-# GPU the same lines give the same kind of numbers. The end of the lesson says what differs.
+# `account=True` asks for a device of whose memory PyTorch keeps an account. That is an NVIDIA GPU, an AMD GPU with a
+# ROCm build (PyTorch calls both `cuda`), or an Intel GPU. A Mac's GPU keeps a shorter account, with other names; there,
+# and on a machine without a GPU, the lesson runs on the simulated device. It hands out memory by the rules and with the
+# constants of PyTorch's allocator for CUDA.
 #
-# `torch.get_device_module(device)` is `torch.cuda` for an NVIDIA GPU and `torch.sim` here, under one name.
-# Most of what follows also exists as `torch.accelerator.memory_allocated()` and so on.
+# **The figures in the text are the simulated device's.** A GPU follows the same rules, and where it may show another
+# figure, the text says so. No cell fills your GPU: where memory has to run out, the lesson sets itself a limit first.
+#
+# `torch.get_device_module(device)` is `torch.cuda` for a GPU of NVIDIA or AMD, and `torch.sim` for the simulated
+# device, under one name. Most of what follows also exists as `torch.accelerator.memory_allocated()` and so on.
 
 # %% [markdown]
 # ## What lives takes memory
 #
-# `memory_allocated` is what live tensors hold on the device, in bytes. A tensor of 1000 floats takes 4 bytes
-# for each. Below it gets a second name and a view. Before you run the cell: after which of the lines does the
-# number fall?
+# `memory_allocated` is what live tensors hold on the device, in bytes. The tensor below gets a second name and a view.
+# Then all three are deleted, one after the other.
 
 # %% facts=["H1", "H2"]
-print("at first        ", memory.memory_allocated(device))
+guess = devlab.predict("After which line is its memory free?", "del x", "del same", "del part")
 
+# %% facts=["H1", "H2"]
 x = torch.ones(1000, device=device)
-print("one tensor      ", memory.memory_allocated(device))
+same, part = x, x[:10]
+whole = memory.memory_allocated(device)
+print("all three", whole)
 
-same = x
-part = x[:10]
-print("a name and a view", memory.memory_allocated(device))
-
+after = {}
 del x
-print("del x           ", memory.memory_allocated(device))
+after["del x"] = memory.memory_allocated(device)
 del same
-print("del same        ", memory.memory_allocated(device))
+after["del same"] = memory.memory_allocated(device)
 del part
-print("del part        ", memory.memory_allocated(device))
+after["del part"] = memory.memory_allocated(device)
+
+for line, allocated in after.items():
+    print(f"{line:<9}", allocated)
+guess.was(next(line for line, allocated in after.items() if allocated < whole))
 
 # %% [markdown] facts=["H1", "H2"]
-# After the last one only. `del` deletes a *name*. The memory goes when nothing leads to it any more, and a
-# view of ten elements leads to all thousand. On the other hand it goes **at once**: Python counts
-# references, and with the last of them the block is free again. Nobody has to ask for it.
+# `del` deletes a *name*. The memory goes when nothing leads to it any more, and a view of ten elements leads to all
+# thousand. On the other hand it goes **at once**: Python counts references, and with the last of them the block is
+# free again. You need not ask for it, and no garbage collector is involved.
 #
-# You also saw 4096, not 4000. Guess the rule from these sizes:
+# A thousand floats of 4 bytes each make 4000 bytes, and 4096 were taken. These sizes show how PyTorch rounds:
 
 # %% facts=["H5"]
 for count in (1, 128, 129, 256, 1000):
     before = memory.memory_allocated(device)
     x = torch.ones(count, device=device)
-    print(f"{count:>5} floats, {x.nbytes:>5} bytes: {memory.memory_allocated(device) - before:>5} allocated")
+    taken = memory.memory_allocated(device) - before
+    print(f"{count:>5} floats, {x.nbytes:>5} bytes: {taken:>5} taken")
     del x
 
 # %% [markdown] facts=["H5"]
-# Blocks are multiples of **512 bytes**. A tensor with one number takes as much as one with 128. It matters
-# for many tiny tensors only: a list of a million losses takes half a gigabyte.
+# Blocks are multiples of **512 bytes**. A tensor with one number takes as much as one with 128. This matters for many
+# tiny tensors only: a list of a million losses takes half a gigabyte.
 #
-# A name is not all that can hold a tensor. Here is a calculation in four steps. Of its results only the last
-# is kept, one number. Before you run it: how many blocks of 4096 bytes does each version leave behind?
+# A name is not all that can hold a tensor. Here is a calculation in four steps, of which only the last result is kept:
+# one number. `memory_stats` knows many figures more than `memory_allocated`. One of them is how many *blocks* are in use.
 
 
 # %% facts=["H2"]
@@ -86,23 +90,25 @@ def four_steps(weight):
 weight = torch.ones(1024, device=device)
 for needs_gradient in (False, True):
     weight.requires_grad_(needs_gradient)
-    before = memory.memory_allocated(device)
     result = four_steps(weight)
-    print(f"requires_grad={needs_gradient!s:<6}", memory.memory_allocated(device) - before)
+    in_use = memory.memory_stats(device)["allocation.all.current"]
+    print(f"requires_grad={needs_gradient!s:<5}  blocks in use: {in_use}")
     del result
 del weight
 
 # %% [markdown] facts=["H2"]
-# Without gradients: the one number, 512 bytes. With them: the number and a **graph**, which keeps what
-# `backward` will need, here the result of `exp`. The variable `result` looks the same both times.
+# Without gradients there are two blocks, the weight and the one number. With them there is a third: the number now
+# leads to a **graph**, and the graph keeps what `backward` will need, here the result of `exp`. The variable `result`
+# looks the same both times.
 #
-# **[Exercise](../exercises/08_memory.ipynb#task_bytes_kept):** `bytes_kept`.
+# **[Exercise](../exercises/08_memory.ipynb#task_bytes_kept):** `bytes_kept`, which says in bytes what any result holds,
+# whatever hides in it.
 
 # %% [markdown]
 # ## The peak
 #
-# What is left at the end is one question. Whether there was room on the way is another: intermediate results
-# need memory, too, if only for a moment. Two ways to compute the same; x has 4 MiB. Which needs more room?
+# What is left at the end is one question. Whether there was room for the steps is another, since intermediate results
+# need memory too, if only for a moment. Here are two ways to compute the same; `x` has 4 MiB. Which of them needs more room?
 
 
 # %% facts=["H6"]
@@ -114,65 +120,63 @@ def in_one_new_tensor(x):
     return x.add(1).mul_(2).sub_(3)
 
 
+MIB = 1 << 20
 x = torch.ones(1024, 1024, device=device)
 for function in (in_new_tensors, in_one_new_tensor):
     memory.reset_peak_memory_stats(device)
-    before = memory.memory_allocated(device)
     function(x)
-    peak = memory.max_memory_allocated(device) - before
-    left = memory.memory_allocated(device) - before
-    print(f"{function.__name__:<18} peak {peak >> 20} MiB, left {left} bytes")
+    peak = memory.max_memory_allocated(device) / MIB
+    now = memory.memory_allocated(device) / MIB
+    print(f"{function.__name__:<18} peak {peak:g} MiB, now {now:g} MiB")
 
 # %% [markdown] facts=["H6"]
-# `max_memory_allocated` is the most that was ever allocated at once. In the first function each step holds
-# its input and makes its output, so two blocks live at a time (the third step reuses the first one's). The
-# second works in place on a tensor of its own.
+# `max_memory_allocated` is the most that was ever allocated at once. In the first function each step holds its input
+# and makes its output, so beside `x` two blocks live at a time (the third step reuses the first one's). The second
+# works in place, on one tensor of its own.
 #
-# "Ever" means since the start of the program, or since `reset_peak_memory_stats`. What happens if one
-# forgets the reset?
+# Mind what the figure is about. It belongs to the **whole device**: the 4 MiB of `x` are in it, though neither function
+# made them. And "ever" means since the start of the program, or since `reset_peak_memory_stats`. This is what happens
+# without the reset:
 
 # %% facts=["H6"]
 mountain = torch.ones(4096, 1024, device=device)
 del mountain
 
-before = memory.memory_allocated(device)
 in_one_new_tensor(x)
-print("not reset:", (memory.max_memory_allocated(device) - before) >> 20, "MiB")
+print("not reset:", memory.max_memory_allocated(device) / MIB, "MiB")
 
 memory.reset_peak_memory_stats(device)
 in_one_new_tensor(x)
-print("reset:    ", (memory.max_memory_allocated(device) - before) >> 20, "MiB")
+print("reset:    ", memory.max_memory_allocated(device) / MIB, "MiB")
 del x
 
 # %% [markdown] facts=["H6"]
-# The first line reports a mountain that is long gone. So: **reset, remember what is allocated, run, read the
-# peak, subtract.**
+# The first line reports a mountain that is long gone. A peak means something only together with two facts: since when
+# it counts, and what was there already.
 #
-# **[Exercise](../exercises/08_memory.ipynb#task_peak_bytes):** `peak_bytes`.
+# **[Exercise](../exercises/08_memory.ipynb#task_peak_bytes):** `peak_bytes`, the room that a function needs for itself.
 
 # %% [markdown]
 # ## Reserved and cached
 #
-# No tensor is alive now. `devlab.memory` shows the books of a device at a glance. Before you run it:
-# what should *allocated* and *reserved* say?
+# No tensor is alive now. `devlab.memory` shows the books of a device at a glance.
 
 # %% facts=["H3", "H4"]
 panel = devlab.memory(device)
 
 # %% [markdown] facts=["H2", "H3", "H4"]
-# Two figures for one memory:
+# *Allocated* is zero, and yet there is something else. **Reserved** is what PyTorch has taken from the device. Live
+# tensors stand in it, and what they leave free is PyTorch's **cache**, kept for the next tensor.
 #
-# - **allocated** is what live tensors hold;
-# - **reserved** is what PyTorch has taken from the device. The difference is its **cache**: memory in which
-#   nothing lives, and which PyTorch keeps.
+# ![The memory of a device as a bar: a part for CUDA itself, three segments that PyTorch has reserved, with blocks of live tensors in the first two of them and the rest of the three being the cache, and a part not taken](drawing:books_of_a_device)
 #
-# Why does it keep it? On a GPU, taking memory from the driver is slow, and giving it back makes the whole
-# device wait until its work is done. A training loop makes and drops the same tensors thousands of times. So
-# PyTorch takes memory in large **segments**, cuts blocks from them, and hands out a freed block to the next
+# Why does PyTorch keep memory in which nothing lives? On a GPU, taking memory from the driver is slow, and giving it back
+# makes the host wait until the device's work is done. A training loop makes and drops the same tensors thousands of
+# times. So PyTorch takes memory in large **segments**, cuts **blocks** from them, and hands a freed block to the next
 # tensor that asks. Here are ten rounds of a loop, in each of which two tensors are made and dropped.
 
 # %% facts=["H3", "H4"]
-guess = devlab.predict("How many segments are taken from the device?", "one", "two", "ten", "twenty")
+guess = devlab.predict("How many segments are taken from the device?", 1, 2, 10, 20)
 
 # %% facts=["H3", "H4"]
 memory.empty_cache()
@@ -185,75 +189,89 @@ for _ in range(10):
 stats = memory.memory_stats(device)
 print("blocks handed out:", stats["allocation.all.allocated"])
 print("segments taken:   ", stats["segment.all.allocated"])
-print("reserved now:     ", memory.memory_reserved(device) >> 20, "MiB")
-guess.was({1: "one", 2: "two", 10: "ten", 20: "twenty"}[stats["segment.all.allocated"]])
+guess.was_about(stats["segment.all.allocated"])
 
 # %% [markdown] facts=["H3", "H5"]
-# Twenty tensors, and one segment of 20 MiB. Segments have sizes of their own, too. What is the rule here?
+# Twenty tensors, and one segment. Segments have sizes of their own, too. Try to see the rule in these:
 
 # %% facts=["H5"]
-KIB, MIB = 1 << 10, 1 << 20
+KIB = 1 << 10
 for size in (1, 512 * KIB, 1 * MIB, 1 * MIB + 1, 9 * MIB, 10 * MIB, 11 * MIB):
     memory.empty_cache()
+    before = memory.memory_reserved(device)
     x = torch.empty(size, dtype=torch.uint8, device=device)
-    print(f"asked for {size:>8} bytes: a segment of {memory.memory_reserved(device) >> 20:>2} MiB")
+    print(f"asked for {size:>8} bytes: {(memory.memory_reserved(device) - before) >> 20:>2} MiB reserved")
     del x
 
 # %% [markdown] facts=["H5"]
-# Up to 1 MiB: a segment of **2 MiB**, which many small tensors share. Above that and below 10 MiB: one of
-# **20 MiB**. From 10 MiB on: a segment made to measure, in steps of 2 MiB. These are the constants
-# of PyTorch's allocator for CUDA, as it comes. They are the reason why the first small tensor makes a tool of the
-# system show 2 MiB more (on a GPU, besides what CUDA takes for itself).
+# Up to 1 MiB, PyTorch takes a segment of **2 MiB**, which many small tensors share. Above that and below 10 MiB it takes
+# one of **20 MiB**. From 10 MiB on, a segment is made to measure, in steps of 2 MiB. These are the constants of
+# PyTorch's allocator for CUDA, as it comes; a setting can change them. They are the reason why the first small tensor
+# makes a tool of the system show 2 MiB more, besides what CUDA takes for itself.
 #
-# Such a tool, `nvidia-smi` for one, cannot see tensors. It sees what has been taken:
+# Such a tool, `nvidia-smi` for one, cannot see tensors. It sees what has been taken.
 
 # %% facts=["H4"]
 memory.empty_cache()
+free_before, total = memory.mem_get_info(device)
 x = torch.empty(100 * MIB, dtype=torch.uint8, device=device)
 del x
 free, total = memory.mem_get_info(device)
 
-print("what PyTorch calls allocated:", memory.memory_allocated(device) >> 20, "MiB")
-print("what the system calls used:  ", (total - free) >> 20, "MiB")
+print("PyTorch says allocated:  ", memory.memory_allocated(device) >> 20, "MiB")
+print("the system says, in use: ", (free_before - free) >> 20, "MiB more than before")
 
 # %% [markdown] facts=["H4"]
-# A hundred MiB in use, and no tensor anywhere. That is no leak: the next tensor that fits gets this memory
-# without a detour. So never judge a program by what the system shows. Ask how much is *allocated*.
+# A hundred MiB more in use, and no tensor anywhere. That is no leak: the next tensor that fits gets this memory, and the
+# driver is not asked. So do not judge a program by what the system shows. Ask how much is *allocated*.
 #
-# **[Exercise](../exercises/08_memory.ipynb#task_cached_bytes):** `cached_bytes`.
+# **[Exercise](../exercises/08_memory.ipynb#task_cached_bytes):** `cached_bytes`, while tensors come, go, and leave views
+# behind.
 
 # %% [markdown]
 # ## Giving it back
 #
-# `empty_cache` gives cached segments back to the device. Many people call it hoping for more. Three cases;
-# say for each how many MiB are reserved at the end:
+# `empty_cache` gives cached segments back to the device. It is often called in the hope of more. Below, four tensors of
+# 5 MiB share one segment, and three of them die.
+
+# %% facts=["K1", "K2"]
+guess = devlab.predict("How many MiB are reserved after empty_cache?", 0, 5, 20)
 
 
 # %% facts=["K1", "K2"]
 def reserved_after_emptying():
     memory.empty_cache()
-    return f"{memory.memory_reserved(device) >> 20} MiB reserved"
+    return memory.memory_reserved(device) >> 20
 
 
 x = torch.empty(100 * MIB, dtype=torch.uint8, device=device)
-print("x alive:          ", reserved_after_emptying())
-
+print("x alive:         ", reserved_after_emptying(), "MiB reserved")
 del x
-print("x gone:           ", reserved_after_emptying())
+print("x gone:          ", reserved_after_emptying(), "MiB reserved")
 
 parts = [torch.empty(5 * MIB, dtype=torch.uint8, device=device) for _ in range(4)]
 parts = parts[2:3]
-print("one part of four: ", reserved_after_emptying())
+left = reserved_after_emptying()
+print("one part of four:", left, "MiB reserved")
+guess.was_about(left)
+
+for segment in memory.memory_snapshot():
+    pieces = [
+        f"{block['size'] >> 20} MiB {'free' if block['state'] == 'inactive' else 'in use'}"
+        for block in segment["blocks"]
+    ]
+    print(f"a segment of {segment['total_size'] >> 20} MiB:", ", ".join(pieces))
 del parts
 
 # %% [markdown] facts=["K1", "K2"]
-# It gives back what is **unused**, and **never the memory of live
-# tensors**. And it gives back whole segments: in the third case 5 MiB are alive, and the 20 MiB around them
-# stay. Memory that is free in pieces, between blocks that live, is called *fragmented*.
+# It gives back what is **unused**, and **never the memory of live tensors**. And it gives back whole segments: 5 MiB are
+# alive, and the 20 MiB around them stay. `memory_snapshot` lists all segments and the blocks in them, and shows why: the
+# part that lives stands in the middle of its segment. Memory that is free in pieces, between blocks that live, is called
+# *fragmented*.
 #
-# So it rarely makes room that PyTorch would not have found: before it gives up on a request, PyTorch empties
-# the cache by itself. (Rarely, not never. The end of this lesson has a case.) And what it costs can be
-# counted. The loop from above, with one line more. How many segments now?
+# So `empty_cache` rarely makes room that PyTorch would not have found: before it gives up on a request, PyTorch empties
+# the cache by itself. (Rarely, not never. The end of this lesson has a case.) What it costs can be counted. This is the
+# loop from above with one line more:
 
 # %% facts=["K3"]
 memory.empty_cache()
@@ -267,8 +285,8 @@ for _ in range(10):
 print("segments taken:", memory.memory_stats(device)["segment.all.allocated"])
 
 # %% [markdown] facts=["K3", "K4"]
-# Ten for one. On a GPU each of them means two calls to the driver, and giving a segment back waits for all work under
-# way. **Keep it out of training loops.** It is good for:
+# Ten in the place of one. On a GPU each of them means two calls to the driver, and giving a segment back waits for all
+# work under way. **Keep it out of training loops.** It is good for:
 #
 # - **debugging**: after it, *reserved* tells what is really held;
 # - **notebooks** and several programs on one GPU: another process can have what you give back;
@@ -293,8 +311,9 @@ devlab.explore.allocator()
 # %% [markdown]
 # ## Who still holds it
 #
-# "I deleted it, I emptied the cache, and the memory is still taken." Then something else leads to it. Four
-# tensors of 10 MiB are deleted below. Which of them are gone?
+# "I deleted it, I emptied the cache, and the memory is still taken." Then something else leads to it. Four tensors of
+# 10 MiB are made below: one has a name and nothing else, one also stands in a list, one has a view, and from one a loss
+# was computed. Then their names are deleted. How many of the four are gone?
 
 
 # %% facts=["K5"]
@@ -302,93 +321,102 @@ def ten_mib():
     return torch.ones(10 << 18, device=device)
 
 
-def report(words, before):
+def report(words, start):
     memory.empty_cache()
-    print(f"{words:<28}", (memory.memory_allocated(device) - before) >> 20, "MiB still held")
+    print(f"{words:<26}", (memory.memory_allocated(device) - start) >> 20, "MiB still held")
 
 
-before = memory.memory_allocated(device)
+start = memory.memory_allocated(device)
 
 x = ten_mib()
 del x
-report("one name, deleted:", before)
+report("one name, deleted:", start)
 
 x = ten_mib()
 batches = [x]
 del x
-report("also in a list:", before)
+report("also in a list:", start)
 batches.clear()
 
 x = ten_mib()
 first_row = x[:4]
 del x
-report("a view is left:", before)
+report("a view is left:", start)
 del first_row
 
 x = ten_mib().requires_grad_()
 loss = (x * x).sum()
 del x
-report("a loss is left:", before)
+report("a loss is left:", start)
 del loss
-report("all of them gone:", before)
+report("all of them gone:", start)
 
 # %% [markdown] facts=["K5"]
-# Only the first was gone at once. The list, the view and the graph of the loss each held 10 MiB. **First drop every
-# reference, then empty the cache**: `del` for names, `clear` for containers, `detach` for losses. In a
-# notebook there is one more holder. If the last line of a cell is an expression, its value is shown, and
-# Jupyter keeps it as `_` and `Out[...]`. Do not end a cell with a large tensor.
+# One: the list, the view and the graph of the loss each held 10 MiB. **First drop every reference, then empty the cache**:
+# `del` for names, `clear` for containers, `detach` for losses. In a notebook there is one more holder. If the last line
+# of a cell is an expression, its value is shown, and Jupyter keeps it as `_` and `Out[...]`. Do not end a cell with a
+# large tensor.
 #
-# The loss is the holder that costs the most sleep. Here is a loop that wants the average loss in the end.
-# Three ways to remember, and the memory that each takes after 1, 10 and 100 steps:
+# **[Exercise](../exercises/08_memory.ipynb#task_release):** `release`, which gives the memory of one entry of a dict back
+# to the device.
+#
+# The loss is the holder that costs the most sleep. Here is a loop that wants to know the largest loss in the end. There
+# are three ways to remember; the cell prints the memory that each has taken after 1, 10 and 100 steps.
 
 
 # %% facts=["H2", "K5"]
-def remembers_losses(losses, loss):
-    losses.append(loss)
+def keeps_losses(kept, loss):
+    return [*kept, loss]
 
 
-def remembers_numbers(losses, loss):
-    losses.append(loss.detach())
+def keeps_numbers(kept, loss):
+    return [*kept, loss.detach()]
 
 
-def adds_up(losses, loss):
-    losses[:] = [sum(losses) + loss.detach()]
+def keeps_the_largest(kept, loss):
+    return [torch.maximum(kept[0], loss.detach()) if kept else loss.detach()]
 
 
 parameter = torch.ones(25_000, device=device, requires_grad=True)
-for remember in (remembers_losses, remembers_numbers, adds_up):
-    losses, grown = [], []
-    before = memory.memory_allocated(device)
+for remember in (keeps_losses, keeps_numbers, keeps_the_largest):
+    kept, grown = [], []
+    start = memory.memory_allocated(device)
     for step in range(1, 101):
         loss = (parameter.exp() * step).mean()
-        remember(losses, loss)
+        kept = remember(kept, loss)
         del loss
         if step in (1, 10, 100):
-            grown.append(memory.memory_allocated(device) - before)
+            grown.append(memory.memory_allocated(device) - start)
     print(f"{remember.__name__:<18}", grown)
-del parameter, losses
+del parameter, kept
 
 # %% [markdown] facts=["K5"]
-# A hundred losses with their graphs: ten megabytes, and a real network has more than one layer. Detached,
-# each takes its 512 bytes. Added up, all together take 512. None of the three waits for the device, as
+# A hundred losses with their graphs take ten megabytes, and a real network has more than one layer. Detached, each takes
+# its block of 512 bytes. If only the largest is kept, all together take 512. None of the three waits for the device, as
 # `.item()` would in each step.
 #
-# A program whose memory grows from step to step has nearly always a list, or a sum, of losses that still
-# have their graphs.
+# A program whose memory grows from step to step has nearly always a list, or a sum, of losses that still have their
+# graphs.
 #
-# **Exercises:** [`release`](../exercises/08_memory.ipynb#task_release) and
-# [`total_loss`](../exercises/08_memory.ipynb#task_total_loss).
+# **[Exercise](../exercises/08_memory.ipynb#task_total_loss):** `total_loss`, the sum of any number of losses in memory
+# that does not grow.
 
 # %% [markdown]
 # ## What training takes
 #
-# A model has one million parameters, 4 bytes each: 4 MB. How many of these 4 MB are there after the first
-# backward, and after the first step of an optimizer? Say a number for each line before you run the cell.
-
+# A model has one million parameters, 4 bytes each: 4 MB. The table below counts memory in copies of the model: after it
+# was moved to the device, after the first `backward`, and after the first step of three optimizers.
 
 # %% facts=["H1", "H2"]
-def copies(before):
-    return round((memory.memory_allocated(device) - before) / 4_000_000, 1)
+guess = devlab.predict("How many copies are there after Adam's first step?", 1, 2, 3, 4)
+
+# %% facts=["H1", "H2"]
+# A GPU's library for products takes a workspace with the first ones. It is taken here, before anything is counted.
+nn.Linear(8, 8).to(device)(torch.ones(1, 8, device=device)).sum().backward()
+
+
+def copies(start):
+    return round((memory.memory_allocated(device) - start) / 4_000_000)
 
 
 for name, make in (
@@ -396,16 +424,18 @@ for name, make in (
     ("SGD, momentum", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)),
     ("Adam", lambda p: torch.optim.Adam(p)),
 ):
-    before = memory.memory_allocated(device)
+    start = memory.memory_allocated(device)
     model = nn.Linear(1000, 1000, bias=False).to(device)
     optimizer = make(model.parameters())
-    line = f"{name:<14} model: {copies(before)}"
+    line = f"{name:<14} model: {copies(start)}"
     model(torch.ones(1, 1000, device=device)).sum().backward()
-    line += f"  after backward: {copies(before)}"
+    line += f"  after backward: {copies(start)}"
     optimizer.step()
-    print(line + f"  after step: {copies(before)}")
+    held = copies(start)
+    print(line + f"  after step: {held}")
     optimizer.zero_grad()
     del model, optimizer
+guess.was_about(held)
 
 # %% [markdown] facts=["H1", "H2"]
 # | | copies |
@@ -416,25 +446,52 @@ for name, make in (
 # | state: SGD with momentum | 1 |
 # | state: Adam, AdamW | 2 |
 #
-# In the optimizer's step, training with Adam takes **four times** the model. Two of the four appear in the first `step`,
-# so an error may come as late as there. A parameter that is not trained takes its own place and nothing else: one reason why
-# fine-tuning a part of a model fits where training all of it does not.
+# Training with Adam takes **four times** the model, in float32 16 bytes for each parameter. Two of the four copies appear
+# in the first `step`, so an error may come as late as there. A parameter that is not trained takes its own place and
+# nothing else. That is one reason why fine-tuning a part of a model fits where training all of it does not.
+#
+# How far that goes on real hardware can be computed, without any activations yet:
+#
+# | parameters | with Adam, in float32 | a GPU with this much memory, by NVIDIA's data sheets |
+# |---|---|---|
+# | 124 million | 2 GB | any; a T4 has 16 GB |
+# | 1.5 billion | 24 GB | A100 with 40 GB |
+# | 7 billion | 112 GB | none alone: H100 80 GB; H200 141 GB |
+#
+# (The H200 has room for the four copies, and 29 GB for all the rest. Lessons [12](12_less_memory_less_time.ipynb) and
+# [13](13_bigger_than_one_device.ipynb) show what is done instead.)
+#
+# **[Exercise](../exercises/08_memory.ipynb#task_training_bytes):** `training_bytes`, for models of which a part is frozen,
+# shared, or in another dtype.
+
+# %% [markdown] facts=["H2", "H6"]
+# ### The mountain of a step
 #
 # Then there are the **activations**, what the graph keeps until `backward`. They cannot simply be added to the rest,
-# because not everything is there at the same time. The forward piles activations up, layer by layer. The backward
-# takes them down again, and makes the gradients meanwhile. The next cell looks at the memory after each `Tanh` of the
-# forward, and again when the backward comes to that layer. The model and its input were there before and are not
-# counted. When will the memory be highest?
+# because not everything is there at the same time. The forward piles activations up, layer by layer. The backward takes
+# them down again, and makes the gradients meanwhile.
+#
+# ![Memory over a training step. Parameters and the optimizer's state are there all the time. With a large batch the activations pile up to a peak at the turn from forward to backward; with a small batch the most is needed in the optimizer's step](drawing:two_moments)
+#
+# The next cell looks at the memory after each `Tanh` of the forward, and again when the backward comes to that layer.
+
+# %% facts=["H2", "H6"]
+guess = devlab.predict(
+    "When is most memory in use?",
+    "in the middle of the forward",
+    "at the turn, from forward to backward",
+    "at the end of the backward",
+)
 
 
 # %% facts=["H2", "H6"]
 def height():
-    return (memory.memory_allocated(device) - before) / MIB
+    return (memory.memory_allocated(device) - start) / MIB
 
 
 def look(layer, inputs, output):
-    forward.append(f"{height():.1f}")
-    output.register_hook(lambda gradient: backward.append(f"{height():.1f}"))
+    forward.append(height())
+    output.register_hook(lambda gradient: backward.append(height()))
 
 
 layers = [layer for _ in range(4) for layer in (nn.Linear(256, 256), nn.Tanh())]
@@ -444,71 +501,74 @@ for layer in layers[1::2]:
 x = torch.ones(2048, 256, device=device)  # 2 MiB, and so is the output of each layer
 
 forward, backward = [], []
-memory.reset_peak_memory_stats(device)
-before = memory.memory_allocated(device)
+start = memory.memory_allocated(device)  # the model and its input are there, and are not counted
 model(x).mean().backward()
-print("forward  (MiB):", *forward)
-print("backward (MiB):", *backward)
-print(f"left {height():.1f}, peak {(memory.max_memory_allocated(device) - before) / MIB:.1f}")
+end = height()
+
+print("forward  (MiB):", *(f"{one:.1f}" for one in forward))
+print("backward (MiB):", *(f"{one:.1f}" for one in backward))
+print(f"at the end     : {end:.1f}")
+when = {max(forward[:-1]): 0, max(forward[-1], backward[0]): 1, end: 2}
+guess.was(guess.choices[when[max(when)]])
 del model, layers, layer, x
 
 # %% [markdown] facts=["H2", "H6"]
-# At the turn, when the forward is done and the backward begins. There all activations are alive, and hardly a gradient
-# is. At the end it is the other way round: what is left are the gradients. And the optimizer's first step, which makes
-# its state, comes when the activations are gone. So **the peak of a step is a maximum over time and not a sum**. It is
-# the larger of two moments:
+# At the turn all activations are alive, and hardly a gradient is. At the end it is the other way round: what is left are
+# the gradients. And the optimizer's first step, which makes its state, comes when the activations are gone. So **the peak
+# of a step is a maximum over time and not a sum**. It is the larger of two moments:
 #
 # - **at the turn**: parameters, the optimizer's state, all activations, and the first results of the backward. (The old
 #   gradients too, if `zero_grad` is called after the forward and not before it.)
 # - **in the optimizer's step**: parameters, gradients, the state, and what the step itself needs for a moment.
 #
-# With a large batch it is the first, for activations grow with the batch:
+# With a large batch it is the first, because activations grow with the batch:
 
 # %% facts=["H6"]
 model = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 1)).to(
     device
 )
-for batch in (256, 512, 1024, 2048):
+for batch in (512, 1024, 2048, 4096):
     x = torch.ones(batch, 64, device=device)
     memory.reset_peak_memory_stats(device)
-    before = memory.memory_allocated(device)
     model(x).mean().backward()
-    peak = memory.max_memory_allocated(device) - before
+    print(f"batch of {batch:>4}: peak {memory.max_memory_allocated(device) / MIB:6.2f} MiB")
     model.zero_grad()
-    print(f"batch of {batch:>4}: peak {peak / MIB:5.2f} MiB")
 del model, x
 
 # %% [markdown] facts=["H6"]
-# Twice the batch, twice the peak, counted above the parameters, which were there before. Parameters, gradients and
-# state you can compute beforehand. The activations are best measured, with a small batch and a large one.
-#
-# **[Exercise](../exercises/08_memory.ipynb#task_training_bytes):** `training_bytes`.
+# Twice the batch, nearly twice the peak; the parameters are in it, and do not grow. Parameters, gradients and state you
+# can compute beforehand. The activations are best measured, with a small batch and a larger one: the difference tells
+# what each sample takes.
 
 # %% [markdown]
 # ## Out of memory
 #
-# The simulated device has 1 GiB. Let us ask for more than is left:
+# `devlab.memory_limit` gives a block of code a small memory. The simulated device really gets one of 1 GiB; for a GPU it
+# calls PyTorch's own `set_per_process_memory_fraction`, which limits this process and touches no other. Let us ask for more
+# than is left:
 
 # %% facts=["H7"]
+GIB = 1 << 30
 memory.empty_cache()
-large = torch.empty(700 * MIB, dtype=torch.uint8, device=device)
-try:
-    more = torch.empty(400 * MIB, dtype=torch.uint8, device=device)
-except torch.OutOfMemoryError as error:
-    print(error)
+with devlab.memory_limit(device, GIB):
+    large = torch.empty(700 * MIB, dtype=torch.uint8, device=device)
+    try:
+        more = torch.empty(400 * MIB, dtype=torch.uint8, device=device)
+    except torch.OutOfMemoryError as error:
+        print(error)
 
 # %% [markdown] facts=["H7"]
 # Read it from left to right, as an account:
 #
 # | the message says | ask yourself |
 # |---|---|
-# | **Tried to allocate** | Is it absurdly large? Then a shape is wrong somewhere, often a broadcast. Is it small? Then the memory was full before, and this line is only the last drop |
+# | **Tried to allocate** | Is it absurdly large? Then a shape is wrong somewhere, often by a broadcast. Is it small? Then the memory was full before, and this line is only the last drop |
 # | **total capacity**, **is free** | Free is little, and PyTorch has little too? Then another process is using the device |
 # | **allocated by PyTorch** | This is what live tensors hold: a smaller batch, or fewer holders |
 # | **reserved but unallocated** | The cache. It was emptied before the error, so what is left here is free in pieces too small: fragmentation |
 #
 # On an NVIDIA GPU the message is longer. This one is an **example**: the words are those of PyTorch 2.13, and the figures
-# were made up for a T4, so that they fit together.
+# were made up for a T4, so that they fit together. (Under a limit, a figure that is *allowed* comes as well.)
 #
 # ```
 # torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 256.00 MiB. GPU 0 has a total capacity of 14.56 GiB
@@ -519,29 +579,36 @@ except torch.OutOfMemoryError as error:
 # (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)
 # ```
 #
-# Do the account. 98.75 MiB free and 14.46 GiB in this process make up the whole capacity, so nobody else is using the
-# GPU. (Otherwise there would be a sentence such as *Process 4711 has 5.20 GiB memory in use*.) PyTorch has 13.91 GiB and
-# 427 MiB, which is 14.33 GiB; the other 0.13 GiB of the process are CUDA's own. And 427 MiB are free, more than the 256
-# that were wanted: so they are in pieces.
+# Do the account. 98.75 MiB free and 14.46 GiB in this process make up the whole capacity, so no other process is using
+# the GPU. (Otherwise there would be a sentence such as *Process 4711 has 5.20 GiB memory in use*.) PyTorch has 13.91 GiB
+# and 427 MiB, which is 14.33 GiB; the other 0.13 GiB of the process are CUDA's own. And 427 MiB are free, more than the
+# 256 that were wanted: so they are in pieces.
 #
 # For that case the message names a setting, **`expandable_segments:True`**. With it PyTorch takes memory in segments
 # that can grow, so fewer free pieces are left between them (on Linux). The variable is read when the process first uses
 # CUDA, so set it before the program starts. PyTorch's documentation now calls it `PYTORCH_ALLOC_CONF`, one name for every
 # kind of accelerator; the one in the message is the older name, which works too.
 #
-# The error is an ordinary exception, and nothing is broken by it. Tensors that were there are still there.
-# Make room, and try again:
+# If the account does not tell which line is to blame, PyTorch can write down every allocation on a GPU of NVIDIA or AMD,
+# each with the lines that led to it. `torch.cuda.memory._record_memory_history()` begins, and
+# `torch.cuda.memory._dump_snapshot("memory.pickle")` writes a file, which the page *memory_viz* of PyTorch's site draws in
+# your browser: the mountain of your own training step, block by block. (The underscores are PyTorch's. They say that the
+# two names may change, though its documentation teaches them, under *Understanding CUDA Memory Usage*.)
+#
+# The error is an ordinary exception, and nothing is broken by it. Tensors that were there are still there. Make room, and
+# try again:
 
 # %% facts=["H7", "K5"]
 del large
-more = torch.empty(400 * MIB, dtype=torch.uint8, device=device)
+with devlab.memory_limit(device, GIB):
+    more = torch.empty(400 * MIB, dtype=torch.uint8, device=device)
 print("allocated:", memory.memory_allocated(device) >> 20, "MiB")
 del more
 
 # %% [markdown] facts=["H7"]
-# In a program that is to recover by itself there is a trap. The step below takes its memory in two parts,
-# and for a batch of 3 the second part does not fit. The program empties the cache and tries again with a
-# smaller batch, which fits. Both versions look right. Which one works?
+# In a program that is to recover by itself there is a trap. The step below takes its memory in two parts, and for a batch
+# of 3 the second part does not fit. The program empties the cache and tries again with a batch of 2, for which there is
+# room. Both versions look right.
 
 
 # %% facts=["H7", "K5"]
@@ -556,107 +623,86 @@ def again_inside():
         return step(3)
     except torch.OutOfMemoryError:
         memory.empty_cache()
-        held = memory.memory_allocated(device) >> 20
-        print(f"inside except, {held} MiB are held")
+        print("inside except, held:", memory.memory_allocated(device) >> 20, "MiB")
         return step(2)
 
 
-def again_outside():
+def again_after():
     try:
         return step(3)
     except torch.OutOfMemoryError:
         pass
     memory.empty_cache()
-    held = memory.memory_allocated(device) >> 20
-    print(f"after except, {held} MiB are held")
+    print("after except, held: ", memory.memory_allocated(device) >> 20, "MiB")
     return step(2)
 
 
-for version in (again_inside, again_outside):
-    try:
-        version()
-        print(version.__name__, "works")
-    except torch.OutOfMemoryError:
-        print(version.__name__, "runs out of memory again")
+guess = devlab.predict("Which one works?", "again_inside", "again_after", "both", "neither")
+
+# %% facts=["H7", "K5"]
+works = []
+with devlab.memory_limit(device, GIB):
+    for version in (again_inside, again_after):
+        try:
+            version()
+            works.append(version.__name__)
+        except torch.OutOfMemoryError:
+            print("                     and out of memory again")
+        memory.empty_cache()
+guess.was({0: "neither", 2: "both"}.get(len(works)) or works[0])
 
 # %% [markdown] facts=["H7", "K5"]
-# While an exception is being handled it has a **traceback**, the traceback has the frame of the function that
-# failed, and the frame has its variables: `inputs` is still alive, with 600 MiB. When the `except` block
-# ends, all of it goes. So inside `except` only note *that* it failed, and try again after it. For the same
-# reason do not keep the exception in a variable of your own. And in a notebook: an error that nobody caught
-# stays as `sys.last_value`, with its traceback and all its tensors, until the next one. (From Python 3.12 on,
-# `sys.last_exc` holds it too.)
+# While an exception is being handled it has a **traceback**, the traceback has the frame of the function that failed, and
+# the frame has its variables: `inputs` is still alive, with 600 MiB. When the `except` block ends, all of it goes. So
+# inside `except` only note *that* it failed, and try again after it. For the same reason do not keep the exception in a
+# variable of your own. And in a notebook, an error that was not caught stays as `sys.last_value`, with its traceback and
+# all its tensors, until the next one. (From Python 3.12 on, `sys.last_exc` holds it too.)
 #
-# `empty_cache` has its place here, between two tries. Without it the next try finds a cached segment of
-# 600 MiB and cuts its 400 from that. 200 are left over, too little for the second part, and they cannot go
-# back to the device while the segment is in use. So each new try should begin with an empty cache.
+# `empty_cache` has its place here, between two tries. Without it the next try finds a cached segment of 600 MiB and cuts
+# its 400 from that. 200 are left over, too little for the second part, and they cannot go back to the device while the
+# segment is in use. So let each new try begin with an empty cache.
 #
-# Other cures, from small to large: a smaller batch, with gradients gathered over several; `torch.no_grad()`
-# where no backward follows; half precision; giving up activations and computing them again
-# (`torch.utils.checkpoint`). `empty_cache` alone is no cure: PyTorch did that before it raised the error.
+# Other cures, from small to large: a smaller batch, with gradients gathered over several; `torch.no_grad()` where no
+# backward follows; half precision; giving up activations and computing them again (`torch.utils.checkpoint`).
+# [Lesson 12](12_less_memory_less_time.ipynb) has them. `empty_cache` alone is no cure: PyTorch did that before it raised
+# the error.
 #
-# **[Exercise](../exercises/08_memory.ipynb#task_largest_batch):** `largest_batch`.
+# **[Exercise](../exercises/08_memory.ipynb#task_largest_batch):** `largest_batch`, a search that runs out of memory on
+# purpose and survives.
 
 # %% [markdown]
 # ## Where real hardware differs
 #
-# - Sizes are gigabytes, and a part is taken before your first tensor: CUDA itself needs some hundred MB for each
+# - Memory is counted in gigabytes, and a part is taken before your first tensor: CUDA itself needs some hundred MB for each
 #   process. They are neither in *allocated* nor in *reserved*; `mem_get_info` and `nvidia-smi` show them.
-# - Libraries take workspaces. A first matrix product may leave several MiB allocated that you did not ask
-#   for. The simulated device counts results only.
-# - A GPU works asynchronously ([lesson 07](07_asynchrony.ipynb)), but the books are kept by the host, when
-#   an operation is started. So these numbers need no `synchronize`.
+# - Libraries take workspaces. A first matrix product may leave several MiB allocated that you did not ask for. The
+#   simulated device counts results only.
+# - A GPU works asynchronously ([lesson 07](07_asynchrony.ipynb)), but the books are kept by the host, when an operation is
+#   launched. So these numbers need no `synchronize`.
 # - On Apple's `mps` the account has other names: `torch.mps.current_allocated_memory()` and
 #   `torch.mps.driver_allocated_memory()`, with no peak beside them. (By its source, PyTorch 2.13 also answers there to
 #   `torch.accelerator.max_memory_allocated()`; we had no Mac to try it.) The memory is the computer's own.
-# - For the CPU PyTorch keeps no such account. `devlab.watch()` counts the bytes of new tensors there.
-#
-# If you have an NVIDIA GPU, or an AMD GPU with a ROCm build, this cell asks it what the lesson asked the simulated device:
-
-# %% facts=["H1"] tags=["nbval-ignore-output"]
-if torch.cuda.is_available():
-    x = torch.ones(1000, device="cuda")
-    free, total = torch.cuda.mem_get_info()
-    print(
-        torch.cuda.get_device_name(),
-        "has",
-        total >> 20,
-        "MiB, of which",
-        (total - free) >> 20,
-        "MiB are in use",
-    )
-    print(
-        "allocated:",
-        torch.cuda.memory_allocated(),
-        "bytes, reserved:",
-        torch.cuda.memory_reserved() >> 20,
-        "MiB",
-    )
-    del x
-else:
-    print("no GPU here that PyTorch calls cuda")
-
-# %% [markdown]
-# And for the CPU, where only new tensors can be counted:
+# - For the CPU PyTorch keeps no such account. `devlab.watch()` counts the bytes of new tensors there:
 
 # %% facts=["H1"]
 with devlab.watch() as log:
     x = torch.ones(1000, 100)
     y = x.to(device) * 2
-print("new tensors, in bytes:", log.allocated)
+for place, count in log.allocated.items():
+    print(f"new tensors on {place}: {count:,} bytes")
+del x, y
 
 # %% [markdown]
 # ## What to keep
 #
-# - *Allocated* is what live tensors hold, in blocks of 512 bytes. *Reserved* is what PyTorch has taken, in
-#   segments of 2 or 20 MiB, or made to measure. The difference is the cache: fast reuse, no leak.
-# - Memory is free when the **last** reference is gone: names, lists, views, graphs, tracebacks,
-#   Jupyter's `Out`.
-# - Peak: reset, remember, run, read, subtract.
+# - *Allocated* is what live tensors hold, in blocks of 512 bytes. *Reserved* is what PyTorch has taken, in segments of
+#   2 or 20 MiB, or made to measure. What is reserved and not allocated is the cache: fast reuse, no leak.
+# - Memory is free when the **last** reference is gone: names, lists, views, graphs, tracebacks, Jupyter's `Out`.
+# - A peak counts since the last reset, and for the whole device.
 # - `empty_cache` gives unused segments back, never live memory. Drop references first. Not in a loop.
-# - Keep losses detached, or their sum. Never the losses themselves.
-# - Training takes parameters, gradients, and with Adam twice as much again; and the activations of a batch, which are
-#   most at the end of the forward. The peak is a maximum over time, not the sum.
+# - Keep losses detached, or one number of them. Never the losses themselves.
+# - Training takes parameters, gradients, and with Adam twice as much again; and the activations of a batch, which are most
+#   at the end of the forward. The peak is a maximum over time, not the sum.
 # - `torch.OutOfMemoryError`: read it as an account, leave the `except` block, then try something smaller.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/08_memory.ipynb), seven functions. **Then:**

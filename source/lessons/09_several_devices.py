@@ -2,65 +2,57 @@
 # # 09 Several devices
 #
 # Two GPUs in one machine are two separate memories with a connection between them. PyTorch moves nothing over it unless
-# you say so, and nobody tells you when you say it too often.
+# you say so, and it does not complain when you say so too often.
 #
-# After this lesson you can compute with tensors from several devices, put the halves of a model on two of
-# them, cut a batch into parts, count what all of that costs, and start two real processes that train one
-# model together, which is what people do in earnest.
+# After this lesson you can compute with tensors from several devices, put the parts of a model on two of them, cut a
+# batch into parts, and count what all of that costs. And you can start two real processes that train one model together,
+# which is how it is done in earnest.
 #
 # **Takes** about 45 minutes. **Needs** [04 Transfers](04_transfers.ipynb) and
 # [05 Models and buffers](05_buffers.ipynb); [07 Asynchrony](07_asynchrony.ipynb) helps with one picture.
 
 # %%
-import os
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
-
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-os.environ["DEVLAB_DEVICE"] = "sim"  # this lesson needs two devices, so it runs on the simulated ones
-
 import devlab
 
-device = devlab.start()
+first, second = devlab.start_two()
+print(first, second)
 
 # %% [markdown]
-# **What is real here.** Few people have two GPUs, so this lesson uses the two simulated ones, `sim:0` and `sim:1`,
-# whatever else is in your machine. Their tensors, results, gradients and transfers are real and counted. The *times*
-# in one picture come from the simulator's model, and the picture says so. The two processes at the end are real
-# processes that really talk to each other.
-
-# %%
-count = torch.accelerator.device_count()
-devices = [torch.device(device.type, index) for index in range(count)]
-first, second = devices[0], devices[-1]
-print(*devices)
+# **What is real here.** `devlab.start_two()` gives you two GPUs where PyTorch finds two, and otherwise the two simulated
+# devices, `sim:0` and `sim:1`. Tensors, results, gradients and transfers of the simulated ones are real and counted.
+# Their *times* come from the simulator's model, and the one picture with times says so. The two processes at the end are
+# real processes that really talk to each other, whatever you have.
 
 # %% [markdown] facts=["U1"]
 # ## A tensor has one address
 #
-# A tensor is on **one device at a time**. An ordinary tensor never lies across two GPUs, and apart from those that
-# copy, no operator of PyTorch fetches its inputs from another GPU. (`torch.distributed` has a `DTensor`, which stands for one large
-# tensor in many processes. What each process holds of it is again an ordinary tensor, on one device.) Both tensors
-# below are "on the accelerator". Will their sum work?
+# A tensor is on **one device at a time**. An ordinary tensor never lies across two GPUs, and apart from those that copy,
+# no operator of PyTorch fetches its inputs from another GPU. (`torch.distributed` has a `DTensor`, which stands for one
+# large tensor in many processes. What each process holds of it is again an ordinary tensor, on one device.) Both tensors
+# below are on an accelerator.
 
 # %% facts=["U1", "U2"]
 x = torch.ones(1000, 1000, device=first)
 y = torch.ones(1000, 1000, device=second)
 
+guess = devlab.predict("What does x + y give?", "a sum on x's device", "a sum on y's device", "an error")
+
+# %% facts=["U1", "U2"]
 try:
-    print((x + y).device)
+    place = (x + y).device
+    guess.was("a sum on x's device" if place == first else "a sum on y's device")
 except RuntimeError as error:
     print(error)
+    guess.was("an error")
 
 # %% [markdown] facts=["U2", "U3"]
-# Two GPUs are as far apart for PyTorch as a GPU and the CPU. So **work across devices needs movement that you
-# write down**, and the word for it is the one you know: `.to`, straight from device to device. Before you run the
-# cell: how many transfers does each of the two lines make, and how many bytes travel?
+# Two GPUs are as far apart for PyTorch as a GPU and the CPU. So **work across devices needs movement that you write
+# down**, and the word for it is the one you know: `.to`, straight from device to device. Here it is beside another
+# spelling of the same:
 
 # %% facts=["U3"]
 with devlab.watch() as log:
@@ -72,181 +64,220 @@ with devlab.watch() as log:
 print("y.cpu().to(first):", log.transfers, "transfers,", f"{log.bytes_moved:,} bytes")
 
 # %% [markdown]
-# The way by the CPU moves twice as many bytes, and the host waits for it. On real machines the direct transfer can be
-# faster still. Two GPUs may have *peer access*: one reads the other's memory without the host, over a connection of
-# their own (NVIDIA's is called NVLink) or over PCIe. `torch.cuda.can_device_access_peer(0, 1)` tells whether they do.
-# Where they have none, CUDA goes by way of the host's memory by itself, and your line stays the same. On your machine:
+# By way of the CPU twice as many bytes are transferred, and the host waits for them. On real machines the direct transfer
+# can be faster still.
+#
+# ![Two GPUs, first and second, with a memory each, and the CPU with the host's memory above them. y.to(first) is one transfer from second to first, over NVLink or PCIe where there is peer access; y.cpu().to(first) is two transfers, by way of the host's memory](drawing:two_memories)
+#
+# Two GPUs may have **peer access**: one reads the other's memory without the host, over PCIe or over a connection of their
+# own, which NVIDIA calls NVLink. Where they have none, CUDA goes by way of the host's memory by itself, and your line
+# stays the same. `torch.cuda.can_device_access_peer(0, 1)` tells which it is. On your machine:
 
 # %% tags=["nbval-ignore-output"]
 if torch.cuda.device_count() > 1:
-    print("peer access from cuda:0 to cuda:1:", torch.cuda.can_device_access_peer(0, 1))
+    access = torch.cuda.can_device_access_peer(0, 1)
+    print("peer access from cuda:0 to cuda:1:", "yes" if access else "no, by way of the host")
 else:
     print("there are no two GPUs here that PyTorch calls cuda")
 
 # %% [markdown]
-# Where to put a sum of two? Where the next step needs it. If both are elsewhere, there is a choice. Say for
-# each line how many transfers it will make:
+# How fast such connections are, by NVIDIA's data sheets of the GPUs in the last column. The sheets add up both directions;
+# here is one of them, beside the GPU's own memory:
+#
+# | connection | GB/s, one direction | the GPU's own memory, GB/s | GPU |
+# |---|---|---|---|
+# | PCIe 3.0, 16 lanes | 16 | 300 | T4 |
+# | PCIe 4.0, 16 lanes | 32 | 1,555 | A100, 40 GB |
+# | NVLink, third generation | 300 | 1,555 | A100, 40 GB |
+# | NVLink, fourth generation | 450 | 3,350 | H100, SXM |
+#
+# The simulator models 10 GB/s between its two devices, for two GPUs on PCIe 3.0. Even NVLink is several times slower than
+# the memory at either end, so the first question stays the same: does this have to move?
+#
+# Suppose x and y are to be multiplied and added up, and the CPU wants to know the one number that comes out. There are two
+# obvious ways:
 
 # %%
-home = torch.device("cpu")  # the result is wanted here
+home = torch.device("cpu")
 for words, way in {
-    "x.to(home) + y.to(home)": lambda: x.to(home) + y.to(home),
-    "(x + y.to(x.device)).to(home)": lambda: (x + y.to(x.device)).to(home),
-    "x.to(home) + y.cpu().to(home)": lambda: x.to(home) + y.cpu().to(home),
+    "(x.to(home) * y.to(home)).sum()": lambda: (x.to(home) * y.to(home)).sum(),
+    "(x * y.to(x.device)).sum().to(home)": lambda: (x * y.to(x.device)).sum().to(home),
 }.items():
     with devlab.watch() as log:
         way()
-    print(f"{words:<31}{log.transfers} transfers")
+    print(f"{words:<36} {log.transfers} transfers, {log.bytes_moved:>9,} bytes")
 
 # %% [markdown]
-# Two each. (In the last line the second `.to` has nothing to do, and returns its tensor.) When two tensors meet in a
-# third place, two transfers are needed, whichever way you write it. What you should not write is a third one.
+# Two transfers each, and half the bytes in the second: y goes to where x is, and what goes home is one number. When
+# tensors from two places meet and the result is wanted in a third, two transfers are enough, whichever way you write it.
+# What you should not write is a third one.
 #
-# And gradients? x is on one device, the loss on the other. Before you run the cell: on which device will
-# `x.grad` be, and how many transfers will `backward` make?
+# And gradients? Below, x is on one device and the loss on the other.
 
 # %% facts=["U3"]
 x = torch.ones(3, device=first, requires_grad=True)
 y = torch.tensor([1.0, 2.0, 3.0], device=second)
-
 loss = (x.to(second) * y).sum()
+
+guess = devlab.predict("How many transfers does backward make?", 0, 1, 2, 3)
+
+# %% facts=["U3"]
 with devlab.watch() as log:
     loss.backward()
 
-print("loss on", loss.device)
-print("x.grad ", x.grad)
-print("transfers in backward:", log.transfers)
+print("loss on", loss.device, "and x.grad on", x.grad.device)
+guess.was_about(log.transfers)
 
 # %% [markdown]
 # `.to` is an operation like any other, and autograd knows its derivative: a transfer **back**. Each transfer that you
 # write in forward is made once more in backward, in the other direction, where a gradient has to come back.
 #
-# **[Exercise](../exercises/09_several_devices.ipynb#task_add_across):** `add_across`.
+# **[Exercise](../exercises/09_several_devices.ipynb#task_add_across):** `add_across`, a sum with its gradients, in any three
+# places.
 
 # %% [markdown]
-# ## The mean of many
+# ## The sum of many
 #
-# Each device has computed something of the same shape, gradients perhaps, and the mean of them is wanted. Four
-# tensors on two devices. What will the first try say, and what is wrong with the second?
+# Each device has computed something of the same shape, gradients perhaps, and the sum of all is wanted. Four tensors stand
+# on two devices. `torch.stack` refuses them as they are, so a loop adds one after the other.
 
 # %%
-parts = [torch.full((2,), float(number), device=devices[number % count]) for number in range(4)]
+parts = [torch.full((2,), float(number), device=(first, second)[number % 2]) for number in range(4)]
 print("they are on", *(part.device for part in parts))
 
 try:
-    torch.stack(parts).mean(0)
+    torch.stack(parts).sum(0)
 except RuntimeError as error:
     print(str(error).partition("(")[0])
 
+guess = devlab.predict("Part 0 is [0, 0] now. What is it after the loop?", [0.0, 0.0], [3.0, 3.0], [6.0, 6.0])
+
+# %%
 total = parts[0]
 for part in parts[1:]:
     total += part.to(total.device)
-print("the mean:", (total / len(parts)).tolist())
-print("part 0 was [0.0, 0.0], and is", parts[0].tolist())
+print("the sum:", total.tolist())
+guess.was(parts[0].tolist())
 
 # %% [markdown] facts=["U2"]
-# The mean is right, and `parts[0]` is ruined. `total = parts[0]` is a second name, and `+=` writes into the tensor.
-# With `.to(device)` in front it would look safer and be the same: where nothing has to move, `.to` returns the tensor
-# itself. Bring all to one place, side by side, and let one operation do the rest:
+# The sum is right, and `parts[0]` is ruined. `total = parts[0]` is a second name, and `+=` writes into the tensor. With
+# `.to(device)` in front it would look safer and be the same: where nothing has to move, `.to` returns the tensor itself.
+# So a tensor that you are going to write into must be made for it:
 
 # %%
-parts = [torch.full((2,), float(number), device=devices[number % count]) for number in range(4)]
-mean = torch.stack([part.to(first) for part in parts]).mean(0)
-print(mean, "and part 0 is", parts[0].tolist())
+parts = [torch.full((2,), float(number), device=(first, second)[number % 2]) for number in range(4)]
+total = parts[0].to(first, copy=True)
+with devlab.watch() as log:
+    for part in parts[1:]:
+        total += part.to(first)
+print(total.tolist(), "and part 0 is", parts[0].tolist())
+print("transfers:", log.transfers)
 
 # %% [markdown]
-# This is the heart of training on several devices. Each computes gradients of its own part of a batch, and
-# then **everyone needs the mean**. The last section does it with real processes.
+# Two of the four were elsewhere, and each was transferred once. This is the heart of training on several devices. Each
+# computes gradients of its own part of a batch, and then **all of them need the mean**. The last section does it with real
+# processes.
 #
-# **[Exercise](../exercises/09_several_devices.ipynb#task_mean_across):** `mean_across`.
+# **[Exercise](../exercises/09_several_devices.ipynb#task_mean_across):** `mean_across`, the mean of any number of tensors, in
+# their own dtype, all of them left as they were.
 
 # %% [markdown]
 # ## A model in two places
 #
-# A model that does not fit on one device can live on two: the first half here, the second half there, and a transfer
-# between them at each call. Here is a first try. Which line fails, and in which module?
+# A model that does not fit on one device can live on two. The one below has two towers side by side, one on each device;
+# both see the same input, and their results are added. It is a first try.
 
 # %% facts=["U1", "U2"]
-start, end = nn.Linear(64, 64).to(first), nn.Linear(64, 10).to(second)
+left, right = nn.Linear(64, 10).to(first), nn.Linear(64, 10).to(second)
 
 
-def forward(x):
-    middle = start(x.to(first))
-    return end(middle)
+def towers(x):
+    return left(x.to(first)) + right(x.to(second))
 
 
 batch = torch.ones(8, 64)
 try:
-    print(forward(batch).device)
+    print(towers(batch).device)
 except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown]
-# The input was moved, the middle was not. A model in two places needs **two** moves at each call: the input to the
-# first half, and the middle to the second. The modules themselves move once, when the model is made. What will
-# `watch` say of one call?
+# The input was moved to each tower, and the two results still meet from two devices. The modules move once, when the model is
+# made. What **flows** moves at each call, wherever it comes to another device, and that is for `forward` to say:
 
 
 # %% facts=["U3"]
-def forward(x):
-    middle = start(x.to(first))
-    return end(middle.to(second))
+def towers(x):
+    return left(x.to(first)).to(second) + right(x.to(second))
 
 
+guess = devlab.predict("How many transfers does a call with a batch on the CPU make?", 1, 2, 3, 4)
+
+# %% facts=["U3"]
 with devlab.watch() as log:
-    out = forward(batch)
+    out = towers(batch)
 print("the output is on", out.device)
 for copy in log.events.transfers:
     print(copy.source, "to", copy.target, copy.bytes, "bytes")
+guess.was_about(log.transfers)
 
 # %% [markdown]
-# Now the price. Two devices, so twice as fast? Here are two wide layers, one on each device, and one large batch. Before
-# you look at the picture: how much of the time will each device work?
+# The usual form has two halves, one after the other: the input goes to the first half, and what comes out of it to the
+# second.
+#
+# **[Exercise](../exercises/09_several_devices.ipynb#task_TwoStage):** `TwoStage`, two halves as one module that can be
+# trained.
+#
+# Now the price. Two devices, so twice as fast? Here are two wide layers, one on each device, and one large batch.
 
 # %%
 wide = [nn.Linear(2048, 2048, bias=False).to(place) for place in (first, second)]
 
 
-@torch.no_grad()
 def through(pieces):
-    for x in pieces:
-        wide[1](wide[0](x).to(second, non_blocking=True))
+    """Run pieces of a batch through both layers; return the log."""
+    for place in (first, second):
+        torch.accelerator.synchronize(place)
+    with torch.no_grad(), devlab.watch() as log:
+        for x in pieces:
+            wide[1](wide[0](x).to(second, non_blocking=True))
+    return log
 
 
 large = torch.ones(1024, 2048, device=first)
-torch.accelerator.synchronize(first)
-torch.accelerator.synchronize(second)
-
-with devlab.watch() as log:
-    through([large])
-whole = log.timeline()
+through([large[:8]])  # the first product of a GPU takes longer
+whole = through([large]).timeline()
 
 # %% [markdown]
-# One works while the other waits for it: two devices, and never more than one of them busy. (Times are the
-# simulator's model.) You gained room, and no speed. The usual remedy is to cut the batch into pieces, so that the
-# first device can begin the next piece while the second works on this one. What will change?
+# One works while the other waits for it: two devices, and never more than one of them busy. (On the simulated devices the
+# times are the simulator's model.) You gained room, and no speed. The usual remedy is to cut the batch into pieces, so that
+# the first device can begin the next piece while the second works on this one.
 
 # %%
-torch.accelerator.synchronize(second)
-with devlab.watch() as log:
-    through(large.tensor_split(4))
-cut = log.timeline(beside=whole)
+guess = devlab.predict(
+    "In four pieces, how long does it take?", "half the time", "about three quarters", "as long as before"
+)
 
-print(f"in four pieces it takes {cut.total / whole.total:.0%} of the time (modelled)")
+# %%
+cut = through(large.tensor_split(4)).timeline(beside=whole)
+
+how = "modelled" if first.type == "sim" else "measured"
+share = cut.total / whole.total
+print(f"in four pieces it takes {share:.0%} of the time ({how})")
+guess.was("half the time" if share < 0.6 else "about three quarters" if share < 0.88 else "as long as before")
 
 # %% [markdown]
-# That is **pipelining**. At its beginning and its end one device still has nothing to do, so many small pieces
-# are better than few large ones, until the pieces get so small that launches and transfers cost more than they
-# save. Libraries do this for you (`torch.distributed.pipelining` is PyTorch's own). A model in two places is
-# for models that do not fit. If yours fits on one device, there is a better use for two.
-#
-# **[Exercise](../exercises/09_several_devices.ipynb#task_TwoStage):** `TwoStage`.
+# That is **pipelining**. At its beginning and its end one device still has nothing to do: four pieces need five turns
+# where eight would be needed without overlap, and the transfers come on top. Many small pieces are better
+# than few large ones, until they get so small that launches and transfers cost more than they save. Libraries do this for
+# you (`torch.distributed.pipelining` is PyTorch's own). A model in two places is for models that do not fit. If yours
+# fits on one device, there is a better use for two.
 
 # %% [markdown]
 # ## A batch in parts
 #
-# The better use: the same model on each device, and a part of the batch for each. So cut the batch. Ten rows for
-# four devices: what sizes do you expect from each of these three?
+# The better use: the same model on each device, and a part of the batch for each. So cut the batch. PyTorch has three
+# functions that look as if they did it; here they cut ten rows for four devices, and one of them five rows.
 
 # %% facts=["U2"]
 rows = torch.arange(10)
@@ -258,10 +289,10 @@ print("chunk(4), of 5: ", [len(part) for part in rows[:5].chunk(4)])
 
 # %% [markdown]
 # `chunk` makes parts of one size and a rest, and sometimes fewer parts than you asked for: then a device is left
-# with nothing, and a loop over pairs of parts and devices ends early without a word. `split` makes as many as
-# come out. `tensor_split` gives the number you asked for, with lengths that differ by one at most.
+# with nothing, and a loop over pairs of parts and devices ends early without a word. `split` makes as many as come out.
+# `tensor_split` gives the number you asked for, with lengths that differ by one at most.
 #
-# Cut first, then move. Both lines below give the second device its five rows. How many bytes travel in each?
+# A part of a batch has to be cut and moved. Does the order matter?
 
 # %% facts=["U5"]
 batch = torch.ones(10, 1000, device=first)
@@ -275,9 +306,14 @@ with devlab.watch() as log:
 print("moved, then cut:", log.bytes_moved, "bytes")
 
 # %% [markdown]
-# Now a whole training step on two devices, by hand. Each device has a copy of the model and half of the
-# batch. Afterwards the gradients are averaged, and both replicas take the same step, or they would drift
-# apart. Count the transfers before you run it: the model has two parameters.
+# Both give the second device its five rows, and the second line transfers all ten. Cut first, then move.
+#
+# **Exercises:** [`scatter`](../exercises/09_several_devices.ipynb#task_scatter) and
+# [`gather`](../exercises/09_several_devices.ipynb#task_gather), which cut a batch of any form into parts and join them again.
+#
+# Now a whole training step on two devices, by hand. Each device has a replica of the model and half of the batch, which
+# begins on the first device. Afterwards the gradients are averaged, and both replicas take the same step, or they would
+# drift apart. The model has two parameters.
 
 # %% facts=["U5"]
 torch.manual_seed(0)
@@ -293,33 +329,29 @@ with devlab.watch() as log:
     ):
         F.cross_entropy(replica(x.to(place)), y.to(place)).backward()
     for one, other in zip(*(replica.parameters() for replica in replicas), strict=True):
-        mean = (one.grad + other.grad.to(first)) / 2
-        one.grad.copy_(mean)
-        other.grad.copy_(mean)
-print(log.transfers, "transfers in one step")
+        one.grad.add_(other.grad.to(first)).div_(2)
+        other.grad.copy_(one.grad)
+print("transfers in one step:", log.transfers)
 
 F.cross_entropy(model(inputs.cpu()), labels.cpu()).backward()
-print("as in one place:", torch.allclose(replicas[1].weight.grad.cpu(), model.weight.grad, atol=1e-6))
+apart = (replicas[1].weight.grad.cpu() - model.weight.grad).abs().max().item()
+print(f"furthest from the gradient in one place: {apart:.5f}")
 
 # %% [markdown] facts=["U5"]
-# Right, and six transfers: two for the batch, two gradients one way, two the other. With a thousand
-# parameters it would be two thousand small transfers, one after the other, all by way of the first device. With
-# eight devices there would be seven times as many. And one Python program has to feed them all.
+# It is right, and takes six transfers: two for the batch, two gradients to the first device and two back. With a thousand
+# parameters it would be two thousand small transfers, one after the other, all by way of the first device. With eight
+# devices there would be seven times as many. And one Python program has to feed them all.
 #
-# So: **do not scatter tensors by hand, unless you can say exactly what travels, when, and who waits for it.** It
-# is a good exercise and a bad habit. (`nn.DataParallel` does about this, with one line, and copies the whole
-# model to every device in every step. PyTorch's documentation recommends DDP, the next section, in its place.)
-#
-# **Exercises:** [`scatter`](../exercises/09_several_devices.ipynb#task_scatter) and
-# [`gather`](../exercises/09_several_devices.ipynb#task_gather).
+# So: **do not scatter tensors by hand, unless you can say exactly what travels, when, and who waits for it.** It is a good
+# exercise and a bad habit. (`nn.DataParallel` does about this, with one line, and copies the whole model to every device in
+# every step. PyTorch's documentation recommends DDP, the next section, in its place.)
 
 # %% [markdown] facts=["U4"]
 # ## Many processes
 #
-# Serious training on several GPUs uses `DistributedDataParallel`, **DDP**. Its idea is another one: as many
-# *processes* as devices, each a whole Python program that runs the same lines and works with one device. They find each
-# other when they start, and form a *group*. Each has a number, its **rank**; the size of the group is the
-# **world size**.
+# Serious training on several GPUs uses `DistributedDataParallel`, **DDP**. Its idea is another one: as many *processes* as
+# devices, each a whole Python program that runs the same lines and works with one device. They find each other when they
+# start, and form a *group*. Each has a number, its **rank**; the size of the group is the **world size**.
 #
 # | | by hand, one process | DDP |
 # |---|---|---|
@@ -330,89 +362,95 @@ print("as in one place:", torch.allclose(replicas[1].weight.grad.cpu(), model.we
 #
 # ![Two ranks with four rows each: both go forward and backward, an all-reduce adds up their gradients and divides by two, and both make the same step with the mean](drawing:all_reduce)
 #
-# No second GPU is needed to see it. DDP also works between processes on the CPU, by a backend called `gloo`. Here
-# is a whole program. Each process prints what it has got. Before you run it: what will be the same in both
-# processes, and what will differ?
+# You need no second GPU to see it. DDP also works between processes on the CPU, by a backend called `gloo`. In the picture
+# the rows are dealt out like cards. In the program below, a whole one, each rank gets a half in one piece: the left half of
+# a curve for rank 0, the right half for rank 1. Both train a small network for 200 steps, and never see the other half.
 
 # %% facts=["U4"]
 PROGRAM = """
-import os, sys
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-dist.init_process_group("gloo", init_method=sys.argv[1], rank=rank, world_size=world_size)
+dist.init_process_group("gloo")  # the others' address, rank and world size are in the environment
+rank, world_size = dist.get_rank(), dist.get_world_size()
 
-x = torch.arange(8.0).reshape(8, 1)  # the whole data set, the same in each process
-y = 3 * x + 1
-rows = slice(rank, None, world_size)  # and the rows for this process
+x = torch.linspace(-2, 2, 64)[:, None]  # the whole data set, the same in each process
+y = torch.sin(2 * x)
+my_x, my_y = x.chunk(world_size)[rank], y.chunk(world_size)[rank]  # and the rows for this process
 
 torch.manual_seed(rank)  # on purpose not the same: DDP sends the parameters of rank 0 to all
-model = DistributedDataParallel(nn.Linear(1, 1))
-loss = nn.functional.mse_loss(model(x[rows]), y[rows])
-loss.backward()
+network = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 1))
+model = DistributedDataParallel(network)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(200):
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(my_x), my_y)
+    loss.backward()
+    optimizer.step()
 
-print(f"rank {rank} of {world_size}: rows {x[rows].flatten().int().tolist()}")
-print(f"   loss     {loss.item():.3f}")
-print(f"   gradient {model.module.weight.grad.item():.3f}")
+with torch.no_grad():
+    all_rows = F.mse_loss(network(x), y)
+print(f"rank {rank} of {world_size}: loss on its own rows {loss.item():.3f}, on all rows {all_rows.item():.3f}")
 
 dist.destroy_process_group()  # leave the group before the process ends
 """
 
-
-def run_processes(program, world_size):
-    """Start a program in some processes, each with its own rank, and print what each has said."""
-    with tempfile.TemporaryDirectory() as folder:
-        script, meeting = Path(folder) / "train.py", Path(folder) / "meeting"
-        script.write_text(program)
-        command = [sys.executable, str(script), meeting.as_uri()]
-        processes = [
-            subprocess.Popen(
-                command,
-                env=os.environ | {"RANK": str(rank), "WORLD_SIZE": str(world_size)},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for rank in range(world_size)
-        ]
-        for process in processes:
-            said, complained = process.communicate(timeout=180)
-            print(said or complained, end="")
-
-
-run_processes(PROGRAM, 2)
-
-# %% [markdown] facts=["U4", "U2"]
-# Different rows, different losses, and **the same gradient**, although no line of the program sends one. DDP did, during
-# `backward`, and it averaged them. It had also copied the parameters of rank 0 to all others when the model was wrapped; so
-# the two seeds did no harm. Both models are equal before a step and equal after it, and in the step nothing but
-# gradients is sent. (A model with buffers, such as a batch norm's running statistics, also gets those of rank 0 before each
-# forward.)
-#
-# Is it the right gradient? One process with all the rows should get the same:
+guess = devlab.predict(
+    "How does the loss on all rows compare with one process that trains on all of them?",
+    "it is lower",
+    "it is the same",
+    "it is higher, because each rank saw one half",
+)
 
 # %% facts=["U4"]
-x = torch.arange(8.0).reshape(8, 1)
+said = devlab.launch(PROGRAM, 2)
+
+# %% [markdown] facts=["U4", "U2"]
+# `devlab.launch` starts the program once for each rank, as PyTorch's `torchrun` does. (On a slow machine this takes some
+# seconds, since each process imports PyTorch.) The ranks had different rows and have different losses on them, and **the
+# same model**: the loss on all rows agrees. No line of the program sends anything. DDP did, during each `backward`, and
+# averaged the gradients. It had also copied the parameters of rank 0 to all others when the model was wrapped, so the two
+# seeds did no harm. Both models are equal before a step and equal after it, and in the step nothing but gradients is sent.
+# (A model with buffers, such as a batch norm's running statistics, also gets those of rank 0 before each forward.)
+#
+# Is it the right model? Here is one process with all the rows:
+
+# %% facts=["U4"]
+x = torch.linspace(-2, 2, 64)[:, None]
+y = torch.sin(2 * x)
 torch.manual_seed(0)  # as in rank 0
-model = nn.Linear(1, 1)
-F.mse_loss(model(x), 3 * x + 1).backward()
-print(f"one process, all rows: gradient {model.weight.grad.item():.3f}")
+network = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+for _ in range(200):
+    optimizer.zero_grad()
+    F.mse_loss(network(x), y).backward()
+    optimizer.step()
+
+alone = F.mse_loss(network(x), y).item()
+print(f"one process: loss on all rows {alone:.3f}")
+difference = float(said[0].split()[-1]) - alone
+verdict = "it is lower" if difference < 0 else "it is higher, because each rank saw one half"
+guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 
 # %% [markdown]
-# It does, because both processes have equally many rows, so that the mean of the two means is the mean of all.
+# It is the same, because both processes have equally many rows, so that the mean of the two means is the mean of all.
 #
 # Three things go wrong again and again, and none of them gives an error at once:
 #
-# - **The model inside.** `model.module(x)` computes the same and tells DDP nothing. Each process keeps its own
-#   gradients, and the replicas drift apart. Call the wrapped model.
-# - **The same rows everywhere.** Without `rank::world_size` (or a `DistributedSampler` in the loader) all
-#   processes do the same work, and the result looks fine.
-# - **Only rank 0 does something.** Whatever all have to take part in, a step, a mean, a barrier, must be reached by all.
-#   If one stays away, the others wait until the backend's timeout, which is 30 minutes for gloo and 10 for NCCL unless
-#   you set another; then they fail.
+# - **The model inside.** `model.module(x)` computes the same and tells DDP nothing. Each process keeps its own gradients, and
+#   the replicas drift apart. Call the wrapped model.
+# - **The same rows everywhere.** If the rows do not depend on the rank, or a loader has no `DistributedSampler`, all processes
+#   do the same work, and the result looks fine.
+# - **Only rank 0 does something.** Whatever all have to take part in, a step, a mean, a barrier, must be reached by all. If
+#   one stays away, the others wait until the backend's timeout, which is 30 minutes for gloo and 10 for NCCL unless you set
+#   another; then they fail. With NCCL it is a watchdog that ends the process. The error stands in the rank that waited, and
+#   the mistake in the one that did not come.
+#
+# **[Exercise](../exercises/09_several_devices.ipynb#task_ddp_gradients):** `ddp_gradients`, in two real processes, with rows
+# dealt out as in the picture.
 
 # %% [markdown]
 # ## On real GPUs
@@ -423,10 +461,10 @@ print(f"one process, all rows: gradient {model.weight.grad.item():.3f}")
 # local_rank = int(os.environ["LOCAL_RANK"])       # which GPU of this machine
 # torch.accelerator.set_device_index(local_rank)   # from now on a bare "cuda" means that one
 # device = torch.device("cuda", local_rank)
-# dist.init_process_group("nccl")                  # NVIDIA's backend; the addresses come from the environment
-# model = DistributedDataParallel(nn.Linear(1, 1).to(device), device_ids=[local_rank])
-# inputs, labels = x[rows].to(device), y[rows].to(device)
-# loss = nn.functional.mse_loss(model(inputs), labels)
+# dist.init_process_group("nccl")                  # NVIDIA's backend
+# model = DistributedDataParallel(network.to(device), device_ids=[local_rank])
+# inputs, labels = my_x.to(device), my_y.to(device)
+# loss = F.mse_loss(model(inputs), labels)
 # ```
 #
 # The labels are easily forgotten here. With `device_ids` DDP moves what you give to `model(...)` to its device by itself, so
@@ -439,26 +477,28 @@ print(f"one process, all rows: gradient {model.weight.grad.item():.3f}")
 # torchrun --standalone --nproc-per-node=4 train.py
 # ```
 #
-# It starts programs that use gloo just as well: with `dist.init_process_group("gloo")` and no more arguments the
-# program above runs under it, on a machine without any GPU.
+# It starts programs that use gloo just as well: save the text of `PROGRAM` as `train.py`, and it runs under `torchrun` on a
+# machine without any GPU.
 #
-# That `set_device_index` is where lesson 02's warning comes true: in seven of eight processes a bare `"cuda"` is not
+# That `set_device_index` is where lesson 02's warning comes true: in all processes but one, a bare `"cuda"` is then not
 # `cuda:0`. A program that says `"cuda:0"` somewhere puts a tensor of every process on the first GPU.
 #
 # DDP keeps the whole model, its gradients and the optimizer's state in each process. Where that does not fit,
 # `torch.distributed.fsdp.fully_shard` (**FSDP**) keeps only a part of each parameter, gradient and state in each process, as
 # `DTensor`s, and collects the parameters of a layer when it is that layer's turn.
+# [Lesson 13](13_bigger_than_one_device.ipynb) goes on there.
 
 # %% [markdown]
 # ## What to keep
 #
 # - A tensor is on one device. Two accelerators mix as little as an accelerator and the CPU.
 # - `.to` goes straight from device to device. Each transfer in forward comes once more in backward.
-# - A model in two places: modules move once, the input and the middle at each call. It gives room; speed comes
-#   only with pieces in a pipeline.
+# - Compute where the data is, and move what is small.
+# - A model in two places: modules move once, what flows moves at each call. It gives room; speed comes only with pieces in a
+#   pipeline.
 # - `tensor_split` for parts; cut first, then move. By hand only if you can say what travels and when.
-# - In earnest: one process a device, `DistributedDataParallel`, other rows for each rank, the wrapped model called,
+# - In earnest: one process for each device, `DistributedDataParallel`, other rows for each rank, the wrapped model called,
 #   the labels moved.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/09_several_devices.ipynb), six tasks. **Then:**
-# [10 Debugging](10_debugging.ipynb), when two devices meet and nobody meant them to.
+# [10 Debugging](10_debugging.ipynb), for when two devices meet and you did not mean them to.

@@ -1,34 +1,60 @@
 """`devlab.start`: say what is here, make its time visible, and stand by to explain errors."""
 
 import sys
+from collections.abc import Callable
 
 import torch
 
 from devlab import __version__
-from devlab.devices import UnknownDevice, accelerators, introduce
+from devlab.devices import UnknownDevice, accelerators, introduce, two, with_account
 from devlab.explaining.uncaught import explain_errors
 from devlab.panel import Note, notebook_shell
 
 
-def start() -> torch.device:
+def start(*, account: bool = False) -> torch.device:
     """Say in one line what is here, return the device the lessons use, and stand by to explain errors.
 
     The device is the first accelerator, real or simulated, or the CPU when there is neither; a simulated one
-    is always called so. In a notebook, from now on, an error about devices gets an explanation under it, as
-    `devlab.explain()` gives it, and the waits of a simulated device take real time, so that
-    `time.perf_counter()` sees them. Tracebacks of uncaught errors leave out the simulator's own frames, in a
-    notebook and in a script.
+    is always called so. With `account=True` it is one of whose memory PyTorch keeps an account: the simulated
+    one on a Mac, and where there is no accelerator. In a notebook, from now on, an error about devices gets
+    an explanation under it, as `devlab.explain()` gives it, and the waits of a simulated device take real
+    time, so that `time.perf_counter()` sees them. Tracebacks of uncaught errors leave out the simulator's own
+    frames, in a notebook and in a script.
     """
-    head = f"devlab {__version__} · Python {sys.version.split()[0]} · torch {torch.__version__}"
-    try:
-        found, problem = accelerators(), ""
-    except (UnknownDevice, RuntimeError) as error:
-        found, problem = [], f"\n{error} Going on with the CPU."
+    found, problem = _found(with_account if account else accelerators)
     device = found[0] if found else torch.device("cpu")
-    Note(f"{head} · {introduce(device)}{problem}").show()
+    _begin(device, introduce(device), problem)
+    return device
+
+
+def start_two() -> tuple[torch.device, torch.device]:
+    """Do the same for a lesson that needs two accelerators, and return both.
+
+    They are two real ones where there are two, and otherwise the two simulated ones.
+    """
+    found, problem = _found(two)
+    first, second = found or [torch.device("cpu")] * 2
+    if first.type == "sim":
+        words = f"{first} and {second}, simulated accelerators (no two GPUs in use)"
+    else:
+        words = " and ".join(dict.fromkeys((introduce(first), introduce(second))))
+    _begin(first, words, problem)
+    return first, second
+
+
+def _found(which: Callable[[], list[torch.device]]) -> tuple[list[torch.device], str]:
+    """Return the devices that a function finds, and why there are none."""
+    try:
+        return which(), ""
+    except (UnknownDevice, RuntimeError) as error:
+        return [], f"\n{error} Going on with the CPU."
+
+
+def _begin(device: torch.device, words: str, problem: str) -> None:
+    head = f"devlab {__version__} · Python {sys.version.split()[0]} · torch {torch.__version__}"
+    Note(f"{head} · {words}{problem}").show()
     explain_errors(device)
     if device.type == "sim" and notebook_shell():
         from devlab.sim import clock
 
         clock.real_waits()
-    return device

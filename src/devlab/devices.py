@@ -78,6 +78,55 @@ def accelerators() -> "list[torch.device]":
     return chosen
 
 
+# What a module such as torch.cuda tells of a device's memory; torch.mps has other names, and fewer.
+ACCOUNT = (
+    "memory_allocated",
+    "max_memory_allocated",
+    "reset_peak_memory_stats",
+    "memory_reserved",
+    "memory_stats",
+    "memory_snapshot",
+    "reset_accumulated_memory_stats",
+    "mem_get_info",
+    "empty_cache",
+)
+
+
+def with_account() -> "list[torch.device]":
+    """Return the accelerators of whose memory PyTorch keeps an account, the simulated ones where no other is.
+
+    Raises what `accelerators` raises.
+
+    >>> with_account()[0].type != "mps"
+    True
+    """
+    import torch
+
+    def keeps(device: torch.device) -> bool:
+        limit = () if device.type == "sim" else ("set_per_process_memory_fraction",)
+        return all(hasattr(torch.get_device_module(device), name) for name in ACCOUNT + limit)
+
+    return [device for device in accelerators() if keeps(device)] or _simulated_from_now_on()
+
+
+def two() -> "list[torch.device]":
+    """Return two accelerators: the first two real ones, or the simulated ones where there are fewer.
+
+    Raises what `accelerators` raises.
+
+    >>> len(two())
+    2
+    """
+    found = accelerators()
+    return (found if len(found) > 1 else _simulated_from_now_on())[:2]
+
+
+def _simulated_from_now_on() -> "list[torch.device]":
+    """Return the simulated devices, which this process then uses for everything."""
+    os.environ["DEVLAB_DEVICE"] = "sim"
+    return simulated_accelerators()
+
+
 def bench() -> "list[torch.device]":
     """Return the devices an answer is judged on: the CPU, then each accelerator the course uses.
 

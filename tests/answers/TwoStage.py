@@ -117,14 +117,14 @@ class BroughtBack(Halves):
         return self.second(self.first(x.to(self.devices[0])).to(self.devices[1])).to(at)
 
 
-@wrong("the output has lost its graph", row="gradients cross from half to half")
+@wrong("the output has lost its graph", row="gradients flow back through both halves")
 class UnderNoGrad(Halves):
     def forward(self, x):
         with torch.no_grad():
             return self.second(self.first(x.to(self.devices[0])).to(self.devices[1]))
 
 
-@wrong("no gradient reached first", row="gradients cross from half to half")
+@wrong("no gradient reached first", row="gradients flow back through both halves")
 class DetachedBetween(Halves):
     def forward(self, x):
         return self.second(self.first(x.to(self.devices[0])).detach().to(self.devices[1]))
@@ -193,7 +193,7 @@ class MovesAtEachCall(nn.Module):
         return self.second.to(self.devices[1])(x.to(self.devices[1]))
 
 
-@wrong("2 transfers, and 1 is enough", row="only what flows is moved: x, and the middle")
+@wrong("2 transfers, and 1 is enough", row="only x and the middle are transferred")
 class MiddleByTheCPU(nn.Module):
     def __init__(self, first, second, devices):
         super().__init__()

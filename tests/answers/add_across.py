@@ -52,12 +52,12 @@ def left_where_x_is(x, y, out_device):
     return x + y.to(x.device)
 
 
-@wrong("the sum has lost its graph", row="gradients find the way back to both")
+@wrong("the sum has lost its graph", row="gradients flow back to both")
 def detached(x, y, out_device):
     return x.detach().to(out_device) + y.detach().to(out_device)
 
 
-@wrong("no gradient came back to y", row="gradients find the way back to both")
+@wrong("no gradient came back to y", row="gradients flow back to both")
 def y_from_its_data(x, y, out_device):
     return x.to(out_device) + y.data.to(out_device)
 
@@ -73,7 +73,7 @@ def no_return(x, y, out_device):
     total = x.to(out_device) + y.to(out_device)  # noqa: F841
 
 
-@wrong("the sum is torch.float32, not torch.float16", row="shapes and dtypes as + has them")
+@wrong("the sum is torch.float32, not torch.float16", row="shapes and dtypes as + gives them")
 def always_float32(x, y, out_device):
     return x.to(out_device, torch.float32) + y.to(out_device, torch.float32)
 
@@ -88,19 +88,19 @@ def by_way_of_the_cpu(x, y, out_device):
     return (x.cpu() + y.cpu()).to(out_device)
 
 
-@wrong("the sum is torch.int64, not torch.bool", row="shapes and dtypes as + has them")
+@wrong("the sum is torch.int64, not torch.bool", row="shapes and dtypes as + gives them")
 def summed(x, y, out_device):
     return sum([x.to(out_device), y.to(out_device)])
 
 
-@wrong("the sum has lost its graph", row="gradients find the way back to both")
+@wrong("the sum has lost its graph", row="gradients flow back to both")
 def single_numbers_read(x, y, out_device):
     if x.ndim == 0:
         return y.to(out_device) + x.detach().to(out_device)
     return x.to(out_device) + y.to(out_device)
 
 
-@wrong("the sum has lost its graph", row="gradients find the way back to both")
+@wrong("the sum has lost its graph", row="gradients flow back to both")
 def numbers_by_item(x, y, out_device):
     if y.dim() == 0:
         return x.to(out_device) + y.item()
@@ -117,7 +117,7 @@ def the_second_alone(x, y, out_device):
     return y.to(out_device).clone()
 
 
-@wrong("the values of the sum are wrong", row="shapes and dtypes as + has them")
+@wrong("the values of the sum are wrong", row="shapes and dtypes as + gives them")
 def by_way_of_float32(x, y, out_device):
     return (x.float().to(out_device) + y.float().to(out_device)).to(torch.result_type(x, y))
 
@@ -139,7 +139,7 @@ def without_the_index(x, y, out_device):
     return x.to(str(out_device).split(":")[0]) + y.to(str(out_device).split(":")[0])
 
 
-@wrong("the sum has lost its graph", row="gradients find the way back to both")
+@wrong("the sum has lost its graph", row="gradients flow back to both")
 def made_anew(x, y, out_device):
     return torch.tensor(x + y.to(x.device), device=out_device)
 

@@ -139,7 +139,7 @@ def before_less_after(fn, device):
     return before - memory.memory_allocated(device)
 
 
-@wrong("fn freed more than it kept", row="not what was freed on the way")
+@wrong("fn freed more than it kept", row="not what was freed meanwhile")
 def never_negative(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)
@@ -179,7 +179,7 @@ def asks_the_function_itself(fn, device):
     return torch.get_device_module(device).memory_allocated(device) - before
 
 
-@wrong("fn freed more than it kept", row="not what was freed on the way")
+@wrong("fn freed more than it kept", row="not what was freed meanwhile")
 def zero_at_least(fn, device):
     memory = torch.get_device_module(device)
     before = memory.memory_allocated(device)

@@ -1,5 +1,7 @@
 """Answers to cached_bytes."""
 
+import gc
+
 import torch
 from bank import right, wrong
 
@@ -84,7 +86,7 @@ def of_the_current_device(device):
 # What the process reserved before the check decides which of two rows sees the peak first.
 @wrong(
     "one of the figures is a peak",
-    row=("reserved less allocated", "freed tensors join it, new ones take from it"),
+    row=("reserved less allocated", "freed tensors join it, new tensors take from it"),
 )
 def peak_of_reserved(device):
     memory = torch.get_device_module(device)
@@ -173,3 +175,44 @@ def makes_one_number(device):
 def by_the_accelerators_statistics(device):
     s = torch.accelerator.memory_stats(device)
     return s["reserved_bytes.all.current"] - s["allocated_bytes.all.current"]
+
+
+@right
+def free_pieces_of_every_segment(device):
+    segments = torch.get_device_module(device).memory_snapshot()
+    return sum(
+        block["size"]
+        for segment in segments
+        if segment["device"] == device.index
+        for block in segment["blocks"]
+        if block["state"] == "inactive"
+    )
+
+
+@wrong("that is not what the cache of this device holds", row="reserved less allocated")
+def free_segments_alone(device):
+    segments = torch.get_device_module(device).memory_snapshot()
+    mine = [segment for segment in segments if segment["device"] == device.index]
+    return sum(segment["total_size"] for segment in mine if not segment["allocated_size"])
+
+
+# What else is alive in the process decides which of two rows sees it first.
+@wrong(
+    "that is not what the cache",
+    row=("what a view or a graph keeps alive is not in it", "reserved less allocated"),
+)
+def less_the_tensors_in_sight(device):
+    memory = torch.get_device_module(device)
+    seen = [one for one in gc.get_objects() if type(one) is torch.Tensor or hasattr(one, "untyped_storage")]
+    here = [one for one in seen if isinstance(one, torch.Tensor) and one.device == device]
+    return memory.memory_reserved(device) - sum(-(-one.nbytes // 512) * 512 for one in here)
+
+
+# Whether the other device had a cache before decides which of two rows sees it first.
+@wrong(
+    "all devices' caches are added up",
+    row=("of that device alone", "freed tensors join it, new tensors take from it"),
+)
+def of_every_segment(device):
+    segments = torch.get_device_module(device).memory_snapshot()
+    return sum(segment["total_size"] - segment["allocated_size"] for segment in segments)

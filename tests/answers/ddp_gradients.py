@@ -224,7 +224,7 @@ def the_same_rows_everywhere(rank, world_size, data):
 
 
 @wrong(
-    "returned the parameters, and their gradients are asked",
+    "returned the parameters, and the task asks for their gradients",
     row="both processes have the whole batch's gradients",
 )
 def the_parameters(rank, world_size, data):
@@ -299,7 +299,9 @@ def zeroed_again(rank, world_size, data):
     return [p.grad for p in m.parameters()]
 
 
-@wrong("returned a Tensor, and a list is asked", row="both processes have the whole batch's gradients")
+@wrong(
+    "returned a Tensor, and the task asks for a list", row="both processes have the whole batch's gradients"
+)
 def one_vector(rank, world_size, data):
     x, y = (p[rank::world_size] for p in data)
     torch.manual_seed(0)

@@ -105,7 +105,7 @@ def upwards(step, limit):
     return best
 
 
-@wrong("something of an earlier one was still alive", row="each try starts with nothing of the last")
+@wrong("something of an earlier one was still alive", row="nothing of one try is left for the next")
 def holds_the_last_result(step, limit):
     low, high = 0, limit + 1
     while high - low > 1:
@@ -118,7 +118,7 @@ def holds_the_last_result(step, limit):
     return low
 
 
-@wrong("something of an earlier one was still alive", row="each try starts with nothing of the last")
+@wrong("something of an earlier one was still alive", row="nothing of one try is left for the next")
 def holds_the_error(step, limit):
     low, high = 0, limit + 1
     problem = None
@@ -133,7 +133,7 @@ def holds_the_error(step, limit):
     return low if problem is None or low else 0
 
 
-@wrong("something of an earlier one was still alive", row="each try starts with nothing of the last")
+@wrong("something of an earlier one was still alive", row="nothing of one try is left for the next")
 def tries_again_inside_except(step, limit):
     if limit == 0:
         return 0
@@ -144,7 +144,7 @@ def tries_again_inside_except(step, limit):
     return limit
 
 
-@wrong("something of an earlier one was still alive", row="each try starts with nothing of the last")
+@wrong("something of an earlier one was still alive", row="nothing of one try is left for the next")
 def keeps_all_results(step, limit):
     results = []
     try:
@@ -362,7 +362,7 @@ def one_too_many(step, limit):
     return lo
 
 
-@wrong("something of an earlier one was still alive", row="each try starts with nothing of the last")
+@wrong("something of an earlier one was still alive", row="nothing of one try is left for the next")
 def recursion_in_except(step, limit):
     if limit == 0:
         return 0

@@ -89,7 +89,7 @@ def _walk(batch, devices, cut):
     return [type(batch)(part[i] for part in parts) for i in range(len(devices))]
 
 
-@wrong("became parts of [3, 3, 3, 1]", row="as equal as can be, one part a device")
+@wrong("became parts of [3, 3, 3, 1]", row="as equal as possible, one part for each device")
 def by_chunk(batch, devices):
     def cut(x, devices):
         return [part.to(at) for part, at in zip(x.chunk(len(devices)), devices)]  # noqa: B905
@@ -99,7 +99,7 @@ def by_chunk(batch, devices):
     return one_device_at_a_time(batch, devices)
 
 
-@wrong("became parts of [", row="as equal as can be, one part a device")
+@wrong("became parts of [", row="as equal as possible, one part for each device")
 def the_rest_to_the_last(batch, devices):
     def cut(x, devices):
         each, last = len(x) // len(devices), len(devices) - 1
@@ -249,7 +249,7 @@ def by_sizes(batch, devices):
     )
 
 
-@wrong("3 parts for 4 devices", row="as equal as can be, one part a device")
+@wrong("3 parts for 4 devices", row="as equal as possible, one part for each device")
 def each_device_once(batch, devices):
     ds = list(dict.fromkeys(devices))
     return in_form(

@@ -92,23 +92,23 @@ def no_gradients(model, optimizer_name):
     return nbytes(model.parameters()) + states(optimizer_name) * nbytes(trained(model))
 
 
-@wrong("what is not trained has no gradient and no state", row="what is not trained only takes its place")
+@wrong("what is not trained has no gradient and no state", row="what is not trained takes only its own place")
 def all_are_trained(model, optimizer_name):
     return (2 + states(optimizer_name)) * nbytes(model.parameters())
 
 
-@wrong("what is not trained is missing", row="what is not trained only takes its place")
+@wrong("what is not trained is missing", row="what is not trained takes only its own place")
 def only_the_trained(model, optimizer_name):
     return (2 + states(optimizer_name)) * nbytes(trained(model))
 
 
-@wrong("4 bytes for each number", row="each dtype its size, a shared one once")
+@wrong("4 bytes for each number", row="each dtype at its size, shared parameters once")
 def four_bytes_each(model, optimizer_name):
     times = states(optimizer_name)
     return sum(4 * p.numel() * (2 + times if p.requires_grad else 1) for p in model.parameters())
 
 
-@wrong("that is how many numbers, and bytes are asked", row="parameters, gradients, optimizer state")
+@wrong("that is how many numbers, and the task asks for bytes", row="parameters, gradients, optimizer state")
 def numbers_not_bytes(model, optimizer_name):
     times = states(optimizer_name)
     return sum(p.numel() * (2 + times if p.requires_grad else 1) for p in model.parameters())
@@ -120,12 +120,12 @@ def buffers_too(model, optimizer_name):
     return whole + (1 + states(optimizer_name)) * nbytes(trained(model))
 
 
-@wrong("that is not what training with 'sgd' takes", row="each dtype its size, a shared one once")
+@wrong("that is not what training with 'sgd' takes", row="each dtype at its size, shared parameters once")
 def the_state_dict(model, optimizer_name):
     return nbytes(model.state_dict().values()) + (1 + states(optimizer_name)) * nbytes(trained(model))
 
 
-@wrong("a parameter with two names is counted twice", row="each dtype its size, a shared one once")
+@wrong("a parameter with two names is counted twice", row="each dtype at its size, shared parameters once")
 def shared_twice(model, optimizer_name):
     times = states(optimizer_name)
     named = model.named_parameters(remove_duplicate=False)
@@ -161,7 +161,7 @@ def unknown_is_sgd(model, optimizer_name):
     return nbytes(model.parameters()) + (1 + STATES.get(optimizer_name, 0)) * nbytes(trained(model))
 
 
-@wrong("another name raised KeyError, and a ValueError is asked", row="another name is a ValueError")
+@wrong("another name raised KeyError, and the task asks for a ValueError", row="another name is a ValueError")
 def key_error(model, optimizer_name):
     return nbytes(model.parameters()) + (1 + STATES[optimizer_name]) * nbytes(trained(model))
 
@@ -261,7 +261,7 @@ def looks_up_late(model, optimizer_name):
     return n
 
 
-@wrong("what is not trained has no state", row="what is not trained only takes its place")
+@wrong("what is not trained has no state", row="what is not trained takes only its own place")
 def state_for_the_frozen(model, optimizer_name):
     k = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
     if optimizer_name not in k:
@@ -283,7 +283,7 @@ def step_counters(model, optimizer_name):
     )
 
 
-@wrong("and not always 4 bytes", row="each dtype its size, a shared one once")
+@wrong("and not always 4 bytes", row="each dtype at its size, shared parameters once")
 def gradients_in_float32(model, optimizer_name):
     k = {"sgd": 0, "sgd_momentum": 1, "adam": 2, "adamw": 2}
     if optimizer_name not in k:

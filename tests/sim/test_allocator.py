@@ -239,6 +239,8 @@ def test_statistics_and_snapshot(device):
     segments = torch.sim.memory_snapshot(device)
     assert sum(s["total_size"] for s in segments) == torch.sim.memory_reserved(device)
     assert sum(s["allocated_size"] for s in segments) == torch.sim.memory_allocated(device)
+    every = torch.sim.memory_snapshot()  # as torch.cuda's, of all devices
+    assert [s for s in every if s["device"] == torch.device(device).index] == segments
     states = {block["state"] for s in segments for block in s["blocks"]}
     assert states <= {"active_allocated", "inactive"}
     assert "simulated" in torch.sim.memory_summary(device)

@@ -202,6 +202,16 @@ def test_a_real_devices_marks_are_put_on_the_hosts_clock():
     assert lanes[HOST][-1].end == pytest.approx(0.005)
 
 
+def test_a_copy_between_two_gpus_is_in_the_lane_whose_marks_it_has():
+    """CUDA compares the times of two marks on one device only."""
+    marks = Mark(5.0), Mark(7.0)
+    for mark in marks:
+        mark.device = torch.device("cuda:0")
+    moved = When(1.0, 1.001, marks)
+    copy = Transfer("cuda:0", "cuda:1", 8, False, False, True, ".to()", NOWHERE, moved)
+    assert list(lay_out(Events([copy]))) == [HOST, "cuda:0 copying"]
+
+
 def test_a_device_without_marks_has_no_lane_of_its_own():
     """The host's lane is drawn all the same, and called measured."""
     launched = When(1.0, 1.5, (None, None))

@@ -52,6 +52,18 @@ class Prediction(Explorer):
         self.redraw()
         Note(f"{self.title} {truth}").show()
 
+    def was_about(self, number: float) -> None:
+        """Say which of the choices, all of them numbers, comes nearest to what is the case.
+
+        >>> guess = predict("How many segments?", 1, 10)
+        How many segments?
+          - 1
+          - 10
+        >>> guess.was_about(2)
+        How many segments? 1
+        """
+        self.was(min(self.choices, key=lambda choice: abs(float(choice) - number)))
+
     def _describe(self, state: State) -> str:
         return f"{sentence(state)} The choices: {'; '.join(self.choices)}."
 

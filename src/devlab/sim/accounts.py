@@ -107,12 +107,12 @@ def memory_stats(device=None) -> OrderedDict[str, int]:
 
 
 def memory_snapshot(device=None) -> list[dict]:
-    """Return the device's segments and their blocks, in the order of their addresses.
+    """Return a device's segments and their blocks, in the order of their addresses; None means all devices.
 
     Each is a dict with PyTorch's keys: `address`, `total_size`, `allocated_size`, `segment_type`, `stream`
     and `blocks`, and of each block `address`, `size`, `requested_size` and `state`.
     """
-    allocator = of(device)
+    asked = range(len(allocators)) if device is None else [device]
     return [
         {
             "device": allocator.index,
@@ -131,6 +131,7 @@ def memory_snapshot(device=None) -> list[dict]:
                 for block in blocks
             ],
         }
+        for allocator in map(of, asked)
         for first, blocks in allocator.blocks()
     ]
 

@@ -105,6 +105,8 @@ def _on_device(when: When, device: str, origins: dict[str, tuple], alone: bool) 
             return after.began_at, done
         # If the stream was free early, the work began when the host had started the work.
         return (when.ended if free < when.ended < done else free), done
+    if str(getattr(before, "device", None) or device) != device:
+        return None  # a copy between two GPUs has its marks on one of them, and times of two do not compare
     after.synchronize()
     start, origin = origins.setdefault(device, (when.began, before))
     return tuple(start + origin.elapsed_time(mark) / 1e3 for mark in (before, after))

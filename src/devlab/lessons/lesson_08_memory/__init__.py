@@ -178,5 +178,6 @@ def counted_elsewhere(trial) -> str:
 def in_units(wanted: int) -> dict[str, int]:
     """Return the slips that give a number of larger units than bytes."""
     return {
-        f"that is a number of {unit}, and bytes are asked": wanted // size for size, unit in UNITS.items()
+        f"that is a number of {unit}, and the task asks for bytes": wanted // size
+        for size, unit in UNITS.items()
     }

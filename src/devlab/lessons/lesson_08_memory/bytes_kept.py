@@ -28,8 +28,8 @@ bytes_kept = lesson.exercise(
     signature="bytes_kept(fn, device)",
     facts=("H1", "H2", "H5"),
     hints=(
-        "Look at the account twice, before and after fn, and subtract. At the second look, who still holds "
-        "what fn returned?",
+        "Look at the account twice, before and after fn, and subtract. At the second look, what still holds "
+        "the thing that fn returned?",
         "`torch.get_device_module(device).memory_allocated(device)` is what live tensors hold there.",
         "`before = ...memory_allocated(device)`, then `result = fn()`, then the difference: while the name "
         "`result` lives, so does the memory.",
@@ -121,7 +121,7 @@ def kept_besides(trial):
     _judge_kept(trial, append_to_a_shelf, shelf=())
 
 
-@bytes_kept.row("not what was freed on the way", only="accelerator")
+@bytes_kept.row("not what was freed meanwhile", only="accelerator")
 def not_what_was_freed(trial):
     _judge_kept(trial, large_steps_small_result)
     _judge_kept(trial, free_much_and_make_little, shelf=(60_001, 8000))

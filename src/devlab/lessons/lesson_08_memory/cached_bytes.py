@@ -20,9 +20,12 @@ cached_bytes = lesson.exercise(
     signature="cached_bytes(device)",
     facts=("H2", "H3", "H4"),
     hints=(
-        "Two figures of the account differ by what the cache keeps for later.",
-        "`memory_reserved(device)` is all that PyTorch has taken, `memory_allocated(device)` what live "
-        "tensors hold of it.",
+        "In the lesson's picture of a device the cache is what is left white in the segments. Which figure "
+        "of the account belongs to a whole segment, and which to its filled part?",
+        "`memory_reserved(device)` is all that PyTorch has taken, `memory_allocated(device)` is what live "
+        "tensors hold of it. Name the device in both.",
+        "`memory = torch.get_device_module(device)`, then "
+        "`return memory.memory_reserved(device) - memory.memory_allocated(device)`",
     ),
 )
 
@@ -47,7 +50,7 @@ def _slips(module, device: torch.device) -> dict[str, object]:
         "that is what live tensors hold, not what the cache holds": allocated,
         "the difference has the wrong sign": allocated - reserved,
         "the two were added: live tensors' memory is a part of what is reserved": reserved + allocated,
-        "one of the figures is a peak, and what is reserved and allocated now is asked": (
+        "one of the figures is a peak, and the task asks for what is reserved and allocated now": (
             peak - allocated,
             reserved - peak_allocated,
             peak - peak_allocated,
@@ -92,7 +95,7 @@ def reserved_less_allocated(trial):
         del live
 
 
-@cached_bytes.row("freed tensors join it, new ones take from it", only="accelerator")
+@cached_bytes.row("freed tensors join it, new tensors take from it", only="accelerator")
 def joins_and_leaves(trial):
     with books(trial) as module:
         live = [floats(700 * KIB, trial.device), floats(1 * MIB, trial.device)]
@@ -104,6 +107,25 @@ def joins_and_leaves(trial):
         live.clear()
         module.empty_cache()
         live.append(floats(100, trial.device))
+        _judge_cached(trial, module)
+
+
+@cached_bytes.row("what a view or a graph keeps alive is not in it", only="accelerator")
+def kept_alive(trial):
+    with books(trial) as module, gaps_filled(module, 3 * MIB, trial.device):
+        whole = floats(800 * KIB + trial.seeds[1], trial.device)
+        part = whole[:10]
+        del whole
+        _judge_cached(trial, module)
+        weight = torch.ones(300 * KIB, device=trial.device, requires_grad=True)
+        loss = weight.exp().sum()  # its graph keeps what exp gave
+        del weight
+        _judge_cached(trial, module)
+        del part
+        _judge_cached(trial, module)
+        del loss
+        _judge_cached(trial, module)
+        module.empty_cache()
         _judge_cached(trial, module)
 
 

@@ -120,7 +120,7 @@ def other_errors(trial):
             expect.fail(f"a {kind} was taken for out of memory", f"the {kind} of step, passed on", got)
 
 
-@largest_batch.row("each try starts with nothing of the last")
+@largest_batch.row("nothing of one try is left for the next")
 def nothing_of_the_last(trial):
     with undisturbed():
         for room, limit in ((13, 50), (37, 41), (3, 8)):

@@ -23,7 +23,8 @@ peak_bytes = lesson.exercise(
     signature="peak_bytes(fn, device)",
     facts=("H1", "H2", "H6"),
     hints=(
-        "The account remembers the most that was ever allocated. Ever: since when?",
+        "The account remembers the most that was ever allocated. Since when does it count, and is what was "
+        "there before in it?",
         "`reset_peak_memory_stats(device)` lets the peak start again from what is allocated now, and "
         "`max_memory_allocated(device)` reads it.",
         "Reset, read `memory_allocated(device)`, run fn, read `max_memory_allocated(device)`, subtract.",

@@ -112,7 +112,7 @@ def returns_what_was_given_back(trial):
                 "that is the fall of allocated memory, not of reserved": freed,
                 "the difference has the wrong sign": -fell,
                 _alike(trial): 0,
-                "that is what is still reserved, and by how much it fell is asked": before - fell,
+                "that is what is still reserved, and the task asks by how much it fell": before - fell,
                 "the cache was emptied before the first look: what went back then counts as well": (
                     fell - (before - reserved) if spare else None
                 ),

@@ -70,8 +70,8 @@ def _of(number: Callable[[list[float]], float]) -> Callable:
 total = verbs.Same(
     _of(sum),
     {
-        "that is the mean of the losses, and their sum is asked": _of(fmean),
-        "that is the last loss alone, and the sum of all is asked": _of(lambda losses: losses[-1]),
+        "that is the mean of the losses, and the task asks for their sum": _of(fmean),
+        "that is the last loss alone, and the task asks for the sum of all": _of(lambda losses: losses[-1]),
         "the first loss was left out of the sum": _of(lambda losses: sum(losses[1:])),
         "the last loss was left out of the sum": _of(lambda losses: sum(losses[:-1])),
         "the first loss was counted twice": _of(lambda losses: sum(losses) + losses[0]),

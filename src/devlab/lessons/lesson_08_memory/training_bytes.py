@@ -58,9 +58,9 @@ def _slips(model: nn.Module, times: int) -> tuple[tuple[str, int], ...]:
             "gradient and state have the parameter's own dtype, and not always 4 bytes",
             whole + 4 * more * trained_numbers,
         ),
-        ("that is how many numbers, and bytes are asked", numbers + more * trained_numbers),
+        ("that is how many numbers, and the task asks for bytes", numbers + more * trained_numbers),
         (
-            "each tensor is rounded up to a block, and its elements alone are asked",
+            "each tensor is rounded up to a block, and the task asks for its elements alone",
             in_blocks(every) + more * in_blocks(trains),
         ),
         (counted, whole + more * trained + 4 * len(trains) * counters),
@@ -121,7 +121,7 @@ def three_sums(trial):
     _judge_bytes(trial, nested)
 
 
-@training_bytes.row("what is not trained only takes its place")
+@training_bytes.row("what is not trained takes only its own place")
 def frozen(trial):
     model = nn.Sequential(nn.Linear(7, 5), nn.Linear(5, 3))
     model[0].requires_grad_(False)
@@ -133,7 +133,7 @@ def frozen(trial):
     _judge_bytes(trial, half)
 
 
-@training_bytes.row("each dtype its size, a shared one once")
+@training_bytes.row("each dtype at its size, shared parameters once")
 def dtypes_and_shared(trial):
     _judge_bytes(trial, nn.Sequential(nn.Linear(7, 5).to(torch.float16), nn.Linear(5, 3)))
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
@@ -165,5 +165,5 @@ def _expect_value_error(trial, model: nn.Module, name: str) -> None:
         kind=ValueError,
         asked="a ValueError",
         nothing=f"{name!r} was accepted{where}",
-        other="another name raised {name}, and a ValueError is asked",
+        other="another name raised {name}, and the task asks for a ValueError",
     )

@@ -114,7 +114,7 @@ def _expect_half(tensors: list[torch.Tensor], part: nn.Module, device: torch.dev
             expect.fail(headline, f"the {name} half on {device}", said)
 
 
-@TwoStage.row("gradients cross from half to half")
+@TwoStage.row("gradients flow back through both halves")
 def gradients_flow(trial):
     for devices in _routes(trial):
         model, reference = _made(trial, devices, *_halves(trial.seeds[1]))
@@ -143,7 +143,7 @@ def _expect_gradients(model: nn.Module, reference: nn.Module) -> None:
     expect.values(got, wanted, "the gradients", within=1e-3)
 
 
-@TwoStage.row("only what flows is moved: x, and the middle")
+@TwoStage.row("only x and the middle are transferred")
 def two_transfers(trial):
     needed = "x to the first device if it is elsewhere, the middle to the second, and nothing more"
     for devices in _routes(trial):

@@ -19,10 +19,10 @@ add_across = lesson.exercise(
     signature="add_across(x, y, out_device)",
     facts=("U1", "U2", "U3"),
     hints=(
-        "A sum is computed in one place, so both have to be in one place first. Which place saves the way "
-        "of the result?",
-        "`.to(out_device)` gives a tensor there, from any device, with its graph, and returns the tensor "
-        "itself where it is there already.",
+        "A sum is computed in one place, so both tensors have to be there first. Which place spares the "
+        "result a transfer of its own?",
+        "`.to(out_device)` gives a tensor there, from any device, with its graph. Where the tensor is there "
+        "already, it is returned as it is, without a transfer.",
         "`return x.to(out_device) + y.to(out_device)`",
     ),
 )
@@ -49,12 +49,12 @@ def _late(trial, got: torch.Tensor, wanted: torch.Tensor, x: torch.Tensor, y: to
 total = verbs.Same(
     lambda x, y, out: x + y,
     {
-        "that is x - y, and x + y is asked": lambda x, y, out: x - y,
+        "that is x - y, and the task asks for x + y": lambda x, y, out: x - y,
         "the sum holds x alone: y was left out": lambda x, y, out: x + torch.zeros_like(y),
         "the sum holds y alone: x was left out": lambda x, y, out: torch.zeros_like(x) + y,
         "the sum holds zeros: neither x nor y is in it": lambda x, y, out: torch.zeros_like(x + y),
         "that is x twice, and y is missing": lambda x, y, out: x + x + torch.zeros_like(y),
-        "that is x times y, and x + y is asked": lambda x, y, out: x * y,
+        "that is x times y, and the task asks for x + y": lambda x, y, out: x * y,
     },
     "the sum of x and y",
     what="the sum",
@@ -71,7 +71,7 @@ def sum_there(trial):
             total(trial, y, x, out, on=out)
 
 
-@add_across.row("shapes and dtypes as + has them")
+@add_across.row("shapes and dtypes as + gives them")
 def like_plus(trial):
     there = trial.other()
     x, whole = trial.randn(4, 3), trial.randint(-9, 9, (3,)).to(there)
@@ -87,7 +87,7 @@ def like_plus(trial):
             total(trial, x.double() / 3, single.double(), out, on=out, within=0.0)
 
 
-@add_across.row("gradients find the way back to both")
+@add_across.row("gradients flow back to both")
 def gradients_return(trial):
     there = trial.other()
     x, y = trial.randn(3, 2, seed=trial.seeds[0]), trial.randn(3, 2, seed=trial.seeds[1], on=there)

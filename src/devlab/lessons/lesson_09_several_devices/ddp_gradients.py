@@ -57,7 +57,9 @@ def _run(trial, data: list[tuple[torch.Tensor, torch.Tensor]]) -> list[ranks.Rep
         if report.kind == "NoneType":
             expect.fail(f"rank {rank} returned None: is a `return` missing?", LIST, "None")
         if report.kind != "list":
-            expect.fail(f"rank {rank} returned a {report.kind}, and a list is asked", LIST, report.kind)
+            expect.fail(
+                f"rank {rank} returned a {report.kind}, and the task asks for a list", LIST, report.kind
+            )
     return reports
 
 
@@ -70,9 +72,9 @@ def _gradients(report: ranks.Report, rank: int) -> Gradients:
             headline = f"{what} is None: backward fills it, and `zero_grad` takes it away again"
             expect.fail(headline, EACH, "None")
         if kind:
-            expect.fail(f"{what} is a {kind}, and a tensor is asked", EACH, kind)
+            expect.fail(f"{what} is a {kind}, and the task asks for a tensor", EACH, kind)
         if item["parameter"]:
-            headline = f"rank {rank} returned the parameters, and their gradients are asked"
+            headline = f"rank {rank} returned the parameters, and the task asks for their gradients"
             expect.fail(headline, "`parameter.grad` of each", "the parameters themselves")
         if not item["device"].startswith("cpu"):
             expect.fail(f"rank {rank}'s gradients are on {item['device']}", "the CPU", item["device"])
@@ -127,7 +129,7 @@ def _expect_model_and_loss(report: ranks.Report, got: Gradients, x: torch.Tensor
         return torch.stack(each).mean(0)
 
     slips = {
-        "those are the gradients of the mean absolute error, and the squared one is asked": (
+        "those are the gradients of the mean absolute error, and the task asks for the squared one": (
             lambda: averaged(F.l1_loss)
         ),
         "outputs and y differ in shape, so each output is compared with every row of y": (
@@ -150,7 +152,7 @@ def _why_larger(report: ranks.Report, factor: float, rows: int) -> str:
     if report.reductions:
         return ": `all_reduce` came on top of what DistributedDataParallel does"
     if abs(factor - rows / WORLD) < 1e-3:
-        return ": the loss is the sum over the rows, and their mean is asked"
+        return ": the loss is the sum over the rows, and the task asks for their mean"
     if abs(factor - 1 / WORLD) < 1e-3:
         return ": something was divided by world_size, which DistributedDataParallel has done"
     return ""

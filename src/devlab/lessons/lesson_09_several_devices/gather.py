@@ -22,7 +22,7 @@ gather = lesson.exercise(
     signature="gather(parts, device)",
     facts=("U1", "U2", "U5"),
     hints=(
-        "The way back: bring every part to the device, and join them along dimension 0, in their order.",
+        "Move every part to the device, and join them there along dimension 0, in their order.",
         "`torch.cat` joins only what is in one place. For parts that nest: gather the same place of all "
         "parts together, and build one container from the results.",
         "For tensors: `torch.cat([part.to(device) for part in parts])`. For dicts: "
@@ -77,7 +77,7 @@ def joined(trial):
     _expect_gradients(trial.call(parts, here), parts, "the whole")
 
 
-@gather.row("any number of parts, also empty ones")
+@gather.row("any number of parts, empty ones too")
 def any_parts(trial):
     places = cases.places(trial)
     x = trial.randn(6, 3, seed=trial.seeds[0])

@@ -14,8 +14,8 @@ mean_across = lesson.exercise(
     signature="mean_across(tensors, device)",
     facts=("U1", "U2", "U5"),
     hints=(
-        "This is what data-parallel training does to gradients: the same tensor from each device, averaged "
-        "element by element. The result has the shape of one of them.",
+        "Data-parallel training does this with gradients: tensors of one shape, one from each device, are "
+        "averaged element by element. The lesson adds them up; a mean needs one thing more.",
         "Bring each to `device`, put them side by side, and take the mean along the new dimension. Mind that "
         "a tensor which is there already is not copied by `.to`: do not write into it.",
         "`return torch.stack([tensor.to(device) for tensor in tensors]).mean(0)`",
@@ -34,10 +34,10 @@ def _halved(each: torch.Tensor) -> torch.Tensor:
 
 SLIPS = {
     "a tensor that stands twice in the list was counted once": lambda each: each.unique(dim=0).mean(0),
-    "that is the sum of the tensors, and their mean is asked": lambda each: each.sum(0),
+    "that is the sum of the tensors, and the task asks for their mean": lambda each: each.sum(0),
     "that is the first tensor alone": lambda each: each[0],
     "that is the mean of the first two tensors alone": lambda each: each[:2].mean(0),
-    "that is the median of the tensors, and their mean is asked": lambda each: each.median(0).values,
+    "that is the median of the tensors, and the task asks for their mean": lambda each: each.median(0).values,
     "the mean was halved at each tensor, so that later ones count more": _halved,
     "the mean was rounded to whole numbers": lambda each: each.sum(0) // len(each),
     "the sum was always divided by 2": lambda each: each.sum(0) / 2,

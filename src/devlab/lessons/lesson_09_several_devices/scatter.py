@@ -68,7 +68,7 @@ def consecutive(trial):
         _scatter(trial, trial.randn(5, 2, seed=7).to(dtype) / 3, [there, here])
 
 
-@scatter.row("as equal as can be, one part a device")
+@scatter.row("as equal as possible, one part for each device")
 def near_equal(trial):
     places = cases.places(trial)
     for rows, count in ((7, 2), (10, 4), (9, 6), (2, 3), (0, 2), (4, 1)):
