@@ -14,29 +14,18 @@
 # [08 Memory](08_memory.ipynb).
 
 # %%
-import multiprocessing
-import os
-import runpy
-import tempfile
-from pathlib import Path
-
 import torch
 from torch import nn
 
-os.environ["DEVLAB_DEVICE"] = "sim"  # this lesson needs two devices, so it runs on the simulated ones
-
 import devlab
 
-device = devlab.start()
+first, second = devlab.start_two()
+device = first
 
 # %% [markdown]
-# **What is real here.** The devices are the two simulated ones, `sim:0` and `sim:1`, whatever else is in your machine.
-# Transfers and bytes are counted, and no time is measured. The processes in the second half are real processes on the
-# CPU, which really send tensors to each other.
-
-# %%
-first, second = torch.device(device.type, 0), torch.device(device.type, 1)
-print(first, second)
+# **What is real here.** `devlab.start_two()` gives you two GPUs where PyTorch finds two, and otherwise the two simulated
+# devices, `sim:0` and `sim:1`. Transfers and bytes are counted, and no time is measured. The processes in the second half
+# are real processes on the CPU, which really send tensors to each other.
 
 # %% [markdown] facts=["Q1"]
 # ## A tensor without data
@@ -211,7 +200,7 @@ for block, size in zip(blocks, sizes, strict=True):
 # of each layer brings the layer's input to where its weight is.
 
 # %% facts=["Q3"]
-guess = devlab.predict("How many transfers does one forward make, with the layers in turn?", 1, 3, 5, 6)
+guess = devlab.predict("How many transfers does one forward make, with the layers in turn?", 0, 1, 5, 6)
 
 
 # %% facts=["Q3"]
@@ -260,9 +249,8 @@ guess.was(log.transfers)
 # | `dist.broadcast(x, src=0)` | what rank 0 had in x |
 # | `dist.all_gather(parts, x)` | the x of every rank, in the list `parts` |
 #
-# A sum is the default of `all_reduce`; a maximum, for instance, can be asked for. The next cell runs the program `TALK` in
-# two processes, which find each other through a file. (Outside a notebook `torchrun` starts the processes, and tells
-# each its rank.) Before you run it, work out what each rank will print.
+# A sum is the default of `all_reduce`; a maximum, for instance, can be asked for. `devlab.launch` starts the program
+# below in two processes, as `torchrun` would do outside a notebook. Before you run it, work out what each rank will print.
 
 # %% facts=["Q4"]
 BEGIN = """
@@ -270,9 +258,8 @@ import datetime, os, sys, time
 import torch
 import torch.distributed as dist
 
-sys.stdout = sys.stderr = open(said, "w")
-os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # PyTorch's log in C++, which repeats the errors
-dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=world_size)
+dist.init_process_group("gloo")  # the others' address, rank and world size are in the environment
+rank, world_size = dist.get_rank(), dist.get_world_size()
 """
 
 TALK = """
@@ -294,36 +281,7 @@ print("   all_gather ", [part.tolist() for part in parts])
 dist.destroy_process_group()
 """
 
-# A server imports PyTorch once, and each process begins as a copy of it. Windows starts every process anew.
-forks = "forkserver" in multiprocessing.get_all_start_methods()
-start = multiprocessing.get_context("forkserver" if forks else "spawn")
-if forks:
-    start.set_forkserver_preload(["torch", "torch.distributed.fsdp"])
-
-
-def run_processes(program, world_size=2):
-    """Run a program as each rank of a group; print and return what the ranks have said, in their order."""
-    with tempfile.TemporaryDirectory() as folder:
-        script, meeting = Path(folder) / "program.py", Path(folder) / "meeting"
-        script.write_text(BEGIN + program)
-        said = [Path(folder) / f"said{rank}" for rank in range(world_size)]
-        group = {"world_size": world_size, "meeting": meeting.as_uri()}
-        processes = [
-            start.Process(
-                target=runpy.run_path, args=(str(script), group | {"rank": rank, "said": str(path)})
-            )
-            for rank, path in enumerate(said)
-        ]
-        for process in processes:
-            process.start()
-        for process in processes:
-            process.join(180)
-        texts = [path.read_text() for path in said]
-    print(*texts, sep="", end="")
-    return texts
-
-
-texts = run_processes(TALK)
+said = devlab.launch(BEGIN + TALK, 2)
 
 # %% [markdown] facts=["Q4"]
 # `all_reduce` overwrites its input, so reduce a copy where you still need the input. All three send tensors of one shape
@@ -353,7 +311,7 @@ guess = devlab.predict(
 
 # %% facts=["Q5"]
 HANG = """
-done = os.path.join(os.path.dirname(__file__), "done")
+done = __file__ + ".done"
 x = torch.ones(2)
 both = dist.new_group(timeout=datetime.timedelta(seconds=1))  # the same two ranks, with less patience
 
@@ -376,8 +334,8 @@ else:
 sys.stdout.flush()
 os._exit(0)  # this group is beyond repair: end without taking leave
 """
-texts = run_processes(HANG)
-raised = "RuntimeError" in texts[0]
+said = devlab.launch(BEGIN + HANG, 2)
+raised = "RuntimeError" in said[0]
 guess.was("it waits, and then raises an error" if raised else "it goes on with its own tensor")
 
 # %% [markdown] facts=["Q5"]
@@ -478,8 +436,8 @@ print("   gradient ", tuple(weight.grad.to_local().shape))
 print("   momentum ", tuple(optimizer.state[weight]["momentum_buffer"].to_local().shape))
 dist.destroy_process_group()
 """
-texts = run_processes(SHARD)
-halves = texts[0].count("(8, 8)")  # of values, gradient and momentum
+said = devlab.launch(BEGIN + SHARD, 2)
+halves = said[0].count("(8, 8)")  # of values, gradient and momentum
 guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of the weight, 8 of its momentum"))
 
 # %% [markdown] facts=["Q7"]
@@ -511,8 +469,8 @@ guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of th
 #   They take longer to start, and each one that uses the GPU takes some of its memory for itself.
 #
 # The same goes for processes that you start yourself: `torch.multiprocessing.spawn` and `torchrun` begin with new ones.
-# The processes of this lesson are forked from a server that has imported PyTorch and never touched a device, which is
-# safe as well.
+# `devlab.launch` forks its processes from a server that has imported PyTorch and never touched a device, which is safe as
+# well.
 #
 # **How many workers?** Enough that the loop never waits for a batch, and no more. Begin with two, time an epoch, and double
 # them until the time no longer falls. More workers than CPU cores only take turns, and each takes memory of its own, so
