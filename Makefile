@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-all lint notebooks exercise benchmarks record-cuda clean
+.PHONY: help lab test test-all lint notebooks exercise benchmarks locked release record-cuda clean
 
 help: ## say what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s%s\n", $$1, $$2}' Makefile
@@ -44,6 +44,14 @@ exercise: .venv/test ## judge the bank of one exercise and show each verdict: ma
 
 benchmarks: .venv/test ## measure what the course promises about speed, all in one table
 	@$(BIN)/python benchmarks/run.py
+
+# UV: where uv is, which nothing else here needs.
+locked: ## write requirements.lock anew from the pins, with the hash of every file, for uv; needs uv
+	$(or $(UV),uv) pip compile pyproject.toml --extra lab --universal --python-version 3.11 -c constraints.txt -q \
+	--generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make locked" -o requirements.lock
+
+release: ## build a release and try its wheel, VERSION=1.0.0; publishing it is a person's
+	@DEVLAB_REPOSITORY="$(REPOSITORY)" $(PYTHON) .ci/release.py $(VERSION)
 
 record-cuda: ## record what a real GPU does; needs torch and NumPy alone (PYTHON=...), and is then committed
 	$(PYTHON) benchmarks/hardware/record.py --device cuda

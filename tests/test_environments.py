@@ -1,4 +1,4 @@
-"""make, pip, conda and the constraints install the same course: pyproject.toml's."""
+"""make, pip, conda, uv and the constraints install the same course: pyproject.toml's."""
 
 import re
 import tomllib
@@ -48,10 +48,10 @@ def environment(system: str, python: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def needed(environment: dict[str, str]) -> set[str]:
-    """Follow the requirements of `devlab[test]` to their end, by the metadata of what is installed."""
+def needed(environment: dict[str, str], extra: str = "test") -> set[str]:
+    """Follow the requirements of `devlab[extra]` to their end, by the metadata of what is installed."""
     seen: set[tuple[str, frozenset[str]]] = set()
-    waiting = [(PROJECT["name"], frozenset({"test"}))]
+    waiting = [(PROJECT["name"], frozenset({extra}))]
     while waiting:
         name, extras = waiting.pop()
         if (name, extras) in seen:
@@ -62,7 +62,7 @@ def needed(environment: dict[str, str]) -> set[str]:
         except PackageNotFoundError:
             continue  # needed on another system alone: its name counts, its own needs are not known here
         for requirement in map(Requirement, requirements):
-            asked = [environment | {"extra": extra} for extra in extras | {""}]
+            asked = [environment | {"extra": one} for one in extras | {""}]
             if not requirement.marker or any(map(requirement.marker.evaluate, asked)):
                 waiting.append((canonicalize_name(requirement.name), frozenset(requirement.extras)))
     return {name for name, _ in seen} - {PROJECT["name"]}
@@ -96,6 +96,34 @@ def test_what_is_installed_is_what_is_pinned():
     here = pinned(default_environment())
     for name in needed(default_environment()):
         assert Version(distribution(name).version).public == here[name], f"{name}: run `make test` anew"
+
+
+def locked() -> dict[str, tuple[Requirement, int]]:
+    """Map each package of requirements.lock to its requirement and the number of its hashes."""
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line.partition(" --hash=") for line in text.splitlines() if not line.startswith("#")]
+    parsed = [
+        (Requirement(pin.strip()), f"{mark}{hashes}".count("--hash=sha256:")) for pin, mark, hashes in lines
+    ]
+    return {canonicalize_name(pin.name): (pin, hashes) for pin, hashes in parsed}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_uv_installs_what_pip_installs(system, python):
+    """requirements.lock holds what `devlab[lab]` needs, at the versions of the constraints, with hashes."""
+    machine = environment(system, python)
+    here = {
+        name: pin for name, (pin, _) in locked().items() if not pin.marker or pin.marker.evaluate(machine)
+    }
+    pins = pinned(machine)
+    missing = needed(machine, "lab") - here.keys()
+    assert not missing, f"run `make locked`: requirements.lock lacks {sorted(missing)}"
+    for name, pin in here.items():
+        # torch's build for Linux brings CUDA's packages, and pins them itself.
+        if name in pins or not name.startswith(("nvidia-", "cuda-", "triton")):
+            assert str(pin.specifier) == f"=={pins[name]}", f"{name}: run `make locked`"
+    assert all(hashes for _, hashes in locked().values())
 
 
 def test_every_pin_admits_the_oldest_python():

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import nbformat
 import pytest
 from ipykernel.ipkernel import IPythonKernel
 
+import devlab
 from devlab import cli, lab
 from devlab.carried import PAGES
 from devlab.contents import Contents
@@ -24,8 +26,7 @@ def test_every_lesson_and_exercise_is_laid_out(tmp_path):
     laid = lab.lay_out(tmp_path / "course")
     theirs = {
         path.relative_to(ROOT).as_posix() for kind in lab.CARRIED for path in (ROOT / kind).glob("*.ipynb")
-    }
-    theirs |= {f"docs/{name}" for name in PAGES if (ROOT / "docs" / name).exists()}
+    } | {"AGENTS.md", *(f"docs/{name}" for name in PAGES)}
     assert set(laid.new) == theirs
     assert (laid.folder / lab.FIRST).exists()
     for name in theirs:
@@ -75,7 +76,7 @@ def test_without_jupyterlab_the_notebooks_are_there(tmp_path, capsys, monkeypatc
     monkeypatch.setattr(lab.importlib.util, "find_spec", lambda name: None)
     assert cli.main(["lab", str(tmp_path)]) == 1
     said = capsys.readouterr()
-    assert "notebooks new" in said.out
+    assert "files new" in said.out
     assert 'pip install "devlab[lab]"' in said.err
     assert (tmp_path / lab.FIRST).exists()
 
@@ -143,6 +144,12 @@ def in_wheel(installed: dict[str, str], folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+def test_what_a_package_index_shows_of_the_wheel_leads_somewhere(installed):
+    """Without the repository's address, a link or picture of the README that needs it becomes words."""
+    (wheel,) = Path(installed["PYTHONPATH"]).parent.glob("devlab-*.whl")
+    assert runpy.run_path(str(ROOT / ".ci" / "release.py"))["faults"](wheel) == []
+
+
 JUDGING = """
 import devlab
 def device_of(x):
@@ -167,6 +174,35 @@ def test_the_wheel_lays_out_the_learners_course_and_the_teachers(installed, tmp_
     run = "import sys; from devlab.cli import main; sys.exit(main(sys.argv[1:]))"
     said = in_wheel(installed, tmp_path, "-c", run, "lab", "mine", "--no-open")
     count = len(list((ROOT / "notebooks").glob("*.ipynb"))) + len(list((ROOT / "exercises").glob("*.ipynb")))
-    assert f"{count} notebooks new" in said
+    assert f"{count + 3} files new" in said  # with AGENTS.md and two pages
     assert (tmp_path / "mine" / "docs" / "questions.md").exists()
     assert "assignment" in in_wheel(installed, tmp_path, "-c", run, "course", "class", "--lessons", "00")
+
+
+def test_notebooks_for_colab_begin_with_a_cell_that_installs_devlab(tmp_path, monkeypatch):
+    """Where devlab is missing, the cell takes a wheel that lies beside the notebook, or the release."""
+    import importlib.util
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+    assert cli.main(["lab", "--colab", str(tmp_path)]) == 0
+    for path in tmp_path.rglob("*.ipynb"):
+        made = nbformat.read(path, as_version=4)
+        nbformat.validate(made)
+        assert made.cells[0].id == "install-devlab"
+        kind = path.parent.name
+        assert made.cells[1:] == nbformat.read(ROOT / kind / path.name, as_version=4).cells
+    shell, asked = InteractiveShell(), []
+    shell.register_magic_function(asked.append, "line", "pip")
+    monkeypatch.chdir(tmp_path)
+    shell.run_cell(made.cells[0].source).raise_error()
+    assert asked == []
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    shell.run_cell(made.cells[0].source).raise_error()
+    (tmp_path / "devlab-9.0.0-py3-none-any.whl").touch()
+    shell.run_cell(made.cells[0].source).raise_error()
+    wheel = tmp_path / "devlab-9.0.0-py3-none-any.whl"
+    assert asked == [
+        f"install -q devlab=={devlab.__version__} anywidget",
+        f"install -q {wheel} anywidget",
+    ]

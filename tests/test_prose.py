@@ -86,19 +86,18 @@ def test_moved_parameters_stay_the_same_objects_unless_pytorch_is_told_otherwise
     assert kept == [True, False]
 
 
-def test_the_lessons_accuracy_restores_the_mode_of_each_part():
+def test_the_lessons_measurement_restores_the_mode_of_each_part():
     """Lesson 11: a batch norm that was frozen inside a training model is frozen afterwards."""
-    made = {
-        "torch": torch,
-        "DataLoader": DataLoader,
-        "test_set": TensorDataset(torch.ones(4, 3), torch.zeros(4)),
-    }
-    made["model"] = model = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2), nn.Dropout())
-    made["device"] = torch.device("cpu")
+    made = {"torch": torch}
+    exec(cell("11_training_step", "def errors_by_digit").partition("test_loader =")[0], made)
+    model = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 10), nn.Dropout())
     model[0].eval()
-    exec(cell("11_training_step", "def accuracy_by_item").partition("test_loader =")[0], made)
-    made["accuracy"](model, DataLoader(made["test_set"], 2), made["device"])
+    with torch.no_grad():
+        model[1].bias[4] = 100.0  # every sample is taken for a 4
+    labels = torch.tensor([4, 4, 7, 9])
+    counts = made["errors_by_digit"](model, DataLoader(TensorDataset(torch.ones(4, 3), labels), 2))
     assert [part.training for part in model.modules()] == [True, False, True, True]
+    assert counts.tolist() == [0, 0, 0, 0, 0, 0, 0, 1, 0, 1]
 
 
 def test_the_example_of_an_out_of_memory_message_adds_up():

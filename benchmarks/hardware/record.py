@@ -5,12 +5,13 @@
     python benchmarks/hardware/record.py --device sim --out build/recorded    # a rehearsal, no GPU
 
 It needs Python, torch and NumPy and nothing else: run it in a clone, without installing devlab. Each
-recording is one file that names the GPU, the driver and the versions. A rehearsal says "simulated" in that
-place and is never written among the recordings; only the table of mixed devices may be, as PyTorch's
-documented rules.
+recording is one file that names the GPU, the day, the driver and the versions. A rehearsal says "simulated"
+in that place and is never written among the recordings; only the table of mixed devices may be, as
+PyTorch's documented rules.
 """
 
 import argparse
+import datetime
 import importlib
 import json
 import platform
@@ -34,7 +35,7 @@ RECORDINGS = (
 
 
 def source(device) -> dict[str, str]:
-    """Return where a recording comes from: the hardware and the versions."""
+    """Return where a recording comes from: the hardware, the day and the versions."""
     import numpy
     import torch
 
@@ -48,7 +49,8 @@ def source(device) -> dict[str, str]:
     if device.type == "sim":
         return {"source": "simulated, not recorded", **versions}
     name = torch.get_device_module(device).get_device_name(device)
-    return {"source": f"recorded on {name}", "driver": _driver(), **versions}
+    today = datetime.date.today().isoformat()
+    return {"source": f"recorded on {name}", "date": today, "driver": _driver(), **versions}
 
 
 def _driver() -> str:

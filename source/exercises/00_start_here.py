@@ -16,8 +16,8 @@ device = devlab.start()
 # %% [markdown]
 # ## `device_of(x)`
 #
-# Return the device of the tensor `x`, as a `torch.device`. It must be right for any tensor: of any dtype, empty,
-# a single number, a view, a parameter; on any device. Leave `x` as it is.
+# Return the device of the tensor `x`, as a `torch.device`. The answer must be right for every tensor on every device:
+# of any dtype, an empty one, a single number, a view, a parameter. Leave `x` as it is.
 #
 # Needed: [A tensor has an address](../notebooks/00_start_here.ipynb#A-tensor-has-an-address)
 
@@ -40,10 +40,11 @@ devlab.check(device_of)
 # or a name such as `"cpu"` or `"cuda:0"`.
 #
 # - A bare name, such as `"cuda"` or `"sim"`, means the current device of that kind, and so does a `torch.device`
-#   that was made from one. So it may be the same place as `cuda:0`, or as `cuda:1`, whichever is current.
-#   `torch.empty(0, device="cuda").device` tells.
-# - The CPU has one memory: `"cpu"` and `"cpu:0"` are the same place.
-# - Shapes, dtypes and values do not matter, and nothing may be changed.
+#   that was made from a bare name. It is the same place as `cuda:0` or as `cuda:1`, whichever is current.
+#   `torch.empty(0, device="cuda").device` says which.
+# - The CPU has one memory, so `"cpu"` and `"cpu:0"` are the same place.
+# - Shapes, dtypes and values do not matter. Leave the inputs as they are, and the default device and the current
+#   device of the program as well.
 #
 # Needed: [Two addresses, no sum](../notebooks/00_start_here.ipynb#Two-addresses,-no-sum)
 

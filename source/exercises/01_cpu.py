@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 01 The CPU: exercises
 #
-# Five functions: load a table, prepare it, count its bytes, and find out where a batch is. The lesson is
-# [01 The CPU](../notebooks/01_cpu.ipynb).
+# Five functions that load a table, prepare it, count its bytes in two ways, and find out where a batch is. The lesson
+# is [01 The CPU](../notebooks/01_cpu.ipynb).
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
 # check below it. Stuck? `devlab.hint(load_table)`.
@@ -21,10 +21,10 @@ device = devlab.start()
 # same length. There is at least one row and at least one column.
 #
 # - The result has the shape (rows, columns), and every number is in its place.
-# - It is `float32`, also where all numbers are whole, and **whatever the default dtype is**. What was made in
-#   float16 and widened afterwards has lost digits.
+# - It is `float32`, even where all numbers are whole, and **whatever the default dtype is**. Make it in `float32` from
+#   the start: numbers that went through `float16` and were widened afterwards have lost digits.
 # - It is on the CPU, **whatever the default device is**. Another part of the program may have called
-#   `torch.set_default_device` before you are called.
+#   `torch.set_default_device` before it calls your function.
 # - Leave the lists as they are, and those two settings too.
 #
 # Needed: [A default is a setting](../notebooks/01_cpu.ipynb#A-default-is-a-setting)
@@ -44,16 +44,17 @@ devlab.check(load_table)
 # %% [markdown]
 # ## `standardize(x)`
 #
-# Return x with every column at mean 0 and standard deviation 1. x has the shape (rows, columns), with at
-# least two rows, and is of a floating dtype: `float16`, `bfloat16`, `float32` or `float64`.
+# Return x with every column brought to mean 0 and standard deviation 1: from each number the mean of its column is taken
+# away, and the rest is divided by the standard deviation of that column. x has the shape (rows, columns), with at least
+# two rows, and a floating dtype: `float16`, `bfloat16`, `float32` or `float64`.
 #
-# - The deviation is PyTorch's default one, the *sample* standard deviation (it divides by n - 1).
-# - A column whose deviation is 0, with one number in every row, becomes zeros. (Rounding can leave a column of
+# - The deviation is PyTorch's default one, the *sample* standard deviation, which divides by n - 1: `x.std(0)`.
+# - A column whose deviation is 0, with the same number in every row, becomes zeros. (Rounding can leave a column of
 #   0.1 a deviation that is not quite 0. That is another subject, and not judged here.)
-# - The result has x's shape, x's dtype and x's device. `float64` keeps its precision.
-# - x stays as it is.
+# - The result has x's shape, x's dtype and x's device. In `float64` it has the precision of `float64`.
+# - Leave x as it is.
 #
-# Values are judged to three digits, in half precision to two. An epsilon up to `1e-5` in the denominator
+# Values are judged to three digits, in half precision to two. If you add an epsilon to the denominator, up to `1e-5`
 # does no harm, as long as x's dtype can hold it.
 #
 # Needed: [Prepare, then move](../notebooks/01_cpu.ipynb#Prepare,-then-move) and [Helpers follow the
@@ -75,11 +76,12 @@ devlab.check(standardize)
 # %% [markdown]
 # ## `tensor_bytes(x)`
 #
-# Return how many bytes the elements of x take, written out side by side, as an `int`. This is what a fresh
+# Return how many bytes the elements of x take when they are written out side by side, as an `int`. This is what a fresh
 # copy of x would need.
 #
-# - x may have any dtype and any shape. It may be empty, a single number, a parameter, a view.
-# - Of a view, only its own elements count. An expanded view counts each element that it shows.
+# - x may have any dtype and any shape. It may be empty, a single number, a parameter or a view.
+# - Of a view, only its own elements count. Of an expanded view, each element that it shows counts, as often as it is
+#   shown.
 #
 # Needed: [How many bytes](../notebooks/01_cpu.ipynb#How-many-bytes)
 
@@ -98,7 +100,7 @@ devlab.check(tensor_bytes)
 # %% [markdown]
 # ## `storage_bytes(x)`
 #
-# Return how many bytes the storage behind x has, as an `int`: all the memory that stays in use as long as x
+# Return how many bytes the storage behind x has, as an `int`. This is all the memory that stays in use as long as x
 # exists.
 #
 # - For a tensor that has its memory to itself, this is the same as `tensor_bytes(x)`.
@@ -125,11 +127,11 @@ devlab.check(storage_bytes)
 #
 # Return the set of devices that the tensors of a batch are on, each as a `torch.device`.
 #
-# - The batch may be a tensor itself, or dicts, lists and tuples in one another, at any depth. Named tuples
-#   are tuples. Of a dict, the values count.
-# - Any other value is passed over, whatever it is: numbers, texts, `None`, NumPy arrays; also sets, modules and
+# - The batch may be a tensor itself, or dicts, lists and tuples inside one another, at any depth. Named tuples are
+#   tuples. Of a dict the values count, and not the keys.
+# - Any other value is passed over, whatever it is: numbers, texts, `None` and NumPy arrays, but also sets, modules and
 #   other objects, even where they hold tensors.
-# - No tensor inside, no device: an empty set.
+# - Where there is no tensor at all, the answer is an empty set.
 #
 # Needed: [Where is this batch](../notebooks/01_cpu.ipynb#Where-is-this-batch)
 

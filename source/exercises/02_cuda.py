@@ -1,16 +1,16 @@
 # %% [markdown]
 # # 02 CUDA: exercises
 #
-# Six functions: choose a device, list the GPUs, resolve a name, make a tensor in its place, add two from
+# Six functions: choose a device, list the GPUs, resolve a name, make a tensor in its place, add two tensors from
 # anywhere, and say why there is no CUDA. The lesson is [02 CUDA](../notebooks/02_cuda.ipynb).
 #
-# **You do not need a GPU.** Where a check needs another machine than yours, one without a GPU or one with three,
-# it *pretends*: for the length of the call, `torch.cuda` and `torch.accelerator` answer as they would there, and
-# tensors can be made there. Ask in any way you like; only streams, events and generators of that GPU there are
-# none. The verdict says *pretended* where it did so.
+# **You do not need a GPU.** Some checks need another machine than yours, one without a GPU or one with three. They
+# *pretend* it: while your function runs, `torch.cuda` and `torch.accelerator` answer as they would there, and tensors can
+# be made there. You may ask in any way you like. A pretended GPU has no streams, events or generators. Where a verdict
+# is about a pretended machine, it says so.
 #
-# Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
-# check below it. Stuck? `devlab.hint(pick_cuda_or_cpu)`.
+# Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the check below
+# it. If you are stuck, `devlab.hint(pick_cuda_or_cpu)` gives a first hint.
 
 # %%
 import torch
@@ -24,10 +24,10 @@ device = devlab.start()
 #
 # Return the device to work with, as a `torch.device`: CUDA where it can be used, and the CPU everywhere else.
 #
-# - With or without an index: `cuda` and `cuda:0` are both right, as long as that GPU exists.
-# - It is judged on several pretended machines, one after another. The answer has to fit the machine **at
-#   the time of the call**.
-# - A PyTorch that was built for CUDA, on a machine without a GPU, gets the CPU. So does a Mac.
+# - The index may be there or not: `cuda` and `cuda:0` are both right, as long as that GPU exists.
+# - The function is judged on several pretended machines, one after another. Its answer has to fit the machine **at the
+#   time of the call**.
+# - On a machine without a GPU the answer is the CPU, also where PyTorch was built for CUDA. On a Mac it is the CPU too.
 #
 # Needed: [The safe choice](../notebooks/02_cuda.ipynb#The-safe-choice)
 
@@ -46,12 +46,12 @@ devlab.check(pick_cuda_or_cpu)
 # %% [markdown]
 # ## `list_gpus()`
 #
-# Return a list with one tuple for each GPU that CUDA can use: its index, an `int`, and its name, a `str`; in the
-# order of the indices. For two GPUs: `[(0, "NVIDIA H100 PCIe"), (1, "NVIDIA L4")]`.
+# Return a list with one tuple for each GPU that CUDA can use: its index, an `int`, and its name, a `str`. The list is in
+# the order of the indices. For two GPUs it is `[(0, "NVIDIA H100 PCIe"), (1, "NVIDIA L4")]`.
 #
-# - No GPU, no entry: an empty list, without an error.
-# - Two GPUs may have the same name, and each has its entry.
-# - The name is the one that PyTorch gives it.
+# - Where there is no GPU, the list is empty, and no error is raised.
+# - Two GPUs may have the same name, and each has its own entry.
+# - The name is the one that PyTorch gives the GPU.
 #
 # Needed: [Which ones are here](../notebooks/02_cuda.ipynb#Which-ones-are-here)
 
@@ -75,9 +75,10 @@ devlab.check(list_gpus)
 # - A name with an index, such as `"cuda:1"`, means that device.
 # - A bare name, such as `"cuda"`, means the device of that kind that is **current at the time of the call**, and
 #   the answer carries its index. This holds for any kind of accelerator: `"mps"` and `"sim"` too.
-# - The CPU has one memory and needs no index: `"cpu"` and `"cpu:0"` give the CPU, and `device("cpu")` or
+# - The CPU has one memory and needs no index: `"cpu"` and `"cpu:0"` give the CPU, and `device("cpu")` and
 #   `device("cpu:0")` are equally right.
-# - Which device is current, and which is the default, stays as it is.
+# - Which device is current and which is the default is afterwards as it was before.
+# - Every name that is asked about is that of a device that is there.
 #
 # Needed: [The current device](../notebooks/02_cuda.ipynb#The-current-device)
 
@@ -102,7 +103,7 @@ devlab.check(resolve)
 # Return a new tensor of zeros. `shape` is a tuple of one or more sizes, `device` a `torch.device` with its index,
 # `dtype` a `torch.dtype`.
 #
-# - It is **made on that device**: nothing is copied from one device to another on the way. This is counted.
+# - It is **made on that device**, and nothing is transferred from another one. Transfers are counted.
 # - Each call returns a tensor of its own, with memory for every element.
 # - PyTorch's settings (default device, default dtype, current device) are afterwards what they were before.
 #
@@ -123,15 +124,14 @@ devlab.check(make_on)
 # %% [markdown]
 # ## `add_anywhere(x, y)`
 #
-# Return `x + y` for two tensors that may be in one place or in two.
+# Return `x + y` for two tensors that may be on one device or on two.
 #
-# - The sum is **on x's device**, always, also where one of the two is a single number (a tensor of no
-#   dimensions).
-# - Shape, dtype and values are what `x + y` gives where both are in one place: PyTorch's rules for different
-#   shapes and dtypes hold. y keeps its dtype until the sum.
-# - x does not move. y moves at most once, straight to x, and not at all if it is there already. This is
-#   counted.
-# - x and y stay as they are.
+# - The sum is **on x's device**, always, also where x or y is a single number (a tensor without dimensions).
+# - Shape, dtype and values are what `x + y` gives where both are on one device: PyTorch's rules for different shapes and
+#   dtypes hold. y keeps its dtype until the sum.
+# - x is not transferred. y is transferred at most once, straight to x's device, and not at all if it is there already.
+#   Transfers are counted.
+# - x and y themselves stay as they are.
 #
 # Needed: [Bring one to the other](../notebooks/02_cuda.ipynb#Bring-one-to-the-other) and [What may
 # meet](../notebooks/02_cuda.ipynb#What-may-meet)
@@ -151,25 +151,27 @@ devlab.check(add_anywhere)
 # %% [markdown]
 # ## `why_no_cuda(facts)`
 #
-# Somebody's program does not find the GPU. You are given four facts about that machine, in a dict that always has
-# all four keys:
+# A program does not find the GPU. You are given four facts about its machine, in a dict that always has all four keys, in
+# any order:
 #
 # | key | value |
 # |---|---|
 # | `"build"` | what PyTorch was built for: `"cuda"` or `"cpu"` |
-# | `"gpu"` | `True` if there is an NVIDIA GPU in the machine |
-# | `"driver"` | `True` if its driver works |
-# | `"visible"` | the text of `CUDA_VISIBLE_DEVICES`, or `None` where it is not set |
+# | `"gpu"` | `True` if there is an NVIDIA GPU in the machine, else `False` |
+# | `"driver"` | `True` if its driver works, else `False` |
+# | `"visible"` | the text of `CUDA_VISIBLE_DEVICES`, or `None` where the variable is not set |
 #
 # Return the **first** cause that holds, in this order and in exactly these words:
 #
 # 1. `"cpu-only build"`
 # 2. `"no GPU"`
 # 3. `"no driver"`
-# 4. `"hidden"`: `CUDA_VISIBLE_DEVICES` is `""` or `"-1"`. Take it that every other text shows at least one GPU, and
+# 4. `"hidden"`: `CUDA_VISIBLE_DEVICES` is `""` or `"-1"`. Every other text that is asked about shows at least one GPU, and
 #    so does `None`.
 #
-# If none holds: `"available"`.
+# If none holds, the answer is `"available"`. It follows from the facts alone, whatever the machine is on which your function
+# runs. The dict stays as it is. All combinations of the facts are asked about, impossible ones included, such as a driver that
+# works without a GPU.
 #
 # Needed: [Why there is none](../notebooks/02_cuda.ipynb#Why-there-is-none)
 
@@ -194,4 +196,4 @@ def why_no_cuda(facts: dict) -> str:
 devlab.check(why_no_cuda)
 
 # %% [markdown]
-# All six passed? Then on to [03 MPS](../notebooks/03_mps.ipynb). `devlab.progress()` shows where you stand.
+# When all six have passed, go on to [03 MPS](../notebooks/03_mps.ipynb). `devlab.progress()` shows where you stand.

@@ -5,11 +5,10 @@
 # gets round an operator it lacks, and one that draws the same random numbers everywhere. The lesson is
 # [03 MPS and other accelerators](../notebooks/03_mps.ipynb).
 #
-# **You do not need a Mac.** Where a check needs another machine than yours it *pretends*: for the length of the
-# call, `torch.cuda`, `torch.backends.mps`, `torch.xpu` and `torch.accelerator` answer as they would there. Rows that
-# say *under Apple's rules* run on the simulated accelerator while it follows MPS's rules: no float64, and some
-# operators missing. (On a real GPU, PyTorch is made to refuse the same things.) They stand in one column, since
-# a Mac has one GPU.
+# **You do not need a Mac.** Some checks need another machine than yours, and *pretend* it: while your function runs,
+# `torch.cuda`, `torch.backends.mps`, `torch.xpu` and `torch.accelerator` answer as they would there. Rows that say *under
+# Apple's rules* run on your accelerator, real or simulated, while it follows MPS's rules: it has no float64, and lacks some
+# operators. A Mac's own GPU follows them anyway. These rows stand in one column, since a Mac has one GPU.
 
 # %%
 import torch
@@ -21,14 +20,15 @@ device = devlab.start()
 # %% [markdown]
 # ## `choose_device()`
 #
-# Return the device to work with, as a `torch.device`. It is the ladder: CUDA where it is available, else
-# MPS where that is available, else the CPU.
+# Return the device to work with, as a `torch.device`. It is found by the ladder: CUDA where it is available, else MPS where
+# that is available, else the CPU.
 #
-# - With or without an index, as long as that device exists: `mps` and `mps:0` are both right.
-# - Nothing else is on this ladder. On a machine whose accelerator is of a third kind (`xpu`, or the simulated one)
-#   the answer is the CPU.
-# - It is judged on several pretended machines, one after another. One of them has both CUDA and MPS, which no real
-#   machine does. The answer has to fit **at the time of the call**.
+# - The index may be there or not, as long as that device exists: `mps` and `mps:0` are both right.
+# - Nothing else is on this ladder. On a machine whose accelerator is of a third kind (`xpu`, or the simulated one) the answer
+#   is the CPU.
+# - The function is judged on several pretended machines, one after another. One of them has both CUDA and MPS, which no real
+#   machine does. On some, PyTorch was built for CUDA or MPS and cannot use it. The answer has to fit the machine **at the time
+#   of the call**.
 #
 # Needed: [Two questions about MPS](../notebooks/03_mps.ipynb#Two-questions-about-MPS) and [The
 # ladder](../notebooks/03_mps.ipynb#The-ladder)
@@ -52,12 +52,12 @@ devlab.check(choose_device)
 # %% [markdown]
 # ## `current_accelerator_or_cpu()`
 #
-# The same question through the newer door, `torch.accelerator`. Return the accelerator that is here, **whatever its
-# kind**, and the CPU where none is.
+# This is the same question at the newer door, `torch.accelerator`. Return the accelerator that is here, **whatever its kind**,
+# and the CPU where there is none. The answer is a `torch.device` in both cases.
 #
-# - With or without an index, as long as that device exists.
-# - A PyTorch that was *built* for an accelerator, on a machine that has none, gets the CPU.
-# - As before, it is judged on pretended machines, and asked anew at every call.
+# - The index may be there or not, as long as that device exists.
+# - Where PyTorch was *built* for an accelerator and the machine has none, the answer is the CPU.
+# - As before, the function is judged on pretended machines, and has to ask anew at every call.
 #
 # Needed: [One door](../notebooks/03_mps.ipynb#One-door)
 
@@ -78,14 +78,14 @@ devlab.check(current_accelerator_or_cpu)
 # %% [markdown]
 # ## `supported_dtype(dtype, device)`
 #
-# A program wants tensors of this `dtype` on this `device`. Return the `torch.dtype` that it shall use:
-# `torch.float32` if it wants `torch.float64` and **the device has none**, and otherwise the dtype that it wants.
+# A program wants tensors of this `dtype` on this `device`. Return the `torch.dtype` that it should use: `torch.float32` if it
+# wants `torch.float64` and **the device has none**, and otherwise the dtype that it wants.
 #
-# - MPS is not the only kind without float64, so a list of names will not do: the simulated accelerator has
-#   float64, and under Apple's rules it has none. Ask the device.
-# - What is right at the time of the call counts: rules may change while the program runs.
-# - Every other dtype comes back as it is, on every device. (Complex dtypes are not asked about.)
-# - `device` is a `torch.device` that is here.
+# - MPS is not the only kind without float64, so a list of names will not do. The simulated accelerator has float64, and under
+#   Apple's rules it has none. Ask the device.
+# - The rules may change while a program runs, so what counts is what the device has at the time of the call.
+# - Every other dtype comes back as it is, on every device. Complex dtypes are asked about on the CPU only.
+# - `device` is a `torch.device` that is here, an accelerator or the CPU.
 #
 # Needed: [No float64](../notebooks/03_mps.ipynb#No-float64)
 
@@ -110,13 +110,15 @@ devlab.check(supported_dtype)
 # %% [markdown]
 # ## `with_fallback(op, x)`
 #
-# `op` is a function that takes a tensor and returns a tensor. Return `op(x)`, **on x's device**, also where that
-# device lacks an operator that `op` needs.
+# `op` is a function that takes a tensor and returns a tensor. Return `op(x)`, **on x's device**, also where that device lacks
+# an operator that `op` needs.
 #
-# - Run `op` where x is. If that works, it runs once, and nothing is moved. This is counted.
+# - Run `op` where x is. If that works, it runs once, and nothing is transferred. Calls and transfers are counted.
 # - If it raises PyTorch's `NotImplementedError`, run it on the CPU, and bring the result back to x's device.
-# - Every other exception is a mistake of somebody's, and passes through: it reaches the caller as it is,
-#   and `op` is not tried again. So does a `NotImplementedError` that comes from the CPU too.
+# - Every other exception is a real mistake and passes through: it reaches the caller as it is, and `op` is not tried again.
+# - If `op` then raises on the CPU, that exception passes through as well, also when it is a `NotImplementedError`. On the CPU
+#   `op` is tried once.
+# - An operator that is missing for one x may exist for the next, so the device is tried at every call.
 #
 # Needed: [Missing operators](../notebooks/03_mps.ipynb#Missing-operators) and [Round the
 # gap](../notebooks/03_mps.ipynb#Round-the-gap)
@@ -139,10 +141,10 @@ devlab.check(with_fallback)
 # %% [markdown]
 # ## `portable_randn(shape, device, seed)`
 #
-# Return a tensor of random numbers on `device`, float32, normally distributed (mean 0, standard deviation 1).
-# `shape` is a tuple of one or more sizes, `seed` an integer that is not negative.
+# Return a tensor of random numbers on `device`, in float32, normally distributed with mean 0 and standard deviation 1. `shape`
+# is a tuple of one or more sizes, and `seed` an integer that is not negative.
 #
-# - One seed gives **the same numbers on every device**, and the same again at every call.
+# - One seed gives **the same numbers on every device**, and the same again at every call, whatever was drawn in between.
 # - Another seed gives other numbers.
 # - Which numbers a seed gives is up to you. Each call returns a tensor of its own, which the caller may change.
 #
@@ -162,4 +164,4 @@ def portable_randn(shape: tuple[int, ...], device: torch.device, seed: int) -> t
 devlab.check(portable_randn)
 
 # %% [markdown]
-# All five passed? Then on to [04 Transfers](../notebooks/04_transfers.ipynb). `devlab.progress()` shows where you stand.
+# When all five have passed, go on to [04 Transfers](../notebooks/04_transfers.ipynb). `devlab.progress()` shows where you stand.

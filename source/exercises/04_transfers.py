@@ -1,11 +1,12 @@
 # %% [markdown]
 # # 04 Transfers: exercises
 #
-# Eight short functions that a training script needs at its edges: where data comes in, and where results go
-# out. The lesson is [04 Transfers](../notebooks/04_transfers.ipynb).
+# These are eight short functions that a training script needs at its edges, where data comes in and where
+# results go out. The lesson is [04 Transfers](../notebooks/04_transfers.ipynb).
 #
-# `device` is always a `torch.device`, and where the task does not say otherwise it has its index. Several rows of these checks count transfers and
-# synchronizations, as `devlab.watch()` does: use it while you try things out.
+# `device` is always a `torch.device`, and unless the task says otherwise it has its index. Several rows of
+# these checks count transfers and synchronizations, as `devlab.watch()` does, so use it while you try things
+# out.
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
 # check below it. Stuck? `devlab.hint(move)`.
@@ -26,13 +27,14 @@ device = devlab.start()
 #
 # A batch is seldom one tensor. Return the same batch with every tensor in it on `device`.
 #
-# - Dicts, lists, tuples and namedtuples may be nested to any depth. Each comes back as what it was: a tuple
-#   as a tuple, a namedtuple as its own class, a dict as a `dict` with its keys in their order.
+# - Dicts, lists, tuples and namedtuples may be nested to any depth, and the batch itself may be any of them, or
+#   a single tensor. Each comes back as what it was: a list as a list, a tuple as a tuple, a namedtuple as its
+#   own class, a dict as a `dict` with its keys in their order.
 # - Everything else (numbers, text, `None`, NumPy arrays, any other object) comes back as it is, the same
-#   object.
-# - A tensor that is on `device` already is not copied. No tensor takes a detour: one transfer for each that
-#   has to move.
-# - The batch that came in is not changed.
+#   object, even if it has a `.to` of its own.
+# - A tensor that is on `device` already is not copied. A tensor that has to move needs one transfer, straight
+#   to `device`, and keeps its dtype. The result is safe to read as soon as it is returned.
+# - The batch that came in, with all its containers, stays as it was.
 #
 # Needed: [Moving](../notebooks/04_transfers.ipynb#Moving) and [A batch is a
 # tree](../notebooks/04_transfers.ipynb#A-batch-is-a-tree)
@@ -59,14 +61,17 @@ devlab.check(move)
 # %% [markdown]
 # ## `cast_and_move(x, device, dtype)`
 #
-# Return x's values on `device` and in `dtype`, with as few bytes on the way as possible: one transfer, in
-# the dtype of the two that takes fewer bytes an element. That holds in every direction: to an accelerator,
-# back to the CPU, and between two accelerators. Where x is on `device` already there is no transfer, and
-# where nothing has to change x is not copied at all. The values come straight from x's dtype to the new one: a third
-# dtype on the way could lose digits.
+# Return x's values on `device` and in `dtype`, and transfer as few bytes as possible.
 #
-# `dtype.itemsize` is the bytes that one element takes. Where PyTorch changes the dtype if one call is to change both,
-# depends on whether the copy blocks.
+# - There is one transfer, in whichever of the two dtypes takes fewer bytes for an element. That holds in every
+#   direction: to an accelerator, back to the CPU, and between two accelerators.
+# - If x is on `device` already, nothing is transferred. If nothing has to change, x is not copied at all.
+# - The values are converted once, straight from x's dtype to the new one. A third dtype in between could lose
+#   digits.
+# - The result is safe to read as soon as it is returned.
+#
+# `dtype.itemsize` is the number of bytes that one element takes. If one call changes device and dtype, it
+# depends on the kind of transfer which of the two forms travels.
 #
 # Needed: [Which dtype travels](../notebooks/04_transfers.ipynb#Which-dtype-travels) and [Where the dtype is
 # changed](../notebooks/04_transfers.ipynb#Where-the-dtype-is-changed)
@@ -88,11 +93,13 @@ devlab.check(cast_and_move)
 # %% [markdown]
 # ## `returns_itself(x, device, dtype)`
 #
-# Predict: would `x.to(device, dtype)` return x itself? Return `True` or `False`, a `bool`.
+# Predict whether `x.to(device, dtype)` would return x itself. Return a `bool`, `True` or `False`.
 #
-# - Find out without moving anything and without making a tensor, not even an empty one.
-# - `device` may be bare here, as `torch.device("cuda")` is. It means the current device of its kind, so `.to`
-#   returns a tensor itself that is there already. `torch.accelerator.current_device_index()` gives the index.
+# - Find out without a transfer and without making a tensor, not even an empty one.
+# - In this task `device` may come without its index, as `torch.device("cuda")` does. It then means the current
+#   device of its kind, and a tensor that is on that one counts as being there already. `torch.device("cpu")`
+#   has no index, and neither has the device of a CPU tensor. `torch.accelerator.current_device_index()` gives
+#   the index of the current accelerator.
 #
 # Needed: [Moving](../notebooks/04_transfers.ipynb#Moving)
 
@@ -115,11 +122,11 @@ devlab.check(returns_itself)
 #
 # Return a `DataLoader` over the data set, for a model that lives on `device`.
 #
-# - It yields every sample once, in minibatches of `batch_size`; the last one may be smaller. The order is
-#   up to you, and worker processes are not needed.
-# - What it yields is on the CPU. Moving is somebody else's task: the next one.
-# - The minibatches are in pinned memory, unless the device's type is `cpu` or `mps`. On the simulated
-#   device pinning is modelled.
+# - In each epoch it yields every sample once, in minibatches of `batch_size`; the last one may be smaller. The
+#   order is up to you, and worker processes are not needed.
+# - What it yields is on the CPU. To move it is the next task.
+# - The minibatches are in pinned memory if `device` is any accelerator except `mps`. For `cpu` and `mps`
+#   nothing is pinned, and the loader is not asked to pin. On the simulated device pinning is modelled.
 #
 # Needed: [Pinned memory](../notebooks/04_transfers.ipynb#Pinned-memory)
 
@@ -139,13 +146,15 @@ devlab.check(make_loader)
 # %% [markdown]
 # ## `batches(loader, device)`
 #
-# The loader yields minibatches on the CPU, each a pair `(inputs, labels)` of tensors, as a tuple or a list.
-# Yield the same pairs, in the same order, on `device`.
+# The loader yields minibatches on the CPU, each of them a pair `(inputs, labels)` of tensors, as a tuple or a
+# list. Yield the same pairs on `device`, in the same order and with the same dtypes. A pair may be a tuple or a
+# list.
 #
-# - Each is moved when it is wanted, not all of them first.
-# - One copy for each tensor. From pinned memory no copy makes the host wait, and neither does anything
-#   else.
-# - The loader may pin or not. Where it does not, copy from ordinary memory; do not pin by hand.
+# - Each minibatch is moved when it is wanted, not all of them first.
+# - There is one transfer for each tensor. From pinned memory no transfer makes the host wait, and nothing else
+#   in the loop does.
+# - Some loaders pin and some do not. If a loader does not pin, transfer from pageable memory, and do not pin
+#   by hand.
 #
 # Needed: [Without waiting](../notebooks/04_transfers.ipynb#Without-waiting)
 
@@ -165,22 +174,23 @@ devlab.check(batches)
 # %% [markdown]
 # ## `read_back(x)`
 #
-# Return a CPU tensor with x's values. x may be on any device.
+# Return a CPU tensor with x's values, in x's dtype. x may be on any device.
 #
-# - The copy is one for which the host need not wait: non-blocking, and into pinned memory.
-# - Yet the result is safe to read the moment you return it, whatever else x's device was busy with. x's
-#   device need not be the current one, and the current one stays what it is.
+# - There is one transfer, and it is one for which the host need not wait: non-blocking, and into pinned memory.
+# - The result is safe to read as soon as you return it, whatever else x's device was busy with. Work that was
+#   launched before the call may still write into x, and the transfer comes after it.
+# - x's device need not be the current one, and the current device stays what it is.
 # - If x is on the CPU already, you may return x.
 #
-# (A blocking copy would be safe, too. The point of this one is the gap between start and wait, where a
-# program can do other things.)
+# (A blocking transfer would be safe, too. The point of this one is the gap between launch and wait, in which a
+# program can do something else.)
 #
 # Needed: [The other direction](../notebooks/04_transfers.ipynb#The-other-direction)
 
 
 # %% exercise="read_back"
 def read_back(x: torch.Tensor) -> torch.Tensor:
-    """Return x on the CPU by a non-blocking copy that has arrived."""
+    """Return x on the CPU by a non-blocking transfer that has arrived."""
     ### BEGIN SOLUTION
     if x.device.type == "cpu":
         return x
@@ -196,9 +206,12 @@ devlab.check(read_back)
 # %% [markdown]
 # ## `fetch_losses(losses)`
 #
-# `losses` is a list of zero-dimensional tensors of one dtype on one device, one for each step of an epoch;
-# some may still hold their graph. Return their values as a list of Python floats, in order. However many
-# there are, the host waits for the device **once**. The losses stay as they are.
+# `losses` is a list of zero-dimensional tensors, all of one floating dtype and on one device, with at least one
+# in it: a loss for each step of an epoch. Some may still hold their graph. Return their values as a list of
+# Python floats, in order and with all their digits.
+#
+# However many there are, the host waits for the device **once**. The list, the losses and their graphs stay as
+# they are.
 #
 # Needed: [One number at a time](../notebooks/04_transfers.ipynb#One-number-at-a-time)
 
@@ -217,11 +230,14 @@ devlab.check(fetch_losses)
 # %% [markdown]
 # ## `no_ping_pong(model, loader, device)`
 #
-# The model is on `device`, and the loader yields input tensors on the CPU. Return the model's outputs for
-# all of them: one tensor, joined along dimension 0 in the loader's order, on the CPU, without a graph.
+# The model is on `device`, and the loader yields input tensors on the CPU. Each is a batch, and the model
+# returns one tensor for it. Return the outputs for all of them as one tensor on the CPU: joined along dimension
+# 0 in the loader's order, in the outputs' own dtype, and without a graph.
 #
-# Each batch goes to the device once, by itself, as it comes. All the outputs come back together, in one
-# transfer, at the end. The model stays where it is.
+# - Each batch goes to the device by itself, in one transfer, when its turn comes.
+# - All the outputs come back together at the end, in one transfer, and the host waits once, for them. A
+#   blocking transfer to the device does not count as a wait here.
+# - The model stays where it is and as it is.
 #
 # Needed: [There and back again](../notebooks/04_transfers.ipynb#There-and-back-again)
 
@@ -240,5 +256,5 @@ def no_ping_pong(model: nn.Module, loader: DataLoader, device: torch.device) -> 
 devlab.check(no_ping_pong)
 
 # %% [markdown]
-# All eight? `move`, `make_loader` and `batches` will carry every training loop that you write. Then on to
+# All eight passed? `move`, `make_loader` and `batches` will carry every training loop that you write. Go on to
 # [05 Models and buffers](../notebooks/05_buffers.ipynb). `devlab.progress()` shows where you stand.

@@ -1,14 +1,14 @@
 # %% [markdown]
 # # 05 Models and buffers: exercises
 #
-# Three modules that own a table, three helpers made from their input, and two tools that look through a
+# These are three modules that own a table, three helpers made from their input, and two tools that look through a
 # whole model. The lesson is [05 Models and buffers](../notebooks/05_buffers.ipynb).
 #
-# For all three modules: a new one makes its tensors on the CPU, as PyTorch does by default, and is moved by
-# nothing but `.to`.
+# Each of the three modules makes its tensors on the CPU when it is made, as PyTorch does by default, and nothing but
+# `.to` moves them later.
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
-# check below it. A class has one such place in `__init__` and one in `forward`; fill both. Stuck?
+# check below it. A class has one such place in `__init__` and one in `forward`, and both are to be filled. Stuck?
 # `devlab.hint(CausalMask)`.
 
 # %%
@@ -22,13 +22,12 @@ device = devlab.start()
 # %% [markdown]
 # ## `class CausalMask(max_length)`
 #
-# A model that writes text may look at the past, not at the future. Write the module that says which is
-# which.
+# A model that writes text may look at the past and not at the future. Write the module that says which is which.
 #
 # - In a buffer named `mask` it holds the whole triangle for `max_length` steps, made once.
-# - `forward(x)` takes any x of shape (batch, time, …), where time is at most `max_length`, and cuts its
-#   answer from the buffer: a boolean tensor of shape (time, time), on x's device. Row *i*, column *j* is
-#   `True` where *j* lies in the future of *i*, so above the diagonal.
+# - `forward(x)` takes any x of shape (batch, time, …), where time is at most `max_length`, and cuts its answer from
+#   the buffer, which stays whole: a boolean tensor of shape (time, time), on the device of x and of the module. Row
+#   *i*, column *j* is `True` where *j* lies in the future of *i*, which is above the diagonal.
 # - The buffer is saved: it is in the `state_dict`. There is nothing to train.
 #
 # Needed: [Register it](../notebooks/05_buffers.ipynb#Register-it)
@@ -59,20 +58,20 @@ devlab.check(CausalMask)
 # %% [markdown]
 # ## `class RunningMean(n)`
 #
-# A module that centres its input around the mean of everything it has seen.
+# Write a module that centres its input around the mean of everything it has seen.
 #
-# - Two saved buffers: `mean`, with n elements, and `count`, a zero-dimensional integer tensor that begins
+# - It has two saved buffers: `mean`, with n elements, and `count`, a zero-dimensional integer tensor that begins
 #   at 0.
-# - `forward(x)` takes x of shape (batch, n). In training mode it first brings both up to date: `count`
-#   becomes the number of rows seen so far, `mean` the exact mean of all of them. Batches may differ in
-#   size, and every row counts the same.
-# - Both are updated **in place**: whoever held the tensor before sees the new numbers.
-# - In evaluation mode both stay as they are.
+# - `forward(x)` takes x of shape (batch, n). In training mode it first brings both up to date: `count` becomes the
+#   number of rows seen so far, and `mean` the exact mean of all of them. Batches may differ in size, and every row
+#   counts the same.
+# - Both are updated **in place**, so that what held the tensor before sees the new numbers.
+# - In evaluation mode both stay as they are. The mode alone decides, and not whether gradients are on.
 # - It returns x minus the mean, which in training mode is the updated one. x itself stays as it is.
-# - The update is no part of the graph, or every batch would stay alive in it. The result is: layers before
-#   this one learn through it.
-# - Moved to another device in the middle, or saved and loaded into a new module, it goes on as if nothing
-#   had happened.
+# - The update is not part of the graph, or every batch would stay alive in it. The result is part of the graph, so
+#   that layers before this one learn through it; the mean in it counts as a fixed number.
+# - Moved to another device between two batches, or saved and loaded into a new module, it goes on as if nothing had
+#   happened.
 #
 # Needed: [A buffer that changes](../notebooks/05_buffers.ipynb#A-buffer-that-changes)
 
@@ -105,16 +104,17 @@ devlab.check(RunningMean)
 # %% [markdown]
 # ## `class SinusoidalPositions(n, d)`
 #
-# The positional encoding of the first transformer: every step *t* gets its own pattern of d numbers. In
-# column *2i* stands sin(*t* / 10000^(*2i* / d)), in column *2i* + 1 the cosine of the same angle. d is
-# even.
+# This is the positional encoding of the first transformer. Every step *t*, counted from 0, gets its own pattern of d
+# numbers, and d is even. Column *2i* holds sin(*t* / 10000^(*2i* / d)), and column *2i* + 1 the cosine of the same
+# angle.
 #
-# - A buffer named `table` holds the pattern for n steps. It is made once, and it is **not** saved: n and d
-#   say all that is in it.
-# - `forward(x)` takes x of shape (batch, time, d), where time is at most n. It returns x plus the first
-#   rows of the table, on x's device **and in x's dtype**: a float16 x gives a float16 result, a float64 x a
-#   float64 one. x itself stays as it is, and so does the table. The result keeps the graph of x, so that layers
-#   before this one can learn.
+# - A buffer named `table` holds the pattern for n steps. It is made once, and it is **not** saved: n and d say all
+#   that is in it.
+# - `forward(x)` takes x of shape (batch, time, d), where time is at most n. To each row of the batch it adds the
+#   first rows of the table, and returns the result on x's device **and in x's dtype**: a float16 x gives a float16
+#   result, a float64 x a float64 one.
+# - x itself stays as it is, and so does the table, its dtype included. The result keeps the graph of x, so that
+#   layers before this one can learn.
 #
 # Needed: [Saved or not saved](../notebooks/05_buffers.ipynb#Saved-or-not-saved) and [The dtype is half of
 # it](../notebooks/05_buffers.ipynb#The-dtype-is-half-of-it)
@@ -146,12 +146,12 @@ devlab.check(SinusoidalPositions)
 # %% [markdown]
 # ## `mask_like(x, lengths)`
 #
-# Sequences of different lengths are padded to fit into one tensor. Say which part of it is real.
+# Sequences of different lengths are padded to fit into one tensor. Tell which part of it is real.
 #
-# x has the shape (batch, time, features). `lengths` is a one-dimensional tensor of integers, one for each
-# row, and may live **on any device**, whichever x is on. Return a boolean tensor of shape (batch, time) on
-# x's device: `True` for the first `lengths[i]` steps of row i, `False` beyond. Nothing depends on the
-# contents of x.
+# x has the shape (batch, time, features) and any dtype. `lengths` is a one-dimensional tensor with an integer
+# between 0 and time for each row. It has any integer dtype, and may be **on any device**, whichever x is on. Return
+# a boolean tensor of shape (batch, time) on x's device: `True` for the first `lengths[i]` steps of row i, `False`
+# beyond. Nothing depends on the contents of x.
 #
 # Needed: [Made inside forward](../notebooks/05_buffers.ipynb#Made-inside-forward)
 
@@ -171,10 +171,9 @@ devlab.check(mask_like)
 # %% [markdown]
 # ## `add_noise(x, scale)`
 #
-# Return x plus normal noise of mean 0 and standard deviation `scale`, drawn anew for every element and at
-# every call. x is any floating tensor: of any shape (a single number too), any dtype, on any device. The
-# result has x's shape, dtype and device, and x stays as it is. `scale` is a Python number; with 0 the
-# values of x come back.
+# Return x plus normal noise of mean 0 and standard deviation `scale`, drawn anew for every element and at every call.
+# x is a floating tensor of any shape (a single number, too) and any dtype, on any device. The result has x's shape,
+# dtype and device, and x stays as it is. `scale` is a Python number; with 0 the result has the values of x.
 #
 # Needed: [Like the input](../notebooks/05_buffers.ipynb#Like-the-input)
 
@@ -193,10 +192,13 @@ devlab.check(add_noise)
 # %% [markdown]
 # ## `append_ones(x)`
 #
-# Return x with one more column, filled with ones, at the end of its last dimension: shape (…, k) becomes
-# (…, k + 1), where k is at least 1. x has one dimension or more, any dtype of numbers (integers and complex numbers
-# too), and may hold inf or nan; the column is ones all the same. Any other dimension may be 0, as in an empty batch
-# of shape (0, k). The result is on x's device and has x's dtype, and x's numbers keep all their digits.
+# Return x with one more column, filled with ones, at the end of its last dimension. Shape (…, k) becomes (…, k + 1),
+# and k is at least 1.
+#
+# - x has one dimension or more, and any dtype of numbers, integers and complex numbers among them. It may hold inf
+#   or nan, and the new column holds ones all the same. Any dimension but the last may be 0, as in an empty batch of
+#   shape (0, k).
+# - The result is on x's device and has x's dtype. x's numbers keep all their digits, and x stays as it is.
 #
 # Needed: [Like the input](../notebooks/05_buffers.ipynb#Like-the-input)
 
@@ -216,25 +218,26 @@ devlab.check(append_ones)
 # %% [markdown]
 # ## `left_behind(module)`
 #
-# Write the tool that finds the mistake before the error does. Return a list of names (`str`, in any order):
-# one for each tensor that the module holds, directly or inside something, and that `module.to(...)` will
-# **not** move.
+# Write the tool that finds the mistake before the error does. Return a list of names (`str`, in any order), one for
+# each tensor that the module holds, directly or inside something, and that `module.to(...)` will **not** move.
 #
-# - Plain attributes count, in the module and in its submodules, with dotted names: `scale`,
-#   `encoder.1.scale`. Names that begin with `_` count too.
-# - Lists, tuples and dicts are looked into, however deep: `tables.0`, `cache.key`, `cache.deep.0`.
-# - A module kept in a plain list, tuple or dict is not registered, so everything it holds stays behind: its
-#   parameters, its buffers, its plain attributes: `blocks.0.weight`.
+# - Plain attributes count, in the module and in its submodules, with dotted names: `scale`, `encoder.1.scale`. Names
+#   that begin with `_` count, too.
+# - Lists, tuples and dicts are looked into, however deep, and the name goes on with the place or the key: `tables.0`,
+#   `cache.key`, `cache.deep.0`. (A namedtuple's items may be named by place or by field.)
+# - A module that is kept in a plain list, tuple or dict, and nowhere else, is not registered. So everything it holds
+#   stays behind, its parameters, buffers and plain attributes: `blocks.0.weight`.
 # - What moves is not listed: parameters and buffers of registered modules, saved or not.
-# - A registered **parameter** that a list or an attribute holds *as well* moves too, and is not listed: `.to` gives
-#   the same object other memory (`nn.GRU` keeps such a list). A registered **buffer** does not: `.to` puts a new
-#   tensor in its place, and the list still holds the old one. That one stays behind, and is listed under the
+# - A registered **parameter** that a list or an attribute holds *as well* moves, and is not listed: `.to` gives the
+#   same object other memory (`nn.GRU` keeps such a list). With a registered **buffer** it is otherwise: `.to` puts a
+#   new tensor in its place, and the list still holds the old one. That one stays behind, and is listed under the
 #   list's name.
-# - A tensor with two names is listed once, under either.
-# - The module stays as it is. Nothing may move.
+# - A tensor with two names is listed once, under either. Two tensors that share memory are two.
+# - The names are a fact about the module, wherever it is at the moment. Look at it only: nothing may move or change.
 #
-# In `vars(part)` of a module stand all its attributes, the registered ones in the three dicts
-# `_parameters`, `_buffers` and `_modules`.
+# `vars(part)` of a module holds all its attributes. The registered ones stand in three dicts among them,
+# `_parameters`, `_buffers` and `_modules`. Let a helper yield a name and a tensor for each tensor that stays behind.
+# Here the names are enough, but `find_strays` of lesson 10 will ask where each of these tensors is.
 #
 # Needed: [What stays behind](../notebooks/05_buffers.ipynb#What-stays-behind)
 
@@ -245,26 +248,25 @@ def left_behind(module: nn.Module) -> list[str]:
     ### BEGIN SOLUTION
     registered = {"_parameters", "_buffers", "_modules"}
     parts = set(module.modules())
-    moving = {id(parameter) for parameter in module.parameters()}
-    found = {}
-
-    def walk(name, value):
-        if isinstance(value, torch.Tensor) and id(value) not in moving:
-            found.setdefault(id(value), name)
-        elif isinstance(value, nn.Module) and value not in parts:
-            walk(name, attributes(value) | value._parameters | value._buffers | value._modules)
-        elif isinstance(value, (list, tuple)):
-            walk(name, dict(enumerate(value)))
-        elif isinstance(value, dict):
-            for key, item in value.items():
-                walk(f"{name}.{key}" if name else str(key), item)
+    seen = {id(parameter) for parameter in module.parameters()}
 
     def attributes(part):
         return {key: value for key, value in vars(part).items() if key not in registered}
 
-    for path, part in module.named_modules():
-        walk(path, attributes(part))
-    return list(found.values())
+    def loose(name, value):
+        if isinstance(value, torch.Tensor) and id(value) not in seen:
+            seen.add(id(value))
+            yield name, value
+        elif isinstance(value, nn.Module) and value not in parts:
+            held = attributes(value) | value._parameters | value._buffers | value._modules
+            yield from loose(name, held)
+        elif isinstance(value, (list, tuple)):
+            yield from loose(name, dict(enumerate(value)))
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                yield from loose(f"{name}.{key}" if name else str(key), item)
+
+    return [name for path, part in module.named_modules() for name, _ in loose(path, attributes(part))]
     ### END SOLUTION
 
 
@@ -274,14 +276,15 @@ devlab.check(left_behind)
 # %% [markdown]
 # ## `model_device(model)`
 #
-# A module has no attribute `device`, because its tensors may be in several places. Return the one place
-# where this model is, as a `torch.device`, index and all; or say that there is no one place.
+# A module has no attribute `device`, because its tensors may be in several places. Return the one place where this
+# model is, as a `torch.device` with its index, or say that there is no one place.
 #
-# - All its parameters are on one device: that one. Frozen parameters count, and buffers do not matter.
-# - They are on several: raise a `ValueError` whose text names two of the devices and, for each of the two,
-#   a tensor that is there: `encoder.weight is on cpu, head.weight is on cuda:0`.
-# - No parameters at all: the same two rules for the buffers.
-# - Neither parameters nor buffers: the CPU.
+# - If all its parameters are on one device, return that one. Frozen parameters count, and buffers do not matter.
+# - If they are on several, raise a `ValueError` whose text names two of the devices and, for each of the two, a
+#   parameter that is there: `encoder.weight is on cpu, head.weight is on cuda:0`. Two indices of one kind are two
+#   devices.
+# - If the model has no parameters at all, the same two rules hold for its buffers, saved or not.
+# - If it has neither, return the CPU.
 #
 # Needed: [Where is the model](../notebooks/05_buffers.ipynb#Where-is-the-model)
 
@@ -305,6 +308,6 @@ def model_device(model: nn.Module) -> torch.device:
 devlab.check(model_device)
 
 # %% [markdown]
-# All eight? `left_behind` and `model_device` are worth keeping: paste them into the next model that fails
-# on a GPU. Then on to [06 Sharing memory with NumPy](../notebooks/06_numpy_sharing.ipynb).
-# `devlab.progress()` shows where you stand.
+# All eight passed? `left_behind` and `model_device` are worth keeping: paste them into the next program that fails
+# on a GPU. Go on to [06 Sharing memory with NumPy](../notebooks/06_numpy_sharing.ipynb). `devlab.progress()` shows
+# where you stand.

@@ -2,11 +2,11 @@
 # # 06 Sharing memory with NumPy: exercises
 #
 # Six functions on the border between two libraries: out to NumPy, in from NumPy, and a tool that tells
-# whether anything was copied on the way. The lesson is
+# whether anything was copied. The lesson is
 # [06 Sharing memory with NumPy](../notebooks/06_numpy_sharing.ipynb).
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
-# check below it. Stuck? `devlab.hint(to_numpy)`.
+# check below it. If you are stuck, `devlab.hint(to_numpy)` helps.
 
 # %%
 import numpy as np
@@ -21,14 +21,14 @@ device = devlab.start()
 #
 # Return any tensor as a NumPy array.
 #
-# - x may be on any device, may ask for a gradient or be computed from something that does, may be a view,
-#   a single number (then the array has no dimensions) or empty.
+# - x may be on any device, may require a gradient or be computed from something that does, may be a view,
+#   a single number (the array then has no dimensions) or empty.
 # - The array has x's shape, x's values and x's dtype. NumPy has no `bfloat16`: those come as `float32`.
 #   Every other dtype stays what it is, `float16` too.
 # - x stays as it is: its device, its gradient, its graph.
 # - The array is complete when you return it. Whether it shares x's memory or is a copy is up to you.
 #
-# Needed: [The array at home](../notebooks/06_numpy_sharing.ipynb#The-array-at-home), [Off the
+# Needed: [The array on the CPU](../notebooks/06_numpy_sharing.ipynb#The-array-on-the-CPU), [Off the
 # graph](../notebooks/06_numpy_sharing.ipynb#Off-the-graph) and [What cannot
 # cross](../notebooks/06_numpy_sharing.ipynb#What-cannot-cross)
 
@@ -50,14 +50,14 @@ devlab.check(to_numpy)
 # %% [markdown]
 # ## `shares_memory(t, a)`
 #
-# Tell whether the tensor t and the array a share memory: `True` where at least one element of t and one
-# element of a are stored in the same place, so that a write to one would show in the other.
+# Tell whether the tensor t and the array a share memory: return `True` where at least one element of t and one
+# element of a are stored in the same place, so that a write to one would show in the other, and `False` otherwise.
 #
 # - A partial overlap is enough. Shapes and dtypes of the two may differ.
 # - Equal numbers in two places are not shared. Neither are neighbours: two parts of one array that have no
 #   element in common, such as its first and its second half, or its even and its odd places.
 # - An empty tensor or array shares nothing. A tensor on an accelerator shares nothing with NumPy.
-# - t may ask for a gradient and has a dtype that NumPy knows. a may be a view with any strides, negative
+# - t may require a gradient, and has a dtype that NumPy knows. a may be a view with any strides, negative
 #   ones too, and may be read-only.
 # - Neither is changed, not even for a moment.
 #
@@ -80,13 +80,13 @@ devlab.check(shares_memory)
 # %% [markdown]
 # ## `sharing_tensor(a)`
 #
-# Return a CPU tensor over the array's own memory: a change in either shows in the other.
+# Return a CPU tensor over the array's own memory, so that a change in either shows in the other.
 #
-# - It has a's shape, a's dtype and a's numbers. It asks for no gradient.
-# - a has one dimension or more and may be a slice, a transposed array, an array with steps, an empty one.
+# - It has a's shape, a's dtype and a's numbers, and does not require a gradient.
+# - a has one dimension or more, and may be a slice, a transposed array, an array with steps, or an empty one.
 #   It may be written to.
-# - Where the array has negative strides, no tensor can share its memory. Raise a `ValueError` whose text
-#   contains the word *negative*.
+# - Nothing is copied without a word: where the array has negative strides, no tensor can share its memory, and the
+#   function raises a `ValueError` whose text contains the word *negative*.
 #
 # Needed: [Which share and which copy](../notebooks/06_numpy_sharing.ipynb#Which-share-and-which-copy) and
 # [What cannot cross](../notebooks/06_numpy_sharing.ipynb#What-cannot-cross)
@@ -109,8 +109,8 @@ devlab.check(sharing_tensor)
 # Return a CPU tensor that has nothing to do with the array any more: a change in either does not show in
 # the other.
 #
-# - It has a's shape, a's dtype and a's numbers. It asks for no gradient.
-# - a has one dimension or more and may be any view, **with negative strides too**, may be empty, and may be
+# - It has a's shape, a's dtype and a's numbers, and does not require a gradient.
+# - a has one dimension or more, and may be any view, **with negative strides too**, may be empty, and may be
 #   read-only. It stays as it is.
 #
 # Needed: [Which share and which copy](../notebooks/06_numpy_sharing.ipynb#Which-share-and-which-copy) and
@@ -131,15 +131,15 @@ devlab.check(independent_tensor)
 # %% [markdown]
 # ## `scale_in_place(a, k)`
 #
-# Multiply every element of the array by k, in the array itself, with PyTorch doing the work: through a
+# Multiply every element of the array by k, in the array itself, with PyTorch doing the work through a
 # tensor over the array's memory.
 #
-# - Nothing is returned. Whoever holds the array, or a view of it, sees the new numbers.
+# - The function returns nothing. Every name for the array, or for a view of it, shows the new numbers.
 # - Only a's own elements change. Where a is a slice, its neighbours in memory stay what they are.
-# - Nothing is copied. The bytes of all tensors that are made on the way are counted: together they must stay below
+# - Nothing is copied. The bytes of all other tensors that are made are counted: together they stay below
 #   half of the array's own.
-# - a has one dimension or more, may be written to, and has no negative strides. Its dtype stays. k is a
-#   Python number that fits it: whole for integers, anything for floats.
+# - a has one dimension or more, may be empty, may be written to, and has no negative strides. Its dtype stays. k is a
+#   Python number that fits it: whole for integers, any for floats.
 #
 # Needed: [Work in place](../notebooks/06_numpy_sharing.ipynb#Work-in-place)
 
@@ -158,18 +158,18 @@ devlab.check(scale_in_place)
 # %% [markdown]
 # ## `history(losses)`
 #
-# After an epoch there is a list of losses, and you want to plot them. Return them as one array.
+# After an epoch there is a list of losses, which you want to plot. Return them as one array.
 #
 # - `losses` is a list of at least one tensor, each a single number (no dimensions) in `float32`, all on one
-#   device, which may be any. Most of them hold a graph.
+#   device, which may be any. Most of them hold a graph. A loss may be nan.
 # - The array has one dimension and one number for each loss, in order, in `float32` or `float64`.
-# - Once the list is gone, **no graph may stay in memory** because of your function or its result.
-# - The list and the losses stay as they are. One may still call `backward` on them.
+# - When the list is gone, **no graph may stay in memory** because of your function or its result.
+# - The list and the losses stay as they are, so that `backward` may still be called on them.
 #
-# It is not judged how often your function waits for the device. Think about it all the same: once is
+# How often your function waits for the device is not judged. Think about it all the same: once is
 # enough.
 #
-# Needed: [Many losses, one array](../notebooks/06_numpy_sharing.ipynb#Many-losses,-one-array)
+# Needed: [An epoch in one array](../notebooks/06_numpy_sharing.ipynb#An-epoch-in-one-array)
 
 
 # %% exercise="history"
@@ -184,5 +184,5 @@ def history(losses: list[torch.Tensor]) -> np.ndarray:
 devlab.check(history)
 
 # %% [markdown]
-# All six? `shares_memory` and `to_numpy` are worth keeping. Then on to
-# [07 Asynchrony](../notebooks/07_asynchrony.ipynb). `devlab.progress()` shows where you stand.
+# `shares_memory` and `to_numpy` are worth keeping. Lesson
+# [07 Asynchrony](../notebooks/07_asynchrony.ipynb) comes next. `devlab.progress()` shows where you stand.

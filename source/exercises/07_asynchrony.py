@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 07 Asynchrony: exercises
 #
-# Six tasks about who waits for whom: two ways to time, a sum without waiting, one launch instead of many,
-# copies behind computation, and the decision which device to use. The lesson is
+# Six tasks: two ways to time, a sum without waiting, one launch in place of many, copies behind computation,
+# and the decision which device to use. The lesson is
 # [07 Asynchrony](../notebooks/07_asynchrony.ipynb).
 #
 # Times are judged on the simulated device's own clock, so that they are the same on every machine. While a
@@ -10,7 +10,7 @@
 # functions are judged by real work.
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
-# check below it. Stuck? `devlab.hint(time_op)`.
+# check below it. If you are stuck, `devlab.hint(time_op)` helps.
 
 # %%
 import statistics
@@ -26,14 +26,15 @@ device = devlab.start()
 # %% [markdown]
 # ## `time_op(fn, device, repeats)`
 #
-# How long does `fn()` take on the device? Return **seconds** as a `float`: the **median** of `repeats` measured
-# calls (at least one). Where that is an even number, either of the two in the middle will do, or their mean.
+# How long does one call of `fn()` take on the device? Return **seconds** as a `float`: the **median** of `repeats`
+# measured calls (at least one), each timed by itself. Where `repeats` is even, either of the two times in the middle
+# will do, or their mean.
 #
-# - fn takes no arguments and starts its work on `device`, which may be the CPU, or not the current device.
-# - Call fn **at least once before** the calls that are measured: the first one may be slow.
+# - fn takes no arguments and starts its work on `device`, which may be the CPU, and need not be the current device.
+# - Call fn **at least once before** the calls that are measured, because the first call may be slow.
 # - When the clock starts, nothing from before is still running on `device`. When it stops, fn's work is done.
 # - On the CPU there is nothing to wait for, and `torch.accelerator.synchronize` raises an error there.
-# - Measure with PyTorch and a clock of Python's. `devlab.time_op` does much of this, and is not to be called here.
+# - Measure with PyTorch and one of Python's clocks. `devlab.time_op` does much of this, and may not be called here.
 #
 # Needed: [A clock that can be trusted](../notebooks/07_asynchrony.ipynb#A-clock-that-can-be-trusted)
 
@@ -65,14 +66,16 @@ devlab.check(time_op)
 # %% [markdown]
 # ## `event_time(fn, device)`
 #
-# The same question, asked of the device itself. Return the **seconds** (a `float`) that lie between two marks in
-# the device's queue, one before and one after **one** call of fn. Call fn once before that, as a warm-up.
+# This is the same question, asked of the device itself. Call fn once as a warm-up, and then measure **one** more
+# call: return the **seconds** (a `float`) that lie between two events in the device's stream, one recorded before
+# that call and one after it.
 #
-# - `device` is an accelerator, and not always the current one. The current device stays what it is. This exercise
-#   is not judged on the CPU.
-# - What was queued before does not count.
+# - `device` is an accelerator, and not always the current one. fn works in the stream that is current on `device`. The
+#   current device of the program stays what it is.
+# - What was launched before does not count.
+# - This exercise is not judged on the CPU, which has no events.
 #
-# Needed: [Marks in the queue](../notebooks/07_asynchrony.ipynb#Marks-in-the-queue)
+# Needed: [Marks in the stream](../notebooks/07_asynchrony.ipynb#Marks-in-the-stream)
 
 
 # %% exercise="event_time"
@@ -97,11 +100,11 @@ devlab.check(event_time)
 # %% [markdown]
 # ## `running_total(losses)`
 #
-# `losses` is a list of at least one zero-dimensional tensor, all on one device; some may have a graph. Return
+# `losses` is a list of at least one zero-dimensional tensor, all on one device. Some of them may hold a graph. Return
 # their sum as a zero-dimensional tensor **on that device, without a graph**, in the losses' own dtype.
 #
-# - The host **never waits** for the device.
-# - The losses stay as they are: their numbers, and their graphs. `loss.detach()` is a second name for the same
+# - The host **never waits** for the device, and not for a copy either.
+# - The losses stay as they are, their numbers and their graphs. `loss.detach()` is a second name for the same
 #   memory, so nothing may be added to it in place.
 #
 # Needed: [The host runs ahead](../notebooks/07_asynchrony.ipynb#The-host-runs-ahead)
@@ -123,13 +126,13 @@ devlab.check(running_total)
 #
 # `xs` has the shape (n, a, b) and `w` the shape (b, c), both on one device. Return what the loop
 # `[x @ w for x in xs]` gives, stacked to (n, a, c), by **one** matrix product on that device. A few other
-# launches are allowed, as long as they do not grow with n.
+# launches are allowed, at most five, as long as they do not grow with n.
 #
 # - The result has the dtype of xs and w, which may be half precision or float64.
 # - Gradients flow back to xs and to w.
 # - xs may be a view and w transposed, so neither needs to be contiguous.
 #
-# Needed: [Which is faster](../notebooks/07_asynchrony.ipynb#Which-is-faster)
+# Needed: [Overhead: the launch decides](../notebooks/07_asynchrony.ipynb#Overhead:-the-launch-decides)
 
 
 # %% exercise="batched"
@@ -146,19 +149,21 @@ devlab.check(batched)
 # %% [markdown]
 # ## `class Prefetcher(loader, device)`
 #
-# An object to put around a loader: `for batch in Prefetcher(loader, device)` gives the loader's batches, in
-# their order, **on the device**, and the next one is on its way **while** you work on this one.
+# This is an object to put around a loader. `for batch in Prefetcher(loader, device)` gives the loader's batches, in
+# their order, **on the device**, and while you work on one batch the next one is already being copied.
 #
-# - A batch is a tensor or a tuple of tensors, and stays one. The loader's tensors are **pinned** where that helps.
-# - `len(prefetcher)` is the loader's. It can be **iterated again**, which iterates the loader again.
-# - Work that is started on a batch, in the stream that is current then, begins **after the batch has arrived**.
+# - A batch is a tensor or a tuple of tensors, and stays what it is. The loader's tensors are **pinned** where that helps.
+# - `len(prefetcher)` is the loader's. The object can be **iterated again**, also after a loop that was left early, and
+#   then iterates the loader again.
+# - Work that is launched on a batch, in the stream that is current then, begins **after the batch has arrived**, without
+#   a wait of the host.
 # - Copies and work overlap. All in all they take at most 1.2 times as long as the longer of the two alone, judged
-#   on the simulated clock with sixteen batches. Where each step waits for the device, as one does that reads its
-#   loss, it is at most 1.5 times as long: there the next copy must have been started before the batch is given out.
+#   on the simulated clock with sixteen batches. Where each step waits for the device, as a step does that reads its
+#   loss, they take at most 1.5 times as long. For that, the next copy has to be started before the batch is given out.
 # - No more than **three** batches are taken from the loader before they are wanted.
-# - On the CPU there are no streams: give out the batches as they are.
+# - On the CPU there are no streams: give out the loader's batches themselves.
 #
-# Needed: [Two queues](../notebooks/07_asynchrony.ipynb#Two-queues)
+# Needed: [Two streams](../notebooks/07_asynchrony.ipynb#Two-streams)
 
 
 # %% exercise="Prefetcher"
@@ -216,9 +221,16 @@ devlab.check(Prefetcher)
 # %% [markdown]
 # ## `crossover(sizes, cpu_times, device_times, transfer_times)`
 #
-# Four sequences of one length: sizes in rising order, and for each the measured time on the CPU, on the
-# device, and of the transfer there. Return the **first size** at which the device, transfer included, is faster
-# than the CPU; `None` if there is none. An equal time is not faster.
+# Here are four sequences of one length, lists or tuples: sizes, and in the same places the times that were measured
+# for them on the CPU, on the device, and for the transfer to it. Return the **first size** at which the device, its
+# transfer included, is faster than the CPU, or `None` where there is none.
+#
+# - An equal time is not faster, and a win may be as narrow as you like.
+# - The device may win at one size, lose at the next, and win again later. The first win counts.
+# - The sizes need not be in rising order. Where they are not, the first win in the list is also the smallest size that
+#   wins, so "first" has one meaning.
+# - A size that did not fit into memory has the time `math.inf`, on the CPU or on the device.
+# - The sequences may be empty.
 #
 # Needed: [Which is faster](../notebooks/07_asynchrony.ipynb#Which-is-faster)
 
@@ -243,5 +255,6 @@ def crossover(
 devlab.check(crossover)
 
 # %% [markdown]
-# All six? `devlab.time_op` is the course's own tool for the first task: it warms up, repeats as often as a short
-# function needs, and says how far the samples lie apart. On to [08 Memory](../notebooks/08_memory.ipynb). `devlab.progress()` shows where you stand.
+# When all six are done, `devlab.time_op` is the course's own tool for the first task: it warms up, repeats as often as a
+# short function needs, and says how far the samples lie apart. Lesson [08 Memory](../notebooks/08_memory.ipynb) comes
+# next. `devlab.progress()` shows where you stand.

@@ -10,7 +10,7 @@ from factory.make import targets
 
 # Whatever shapes an output or the text of a notebook.
 TOOLS = ("torch", "numpy", "ipykernel", "ipython", "jupytext", "nbclient", "nbformat", "nbgrader")
-CODE = ("src/devlab", "source/factory")
+CODE = ("src/devlab", "source/factory", "benchmarks/recorded")
 
 
 class Cache:
@@ -46,7 +46,7 @@ def _digest(path: Path) -> str | None:
 
 
 def _digest_of_ground(root: Path) -> str:
-    """Digest what every notebook depends on: the package, the factory, the versions of the tools."""
+    """Digest what every notebook depends on: the package, the factory, the recordings, the tools."""
     files = [path for folder in CODE for path in sorted((root / folder).rglob("*")) if path.is_file()]
     parts = [f"{p.relative_to(root).as_posix()} {_digest(p)}" for p in files if "__pycache__" not in p.parts]
     parts += [f"{tool} {version(tool)}" for tool in TOOLS] + [platform.python_version()]

@@ -7,7 +7,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from devlab.carried import notebook
-from factory import drawings, exercises, links, running
+from factory import drawings, exercises, links, recorded, running
 from factory.reading import SourceError, read
 
 LESSON = "lessons"
@@ -69,6 +69,7 @@ def _existing(path: Path) -> NotebookNode | None:
 def _text(notebook: NotebookNode, target: str) -> str:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = drawings.drawn(links.settled(cell.source, Path(target).parent.name))
+            prose = links.settled(cell.source, Path(target).parent.name)
+            cell.source = drawings.drawn(recorded.tabled(prose))
     nbformat.validate(notebook)
     return nbformat.writes(notebook) + "\n"

@@ -1,21 +1,21 @@
 # %% [markdown]
 # # 02 CUDA
 #
-# CUDA is NVIDIA's way to run general work on a GPU, and `cuda` is PyTorch's name for such a GPU. AMD's GPUs
-# answer to the same name: a PyTorch that is built for ROCm, AMD's counterpart of CUDA, calls them `cuda` too, so
-# that programs run on both. The name is easy to type, and much is hidden in it: which of several GPUs it
-# means, whether there is one at all, and what happens to the tensors that are somewhere else.
+# CUDA is NVIDIA's platform for general work on a GPU, and `cuda` is PyTorch's name for such a GPU. AMD's GPUs answer
+# to the same name: a PyTorch that is built for ROCm, AMD's counterpart of CUDA, calls them `cuda` as well, so that one
+# program runs on both. The name is easy to type, and a good deal is hidden in it: which of several GPUs it means,
+# whether there is one at all, and what happens to the tensors that are somewhere else.
 #
-# ![The CPU with its own memory beside a GPU with its own memory, and between the two memories a thin line on which .to copies](drawing:gpu_beside_cpu)
+# ![The CPU with its own memory beside a GPU with its own memory. Each reads its own memory through a broad link, the GPU at 300 and the CPU at 51 gigabytes a second; the link between the two memories is thin, 12 gigabytes a second, and .to copies over it](drawing:gpu_beside_cpu)
 #
-# After this lesson you can choose a device that exists, name one GPU among several, find out why there is
-# none, make tensors where you need them, and read the error that everyone who uses a GPU gets to see.
+# After this lesson you can name one GPU among several, choose a device that exists, find out why there is none, make
+# tensors where you need them, and read the error that every user of a GPU sees sooner or later.
 #
 # **Takes** about 50 minutes. **Needs** [00 Start here](00_start_here.ipynb); [01 The CPU](01_cpu.ipynb) helps.
 
 # %%
 import os
-from unittest.mock import patch
+from collections import Counter
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -25,25 +25,37 @@ import devlab
 device = devlab.start()
 
 # %% [markdown]
-# **What is real here.** The tensors on `device` are real tensors: on your GPU, or on the simulated accelerator.
-# Where a cell asks about a machine with three NVIDIA GPUs, their *answers* are pretended, and the text says so.
-# Nothing in this lesson is timed. What it counts, transfers and bytes, is counted and not modelled.
+# **What is real here.** The tensors on `device` are real tensors, on your own accelerator where you have one and on the
+# simulated accelerator where you have none. When a cell asks about a machine with three NVIDIA GPUs, that machine is
+# *pretended*, and the text says so. Nothing in this lesson is timed. Transfers and bytes are counted, not modelled. The
+# figures in the drawing are those of the reference machine from lesson 00.
 
 # %% [markdown] facts=["G1", "G3"]
 # ## The name of a GPU
 #
-# There may be no NVIDIA GPU in the machine that runs this cell. Which of the three lines will fail?
+# The next cell writes down three names: `cuda`, `cuda:0` and `cuda:7`. Your machine may have no NVIDIA GPU, and it almost
+# certainly has no eighth one.
 
 # %% facts=["G1", "G3"]
-for name in ("cuda", "cuda:0", "cuda:7"):
+guess = devlab.predict(
+    "For how many of the three names does torch.device(name) work on your machine?",
+    "none",
+    "some",
+    "all three",
+)
+
+# %% facts=["G1", "G3"]
+names, worked = ("cuda", "cuda:0", "cuda:7"), 0
+for name in names:
     named = torch.device(name)
     print(f"{name:<7} type {named.type}, index {named.index}")
+    worked += 1
+guess.was("none" if worked == 0 else "all three" if worked == len(names) else "some")
 
 # %% [markdown] facts=["G1", "G3"]
-# None. A `torch.device` is an address on an envelope: you can write down a street that does not exist. PyTorch
-# looks for the house when it has something to deliver, which is when it makes a tensor there.
-#
-# So the moment of truth is this one. What it prints depends on your machine:
+# A `torch.device` is an address on an envelope, and you can write down a street that does not exist. PyTorch looks for the
+# house when it has something to deliver, which is when it makes a tensor there. So the moment of truth comes one line
+# later, and what it prints depends on your machine:
 
 # %% facts=["G1"] tags=["nbval-ignore-output"]
 try:
@@ -52,57 +64,58 @@ except (AssertionError, RuntimeError) as error:
     print(f"{type(error).__name__}: {error}")
 
 # %% [markdown] facts=["G1"]
-# These pages were made with a PyTorch that is built for the CPU only, and it says so. With an NVIDIA GPU, or with an
-# AMD GPU and a ROCm build, you see
-# `cuda:0`. Read that closely: we asked for `cuda`, and the tensor is on `cuda:0`. The accelerator of
-# this bench does the same with its own name. Before you run it: what will the second line say?
+# These pages were made with a PyTorch that is built for the CPU alone, and the message says so. On a Mac you read the same
+# words, and all is well: a Mac's GPU is called `mps`, and lesson 03 is about it. With an NVIDIA GPU, or with an AMD GPU
+# and a ROCm build, you see `cuda:0`. That deserves a second look, because the cell asked for `cuda` and the tensor is on
+# `cuda:0`. The accelerator that you work with here does the same with its own name:
 
 # %% facts=["G1"]
-bare = device.type  # "cuda" on an NVIDIA GPU, "sim" on the simulated accelerator
+bare = device.type  # "cuda" with an NVIDIA or AMD GPU, "mps" on a Mac, "sim" for the simulated accelerator
 x = torch.zeros(2, 3, device=bare)
 print("asked for ", bare)
 print("reads back", x.device)
 
 # %% [markdown] facts=["G1", "G3"]
-# A tensor on an accelerator is always at a full address: `device="cuda"` **creates on an NVIDIA GPU and reads back
-# as `cuda:0`**. The number is an **index**, it counts from 0, and it selects one GPU of several. This
-# bench has as many as the next cell prints lines:
+# A tensor on an accelerator is always at a full address: `device="cuda"` **creates on an NVIDIA GPU and reads back as
+# `cuda:0`**. The number is an **index**. It counts from 0 and selects one GPU of several. This machine has as many
+# accelerators as the next cell prints lines:
 
 # %% facts=["G3"]
 for index in range(torch.accelerator.device_count()):
     print(torch.zeros(2, device=f"{device.type}:{index}").device)
 
 # %% [markdown] facts=["G3"]
-# Ask for an index that is not there, and PyTorch refuses at once, with the words *invalid device ordinal*. Nobody
-# is given the nearest one instead.
+# If you ask for an index that is not there, PyTorch refuses with the words *invalid device ordinal*. It never gives you the
+# nearest one instead.
 
 # %% [markdown] facts=["G2"]
 # ## The current device
 #
-# Why did `cuda` become `cuda:0`, then, and not `cuda:1`? Not because 0 is the first. One device of each kind is
-# the **current** one, and a bare name means that. At the start it is number 0. Here the last one is made
-# current, for the length of a block. Predict the three addresses:
+# Why did `cuda` become `cuda:0` and not `cuda:1`? It is not because 0 is the first. One device of each kind is the
+# **current** one, and a bare name means that one. When a program starts, the current device is number 0. The next cell
+# makes the last one current for the length of a block, and uses the same bare name before, inside and after it:
 
 # %% facts=["G2"]
 last = torch.accelerator.device_count() - 1
 
-before = torch.zeros(2, device=bare)
+before = torch.ones(2, device=bare)
 with torch.accelerator.device_index(last):
-    inside = torch.zeros(2, device=bare)
-after = torch.zeros(2, device=bare)
+    inside = torch.ones(2, device=bare)
+after = torch.ones(2, device=bare)
 
 print("before", before.device)
 print("inside", inside.device)
 print("after ", after.device)
 
 # %% [markdown] facts=["G2"]
-# The same line of code, two places. (With one GPU in your machine you see one place: there is no other.) So a
-# bare `"cuda"` is not short for `cuda:0`. It means **the current CUDA device, which need not be 0**. For CUDA alone
-# the same is said with `with torch.cuda.device(1):` for a block, and `torch.cuda.set_device(1)` for the rest of the
-# program. PyTorch's documentation prefers the block. Programs that train on many GPUs set the device once in each
-# of their processes, often inside a library, so you may never see that line.
+# The same line of code made tensors in two places. (With a single GPU you see one place, since there is no other.) So a
+# bare `"cuda"` is not short for `cuda:0`. It means **the current CUDA device, which need not be 0**.
 #
-# Two tensors can be made with the same word and still not meet. Will this sum work?
+# For CUDA alone you can write `with torch.cuda.device(1):` for a block, and `torch.cuda.set_device(1)` for the rest of the
+# program. PyTorch's documentation prefers the block. Programs that train on many GPUs set the device once in each of
+# their processes, and often a library does it for them, so you may never see that line.
+#
+# It follows that two tensors can be made with the same word and still be unable to meet:
 
 # %% facts=["G2", "E1"]
 try:
@@ -111,140 +124,148 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["G2"]
-# Both were made with `device=bare`, and they are on two devices. If you want to know where a name leads *now*,
-# ask for the current index, or let PyTorch make an empty tensor there and read its address:
+# If you want to know where a bare name leads at this moment, ask for the current index:
 
 # %% facts=["G2"]
+print("outside:", torch.accelerator.current_device_index())
 with torch.accelerator.device_index(last):
-    print("by number:", torch.accelerator.current_device_index())
-    print("by tensor:", torch.empty(0, device=bare).device)
+    print("inside: ", torch.accelerator.current_device_index())
 
 # %% [markdown] facts=["G2"]
-# For CUDA alone there is `torch.cuda.current_device()`, and `torch.get_device_module(name).current_device()` finds
-# the right module for a kind. (`torch.mps` has no such question: a Mac has one GPU, number 0.)
+# That is the question about whichever accelerator PyTorch works with. For CUDA alone there is
+# `torch.cuda.current_device()`, and `torch.get_device_module(name).current_device()` finds the right module for a kind.
+# (`torch.mps` has no such question, because a Mac has one GPU, number 0.) There is another way to learn the same thing,
+# and you have seen it already: the address of a tensor is always complete.
 #
-# **[Exercise](../exercises/02_cuda.ipynb#task_resolve):** `resolve`.
+# **[Exercise](../exercises/02_cuda.ipynb#task_resolve):** `resolve` turns any name into the one device that it means now.
 
 # %% [markdown] facts=["A1", "A2", "A3"]
 # ## Which ones are here
 #
-# `torch.cuda` answers three questions. Can CUDA be used, how many GPUs are there, what is each one called? The
-# answers are those of your machine:
+# `torch.cuda` answers three questions: whether CUDA can be used, how many GPUs there are, and what each one is called.
+# These are the answers of your machine:
 
 # %% facts=["A1", "A2", "A3"] tags=["nbval-ignore-output"]
 print("is_available:", torch.cuda.is_available())
 print("device_count:", torch.cuda.device_count())
-for index in range(torch.cuda.device_count()):
-    print(index, torch.cuda.get_device_name(index))
+if torch.cuda.is_available():
+    print("the current one:", torch.cuda.get_device_name())
 
 # %% [markdown] facts=["A1", "A2"]
-# On the machine that made these pages: `False`, `0`, and nothing to name. Note what did not happen: no
-# error. `is_available` and `device_count` are safe to ask anywhere, also with a PyTorch that knows no CUDA. (With a
-# ROCm build and an AMD GPU they say `True` and count AMD's GPUs.)
-# (`get_device_name` is not: it raises where there is no such GPU.) The simulated accelerator is not CUDA and does
-# not pretend to be, so it changes none of the three answers.
+# On the machine that made these pages the answers are `False` and `0`. Note what did not happen: there was no error.
+# `is_available` and `device_count` are safe to ask anywhere, also of a PyTorch that knows no CUDA. (`get_device_name` is
+# not; it raises where there is no such GPU.) With a ROCm build and an AMD GPU they say `True` and count AMD's GPUs. The
+# simulated accelerator is not CUDA and does not pretend to be, so it changes none of the three.
 #
-# To see a machine with several GPUs, we fake one. `patch` replaces the three functions by others, for the length
-# of a `with` block, and puts them back afterwards. **The answers are invented, and nothing else is there**: no tensor
-# can be made on these GPUs.
-
-
-# %%
-def pretend_gpus(names):
-    """Let torch.cuda say, for a block, that GPUs of these names are here."""
-    return patch.multiple(
-        torch.cuda,
-        is_available=lambda: bool(names),
-        device_count=lambda: len(names),
-        get_device_name=lambda index=0: names[index],
-    )
-
-
-# %% [markdown]
-# Before you run it: how many lines, and what is in the last one?
+# To see how a machine with several GPUs would answer, we pretend one. Inside a `devlab.pretend(…)` block PyTorch answers
+# as if GPUs of these names were installed. **The answers are invented, and no work can be done there.**
 
 # %% facts=["A1", "A2", "A3"]
-three = ["NVIDIA H100 PCIe", "NVIDIA L4", "NVIDIA L4"]
+three_gpus = devlab.pretend("NVIDIA H100 PCIe", "NVIDIA L4", "NVIDIA L4")
+no_gpu = devlab.pretend()
 
-with pretend_gpus(three):
+with three_gpus:
     print("pretended: CUDA available", torch.cuda.is_available())
-    for index in range(torch.cuda.device_count()):
-        print(f"pretended: cuda:{index} is", torch.cuda.get_device_name(index))
+    models = Counter(
+        torch.cuda.get_device_name(f"cuda:{index}") for index in range(torch.cuda.device_count())
+    )
+for name, count in models.items():
+    print(f"pretended: {count} of {name}")
 
 # %% [markdown] facts=["A3"]
-# Two of the three have the same name. A **name** is for people: it tells you what to expect. The **index** is the
-# address. Say the index when you ask for a name; `get_device_name()` without one names the current device,
-# however often you ask.
+# Two of the three have the same **name**, and so a name cannot serve as an address; the index can. Say the index when you
+# ask, because `get_device_name()` without one names the current device, however often you call it.
 #
-# The order may surprise you: unless told otherwise, CUDA guesses which GPU is the fastest and makes that number 0,
-# while the tool `nvidia-smi` goes by the slot on the board. With `CUDA_DEVICE_ORDER=PCI_BUS_ID` in the environment
-# both count alike.
+# What a name does tell you is what to expect of the GPU. These are the maker's figures, documented and not measured here:
 #
-# **[Exercise](../exercises/02_cuda.ipynb#task_list_gpus):** `list_gpus`.
+# | `get_device_name` | memory | the GPU reads it at | float32 products | documented in |
+# |---|---|---|---|---|
+# | Tesla T4 | 16 GB | 300 GB/s | 8.1 TFLOP/s | NVIDIA's T4 data sheet |
+# | NVIDIA L4 | 24 GB | 300 GB/s | 30.3 TFLOP/s | NVIDIA's L4 data sheet |
+# | NVIDIA H100 PCIe | 80 GB | 2000 GB/s | 51 TFLOP/s | NVIDIA's H100 data sheet |
+#
+# The order of the indices may surprise you. Unless told otherwise, CUDA guesses which GPU is the fastest and makes it
+# number 0, while the tool `nvidia-smi` goes by the slot on the board. With `CUDA_DEVICE_ORDER=PCI_BUS_ID` in the
+# environment both count alike.
+#
+# **[Exercise](../exercises/02_cuda.ipynb#task_list_gpus):** `list_gpus` pairs each index with its name, also where there
+# is none.
 
 # %% [markdown] facts=["G4"]
 # ## The safe choice
 #
-# A program that says `device="cuda"` stops on every machine without a GPU. So nearly every PyTorch program begins
-# with this line, or one like it. The pretended machines show both of its answers:
+# A program that says `device="cuda"` stops on every machine without such a GPU, so a program asks first and then decides.
+# In the next cell the answer decides about a dtype, on two pretended machines:
 
 # %% facts=["G4", "A1"]
-for gpus in (three, []):
-    with pretend_gpus(gpus):
-        chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        print(f"{len(gpus)} GPUs pretended: {chosen}")
+for words, machine in (("three GPUs", three_gpus), ("no GPU", no_gpu)):
+    with machine:
+        dtype = torch.float16 if torch.cuda.is_available() else torch.float32
+    print(f"{words} pretended: {dtype}")
 
 # %% [markdown] facts=["G4"]
-# **CUDA where it is available, and the CPU elsewhere.** From here on the program says `device=chosen` and never
-# `"cuda"` again. (Lesson 03 adds a step for Apple's GPUs.)
+# The same question decides about the device, and nearly every PyTorch program begins with that line: **CUDA where it is
+# available, and the CPU elsewhere.** Below it the program says `device=device`, and the word `"cuda"` does not occur again.
+# (Lesson 03 adds a step for Apple's GPUs.)
 #
-# The line is short, and it goes wrong in two ways. Here is the first. What does it choose on a machine without a
-# GPU?
+# The line is short, and it goes wrong in two ways. The first is to leave out the parentheses after `is_available`.
 
 # %% facts=["G4", "A1"]
-with pretend_gpus([]):
-    print("cuda" if torch.cuda.is_available else "cpu")
+guess = devlab.predict(
+    "Without the parentheses, what does the line choose on a machine without a GPU?",
+    "torch.float16",
+    "torch.float32",
+    "neither, it is an error",
+)
+
+# %% facts=["G4", "A1"]
+with no_gpu:
+    dtype = torch.float16 if torch.cuda.is_available else torch.float32
+guess.was(dtype)
 
 # %% [markdown] facts=["A1"]
-# The brackets are missing. Without them nothing is asked: `torch.cuda.is_available` is a function, and to Python a
-# function counts as true. On the author's machine, which has a GPU, nobody will notice.
+# Without its parentheses nothing is asked: `torch.cuda.is_available` is a function, and to Python a function counts as
+# true. The author's own machine has a GPU, and there the line seems to work.
 #
-# The second one is about *when* it is asked. Think of the line with `CHOSEN` as the top of a module, which runs once,
-# on import, and suppose that no GPU was there at that time. What will the function answer later, with three?
+# The second way is to ask at the wrong time. Think of the line with `HAS_GPU` as the top of a module, which runs once, on
+# import, and suppose that no GPU was there at that moment. Later there are three:
 
 # %% facts=["G4"]
-with pretend_gpus([]):
-    CHOSEN = torch.device("cuda" if torch.cuda.is_available() else "cpu")  # at import
+with no_gpu:
+    HAS_GPU = torch.cuda.is_available()  # at import
 
 
-def device_to_use():
-    return CHOSEN
+def dtype_to_use():
+    return torch.float16 if HAS_GPU else torch.float32
 
 
-with pretend_gpus(three):
-    print("3 GPUs pretended:", device_to_use())
+with three_gpus:
+    print("3 GPUs pretended:", dtype_to_use())
 
 # %% [markdown] facts=["G4"]
-# The question was asked once, and the answer kept. A real machine seldom gains a GPU between two lines. But a test
-# that wants to see the other branch, a tool that imports your module only to read its documentation, or a child
-# process that was given other GPUs: all of them get an answer from the wrong time. Ask inside a
-# function, and hand the device on as an argument.
+# The question was asked once, and the answer was kept. A real machine seldom gains a GPU between two lines. But a test that
+# wants to see the other branch, a tool that imports your module only to read its documentation, or a child process that
+# was given other GPUs all get an answer from the wrong time. So ask inside a function, and hand the device on as an
+# argument.
 #
-# **[Exercise](../exercises/02_cuda.ipynb#task_pick_cuda_or_cpu):** `pick_cuda_or_cpu`.
+# **[Exercise](../exercises/02_cuda.ipynb#task_pick_cuda_or_cpu):** `pick_cuda_or_cpu` makes the choice of a device, right
+# at every call.
 
 # %% [markdown] facts=["A4"]
 # ## Why there is none
 #
-# "But I *have* a GPU." Lesson 00 named what CUDA needs. In the order in which it is worth checking:
+# "But I *have* a GPU." Lesson 00 named what CUDA needs. This is the order in which it is worth checking:
 #
 # | ask | how to find out | if not |
 # |---|---|---|
 # | Is this **build** of PyTorch made for CUDA? | `torch.version.cuda` is not `None` | if there is an NVIDIA GPU, install a build for CUDA; nothing else will help |
-# | Is there an **NVIDIA GPU**? | the list of the system's devices | use the CPU, or another accelerator |
+# | Is there an **NVIDIA GPU**? | the system's list of devices | use the CPU, another accelerator, or a GPU that you borrow |
 # | Does its **driver** work? | `nvidia-smi` in a terminal prints a table | install it, or a newer one |
 # | Is the GPU **visible** to this process? | `CUDA_VISIBLE_DEVICES` | change it and start anew |
 #
-# Two of the four can be asked from here. On your machine:
+# Often several of these fail at once. A laptop without a GPU usually has no driver either, and `pip` may have given it a
+# build for the CPU. Then the first one in the list is the one to name, because as long as it stands, mending the others
+# changes nothing. Two of the four can be asked from here, and on your machine the answers are:
 
 # %% facts=["A4"] tags=["nbval-ignore-output"]
 print("built for CUDA:      ", torch.version.cuda)
@@ -252,24 +273,41 @@ print("built for ROCm:      ", torch.version.hip)
 print("CUDA_VISIBLE_DEVICES:", repr(os.environ.get("CUDA_VISIBLE_DEVICES")))
 
 # %% [markdown] facts=["A4"]
-# (These pages were built with the variable set to an empty text, on purpose: so no GPU can change them. The CUDA
-# runtime is not in the table, because it usually comes inside the PyTorch package. When something is wrong there,
-# it is most often a driver too old for it. In a terminal, `devlab doctor` asks all of these questions for you.)
+# (These pages were built with the variable set to an empty text, on purpose, so that no GPU can change them. The CUDA
+# runtime is not in the table, because it usually comes inside the PyTorch package. When something is wrong there, most
+# often the driver is too old for it.) In a terminal, `devlab doctor` asks all of these questions for you. And if the answer
+# is that there is no GPU, the page `docs/borrow_a_gpu.md` says where you can borrow one for an hour, free of charge.
 #
-# **With an AMD GPU** the table reads a little differently: the build is one for ROCm, `torch.version.hip` names it, and
-# `torch.version.cuda` is `None` although all is well. Do not change such a build. The driver's own tools are
-# `rocm-smi` and `amd-smi`, and the variable that hides GPUs is `HIP_VISIBLE_DEVICES`. Whether the GPU can be used is
-# still what `torch.cuda.is_available()` says.
+# **With an AMD GPU** the table reads a little differently. The build is one for ROCm, `torch.version.hip` names it, and
+# `torch.version.cuda` is `None` although all is well, so do not change such a build. The driver's own tools are `rocm-smi`
+# and `amd-smi`, and the variable that hides GPUs is `HIP_VISIBLE_DEVICES`. **On a Mac** none of the four applies, and
+# lesson 03 has its own two questions. Whether a GPU under the name `cuda` can be used is in every case what
+# `torch.cuda.is_available()` says.
 #
-# The first row fools people most often. `torch.version.cuda` and `torch.backends.cuda.is_built()` speak of the
-# *package*: they say the same on a laptop without a GPU as on the largest server. Only `is_available` looks at the
-# machine.
+# The first row misleads most often. `torch.version.cuda` and `torch.backends.cuda.is_built()` speak of the *package*: they
+# say the same on a laptop without a GPU as on the largest server. Only `is_available` looks at the machine. (One case slips
+# past it: a build has code for some generations of GPUs, `torch.cuda.get_arch_list()` names them, and on an older or
+# newer GPU the first operation fails with *no kernel image is available*.)
+
+# %% [markdown] facts=["A4", "G3"]
+# ### Hidden and renumbered
 #
-# The last row fools the rest. `CUDA_VISIBLE_DEVICES` is an environment variable, often set by somebody else: a job
-# scheduler, a colleague's script. It decides which GPUs a process can see, and it **renumbers** them. The function
-# below is a model of that rule in plain Python, and not the driver itself. (It leaves out that an entry may also be a
-# GPU's long identifier, such as `GPU-8932f937-…`, and that no GPU may be named twice.) Our three GPUs again: which one
-# will be `cuda:0` for the text `"2,0"`?
+# The last row misleads whoever has passed the others. `CUDA_VISIBLE_DEVICES` is an environment variable, and often a job
+# scheduler or a colleague's script has set it. It decides which GPUs a process can see, and it **renumbers** them in the
+# order in which it lists them. Here is a machine on which `nvidia-smi` lists an H100 as 0, the upper L4 as 1 and the lower
+# L4 as 2.
+
+# %% facts=["A4", "G3"]
+guess = devlab.predict(
+    'With CUDA_VISIBLE_DEVICES="2,0", which of the three is cuda:0?',
+    "the H100",
+    "the upper L4",
+    "the lower L4",
+)
+
+# %% [markdown] facts=["A4", "G3"]
+# The function below is a model of the variable's rule in plain Python, and not the driver itself. (It leaves out that an
+# entry may also be a GPU's long identifier, such as `GPU-8932f937-…`, and that no GPU may be named twice.)
 
 
 # %% facts=["A4", "G3"]
@@ -285,45 +323,48 @@ def visible_gpus(names, visible):
     return seen
 
 
-gpus = ["H100", "L4 (upper)", "L4 (lower)"]
-for visible in (None, "1", "2,0", "", "-1"):
+gpus = ["the H100", "the upper L4", "the lower L4"]
+for visible in (None, "1", "2,0", "0,7,1", "", "-1"):
     seen = visible_gpus(gpus, visible)
-    print(f"{visible!r:<6}", ", ".join(f"cuda:{i} = {name}" for i, name in enumerate(seen)) or "none")
+    print(f"{visible!r:<8}", ", ".join(f"cuda:{i} is {name}" for i, name in enumerate(seen)) or "none")
+guess.was(visible_gpus(gpus, "2,0")[0])
 
 # %% [markdown] facts=["A4", "G3"]
-# With `"1"` there is one GPU, and its address is `cuda:0`. A program that asks for `cuda:1` fails there, although
-# that GPU *is* number 1 to everyone else. With `""` or `"-1"` all are hidden, and `None`, a variable that is not
-# set, hides nothing: an empty text and no text are two different things.
+# With `"1"` there is one GPU, and its address is `cuda:0`. A program that asks for `cuda:1` fails there, although that GPU
+# *is* number 1 for every other tool. In `"0,7,1"` the 7 is no GPU, and all that stands behind it is lost without a word.
+# With `""` or `"-1"` everything is hidden. `None` means that the variable is not set, and that hides nothing: an empty text
+# and no text are two different things.
 #
-# The variable is read once, when the process first uses CUDA. To change it in a notebook, set it in the first
-# cell, before torch is imported, and restart the kernel.
+# The variable is read once, when the process first uses CUDA. To change it in a notebook, set it in the first cell, before
+# torch is imported, and restart the kernel.
 #
-# **[Exercise](../exercises/02_cuda.ipynb#task_why_no_cuda):** `why_no_cuda`.
+# **[Exercise](../exercises/02_cuda.ipynb#task_why_no_cuda):** `why_no_cuda` turns the table into a function that names the
+# first cause of several.
 
 # %% [markdown] facts=["G1", "G3"]
 # ## Made there
 #
-# Back to tensors. You need a million zeros on the accelerator, and there are two ways to say so. Both
-# give the same tensor in the same place. `devlab.watch` counts what a block of code does. What will differ?
+# Back to tensors. You need the numbers from 0 to 999,999 on the accelerator, and there are two ways to say so. Both give
+# the same tensor in the same place. `devlab.watch` counts what each of them does:
 
 # %% facts=["G1"]
 with devlab.watch() as log:
-    there = torch.zeros(1000, 1000, device=device)
+    there = torch.arange(1_000_000, device=device)
 print(f"device=device: transfers {log.transfers}, bytes moved {log.bytes_moved:,}")
 
 with devlab.watch() as log:
-    moved = torch.zeros(1000, 1000).to(device)
+    moved = torch.arange(1_000_000).to(device)
 print(f".to(device):   transfers {log.transfers}, bytes moved {log.bytes_moved:,}")
 
 # %% [markdown] facts=["G1"]
-# The second line made four megabytes of zeros in the computer's own memory and carried them over, zero by zero.
-# The first let the accelerator write its own zeros. So **give the device to the function that makes the
-# tensor**. Nearly all of them take it. One of the following still needs a trip: which one, and why?
+# The second line wrote eight megabytes into the host's memory and then transferred them. The first let the accelerator
+# write its own numbers. So **give the device to the function that makes the tensor**. Nearly all of them take it, and one
+# of the following still needs a transfer:
 
 # %% facts=["G1"]
 makers = {
     "torch.ones(4, device=device)": lambda: torch.ones(4, device=device),
-    "torch.arange(4, device=device)": lambda: torch.arange(4, device=device),
+    "torch.linspace(0, 1, 5, device=device)": lambda: torch.linspace(0, 1, 5, device=device),
     "torch.randn(4, device=device)": lambda: torch.randn(4, device=device),
     "torch.tensor([1, 2, 3, 4], device=device)": lambda: torch.tensor([1, 2, 3, 4], device=device),
     "torch.full((2, 2), 7, device=device)": lambda: torch.full((2, 2), 7, device=device),
@@ -334,17 +375,17 @@ for code, make in makers.items():
     print(f"{code:<44} {log.transfers}")
 
 # %% [markdown] facts=["G1"]
-# The numbers of `torch.tensor([1, 2, 3, 4])` are Python's, so they are in the computer's memory, and somebody has to
-# carry them. `arange` needs only to be *told* what to write.
+# The numbers of `torch.tensor([1, 2, 3, 4])` are Python's, so they are in the host's memory and have to be transferred.
+# The other functions need only to be *told* what to write.
 #
-# **[Exercise](../exercises/02_cuda.ipynb#task_make_on):** `make_on`.
+# **[Exercise](../exercises/02_cuda.ipynb#task_make_on):** `make_on` makes zeros of any shape and dtype on a device, and
+# the transfers are counted.
 
 # %% [markdown] facts=["E1", "E2"]
 # ## When two devices meet
 #
-# In lesson 00 you saw that a tensor here and a tensor there cannot be added. It is time to look at that error
-# properly, because it comes in three forms. Five operations, each on one tensor of the accelerator and one of the
-# CPU. Which of them do you expect to work?
+# In lesson 00 you saw that a tensor here and a tensor there cannot be added. It is time to look at that error properly,
+# because it comes in three forms. Each of these five operations works on one tensor of the accelerator and one of the CPU:
 
 
 # %% facts=["E1", "E2"]
@@ -368,9 +409,9 @@ attempt("cross_entropy(there, labels)", lambda: cross_entropy(there, labels))
 attempt("here[rows]", lambda: here[rows])
 
 # %% [markdown] facts=["E1", "E2"]
-# None of them. **Most operations need all their inputs on one device.** The words are those that PyTorch prints on
-# CUDA, with `sim:0` where an NVIDIA GPU would be `cuda:0`. (The simulated accelerator says even
-# `wrapper_CUDA`, so that you meet the real text. Apple's `mps` words it differently.) How to read them:
+# **Most operations need all their inputs on one device.** The words are those that PyTorch prints on CUDA, with `sim:0`
+# where an NVIDIA GPU would be `cuda:0`. (The simulated accelerator says even `wrapper_CUDA`, so that you meet the real
+# text. Apple's `mps` words it differently.) This is how to read them:
 #
 # | the form | where it comes from | what it tells you |
 # |---|---|---|
@@ -387,23 +428,29 @@ attempt("here[rows]", lambda: here[rows])
 # | `target` in `nll_loss_forward` | the labels, in cross-entropy |
 # | `tensors` in `cat` | one of the list, in `cat` or `stack` |
 #
-# Older releases of PyTorch mix the first two forms: *found at least two devices, cuda:0 and cpu! (when checking
-# argument for argument mat2 in method wrapper_CUDA_mm)*. It means the same.
+# Older releases of PyTorch mix the first two forms: *found at least two devices, cuda:0 and cpu! (when checking argument for
+# argument mat2 in method wrapper_CUDA_mm)*. It means the same.
+#
+# There is one trap in these messages. In the next cell the batch was made on the accelerator, and the layer was never moved
+# there.
 
-# %% [markdown] facts=["E2"]
-# There is one trap in it. Here somebody moved the batch and forgot the model. Before you run it: which of
-# the two will PyTorch blame?
+# %% facts=["E2"]
+guess = devlab.predict("Which of the two does PyTorch's message name?", "the batch", "the layer")
 
 # %% facts=["E2"]
 layer = torch.nn.Linear(3, 2)
 batch = torch.ones(4, 3, device=device)
 
-attempt("layer(batch)", lambda: layer(batch))
+try:
+    layer(batch)
+except RuntimeError as error:
+    print(error)
+    guess.was("the batch" if "mat1" in str(error) else "the layer")
 
 # %% [markdown] facts=["E2"]
-# It blames `mat1`, the batch, which is where it should be. PyTorch takes one of the arguments as the measure and
-# reports the first that differs. It cannot know which of them you *meant*. So the message tells you that two places
-# have met, and you decide which one is wrong. Three steps always lead there:
+# `mat1` is the batch, which is where it should be. PyTorch takes one of the arguments as the measure and reports the first
+# that differs from it; it cannot know which of them you *meant*. So the message tells you that two places have met, and you
+# decide which one is wrong. Three steps lead there:
 #
 # 1. Read the two addresses in the message.
 # 2. In the traceback, find the last line that is *yours*.
@@ -415,8 +462,8 @@ print("layer.weight", layer.weight.device)
 print("layer.bias  ", layer.bias.device)
 
 # %% [markdown] facts=["E2"]
-# Now it is plain who stayed at home. `devlab.explain`, which you know from lesson 00, takes the same three steps and then
-# makes a guess at what you meant. Will it blame the batch, as PyTorch did?
+# Now it is plain which one stayed behind. `devlab.explain`, which you know from lesson 00, takes the same three steps and
+# then makes a guess at what you meant:
 
 # %% facts=["E2"]
 try:
@@ -425,56 +472,62 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["E2"]
-# It blames the layer, because somebody took the trouble to make the batch on the accelerator and nobody ever moved the
-# layer. Most often that is right. It is a guess all the same: you know the program, it only knows the tensors.
+# It names the layer, because the program took the trouble to make the batch on the accelerator and never moved the layer.
+# Most often that is right. It is a guess all the same: you know the program, and the tool knows the tensors alone.
 
 # %% [markdown] facts=["E3"]
 # ## Bring one to the other
 #
-# The cure is one `.to`, and there are two ways to write it. Both lines give the same sum. Which one is better?
+# The cure is one `.to`, and there are two ways to write it. Both give the same product, and they differ in what has to be
+# transferred:
 
 # %% facts=["E3"]
 table = torch.ones(1000, 1000, device=device)
 row = torch.ones(1000)
 
 with devlab.watch() as log:
-    total = table + row.to(table.device)
-print("row to table:", total.device, f"{log.bytes_moved:,} bytes moved")
+    scaled = table * row.to(table.device)
+print("row to table:", scaled.device, f"{log.bytes_moved:,} bytes moved")
 
 with devlab.watch() as log:
-    total = table.to(row.device) + row
-print("table to row:", total.device, f"{log.bytes_moved:,} bytes moved")
+    scaled = table.to(row.device) * row
+print("table to row:", scaled.device, f"{log.bytes_moved:,} bytes moved")
 
 # %% [markdown] facts=["E3"]
-# The first, in nearly every program: it moves a thousandth of the bytes, and it leaves the result where
-# the next step of the work will be. **Bring the small one to the big one, and stay on the accelerator.**
+# The first is better in nearly every program. It moves a thousandth of the bytes, and it leaves the result where the next
+# step of the work will be. **Bring the small one to the big one, and stay on the accelerator.**
 #
-# Write the *other tensor's* device, `row.to(table.device)`, and no name. Then the line is right wherever the
-# table is, and you need no `if`: where the row is there already, `.to` has nothing to do. Predict:
+# Write the *other tensor's* device, `row.to(table.device)`, and no name. Then the line is right wherever the table is, and
+# it needs no `if`, because `.to` does nothing where the tensor is there already:
 
 # %% facts=["E3"]
-print("the same tensor:", table.to(table.device) is table)
+with devlab.watch() as log:
+    table.to(table.device)
+print("transfers", log.transfers, "new bytes", log.bytes_allocated)
 
 # %% [markdown] facts=["E3"]
-# There is a shorter line, `row.to(table)`, that people like. Here x counts something, and y is a share. What
-# will the two sums be?
+# There is a shorter form, `row.to(table)`, which you will see in other programs. In the next cell x holds the counts 10, 20
+# and 30, on the accelerator, and y the shares 0.5, 0.25 and 0.75, on the CPU.
+
+# %% facts=["E3"]
+guess = devlab.predict("What is x * y.to(x)?", "[5.0, 5.0, 22.5]", "[0, 0, 0]", "an error")
 
 # %% facts=["E3"]
 x = torch.tensor([10, 20, 30], device=device)
 y = torch.tensor([0.5, 0.25, 0.75])
 
-print("y.to(x.device):", (x + y.to(x.device)).tolist())
-print("y.to(x):       ", (x + y.to(x)).tolist())
+print("x * y.to(x.device):", (x * y.to(x.device)).tolist())
+print("x * y.to(x):       ", (x * y.to(x)).tolist())
+guess.was((x * y.to(x)).tolist())
 
 # %% [markdown] facts=["E3"]
-# `y.to(x)` takes over x's device **and x's dtype**. The shares became integers, and the fractions are gone
-# without a word. If you mean the device, say the device.
+# `y.to(x)` takes over x's device **and x's dtype**. The shares became integers, and the fractions are gone without a word. If
+# you mean the device, say the device.
 
 # %% [markdown] facts=["E6"]
 # ## What may meet
 #
-# The rule has exceptions, and they explain why some mixed code runs. Seven lines. Mark those that you expect to
-# fail before you run the cell:
+# The rule has exceptions, and they explain why some mixed code runs. Of these seven lines, five work:
 
 # %% facts=["E6"]
 attempt("1  there * 2.5", lambda: there * 2.5)
@@ -486,18 +539,18 @@ attempt("6  here.clone().copy_(there)", lambda: here.clone().copy_(there))
 attempt("7  there.clone().copy_(here)", lambda: there.clone().copy_(here))
 
 # %% [markdown] facts=["E6"]
-# Two failed, and the difference between 2, 3 and 4 is worth a minute:
+# The difference between 2, 3 and 4 is worth a minute:
 #
 # - **A Python number** (1) has no device and goes along anywhere.
-# - **A zero-dimensional tensor on the CPU** (2) counts as such a number, in operations that work element by element.
-#   One pair of brackets more (3), and it is an ordinary tensor of one element: refused.
-# - **The other way round is refused** (4). To send a number along with an operation costs the CPU nothing. To *fetch*
-#   one from the accelerator means to wait until it is computed, and PyTorch does not wait behind your back.
+# - **A zero-dimensional tensor on the CPU** (2) counts as such a number, in operations that work element by element. With one
+#   pair of brackets more (3) it is an ordinary tensor of one element, and is refused.
+# - **The other way round is refused** (4). Sending a number along with an operation costs the CPU nothing. *Fetching* one from
+#   the accelerator means waiting until it is computed, and PyTorch does not wait behind your back.
 # - **An index on the CPU** may index an accelerator's tensor (5). You have seen the opposite fail above.
-# - **`copy_`** writes into memory that exists, from wherever it likes (6 and 7). Where the memory is, the result
+# - **`copy_`** writes into memory that exists, from wherever the numbers are (6 and 7). Where the memory is, the result
 #   stays.
 #
-# Allowed does not mean free. How many transfers will each of these cost?
+# To be allowed is not to be free:
 
 # %% facts=["E6"]
 allowed = {
@@ -511,10 +564,16 @@ for code, operation in allowed.items():
     print(f"{code:<28} transfers {log.transfers}, bytes {log.bytes_moved}")
 
 # %% [markdown] facts=["E6"]
-# The number rides along; the index and the copy are real trips. Inside a loop, keep your indices where the data is.
+# The number goes along with the launch, and the index and the copy are transfers. Inside a loop, keep your indices where the
+# data is.
 #
-# One last line, because it surprises everyone once. A running total begins as a number on the CPU, and the loss is on
-# the accelerator. Where will the total be?
+# One last line surprises nearly everyone once. A running total begins as a number on the CPU, and each loss that is added to it
+# is on the accelerator.
+
+# %% facts=["E6"]
+guess = devlab.predict(
+    "Where is the total after three losses?", "on the CPU", "on the accelerator", "nowhere, it is an error"
+)
 
 # %% facts=["E6"]
 total = torch.tensor(0.0)
@@ -522,24 +581,26 @@ print("before:", total.device)
 for loss in torch.tensor([0.9, 0.7, 0.4], device=device):
     total = total + loss
 print("after: ", total.device)
+guess.was("on the CPU" if total.is_cpu else "on the accelerator")
 
 # %% [markdown] facts=["E6"]
-# Two single numbers may meet, and the *accelerator's* device wins, whichever side it stands on. No error, and the total
-# has moved. So "x plus something" is not always where x is. If your function promises a place, bring the other
-# one there yourself.
+# Two single numbers may meet, and the *accelerator's* device wins, on whichever side it stands. There was no error, and the
+# total has moved. So "x plus something" is not always where x is. If your function promises a place, bring the other tensor
+# there yourself.
 #
-# **[Exercise](../exercises/02_cuda.ipynb#task_add_anywhere):** `add_anywhere`.
+# **[Exercise](../exercises/02_cuda.ipynb#task_add_anywhere):** `add_anywhere` adds two tensors from any two places, and
+# keeps its promise about the result's.
 
 # %% [markdown]
 # ## What to keep
 #
 # - `"cuda"` is a name; a tensor is at a full address, such as `cuda:0`. A bare name means the current device.
-# - `torch.cuda.is_available()`, `device_count()`, `get_device_name(i)`. Mind the brackets, ask inside a function.
-# - `torch.device("cuda" if torch.cuda.is_available() else "cpu")`, once, and then hand the device on.
-# - No CUDA? The build, the GPU, the driver, `CUDA_VISIBLE_DEVICES`, in this order. Hidden GPUs renumber the rest.
+# - `torch.cuda.is_available()`, `device_count()` and `get_device_name(i)` say what is here. Mind the parentheses.
+# - CUDA where it is available and the CPU elsewhere: ask inside a function, once, and hand the device on.
+# - No CUDA? The build, the GPU, the driver, `CUDA_VISIBLE_DEVICES`, in this order. GPUs that are hidden renumber the rest.
 # - Make tensors where you need them: `device=device` in the function that makes them.
-# - A mismatch names two addresses. Find your line, print its devices, decide who is wrong, then `y.to(x.device)`.
-# - Numbers, zero-dimensional CPU tensors, CPU indices and `copy_` may cross. All else must be brought.
+# - A mismatch names two addresses. Find your line, print its devices, decide which is wrong, then bring one to the other.
+# - Numbers, zero-dimensional CPU tensors, CPU indices and `copy_` may mix devices. Everything else must be brought together.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/02_cuda.ipynb), six functions. **Then:**
 # [03 MPS](03_mps.ipynb), the GPU in a Mac.

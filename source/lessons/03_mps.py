@@ -1,43 +1,40 @@
 # %% [markdown]
 # # 03 MPS and other accelerators
 #
-# The GPU of a Mac is not an NVIDIA GPU, and PyTorch calls it by another name: `mps`. Intel's are called `xpu`, and there
-# are more. They do the same work, and each lacks something. A program that was written for one of them and never
-# names it runs on the others too.
+# The GPU of a Mac is not an NVIDIA GPU, and PyTorch calls it by another name: `mps`. Intel's GPUs are called `xpu`, and
+# there are more kinds. They do the same work, and each lacks something. A program that was written for one of them and
+# never names it runs on the others too.
 #
-# After this lesson you can choose a device on any machine, write code that does not care which one it got, and
-# go on when the device lacks a dtype or an operator.
+# After this lesson you can choose a device on any machine, write code that does not care which one it got, and go on
+# when the device lacks a dtype or an operator.
 #
 # **Takes** about 40 minutes. **Needs** [02 CUDA](02_cuda.ipynb).
 
 # %%
-import os
-from contextlib import ExitStack
-from functools import partial
-from unittest.mock import patch
-
 import numpy
 import torch
-
-os.environ["DEVLAB_DEVICE"] = "sim"  # `device` is the simulated accelerator, whatever else is here
 
 import devlab
 
 device = devlab.start()
 
 # %% [markdown]
-# **What is real here.** Nothing on these pages was run or measured on a Mac. The simulated accelerator can follow
-# *Apple's rules* for the length of a block, `with devlab.sim.rules("mps"):`. Then it is one device, it has no float64, and
-# it refuses the operators that PyTorch lists for CUDA and not for MPS. That is true to PyTorch's list. It is
-# not a Mac: no speed, no rounding and no bug of MPS shows here. Where a Mac's *answers* are pretended, the text
-# says so. If you have a Mac, `device` is still the simulated one, so that all readers see the same; your own GPU
-# answers in the cells that are said to depend on your machine.
+# **What is real here.** `device` is your own accelerator, if you have one. On a Mac every cell below runs on your own GPU,
+# and what it prints may differ from these pages, which were made on the simulated accelerator. On any other machine
+# Apple's rules have to be imposed: inside a block `with devlab.apples_rules(device):` your device has no 64-bit floats and
+# lacks operators that MPS lacks. For the simulated accelerator these are the operators that PyTorch itself lists for CUDA and
+# not for MPS, and it becomes one device in place of two. A GPU of another maker refuses two of these operators. On a Mac the
+# block changes nothing. (If you would rather see what is printed here, set the environment variable `DEVLAB_DEVICE` to `sim`
+# before the first cell.)
+#
+# No page of this lesson was run or measured on a Mac. The rules are not a Mac: no speed, no rounding and no bug of MPS
+# shows in them. When another *machine* is pretended, as in lesson 02, the text says so.
 
 # %% [markdown] facts=["I1"]
 # ## A GPU beside the CPU
 #
-# **MPS** stands for *Metal Performance Shaders*, Apple's library for computing on its GPUs. PyTorch's device `"mps"` is the
-# GPU in a Mac with Apple silicon (M1 and later). The name reads like any other:
+# **MPS** stands for *Metal Performance Shaders*, Apple's library for computing on its GPUs. PyTorch's device `"mps"` is the GPU
+# of a Mac with Apple silicon, which means M1 and later. The name reads like any other:
 
 # %% facts=["I1"]
 for name in ("mps", "mps:0"):
@@ -45,35 +42,51 @@ for name in ("mps", "mps:0"):
     print(f"{name:<6} type {named.type}, index {named.index}")
 
 # %% [markdown] facts=["I1"]
-# A Mac has one GPU for PyTorch, number 0. Under Apple's rules the simulated accelerator, which has two devices
-# otherwise, has one as well. What will the last line say?
+# For PyTorch a Mac has one GPU, number 0. The next cell shows what is here on your machine, and what Apple's rules leave of it:
 
-# %% facts=["I1"]
-print("as usual:           ", torch.accelerator.device_count(), "devices")
-with devlab.sim.rules("mps"):
-    print("under Apple's rules:", torch.accelerator.device_count(), "device")
-    try:
-        torch.zeros(2, device="sim:1")
-    except RuntimeError as error:
-        print(error)
+# %% facts=["I1"] tags=["nbval-ignore-output"]
+devlab.devices()
+with devlab.apples_rules(device):
+    print("under Apple's rules:")
+    devlab.devices()
 
 # %% [markdown] facts=["I1"]
-# There is one thing special about it. An NVIDIA GPU has memory of its own. The GPU of an Apple chip and its CPU use
-# *the same* memory. So it should not matter where a tensor is, should it? Predict:
+# There is one special thing about a Mac. An NVIDIA GPU has a memory of its own, and every transfer goes over a thin link. The
+# GPU of an Apple chip and its CPU use *the same* memory. The speeds of these memories are documented by the makers, and nothing
+# in the table was measured here:
+#
+# | chip | memory bandwidth | the memory belongs to | documented by |
+# |---|---|---|---|
+# | Apple M2 | 100 GB/s | CPU and GPU together | Apple's press release of June 2022 |
+# | Apple M4 Max | 546 GB/s | CPU and GPU together | Apple's press release of October 2024 |
+# | NVIDIA T4 | 300 GB/s | the GPU alone | NVIDIA's data sheet |
+#
+# So a Mac's GPU can reach every byte that the CPU can, and one might think that it does not matter whether a tensor is on `cpu`
+# or on `mps`.
 
 # %% facts=["I1"]
-with devlab.sim.rules("mps"):
+guess = devlab.predict(
+    "On a Mac, what is the sum of a tensor on cpu and one on mps?",
+    "a tensor on the CPU",
+    "a tensor on the GPU",
+    "an error",
+)
+
+# %% facts=["I1"]
+with devlab.apples_rules(device):
     here = torch.ones(3)
     there = torch.ones(3, device=device)
     try:
-        print((here + there).device)
+        outcome = "a tensor on the CPU" if (here + there).is_cpu else "a tensor on the GPU"
     except RuntimeError as error:
+        outcome = "an error"
         print(error)
+guess.was(outcome)
 
 # %% [markdown] facts=["I1"]
-# It matters as much as ever. CPU and GPU share the memory, and PyTorch still keeps two separate parts of it, one for each
-# device. `.to("mps")` copies from one part to the other. All that you learned about placement holds on a Mac. (The words of
-# the message are those of CUDA; a Mac's may differ.)
+# It matters as much as ever. The memory is one, and PyTorch still keeps two separate parts of it, one for each device.
+# `.to("mps")` copies from one part to the other. All that you learned about placement holds on a Mac. (Unless you are on one, the
+# words above are those of CUDA. A Mac may choose others.)
 #
 # ![A CPU and a GPU on either side of one memory, in which the tensors whose device is cpu and those whose device is mps have parts of their own; .to copies from one part to the other](drawing:one_memory_two_addresses)
 
@@ -87,38 +100,39 @@ print("is_built:    ", torch.backends.mps.is_built())
 print("is_available:", torch.backends.mps.is_available())
 
 # %% [markdown] facts=["I2"]
-# **`is_built`** is about the package: was this PyTorch made with MPS in it? **`is_available`** is about the machine: can
-# MPS be used, here and now? Together they say what is wrong. Three machines, with pretended answers:
-
+# **`is_built`** is about the package: was this PyTorch made with MPS in it? **`is_available`** is about the machine: can MPS
+# be used, here and now? Take a Mac whose macOS is older than this PyTorch asks for.
 
 # %% facts=["I2"]
-def pretend_mps(built, available):
-    """Let torch.backends.mps give these two answers, for a block."""
-    return patch.multiple(
-        torch.backends.mps,
-        is_built=lambda: built,
-        is_available=lambda: available,
-    )
+guess = devlab.predict(
+    "What do is_built and is_available answer on that Mac?",
+    "True and True",
+    "True and False",
+    "False and False",
+)
 
-
-for built, available in ((True, True), (True, False), (False, False)):
-    with pretend_mps(built, available):
-        answers = torch.backends.mps.is_built(), torch.backends.mps.is_available()
-        print("pretended: is_built {!s:<5}  is_available {!s:<5}".format(*answers))
+# %% facts=["I2"]
+an_old_macos = devlab.pretend(built_for="mps")
+with an_old_macos:
+    built, available = torch.backends.mps.is_built(), torch.backends.mps.is_available()
+guess.was(f"{built} and {available}")
 
 # %% [markdown] facts=["I2"]
+# Together the two answers say what is wrong:
+#
 # | built | available | what it means |
 # |---|---|---|
 # | yes | yes | use it |
-# | yes | no | a PyTorch for Macs, where MPS cannot work: a macOS before 14, or a virtual machine without a GPU |
+# | yes | no | a PyTorch for Macs, where MPS cannot be used: a macOS before 14, or a program that the GPU is hidden from |
 # | no | no | a PyTorch for other machines |
 #
-# (macOS 14 is what PyTorch 2.13 asks for; later versions ask for more. One case is easy to overlook: a Python made for
-# Intel chips runs on a Mac with Apple silicon too, in translation, and `platform.machine()` then says `x86_64`. For such
-# a Python there is no PyTorch after 2.2.) To **choose a
-# device, ask `is_available` alone**. `is_built` is for finding out why the answer was no.
+# (PyTorch 2.13 for Macs installs on macOS 14 and later, and later versions may ask for more. The GPU is hidden from a program
+# in many virtual machines, and in the sandboxes in which some tools run your code. PyTorch's message speaks of the version
+# of macOS there too. One case is easy to overlook: a Python made for Intel chips runs on a Mac with Apple silicon as well, in
+# translation, and `platform.machine()` then says `x86_64`. For such a Python there is no PyTorch after 2.2.)
 #
-# And if you do not ask? What this prints depends on your machine. Here it is a PyTorch without MPS:
+# To **choose a device, ask `is_available` alone**. `is_built` is for finding out why the answer was no. A program that does not
+# ask gets an error where it makes its first tensor, and again the words depend on your machine:
 
 # %% facts=["I2"] tags=["nbval-ignore-output"]
 try:
@@ -126,62 +140,18 @@ try:
 except Exception as error:
     print(f"{type(error).__name__}: {str(error).partition('. ')[0]}.")
 
-# %% [markdown] facts=["I1", "I3"]
-# If that was your Mac's answer, ask your GPU a little more. On a Mac the next cell shows what the rest of this lesson
-# simulates: a sum with a tensor of the CPU, an operator that may be missing, and four dtypes.
-
-# %% facts=["I1", "I3"] tags=["nbval-ignore-output"]
-if torch.backends.mps.is_available():
-    there = torch.ones(3, 3, device="mps")
-    questions = {
-        "there + a CPU tensor": lambda: there + torch.ones(3, 3),
-        "linalg.matrix_exp": lambda: torch.linalg.matrix_exp(there),
-    }
-    for dtype in (torch.float16, torch.bfloat16, torch.int64, torch.float64):
-        questions[f"there.to({dtype})"] = partial(there.to, dtype)
-    for words, question in questions.items():
-        try:
-            print(f"{words}: {question().dtype}, on {there.device}")
-        except (RuntimeError, TypeError) as error:
-            print(f"{words}: {type(error).__name__}: {str(error).splitlines()[0]}")
-else:
-    print("MPS is not available here; this cell has something to say on a Mac")
-
-# %% [markdown] facts=["I5"]
+# %% [markdown] facts=["I5", "I2"]
 # ## The ladder
 #
-# In lesson 02 you chose between CUDA and the CPU. One more step, and the choice is right on nearly all machines that
-# people have: **CUDA, else MPS, else the CPU**. (An AMD GPU with a ROCm build stands on the first rung, under the name
-# `cuda`.) Both questions are pretended here, in all four combinations. (The fourth does not exist: no build of PyTorch
-# has both.)
+# In lesson 02 you chose between CUDA and the CPU. With one more step the choice is right on nearly every machine that you will
+# meet: **CUDA, else MPS, else the CPU**. It is a ladder of questions, and the first yes ends it. (An AMD GPU with a ROCm build
+# stands on the first rung, under the name `cuda`.)
+#
+# The order matters, and so does the word *else*. Here is a ladder that was put together from two separate questions, on three
+# pretended machines. On one of them it goes wrong:
 
 
 # %% facts=["I5", "I2"]
-def ladder():
-    """Return the first of the three that is available."""
-    return torch.device(
-        "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    )
-
-
-def pretend(cuda, mps):
-    """Let PyTorch say, for a block, that CUDA and MPS are here or not."""
-    both = ExitStack()
-    both.enter_context(patch.object(torch.cuda, "is_available", lambda: cuda))
-    both.enter_context(pretend_mps(built=mps, available=mps))
-    return both
-
-
-for cuda, mps in ((False, False), (False, True), (True, False), (True, True)):
-    with pretend(cuda, mps):
-        print(f"pretended: CUDA {cuda!s:<5}  MPS {mps!s:<5}  chosen: {ladder()}")
-
-# %% [markdown] facts=["I5"]
-# The order matters, and so does each `else`. Here is a version that somebody wrote with two separate `if`s. On
-# which kind of machine does it go wrong?
-
-
-# %% facts=["I5"]
 def two_ifs():
     """Return a device, by two questions that do not know of each other."""
     if torch.cuda.is_available():
@@ -193,54 +163,66 @@ def two_ifs():
     return torch.device(chosen)
 
 
-for cuda, mps in ((False, False), (False, True), (True, False)):
-    with pretend(cuda, mps):
-        print(f"pretended: CUDA {cuda!s:<5}  MPS {mps!s:<5}  chosen: {two_ifs()}")
+machines = {
+    "an NVIDIA GPU": devlab.pretend("NVIDIA L4"),
+    "an Apple GPU": devlab.pretend(accelerator="mps"),
+    "neither": devlab.pretend(),
+}
+for words, machine in machines.items():
+    with machine:
+        print(f"pretended: a machine with {words:<14} chosen: {two_ifs()}")
 
 # %% [markdown] facts=["I5"]
-# On every machine with an NVIDIA GPU: the second question overwrites the answer to the first. There is no error.
-# The program is slow, and it was written on a Mac, where all was well.
+# On every machine with an NVIDIA GPU the second question overwrites the answer to the first. There is no error. The program is
+# slow, and whoever wrote it on a Mac saw nothing of that.
 #
-# **[Exercise](../exercises/03_mps.ipynb#task_choose_device):** `choose_device`.
+# **[Exercise](../exercises/03_mps.ipynb#task_choose_device):** `choose_device` is the ladder with its rungs in order, and it is
+# judged on machines with one, both and neither of the two.
 
 # %% [markdown] facts=["I6"]
 # ## One door
 #
-# The ladder has a limit: it knows the names on it. `torch.accelerator`, which came with PyTorch 2.6, is **one door for
-# every kind**. It knows which accelerator this PyTorch works with, whatever it is called:
+# The ladder has a limit: it knows the names on it and no others. `torch.accelerator`, which came with PyTorch 2.6, is **one door
+# for every kind**. It knows which accelerator this PyTorch works with, whatever it is called:
 
-# %% facts=["I6"]
+# %% facts=["I6"] tags=["nbval-ignore-output"]
 print("is_available:       ", torch.accelerator.is_available())
 print("current_accelerator:", torch.accelerator.current_accelerator())
 print("device_count:       ", torch.accelerator.device_count())
-print("found by the ladder:", ladder().type == torch.accelerator.current_accelerator().type)
+
+asked = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+print("by the ladder:      ", [kind for kind, here in asked.items() if here] or "nothing but the CPU")
 
 # %% [markdown] facts=["I6"]
-# `False` in the last line: the ladder has no rung for `sim`, and it has none for Intel's `xpu`. The door found it.
+# On the machine of these pages the ladder finds nothing, because it has no rung for `sim`, and it has none for Intel's `xpu`
+# either. The door found it.
 #
-# There is one trap in it. Unless told otherwise, `current_accelerator()` says what this PyTorch was **built** for. Here the machine's answer is pretended:
-# a PyTorch that knows an accelerator, and none is plugged in. What will the two lines print?
+# There is one trap in it. Unless told otherwise, `current_accelerator()` says what this PyTorch was **built** for. The Mac with
+# the old macOS shows the difference:
 
 # %% facts=["I6"]
-with patch.object(torch.accelerator, "is_available", lambda: False):
-    print("unchecked:", torch.accelerator.current_accelerator())
-    print("checked:  ", torch.accelerator.current_accelerator(check_available=True))
+with an_old_macos:
+    print("is_available:", torch.accelerator.is_available())
+    print("unchecked:   ", torch.accelerator.current_accelerator())
+    print("checked:     ", torch.accelerator.current_accelerator(check_available=True))
 
 # %% [markdown] facts=["I6"]
-# The first names a device on which no tensor can be made. It is `is_built` under another name. With
-# `check_available=True` the answer is `None`. So ask `is_available()` first, or check. `None` is not the CPU:
-# that last step is yours.
+# The unchecked answer names a device on which no tensor can be made; it is `is_built` under another name. With
+# `check_available=True` the answer is `None`. So ask `is_available()` first, or check. And `None` is not the CPU: that last step
+# is yours.
 #
-# Which of the two to use? The **ladder** where you know which machines your program is for, or must run on a PyTorch before 2.6.
-# The **door** where you do not want to know. Behind it there are also `torch.accelerator.synchronize()`, `device_count()`
-# and `current_device_index()`, which replace what was `torch.cuda.…` in older code.
+# Which of the two should you use? Take the **ladder** where you know which machines your program is for, or where it must run on
+# a PyTorch before 2.6. Take the **door** where you do not want to know. Behind it there are also `torch.accelerator.synchronize()`,
+# `device_count()` and `current_device_index()`, which replace what was `torch.cuda.…` in older code.
 #
-# **[Exercise](../exercises/03_mps.ipynb#task_current_accelerator_or_cpu):** `current_accelerator_or_cpu`.
+# **[Exercise](../exercises/03_mps.ipynb#task_current_accelerator_or_cpu):** `current_accelerator_or_cpu` takes the door, and the
+# last step.
 
 # %% [markdown] facts=["I4"]
 # ## Code that names no device
 #
-# Choosing is one line at the top. The other thousand lines should not know what it chose. Two functions that do the same:
+# Choosing takes one line at the top. The other thousand lines should not know what it chose. Here are two functions that do the
+# same:
 
 
 # %% facts=["I4"]
@@ -263,12 +245,32 @@ def center(x):
 x = torch.tensor([[1.0, 4.0], [3.0, 8.0]])
 print("cpu:                ", center(x).tolist())
 print("an accelerator:     ", center(x.to(device)).tolist())
-with devlab.sim.rules("mps"):
+with devlab.apples_rules(device):
     print("under Apple's rules:", center(x.to(device)).tolist())
 
 # %% [markdown] facts=["I4"]
-# What makes it so: `x.new_full` makes its helper **on x's device, in x's dtype**. A device comes in as a tensor, or as an
-# argument, and never as a name. This is how to get rid of the names in old code:
+# `center` knows nothing of 16-bit floats either.
+
+# %% facts=["I4"]
+guess = devlab.predict(
+    "What does center make of a float16 tensor on the accelerator?",
+    "a float16 tensor",
+    "a float32 tensor",
+    "an error",
+)
+
+# %% facts=["I4"]
+try:
+    outcome = f"a {str(center(x.to(device, torch.float16)).dtype).removeprefix('torch.')} tensor"
+except RuntimeError as error:
+    outcome = "an error"
+    print(error)
+guess.was(outcome)
+
+# %% [markdown] facts=["I4"]
+# The reason is `x.new_full`, which makes its helper **on x's device and in x's dtype**. (`torch.full` would have made it in
+# float32, and the product would have been refused.) A device comes in as a tensor or as an argument, and never as a name. This
+# is how to get rid of the names in old code:
 #
 # | it names a device | it does not |
 # |---|---|
@@ -282,8 +284,8 @@ with devlab.sim.rules("mps"):
 # %% [markdown] facts=["I3"]
 # ## No float64
 #
-# Code without names still meets differences between devices. The one that people meet first on a Mac: **MPS has no
-# 64-bit floats**. Which of these lines fail under Apple's rules?
+# Code without names still meets differences between devices. The one that comes first on a Mac is that **MPS has no 64-bit
+# floats**. Two of these four lines fail there:
 
 
 # %% facts=["I3"]
@@ -298,32 +300,44 @@ def attempt(words, operation):
 table = numpy.array([0.25, 0.5, 0.75])
 ready = torch.ones(3, device=device)
 
-with devlab.sim.rules("mps"):
+with devlab.apples_rules(device):
     attempt("1  torch.tensor([0.25, 0.5]).to(device)", lambda: torch.tensor([0.25, 0.5]).to(device))
     attempt("2  torch.from_numpy(table).to(device)", lambda: torch.from_numpy(table).to(device))
     attempt("3  ready * 2.5", lambda: ready * 2.5)
     attempt("4  ready.double()", lambda: ready.double())
 
 # %% [markdown] facts=["I3"]
-# Line 4 asks for it openly. Line 2 is how it happens: **NumPy's floats are 64 bits wide**, `from_numpy` keeps
-# them, and nobody wrote `float64` anywhere. Lists become float32 (1), and a Python number takes the tensor's dtype (3).
+# Line 4 asks for it openly. Line 2 is how it usually happens: **NumPy's floats are 64 bits wide**, `from_numpy` keeps them, and
+# the word `float64` stands nowhere in your program. Lists become float32 (1), and a Python number takes the tensor's dtype (3).
 #
-# The cure is to ask for 32 bits, and the order matters. One of these two fails. Which?
+# The cure is to ask for 32 bits, and there are two ways to write it.
 
 # %% facts=["I3"]
 numbers = torch.from_numpy(table)
+ways = {
+    "numbers.to(device).float()": lambda: numbers.to(device).float(),
+    "numbers.to(device, torch.float32)": lambda: numbers.to(device, torch.float32),
+}
+guess = devlab.predict("Which of the two fails under Apple's rules?", *ways, "both", "neither")
 
-with devlab.sim.rules("mps"):
-    attempt("numbers.to(device).float()       ", lambda: numbers.to(device).float())
-    attempt("numbers.to(device, torch.float32)", lambda: numbers.to(device, torch.float32))
+# %% facts=["I3"]
+failing = []
+with devlab.apples_rules(device):
+    for words, way in ways.items():
+        try:
+            print(f"{words}: {way().dtype}")
+        except TypeError as error:
+            failing.append(words)
+            print(f"{words}: {error}")
+guess.was(failing[0] if len(failing) == 1 else "both" if failing else "neither")
 
 # %% [markdown] facts=["I3"]
-# The first wants to carry 64 bits over, and shorten them there. In one `.to` with device and dtype they are shortened
-# before they leave, and half as many bytes travel. (With `non_blocking=True` CUDA converts after the transfer instead;
-# lesson 04 shows it.)
+# The first wants to transfer 64 bits and shorten them there. In one `.to` with device and dtype they are shortened before they
+# leave, and half as many bytes are transferred. (With `non_blocking=True` CUDA converts after the transfer instead; lesson 04
+# shows it.)
 #
-# What do you lose? float32 keeps about 7 decimal digits. That is plenty for weights and activations. It is too little for
-# some other things:
+# What do you lose? float32 keeps about 7 decimal digits. That is plenty for weights and activations, and too little for some
+# other things:
 
 # %% facts=["I3", "C3"]
 seconds = torch.tensor([1_700_000_000.0, 1_700_000_001.0], dtype=torch.float64)
@@ -331,26 +345,33 @@ print("a second apart, float64:", seconds.diff().item())
 print("a second apart, float32:", seconds.float().diff().item())
 
 # %% [markdown] facts=["I3", "C3"]
-# Both moments became the same number: at that size, neighbours in float32 are 128 apart. Times, money and long sums belong on the CPU,
-# which has float64; subtract the start there and send the small rest. The other dtypes of this course are no problem:
-# int64 exists on MPS, and so do both kinds of 16-bit floats, `float16` and `bfloat16`.
+# Both moments became the same number, because at that size neighbours in float32 are 128 apart. Times, money and long sums belong
+# on the CPU, which has float64. Subtract the start there, and send the small rest.
 #
-# MPS is not alone: some of Intel's GPUs have no float64 either. So do not look at the name, **ask the device**. An empty
-# tensor costs nothing:
+# The short floats are no problem. Both kinds of 16-bit floats exist on MPS, `float16` and `bfloat16` (PyTorch refused the second
+# one before macOS 14, which is what it asks for anyway now), and so does int64. Some of Intel's GPUs lack float64 as well. So do
+# not look at the name of a device, and **ask the device**. An empty tensor takes no memory and is refused like a full one:
 
 # %% facts=["I3"]
-attempt("as usual           ", lambda: torch.empty(0, dtype=torch.float64, device=device))
-with devlab.sim.rules("mps"):
-    attempt("under Apple's rules", lambda: torch.empty(0, dtype=torch.float64, device=device))
+with devlab.apples_rules(device):
+    for dtype in (torch.float16, torch.bfloat16, torch.int64, torch.complex128):
+        attempt(f"{dtype!s:<16}", lambda dtype=dtype: torch.empty(0, dtype=dtype, device=device))
 
 # %% [markdown] facts=["I3"]
-# **[Exercise](../exercises/03_mps.ipynb#task_supported_dtype):** `supported_dtype`.
+# **[Exercise](../exercises/03_mps.ipynb#task_supported_dtype):** `supported_dtype` asks that question for a program, and answers
+# with a dtype that the device has.
 
 # %% [markdown] facts=["I3"]
 # ## Missing operators
 #
-# PyTorch has well over a thousand operators, and somebody has to write each one for each kind of device. For MPS some are not
-# written yet. Five operations on a small matrix. Which do you expect to be there?
+# PyTorch has well over a thousand operators, and each of them has to be written anew for each kind of device. For MPS some are
+# not written yet. The next cell tries five operations on a small matrix: a product, a softmax, an inverse, a matrix exponential,
+# and the most frequent value of each column.
+
+# %% facts=["I3"]
+guess = devlab.predict(
+    "How many of the five does MPS lack, in the PyTorch that you use?", "none", "one or two", "three or more"
+)
 
 # %% facts=["I3"]
 square = torch.tensor([[2.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]])
@@ -361,65 +382,64 @@ operations = {
     "linalg.matrix_exp": torch.linalg.matrix_exp,
     "mode": lambda x: x.mode(dim=0).values,
 }
-with devlab.sim.rules("mps"):
+missing = []
+with devlab.apples_rules(device):
     for name, operation in operations.items():
         try:
             operation(square.to(device))
             print(f"{name:<18} runs")
-        except NotImplementedError:
+        except NotImplementedError as error:
+            missing.append(error)
             print(f"{name:<18} is missing")
+guess.was("three or more" if len(missing) > 2 else "one or two" if missing else "none")
 
 # %% [markdown] facts=["I3"]
-# What a neural network does every day is there. What is missing is rare, and the list has become shorter from release
-# to release. (This one is the list of the PyTorch in use.) An operator may also exist and be **slower** than on the CPU;
-# that no list tells, only measuring does, which is lesson 07. And now and then one has existed and **given other
-# numbers than the CPU, without an error**: PyTorch's issue tracker has the label *correctness (silent)* for such
-# cases, and several of them are about MPS. The end of this lesson shows how to check a result.
+# What a neural network does every day is there. What is missing is rare, and the list has become shorter from release to release.
+# This is how PyTorch says it, here in nearly the words of a Mac:
+
+# %% facts=["I3"]
+print(missing[0] if missing else "nothing was missing")
+print()
+print(" is a kind of ".join(kind.__name__ for kind in NotImplementedError.__mro__[:3]))
+
+# %% [markdown] facts=["I3"]
+# The message names the operator, as PyTorch calls it inside, and it names a way out. Its type is the same for a missing operator on
+# any device: `NotImplementedError`. The last line says one more thing about that type. It is a kind of `RuntimeError`, so `except
+# RuntimeError:` catches it too, together with mismatched devices, wrong shapes and memory that ran out. Keep that in mind for a
+# minute.
 #
-# This is the message for a missing operator, nearly as a Mac prints it:
-
-# %% facts=["I3"]
-with devlab.sim.rules("mps"):
-    try:
-        torch.linalg.matrix_exp(square.to(device))
-    except NotImplementedError as error:
-        print(error)
-
-# %% [markdown] facts=["I3"]
-# It names the operator, as PyTorch calls it inside, and it names a way out. Its type is the same for a missing
-# operator on any device: `NotImplementedError`. One more thing about that type. True or false?
-
-# %% facts=["I3"]
-print(issubclass(NotImplementedError, RuntimeError))
-
-# %% [markdown] facts=["I3"]
-# True, in Python itself. So `except RuntimeError:` catches it too, together with mismatched devices, wrong shapes and
-# memory that ran out. Keep that in mind for a minute.
+# A missing operator at least says so. There are two differences that come without an error:
+#
+# - An operator may exist on MPS and be **slower** than on the CPU. No list tells you that. Only measuring does, which is lesson 07.
+# - An operator may exist and **give other numbers than the CPU**. PyTorch's issue tracker has a label for wrong results that raise
+#   no error, *correctness (silent)*, and many of its cases are about MPS. One that was open in autumn 2026 is issue 193487. It
+#   reports that on PyTorch 2.7 to 2.13 some products of matrices come out wrong, depending on what was in memory before. A later
+#   section shows how to check a result.
 
 # %% [markdown] facts=["C3", "I3"]
 # ## Round the gap
 #
-# The CPU has nearly every operator. That is one of the things **the CPU is for**: it does what an accelerator lacks. The trip is
-# written in one line. How many transfers will it cost?
+# The CPU has nearly every operator. That is one of the things **the CPU is for**: it does what an accelerator lacks. The detour is
+# written in one line, and it costs a transfer in each direction:
 
 # %% facts=["C3", "I3"]
-with devlab.sim.rules("mps"):
+with devlab.apples_rules(device):
     x = square.to(device)
     with devlab.watch() as log:
         result = torch.linalg.matrix_exp(x.cpu()).to(x.device)
 print(result.device, "transfers", log.transfers)
 
 # %% [markdown] facts=["C3", "I3"]
-# Two, one each way, and on the way out the CPU has to wait for the accelerator's work. The variable that the
-# message names, `PYTORCH_ENABLE_MPS_FALLBACK=1`, lets PyTorch make the same trip by itself, on a Mac, if it is set before
-# torch is imported. You need not change the code; and you do not see where your time goes. It helps with **missing
-# operators only**: float64 stays refused, because there the tensor itself cannot be made.
+# On the way out the CPU also has to wait for the accelerator's work. The variable that the message names,
+# `PYTORCH_ENABLE_MPS_FALLBACK=1`, lets PyTorch make the same detour by itself on a Mac, if it is set before torch is imported. You
+# need not change the code, and you do not see where your time goes. It helps with **missing operators only**. float64 stays
+# refused, because there the tensor itself cannot be made.
 #
-# In your own code you can do better. Here are three steps, and the one in the middle is missing. Once each
-# missing step travels alone, four times over; once the loop stays on the CPU. What will the two counts be?
+# In your own code you can do better. The next cell repeats three steps four times: a sum, a division, and the exponential, which is
+# missing. In the first loop only the missing step leaves the device. In the second the whole loop stays on the CPU:
 
 # %% facts=["C3"]
-with devlab.sim.rules("mps"):
+with devlab.apples_rules(device):
     with devlab.watch() as log:
         y = x
         for _ in range(4):
@@ -436,10 +456,18 @@ with devlab.sim.rules("mps"):
     print("in one piece: transfers", log.transfers)
 
 # %% [markdown] facts=["C3"]
-# Eight and two. **Let the whole stretch of work stay on the CPU, not the missing step alone**, where that stretch is short.
+# **Let the whole stretch of work stay on the CPU, and not the missing step alone**, where that stretch is short.
 #
-# Now back to `except`. Somebody wrote a general fallback, and caught a little too much. The operation below has nothing
-# missing, but its weights were forgotten on the CPU. What will happen?
+# Now back to `except`. Here is a general fallback that catches a little too much. In the operation below nothing is missing, but its
+# weights were forgotten on the CPU.
+
+# %% facts=["I3", "E2"]
+guess = devlab.predict(
+    "What comes of careless(operation, batch)?",
+    "an error that names the two devices",
+    "a result on the accelerator",
+    "a result on the CPU",
+)
 
 
 # %% facts=["I3", "E2"]
@@ -457,9 +485,10 @@ batch = torch.ones(4, 3, device=device)
 with devlab.watch() as log:
     result = careless(lambda x: x @ weights, batch)
 print(result.device, "transfers", log.transfers)
+guess.was("a result on the CPU" if result.is_cpu else "a result on the accelerator")
 
 # %% [markdown] facts=["I3", "C3"]
-# It works, and that is the trouble. The mistake is hidden; every step from now on travels to the CPU and back. With
+# It works, and that is the trouble. The mistake is hidden, and from now on every step is transferred to the CPU and back. With
 # `except NotImplementedError:` you would have read this, with the cure beside it:
 
 # %% facts=["I3"]
@@ -471,73 +500,72 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["I3"]
-# **[Exercise](../exercises/03_mps.ipynb#task_with_fallback):** `with_fallback`.
+# **[Exercise](../exercises/03_mps.ipynb#task_with_fallback):** `with_fallback` goes to the CPU for a missing operator, and for
+# nothing else.
 
-# %% [markdown] facts=["I4"]
+# %% [markdown] facts=["C3"]
 # ## The same numbers everywhere
 #
-# A test passes on your laptop and fails on the server, with the same seed. Before you run it: are the two equal?
+# When you do not trust a result, **compute it once more on the CPU, in float64**, and look at the difference:
+
+# %% facts=["C3"] tags=["nbval-ignore-output"]
+x = torch.randn(50, 30, generator=torch.Generator().manual_seed(1))
+with devlab.apples_rules(device):
+    quick = center(x.to(device)).cpu()
+reference = center(x.double())
+print(
+    f"the numbers go up to {reference.abs().max():.1f}, and differ by {(quick - reference).abs().max():.0e} at most"
+)
+
+# %% [markdown] facts=["C3"]
+# The same function ran in two places and in two precisions, which is what code without names buys you. A difference in the seventh
+# digit is rounding. A large one is a mistake, yours or now and then PyTorch's, and on the CPU you can look at it in peace: errors
+# come at once, at the line that made them.
+#
+# Another difference is no mistake at all. A test passes on your laptop and fails on the server, with the same seed:
 
 # %% facts=["I4"]
 torch.manual_seed(0)
-on_cpu = torch.randn(3)
+print("cpu:           ", torch.randn(3).tolist())
 torch.manual_seed(0)
-on_device = torch.randn(3, device=device)
-print(torch.equal(on_cpu, on_device.cpu()))
+print("an accelerator:", torch.randn(3, device=device).tolist())
 
 # %% [markdown] facts=["I4"]
-# The CPU and the accelerators draw random numbers by different methods, and one seed gives other numbers on another kind of
-# device. Numbers that must agree have to be drawn in **one** place that every machine has, and the CPU is the only one:
+# The CPU and the accelerators draw random numbers by different methods, and one seed gives other numbers on another kind of device.
+# Numbers that must agree have to be drawn in **one** place that every machine has, and the CPU is the only one. A generator of your
+# own keeps count of its draws. Here it decides the order in which six samples are visited:
 
 # %% facts=["I4", "C3"]
-generator = torch.Generator().manual_seed(0)
-drawn = torch.randn(3, generator=generator)
-print("equal:", torch.equal(drawn, drawn.to(device).cpu()))
+generator = torch.Generator().manual_seed(7)
+order = torch.randperm(6, generator=generator)
+print("drawn:      ", order.tolist())
+print("transferred:", order.to(device).tolist())
 
 try:
-    torch.randn(3, generator=generator, device=device)
+    torch.randperm(6, generator=generator, device=device)
 except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["I4", "C3"]
-# Drawn on the CPU and moved, the numbers are the same bits on every device of the machine. (From one machine to
-# another that is usual and not promised: PyTorch's documentation guarantees the same numbers neither across its releases nor
-# across platforms. A file with the numbers is surer.) A generator belongs to a device, so drawing *there* with
-# the CPU's is refused. (A `Generator` of your own also leaves everybody else's random numbers alone, which
-# `torch.manual_seed` does not.) The price is a transfer: fine for initial weights and tests, too much for dropout in each
-# step.
+# Drawn on the CPU and transferred, the numbers are the same bits on every device of the machine. (From one machine to another that
+# is usual and not promised: PyTorch's documentation guarantees the same numbers neither across its releases nor across platforms. A
+# file with the numbers is surer.) A generator belongs to a device, so drawing *there* with the CPU's generator is refused. And a
+# `Generator` of your own leaves the random numbers of the rest of the program alone, which `torch.manual_seed` does not. The price is a
+# transfer. That is fine for initial weights and tests, and too much for dropout in each step.
 #
-# **[Exercise](../exercises/03_mps.ipynb#task_portable_randn):** `portable_randn`.
-
-# %% [markdown] facts=["C3"]
-# ## What the CPU is for
-#
-# You have seen the CPU do four things in this lesson that not every accelerator can: keep float64, run a missing operator,
-# draw numbers that do not depend on the accelerator, and be there. The fifth is the most useful. When you do not trust a result, **compute it
-# once more on the CPU, in float64**, and compare:
-
-# %% facts=["C3"]
-x = torch.randn(50, 30, generator=torch.Generator().manual_seed(1))
-with devlab.sim.rules("mps"):
-    quick = center(x.to(device)).cpu()
-reference = center(x.double())
-print("largest difference below 0.00001:", bool((quick - reference).abs().max() < 1e-5))
-
-# %% [markdown] facts=["C3"]
-# The same function, two places, two precisions: that is what code without names buys. A small difference is rounding. A large one
-# is a mistake, yours or now and then PyTorch's, and on the CPU you can look at it in peace: errors come at once, at the line that made them.
+# **[Exercise](../exercises/03_mps.ipynb#task_portable_randn):** `portable_randn` gives one seed's numbers on any device.
 
 # %% [markdown]
 # ## What to keep
 #
-# - `"mps"` is the GPU of an Apple silicon Mac with macOS 14 or later. One device, number 0, and a place of its own although the memory is shared.
-# - `torch.backends.mps.is_available()` to choose; `is_built()` to find out why not.
-# - The ladder: CUDA, else MPS, else the CPU. Or one door: `torch.accelerator`, checked with `is_available()`.
-# - Below that line, no names: `x.new_zeros`, `device=x.device`, `.to(device)`.
-# - No float64 on MPS, and NumPy brings it in. `.to(device, torch.float32)`; where 64 bits matter, the CPU.
+# - `"mps"` is the GPU of an Apple silicon Mac with macOS 14 or later: one device, number 0, and an address of its own although the
+#   memory is shared.
+# - `torch.backends.mps.is_available()` is for choosing, and `is_built()` for finding out why not.
+# - The ladder is CUDA, else MPS, else the CPU. The door is `torch.accelerator`, checked with `is_available()`.
+# - Below that line there are no names: `x.new_zeros`, `device=x.device`, `.to(device)`.
+# - MPS has no float64, and NumPy brings it in. Ask for `.to(device, torch.float32)`; where 64 bits matter, stay on the CPU.
 # - A missing operator is a `NotImplementedError`. Catch that alone, go to the CPU in one piece, and come back.
-# - When in doubt, compute once more on the CPU, in float64, and compare.
-# - Random numbers that must agree are drawn on the CPU and moved.
+# - The CPU keeps float64, runs what is missing, draws numbers that must agree, and checks a result when in doubt.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/03_mps.ipynb), five functions. **Then:**
 # [04 Transfers](04_transfers.ipynb), what it costs to move.

@@ -1,11 +1,12 @@
 # %% [markdown]
 # # 04 Transfers
 #
-# Data begins on the CPU, and the work is done somewhere else. Between the two lies a cable. A copy across it is
-# a *transfer*. This lesson is about transfers: when they happen, how often, in what form, and who has to wait.
+# Data arrives on the CPU, and the work is done on another device. A copy from the memory of one device into the
+# memory of another is a **transfer**. This lesson is about transfers: when they happen, how often, in which
+# dtype, and who has to wait for them.
 #
-# After it you can move any batch, choose what travels, load data so that the host hardly waits for copies, and
-# see the lines of a program that make it slow although no line looks slow.
+# After it you can move any batch, choose the dtype in which it travels, load data so that the program hardly
+# waits for its transfers, and find the lines that make a program slow although none of them looks slow.
 #
 # **Takes** about 50 minutes. **Needs** [00 Start here](00_start_here.ipynb); a `DataLoader` is explained
 # where it comes.
@@ -18,18 +19,22 @@ from torch.utils.data import DataLoader, TensorDataset
 import devlab
 
 device = devlab.start()
+how = "modelled" if device.type == "sim" else "measured"
 
 # %% [markdown]
-# **What is measured here, and what is modelled.** `devlab.watch()` counts transfers, bytes and waits. Those
-# counts come from what PyTorch really does, and a real GPU gives the same. *Times* on the simulated device
-# come from a model of a GPU behind a PCIe cable, the course's reference machine, and each place that shows one
-# says so. A wait of the host for a result is counted as a *synchronization*. A copy to the device for which the
-# host waits is not: it is listed as a *blocking* transfer.
+# **What is counted here, and what is modelled.** `devlab.watch()` counts transfers, bytes and waits. The counts
+# come from what PyTorch really does, and a real GPU gives the same ones. *Times* on the simulated device come
+# from a model of the course's reference machine, a GPU like NVIDIA's T4 on PCIe 3.0, and each output says which
+# kind of time it shows.
+#
+# The CPU, with the Python program that runs on it, is the **host**. When the host waits for a result, the log
+# calls that a *synchronization*. A transfer *to* the device for which the host waits is not counted among them:
+# the log lists it as a *blocking* transfer.
 
 # %% [markdown]
 # ## Moving
 #
-# One method does it all. Before you run the cell: where is `x` afterwards, and where is `y`?
+# One method makes every transfer, in both directions:
 
 # %% facts=["M1"]
 x = torch.tensor([1.0, 2.0, 3.0])
@@ -39,27 +44,31 @@ print("x", x.device)
 print("y", y.device)
 
 # %% [markdown] facts=["M1", "M6"]
-# `.to` did not move anything, in spite of its name. It made a **new tensor** on the device and left the
-# original where it was. From now on the two lead separate lives: `y += 1` would not change `x`.
+# In spite of its name, `.to` did not move anything. It made a **new tensor** on the device and left the
+# original where it was. From now on the two lead separate lives, so `y += 1` would not change `x`.
 #
-# The way back is the same method with another address. And there is a case in which `.to` makes nothing.
-# Which of these four lines print `True`?
+# To bring it back, name the CPU. And sometimes `.to` makes nothing at all. Decide for each of these four lines
+# whether it makes a tensor, and then run the cell.
 
 # %% facts=["M2", "M6"]
 back = y.to("cpu")
 
-print("back is x:                 ", back is x)
-print("x.to('cpu') is x:          ", x.to("cpu") is x)
-print("y.to(device) is y:         ", y.to(device) is y)
-print("x.to(torch.float64) is x:  ", x.to(torch.float64) is x)
+for code, result, given in (
+    ("y.to('cpu')", back, x),
+    ("x.to('cpu')", x.to("cpu"), x),
+    ("y.to(device)", y.to(device), y),
+    ("x.to(torch.float64)", x.to(torch.float64), x),
+):
+    print(f"{code:<21}{'the tensor itself' if result is given else 'a new tensor'}")
 
 # %% [markdown] facts=["M6"]
-# The values of `back` equal those of `x`, but it has been to the device and back: a copy of a copy. Lines
-# two and three are `True`: **where nothing has to change, `.to` returns the tensor itself**, so calling it
-# once too often costs nothing. A change of dtype is a change, so the last line is `False`.
+# `back` has the values of `x`, but it is a copy of a copy. The second and the third line show the rule: **where
+# nothing has to change, `.to` returns the tensor itself**, so to call it once too often costs nothing. A dtype
+# is something that can change, too, as the last line shows.
 #
-# (This has a sharp edge. After `z = x.to(device)` you do not know whether `z` shares memory with `x`: on
-# the CPU it is `x`. If you are going to write into `z`, say `x.to(device, copy=True)`.)
+# The rule has a sharp edge. After `z = x.to(device)` you cannot tell from the code whether `z` shares its
+# memory with `x`: if the device is the CPU, `z` *is* `x`. If you are going to write into `z`, say `x.to(device,
+# copy=True)`.
 #
 # You will meet two older spellings:
 
@@ -72,8 +81,9 @@ except (RuntimeError, AssertionError):
     print("x.cuda() fails: this machine has no CUDA device in use")
 
 # %% [markdown] facts=["M3", "M4"]
-# `.cpu()` is harmless, since every machine has one. `.cuda()` writes the machine into the program: it fails
-# on a laptop, on a Mac, and here. Prefer `.to(device)`. The same line runs everywhere, and it can do more:
+# `.cpu()` is harmless, since every machine has a CPU. `.cuda()` writes one kind of machine into the program: it
+# fails on a Mac, on every machine without an NVIDIA or AMD GPU, and here. Prefer `.to(device)`. The same line
+# runs everywhere, and it can do more:
 
 # %% facts=["M4", "M5"]
 image = torch.randint(0, 256, (3, 4, 4), dtype=torch.uint8)
@@ -83,31 +93,34 @@ print(image.device, image.dtype)
 print(ready.device, ready.dtype)
 
 # %% [markdown] facts=["M5"]
-# **Device and dtype in one call.** There is a third form, `a.to(b)`: as `b` is, in both respects.
+# **Device and dtype in one call.** A third form, `a.to(b)`, means: like `b` in both respects.
+#
+# **[Exercise](../exercises/04_transfers.ipynb#task_returns_itself):** `returns_itself` predicts what `.to` will
+# do, without calling it.
 
 # %% [markdown]
 # ## Which dtype travels
 #
-# One call, two changes, and an order that you did not choose. The image above has 48 elements of one byte;
-# as `float32` each takes four. How many bytes went through the cable?
+# One call makes two changes, and you did not choose their order. The image above has 48 elements of one byte
+# each; as `float32` each of them takes four. `watch` tells how many bytes were transferred:
 
 # %% facts=["M5", "R1"]
 with devlab.watch() as log:
     image.to(device, torch.float32)
-print("cast on the way:", log.bytes_moved, "bytes")
+print("in one call: ", log.bytes_moved, "bytes")
 
 with devlab.watch() as log:
     image.to(device).to(torch.float32)
-print("cast on arrival:", log.bytes_moved, "bytes")
+print("in two steps:", log.bytes_moved, "bytes")
 
 # %% [markdown] facts=["M5", "R1"]
-# PyTorch cast first, on the CPU, and sent the larger form: four times as much as necessary. With `float64`
-# to `float16` the same order would have been the right one. In two steps you decide:
-# `x.to(dtype).to(device)` casts before the transfer, `x.to(device).to(dtype)` after it. **The smaller form
-# should travel.**
+# In the one call PyTorch changed the dtype first, on the CPU, and transferred the larger form: four times as
+# much as necessary. From `float64` to `float16` the same order would have been the right one. In two steps you
+# decide: `x.to(dtype).to(device)` changes the dtype before the transfer, `x.to(device).to(dtype)` after it.
+# **The smaller form should travel.**
 #
-# On the way back the one call casts on the CPU as well, so *after* the transfer. Below, 1,000 scores come home as
-# `float16`, by one call and in two steps.
+# Now the other direction. A thousand scores come home from the device as `float16`, by one call and in two
+# steps.
 
 # %% facts=["M2", "M5"]
 guess = devlab.predict("Which of the two sends fewer bytes?", "the one call", "the two steps", "neither")
@@ -128,14 +141,17 @@ fewer = "the two steps" if log.bytes_moved < at_once else "the one call"
 guess.was("neither" if log.bytes_moved == at_once else fewer)
 
 # %% [markdown] facts=["M5"]
-# The one call casts on the CPU because these are copies for which the host waits. A copy with `non_blocking=True`,
-# which you meet [further down](#Without-waiting), casts on the accelerator instead. Two steps say what travels,
-# whatever the kind of copy.
+# The one call changes the dtype on the CPU again, which is now *after* the transfer. It does so because these
+# are transfers for which the host waits. A transfer with `non_blocking=True`, which you meet [further
+# down](#Where-the-dtype-is-changed), does otherwise. Two steps say what travels, whatever the kind of transfer.
+#
+# **[Exercise](../exercises/04_transfers.ipynb#task_cast_and_move):** `cast_and_move` lets the smaller dtype
+# travel, for any two dtypes and between any two devices.
 
 # %% [markdown]
 # ## A batch is a tree
 #
-# So far one tensor. Here is what a real loader may hand you:
+# So far you have moved single tensors. A real loader may hand you this:
 
 # %% facts=["P2"]
 batch = {"tokens": torch.ones(2, 5, dtype=torch.long), "more": [torch.ones(2), "a name"]}
@@ -146,63 +162,58 @@ except AttributeError as error:
     print(error)
 
 # %% [markdown] facts=["M1", "P2"]
-# A dict has no `.to`. Somebody has to walk through it. This function does so for dicts; the line marked
-# with an arrow holds the most frequent mistake in such code. What will the output say?
+# Containers have no `.to`, so your program has to go through them. This function does it for a list of tensors,
+# and the marked line holds the most frequent mistake in such code. Say what is wrong with it before you run the
+# cell.
 
 
 # %% facts=["M1", "M6"]
-def move_tokens(batch, device):
-    for value in batch.values():
-        if isinstance(value, torch.Tensor):
-            value.to(device)  # <-
-    return batch
+def send(parts):
+    for part in parts:
+        part.to(device)  # <-
+    return parts
 
 
-print(move_tokens(batch, device)["tokens"].device)
+inputs, labels = send([torch.ones(2, 5), torch.zeros(2)])
+print("inputs", inputs.device, " labels", labels.device)
 
-# %% [markdown] facts=["M1", "M6"]
-# Still `cpu`: the new tensor was made and thrown away. `.to` on a *tensor* returns its result, so build a
-# **new** container from the results. (A *module* moves in place. That is the subject of
-# [05](05_buffers.ipynb).)
-
-
-# %% facts=["M1", "P2"]
-def move_tokens(batch, device):
-    return {
-        key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in batch.items()
-    }
-
-
-moved = move_tokens(batch, device)
-print("tokens: ", moved["tokens"].device)
-print("more[0]:", moved["more"][0].device)
-
-# %% [markdown] facts=["P2"]
-# One level down a tensor was missed: the list is no tensor, so it passed as it is. The exercise `move` asks
-# for the whole tree. Containers have a class of their own that should survive the walk; one of them resists:
+# %% [markdown] facts=["M1", "M6", "P2"]
+# Both tensors are still on the CPU. `.to` made a new one of each, and the loop dropped them. On a *tensor*,
+# `.to` returns its result and changes nothing, so build a **new** container from the results. (A *module* is
+# moved in place. That is the subject of [05](05_buffers.ipynb).)
+#
+# A function for every batch has three more things to get right. It has to go down: in the dict above, one
+# tensor stands in a list. (The exercise `places` of lesson 01 walked through such a tree, only to look.) It has
+# to leave alone what is no tensor, such as the name. And each container should come back as the same kind of
+# container, which is harder for one kind than for the others:
 
 # %% facts=["P2"]
 from collections import namedtuple
 
 Pair = namedtuple("Pair", ["inputs", "labels"])
-pair = Pair(torch.ones(2), torch.zeros(2))
-parts = [part.to(device) for part in pair]
+values = [torch.ones(2), torch.zeros(2)]
 
+print("a tuple of", len(tuple(values)))
 try:
-    type(pair)(parts)
+    print("a Pair of", len(Pair(values)))
 except TypeError as error:
     print(error)
-print(type(pair)(*parts).labels.device)
+print("a Pair has the fields", Pair._fields)
 
 # %% [markdown] facts=["P2"]
-# A tuple is made from one iterable, a namedtuple from its values, one by one. Its `_fields` tell the two
-# apart.
+# A tuple is made from one iterable that holds its values. A namedtuple takes its values one by one, as a
+# function takes its arguments. It is a tuple, too; what tells it apart is that it has `_fields`.
+#
+# **[Exercise](../exercises/04_transfers.ipynb#task_move):** `move` brings a whole tree to a device.
 
 # %% [markdown]
 # ## From the loader
 #
-# A `DataLoader` takes samples from a data set and stacks them into minibatches. Our program has a device.
-# Before you run the cell: which device are the minibatches on?
+# A `DataLoader` takes samples from a data set and stacks them into minibatches. Here is one, in a program that
+# has a device.
+
+# %% facts=["P1"]
+guess = devlab.predict("Where will the loader's minibatches be?", "on the CPU", "on the device")
 
 # %% facts=["P1"]
 features = torch.arange(10 * 3.0).reshape(10, 3)
@@ -212,28 +223,34 @@ dataset = TensorDataset(features, labels)
 for x, y in DataLoader(dataset, batch_size=4):
     print(list(x.shape), x.device, list(y.shape), y.device)
 
+guess.was("on the CPU" if x.is_cpu else "on the device")
+
 # %% [markdown] facts=["P1", "P2"]
-# **A loader yields CPU tensors.** It does not know your device, and it should not: its worker processes
-# would have to share one GPU between them. So the training loop moves each minibatch **as it comes**, all
-# parts of it, labels too:
+# **A loader yields CPU tensors.** It does not know your device, and it should not: its worker processes would
+# have to share one GPU between them. So the training loop moves each minibatch **as it comes**, and every part
+# of it, labels too:
 #
 # ```python
 # for x, y in loader:
 #     x, y = x.to(device), y.to(device)
 # ```
 #
-# "Why not the whole data set, once?" If it fits, and nothing else needs the room, do it. Most do not fit.
-# The device then holds one minibatch at a time, and the cable is used again and again. It pays to know how.
+# "Why not move the whole data set once?" If it fits, and nothing else needs the room, do it. A large data set
+# does not fit. The device then holds one minibatch at a time, and there is a transfer in every step. The rest
+# of this lesson is about making it cheap.
 
 # %% [markdown]
 # ## Pinned memory
 #
-# Your operating system may move the memory of a program around, or put it on the disk for a while. A GPU
-# that copies on its own cannot cope with that. So the driver keeps a region that is *pinned*, locked in its place,
-# and the CPU first copies the bytes into it, which is called *staging*. From there the GPU takes them: two copies.
+# Ordinary memory is **pageable**: your operating system may move it, or put it on the disk for a while. A GPU
+# that copies by itself cannot work with memory that may be gone. So the driver keeps a buffer that is
+# **pinned**, which means locked in its place. The host first copies the bytes into this buffer (this step is
+# called *staging*), and the GPU takes them from there. A tensor that is in pinned memory from the start needs
+# no staging.
 #
-# If the tensor is in pinned memory from the start, the first copy is not needed. That is what
-# `pin_memory=True` asks of a loader:
+# ![Above, a pageable tensor in host memory is copied by the host into the staging buffer, and by the GPU from there to the device; with non_blocking=True the host waits for the staging alone. Below, a pinned tensor is copied by the GPU directly; with non_blocking=True the host does not wait at all. A blocking transfer holds the host until it has ended in both cases](drawing:staged_or_pinned)
+#
+# A loader puts its minibatches into pinned memory if you ask it to:
 
 # %% facts=["P3"]
 plain = DataLoader(dataset, batch_size=4)
@@ -241,93 +258,120 @@ pinned = DataLoader(dataset, batch_size=4, pin_memory=True)
 
 for name, loader in (("plain", plain), ("pinned", pinned)):
     x, y = next(iter(loader))
-    print(f"{name:<7}", x.device, "pinned:", x.is_pinned())
+    print(f"{name:<7}on {x.device}, in {'pinned' if x.is_pinned() else 'pageable'} memory")
 
 # %% [markdown] facts=["P3"]
-# Still on the CPU: pinned memory is ordinary memory with a promise. It **can speed up copies to CUDA**. By
-# how much depends on the machine: on the bus, the size, and what else is going on. On the course's reference
-# machine the GPU takes 12 GB/s from pinned memory. From ordinary memory the bytes are staged at 6 GB/s before that,
-# so that the whole copy runs at 4 GB/s. On a Mac, `mps` shares its memory with the CPU, and a `DataLoader` does not
-# pin for it. For the CPU itself there is nothing to copy, so pinning is time lost.
+# Pinned memory is still the CPU's memory, with a promise. It **can speed up transfers to CUDA**, and by how
+# much depends on the machine. On the course's reference machine the GPU takes 12 GB/s from pinned memory. From
+# pageable memory the bytes are staged at 6 GB/s before that, so that the whole transfer runs at 4 GB/s. These
+# are the peaks that makers document for real machines, in one direction:
 #
-# Something has to bring the minibatch into pinned memory, of course. What does it, and when, decides whether anything
-# is gained.
+# | between | peak | from |
+# |---|---|---|
+# | host and GPU, PCIe 3.0 with 16 lanes | 16 GB/s | NVIDIA's data sheet of the T4 |
+# | host and GPU, PCIe 4.0 with 16 lanes | 32 GB/s | NVIDIA's data sheet of the A100 |
+# | host and GPU, PCIe 5.0 with 16 lanes | 64 GB/s | NVIDIA's data sheet of the H100 |
+# | two GPUs, NVLink of the A100 | 300 GB/s | NVIDIA's data sheet of the A100 |
+# | two GPUs, NVLink of the H100 | 450 GB/s | NVIDIA's data sheet of the H100 |
+#
+# (The data sheets add up both directions, so you find twice these numbers there.) Transfers from pinned memory
+# stay somewhat below the peak: NVIDIA's *CUDA C++ Best Practices Guide* names about 12 GB/s for PCIe 3.0. From
+# pageable memory the staging comes on top, at the host's own speed. Measure it on your machine, with the
+# picture [below](#Look-and-touch).
+#
+# On a Mac the GPU shares its memory with the CPU, and a `DataLoader` does not pin for `mps`. For a model on the
+# CPU there is no transfer, so the time for pinning is lost.
 
 # %% [markdown]
-# ## Worker processes
+# ### Worker processes
 #
-# Loading can take longer than training: files are read, images decoded. `num_workers=2` hands that to two
-# more processes. These are real ones, on your machine, whatever your accelerator. A minibatch is made in
-# another process then, and has to reach yours. Before you run the cell: in which kind of memory does it arrive?
+# Something has to bring each minibatch into pinned memory. What does it, and when, decides whether anything is
+# gained.
+#
+# Loading can take longer than training, because files have to be read and images decoded. `num_workers=2` hands
+# this work to two more processes. They are real ones, on your machine, whatever your accelerator is. A
+# minibatch is then made in another process and has to reach yours:
 
 # %% facts=["P1", "P3"]
-for workers, pin in ((0, False), (2, False), (2, True)):
+for workers, pin in ((0, False), (0, True), (2, False), (2, True)):
     loader = DataLoader(dataset, batch_size=4, num_workers=workers, pin_memory=pin)
     x, y = next(iter(loader))
-    print(
-        f"{workers} workers, pin_memory={pin!s:<5}",
-        x.device,
-        "shared:",
-        x.is_shared(),
-        "pinned:",
-        x.is_pinned(),
-    )
+    kind = "pinned" if x.is_pinned() else "shared" if x.is_shared() else "its own"
+    print(f"{workers} workers, pin_memory={pin!s:<6}on {x.device}, memory: {kind}")
 
 # %% [markdown] facts=["P1", "P3"]
-# A worker puts its minibatch into **shared memory**, which both processes see, so that nothing is sent byte by
-# byte. With `pin_memory=True` a thread of *your* process copies it on into pinned memory, while you work on the
+# A worker puts its minibatch into **shared memory**, which both processes see, so that the bytes need not be
+# sent. With `pin_memory=True` a thread of *your* process copies it on into pinned memory while you work on the
 # minibatch before. **Without workers there is no such thread**: the loader pins in your loop, between two
-# minibatches, and the loop stands still meanwhile. The workers themselves stay on the CPU: leave the accelerator to
-# the process that trains.
+# minibatches, and the loop stands still meanwhile. The workers stay on the CPU, so leave the accelerator to the
+# process that trains.
+#
+# **[Exercise](../exercises/04_transfers.ipynb#task_make_loader):** `make_loader` pins where it helps, and only
+# there.
 
 # %% [markdown]
 # ## Without waiting
 #
-# Faster copies are the smaller half. The larger half is what the host can do meanwhile. `non_blocking=True` says:
-# start the copy, and let me go on. Below, the device already has some work, a matrix product that takes longer than
-# the copy queued behind it. There are four combinations. Before you run the cell: in which of them is the host kept
-# until the product is done?
+# Faster transfers are the smaller half of what pinned memory is good for. The larger half is what the host can
+# do meanwhile. Work for a device stands in a **stream**, which is a queue: the host *launches* an operation,
+# which puts it at the queue's end, and goes on, while the device takes up one operation after the other.
+# `non_blocking=True` asks that a transfer be launched like any other operation.
+#
+# Below, the device has some work already, a matrix product that takes longer than the transfer behind it. The
+# transfer is made in four ways: from pageable and from pinned memory, blocking and not.
 
 # %% facts=["P4"]
-ordinary = torch.ones(100, 1000)
-locked = ordinary.pin_memory()
-square = torch.ones(1024, 1024, device=device)
-how = "modelled" if device.type == "sim" else "measured"
+guess = devlab.predict("In how many of the four must the host wait for the product?", *range(5))
 
-for name, x in (("ordinary", ordinary), ("pinned", locked)):
+# %% facts=["P4"]
+pageable = torch.ones(100, 1000)
+locked = pageable.pin_memory()
+square = torch.ones(1024, 1024, device=device)
+
+times = []
+for name, x in (("pageable", pageable), ("pinned", locked)):
     for non_blocking in (False, True):
         torch.accelerator.synchronize(device)
         with devlab.watch() as log:
             square @ square
             x.to(device, non_blocking=non_blocking)
-        (copy,) = log.events.transfers
-        kept = copy.when.ended - copy.when.began
-        print(f"{name:<9}non_blocking={non_blocking!s:<6} keeps the host for {kept * 1e6:4.0f} µs ({how})")
+        (transfer,) = log.events.transfers
+        times.append(transfer.when.ended - transfer.when.began)
+        print(
+            f"{name:<9}non_blocking={non_blocking!s:<6} holds the host up for {times[-1] * 1e6:4.0f} µs ({how})"
+        )
+
+guess.was(sum(time > max(times) / 2 for time in times))
 
 # %% [markdown] facts=["P4"]
 # The flag decides whether the host waits for the device, and the memory decides how soon the host is free:
 #
-# - **A blocking copy waits for its stream**: for all the work that was queued before, and then for the copy. The first
-#   and the third line are about the product more than about the copy.
-# - **From ordinary memory, `non_blocking=True` keeps the host while the bytes are staged**, and no longer. The copy
-#   joins the queue, and the host waits neither for it nor for the product.
-# - **From pinned memory, `non_blocking=True` does not keep the host at all**: what remains is the launch.
+# - **A blocking transfer waits for its stream**: for all the work that was launched before it, and then for the
+#   transfer. The first and the third line tell more about the product than about the transfer.
+# - **From pageable memory, `non_blocking=True` holds the host up while the bytes are staged**, and no longer.
+#   The transfer joins the stream, and the host waits neither for it nor for the product.
+# - **From pinned memory, `non_blocking=True` does not hold the host up at all.** What remains is the launch.
 #
-# So `x.to(device, non_blocking=True)` is worth writing whatever the memory. (This is how PyTorch's source and NVIDIA's
-# CUDA documentation, under *API synchronization behavior*, describe it. The documentation allows the driver to wait for
-# the stream before it stages, so a real GPU may keep the host longer in the second line. Pinned memory makes sure.)
+# So `x.to(device, non_blocking=True)` is worth writing whatever the memory. With pinned memory you can be sure
+# that the host goes on. With pageable memory a real GPU may hold it up for longer than the second line says,
+# because NVIDIA's documentation (*API synchronization behavior*) allows the driver to wait for the stream
+# before it stages.
 #
-# Is it safe to *use* the result? Yes. The device works through its queue in order, so an operation that
-# you start after the copy runs after the copy. The host is early, the device is not.
+# Is it safe to *use* the result? It is. The device works through its stream in order, so an operation that you
+# launch after the transfer also runs after it. The host is early, the device is not.
 #
-# What you must not do is write into a *pinned* tensor while its copy may still be under way, because the GPU reads that
-# very memory. Bytes that were staged are safe.
+# What you must not do is write into a *pinned* tensor while its transfer may still be under way, because the
+# GPU reads that very memory. Bytes that were staged are safe.
+#
+# **[Exercise](../exercises/04_transfers.ipynb#task_batches):** `batches` goes through a loader and never waits
+# for a transfer.
 
 # %% [markdown]
 # ### Where the dtype is changed
 #
-# The flag decides one more thing. The image from above goes to the device as `float32`, the scores come home as
-# `float16`, each in one call. Each pair of dtypes has a smaller one. In which of the four calls does it travel?
+# The flag decides one more thing. The image from above goes to the device as `float32`, and the scores come
+# home as `float16`, each in one call. In its smaller dtype the image takes 48 bytes, and the scores take 2000.
+# Look for these two numbers in the output.
 
 # %% facts=["P8"]
 for non_blocking in (False, True):
@@ -337,21 +381,21 @@ for non_blocking in (False, True):
     there, home = log.events.transfers
     print(f"non_blocking={non_blocking!s:<6}there {there.bytes:>4} bytes   home {home.bytes:>4} bytes")
 
-torch.accelerator.synchronize(device)  # the last copy home was not waited for
+torch.accelerator.synchronize(device)  # The host has not waited for the last transfer.
 
 # %% [markdown] facts=["P8"]
-# The image takes 48 bytes in `uint8`, and the scores take 2000 in `float16`: in the second line both smaller forms
-# travel. **A blocking copy changes the dtype on the CPU, a non-blocking one on the accelerator**, in both directions.
-# On the CPU the change takes none of the GPU's memory, which is why PyTorch prefers it; but a host that does not
-# wait cannot do it. (This is so for CUDA and for `sim`. For `mps` the CPU changes what goes there, and the GPU
-# what comes back.) With `float64` to `float16` the first line would have been the better one on the way there. You need
-# not remember the table: in two steps the smaller form travels whatever the flag says.
+# In the second line both smaller forms travel. **A blocking transfer changes the dtype on the CPU, a
+# non-blocking one on the accelerator**, in both directions. PyTorch prefers the CPU because the change then
+# takes none of the GPU's memory, but a host that does not wait cannot do it. (This is so for CUDA and for
+# `sim`. On `mps` the CPU changes the dtype of what goes there, and the GPU the dtype of what comes back.) From
+# `float64` to `float16` the first line would have been the better one on the way to the device. You need not
+# remember the table: in two steps the smaller form travels, whatever the flag says.
 
 # %% [markdown]
 # ### A loop in time
 #
-# What is gained shows best in time. Here is a loop of four batches, in the simulator's model of time, first
-# the plain way:
+# What is gained shows best in time. Here is a loop over four minibatches, in the simulator's model of time,
+# first with blocking transfers:
 
 # %% facts=["P5"]
 work = TensorDataset(torch.ones(64, 1024), torch.arange(64))
@@ -360,7 +404,7 @@ weight = torch.ones(1024, 2048, device=device)
 
 def loop(loader, non_blocking):
     """Go through a loader, with one product for each batch, and return the log."""
-    torch.accelerator.synchronize(device)  # so that nothing older is still running
+    torch.accelerator.synchronize(device)  # Nothing older is still running, so the log starts from rest.
     with devlab.watch() as log:
         for x, _ in loader:
             x.to(device, non_blocking=non_blocking) @ weight
@@ -371,19 +415,21 @@ plain = loop(DataLoader(work, batch_size=16), non_blocking=False)
 waiting = plain.timeline()
 
 # %% [markdown] facts=["P4", "P5"]
-# Read the lanes from the top. The host waits (the low grey bars) for each copy. A copy joins the device's queue behind the
-# product before it, so the host waits for that product as well, and all the while it cannot load the next
-# batch. Now pinned and non-blocking. What will the host's lane look like?
+# Read the lanes from the top. The host waits (the low grey bars) for each transfer; the time in which it stages
+# the bytes is drawn as part of the wait. A transfer joins the device's stream behind the product before it, so
+# the host waits for that product as well, and all the while it cannot load the next minibatch. Now the same
+# loop with pinned memory and without blocking:
 
 # %% facts=["P5", "P7"]
 alone = loop(DataLoader(work, batch_size=16, pin_memory=True), non_blocking=True)
 alone.timeline(beside=waiting)
 
 # %% [markdown] facts=["P5", "P7"]
-# The host never waits. It has started everything early: **the host's work and the device's overlap.** But it was not
-# free. *Staging* is the host's own copy into pinned memory: this loader has no workers, so it pins in the loop. From
-# ordinary memory, with `non_blocking=True`, the driver would have staged the same bytes in the same time. (Try it: in
-# the model both loops take equally long.)
+# The host never waits, and has launched everything early: **the host's work and the device's overlap.** It was
+# not free, though. *Staging* is the host's own copy into pinned memory, since this loader has no workers and
+# pins in the loop. From pageable memory, with `non_blocking=True`, the driver would have staged the same bytes
+# in the same time. (Try `loop(DataLoader(work, batch_size=16), non_blocking=True)`: in the model it takes just
+# as long.)
 #
 # So let another thread pin. A loader with workers has one:
 
@@ -392,19 +438,28 @@ helped = loop(DataLoader(work, batch_size=16, pin_memory=True, num_workers=2), n
 helped.timeline(beside=waiting)
 
 # %% [markdown] facts=["P5", "P7"]
-# Now the host does nothing but start work, and all the rest of the time is its own. **Workers, pinned memory and
-# `non_blocking=True` belong together.** (The model leaves out what it takes to stack a minibatch and to hand it over from
-# a worker. Workers are worth their price where loading takes long.)
+# Now the host does nothing but launch, and all the rest of the time is its own. **Workers, pinned memory and
+# `non_blocking=True` belong together.** (The model leaves out what it takes to stack a minibatch and to hand it
+# over from a worker. Workers are worth their price where loading takes long.)
 #
-# Copying and computing still take turns, though, because work on one *stream* runs in order. A second
-# stream lets them overlap, too; you build that in [07 Asynchrony](07_asynchrony.ipynb).
+# Copying and computing still take turns, because the work in one stream runs in order. A second stream lets
+# them overlap, too; you build that in [07 Asynchrony](07_asynchrony.ipynb).
 #
-# One more temptation. If pinning is good, why not pin by hand, just before the copy? Here a larger tensor goes to the
-# device in three ways. Which will be the fastest?
+# One temptation is left. If pinned memory is good, why not pin by hand, just before the transfer? A tensor of 4
+# MB goes to the device as it is, and pinned by hand.
+
+# %% facts=["P7"]
+guess = devlab.predict(
+    "Compared with the plain transfer, pinning by hand and then transferring is …",
+    "faster",
+    "as fast",
+    "slower",
+)
 
 # %% facts=["P7"]
 large = torch.ones(1000, 1000)
 
+took = {}
 for name, send in (
     ("blocking", lambda: large.to(device)),
     ("not blocking", lambda: large.to(device, non_blocking=True)),
@@ -414,92 +469,129 @@ for name, send in (
     with devlab.watch() as log:
         send()
         torch.accelerator.synchronize(device)
+    took[name] = log.timeline(show=False).total * 1e6
     made = log.allocated.get("cpu", 0)
-    print(f"{name:<16}{log.timeline(show=False).total * 1e6:5.0f} µs ({how}), new on the CPU: {made} bytes")
+    print(f"{name:<16}{took[name]:5.0f} µs ({how}), new on the CPU: {made} bytes")
+
+ratio = took["pinned by hand"] / took["blocking"]
+guess.was("faster" if ratio < 0.95 else "slower" if ratio > 1.05 else "as fast")
 
 # %% [markdown] facts=["P7"]
-# In the model nothing is gained. `pin_memory()` copies every byte, just as the driver does when it stages, and the host
-# is busy for as long. On real machines something is lost, because memory that is pinned for the first time has to be
-# locked, which is slow: PyTorch's own guide to `pin_memory` and `non_blocking` warns of up to twice the time of a plain
-# `.to`. **Pinning by hand just before the copy usually costs more than it saves, and a loader without workers does
-# just that.** Pin early, or let another thread pin.
+# In the model nothing is gained. `pin_memory()` copies every byte, just as the driver does when it stages, and
+# the host is busy for as long. On real machines something is lost, because memory that is pinned for the first
+# time has to be locked, which is slow: PyTorch's own guide to `pin_memory` and `non_blocking` warns of up to
+# twice the time of a plain `.to`. **Pinning by hand just before the transfer usually costs more than it saves,
+# and a loader without workers does just that.** Pin early, or let another thread pin.
 
 # %% [markdown] facts=["P3", "P4"]
 # ### Look and touch
 #
-# What a copy costs, over its size. The picture is made to be played with: run the cell, drag the ring along the sizes, and
-# change what stands above the curves. The two lanes below them show what the host does while the bytes travel; *Play*
-# lets you watch. (On a GPU the times are measured, on the simulated device they come from the model; the picture says
-# which.) **Find out:** how much does pinned memory save for a single number, and how much for 32 images? And for which
-# copies does the host go on before they have ended?
+# This picture shows what a transfer costs, over its size. Run the cell, drag the ring along the sizes, and
+# change what stands above the curves. The two lanes below them show what the host does while the bytes travel;
+# *Play* lets you watch. (On a GPU the times are measured, on the simulated device they come from the model; the
+# picture says which.) **Find out** how much pinned memory saves for a single number, and how much for 32
+# images. And for which transfers does the host go on before they have ended?
 
 # %% facts=["P3", "P4"]
 devlab.explore.transfers()
 
 # %% [markdown] facts=["P3", "P4"]
-# In the model: nothing for the number, and two thirds of the time for the images. A small copy costs what it takes to
-# start one, from wherever it comes; only in large ones do the bytes count. That is one more reason to send a batch as
-# one tensor and not as sixteen. With `non_blocking=True` the host goes on early: at once with pinned memory, and from
-# ordinary memory after two thirds of the time, when the bytes are staged. Into ordinary memory it always waits.
+# In the model pinned memory saves nothing for the number, and two thirds of the time for the images. A small
+# transfer costs what it takes to start one, from whatever memory; only in large ones do the bytes count. That
+# is a reason to send a batch as one tensor and not as sixteen. With `non_blocking=True` the host goes on early:
+# at once with pinned memory, and from pageable memory after two thirds of the time, when the bytes are staged.
+# For a transfer into pageable memory the host always waits.
 
 # %% [markdown]
 # ## The other direction
 #
-# Going to the device, early was safe. Coming back, there is a trap, and the course can show it to you every
-# time, which real hardware does not. Before you run the cell: what do the two lines print?
+# On the way to the device, being early was safe. On the way back it is a trap, which the simulated device can
+# show you every time. Real hardware shows it now and then. Here are three sevens on the device, fetched without
+# blocking, and read at once.
+
+# %% facts=["P6"]
+guess = devlab.predict(
+    "What does y show, right after its transfer was launched?", "the sevens", "something else"
+)
 
 # %% facts=["P6"]
 x = torch.full((3,), 7.0, device=device)
-
 y = x.to("cpu", non_blocking=True)
-print("at once:", y)
 
-torch.accelerator.synchronize(x.device)
-print("later:  ", y)
+seen = y.tolist()
+print(seen)
+guess.was("the sevens" if seen == [7.0, 7.0, 7.0] else "something else")
 
 # %% [markdown] facts=["P6"]
-# No error, no warning, old contents. The copy was on its way, and Python looked before it had arrived.
-# (`.to("cpu", non_blocking=True)` puts its result into pinned memory by itself, so that nothing keeps the host.) The
-# *device* keeps its order; the *host* reads memory whenever it likes. On a real GPU a short copy often
-# arrives in time (there, the first line above may well show sevens), so such code passes its tests and
-# then, under load, returns a few old numbers.
+# There was no error and no warning, only old contents. The transfer stood in the stream, and Python looked
+# before it had arrived. (`.to("cpu", non_blocking=True)` puts its result into pinned memory by itself, so that
+# nothing keeps the host.) The *device* keeps its order, but the *host* reads memory whenever it likes. On a
+# real GPU a short transfer often arrives in time, and the cell may well show the sevens. Such code passes its
+# tests, and under load it returns a few old numbers.
 #
-# **A non-blocking copy to the CPU must be waited for before it is read.** Two details decide:
+# **A non-blocking transfer to the CPU must be waited for before it is read.** Which wait is the right one? Here
+# the program waits twice, once before the transfer and once after it.
+
+# %% facts=["P6"]
+torch.accelerator.synchronize(device)
+y = x.to("cpu", non_blocking=True)
+print("it waited before the transfer:   ", y.tolist())
+
+x.sum().item()  # The sum was launched after the transfer, so it ends after the transfer.
+print("it waited for what came after it:", y.tolist())
+
+# %% [markdown] facts=["P6"]
+# Two details decide:
 #
-# - Wait *after* the copy was started. Before it, there is nothing to wait for.
-# - Wait for the *right device*. `torch.accelerator.synchronize()` without an argument waits for the current
-#   one.
+# - **Wait after the transfer was launched.** Before it there is nothing to wait for. The `.item()` above was
+#   late enough, because the stream keeps its order, but it made a second transfer only to wait.
+#   `torch.accelerator.synchronize(…)` waits and transfers nothing.
+# - **Wait for the right device.** Without an argument, `torch.accelerator.synchronize()` waits for the current
+#   device, which need not be the one that the tensor comes from.
 #
-# Plain `y = x.cpu()` waits by itself and is always right. The non-blocking form pays if you have something
-# to do in between.
+# A plain `y = x.cpu()` waits by itself and is always right. The non-blocking form pays if the program has
+# something to do in between.
+#
+# **[Exercise](../exercises/04_transfers.ipynb#task_read_back):** `read_back` fetches a tensor without blocking,
+# and safely.
 
 # %% [markdown]
 # ## One number at a time
 #
-# How expensive is a small transfer? Here are ten numbers, fetched one by one and then together. Guess how
-# many times the host waits in each block.
+# How expensive is a small transfer? Here are ten losses on the device. One block adds them up in Python, the
+# other adds them up where they are.
 
 # %% facts=["R1", "R4"]
 losses = [torch.tensor(float(step), device=device) for step in range(10)]
 
 with devlab.watch() as log:
-    values = [loss.item() for loss in losses]
-print(log.transfers, "transfers", log.bytes_moved, "bytes", log.synchronizations, "waits")
+    total = 0.0
+    for loss in losses:
+        total += loss.item()
+print(f"in Python:     {total}, {log.transfers} transfers, {log.synchronizations} waits")
 
 with devlab.watch() as log:
-    values = torch.stack(losses).tolist()
-print(log.transfers, "transfer ", log.bytes_moved, "bytes", log.synchronizations, "wait")
+    total = torch.zeros((), device=device)
+    for loss in losses:
+        total += loss
+    total = total.item()
+print(f"on the device: {total}, {log.transfers} transfer,  {log.synchronizations} wait")
 
 # %% [markdown] facts=["R1", "R4"]
-# The same forty bytes, and ten waits against one. **`.item()` transfers one scalar and synchronizes**: the
-# host stops until the device has finished everything in its queue, and meanwhile queues nothing new. Once
-# an epoch nobody notices. Once a step, in a loop of short steps, the device idles most of the time.
+# Both give 45. **`.item()` transfers one scalar and synchronizes**: the host stops until the device has
+# finished everything in its stream, and launches nothing meanwhile. Once in an epoch this does no harm. In
+# every step of a loop of short steps, it leaves the device idle most of the time.
 #
-# So keep the numbers on the device, in a list, and fetch them together: stack, then one `.tolist()`. (Keep
-# `loss.detach()`, not `loss`, or each number holds on to its whole graph.)
+# So keep the numbers on the device and fetch the result. If you keep the losses themselves, keep
+# `loss.detach()`: each `loss` holds on to its whole graph.
 #
-# `.item()` has relatives. Some do not look like transfers at all. Before you run the cell: which of these
-# eight make the host wait?
+# **[Exercise](../exercises/04_transfers.ipynb#task_fetch_losses):** `fetch_losses` needs every single number,
+# and still the host waits once.
+
+# %% [markdown] facts=["R5"]
+# ### What else waits
+#
+# `.item()` has relatives, and some of them do not look like transfers at all. Here are eight lines.
 
 # %% facts=["R5"]
 x = torch.tensor([3.0, -1.0, 2.0], device=device)
@@ -514,19 +606,26 @@ suspects = {
     "x.clamp(min=0)": lambda: x.clamp(min=0),
     "torch.where(x > 0, x, 0)": lambda: torch.where(x > 0, x, 0),
 }
+guess = devlab.predict("How many of the eight make the host wait?", *range(2, 9))
+
+# %% facts=["R5"]
+waits = {}
 for words, suspect in suspects.items():
     with devlab.watch() as log:
         suspect()
-    print(f"{words:<26}{'the host waits' if log.synchronizations else 'it does not'}")
+    waits[words] = log.synchronizations > 0
+    print(f"{words:<26}{'the host waits' if waits[words] else 'the host goes on'}")
+
+guess.was(sum(waits.values()))
 
 # %% [markdown] facts=["R5"]
-# Six of eight. Whatever brings a value to Python waits: `.cpu()`, `.tolist()`, `bool()` and so every `if`,
-# and `print`. `nonzero` and the boolean mask wait for a subtler reason: the *shape* of the result depends on
-# the data, and Python has to know it. The last two compute something of a known shape, so they only join
-# the queue. `torch.where` is the usual way out of a mask in a loop.
+# Whatever brings a value to Python waits: `.cpu()`, `.tolist()`, `bool()` and so every `if`, and `print`.
+# `nonzero` and the boolean mask wait for a subtler reason: the *shape* of their result depends on the data, and
+# Python has to know it. The last two compute something of a known shape, so they only join the stream.
+# `torch.where` is the usual way to do without a mask in a loop.
 #
-# Here is an evaluation loop as people write it, with a guard and two statistics. Before you run it, count:
-# four batches; how many transfers, how many waits?
+# Here is an evaluation loop as it is often written, with a guard and two statistics. Before you run it, count
+# the transfers and the waits of its four minibatches.
 
 # %% facts=["R4", "R5"]
 model = nn.Linear(1024, 1).to(device)
@@ -544,16 +643,17 @@ print(log.transfers, "transfers,", log.synchronizations, "waits")
 print("made to wait by", sorted({wait.cause for wait in log.events.synchronizations}))
 
 # %% [markdown] facts=["R4", "R5"]
-# Four transfers that were needed, and twelve that were not. `print(log)` shows each line of code with its
-# counts. Use it on your own loops: it is the quickest way to find the line that costs. Change the cell above
-# now, so that it says 5 transfers and 1 wait, and still knows the total and the worst.
+# Four transfers were needed on the way in and one on the way out. The other eleven were not. `print(log)` shows
+# each line of code with its counts. Use it on your own loops: it is the quickest way to find the line that
+# costs. Now change the cell above so that it says 5 transfers and 1 wait, and still knows the total, the worst,
+# and whether any loss was nan.
 
 # %% [markdown]
 # ## There and back again
 #
-# The last habit is the most expensive one, and it often hides between two functions that are fine by
-# themselves. Each of these takes a tensor, works on the device, and politely returns a CPU tensor. How many
-# transfers will three steps make?
+# One more habit is the most expensive of all, and it often hides between two functions that are fine by
+# themselves. This function takes a tensor, works on the device, and politely returns a CPU tensor. It is called
+# three times.
 
 
 # %% facts=["R2"]
@@ -568,8 +668,9 @@ with devlab.watch() as log:
 print(log.transfers, "transfers,", log.synchronizations, "waits")
 
 # %% [markdown] facts=["R2"]
-# Six, for a multiplication that takes less time than one of them. This is **ping-pong**. The cure: a
-# function works where its input is and leaves its result there. Only the program's edges move things.
+# It took six transfers for three multiplications, and each multiplication is quicker than a single transfer.
+# This is **ping-pong**. The cure is a rule: a function works where its input is and leaves its result there.
+# Only the edges of the program transfer anything.
 
 
 # %% facts=["R1", "R2"]
@@ -585,12 +686,12 @@ with devlab.watch() as log:
 print(log.transfers, "transfers,", log.synchronizations, "wait")
 
 # %% [markdown] facts=["R1", "R3"]
-# One in, one out, however many steps lie between. How far does it matter? Here is a square matrix in three sizes: the
-# time of its transfer from ordinary and from pinned memory, and the time of two operations on it. Which of the four
-# columns grows fastest?
+# One transfer in and one out, however many steps lie between. How much does it matter? Here is a square matrix
+# in three sizes: the time of its transfer from pageable and from pinned memory, and the time of two operations
+# on it. Watch which of the four columns grows fastest.
 
 # %% facts=["R1"]
-print(f"   n   ordinary   pinned   adding 1   product   µs ({how})")
+print(f"   n   pageable   pinned   adding 1   product   µs ({how})")
 for n in (512, 1024, 2048):
     here, there = torch.ones(n, n), torch.ones(n, n, device=device)
     locked = here.pin_memory()
@@ -609,11 +710,12 @@ for n in (512, 1024, 2048):
     print("{:>4}{:>11.0f}{:>9.0f}{:>11.0f}{:>10.0f}".format(n, *times))
 
 # %% [markdown] facts=["R1"]
-# The addition does one operation for each number, and either transfer takes many times as long, whatever the size. Most
-# operations are of this kind: activations, normalisation, dropout. The product does about 2n operations for each number,
-# so its time grows faster than the bytes do: at n = 512 either transfer takes longer, at n = 2048 the product takes
-# longer than the pinned one. Where the two meet depends on the machine. The rule holds on all of them: **transfers are
-# expensive next to most operations, so keep them out of inner loops.**
+# The addition does one operation for each number, and either transfer takes many times as long, whatever the
+# size. Most operations are of this kind: activations, normalisation, dropout. The product does about 2n
+# operations for each number, so its time grows faster than the bytes do: at n = 512 either transfer takes
+# longer, at n = 2048 the product takes longer than the transfer from pinned memory. Where the two meet depends
+# on the machine. The rule holds on all of them: **transfers are expensive next to most operations, so keep them
+# out of inner loops.**
 #
 # When is it right to go to the CPU? There are four good reasons, and they lie at the edge of a program:
 
@@ -625,24 +727,27 @@ for n in (512, 1024, 2048):
 # | **serialization**: a file to be read elsewhere | at a checkpoint |
 # | a **library that only knows the CPU** | as rarely as you can arrange |
 #
-# "My GPU is nearly full" and "I want to look at it" are reasons, too, for a while. "It was there before" is
-# none.
+# "My GPU is nearly full" and "I want to look at it" will do for the moment. "It has always been on the CPU"
+# will not.
+#
+# **[Exercise](../exercises/04_transfers.ipynb#task_no_ping_pong):** `no_ping_pong` runs a model over a whole
+# loader and fetches once.
 
 # %% [markdown]
 # ## What to keep
 #
-# - `x.to(device)` returns a new tensor and leaves x; where nothing has to change it returns x. Keep the
-#   result. With a dtype, one call makes both changes; in two steps you choose which form travels.
+# - `x.to(device)` returns a new tensor and leaves x; where nothing has to change it returns x. Keep the result.
+#   With a dtype, one call makes both changes; in two steps you choose which form travels.
 # - A loader yields CPU tensors. Move every tensor of each minibatch as it comes.
-# - A blocking copy waits for its stream. With `non_blocking=True` the host goes on: at once from pinned memory, from
-#   ordinary memory when the bytes are staged.
-# - A blocking copy changes the dtype on the CPU, a non-blocking one on the accelerator.
-# - `num_workers`, `pin_memory=True` and `non_blocking=True` belong together. Without workers the loader pins in your
-#   loop, as you would by hand just before the copy, and nothing is gained.
-# - A non-blocking copy *to* the CPU: synchronize its device before you read it.
+# - A blocking transfer waits for its stream. With `non_blocking=True` the host goes on: at once from pinned
+#   memory, from pageable memory when the bytes are staged.
+# - A blocking transfer changes the dtype on the CPU, a non-blocking one on the accelerator.
+# - `num_workers`, `pin_memory=True` and `non_blocking=True` belong together. Without workers the loader pins in
+#   your loop, as you would by hand just before the transfer, and nothing is gained.
+# - After a non-blocking transfer *to* the CPU, synchronize its device before you read the result.
 # - `.item()`, `.cpu()`, `.tolist()`, `if`, `print`, `nonzero` and boolean masks wait. Collect on the device,
-#   fetch once.
+#   and fetch once.
 # - One transfer in, one out. What lies between stays on the device.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/04_transfers.ipynb), eight short functions for
+# **Now do it:** [the exercises of this lesson](../exercises/04_transfers.ipynb) are eight short functions for
 # the edges of a training script. **Then:** [05 Models and buffers](05_buffers.ipynb).

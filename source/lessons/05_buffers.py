@@ -1,13 +1,13 @@
 # %% [markdown]
 # # 05 Models and buffers
 #
-# Moving a model takes one line, and the line works. Then the first batch arrives and an error says that
+# Moving a model takes one line, and the line works. Then the first batch arrives, and an error says that
 # something is still on the CPU. This lesson is about that something.
 #
-# After it you can say what `model.to(device)` moves and what it leaves behind, give every tensor in a model
-# the right home, and make helper tensors in `forward` that fit any device and any dtype.
+# After it you can say what `model.to(device)` moves and what it leaves behind, give every tensor in a model the
+# right home, and make helper tensors in `forward` that fit any device and any dtype.
 #
-# **Takes** about 45 minutes. **Needs** [00 Start here](00_start_here.ipynb); you have written a small
+# **Takes** about 40 minutes. **Needs** [00 Start here](00_start_here.ipynb); you have written a small
 # `nn.Module` before.
 
 # %%
@@ -21,8 +21,8 @@ device = devlab.start()
 # %% [markdown]
 # ## Where is the model
 #
-# A layer has weights, and weights are tensors, so they have an address. Here is a layer as it comes, and a
-# batch that has already been moved. Before you run the cell: will the layer take the batch?
+# A layer has weights, weights are tensors, and every tensor is somewhere. Here is a fresh layer, and a batch
+# that has been moved already:
 
 # %% facts=["L1"]
 layer = nn.Linear(3, 2)
@@ -34,15 +34,11 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["L1"]
-# A layer is a function with tensors inside, and the rule of lesson 00 holds for those as for any others:
-# **the parameters must be where the inputs are**. A fresh layer is on the CPU, because that is where new
-# tensors go.
+# New tensors are made on the CPU, the layer's among them, and the rule of lesson 00 holds for those, too: **the
+# parameters must be where the inputs are**. (The message is worded as on an NVIDIA GPU; Apple's `mps` has other
+# words.)
 #
-# (The end of the message, `wrapper_CUDA_addmm`, is how PyTorch words it on an NVIDIA GPU. The simulated
-# device obeys the same rule and repeats the words. Apple's `mps` has other words for it. No figure of time
-# or memory stands in this lesson, so none of its outputs comes from the simulation's model.)
-#
-# Now move both the model and a batch. One of the two lines below does nothing. Which?
+# Now a layer and a batch are moved with the same call:
 
 # %% facts=["L2"]
 batch = torch.ones(4, 3)
@@ -54,66 +50,53 @@ print("layer.weight", layer.weight.device)
 print("batch       ", batch.device)
 
 # %% [markdown] facts=["L2"]
-# `tensor.to(device)` returns a new tensor and leaves the old one alone, so a result that nobody keeps is
-# lost. `module.to(device)` moves the module **in place**, and returns the module itself to make `model =
-# Net().to(device)` possible. The same word, two habits. So write `batch = batch.to(device)`, always with
-# the assignment.
+# `tensor.to(device)` returned a new tensor, which the cell dropped. `module.to(device)` moves the module **in
+# place**, and returns the module itself to make `model = Net().to(device)` possible. So always write `batch =
+# batch.to(device)`.
 #
-# In place goes further than you may expect. Say for both lines what they print:
+# In place goes further than you may expect:
 
 # %% facts=["L2"]
 held = layer.weight
 moved = layer.to("cpu")
 
-print("the same module:   ", moved is layer)
-print("the same parameter:", held is layer.weight, "and it is on", held.device)
+print("the module is   ", "the same object" if moved is layer else "a new object")
+print("the parameter is", "the same object" if held is layer.weight else "a new object", "on", held.device)
 
 # %% [markdown] facts=["L2"]
-# Even the parameter is the same object. Only the memory behind it is new. That is why an optimizer that was
-# made before the move still holds the right parameters. It is what PyTorch does today between the CPU and the
-# usual accelerators, and it is not promised: `torch.__future__.set_overwrite_module_params_on_conversion(True)`
-# makes `.to` put new parameters in place of the old ones, and on some kinds of device, such as XLA, they
-# always are new. So make the optimizer after the move all the same. Besides, what an optimizer has already
-# gathered, such as momentum, does not move with the model.
+# Even the parameter is the same object, and only the memory behind it is new, so an optimizer that was made
+# before the move still holds the right parameters. PyTorch does so today between the CPU and the usual
+# accelerators, and does not promise it: `torch.__future__.set_overwrite_module_params_on_conversion(True)`
+# makes `.to` put new parameters in place of the old ones, and on XLA devices they always are new. So make the
+# optimizer after the move all the same. What it has gathered by then, such as momentum, would stay where it
+# was.
 #
-# And the model's own address? Ask for it as you would ask a tensor:
+# A module has no attribute `device`, because nothing forces its tensors to be in one place. So programs read
+# the device **from a parameter**, mostly by `next(model.parameters()).device`. This asks the *first* parameter
+# and believes it for all. Two of these three models defeat it:
 
 # %% facts=["L3"]
-try:
-    print(layer.device)
-except AttributeError as error:
-    print(error)
+for name, model in (
+    ("one place", nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1)).to(device)),
+    ("split", nn.Sequential(nn.Linear(3, 3).to(device), nn.Linear(3, 1))),
+    ("no weights", nn.ReLU()),
+):
+    try:
+        print(f"{name:<11}", next(model.parameters()).device)
+    except StopIteration:
+        print(f"{name:<11}", "StopIteration: there is no first parameter")
 
 # %% [markdown] facts=["L3"]
-# A module has no `device`, and for a good reason: it is a bag of tensors, and nothing forces them to be in
-# one place. So one reads the device **from a parameter**. This line is in thousands of programs:
-
-# %% facts=["L3"]
-layer.to(device)
-print(next(layer.parameters()).device)
-
-# %% [markdown] facts=["L3"]
-# It asks the *first* parameter and believes it for all. Two models below make it fail, each in its own way.
-# Which of the two failures would you rather have?
-
-# %% facts=["L3"]
-split = nn.Sequential(nn.Linear(3, 3).to(device), nn.Linear(3, 1))
-print("split model:", next(split.parameters()).device)
-
-try:
-    print("no weights: ", next(nn.ReLU().parameters()).device)
-except StopIteration:
-    print("no weights:  StopIteration, there is no first parameter")
-
-# %% [markdown] facts=["L3"]
-# The second stops at once. The first gives a confident wrong answer, and the error comes later, somewhere
-# else. In the exercises you write `model_device`, which does better on both.
+# The model without weights fails at once. The split model gets a confident wrong answer, and the error comes
+# later, somewhere else.
+#
+# **[Exercise](../exercises/05_buffers.ipynb#task_model_device):** `model_device` does better on both.
 
 # %% [markdown]
 # ## What stays behind
 #
-# The model below predicts a price from three columns of very different size, so it first standardizes them,
-# with the mean and deviation of the data it was trained on. Read the class. On the CPU it works.
+# This model predicts a price from three columns. It first standardizes them, with the mean and deviation of the
+# data it was trained on. On the CPU it works.
 
 
 # %% facts=["L5"]
@@ -133,65 +116,48 @@ model = Price()
 print(model(houses).shape, model(houses).device)
 
 # %% [markdown] facts=["L4"]
-# To see what a move does, here is a small tool. It lists each tensor that a module has, says what kind of
-# thing it is, and where it was before and after `.to`. There are three kinds: **parameters**, which
-# training changes; **buffers**, which you will meet in a moment; and everything else, **plain attributes**.
+# A small tool lists the tensors of a module. There are three kinds: **parameters**, which training changes;
+# **buffers**, which you will meet in a moment; and everything else, **plain attributes**.
 
 
 # %%
 def contents(module):
-    """Return name, kind and tensor of everything that the module holds directly, or has registered."""
-    plain = [(name, value) for name, value in vars(module).items() if isinstance(value, torch.Tensor)]
-    return (
-        [(name, "parameter", tensor) for name, tensor in module.named_parameters()]
-        + [(name, "buffer", tensor) for name, tensor in module.named_buffers()]
-        + [(name, "plain attribute", tensor) for name, tensor in plain]
-    )
+    """Yield name, kind and tensor of what the module has registered, and of what it holds besides."""
+    yield from ((name, "parameter", tensor) for name, tensor in module.named_parameters())
+    yield from ((name, "buffer", tensor) for name, tensor in module.named_buffers())
+    for name, value in vars(module).items():
+        if isinstance(value, torch.Tensor):
+            yield name, "plain attribute", value
 
 
-def watch_the_move(module, device):
-    """Move the module and print where each of its tensors was and is."""
-    before = [tensor.device for _, _, tensor in contents(module)]
-    module.to(device)
-    print(f"{'name':<15}{'kind':<17}{'before':<9}after")
-    for (name, kind, tensor), was in zip(contents(module), before, strict=True):
-        print(f"{name:<15}{kind:<17}{was!s:<9}{tensor.device}")
-
-
-# %% [markdown]
-# Before you run it: four tensors. Which of the four rows will say that something moved?
+guess = devlab.predict("Price holds four tensors. How many of them will move?", *range(5))
 
 # %% facts=["L4", "L5"]
-watch_the_move(model, device)
+model.to(device)
+
+for name, kind, tensor in contents(model):
+    print(f"{name:<15}{kind:<17}{tensor.device}")
+guess.was(sum(tensor.device == device for *_, tensor in contents(model)))
 
 # %% [markdown] facts=["L4", "L5"]
-# `.to` moves what is **registered**: the parameters of every layer, and the buffers. `mean` and `deviation`
-# are plain attributes. To `.to` they are like a learning rate or a file name: something you keep, nothing
-# to move. No error, no warning. The error comes with the first batch:
+# `.to` moves what is **registered**: the parameters of every layer, and the buffers. `mean` and `deviation` are
+# plain attributes, which `.to` passes by like a learning rate or a file name. The error comes with the first
+# batch. It names two devices and no tensor, so `devlab.explain` looks for the tensor:
 
 # %% facts=["B4", "L5"]
 try:
     model(houses.to(device))
 except RuntimeError as error:
     print(error)
-
-# %% [markdown] facts=["B4"]
-# The message names two devices and no tensor. `devlab.explain` goes and looks which one it was:
-
-# %% facts=["B4", "L5"]
-try:
-    model(houses.to(device))
-except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["B4"]
-# Look at where we are. The mistake is in `__init__`. The error is in `forward`, later, perhaps in another
-# file. And on the CPU there is no error at all, so every test on a laptop passes. Of about 200 public
-# reports of device errors that we read while making this course, this was the most frequent kind: a table
-# that was never registered.
+# The proposed change repairs this one line; the better cure, which comes next, is in `__init__`, where the
+# mistake was made. On the CPU there is no error at all, so every test on a laptop passes. Of about 200 public
+# reports of device errors that we read while making this course, this was the most frequent kind: a table that
+# was never registered.
 #
-# A container hides its content just as well. This model keeps its layers in a list. How many parameters
-# does it have?
+# A container hides its content just as well. This model keeps its layers in a list:
 
 
 # %% facts=["L5"]
@@ -213,11 +179,9 @@ print("registered:", [name for name, _ in stack.named_parameters()])
 print("head is on", stack.head.weight.device, "and blocks[0] on", stack.blocks[0].weight.device)
 
 # %% [markdown] facts=["L5"]
-# Two, not six. A plain list is a plain attribute, whatever is in it. And the missing move is the *smaller*
-# harm: an optimizer that is given `stack.parameters()` never trains the two blocks, and `state_dict()` does
-# not save them. On the CPU this runs for weeks without a complaint.
-#
-# For modules the cure is a list that registers. What changes?
+# Of six parameters two are registered. The missing move is the *smaller* harm: an optimizer that is given
+# `stack.parameters()` never trains the two blocks, and `state_dict()` does not save them. On the CPU this runs
+# for weeks without a complaint. The cure is a list that registers:
 
 # %% facts=["L4", "L5"]
 stack = Stack()
@@ -228,34 +192,35 @@ print("blocks[0] is on", stack.blocks[0].weight.device)
 print("cache is on    ", stack.cache["ones"].device)
 
 # %% [markdown] facts=["L5"]
-# `nn.ModuleList` and `nn.ModuleDict` register modules, `nn.ParameterList` and `nn.ParameterDict`
-# parameters. The tensor in the dict is still behind: for it, and for `mean` and `deviation`, there is
-# something else.
+# `nn.ModuleList` and `nn.ModuleDict` register modules, `nn.ParameterList` and `nn.ParameterDict` parameters.
+# The tensor in the dict, like `mean` and `deviation`, has to become a buffer.
 #
-# ![A module on the CPU with a parameter, a buffer and a plain attribute; after .to(device) the parameter and the buffer are on the device, and the attribute is still on the CPU](drawing:registered_or_loose)
+# ![.to(device) brings a module's parameter and buffer to the device, and leaves its plain attribute on the CPU](drawing:registered_or_loose)
 
 # %% [markdown] facts=["L1", "L5"]
 # ### Look and touch
 #
-# Five modules, and six lines that people write to bring them to a device, some in vain. Each tensor is a box in the lane
-# of the place where it really is. Choose a module and a line, **click the tensors that you expect to move**, and only then
-# run the line. Three of the six lines move no tensor of any of the five modules. Which?
+# Here are five modules, and six lines that are meant to bring them to a device. Choose a module and a line,
+# **click the tensors that you expect to move**, and only then run the line. Three of the six lines move no
+# tensor of any module. Which?
 
 # %% facts=["L1", "L5"]
 devlab.explore.mover()
 
 # %% [markdown] facts=["L1", "L5"]
-# `model.to(torch.float16)` names no device. And `p.to(device)` of a single parameter makes a new tensor and throws it
-# away: only of modules does `.to` work in place. Loading without `assign=True` copies values into the tensors that are
-# there, and they stay where they are. Come back to this picture when you have read about
-# `persistent=False`, and to the module with its optimizer after lesson 11.
+# `model.to(torch.float16)` names no device. `p.to(device)` of a single parameter makes a new tensor, which is
+# then thrown away. Loading a file copies values into the tensors that are there, and they stay where they are
+# (unless `load_state_dict` is told `assign=True`). Come back to this picture after `persistent=False`, and
+# again after lesson 11.
+#
+# **[Exercise](../exercises/05_buffers.ipynb#task_left_behind):** `left_behind` finds what `.to` will miss,
+# however deep it is hidden.
 
 # %% [markdown]
 # ## Register it
 #
-# A **buffer** is a tensor that belongs to the module but is not trained. You register it under a name, and
-# from then on it is an attribute like any other. This is the price model again, with two lines changed.
-# What will the table of the move say now?
+# A **buffer** is a tensor that belongs to the module and is not trained. You register it under a name, and from
+# then on it is an attribute like any other. Here is the price model with two lines changed:
 
 
 # %% facts=["B2", "B3"]
@@ -271,69 +236,42 @@ class RegisteredPrice(nn.Module):
 
 
 model = RegisteredPrice()
-watch_the_move(model, device)
-print(model(houses.to(device)).device)
-
-# %% [markdown] facts=["B1", "B2", "B3"]
-# `forward` did not change by a letter: `self.mean` is still `self.mean`. But the buffer **moves with the
-# model**, to any device, and back, and as a part of any larger model. (Newer code may say `self.mean =
-# nn.Buffer(tensor)`, which does the same.)
-#
-# What is a buffer for? For every tensor that the module needs and the optimizer must not touch:
-#
-# | kind of buffer | for example | who changes it |
-# |---|---|---|
-# | a **mask** | which steps a model may look at | nobody |
-# | a **fixed encoding** | positions in a sequence | nobody |
-# | a **table** | mean and deviation of the data, anchor boxes, a schedule | nobody, or you, once |
-# | a **running statistic** | the mean and variance in `nn.BatchNorm1d` | the module itself, in training |
-#
-# "Then why not make it a parameter that asks for no gradient? That moves too." It does. Look at what else
-# it does:
-
-
-# %% facts=["B1"]
-class Frozen(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.mean = nn.Parameter(torch.tensor([100.0, 4.0, 2.0]), requires_grad=False)
-        self.linear = nn.Linear(3, 1)
-
-
-def trainable(module):
-    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
-
-
-frozen = Frozen()
-print("trainable numbers at first:    ", trainable(frozen))
-frozen.requires_grad_(True)  # as one does to fine-tune a whole model
-print("trainable numbers, fine-tuning:", trainable(frozen))
-
-# %% [markdown] facts=["B1"]
-# One line that unfreezes *all parameters*, as fine-tuning does, and an optimizer made from them would train the
-# mean of your data. A buffer says what it is: part of the state, not of what is learned.
-#
-# One thing about buffers can still surprise. Here `held` is a second name for one, taken before a move. For
-# a parameter both names led to the new place. Here?
-
-# %% facts=["B3"]
-model = RegisteredPrice()
 held = model.mean
 model.to(device)
 
-print("model.mean is on", model.mean.device)
+for name, kind, tensor in contents(model):
+    print(f"{name:<15}{kind:<17}{tensor.device}")
+print("the result is on", model(houses.to(device)).device)
 print("held is on      ", held.device)
 
-# %% [markdown] facts=["B3"]
-# A moved buffer is a *new* tensor under the old name. So never keep a buffer under a second name, in a
-# list, or in a cache: write `self.mean` where you use it, every time.
+# %% [markdown] facts=["B1", "B2", "B3"]
+# `forward` is the same to the letter, and the buffer **moves with the model**, to any device and back, and as a
+# part of any larger model. (Newer code may say `self.mean = nn.Buffer(tensor)`, which does the same.) But a
+# moved buffer is a *new* tensor under the old name, and `held` is still the old one. So never keep a buffer
+# under a second name, in a list or in a cache: write `self.mean` where you use it, every time.
+#
+# A buffer is for every tensor that the module needs and the optimizer must not touch:
+#
+# | kind of buffer | for example | what changes it |
+# |---|---|---|
+# | a **mask** | which steps a model may look at | nothing |
+# | a **fixed encoding** | positions in a sequence | nothing |
+# | a **table** | mean and deviation of the data, anchor boxes, a schedule | nothing, or you, once |
+# | a **running statistic** | the mean and variance in `nn.BatchNorm1d` | the module itself, in training |
+#
+# A parameter with `requires_grad=False` would move, too. But fine-tuning often unfreezes all parameters with
+# one line, `model.requires_grad_(True)`, and then the optimizer trains the mean of your data. A buffer says
+# what it is: part of the state, and not of what is learned.
+#
+# **[Exercise](../exercises/05_buffers.ipynb#task_CausalMask):** `CausalMask` keeps a mask for sequences of any
+# length.
 
 # %% [markdown]
 # ## A buffer that changes
 #
-# Running statistics are buffers that the module updates by itself. This one remembers the largest value it
-# has seen, and how many batches came by. It updates its two buffers in two ways. Before you run the cell:
-# after a forward on the accelerator, where is each of them?
+# Running statistics are buffers that the module updates by itself. This module remembers the largest value it
+# has seen, of inputs that are never negative, and how many batches it has been given. It updates one buffer in
+# one way and the other in another.
 
 
 # %% facts=["B1", "B3"]
@@ -349,19 +287,31 @@ class Largest(nn.Module):
         return x / self.largest
 
 
+guess = devlab.predict(
+    "After a forward on the device, which of the two buffers are there?",
+    "largest",
+    "batches",
+    "both",
+    "neither",
+)
+
+# %% facts=["B1", "B3"]
 tracker = Largest().to(device)
 tracker(torch.tensor([1.0, 8.0, 3.0], device=device))
 print("largest", tracker.largest)
 print("batches", tracker.batches)
 
+there = [name for name, buffer in tracker.named_buffers() if buffer.device == device]
+guess.was({0: "neither", 2: "both"}.get(len(there)) or there[0])
+
 # %% [markdown] facts=["B3"]
-# `copy_` wrote into the tensor that was there, so it stayed there. The assignment put a **new** tensor
-# under the name, and `torch.tensor` made it on the CPU. It is still a registered buffer, and it is in the
-# wrong place until the next `.to`.
+# `copy_` wrote into the tensor that was there. The assignment put a **new** tensor under the name, and
+# `torch.tensor` made it on the CPU: still a registered buffer, and in the wrong place until the next `.to`. So
+# update buffers **in place**: `self.batches += 1`, `add_`, `copy_`, `self.table[i] = ...`. Then everything else
+# that holds the tensor sees the change, too.
 #
-# So update buffers **in place**: `self.batches += 1`, `add_`, `copy_`, `self.table[i] = ...`. It is also
-# the only way for others who hold the tensor to see the change. And keep the update out of the graph of the
-# gradients. Before you run the cell: which of the two buffers below will ask for a gradient?
+# And keep the update out of the graph of the gradients. Here the inputs ask for a gradient, as the output of
+# any layer does:
 
 
 # %% facts=["B1"]
@@ -376,39 +326,51 @@ class Total(nn.Module):
         return x
 
 
-x = torch.ones(3, 2, requires_grad=True)  # as any output of a layer with weights
-total = Total()
-total(x)
-print("asks for a gradient:", total.total.requires_grad)
+for gradients in (True, False):
+    module = Total()
+    for _ in range(5):
+        with torch.set_grad_enabled(gradients):
+            module(torch.ones(3, 2, requires_grad=True))
 
-with torch.no_grad():
-    quiet = Total()
-    quiet(x)
-print("under no_grad:      ", quiet.total.requires_grad)
+    kept, step = 0, module.total.grad_fn
+    while step is not None:  # Each step of the graph leads to the step of the batch before.
+        kept, step = kept + 1, step.next_functions[0][0]
+    print("with a graph:" if gradients else "with no_grad:", kept, "batches kept alive")
 
 # %% [markdown] facts=["B1"]
-# Without `no_grad` the buffer becomes the end of a chain that holds every batch since the start of
-# training. Memory grows, and where the output depends on the buffer, the second `backward` fails. So a
-# statistic is written like this: `if self.training:`, then `with torch.no_grad():`, then the update in
-# place. `self.training` is what `model.train()` and `model.eval()` switch; in evaluation the statistics
-# stay as they are.
+# In a graph the buffer is the end of a chain that holds every batch since the start of training. Memory grows,
+# and where the output depends on the buffer, the second `backward` fails. So write a statistic like this: `if
+# self.training:`, then `with torch.no_grad():`, then the update in place. `self.training` is what
+# `model.train()` and `model.eval()` switch; in evaluation the statistics stay as they are.
+#
+# **[Exercise](../exercises/05_buffers.ipynb#task_RunningMean):** `RunningMean` keeps the exact mean of all
+# rows, whatever the size of the batches.
 
 # %% [markdown]
 # ## Saved or not saved
 #
-# A model is saved as its `state_dict`, a dictionary from names to tensors. Which of the names of the price
-# model will be in it?
+# A model is saved as its `state_dict`, a dictionary from names to tensors. This is what it holds of the price
+# model:
 
 # %% facts=["B5"]
 print("registered:", list(RegisteredPrice().state_dict()))
 print("plain:     ", list(Price().state_dict()))
 
 # %% [markdown] facts=["B5"]
-# Buffers are saved, plain attributes are not. For the mean of the training data this is what you want:
-# nobody can compute it again from a file of weights.
+# Buffers are saved, plain attributes are not. For the mean of the training data this is what you want. A table
+# of positions is different: its length and width say all that is in it, and it may be larger than the layers
+# around it. `register_buffer(…, persistent=False)` keeps a buffer out of the file.
 #
-# A table of positions is different. Two numbers, its length and its width, say all that is in it, and it
-# may be larger than the layers around it. The third argument of `register_buffer` keeps it out:
+# Suppose that yesterday's files come from a model without any table, and today you add one.
+
+# %% facts=["B5"]
+guess = devlab.predict(
+    "With which kind of table can the model still read yesterday's file?",
+    "saved",
+    "not saved",
+    "either",
+    "neither",
+)
 
 
 # %% facts=["B5"]
@@ -418,28 +380,23 @@ class Positions(nn.Module):
         self.register_buffer("table", torch.linspace(0, 1, length), persistent=persistent)
 
 
-for persistent in (True, False):
+yesterday = {}  # This state_dict comes from a model without a table.
+readable = []
+for name, persistent in (("saved", True), ("not saved", False)):
     positions = Positions(5, persistent).to(device)
-    print(
-        f"persistent={persistent}: table on {positions.table.device}, saved: {list(positions.state_dict())}"
-    )
+    print(f"{name}: on {positions.table.device}, in the state_dict: {list(positions.state_dict())}")
+    try:
+        print(positions.load_state_dict(yesterday))
+        readable.append(name)
+    except RuntimeError as error:
+        print(error)
+
+guess.was({0: "neither", 2: "either"}.get(len(readable)) or readable[0])
 
 # %% [markdown] facts=["B5"]
-# It moves like every buffer. It is only left out of the file. There is a second reason to want that.
-# Suppose that yesterday's files were saved by a model without any table, and today you add one. Can the new
-# model still read the old file?
-
-# %% facts=["B5"]
-yesterday = {}  # a state_dict without a table
-print("not saved:", Positions(5, persistent=False).load_state_dict(yesterday))
-try:
-    Positions(5, persistent=True).load_state_dict(yesterday)
-except RuntimeError as error:
-    print("saved:", error)
-
-# %% [markdown] facts=["B5"]
-# A saved buffer is a promise about the file: each file must have it, in this shape. Save what cannot be
-# computed again, and leave out what can. With that you can tell the homes of a tensor apart:
+# Both tables move. A saved one is a promise about the file: unless it is loaded with `strict=False`, each file
+# must have it, in this shape. Save what cannot be computed again, and leave out what can. These are the homes
+# of a tensor:
 #
 # | | parameter | buffer | buffer, `persistent=False` | plain attribute |
 # |---|---|---|---|---|
@@ -450,19 +407,17 @@ except RuntimeError as error:
 # %% [markdown]
 # ## Made inside forward
 #
-# Registering cures tensors that are made once. Others are made in `forward`, because they depend on the
-# input: on its length, on its batch size, on the lengths of its rows. These, together with the unregistered
-# ones, are the usual suspects when a model will not run on a GPU:
+# Registering solves the problem for tensors that are made once. Others are made in `forward`, from the input.
+# These are the usual suspects when a model will not run on a GPU:
 #
-# | suspect | where it is made | the cure |
-# |---|---|---|
-# | labels | with the data | move them with the inputs |
-# | a mask | in `forward`, from lengths | make it from the input |
-# | positional encodings | in `__init__`, as an attribute | register them |
-# | anything else made inside `forward`: zeros, noise, steps, `eye` | in `forward` | make it from the input |
+# | suspect | the cure |
+# |---|---|
+# | labels | move them with the inputs |
+# | a mask, made in `forward` from lengths | make it from the input |
+# | positional encodings, kept as an attribute | register them |
+# | anything else made in `forward`: zeros, noise, steps, `eye` | make it from the input |
 #
-# Here is one. It weighs recent steps more. Name the line that will fail, and why no test on the CPU finds
-# it.
+# This function weighs recent steps more. Find the line that is wrong before you run it.
 
 
 # %% facts=["E4", "E5"]
@@ -479,10 +434,9 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["E4", "E5"]
-# `linspace` was not told where, so it asked nobody and went to the CPU. The error points at the
-# multiplication; the cause is the line above. You could write `device="cuda"` there, and the function would
-# fail on every machine that has none. The input knows better: **a helper made in `forward` takes the device
-# of the input**.
+# `linspace` was not told where, so it made its numbers on the CPU, where every test passes. The error points at
+# the line below it. With `device="cuda"` the function would fail on every machine that has none. The input
+# knows better: **a helper made in `forward` takes the device of the input**.
 
 
 # %% facts=["E5", "W2"]
@@ -495,20 +449,26 @@ for x in (series, series.to(device)):
     print(recent_steps_count_more(x))
 
 # %% [markdown] facts=["E4", "E5"]
-# Not only x may come from somewhere. Lengths, indices, a mask from the data loader: each has an address of
-# its own, and the function should say at which it works. `lengths.to(x.device)` costs nothing where the
-# lengths are there already, because then it returns the same tensor.
+# What else a function is given, such as lengths, indices or a mask, may be anywhere. `lengths.to(x.device)`
+# costs nothing if they are there already.
+#
+# **[Exercise](../exercises/05_buffers.ipynb#task_mask_like):** `mask_like` marks the real steps of padded
+# sequences.
 
 # %% [markdown]
 # ## The dtype is half of it
 #
-# The function is right on every device now. Many models run in half precision, `float16` or `bfloat16`, to
-# save memory and time. Before you run the cell: which dtype comes out, and what will the next layer say?
+# The function is right on every device now. But many models run in half precision, `float16` or `bfloat16`.
+
+# %% facts=["E5", "W1"]
+guess = devlab.predict(
+    "It is given a float16 input. Which dtype comes out?", "torch.float16", "torch.float32"
+)
 
 # %% facts=["E5", "W1"]
 half = series.to(device, torch.float16)
 result = recent_steps_count_more(half)
-print(half.dtype, "->", result.dtype)
+guess.was(result.dtype)
 
 next_layer = nn.Linear(2, 1).to(device, torch.float16)
 try:
@@ -517,11 +477,11 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["E5", "W1"]
-# `weights` is `float32`, since that is the default, and where two dtypes meet the wider one wins. If the
-# next step is a layer, you get an error. If not, you get a result that is twice as large and a model that
-# is quietly slower. Nobody is told.
+# `weights` is `float32` by default, and where two floating dtypes of different width meet, the wider one wins.
+# If a layer follows, it refuses the result. If none follows, there is no error: the result takes twice the
+# memory, and the model becomes slower.
 #
-# So a helper inherits **both**: device *and* dtype. Two words cure the function:
+# So a helper inherits **both**, device *and* dtype:
 
 
 # %% facts=["W1", "W2"]
@@ -535,20 +495,20 @@ for x in (series, series.double(), half):
     print(x.device, x.dtype, "->", result.device, result.dtype)
 
 # %% [markdown] facts=["E5", "W1"]
-# A registered table needs the same care, for the dtype only. `model.half()` changes floating buffers along
-# with the weights. But a `float16` x may also meet a `float32` table, and then `x + self.table.to(x.dtype)`
-# keeps x's dtype. (Write it in the expression. `self.table = self.table.to(x.dtype)` would throw away half
-# of the table's digits for good.)
+# A registered table needs the same care, for the dtype only. `model.half()` changes floating buffers along with
+# the weights, but a `float16` x may also meet a `float32` table, and then `x + self.table.to(x.dtype)` keeps
+# x's dtype. (Write it in the expression. To assign it to `self.table` would throw away half of the table's
+# digits for good.)
 #
-# There is one exception, and it has a reason: masks are `bool` and indices are integers, whatever x is.
-# From x they take the device alone.
+# There is one exception: masks are `bool` and indices are integers, whatever x is. They take the device alone.
+#
+# **[Exercise](../exercises/05_buffers.ipynb#task_SinusoidalPositions):** `SinusoidalPositions` adds a table to
+# inputs of any dtype, and does not save it.
 
 # %% [markdown]
 # ## Like the input
 #
-# There are four ways to make a helper that fits, from the lightest to the most general. The input below is
-# unusual on purpose. Before you run the cell: will any of the four lines differ from the others in dtype or
-# device?
+# There are four ways to make a helper that fits. The input is unusual on purpose:
 
 # %% facts=["W2", "W3", "W4", "W5"]
 x = torch.ones(2, 3, device=device, dtype=torch.bfloat16)
@@ -563,51 +523,46 @@ for words, result in helpers.items():
     print(f"{words:<21}{list(result.shape)!s:<8}{result.dtype}  {result.device}")
 
 # %% [markdown] facts=["W2", "W3", "W4", "W5"]
-# All the same, and that is the point. How to choose:
+# All four fit. How to choose:
 #
-# - **A Python number** goes with any tensor, has no device, and takes the dtype of the tensor it meets.
-#   (One exception: `0.5` times a tensor of integers gives floats.) Most helpers do not have to be tensors
-#   at all. `x + 1` needs no `torch.ones`.
-# - **`torch.tensor(v, device=x.device, dtype=x.dtype)`** for values that you list.
-# - **`x.new_zeros(shape)`**, `new_ones`, `new_full`, `new_tensor`, `new_empty`: x's device and dtype, and a
+# - **A Python number** goes with any tensor, has no device, and takes the dtype of the tensor it meets. (One
+#   exception: `0.5` times a tensor of integers gives floats.) Most helpers need not be tensors at all: `x + 1`
+#   needs no `torch.ones`.
+# - **`torch.tensor(v, device=x.device, dtype=x.dtype)`** is for values that you list.
+# - **`x.new_zeros(shape)`**, `new_ones`, `new_full`, `new_tensor`, `new_empty` have x's device and dtype, and a
 #   *shape of your own*.
-# - **`torch.zeros_like(x)`**, `ones_like`, `full_like`, `rand_like`, `randn_like`: x's device, dtype *and
+# - **`torch.zeros_like(x)`**, `ones_like`, `full_like`, `rand_like`, `randn_like` have x's device, dtype *and
 #   shape*.
 #
-# `new_*` and `*_like` still take `dtype=` where you need another one. What does the next cell print for the
-# mask?
-
-# %% facts=["W4", "W5"]
-mask = x.new_zeros(x.shape[:1], dtype=torch.bool)
-noise = torch.randn_like(x)
-print("mask ", mask.dtype, mask.device, list(mask.shape))
-print("noise", noise.dtype, noise.device, list(noise.shape))
-
-# %% [markdown] facts=["W6"]
-# Here is the reward. `pad_end` adds rows of a value at the end of x. It names no device and no dtype, so
-# there is none to get wrong. Before you run it, say what could break it:
+# `new_*` and `*_like` still take `dtype=` where you need another one, as a mask does. The next function brings
+# x to a number of rows. It names no device and no dtype, so there is none to get wrong:
 
 
-# %% facts=["W6"]
-def pad_end(x, rows, value):
-    return torch.cat([x, x.new_full((rows, *x.shape[1:]), value)])
+# %% facts=["W4", "W6"]
+def with_rows(x, rows):
+    filled = x.new_full((rows, *x.shape[1:]), 7)
+    filled[: len(x)] = x
+    return filled
 
 
 small = torch.ones(2, 3)
 for x in (small, small.double(), small.long(), small.to(device), small.to(device, torch.float16)):
-    padded = pad_end(x, 1, 7)
-    print(f"{padded.dtype!s:<15}{padded.device!s:<7}{padded[-1].tolist()}")
+    filled = with_rows(x, 3)
+    print(f"{filled.dtype!s:<15}{filled.device!s:<7}{filled[-1].tolist()}")
 
 # %% [markdown] facts=["W6"]
-# Nothing did. One function, written once, for devices and dtypes that its author never tried: **helpers
-# made from the input leave fewer places for device and dtype bugs to live in.**
+# The function works for devices and dtypes that its author never tried: **helpers made from the input leave
+# fewer places for device and dtype bugs to live in.**
+#
+# **Exercises:** [`add_noise`](../exercises/05_buffers.ipynb#task_add_noise) needs a helper of x's shape, and
+# [`append_ones`](../exercises/05_buffers.ipynb#task_append_ones) a helper of another.
 
 # %% [markdown]
 # ## A cache remembers where it was filled
 #
-# One last trap joins both halves of this lesson. The function below makes its helper from the input, as it
-# should, and keeps it for the next call, to save time. People try a model once on the CPU before they move
-# it. Follow the three lines: which one fails?
+# One last trap combines a plain attribute with a helper made in `forward`. This module makes its helper from
+# the input, and keeps it for the next call. It is tried on the CPU with length 5, moved, and called on the
+# device with lengths 6 and 5.
 
 
 # %% facts=["E4", "L5"]
@@ -623,31 +578,39 @@ class Ramp(nn.Module):
         return x * self.ramps[length]
 
 
+guess = devlab.predict("Which of the three calls fails?", "the first", "the second", "the third", "none")
+
+# %% facts=["E4", "L5"]
 ramp = Ramp()
-print(ramp(series).device)
-print(ramp.to(device)(torch.ones(2, 6, device=device)).device)
-try:
-    print(ramp(series.to(device)).device)
-except RuntimeError as error:
-    print(error)
+ramp(torch.ones(2, 5))
+ramp.to(device)
+
+failed = "none"
+for name, length in (("the second", 6), ("the third", 5)):
+    try:
+        print(f"{name}, of length {length}:", ramp(torch.ones(2, length, device=device)).device)
+    except RuntimeError as error:
+        print(f"{name}, of length {length}:", error)
+        failed = name
+
+guess.was(failed)
 
 # %% [markdown] facts=["E4", "L5"]
-# The second line worked because no one had asked for length 6 before. The third met a length that the trial
-# run had left in a dict, on the CPU. A cache is a plain attribute, so `.to` does not see it. Either make
-# the largest table once, register it, and cut from it, or make the helper anew at each call. For a ramp of
-# six numbers that costs next to nothing.
+# The trial run had left a ramp of length 5 in the dict, on the CPU, and `.to` does not see a plain attribute.
+# Either make the largest table once, register it and cut from it, or make the helper anew at each call, which
+# for six numbers costs next to nothing.
 
 # %% [markdown]
 # ## What to keep
 #
 # - `module.to(device)` moves in place; `tensor.to(device)` returns a new tensor that you must keep.
-# - It moves what is registered: parameters, buffers, and those of registered submodules. Plain attributes,
-#   lists and dicts stay behind, and the CPU never tells you.
+# - `module.to` moves parameters and buffers, those of registered submodules included. Plain attributes, lists
+#   and dicts stay behind, and the CPU never tells you.
 # - A tensor that the model needs and the optimizer must not touch is a buffer: `register_buffer`, with
 #   `persistent=False` when it can be computed again. Update it in place, under `no_grad`.
 # - A helper made in `forward` takes device and dtype from the input: a number, `device=x.device,
 #   dtype=x.dtype`, `x.new_*`, `*_like`. A mask takes the device alone.
-# - A module has no device. Read it from the parameters, all of them if you want to be sure.
+# - A module has no device. Read it from the parameters, from all of them to be sure.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/05_buffers.ipynb), three modules, three helpers
+# **Now do it:** [the exercises of this lesson](../exercises/05_buffers.ipynb) are three modules, three helpers
 # and two tools that you may want to keep. **Then:** [06 Sharing memory with NumPy](06_numpy_sharing.ipynb).

@@ -5,13 +5,15 @@
 # from there. On the CPU the step costs next to nothing, because no number moves: both libraries look at the same
 # memory. That is a gift and a trap.
 #
-# After this lesson you can bring any tensor to NumPy, say of any line whether it shared or copied, choose
-# the one you want, and read the errors of the things that cannot cross.
+# After this lesson you can bring any tensor to NumPy, say of any line whether it shares or copies, choose
+# the one you want, and read the errors about what NumPy and PyTorch cannot exchange.
 #
 # **Takes** about 40 minutes. **Needs** [01 The CPU](01_cpu.ipynb), where views and storages appeared, and
 # [05 Models and buffers](05_buffers.ipynb).
 
 # %%
+import tracemalloc
+
 import numpy as np
 import torch
 
@@ -22,8 +24,7 @@ device = devlab.start()
 # %% [markdown]
 # ## One memory, two names
 #
-# NumPy makes an array, and PyTorch wraps it in a tensor. Then each of the two writes one number. Before you
-# run the cell: what will the two lines show?
+# NumPy makes an array, and PyTorch wraps it in a tensor. Then each of the two writes one number.
 
 # %% facts=["N4", "N5"]
 a = np.zeros(4)
@@ -37,8 +38,11 @@ print("tensor", t)
 
 # %% [markdown] facts=["N4", "N5"]
 # Both writes are in both. There is one piece of memory here and two objects that describe it, each with its
-# own idea of shape and dtype. The other direction is the same: **a CPU tensor and its `.numpy()` share
-# memory**.
+# own idea of shape and dtype. A copy would have memory of its own:
+#
+# ![The array a and the tensor t over it both point to one row of four numbers, 7, 0, 0 and -1, in which the writes of both are seen. The tensor that torch.tensor made is a copy with four zeros of its own.](drawing:two_names_one_memory)
+#
+# The other direction is the same: **a CPU tensor and its `.numpy()` share memory**.
 
 # %% facts=["N4", "N5"]
 t = torch.zeros(2, 3)
@@ -48,27 +52,34 @@ a[1] += 5
 print(t)
 
 # %% [markdown] facts=["N5"]
-# So a change to one shows in the other, *if it is a change to the memory*. Here are two ways to double an
-# array that a tensor shares. One of them reaches the tensor. Which?
+# So a change to one shows in the other, *if it is a change to the memory*. Here are two lines that double an
+# array of ones which a tensor shares: `a = a * 2` and `a *= 2`.
 
 # %% facts=["N5"]
-a = np.ones(3)
-t = torch.from_numpy(a)
+guess = devlab.predict("Which of the two lines reaches the tensor?", "a = a * 2", "a *= 2", "both", "neither")
 
+# %% facts=["N5"]
+t = torch.ones(3)
+
+a = t.numpy()
 a = a * 2
+first = t[0].item()
 print("after a = a * 2:", t)
 
 a = t.numpy()
 a *= 2
+second = t[0].item()
 print("after a *= 2:   ", t)
+
+reached = (["a = a * 2"] if first == 2 else []) + (["a *= 2"] if second == 2 * first else [])
+guess.was({0: "neither", 2: "both"}.get(len(reached), reached[0] if reached else ""))
 
 # %% [markdown] facts=["N5"]
 # `a * 2` made a new array, and `a =` gave it the old name. The tensor still looks at the old memory.
-# `a *= 2` wrote into the memory itself. The same holds on the side of PyTorch: `t = t * 2` moves a name,
+# `a *= 2` wrote into the memory itself. The same holds on the side of PyTorch: `t = t * 2` moves a name, and
 # `t *= 2` and `t.mul_(2)` change numbers.
 #
-# Now the trap. This function prepares a picture for a model. It looks harmless. What is in the data set
-# after two epochs?
+# Now the trap. This function prepares a picture for a model, and it looks harmless.
 
 
 # %% facts=["N4", "N5"]
@@ -85,69 +96,90 @@ for epoch in range(2):
 print("the data set now:", dataset[0].tolist())
 
 # %% [markdown] facts=["N5"]
-# The first epoch was right, and it spoiled the data for the second. No error, no warning. The line at fault
+# The first epoch was right, and it spoiled the data for the second, without an error or a warning. The line at fault
 # is `x -= 100`: written as `x = x - 100`, the function would be right, at the price of new memory. A
 # function that is given an array should say which of the two it does, and so you have to know.
 
 # %% [markdown]
 # ## How to tell
 #
-# You cannot tell from the numbers. `t` and `copy` below are equal to the array in every element:
+# You cannot tell from the numbers. `t` and `copy` below equal the array in every element, until the array changes:
 
 # %% facts=["N4"]
 a = np.arange(6.0)
 t = torch.from_numpy(a)
 copy = torch.tensor(a)
 
-print("equal:        ", np.array_equal(t, a), np.array_equal(copy, a))
-print("same address: ", t.data_ptr() == a.ctypes.data, copy.data_ptr() == a.ctypes.data)
+print("before:", t[0].item(), copy[0].item())
+a[0] = 50
+print("after: ", t[0].item(), copy[0].item())
 
 # %% [markdown] facts=["N4"]
-# The address of the first element tells them apart, so far. But views begin anywhere. In each of the three
-# pairs below both parts are cut from one array. For each: is the first address the same, and would a write
-# to one show in the other?
+# Writing just to find out would be rude, and it is not needed: the address of the first element tells the two apart,
+# so far. But views begin anywhere. In each of three pairs both parts are cut from one array of six numbers: the first
+# four and the last four; the first half and the second; the even places and the odd ones.
 
 # %% facts=["N4", "N5"]
+guess = devlab.predict(
+    "In how many of the three pairs would a write to one part show in the other?", 0, 1, 2, 3
+)
+
+# %% facts=["N4", "N5"]
+a = np.arange(6)
+t = torch.from_numpy(a)
+
 pairs = {
-    "overlapping   ": (t[0:4], a[2:6]),
-    "halves        ": (t[0:3], a[3:6]),
-    "even and odd  ": (t[0::2], a[1::2]),
+    "overlapping ": (t[0:4], a[2:6]),
+    "halves      ": (t[0:3], a[3:6]),
+    "even and odd": (t[0::2], a[1::2]),
 }
 for words, (part, other) in pairs.items():
-    same_start = part.data_ptr() == other.ctypes.data
-    print(words, "same start:", same_start, "  shared:", np.shares_memory(part.numpy(), other))
+    apart = (other.ctypes.data - part.data_ptr()) // a.itemsize
+    common = np.intersect1d(part.numpy(), other)  # the numbers in here are their own places
+    print(f"{words} begin {apart} places apart, and have {len(common)} elements in common: {common}")
+
+guess.was(sum(np.shares_memory(part.numpy(), other) for part, other in pairs.values()))
 
 # %% [markdown] facts=["N4", "N5"]
-# None begins where the other does, and only the first pair has elements in common. `np.shares_memory`
-# compares the places of all elements and touches none of them. It works on arrays, and a CPU tensor has an
-# array for the asking.
+# No pair begins in the same place, and only the first has elements in common. `np.shares_memory`, which gave the last
+# line its number, compares the places of all elements and touches none of them. It works on arrays, and a CPU tensor has
+# an array for the asking.
 #
 # (There is a quicker `np.may_share_memory`, which compares only where the two begin and end. For the even
-# and the odd places it says `True`, which is why its name has a *may* in it.)
+# and the odd places it says yes, which is why its name has a *may* in it.)
 #
-# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_shares_memory):** `shares_memory`, for tensors on any device.
+# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_shares_memory):** `shares_memory`, for tensors on any device,
+# with a gradient or without.
 
 # %% [markdown]
 # ## Which share and which copy
 #
-# There are many ways from an array to a tensor. Before you run the cell, decide for each line: does it
-# share, or copy?
+# There are many ways from an array to a tensor. Here are eight, and an array of float32 to try them on. Decide for each
+# line whether it shares or copies.
 
 # %% facts=["N6"]
 a = np.ones(3, dtype=np.float32)
+t = torch.from_numpy(a)
 
 ways = {
-    "torch.from_numpy(a)": torch.from_numpy(a),
-    "torch.as_tensor(a)": torch.as_tensor(a),
-    "torch.tensor(a)": torch.tensor(a),
-    "torch.from_numpy(a).clone()": torch.from_numpy(a).clone(),
-    "torch.from_numpy(a).float()": torch.from_numpy(a).float(),
-    "torch.from_numpy(a).double()": torch.from_numpy(a).double(),
-    'torch.from_numpy(a).to("cpu")': torch.from_numpy(a).to("cpu"),
-    "torch.from_numpy(a).detach()": torch.from_numpy(a).detach(),
+    "torch.from_numpy(a)": lambda: torch.from_numpy(a),
+    "torch.as_tensor(a)": lambda: torch.as_tensor(a),
+    "torch.tensor(a)": lambda: torch.tensor(a),
+    "t.clone()": lambda: t.clone(),
+    "t.float()": lambda: t.float(),
+    "t.double()": lambda: t.double(),
+    't.to("cpu")': lambda: t.to("cpu"),
+    "t.detach()": lambda: t.detach(),
 }
-for code, t in ways.items():
-    print(f"{code:<31}{'shares' if np.shares_memory(t.numpy(), a) else 'copies'}")
+guess = devlab.predict("How many of the eight copy?", 1, 2, 3, 5)
+
+# %% facts=["N6"]
+copies = 0
+for code, make in ways.items():
+    shared = np.shares_memory(make().numpy(), a)
+    copies += not shared
+    print(f"{code:<22}{'shares' if shared else 'copies'}")
+guess.was(copies)
 
 # %% [markdown] facts=["N6"]
 # `.float()` and `.to("cpu")` give what was asked for; when it is there already, that is the same memory.
@@ -159,8 +191,8 @@ for code, t in ways.items():
 # | `torch.as_tensor(a)`, with or without `dtype=` and `device=` | shares **if it can** | copies |
 # | `torch.tensor(a)` | **always copies** | |
 #
-# `as_tensor` is for when you do not care. Ask the same function for another dtype, and it no longer shares.
-# Which line below would be a bug if somebody relied on sharing?
+# `as_tensor` is for when you do not care. Asked for another dtype, the same function no longer shares, and a program
+# that relied on the sharing has a bug:
 
 # %% facts=["N6"]
 a = np.ones(3)  # NumPy's own default is float64
@@ -170,7 +202,7 @@ for dtype in (torch.float64, torch.float32):
     print(dtype, "shares" if np.shares_memory(t.numpy(), a) else "copies")
 
 # %% [markdown] facts=["N6"]
-# And that default is good for one more surprise. An array made without a dtype is `float64`, and so is the
+# NumPy's default is good for one more surprise. An array that was made without a dtype is `float64`, and so is the
 # tensor over it. Layers are `float32`:
 
 # %% facts=["N6"]
@@ -183,7 +215,7 @@ except RuntimeError as error:
 # `torch.from_numpy(a).float()` mends it, with a copy.
 #
 # Who owns shared memory? Here the array is made inside a function, and only the tensor comes out. The name
-# `local` is gone when the function ends. Is the memory?
+# `local` is gone when the function ends, but not the memory:
 
 
 # %% facts=["N4"]
@@ -195,19 +227,19 @@ def make():
 print(make())
 
 # %% [markdown] facts=["N4"]
-# It is still there. The tensor holds the array, and the memory lives as long as anyone looks at it. Sharing
-# is safe in that respect, and like the views of lesson 01 it can keep a big array alive for a small slice.
+# The tensor holds the array, and the memory lives as long as anything looks at it. Sharing is safe in that respect, and
+# like the views of lesson 01 it can keep a big array alive for a small slice.
 #
-# **Exercises:** [`sharing_tensor`](../exercises/06_numpy_sharing.ipynb#task_sharing_tensor) and
-# [`independent_tensor`](../exercises/06_numpy_sharing.ipynb#task_independent_tensor).
-# Both also meet arrays that you will see under [What cannot cross](#What-cannot-cross).
+# **Exercises:** [`sharing_tensor`](../exercises/06_numpy_sharing.ipynb#task_sharing_tensor), which has to share or to
+# refuse, and [`independent_tensor`](../exercises/06_numpy_sharing.ipynb#task_independent_tensor), which never shares.
+# Both also meet arrays that come under [What cannot cross](#What-cannot-cross).
 
 # %% [markdown] facts=["N1", "N6"]
 # ### Look and touch
 #
-# Two names, and between them one memory or two: that is hidden at first. Choose how y is made of x, guess whether a write
-# through one name shows in the other, and click a cell to write into it. **Find out:** which ways of making y share for
-# one kind of x and copy for another? There are several; start with `x.to(device)`.
+# Two names, and between them one memory or two: that is hidden at first. Choose how y is made of x, guess whether a
+# write through one name shows in the other, and click a cell to write into it. **Find out:** which ways of making y
+# share for one kind of x and copy for another? There are several; start with `x.to(device)`.
 
 # %% facts=["N1", "N6"]
 devlab.explore.sharing()
@@ -220,49 +252,55 @@ devlab.explore.sharing()
 # %% [markdown]
 # ## Work in place
 #
-# Sharing can be put to use: let PyTorch do the work on an array that belongs to someone else. The array
-# below has a million numbers, 4 MB. `devlab.watch` counts the bytes of new tensors that each line makes.
-# Which of the three makes none?
+# Sharing can be put to use: let one library do the work on memory that belongs to the other. Here NumPy clips a
+# tensor of a million numbers, 4 MB, in three ways. `tracemalloc`, from Python's own library, counts the memory that
+# NumPy takes for each.
+
 
 # %% facts=["N5", "N6"]
-a = np.ones((1000, 1000), dtype=np.float32)
+def new_memory(work):
+    """Return the megabytes that NumPy takes at most while it does some work."""
+    tracemalloc.start()
+    work()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 1e6
 
-with devlab.watch() as log:
-    torch.tensor(a).clamp_(0, 0.5)
-print("on a copy:    ", log.bytes_allocated, "bytes, a[0, 0] is", a[0, 0])
 
-with devlab.watch() as log:
-    torch.from_numpy(a).clamp(0, 0.5)
-print("out of place: ", log.bytes_allocated, "bytes, a[0, 0] is", a[0, 0])
-
-with devlab.watch() as log:
-    torch.from_numpy(a).clamp_(0, 0.5)
-print("in place:     ", log.bytes_allocated, "bytes, a[0, 0] is", a[0, 0])
+t = torch.ones(1000, 1000)
+for words, work in (
+    ("on a copy:   ", lambda: np.clip(t.numpy().copy(), 0, 0.5)),
+    ("out of place:", lambda: np.clip(t.numpy(), 0, 0.5)),
+    ("in place:    ", lambda: np.clip(t.numpy(), 0, 0.5, out=t.numpy())),
+):
+    print(f"{words} {new_memory(work):3.1f} MB of new memory, and t[0, 0] is {t[0, 0].item()}")
 
 # %% [markdown] facts=["N5", "N6"]
-# Two things have to come together: a tensor that *shares*, and an operation that works *in place*. In
-# PyTorch those end in `_`. With only one of the two, the work is done and thrown away, and the array never
-# hears of it.
+# Two things have to come together: an array that *shares*, and an operation that works *in place*. NumPy's operations
+# do that with `out=`, PyTorch's with a name that ends in `_`. With only one of the two, the work is done and thrown
+# away, and the tensor never hears of it.
 #
-# A tensor over a slice knows its strides, so it writes to the slice and not to its neighbours:
+# The other direction needs the same two things. A tensor over a slice knows its strides, so it writes to the slice
+# and not to its neighbours:
 
 # %% facts=["N5"]
-grid = np.zeros((3, 5))
-torch.from_numpy(grid[:, 1::2]).add_(1)
+grid = np.ones((3, 5))
+torch.from_numpy(grid[:, 1::2]).zero_()
 print(grid)
 
 # %% [markdown] facts=["N5", "N6"]
-# Beware of anything that makes the slice tidy on the way. `np.ascontiguousarray(grid[:, 1::2])` is a new
-# array, and so is what `.reshape(-1)` gives for such a slice. Work on them in place, and you have worked on
+# Beware of anything that makes the slice tidy first. `np.ascontiguousarray(grid[:, 1::2])` is a new
+# array, and so is what `.reshape(-1)` gives for such a slice. Whoever works on those in place has worked on
 # a copy.
 #
-# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_scale_in_place):** `scale_in_place`.
+# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_scale_in_place):** `scale_in_place`, where PyTorch works on any
+# array, and its bytes are counted.
 
 # %% [markdown]
-# ## The array at home
+# ## The array on the CPU
 #
-# So far everything was in the computer's own memory. Now a tensor on the accelerator, and two ways to ask
-# for its array. Before you run the cell: what will each do?
+# So far everything was in the computer's own memory. Now there is a tensor on the accelerator, and two ways to ask
+# for its array:
 
 # %% facts=["N1"]
 x = torch.arange(4.0, device=device)
@@ -277,34 +315,31 @@ for convert in (torch.Tensor.numpy, np.asarray):
 # NumPy knows one memory. **A tensor on an accelerator has no NumPy view**, and neither library copies it
 # behind your back: a transfer is slow, so PyTorch wants you to write it down. The message says how. (*Host
 # memory* is the computer's own. The wording is PyTorch's for CUDA, which the simulated device repeats.)
-#
-# After the transfer, do the two still share? Say what the last line prints:
 
 # %% facts=["N1", "N2"]
-home = x.cpu().numpy()
-home[0] = 99
+guess = devlab.predict("After the transfer, 99 is written into the array. Is it in x as well?", "yes", "no")
 
-print("array ", home)
+# %% facts=["N1", "N2"]
+with devlab.watch() as log:
+    on_the_cpu = x.cpu().numpy()
+print(log.transfers, "transfer,", log.bytes_moved, "bytes")
+
+on_the_cpu[0] = 99
+print("array ", on_the_cpu)
 print("tensor", x)
+guess.was("yes" if x[0].item() == 99 else "no")
 
 # %% [markdown] facts=["N1", "N2"]
-# No. `x.cpu()` made a second tensor, and the array shares with *that*. So the same line, `x.cpu().numpy()`,
-# gives a copy for an accelerator tensor and shared memory for a CPU tensor, where `.cpu()` does nothing. A
-# function that writes into the result then behaves one way on a laptop and another on a GPU. Copy when you
-# mean to write: `x.cpu().numpy().copy()`.
+# On an accelerator `x.cpu()` makes a second tensor, and the array shares with *that*. So the same line,
+# `x.cpu().numpy()`, gives a copy for an accelerator tensor and shared memory for a CPU tensor, where `.cpu()` does
+# nothing. A function that writes into the result then behaves one way on a laptop and another way on a GPU. Copy when
+# you mean to write: `x.cpu().numpy().copy()`.
 #
-# (On Apple's chips the accelerator uses the same memory chips as the CPU. PyTorch still keeps the two
+# (On Apple's chips the accelerator uses the same memory as the CPU. PyTorch still keeps the two
 # apart, and `.cpu()` copies there, too.)
 #
-# `.cpu()` waits until the numbers are here. A transfer with `non_blocking=True`, as in lesson 04, does not, and
+# `.cpu()` waits until the numbers have arrived. A transfer with `non_blocking=True`, as in lesson 04, does not, and
 # NumPy knows nothing of transfers under way: it may read what was in that memory before. So wait first.
-#
-# The transfer can be counted:
-
-# %% facts=["N2"]
-with devlab.watch() as log:
-    x.cpu().numpy()
-print(log.transfers, "transfer,", log.bytes_moved, "bytes")
 
 # %% [markdown]
 # ## Off the graph
@@ -322,7 +357,7 @@ except RuntimeError as error:
 # %% [markdown] facts=["N3", "N7"]
 # Autograd follows what happens to this tensor, and it cannot follow NumPy. What NumPy computes has no
 # gradient, and PyTorch makes you say that you know. **`detach()` gives a tensor outside of the graph**, with
-# the same numbers. The same memory, too? Predict the last line:
+# the same numbers, and with the same memory:
 
 # %% facts=["N3", "N4"]
 outside = weights.detach().numpy()
@@ -331,31 +366,39 @@ outside[0] = 100
 print(weights)
 
 # %% [markdown] facts=["N3", "N4"]
-# `detach` leaves the graph and not the memory. You have just changed a parameter through NumPy. That is
-# worse than it looks, since autograd did not see it. Below, the graph of `loss` remembers the weights as
-# they were, to compute the gradient 2 w. Two ways to write to a weight afterwards: which of them is caught?
+# `detach` leaves the graph and not the memory. You have just changed a parameter through NumPy. That is worse than it
+# looks. Below, the graph of `loss` remembers the weights as they were, to compute the gradient 2 w, and then one
+# weight is overwritten, once by PyTorch and once by NumPy.
 
 # %% facts=["N3", "N5"]
-for how in ("by PyTorch", "by NumPy"):
+guess = devlab.predict(
+    "Which of the two writes will backward notice?", "both", "PyTorch's", "NumPy's", "neither"
+)
+
+# %% facts=["N3", "N5"]
+noticed = []
+for how in ("PyTorch's", "NumPy's"):
     weights = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     loss = (weights * weights).sum()
-    if how == "by PyTorch":
+    if how == "PyTorch's":
         with torch.no_grad():
             weights[0] = 100
     else:
         weights.detach().numpy()[0] = 100
     try:
         loss.backward()
-        print(how, "->", weights.grad)
+        print(how, "write: the gradient is", weights.grad)
     except RuntimeError as error:
-        print(how, "->", str(error).partition(":")[0])
+        print(how, "write:", str(error).partition(":")[0])
+        noticed.append(how)
+guess.was({0: "neither", 2: "both"}.get(len(noticed), noticed[0] if noticed else ""))
 
 # %% [markdown] facts=["N3", "N5"]
 # PyTorch counts its own writes and refuses to compute a gradient from numbers that have changed. NumPy's
-# writes are not counted: the gradient of the first weight should be 2, and it is 200 without a word. So an
+# writes are not counted: the gradient of the first weight should be 2, and it is 200, without a word. So an
 # array made from a tensor that is still in use is for *reading*. To write, copy first.
 #
-# Together, the road home for any tensor is **`x.detach().cpu().numpy()`**: leave the graph, leave the
+# Together, the steps to NumPy are **`x.detach().cpu().numpy()`**: leave the graph, leave the
 # device, then NumPy. Detach first, so that autograd need not note the transfer. The steps cost next to nothing where
 # they are not needed:
 
@@ -371,34 +414,45 @@ for words, x in anything.items():
 
 # %% [markdown] facts=["N2", "N3"]
 # `x.numpy(force=True)` is short for the same steps. Long or short, both hide from you whether the result
-# shares, so the last paragraph holds for both.
+# shares, so what was said above about writing holds for both.
 
 # %% [markdown]
 # ## What cannot cross
 #
-# **A dtype that NumPy lacks.** Models are often run in `bfloat16`. Three roads; which of them work?
+# A third obstacle is a **dtype that NumPy lacks**. Models are often run in `bfloat16`. Here are three numbers of that
+# dtype, one of them as large as 3e38, and three ways to convert them.
+
+# %% facts=["N7"]
+guess = devlab.predict(
+    "Which keeps the 3e38?", "x.numpy()", "x.half().numpy()", "x.float().numpy()", "none of them"
+)
 
 # %% facts=["N7"]
 x = torch.tensor([1.0, 0.1, 3e38], dtype=torch.bfloat16)
 
-roads = {
+ways = {
     "x.numpy()": lambda: x.numpy(),
     "x.half().numpy()": lambda: x.half().numpy(),
     "x.float().numpy()": lambda: x.float().numpy(),
 }
-for code, go in roads.items():
+kept = "none of them"
+for code, convert in ways.items():
     try:
-        print(f"{code:<18}{go()}")
+        array = convert()
+        print(f"{code:<18}{array}")
+        kept = code if np.isfinite(array[2]) else kept
     except TypeError as error:
         print(f"{code:<18}{error}")
+guess.was(kept)
 
 # %% [markdown] facts=["N7"]
 # `float16` has as many bits, divided in another way: 3e38 is beyond it. `float32` holds every `bfloat16`
-# number exactly. (The 0.1 is printed as what it became on the way in: `bfloat16` keeps two to three
+# number exactly. (The 0.1 is printed as what it became when the tensor was made: `bfloat16` keeps two to three
 # digits.) Note that `force=True` does not help here, and that a converted tensor shares no memory.
 #
-# **Memory that is read backwards.** NumPy reverses an array without moving a number. It keeps the address
-# of the *last* element and a negative **stride**, the step from one element to the next:
+# The fourth obstacle comes from the other side: **memory that is read backwards**. NumPy reverses an array without
+# moving a number. It keeps the address of the *last* element and a negative **stride**, the step from one element to
+# the next:
 
 # %% facts=["N7"]
 a = np.arange(4.0)
@@ -414,21 +468,25 @@ for convert in (torch.from_numpy, torch.as_tensor, torch.tensor):
 # %% [markdown] facts=["N7"]
 # A tensor's strides are never negative, so no tensor can look at that memory. Even `torch.tensor`, which
 # copies anyway, cannot read it. You meet this after flipping a picture, or after `image[..., ::-1]`, which
-# turns BGR into RGB. NumPy has to do the copy:
+# turns BGR into RGB. Some function has to write the numbers down in the new order. NumPy can do it before, or, where you
+# know what was reversed, PyTorch after:
 
 # %% facts=["N6", "N7"]
-t = torch.from_numpy(backwards.copy())
-print(t, "strides", t.stride())
-print("shares with a:", np.shares_memory(t.numpy(), a))
+for words, t in (
+    ("by NumPy:  ", torch.from_numpy(np.ascontiguousarray(backwards))),
+    ("by PyTorch:", torch.from_numpy(a).flip(0)),
+):
+    shares = "shares" if np.shares_memory(t.numpy(), a) else "copies"
+    print(words, t, "strides", t.stride(), shares)
 
 # %% [markdown] facts=["N7"]
-# `np.ascontiguousarray(backwards)` would do as well, and would copy only where it must. Which of the two is
-# right depends on whether you want a tensor that never shares, or one that sometimes does. Decide it, and
-# do not leave it to the strides of today's data.
+# `np.ascontiguousarray` copies only where it must: given `a` itself, it would share. An array's own method `copy`
+# always does. Which of the two is right depends on whether you want a tensor that never shares, or one that sometimes
+# does. Decide it, and do not leave it to the strides of today's data.
 #
-# One road is missing from the cell above: `torch.from_dlpack`, a newer door between libraries. For negative
+# One function is missing from the cell above: `torch.from_dlpack`, a newer exchange between libraries. For negative
 # strides it ends the whole Python process in torch 2.13, so do not try it here. (The checks of this course
-# put a guard in front of it: an answer that goes that way gets a `BufferError`, not a dead kernel.)
+# put a guard in front of it: an answer that uses it gets a `BufferError`, not a dead kernel.)
 #
 # **Other things that stay on their side:**
 #
@@ -436,16 +494,17 @@ print("shares with a:", np.shares_memory(t.numpy(), a))
 # |---|---|---|
 # | text, Python objects | `TypeError` that lists the supported dtypes | turn them into numbers |
 # | numbers in another byte order (`>f4`, from old file formats) | `ValueError` | `a.astype(np.float32)` |
-# | a read-only array | a warning, and a tensor that can write where nobody should | `a.copy()` |
+# | a read-only array | a warning, and a tensor that can write where nothing should | `a.copy()` |
 # | a tensor that requires grad | `RuntimeError` | `detach()` |
 # | a tensor on an accelerator | `TypeError` | `cpu()` |
 #
-# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_to_numpy):** `to_numpy`, for all of these tensors.
+# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_to_numpy):** `to_numpy`, which removes every obstacle of a
+# tensor, and no more than it has to.
 
 # %% [markdown]
-# ## Many losses, one array
+# ## An epoch in one array
 #
-# The most frequent transfer of all: a training loop that collects its losses to plot them. First look at what
+# The most frequent transfer of all: a training loop collects what it wants to plot. First look at what
 # *one* collected loss holds on to. Everything that `backward` will need is saved in its graph, and PyTorch
 # lets us watch it being saved:
 
@@ -466,46 +525,39 @@ print("the loss itself:", loss.nbytes, "bytes")
 print("its graph keeps:", sum(saved), "bytes")
 
 # %% [markdown] facts=["N3"]
-# Four bytes of news, and a hundred thousand times as much behind them. A list with all the losses of an
+# The news is four bytes, and a hundred thousand times as much hangs on it. A list with all the losses of an
 # epoch keeps all of their graphs, until the memory is full. What should be kept is the number without the
-# graph.
+# graph: `loss.detach()`.
 #
-# Here is a list of eight losses, on the accelerator. NumPy cannot take it as it is:
+# Here is a list that is larger: a model's outputs for eight batches, the last of them short, on the accelerator and each
+# with a graph. NumPy cannot take it as it is, and two ways work:
 
-# %% facts=["N1", "N3"]
+# %% facts=["N1", "N2", "N3"]
 weights = torch.ones(3, device=device, requires_grad=True)
-losses = [(step * weights).mean() for step in range(8)]
+outputs = [torch.ones(rows, 3, device=device) @ weights for rows in (4, 4, 4, 4, 4, 4, 4, 2)]
 
 try:
-    np.array(losses)
+    np.concatenate(outputs)
 except (TypeError, RuntimeError) as error:
     print(error)
 
-# %% [markdown]
-# Below are two ways that work. How often does each go to the accelerator, and how often does the program
-# stand and wait for it?
-
-# %% facts=["N2", "N3"]
 with devlab.watch() as log:
-    one_by_one = np.array([loss.item() for loss in losses])
-print(f"item, item, item: {log.transfers} transfers, {log.synchronizations} waits")
+    one_by_one = np.concatenate([output.detach().cpu().numpy() for output in outputs])
+print(f"each by itself:   {log.transfers} transfers, {log.synchronizations} waits, {one_by_one.shape}")
 
 with devlab.watch() as log:
-    together = torch.stack(losses).detach().cpu().numpy()
-print(f"stack, then home: {log.transfers} transfer,  {log.synchronizations} wait")
-
-print(one_by_one.dtype, together.dtype, np.array_equal(one_by_one, together))
+    together = torch.cat([output.detach() for output in outputs]).cpu().numpy()
+print(f"joined, then one: {log.transfers} transfer,  {log.synchronizations} wait,  {together.shape}")
 
 # %% [markdown] facts=["N2", "N3"]
-# The numbers are the same. (`item` gives Python floats, which NumPy makes `float64`.) `torch.stack` puts
-# the losses side by side *on the device*, `detach` lets go of all graphs at once, and one small tensor goes
-# home. In a loop one writes `losses.append(loss.detach())`, so that no graph outlives its step, and
-# converts once at the end.
+# The numbers are the same. `torch.cat` joins the outputs *on the device*, and one tensor is transferred. In a loop,
+# append what is detached, so that no graph outlives its step, and convert once at the end.
 #
 # The counts are what PyTorch really does, on this simulated device and on a GPU alike. How long a wait
 # takes is a matter of hardware, and of lesson 07.
 #
-# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_history):** `history`.
+# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_history):** `history`, of losses, which have no dimension along
+# which they could be joined.
 
 # %% [markdown]
 # ## What to keep
@@ -514,11 +566,11 @@ print(one_by_one.dtype, together.dtype, np.array_equal(one_by_one, together))
 #   `=` only moves a name.
 # - `from_numpy` always shares, `torch.tensor` always copies, `as_tensor` and `.to` share if they can. Equal
 #   numbers prove nothing: ask `np.shares_memory`.
-# - To work on an array through PyTorch: a tensor that shares, and an operation that ends in `_`.
-# - The road home is `x.detach().cpu().numpy()`. From the CPU the result shares, from an accelerator it is a
+# - To work on the other library's memory: a name that shares, and an operation in place, which in PyTorch ends in `_`.
+# - The steps to NumPy are `x.detach().cpu().numpy()`. From the CPU the result shares, from an accelerator it is a
 #   copy. Autograd does not see what NumPy writes.
-# - `bfloat16` goes by way of `float32`; negative strides need `a.copy()` first.
-# - Keep losses detached, stack them, and bring them home once.
+# - `bfloat16` goes by way of `float32`; negative strides need a copy first.
+# - Keep losses and outputs detached, join them on the device, and transfer them once.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/06_numpy_sharing.ipynb), six functions. **Then:**
 # [07 Asynchrony](07_asynchrony.ipynb).

@@ -1,20 +1,27 @@
 # %% [markdown]
 # # 07 Asynchrony
 #
-# When Python says `y = x @ x` to an accelerator, it does not wait for y. It writes an order, drops it into a
-# queue, and goes on. Nearly everything that surprises people about the speed of a GPU comes from this.
+# Here are two measurements of the same work, taken in the same run, by the same clock of Python's. Both are correct, and
+# they contradict each other. This lesson begins with that contradiction, because nearly everything that is surprising
+# about the speed of a GPU follows from its explanation.
 #
-# After this lesson you can time work on any device so that the figure means something, keep the queue full,
-# copy the next batch while this one is worked on, and tell when an accelerator is worth its price.
+# After it you can time work on any device so that the figure means something, say what decides how long a piece of work
+# takes, read a profiler's trace, copy the next batch while this one is worked on, and tell when an accelerator is worth
+# its price.
 #
-# **Takes** about 50 minutes. **Needs** [04 Transfers](04_transfers.ipynb).
+# **Takes** about 70 minutes. **Needs** [04 Transfers](04_transfers.ipynb).
 
 # %%
 import os
 import statistics
 import time
 
+os.environ["KINETO_LOG_LEVEL"] = "99"  # keeps the profiler's own log lines out of this notebook
+
 import torch
+from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.benchmark import Timer
 
 import devlab
 import devlab.sim
@@ -23,18 +30,18 @@ device = devlab.start()
 
 # %% [markdown]
 # **What is measured here, and what is modelled.** Without a GPU the simulated device does in *slow motion* what
-# a GPU does: in this notebook its waits are real, so you can feel them, but its speed is no chip's. Pictures and
-# tables that say *simulated* or *modelled* come from its model of a GPU. Figures that a clock took on this
-# machine are called measured, and yours will differ.
+# a GPU does: in this notebook its waits are real, so that a clock sees them, but its speed is no chip's. Pictures and
+# tables that say *simulated* or *modelled* come from the model of the course's reference machine. Figures that a clock
+# took on this machine are called *measured*, and yours will differ. On a real GPU, everything is measured.
 
 # %% [markdown] facts=["Y1", "Y2"]
 # ## The host runs ahead
 #
-# Some work: five matrix products. The function below times them twice at once: one clock stops after the last line
-# that starts a product, the other when the device says that all is done. Before you run it: will the two clocks agree?
+# The work is five matrix products. The function notes the time twice: after the last line that starts a product, and
+# again when the device says that everything is done.
 
 # %% tags=["nbval-ignore-output"] facts=["Y2", "Y3"]
-side = 512 if device.type == "sim" else 4096
+side = 384 if device.type == "sim" else 4096
 x = torch.ones(side, side, device=device)
 
 
@@ -58,57 +65,84 @@ def two_clocks():
 
 two_clocks()
 started, done = min(two_clocks() for _ in range(3))  # the calmest of three
-print(f"measured without a wait: five products in {1000 * started:5.1f} ms")
-print(f"measured with a wait:    five products in {1000 * done:5.1f} ms")
+print(f"measured without waiting: five products in {1000 * started:6.1f} ms")
+print(f"measured with waiting:    five products in {1000 * done:6.1f} ms")
+
+# %% [markdown] facts=["Y1", "Y2", "Y3"]
+# Which of the two is the time of five products? The second. **Operations on an accelerator are asynchronous**: the
+# call, which is named a **launch**, returns as soon as the order stands in the device's **stream**, and the device
+# works through that stream in its own time. (A stream is a queue, and PyTorch gives each device one to begin with.) The
+# first clock measured how long it takes to give five orders. The second measured how long it takes to carry them out.
+#
+# ![The host launches five products one after the other, and is done with that early. The device begins the first product after the first launch and works on all five in turn. The first clock stops after the last launch, the second when the last product is done.](drawing:launched_and_done)
+#
+# Between the two moments Python is free. (On the simulated device your CPU computes the results while it launches, so
+# the first figure is far larger than on a GPU, where a launch takes a few millionths of a second.)
+#
+# The bill for those five products has to be paid somewhere. Here is the time of each line of a small program:
+
+# %% tags=["nbval-ignore-output"] facts=["Y1", "Y2"]
+torch.accelerator.synchronize()
+moments = [time.perf_counter()]
+y = work()
+moments.append(time.perf_counter())
+shape = y.shape
+moments.append(time.perf_counter())
+number = y[0, 0].item()
+moments.append(time.perf_counter())
+
+for line, start, end in zip(("y = work()", "y.shape", "y[0, 0].item()"), moments, moments[1:], strict=False):
+    print(f"{line:<16}{1000 * (end - start):7.2f} ms, measured")
 
 # %% [markdown] facts=["Y1", "Y2"]
-# Two clocks, one piece of work, and two answers. **Operations on an accelerator are asynchronous**: the call, which is
-# named a **launch**, returns as soon as the order is in the device's queue, and the device works it off in its own
-# time. The first clock timed how long it takes to give five orders, the second how long it takes to carry them out.
+# Asking for a shape costs nothing, since the host knows it without the device. `item()` needs a number, so it waits for
+# everything in the stream up to the product that makes it. Within one stream nothing is read before it is ready, and
+# results are what they would be without asynchrony. What changes is **when you pay**: a line that launches is cheap, and
+# the first line that needs a value pays for all lines before it. A profile that is read without knowing this blames the
+# wrong line.
 #
-# Between the two, Python was free. (On the simulated device your CPU computes the results while it starts them, so the
-# first figure is far larger than on a GPU, where a launch takes some millionths of a second.)
+# (Memory can be read too early in two situations: by the *host*, while a non-blocking copy is still under way, as in
+# lesson 04, and by a *second stream* that does not wait for the first. You will meet both below.)
 #
-# Is there any danger that you see y before it is ready? Predict what the cell prints:
+# Waits hide in ordinary Python. This loop keeps the largest of ten losses, and contains no `item`:
+#
+# ```python
+# for loss in losses:
+#     if loss > worst:
+#         worst = loss
+# ```
 
-# %% facts=["Y1"]
-y = work()
-print("a number of y:", y[0, 0].item() == side)
-
-# %% [markdown]
-# `item()` needs the number, so it waits: for everything in the queue, up to this product. Within one queue nothing is
-# read before it is ready, so results are what they would be without asynchrony; what changes is **when you pay**. A
-# line that only starts work is cheap, and the first line that needs a value pays for all of them. That is why people
-# blame the wrong line for being slow.
-#
-# There are two ways around the queue, and on both you can read too early: the *host* that looks into memory to which a
-# non-blocking copy is still on its way (lesson 04), and a *second queue* that does not wait for the first. You meet
-# both again below.
-#
-# Here is a training loop's habit, twice. Each version adds up ten losses. Which one keeps the host waiting, and
-# how often?
+# %% facts=["Y1", "Y2"]
+guess = devlab.predict(
+    "How often does the host wait for the device in these ten turns?", "never", "once", "ten times"
+)
 
 # %% facts=["Y1", "Y2"]
 losses = [torch.tensor(0.5 * step, device=device) for step in range(10)]
+zero = torch.zeros((), device=device)
 
-with devlab.watch() as log:
-    total = 0.0
+worst = zero
+with devlab.watch() as by_if:
     for loss in losses:
-        total += loss.item()
-print("item in the loop:  waits", log.synchronizations, " total", total)
+        if loss > worst:
+            worst = loss
+print(f"with if:      {by_if.synchronizations:>2} waits, the worst is {worst.item()}")
 
-with devlab.watch() as log:
-    total = torch.zeros((), device=device)
+worst = zero
+with devlab.watch() as on_the_device:
     for loss in losses:
-        total += loss
-print("sum on the device: waits", log.synchronizations, " total", total.item())
+        worst = torch.maximum(worst, loss)
+print(f"with maximum: {on_the_device.synchronizations:>2} waits, the worst is {worst.item()}")
 
-# %% [markdown]
-# Ten waits against none. (The `item` in the last `print` is outside the watch, and is needed once.) Between two
-# waits nobody writes orders, so the queue runs empty and the device idles. **Let the host run ahead**, and ask for
-# numbers when you need them.
+guess.was({0: "never", 1: "once"}.get(by_if.synchronizations, "ten times"))
+
+# %% [markdown] facts=["Y1", "Y2"]
+# `if` needs a yes or a no, and Python asks the tensor for it. After each answer the stream has run empty, and the
+# device idles until the host has launched the next piece of work. With `torch.maximum` the decision is made on the
+# device, and the host never has to know. **Let the host run ahead**, and ask for numbers when you need them.
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb#task_running_total):** `running_total`.
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_running_total):** `running_total`, a sum of losses that may hold
+# graphs, without a single wait.
 
 # %% [markdown] facts=["Y1", "Y2"]
 # ### Look and touch
@@ -122,17 +156,17 @@ print("sum on the device: waits", log.synchronizations, " total", total.item())
 devlab.explore.timeline()
 
 # %% [markdown] facts=["Y1", "Y2"]
-# Those that ask for a value wait: `item`, `tolist`, a blocking `cpu()`. So does a blocking copy to the device, which waits
-# for its stream; a non-blocking one from ordinary memory keeps the host for the staging alone. The loop that prints
-# waits three times, and the device idles after each. *Bring it home, read it early* waits for nothing, and prints
-# what happened to be in the memory before: lesson 04's trap, now with its picture.
+# Programs that ask for a value wait: `item`, `tolist`, a blocking `cpu()`. So does a blocking copy to the device, which
+# waits for its stream; a non-blocking one from pageable memory keeps the host for the staging alone. The loop that
+# prints waits three times, and the device idles after each wait. *Bring it home, read it early* waits for nothing, and
+# prints what happened to be in the memory before: lesson 04's trap, now with its picture.
 
 # %% [markdown] facts=["Y3"]
 # ## A clock that can be trusted
 #
-# You have seen what a naive clock measures: with a look before and a look after, it measures **the launch**. So one
-# wait is missing. Is one enough? Below something is still running when the clock starts. What will be wrong
-# with this measurement of one product?
+# A clock that is looked at right after a launch has measured **the launch**, so there has to be a wait before the clock
+# stops. That alone is not enough. Below, other work is still running when the clock starts, and one product is
+# measured, without and with a wait before the start.
 
 
 # %% tags=["nbval-ignore-output"] facts=["Y3", "Y4"]
@@ -153,145 +187,465 @@ print(f"measured without the first wait: one product in {1000 * careless:5.1f} m
 print(f"measured with the first wait:    one product in {1000 * careful:5.1f} ms")
 
 # %% [markdown] facts=["Y4", "Y5"]
-# The queue works in order. Without the first wait, the clock also counts what was queued before. So there are **two
-# waits: one before the clock starts, one before it stops**. And three more habits make a figure that you can
-# repeat:
+# A stream works in order, so without the first wait the clock also counts what was launched before. There are **two
+# waits: one before the clock starts, and one before it stops**. Three more habits make a figure that you can repeat:
 #
 # - **Warm up.** The first call is special: a library is loaded, memory is taken from the driver, a kernel is
-#   chosen. Call once or more before you measure.
-# - **Repeat.** One measurement is an anecdote.
-# - **Take the median.** Now and then something else needs the machine. A mean is dragged along by one such call;
+#   chosen. Make one call or more before you measure.
+# - **Repeat.** A single measurement is an anecdote.
+# - **Take the median.** Now and then something else needs the machine. One such call drags a mean along, and
 #   the median does not notice it.
 #
-# Ten made-up times, one of them disturbed. Which summary would you report?
+# Ten made-up times, one of them disturbed:
 
 # %% facts=["Y5"]
 times = [2.1, 2.0, 2.1, 2.2, 40.0, 2.0, 2.1, 2.1, 2.0, 2.2]
 print("mean  ", statistics.mean(times))
 print("median", statistics.median(times))
 
-# %% [markdown]
+# %% [markdown] facts=["Y4", "Y5"]
 # Mind the device, too. `torch.accelerator.synchronize()` waits for the **current** device. If the work is on another
 # one, say so: `torch.accelerator.synchronize(device)`.
 #
-# All of that in one function is the exercise `time_op`. The course has it ready as well, and says how sure it is.
-# On the simulated device it shows the model's time:
+# Two tools have these habits built in. `devlab.time_op` also says how sure it is, and on the simulated device it
+# shows the model's time. `torch.utils.benchmark.Timer` is PyTorch's own. It takes the statement as text, and where it
+# waits can be counted:
 
 # %% tags=["nbval-ignore-output"] facts=["Y5"]
 timing = devlab.time_op(lambda: x @ x, device)
 
-# %% [markdown]
-# **[Exercise](../exercises/07_asynchrony.ipynb#task_time_op):** `time_op`.
+figure = Timer("x @ x", globals={"x": x}).timeit(5)
+print(f"Timer: {1000 * figure.mean:.1f} ms a call, measured")
+
+small = torch.ones(8, 8, device=device)
+with devlab.watch() as log:
+    Timer("x @ x", globals={"x": small}).timeit(200)
+print(f"Timer, 200 calls: {log.launches} launches, {log.synchronizations} waits")
+
+# %% [markdown] facts=["Y4", "Y5"]
+# `Timer` makes a few calls as a warm-up, waits, starts the clock, makes all calls in a row, and waits again. It does not
+# wait after each call, so launches overlap with work, as they do in a program. Its figure is a mean over the calls of
+# one run; `blocked_autorange()` makes several runs and gives their median. On the simulated device its figure is
+# measured in slow motion.
+#
+# Its source (`torch/utils/benchmark/utils/timer.py`) says what it waits for. In PyTorch 2.13 that is
+# `torch.accelerator.synchronize()`, so it knows CUDA, `mps` and the simulated device alike, but only the *current* one.
+# Older releases wait for CUDA and little else, and measure launches elsewhere. Where the count above says
+# 0 waits, put `torch.accelerator.synchronize()` at the end of the statement.
+#
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_time_op):** `time_op`, which puts all of these habits into one
+# function, for any device.
 
 # %% [markdown] facts=["Y6"]
-# ## Marks in the queue
+# ## Marks in the stream
 #
-# The host's clock has to stop the whole parade to take one figure. There is another way: let the *device* look at
-# its own clock. An **event** is a mark that you put into the queue. When the device comes to it, it notes the
-# time. Before you run the cell: which of its lines waits?
+# To take one figure, the host's clock has to stop the whole parade. There is another method, in which the *device* looks
+# at its own clock. An **event** is a mark that you put into the stream. When the device comes to it, it notes the
+# time. Three marks around two pieces of work show where the time goes:
 
-# %% facts=["Y6"]
-start = torch.Event(device=device, enable_timing=True)
-end = torch.Event(device=device, enable_timing=True)
+# %% tags=["nbval-ignore-output"] facts=["Y6"]
+marks = [torch.Event(device=device, enable_timing=True) for _ in range(3)]
 
-start.record()
+torch.accelerator.synchronize()
+marks[0].record()
+x @ x
+marks[1].record()
 work()
-end.record()
-print("is the second mark reached?", end.query())
+marks[2].record()
+print("marks reached right after the launches:", sum(mark.query() for mark in marks), "of 3")
 
-end.synchronize()
-print("and now?                   ", end.query())
-print("some milliseconds between: ", start.elapsed_time(end) > 0)
+marks[2].synchronize()
+print("marks reached after waiting for the last:", sum(mark.query() for mark in marks), "of 3")
+print(f"one product:   {marks[0].elapsed_time(marks[1]):6.1f} ms")
+print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 
 # %% [markdown] facts=["Y6"]
-# Only `end.synchronize()` waits. `record` does not: marks are orders like others. When you want the figure the last
-# mark has to be reached; ask earlier, and `elapsed_time` raises an error. It counts in **milliseconds**.
+# The only line that waits is `synchronize`. `record` does not: marks are orders like others. `elapsed_time` raises an
+# error while one of its marks is not reached, and it counts in **milliseconds**.
 #
-# Events see the device alone. What Python did meanwhile, and the launch, are not in the figure, unless the queue
-# ran empty between the marks. With `torch.cuda.Event` older code says the same for CUDA alone.
+# Events see the device alone. What Python did meanwhile, and the launches, are not in the figure, unless the stream
+# ran empty between the marks. Older code uses `torch.cuda.Event`, which says the same for CUDA alone.
 #
-# One trap waits for machines with two GPUs: `record()` marks the queue of the **current** device, whatever device
-# the event was made for. `start.record(torch.accelerator.current_stream(device))` says which queue you mean.
+# A trap waits on machines with two GPUs: `record()` marks a stream of the **current** device, whatever device the
+# event was made for. `torch.accelerator.current_stream(device)` gives the stream that you mean, and `record` takes
+# it.
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb#task_event_time):** `event_time`.
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_event_time):** `event_time`, on a device that need not be the
+# current one.
+
+# %% [markdown] facts=["J1", "V4"]
+# ## Three regimes
+#
+# You can now measure how long work takes. The next question is why. Every piece of work on a device needs three
+# things: the host has to launch it, its bytes have to be read and written, and its operations have to be done. In a
+# long row of work the three go on side by side, so **the slowest of them decides**, and to make one of the others
+# faster changes nothing. The three cases are called regimes: *overhead*, *bandwidth* and *compute*.
+
+# %% [markdown] facts=["J1", "V4"]
+# ### Overhead: the launch decides
+#
+# A launch takes the host a few microseconds, whatever it starts: 5 µs on the reference machine, a figure that is
+# usual for real ones. Python itself is part of it. The smallest kernel takes the device another 2 µs.
+
+# %% facts=["J1", "V4"]
+guess = devlab.predict(
+    "Adding 1 to 1,000 numbers, compared with adding 1 to 10 numbers, takes …",
+    "as long",
+    "10 times as long",
+    "100 times as long",
+)
+
+# %% facts=["J1", "V4"]
+kind = "modelled" if device.type == "sim" else "measured"
+
+
+def launches_and_microseconds(function, *inputs):
+    """Return how many launches a function makes, and how long they and their work take."""
+    function(*inputs)  # a warm-up
+    torch.accelerator.synchronize()
+    with devlab.watch() as log:
+        function(*inputs)
+        torch.accelerator.synchronize()
+    return log.launches, 1e6 * log.timeline(show=False).total
+
+
+took = {}
+for count in (10, 1000, 100_000, 1_000_000, 10_000_000):
+    values = torch.zeros(count, device=device)
+    _, took[count] = launches_and_microseconds(torch.add, values, 1)
+    print(f"{count:>12,} numbers: {took[count]:7.1f} µs, {kind}")
+
+times_as_long = took[1000] / took[10]
+guess.was(
+    "as long" if times_as_long < 3 else "10 times as long" if times_as_long < 30 else "100 times as long"
+)
+
+# %% [markdown] facts=["J1", "V4"]
+# Up to about a hundred thousand numbers you pay for the launch, and most of the device is idle. **Small work loses**,
+# and a loop of small steps loses at every turn. Below, each of 200 rows is multiplied by a factor of its own, first
+# in a loop, then all at once, by a column of factors that is broadcast:
+
+# %% facts=["J1", "V3", "V4"]
+rows = torch.ones(200, 64, device=device)
+factors = torch.linspace(0, 1, 200, device=device)
+
+for words, function in (
+    ("a loop:    ", lambda: torch.stack([row * factor for row, factor in zip(rows, factors, strict=True)])),
+    ("one launch:", lambda: rows * factors[:, None]),
+):
+    launches, microseconds = launches_and_microseconds(function)
+    print(f"{words} {launches:>4} launches, {microseconds:7.1f} µs, {kind}")
+
+# %% [markdown] facts=["J1", "V3"]
+# The numbers are the same, and take less than a hundredth of the time. The cures for overhead are larger batches,
+# operations that take many tensors or rows at once, and, for a step that is launched again and again in the same
+# form, a **CUDA graph** (`torch.cuda.CUDAGraph`, or `torch.compile(mode="reduce-overhead")`), which records a row of
+# launches and replays them as one.
+#
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_batched):** `batched`, a loop of matrix products as one launch.
+
+# %% [markdown] facts=["J2", "J3", "J4"]
+# ### Bandwidth or compute: the arithmetic intensity decides
+#
+# When the work is large enough, the device itself is the limit. Either the memory cannot bring the bytes faster, or the
+# processors cannot compute faster. Which of them it is can be worked out on paper, by one division:
+#
+# > **arithmetic intensity** = operations ÷ bytes that are read and written
+#
+# - `x + 1` in float32 reads 4 bytes, does 1 operation and writes 4 bytes for each number: **1/8 FLOP per byte**, whatever
+#   the size. (FLOP stands for one operation with floating-point numbers.)
+# - A product of two n × n matrices does n multiplications and n additions for each of n² results, so 2n³ operations. It
+#   reads two matrices and writes one, 3 · 4n² bytes. That makes **n/6 FLOP per byte**, 171 for n = 1024: each number that is
+#   read is used n times.
+# - A layer with n inputs and n outputs, given b rows, does 2bn² operations, and reads 4n² bytes of weights. As long as b is
+#   small beside n, that is about **b/2 FLOP per byte**. One row uses each weight once.
+#
+# (The count takes it that each number is fetched from memory once. Good kernels come close to that, because they work on
+# blocks that fit into the caches.)
+#
+# The machine has such a number as well, the **balance**: how many operations it can do in the time in which its
+# memory moves one byte. The reference machine does 8.1 TFLOP/s and moves 300 GB/s: 8.1e12 ÷ 300e9 = **27 FLOP per
+# byte**. Work below 27 is limited by bandwidth, work above it by compute.
+#
+# ![The roofline of the reference machine. Below 27 operations for each byte the rate rises with the arithmetic intensity, because bandwidth decides: x + 1 is at the foot of the slope, a layer with one row a little higher, and with 32 rows near its top. Above 27 the roof is flat at 8.1 TFLOP/s, because the operations decide; a product of two matrices with n = 1024 is there.](drawing:roofline)
+#
+# This picture is called a **roofline**. Its slope is the memory's bandwidth, and its flat part is what the processors
+# can do. No work lies above the roof. Use it for a prediction: a layer with 2048 inputs and 2048 outputs is given one
+# row, and then 32 rows at once, which are 32 times as many operations.
+
+# %% facts=["J2", "J4"]
+guess = devlab.predict(
+    "32 rows, compared with one row, take …", "about as long", "about 8 times as long", "32 times as long"
+)
+
+# %% facts=["J2", "J3", "J4"]
+weights = torch.ones(2048, 2048, device=device)
+
+print(f"{'rows':>5}{'FLOP per byte':>16}{'TFLOP/s':>10}")
+took = {}
+for count in (1, 8, 32, 128, 256):
+    inputs = torch.ones(count, 2048, device=device)
+    operations = 2 * count * 2048 * 2048
+    moved = 4 * (2 * count * 2048 + 2048 * 2048)
+    _, took[count] = launches_and_microseconds(torch.matmul, inputs, weights)
+    print(
+        f"{count:>5}{operations / moved:>16.1f}{operations / took[count] / 1e6:>10.2f}{took[count]:>10.1f} µs, {kind}"
+    )
+
+times_as_long = took[32] / took[1]
+guess.was(
+    "about as long"
+    if times_as_long < 3
+    else "about 8 times as long"
+    if times_as_long < 16
+    else "32 times as long"
+)
+
+# %% [markdown] facts=["J2", "J3", "J4"]
+# Up to the balance more rows are nearly free, because the time goes into reading the weights, and they are read once
+# in any case. Beyond it the time grows with the rows, and the rate stays just below the roof. (What is missing to 8.1
+# TFLOP/s is the launch.) This is why larger batches make training and serving efficient, and why a language model
+# that writes for one reader, one row at a time, is limited by the memory's bandwidth and hardly uses its processors.
+#
+# Here are the documented peaks of real machines beside the reference one. None was measured by this course:
+#
+# | | float32 | 16-bit, matrix units | memory | balance in float32 | in 16 bits | source |
+# |---|---|---|---|---|---|---|
+# | the reference machine, like an NVIDIA T4 | 8.1 TFLOP/s | 65 TFLOP/s | 300 GB/s | 27 | 217 | NVIDIA's data sheet of the T4 |
+# | NVIDIA A100, 40 GB, SXM | 19.5 TFLOP/s | 312 TFLOP/s | 1,555 GB/s | 13 | 201 | NVIDIA's data sheet |
+# | NVIDIA H100, SXM | 67 TFLOP/s | 989 TFLOP/s | 3,350 GB/s | 20 | 295 | NVIDIA's data sheet |
+# | Apple M1, 8 GPU cores | 2.6 TFLOP/s | | 68 GB/s | 38 | | Apple's announcement; its memory's rate |
+# | the reference host, a CPU with four cores | 0.38 TFLOP/s | | 51 GB/s | 7.5 | | worked out in `devlab.sim.specs` |
+#
+# (For the H100's matrix units the sheet gives the rate with sparsity, which is twice the one here. The balance is the
+# quotient of the two peaks.) In 16 bits a number has half the bytes, so each intensity doubles, but the balance rises
+# by much more. On recent machines ever more work is limited by bandwidth.
+#
+# To find out in which regime your own work is, change one thing and look at the time:
+#
+# | regime | it is cured by | how you tell |
+# |---|---|---|
+# | overhead | fewer, larger launches | half the batch takes as long; the device's lane has gaps |
+# | bandwidth | fewer bytes: fusion, smaller dtypes | the intensity is below the balance; bytes ÷ time is near the peak |
+# | compute | fewer operations, matrix units (autocast, TF32: [lesson 12](12_less_memory_less_time.ipynb)) | the intensity is above the balance; operations ÷ time is near the peak |
+
+# %% [markdown] facts=["J5"]
+# ## Fusion: fewer bytes, fewer launches
+#
+# Most lines of a model are elementwise, and their intensity lies far below the balance. GELU, an activation function,
+# can be written out in Python with eight operations on tensors. PyTorch also has it as one, whose kernel reads a number,
+# does everything that has to be done with it, and writes the result. Such a kernel is called **fused**. Both compute the
+# same, up to rounding.
+
+# %% facts=["J5"]
+guess = devlab.predict(
+    "Written out, GELU of a million numbers takes …",
+    "as long as fused",
+    "about twice as long",
+    "about 8 times as long",
+)
+
+
+# %% facts=["J2", "J5"]
+def written_out(x):
+    """Compute GELU, by its approximation with tanh, one operation after the other."""
+    return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x**3)))
+
+
+took = {}
+for count in (1000, 1_000_000):
+    numbers = torch.linspace(-3, 3, count, device=device)
+    for words, function in (
+        ("written out", written_out),
+        ("fused", lambda x: F.gelu(x, approximate="tanh")),
+    ):
+        launches, took[words, count] = launches_and_microseconds(function, numbers)
+        megabytes = launches * 2 * numbers.nbytes / 1e6
+        print(
+            f"{count:>9,} numbers {words:<11} {launches} launches, {megabytes:6.2f} MB moved, "
+            f"{took[words, count]:6.1f} µs, {kind}"
+        )
+
+times_as_long = took["written out", 1_000_000] / took["fused", 1_000_000]
+guess.was(
+    "as long as fused"
+    if times_as_long < 1.5
+    else "about twice as long"
+    if times_as_long < 4
+    else "about 8 times as long"
+)
+
+# %% [markdown] facts=["J5"]
+# Each of the eight steps reads its whole input from memory and writes its whole result back, only for the next step
+# to read it again. With a million numbers the seven detours are saved as bytes, with a thousand as launches: **fusion
+# helps in both regimes**. It does nothing for the large products, whose time is operations.
+#
+# So look for the fused operation first: `F.gelu`, `F.layer_norm`, `F.scaled_dot_product_attention`, `torch.addcmul`,
+# or an optimizer with `fused=True`. For everything else there is **`torch.compile`**, which captures the operations
+# of a function as a graph and has kernels made for it. This backend prints what was captured, and runs it as it is:
+
+
+# %% facts=["J5"]
+def show_graph(graph, example_inputs):
+    """A backend for torch.compile: name the captured operations, and change nothing."""
+    names = [node.target.__name__ for node in graph.graph.nodes if node.op == "call_function"]
+    print(len(names), "operations in one graph:", ", ".join(names))
+    return graph.forward
+
+
+numbers = torch.linspace(-3, 3, 5, device=device)
+print(torch.compile(written_out, backend=show_graph)(numbers).cpu())
+
+# %% [markdown] facts=["J5"]
+# PyTorch's own backends `"eager"` and `"aot_eager"` run the graph as it is, too; they are there to find out at which
+# stage something fails. The default, Inductor, fuses: for a GPU it writes kernels in Triton, for the CPU loops in
+# C++, which a compiler on your machine translates. The simulated device runs every graph as it is and says so in a
+# warning, so its model shows no gain.
+#
+# Inductor's loop for `written_out` on a CPU, shortened, looks like this. There is one load and one store, and all
+# between them stays in the processor's registers:
+#
+# ```c++
+# for (int64_t x0 = 0; x0 < 4000000; x0 += 16) {
+#     auto tmp0 = Vectorized<float>::loadu(in_ptr0 + x0, 16);
+#     auto tmp3 = tmp0 * Vectorized<float>(0.5);
+#     auto tmp9 = tmp0 + tmp0 * tmp0 * tmp0 * Vectorized<float>(0.044715);
+#     auto tmp13 = (tmp9 * Vectorized<float>(0.7978845608)).tanh();
+#     auto tmp17 = tmp3 * (tmp13 + Vectorized<float>(1.0));
+#     tmp17.store(out_ptr0 + x0);
+# }
+# ```
+#
+# Measured once with torch 2.13 on one core of an AMD EPYC, for four million numbers, the fastest of 15 calls each:
+# written out 114 ms, compiled 15 ms, `F.gelu` 10 ms, and 21 **seconds** for the first call, which compiles. It is
+# left out of this notebook for that reason. [Lesson 12](12_less_memory_less_time.ipynb#Compiled) says when the first
+# call is made again, and what cuts a graph in two.
+
+# %% [markdown] facts=["J6"]
+# ## A trace, read line by line
+#
+# A program has hundreds of operations, and you cannot work out all of them on paper. A **profiler** notes each of
+# them while the program runs. Here is a program with one piece of work for each regime: a product, an addition over a
+# million numbers, and 2,000 multiplications of ten numbers each. It runs on the CPU, which every reader has.
+
+# %% facts=["J6"]
+matrix, large, tiny = torch.ones(256, 256), torch.ones(1_000_000), torch.ones(10)
+
+
+def three_works(matrix, large, tiny, turns):
+    """Do many small multiplications, a large addition and a product."""
+    for _ in range(turns):
+        tiny * tiny
+    large + 1
+    matrix @ matrix
+
+
+guess = devlab.predict(
+    "Which of the three takes most of the CPU's time?", "the product", "the addition", "the 2,000 small ones"
+)
+
+# %% tags=["nbval-ignore-output"] facts=["J6"]
+three_works(matrix, large, tiny, 10)  # a warm-up
+with profile(activities=[ProfilerActivity.CPU]) as trace:
+    three_works(matrix, large, tiny, 2000)
+
+rows_of = trace.key_averages()
+print(rows_of.table(sort_by="self_cpu_time_total", row_limit=8, max_name_column_width=20))
+
+longest = max(rows_of, key=lambda row: row.self_cpu_time_total).key
+guess.was({"aten::mm": "the product", "aten::add": "the addition"}.get(longest, "the 2,000 small ones"))
+
+# %% [markdown] facts=["J6"]
+# Read it by rows. Each row is an operator of PyTorch's library `aten`; `*` is `aten::mul`, and `@` is `aten::matmul`,
+# which calls `aten::mm` for two matrices. Then read the columns:
+#
+# - **Self CPU** is the time in the operator itself, **CPU total** includes what it called. `aten::matmul` has a large total and
+#   hardly any time of its own, because all is done in `aten::mm`. Sort by *self* to find where the time goes, by *total* to
+#   find which of your lines caused it. (`aten::to` and what it calls turn the 1 of `large + 1` into a float.)
+# - **# of Calls** and **CPU time avg** tell the regimes apart. Thousands of calls of about a microsecond are overhead, since
+#   multiplying ten numbers takes a CPU a few nanoseconds. One call that takes long is bandwidth or compute, and its
+#   intensity says which.
+# - The percentages are shares of all that was recorded. The profiler itself takes time for each call, so it makes small
+#   operators look worse than they are.
+#
+# With `activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]` the table has the same columns once more for the
+# GPU. There `cudaLaunchKernel` among the CPU's rows is the launching, `cudaStreamSynchronize` or
+# `cudaDeviceSynchronize` is the host standing still, and the *Self CUDA* column has the kernels. If the sum of the
+# GPU's times is far below the duration, the GPU is idle in between, and you are in the overhead regime.
+#
+# A table has no order in time. `trace.export_chrome_trace("trace.json")` writes a file that you can look at in the
+# browser, at `ui.perfetto.dev`: one lane for each thread and each stream. `log.timeline()` of this course draws such
+# lanes in the notebook. These are the same three works on the device, with 8 small multiplications:
+
+# %% facts=["J1", "J6"]
+on_device = [torch.ones(shape, device=device) for shape in ((384, 384), 700_000, 10)]
+
+torch.accelerator.synchronize()
+with devlab.watch() as log:
+    three_works(*on_device, 8)
+    torch.accelerator.synchronize()
+log.timeline()
+
+# %% [markdown] facts=["J1", "J6"]
+# On the left the host is busy without a pause, and the device has gaps: each small kernel is over before the next one
+# has been launched. That is what overhead looks like in every tool. On the right the host has long finished and
+# waits, and the device works without a gap: first at the addition, limited by bandwidth, then at the product, limited
+# by compute. Those two look alike in a trace. Their intensity, 1/8 and 64, tells them apart.
 
 # %% [markdown] facts=["Y1"]
-# ## Two queues
+# ## Two streams
 #
-# A queue works in order, and a copy to the device stands in it like any other order. In lesson 04 you saw what that
-# means: copy, compute, copy, compute. Here once more, in the simulator's model, four batches from pinned memory. How
-# much of the time will the lane *computing* be idle?
+# A stream works in order, and a copy to the device stands in it like any other work. Here two batches from pinned memory
+# are copied and multiplied, in the order in which the lines are written. Watch the lane *computing* for idle time.
 
 # %% facts=["Y1"]
 weight = torch.ones(1024, 1024, device=device)
-batches = [torch.ones(256, 1024).pin_memory() for _ in range(4)]
-
-
-def one_queue():
-    """Copy and compute, in the order in which they are written."""
-    for batch in batches:
-        batch.to(device, non_blocking=True) @ weight
-
+first, second = (torch.ones(512, 1024).pin_memory() for _ in range(2))
 
 torch.accelerator.synchronize()
 with devlab.watch() as log:
-    one_queue()
+    first.to(device, non_blocking=True) @ weight
+    second.to(device, non_blocking=True) @ weight
 in_turn = log.timeline()
 
-# %% [markdown]
-# Copies and products take turns, though the device has an engine for each. A **stream** is such a queue, and
-# there may be several. What is in one stream runs in order; two streams know nothing of each other. So give the
-# copies a stream of their own, and let each batch be copied while the one before it is worked on.
+# %% [markdown] facts=["Y1", "P5"]
+# Copies and products take turns, although the device has an engine for each. There may be several streams: what is in
+# one of them runs in order, and two of them know nothing of each other. So give the second copy a stream of its own, and
+# let it run while the first product is computed.
 #
 # Two things must not be lost. A product may not begin before *its* batch has arrived: in one stream the order took
-# care of that, and between two you have to say it, with an event. And a batch's memory may not be used again before its
-# product is done. The allocator hands memory out in the order of the stream in which it was made, here the side
-# stream; it has to be told that the main stream uses it as well, by `record_stream`. Before you run the cell: how long
-# will it take, compared with the picture above?
+# care of that, and between two streams you have to say it, with an event. And a batch's memory may not be used again
+# before its product is done. The allocator hands memory out in the order of the stream in which it was allocated,
+# here the side stream; `record_stream` tells it that the main stream uses this memory as well.
 
-# %% facts=["Y1"]
-copies = torch.Stream(device)
-
-
-def start_copy(batch):
-    """Start a copy in the side stream; return what will be there, and a mark of its arrival."""
-    with copies:
-        there = batch.to(device, non_blocking=True)
-    return there, copies.record_event()
-
-
-def two_queues():
-    """Copy the next batch while this one is worked on."""
-    main = torch.accelerator.current_stream(device)
-    waiting = None
-    for batch in [*batches, None]:
-        started = start_copy(batch) if batch is not None else None
-        if waiting is not None:
-            there, arrived = waiting
-            main.wait_event(arrived)  # the stream waits; the host does not
-            there.record_stream(main)  # the memory is not handed out again before main is done with it
-            there @ weight
-        waiting = started
-
+# %% facts=["Y1", "P5"]
+main, copies = torch.accelerator.current_stream(device), torch.Stream(device)
 
 torch.accelerator.synchronize()
 with devlab.watch() as log:
-    two_queues()
+    here = first.to(device, non_blocking=True)
+    with copies:
+        there = second.to(device, non_blocking=True)
+        arrived = copies.record_event()
+    here @ weight
+    main.wait_event(arrived)  # the stream waits; the host does not
+    there.record_stream(main)  # the memory is not handed out again before main is done with it
+    there @ weight
 overlapped = log.timeline(beside=in_turn)
 
-print(f"it takes {overlapped.total / in_turn.total:.0%} of the time (modelled)")
+print(f"it takes {overlapped.total / in_turn.total:.0%} of the time ({kind})")
 
-# %% [markdown]
-# The copies now follow each other without a gap, and every product but the last runs beside one. (A copy takes longer
-# than a product here. Were it the other way round, the copies would hide behind the work.) Look at the host's lane as
-# well: it has written all its orders at the very beginning. `main.wait_event(arrived)` does not wait. It is an order, too: *let this stream
-# wait there*.
+# %% [markdown] facts=["Y1", "P5"]
+# The second copy now runs beside the first product. Over many batches all copies but the first can hide behind the
+# work, or all the work but the last behind the copies, whichever takes longer. Look at the host's lane as well: it
+# has launched everything at the very beginning. `main.wait_event(arrived)` keeps the host no time. It is an order,
+# too: *let this stream wait there*.
 #
 # If you leave that line out, nothing fails and the picture gets even better. But a product may then read memory into
 # which nothing has been copied yet: no error, only wrong numbers. Such a mistake is called a **race**. The simulated
 # device computes at once and hides races, unless it is asked to show them: in a block `with races():`, work that does
-# not wait finds what was in the memory before. The cell below adds up a batch of 262,144 ones, while its copy is on
-# its way in the side stream. Before you run it: what will the first line say?
+# not wait finds what was in the memory before. The cell below adds up a batch of 524,288 ones while its copy is under
+# way in the side stream.
 
 # %% facts=["Y1"]
 from devlab.sim import races
@@ -299,8 +653,9 @@ from devlab.sim import races
 
 def sum_of_a_batch(waits):
     """Copy a batch of ones in the side stream, and add it up in the main stream."""
-    main = torch.accelerator.current_stream(device)
-    there, arrived = start_copy(batches[0])
+    with copies:
+        there = first.to(device, non_blocking=True)
+        arrived = copies.record_event()
     if waits:
         main.wait_event(arrived)
     return there.sum().item()
@@ -316,35 +671,36 @@ with races():
 # wrong every time. A real GPU races without being asked. Which of the two comes first may change from run to run, and
 # the memory holds whatever was there, an earlier batch for example, so that the wrong numbers look right.
 #
-# Without `record_stream` there is another race: Python drops `there` while its product is still queued, and the next
-# copy may get the same memory and overwrite the batch. The simulated device cannot show that kind. The check of the
-# exercise finds a missing wait by the clock, without any wrong number.
+# Without `record_stream` there is another race: Python drops `there` while its product still stands in the stream,
+# and the next copy may get the same memory and overwrite the batch. The simulated device cannot show that kind. The
+# check of the exercise finds a missing wait by the clock, without any wrong number.
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb#task_Prefetcher):** `Prefetcher`.
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_Prefetcher):** `Prefetcher`, which does this for every batch of a
+# loader, and never fetches more than a few ahead.
 
-# %% [markdown] facts=["Y1"]
+# %% [markdown] facts=["Y1", "P5"]
 # ### Look and touch
 #
 # Loading, copying and computing, batch by batch; a line leads each batch from lane to lane. The percentages say how
-# busy each lane is, and the longest of the three steps decides how long the epoch takes. Whenever you turn a switch, the
-# loop is played again, and the loop before stays as an outline. **Find out:** press *Play* with everything off. Which two
-# switches change nothing on their own, and what do they need? How short can you make the epoch?
+# busy each lane is, and the longest of the three steps decides how long the epoch takes. Whenever you turn a switch,
+# the loop is played again, and the loop before stays as an outline. **Find out:** press *Play* with everything off.
+# Which two switches change nothing on their own, and what do they need? How short can you make the epoch?
 
-# %% facts=["Y1"]
+# %% facts=["Y1", "P5"]
 devlab.explore.pipeline()
 
-# %% [markdown] facts=["Y1"]
-# Pinned memory alone changes nothing, because without workers the host pins each batch itself, which takes as long as the
-# copy gains. A stream for copies changes nothing either, because the host waits for each copy before it goes on to
-# the next batch. `non_blocking=True` alone helps a little: the host is kept only while the bytes are staged. All three
-# together, with two workers, bring the model to about half of the plainest loop's time. After that the device itself
-# is the longest of the three, and nothing on the host makes it shorter. That is the goal.
+# %% [markdown] facts=["Y1", "P5"]
+# Pinned memory alone changes nothing, because without workers the host pins each batch itself, which takes as long as
+# the copy gains. A stream for copies changes nothing either, because the host waits for each copy before it goes on
+# to the next batch. `non_blocking=True` alone helps a little: the host is kept only while the bytes are staged. All
+# three together, with two workers, bring the model to about half of the plainest loop's time. After that the device
+# itself is the longest of the three, and nothing on the host makes it shorter. That is the goal.
 
 # %% [markdown] facts=["Y7"]
 # ## Errors that come late
 #
-# If the work is done later, so are its mistakes. PyTorch checks what the *host* can see when it writes the order:
-# shapes, dtypes, devices. So these errors come at once, at their own line:
+# If the work is done later, so are its mistakes. PyTorch checks what the *host* can see when it launches: shapes,
+# dtypes, devices. These errors come at once, at their own line:
 
 # %% facts=["Y7"]
 try:
@@ -353,36 +709,44 @@ except RuntimeError as error:
     print("at once:", error)
 
 # %% [markdown] facts=["Y7"]
-# What depends on *values* only the device can see. An index that is out of range, in an `Embedding` or as a label, is
-# such a thing. Below, a table has ten rows, and row 12 is asked for. Which line will fail, the one that looks up or
-# the one that prints? (The cells run on the simulated device or on the CPU. A real GPU would be lost by them for the
-# rest of this notebook.)
+# What depends on *values*, only the device can see. An index that is out of range, in an `Embedding` or as a label,
+# is such a thing. Below, a table has ten rows, and row 12 is asked for. (The cells run on the simulated device or on
+# the CPU. A real GPU would be lost by them for the rest of this notebook.)
 
 # %% facts=["Y7"]
 here = device if device.type == "sim" else torch.device("cpu")
 table = torch.ones(10, 4, device=here)
-rows = torch.tensor([3, 12], device=here)
+wanted = torch.tensor([3, 12], device=here)
+passed = []  # the lines that raised nothing
 
 
 def look_up():
-    """Ask for rows, and wait for what they hold."""
-    found = torch.nn.functional.embedding(rows, table)
+    """Ask for rows, for their shape, and for a number in them."""
+    found = F.embedding(wanted, table)
+    passed.append("the look-up")
     print("looked up: a tensor of shape", list(found.shape))
+    passed.append("the shape")
     print("the first number is", found[0, 0].item())
+    passed.append("the number")
 
 
+guess = devlab.predict("Which line will raise the error?", "the look-up", "the shape", "the number")
+
+# %% facts=["Y7"]
 try:
     look_up()
 except (IndexError, torch.AcceleratorError) as error:  # as the CPU raises it, and as an accelerator does
     print(f"{type(error).__name__}: {error}")
 
+guess.was(("the look-up", "the shape", "the number")[len(passed)])
+
 # %% [markdown] facts=["Y7"]
-# On an accelerator the line with the bad index passes: it wrote an order, and a result of the right shape was promised. The
+# On an accelerator the line with the bad index passes: it launched, and a result of the right shape was promised. The
 # error comes where the host next waits, at an innocent `.item()` or `print`, or at a launch after the device got
-# there. On an NVIDIA GPU the message says `CUDA` where it says `sim` here. (On the CPU there is no queue, and the
+# there. On an NVIDIA GPU the message says `CUDA` where it says `sim` here. (On the CPU nothing is asynchronous, and the
 # line itself fails.)
 #
-# The message tells you about itself: the traceback points to the wrong line. And it is not the end. On CUDA the
+# The message says itself that the traceback may point to the wrong line. And the error does not end there. On CUDA the
 # device is lost to this process, whatever you ask of it:
 
 # %% facts=["Y7"]
@@ -392,8 +756,8 @@ except torch.AcceleratorError as error:
     print("still:", str(error).splitlines()[0])
 
 # %% [markdown] facts=["Y7"]
-# On a real GPU you would restart the kernel now. The simulated device can be given back: `devlab.sim.reset()`. Its tensors are
-# still there; on a GPU they would be gone.
+# On a real GPU you would restart the kernel now. The simulated device can be given back: `devlab.sim.reset()`. Its
+# tensors are still there; on a GPU they would be gone.
 #
 # To find the line that is to blame, let each launch wait for its kernel: `CUDA_LAUNCH_BLOCKING=1` in the environment,
 # set before the program starts, because PyTorch reads it once. (The simulated device reads it each time, so it can be
@@ -414,50 +778,18 @@ devlab.sim.reset()
 
 # %% facts=["Y7"]
 try:
-    table.cpu()[rows.cpu()]
+    table.cpu()[wanted.cpu()]
 except IndexError as error:
     print("on the CPU:", error)
 
-# %% [markdown] facts=["V1", "V4"]
+# %% [markdown] facts=["V1", "V3", "V4"]
 # ## Which is faster
 #
-# An accelerator is not a fast computer. It is a slow one with thousands of hands, a long way off. Each launch costs a
-# few microseconds whatever it starts (5 µs on the reference machine), and each transfer costs its bytes besides. Here is
-# what the model says of adding 1 to tensors of different sizes. Before you run it: from which size on does the time
-# begin to grow?
-
-# %% facts=["V4"]
-for count in (10, 1000, 100_000, 10_000_000):
-    values = torch.zeros(count, device=device)
-    torch.accelerator.synchronize()
-    with devlab.watch() as log:
-        values + 1
-        torch.accelerator.synchronize()
-    print(f"{count:>10} numbers: {1e6 * log.timeline(show=False).total:7.1f} µs (modelled)")
-
-# %% [markdown] facts=["V4"]
-# Ten numbers take as long as a thousand, and a hundred thousand take little longer. Up to there you pay for the launch,
-# and most hands are idle. **Small work loses.** A loop of small steps loses at every turn. The two lines below compute the
-# same. How many launches does each make?
-
-# %% facts=["V3", "V4"]
-matrices = torch.ones(200, 8, 8, device=device)
-square = torch.ones(8, 8, device=device)
-
-for words, compute in (
-    ("a loop:    ", lambda: torch.stack([matrix @ square for matrix in matrices])),
-    ("one launch:", lambda: matrices @ square),
-):
-    with devlab.watch() as log:
-        compute()
-        torch.accelerator.synchronize()
-    print(words, f"{log.launches:>4} launches, {1e6 * log.timeline(show=False).total:6.0f} µs (modelled)")
-
-# %% [markdown] facts=["V1", "V3"]
-# The same numbers, in about a hundredth of the time. So the accelerator wins where there is much to do at once:
+# An accelerator is not a fast computer. It is thousands of slow ones behind a launch, which is why it wins where
+# there is much to do at once, under five conditions:
 #
-# 1. **Big batches**, so that all hands have work.
-# 2. **Data that stays there**, so that the way is paid once.
+# 1. **Big batches**, so that all of its processors have work.
+# 2. **Data that stays there**, so that each transfer is paid once.
 # 3. **Good kernels**: dense matrix products and convolutions, not branches and lookups.
 # 4. **Few Python loops**, and no waits in them.
 # 5. **Memory read in order**, neighbours together.
@@ -465,8 +797,8 @@ for words, compute in (
 # Where most of these fail, **the CPU may win**, and there is no shame in using it: small models, text processing, trees,
 # anything with an `if` for each element.
 #
-# And the transfer belongs to the bill. A product of two matrices, with the way of one of them. `cpu` is measured on
-# this machine, the two others on the device, or by its model:
+# The transfer belongs to the bill. Here is a product of two matrices, one of which has to be brought first. `cpu` is
+# measured on this machine, the two others on the device, or by its model:
 
 # %% tags=["nbval-ignore-output"] facts=["V1", "V5"]
 print("  side       cpu    device  transfer")
@@ -484,12 +816,12 @@ for side in (16, 64, 256, 1024):
     print(f"{side:>6}{cpu:>10.1f}{on_device:>10.1f}{transfer:>10.1f}   µs")
 
 # %% [markdown] facts=["V5"]
-# Find the first row in which device plus transfer beats the CPU. That is the **crossover**. It moves with the shape, the
+# The first row in which device and transfer together beat the CPU is the **crossover**. It moves with the shape, the
 # dtype, the hardware and the operation: for an addition it may never come, for a product it comes early, and if the
-# data is there already it comes earlier still. Nobody can tell you where it is for your program. **Measure it.**
+# data is there already it comes earlier still. No table can tell you where it is for your program. **Measure it.**
 #
-# **Exercises:** [`batched`](../exercises/07_asynchrony.ipynb#task_batched) and
-# [`crossover`](../exercises/07_asynchrony.ipynb#task_crossover).
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_crossover):** `crossover`, from measurements in which nothing is as
+# tidy as here.
 
 # %% [markdown] facts=["V1", "V5"]
 # ### Look and touch
@@ -504,8 +836,8 @@ for side in (16, 64, 256, 1024):
 devlab.explore.crossover()
 
 # %% [markdown] facts=["V1", "V5"]
-# In the model the product is won from n = 110 on, from 250 if x is brought, from 420 if the result goes back. An addition
-# does one operation for each number and is won only where x is there already: to bring it costs more than to do it.
+# In the model the product is won from n = 110 on, from 250 if x is brought, from 420 if the result goes back. An
+# addition has an intensity of 1/8 and is won only where x is there already: to bring it costs more than to do it.
 
 # %% [markdown]
 # ## What to keep
@@ -513,7 +845,10 @@ devlab.explore.crossover()
 # - A launch returns before the work is done. Within one stream results are right; the line that waits pays for all
 #   before it.
 # - Timing: warm up; wait, start the clock, run, wait, stop the clock; repeat; the median. Name the device you wait for.
-# - Events are marks in the queue, in milliseconds, and need no stop.
+# - Events are marks in the stream, in milliseconds, and need no stop.
+# - Overhead, bandwidth, compute: the slowest decides. Operations ÷ bytes, against the machine's balance, says which of the
+#   last two. Fusion saves bytes and launches.
+# - In a trace, look at calls and averages first, and at gaps in the device's lane.
 # - One stream runs in order, copies included. A second one lets them overlap, if work waits for its copy by an event, and
 #   `record_stream` keeps the memory until the work is done.
 # - Errors about values come late on a GPU, at a line that waits, and the device is lost until a restart. To find

@@ -1,19 +1,24 @@
 # %% [markdown]
 # # 10 Debugging
 #
-# The model is written, it runs on your laptop, and on the GPU it stops with *Expected all tensors to be on
-# the same device*. This is the most common error of anyone who moves a model, and it nearly always has one of
-# a few causes. This lesson goes through them in the order in which people meet them.
+# The model is written, it runs on your laptop, and on the GPU it stops with *Expected all tensors to be on the same
+# device*. It is the error that you meet first and most often when you move a model, and it nearly always has one of a
+# few causes. This lesson goes through them, the frequent ones first.
 #
 # ![Three lines of a program: the first makes a mask on the CPU, the second hands it on, the third fails; a dashed arrow leads from the failing line back to the line that made the mask](drawing:from_maker_to_failure)
 #
-# After it you can read the message, find out which tensor is where and who put it there, and mend it in the
-# line that made it instead of the line that failed.
+# After it you can read the message, find out which tensor is where and which line put it there, and mend that line
+# instead of the one that failed. You learn to do it by hand first. The tool that does it for you comes afterwards, so
+# that you can check what it says.
 #
 # **Takes** about 50 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb) and the habit of
 # [04 Transfers](04_transfers.ipynb).
 
 # %%
+import traceback
+from collections import Counter
+from pathlib import Path
+
 import numpy
 import torch
 from torch import nn
@@ -28,9 +33,8 @@ device = devlab.start()
 # %% [markdown]
 # ## Print three things
 #
-# When two tensors do not get along, the reason is one of three: shape, dtype, device. Three of the four tensors
-# below will have a problem with `x` sooner or later. Before you run the cell: will this print tell you which
-# ones, and why?
+# When two tensors do not fit together, the reason is one of three: shape, dtype or device. Three of the four tensors
+# below will have a problem with `x` sooner or later. The first thing that comes to mind is to print them.
 
 # %% facts=["X1"]
 x = torch.ones(2, 3, device=device)
@@ -44,29 +48,52 @@ for name, tensor in suspects.items():
     print(name, tensor.tolist())
 
 # %% [markdown] facts=["X1"]
-# It does not. Values are what a debugging print usually shows, and they say the least. (They also cost the
-# most: to print one, the host waits for the device and fetches it.) Ask for all three at once:
+# Values are what a debugging print usually shows, and they say the least. They also cost the most: to print a value,
+# the host waits for the device and fetches it. Ask for the three properties instead, which the host knows anyway:
 
 
 # %% facts=["X1"]
-def show(name, tensor):
-    print(f"{name:<8}{list(tensor.shape)!s:<9}{tensor.dtype!s:<15}{tensor.device}")
+def show(**tensors):
+    """Print shape, dtype and device of each tensor, under each other."""
+    for name, tensor in tensors.items():
+        print(f"{name:<8}{list(tensor.shape)!s:<9}{tensor.dtype!s:<15}{tensor.device}")
 
 
-show("x", x)
-for name, tensor in suspects.items():
-    show(name, tensor)
+show(x=x, **suspects)
+
+# %% [markdown] facts=["X1"]
+# Now each of the three stands out. `a` is on another device. `c` has two elements where three are needed. `d` has
+# another dtype, which an addition forgives and a layer does not. Always print the three **together**:
+# `.to(torch.float16)` is often taken for `.to(device)`, and only the third column shows that nothing was moved.
+#
+# **[Exercise](../exercises/10_debugging.ipynb#task_describe):** `describe` returns such a line for any tensor.
+
+# %% [markdown] facts=["X1"]
+# ### The wrong GPU
+#
+# The index belongs to the device. A bare `"cuda"`, or `.cuda()`, means the *current* GPU, which is number 0 unless
+# the program has changed it. In the next cell the model is on the last device, and a helper was made with a name
+# without a number. (Where a machine has one accelerator, the last is the first, and nothing fails.)
+
+# %% facts=["X1", "E4"]
+last = torch.device(device.type, torch.accelerator.device_count() - 1)
+layer = nn.Linear(3, 2).to(last)
+helper = torch.ones(2, 3, device=device.type)  # as .cuda() would have made it
+show(weight=layer.weight, helper=helper)
+try:
+    layer(helper)
+except RuntimeError as error:
+    print(error)
 
 # %% [markdown]
-# Now it is plain. `a` is elsewhere. `c` has two elements where three are needed. `d` has another dtype, which
-# an addition forgives and a layer does not. Always print the three **together**: `.to(torch.float16)` is often
-# taken for `.to(device)`, and only the third column shows that nothing moved.
+# `sim:0` and `sim:1` are two places, as `cuda:0` and `cuda:1` are. `is_cuda` and `device.type` would have said that
+# all is well. So print `.device`, with its index, and take devices from tensors, never from a name in the middle of a
+# model.
 
 # %% [markdown] facts=["X1"]
 # ## Read the message
 #
-# Here is a model with a fault. It has passed every test on the CPU. Read it first, and say which line will
-# fail on the accelerator, and which line is to blame. They need not be the same.
+# Here is a model with a fault. It has passed every test on the CPU.
 
 
 # %% facts=["E4", "X5"]
@@ -86,55 +113,82 @@ class Recurrent(nn.Module):
         return self.head(state)
 
 
+def my_lines(error):
+    """Print the lines of a traceback that are yours, and leave out those of PyTorch."""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if not {"torch", "devlab"} & set(Path(frame.filename).parts):
+            print(f"{frame.name:<15}{frame.line}")
+
+
 recurrent = Recurrent().to(device)
 sequence = torch.ones(2, 5, 3, device=device)
 try:
     recurrent(sequence)
 except RuntimeError as error:
+    my_lines(error)
     print(error)
     failure = error
 
 # %% [markdown] facts=["E4", "X5"]
-# The message says *what* is wrong: two devices in one operation. The only name in it, `mat2`, comes from inside
-# PyTorch. The operation is at the bottom of the traceback, and the tensor at fault was made in `first_state`,
-# a function that had returned long before, and that stands in no traceback.
+# The message says *what* is wrong: two devices in one operation. The only name in it comes from inside PyTorch, where
+# the tensor at fault is an argument like any other. The rest is found by three questions, and they work on any such
+# error.
 #
-# So the search has three steps, and they work on any such error:
+# 1. **Which operation?** It is in the last line of *your* code in the traceback, `self.cell(step, state)`.
+# 2. **Which of its tensors is where?** Print the three things for each. A layer has parameters, and they count.
+# 3. **Which line made the odd one?** Go back to it. That is the line to change.
 #
-# 1. **Which operation?** The last line of *your* code in the traceback. Here `self.cell(step, state)`.
-# 2. **Which of its tensors is where?** Print the three things for each. Do not forget that a layer has
-#    parameters.
-# 3. **Who made the odd one?** Go back to the line that made it. That is the line to change.
+# The first question is answered. For the second, here are the three tensors of the operation.
+
+# %% facts=["E4", "X5"]
+guess = devlab.predict("Which of these tensors is the culprit?", "step", "state", "weight")
+
+# %% facts=["E4", "X5", "X1"]
+operation = {
+    "step": sequence[:, 0],
+    "state": recurrent.first_state(sequence),
+    "weight": recurrent.cell.weight_hh,
+}
+show(**operation)
+
+places = Counter(tensor.device for tensor in operation.values())
+(odd,) = [name for name, tensor in operation.items() if places[tensor.device] == 1]
+guess.was(odd)
+
+# %% [markdown] facts=["X5"]
+# The third question leads to `first_state`. That function had returned long before the failure, so it stands in no
+# line of the traceback. Most of these errors have this form: **the tensor was made after the model had moved**, by a
+# line that did not say where. `model.to(device)` moves what exists at that moment and is registered. It tells nothing
+# to the lines that run later.
 #
-# `devlab.explain` takes the same steps. Before you run it: what will it call the culprit, and where will it
-# send you?
+# Now let `devlab.explain` answer the same three questions, and compare.
 
 # %% facts=["E4", "X5"]
 devlab.explain(failure)
 
 # %% [markdown] facts=["X5"]
-# Most of these errors have this shape: **the tensor was made after the model had moved**, by a line that did
-# not say where. `model.to(device)` moves what exists at that moment, and what is registered. Nothing tells
-# the lines that run later.
-#
-# The tempting repair is at the line that failed: `self.cell(step, state.to(x.device))`. It works, and it makes
-# zeros on the CPU and copies them at every call, for ever. Mend it where it is made:
+# The tempting repair is at the line that failed: `self.cell(step, state.to(x.device))`. It works, and from then on
+# the program makes zeros on the CPU and transfers them at every call. Mend the line that makes the tensor:
 
 
 # %% facts=["X5"]
 class MendedRecurrent(Recurrent):
     def first_state(self, x):
-        return x.new_zeros(x.shape[0], 4)
+        return torch.zeros(x.shape[0], 4, device=x.device, dtype=x.dtype)
 
 
 print(MendedRecurrent().to(device)(sequence).device)
 
 # %% [markdown]
+# **[Exercise](../exercises/10_debugging.ipynb#task_fix_hidden_state):** `fix_hidden_state`, where a state may also
+# come in from elsewhere.
+
+# %% [markdown]
 # ## Walk the model
 #
-# Is everything that the model *has* in its place? `next(model.parameters()).device` looks at one parameter
-# and is right for a model in one place. When something is wrong you want to see them all. Here someone added
-# a head after the move. Which lines will differ?
+# Is everything that the model *has* in its place? `next(model.parameters()).device` looks at one parameter and is
+# right for a model that is in one place. When something is wrong, look at all of them. To this model a head was added
+# after the move.
 
 # %% facts=["X2"]
 model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).to(device)
@@ -145,29 +199,28 @@ for name, parameter in model.named_parameters():
     print(f"{name:<10}{parameter.device}")
 
 # %% [markdown] facts=["X2", "X3"]
-# One question to the first parameter would have said that all is well. The same walk exists for buffers, and
-# it is easily forgotten, since nobody trains them. What do you expect here? The running mean was loaded from
-# a file a moment ago.
+# The first parameter alone would have said that all is well. The same walk exists for buffers, and it is easily
+# forgotten, since buffers are not trained. Here the running mean was read from a file a moment ago.
 
 # %% facts=["X3"]
 model.to(device)
 model[1].running_mean = torch.tensor([0.1, 0.2, 0.3, 0.4])  # from a file, say
 
-for name, buffer in model.named_buffers():
-    print(f"{name:<23}{buffer.device}")
+print(Counter(str(buffer.device) for buffer in model.buffers()))
+print("astray:", [name for name, buffer in model.named_buffers() if buffer.device != device])
 
 # %% [markdown]
-# An assignment replaces a buffer by whatever tensor comes, wherever it is. (`copy_` into the old one, or
-# `load_state_dict`, would have kept the place. And load files with `map_location="cpu"`: then they open on
-# machines that lack the device they were saved from.)
+# An assignment replaces a buffer by whatever tensor comes, wherever it is. (`copy_` into the old buffer, or
+# `load_state_dict`, would have kept the place. And read files with `map_location="cpu"`: then they open on machines
+# that lack the device they were saved from.)
 #
-# The two walks together are the exercise `device_report`.
+# **[Exercise](../exercises/10_debugging.ipynb#task_device_report):** `device_report` makes both walks at once.
 
 # %% [markdown] facts=["X2", "X3"]
-# ## Tables nobody registered
+# ## Tables that are not registered
 #
-# The walks show what is registered. The most frequent culprit of all is not: a table of positions, of anchors,
-# a window, a noise schedule, made in `__init__` and kept as a plain attribute. Will it show in a walk?
+# The walks show what is registered. The most frequent culprit of all is not: a table of positions, of anchors, a
+# window, a noise schedule, made in `__init__` and kept as a plain attribute.
 
 
 # %% facts=["X4", "E4"]
@@ -182,15 +235,18 @@ class Positions(nn.Module):
 
 positions = Positions().to(device)
 print("registered:", [name for name, _ in (*positions.named_parameters(), *positions.named_buffers())])
+print("attributes:", {n: str(one.device) for n, one in vars(positions).items() if torch.is_tensor(one)})
 try:
     positions(torch.ones(2, 5, device=device))
 except RuntimeError as error:
-    devlab.explain(error)
+    my_lines(error)
 
 # %% [markdown] facts=["X4", "E4"]
-# No walk lists it, `.to` passed it by, and the proposed change is lesson 05 in one line. Whole modules get lost
-# the same way, in a plain list. Predict: does `nn.Linear` in a list complain at the move, or at the first
-# batch?
+# No walk lists the table, so `.to` passed it by. `vars` shows what the walks do not: it holds every attribute of an
+# object. The cure is a buffer, as in lesson 05.
+#
+# Whole modules get lost in the same way, in a plain list. Such a module does not complain at the move. It fails at
+# the first batch:
 
 
 # %% facts=["X2", "E4"]
@@ -215,16 +271,19 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown]
-# At the first batch. The missing names in the walk are the earlier sign, and the more important one: an
-# optimizer made from `tower.parameters()` would never train these blocks, on any device. A model held only by
-# a closure or by a loss function (a teacher, a feature extractor) is missed in the same way. Nobody calls
-# `.to` on it unless you do.
+# The missing names in the walk are the earlier sign, and the more important one: an optimizer made from
+# `tower.parameters()` would never train these blocks, on any device. A model that is held only by a closure or by a
+# loss function, such as a teacher or a feature extractor, is missed in the same way. Your program has to call `.to`
+# on it itself.
+#
+# **[Exercise](../exercises/10_debugging.ipynb#task_FixedPositions):** `FixedPositions`, whose table has to be saved
+# as well.
 
 # %% [markdown] facts=["X2"]
-# ## Made on the way
+# ## Made in forward
 #
-# Next in the list: tensors made inside `forward`, or inside a loss. Zeros for a hidden state, noise, `eye`,
-# one-hot tables, masks, padding. Which line below is to blame?
+# Next in the list are tensors made inside `forward`, or inside a loss: zeros for a hidden state, noise, `eye`,
+# one-hot tables, masks, padding. Ask the three questions of this one.
 
 
 # %% facts=["X5", "E4"]
@@ -237,18 +296,31 @@ def causal_scores(scores):
 try:
     causal_scores(torch.ones(2, 4, 4, device=device))
 except RuntimeError as error:
+    my_lines(error)
     devlab.explain(error)
 
+# %% [markdown] facts=["X5"]
+# The operation is the product, the odd tensor is `mask`, and the line above it made it. The cure is to let the input
+# say where and of which dtype. The device alone is only half of it: a float32 mask on the right device turns float16
+# scores into float32, with no error and twice the memory.
+
+# %% facts=["X5"]
+scores = torch.ones(2, 4, 4, device=device, dtype=torch.float16)
+for words, mask in (
+    ("device alone", torch.ones(4, 4, device=device)),
+    ("device and dtype", scores.new_ones(4, 4)),
+):
+    product = scores * mask
+    print(f"{words:<17}{product.dtype!s:<15}{product.nbytes} bytes")
+
 # %% [markdown]
-# The cure is to let the input say where: `device=scores.device, dtype=scores.dtype`, or `scores.new_ones(...)`,
-# or `torch.ones_like(...)`. With the device alone this function would run, and turn `float16` scores into
-# `float32` without a word.
+# **[Exercise](../exercises/10_debugging.ipynb#task_fix_mask):** `fix_mask`, for every floating dtype.
 
 # %% [markdown] facts=["X5", "E4"]
 # ## Part of a batch
 #
-# Moving a batch means moving all of it, and keeping the result. Two mistakes in one cell. The first fails.
-# What does the message of the second say that the first one's does not?
+# Moving a batch means moving all of it, and keeping the result. The next cell makes two mistakes. Compare their
+# messages.
 
 # %% facts=["X4", "E4"]
 layer = nn.Linear(3, 4).to(device)
@@ -267,17 +339,20 @@ except RuntimeError as error:
     print("2.", error)
 
 # %% [markdown]
-# 1. `inputs.to(device)` made a copy, and nobody kept it. `inputs` is where it was.
-# 2. The model is done, and the loss fails: the labels never moved. The message ends in the name of an inner
-#    function, with `nll_loss` in it. That is your hint that it was the loss and not a layer.
+# 1. `inputs.to(device)` made a copy, and the program threw it away. `inputs` is where it was.
+# 2. The model has done its work, and the loss fails: the labels were never moved. The message ends in the name of an
+#    inner function with `nll_loss` in it. That is the sign that it was the loss and not a layer.
 #
-# Nested targets and attention masks are forgotten in the same way. The function `move` of lesson 04 moves
-# what is nested, too.
+# Nested targets and attention masks are forgotten in the same way. The function `move` of lesson 04 moves what is
+# nested, too.
+#
+# **Exercises:** [`fix_batch`](../exercises/10_debugging.ipynb#task_fix_batch) and
+# [`fix_labels`](../exercises/10_debugging.ipynb#task_fix_labels).
 
 # %% [markdown] facts=["X4", "E4"]
 # ## Six usual objects
 #
-# Put together, these six are the usual strays. The right column is what to check in your own code.
+# Together these six are the usual strays. The right column says what to check in your own code.
 #
 # | object | how it gets lost | where to mend it |
 # |---|---|---|
@@ -288,8 +363,7 @@ except RuntimeError as error:
 # | loss weight | computed with the data, never moved | `criterion.to(device)`, or `weight.to(logits.device)` |
 # | cached hidden state | zeros made on the CPU, a state from another run | `x.new_zeros`; `.to(x.device)` for one that comes in |
 #
-# The fifth needs a look. A criterion with a weight is a module, and the weight is its buffer. Will the line
-# fail?
+# The fifth needs a look. A criterion with a weight is a module, and the weight is its buffer:
 
 # %% facts=["X4"]
 criterion = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 2.0, 5.0]))
@@ -304,15 +378,18 @@ except RuntimeError as error:
 print("after the move:", criterion.to(device)(logits, labels).device)
 
 # %% [markdown]
-# A loss *without* weights holds no tensor and runs anywhere, so the habit of moving it never forms. Then one
-# day the classes are uneven.
+# A loss *without* weights holds no tensor and runs anywhere, so the habit of moving it never forms. Then one day the
+# classes are uneven.
+#
+# **[Exercise](../exercises/10_debugging.ipynb#task_fix_loss_weight):** `fix_loss_weight`, where the weight is an
+# argument and no module holds it.
 
 # %% [markdown] facts=["X4"]
 # ## Look at the whole scene
 #
-# An error names one stray. Mend it, and the next one fails. It is quicker to look at everything before the
-# first step. This short version takes registered tensors and the top of the batch. How many
-# strays are there?
+# An error names one stray. Mend it, and the next one fails. It is quicker to look at everything before the first
+# step. This short version takes registered tensors and the top of the batch. The model is the one from above, whose
+# running mean came from a file.
 
 
 # %% facts=["X2", "X3", "X4"]
@@ -328,12 +405,13 @@ batch = {"x": torch.ones(2, 3, device=device), "mask": torch.ones(2, 3), "labels
 print(strays_at_the_top(model, batch))
 
 # %% [markdown] facts=["X2", "X3", "X4"]
-# Three, one of them in the model: the running mean from above. What it does not see are plain attributes,
-# lists, and what is nested in the batch. `left_behind`, your tool from lesson 05, knows how to look there.
-# Both together are the exercise `find_strays`.
+# It finds three, one of them in the model. What it does not see are plain attributes, lists, and what is nested in
+# the batch. `left_behind`, your tool from lesson 05, knows how to look there.
+#
+# **[Exercise](../exercises/10_debugging.ipynb#task_find_strays):** `find_strays` sees all of it.
 #
 # Where you know what must hold, say so in the code. A check costs next to nothing: a tensor knows its device, and
-# asking does not wait for the accelerator. Compare with the error it replaces:
+# asking does not wait for the accelerator. Compare with the error that it replaces:
 
 
 # %% facts=["X2", "X5"]
@@ -348,11 +426,51 @@ try:
 except AssertionError as error:
     print(error)
 
+# %% [markdown] facts=["X2"]
+# ## Halve it
+#
+# Some faults raise no error. This model gives the right answers on the device, and it is slower than it need be,
+# because one of its eight layers takes its work to the CPU and back. No tensor is astray when you look, and no message names a line.
+# Then **bisect**: ask of the first half whether it has the fault, and go on with the half that has it.
+
+
+# %% facts=["X2"]
+class OnTheHost(nn.Module):
+    def forward(self, x):
+        return x.cpu().sort().values.to(x.device)
+
+
+torch.manual_seed(0)
+layers = [nn.Linear(4, 4) for _ in range(8)]
+layers[torch.randint(8, ()).item()] = OnTheHost()
+deep = nn.Sequential(*layers).to(device)
+
+# %% facts=["X2"]
+guess = devlab.predict("How many looks does it take to find one of eight layers?", "3", "4", "7", "8")
+
+# %% facts=["X2"]
+first, end, looks = 0, len(deep), 0
+x = torch.ones(2, 4, device=device)
+while end - first > 1:
+    middle = (first + end) // 2
+    with devlab.watch() as log:
+        deep[first:middle](x)
+    looks += 1
+    print(f"layers {first} to {middle - 1}: {log.transfers} transfers")
+    first, end = (first, middle) if log.transfers else (middle, end)
+print("it is layer", first, "-", type(deep[first]).__name__)
+guess.was(looks)
+
+# %% [markdown]
+# Each look halves what is left, so a thousand layers would take ten. The question can be any that a part can answer:
+# does it transfer, does it wait, is its output on the device, is there a `nan` in it, does an error come that names
+# no line. The same works on the lines of a function and on the commits of a project (`git bisect`).
+
 # %% [markdown]
 # ## Cures that run the other way
 #
-# "Move it to the accelerator" is not always right. Three things belong on the CPU. For each of the three
-# failures below, say what you would move, and where to.
+# "Move it to the accelerator" is not always right. Three things belong on the CPU. The first is an **index into a CPU
+# tensor**:
 
 # %% facts=["E4"]
 names = torch.arange(10) * 10  # a table on the CPU
@@ -364,8 +482,8 @@ except RuntimeError as error:
 print(names[chosen.cpu()])
 
 # %% [markdown] facts=["E4"]
-# **Indices into a CPU tensor** come to the CPU. (The reverse is allowed: a CPU index may index an accelerator
-# tensor.) If the table is used in every step, it is the table that should move, once.
+# The index comes to the CPU. (The reverse is allowed: a CPU index may index an accelerator tensor.) If the table is
+# used in every step, it is the table that should move, once.
 #
 # **Lengths** of padded sequences are the second. PyTorch reads them on the host, to plan the work:
 
@@ -383,8 +501,8 @@ print("data on", packed.data.device, "- sizes on", packed.batch_sizes.device)
 # %% [markdown] facts=["E4"]
 # (On an NVIDIA GPU PyTorch words this error otherwise: *'lengths' argument should be a 1D CPU int64 tensor*.)
 #
-# **NumPy** is the third: it reads the CPU's memory alone, and knows no gradients. Anything that ends in NumPy,
-# such as a plot or a metric from another library, takes `detach().cpu()`.
+# **NumPy** is the third: it reads the CPU's memory alone, and knows no gradients. Anything that ends in NumPy, such
+# as a plot or a metric from another library, takes `detach().cpu()`.
 
 # %% facts=["E4"]
 try:
@@ -394,47 +512,64 @@ except (RuntimeError, TypeError) as error:
 print(numpy.asarray(logits.detach().cpu()).shape)
 
 # %% [markdown]
-# ## Generators
+# ### Generators
 #
-# A `torch.Generator` has a device as well, and it must be the device on which the numbers are drawn. Predict
-# the two lines:
+# A `torch.Generator` has a device as well. Two of them draw three numbers on the accelerator below, one made on the
+# CPU and one made on the accelerator.
 
 # %% facts=["E4", "X5"]
+guess = devlab.predict("Which of the two generators may draw there?", "that of the CPU", "the other", "both")
+
+# %% facts=["E4", "X5"]
+worked = []
 for where in ("cpu", device):
     generator = torch.Generator(device=where).manual_seed(0)
     try:
         print(torch.randn(3, device=device, generator=generator).device)
+        worked.append(str(where))
     except RuntimeError as error:
         print(error)
+guess.was("both" if len(worked) == 2 else "that of the CPU" if worked == ["cpu"] else "the other")
 
 # %% [markdown]
-# And here, too, is a case that runs the other way: the generator that you give to a `DataLoader` shuffles
-# indices on the CPU, so it **stays** on the CPU, whatever the model does.
+# A generator is on the device on which the numbers are drawn. And here, too, is a case that runs the other way: the
+# generator that you give to a `DataLoader` shuffles indices on the CPU, so it **stays** on the CPU, whatever the
+# model does.
 
 # %% [markdown] facts=["E4"]
 # ## A default that does half the work
 #
 # `torch.set_default_device` looks like the cure for all of this: from now on every new tensor is made on the
-# accelerator. Four tensors. On which device is each?
+# accelerator. The cell sets it, and then looks at four tensors: the weight of a model that was there before,
+# `torch.ones(3)`, `torch.from_numpy(array)`, and `weight.new_ones(3)`.
+
+# %% facts=["X5"]
+guess = devlab.predict("How many of the four will be on the accelerator?", 0, 1, 2, 3, 4)
 
 # %% facts=["X5"]
 made_before = nn.Linear(3, 2)
 array = numpy.ones(3, dtype=numpy.float32)
 
 torch.set_default_device(device)
-print("a model made before:", next(made_before.parameters()).device)
-print("torch.ones:         ", torch.ones(3).device)
-print("torch.from_numpy:   ", torch.from_numpy(array).device)
-print("weight.new_ones:    ", made_before.weight.new_ones(3).device)
+four = {
+    "a model made before": made_before.weight,
+    "torch.ones": torch.ones(3),
+    "torch.from_numpy": torch.from_numpy(array),
+    "weight.new_ones": made_before.weight.new_ones(3),
+}
 torch.set_default_device(None)
 
+for name, tensor in four.items():
+    print(f"{name:<20}{tensor.device}")
+guess.was(sum(tensor.device.type != "cpu" for tensor in four.values()))
+
 # %% [markdown] facts=["X5"]
-# What existed stays where it is, `from_numpy` shares memory with an array and so must stay, and `new_*`
-# follows its tensor. The rest of the program, libraries included, now makes its tensors on the accelerator:
-# lengths, indices and small tables that belong on the CPU. Worker processes of a `DataLoader` are new processes,
-# and where they are started afresh (*spawn*, on Windows and macOS) they do not know of your default. The setting
-# hides the bug in your script and brings it back in somebody
-# else's. Where you want it, keep it short, around the lines that make a model:
+# What existed stays where it is, `from_numpy` shares memory with an array and so must stay, and `new_*` follows its
+# tensor. The rest of the program, libraries included, now makes its tensors on the accelerator: lengths, indices and
+# small tables that belong on the CPU. Worker processes of a `DataLoader` are new processes, and where they are
+# started afresh (*spawn*, on Windows and macOS) they do not know of your default. The setting hides the fault in your
+# script, and it comes back in the next script that uses your model. Where you want the setting, keep it short, around
+# the lines that make a model:
 
 # %% facts=["X5"]
 with torch.device(device):
@@ -446,9 +581,12 @@ print("afterwards:  ", torch.ones(3).device)
 # %% [markdown]
 # ## An optimizer that remembers
 #
-# Today's PyTorch moves parameters in place, so an optimizer made before the move still holds the right ones. What
-# it has gathered does not move. Training starts on the CPU, for a test, and goes on elsewhere. Which of the two
-# steps fails?
+# Today's PyTorch moves parameters in place, so an optimizer made before the move still holds the right ones. What it
+# has gathered does not move. In the next cell a training makes one step on the CPU, as a test, and then moves its
+# model and makes another.
+
+# %% facts=["X5"]
+guess = devlab.predict("Which step fails?", "the one on the CPU", "the one after the move", "neither")
 
 # %% facts=["X5"]
 net = nn.Linear(3, 1)
@@ -464,53 +602,36 @@ def train_once(on):
 
 print(train_once("cpu"))
 net.to(device)
+failed = "neither"
 try:
     print(train_once(device))
 except RuntimeError as error:
+    failed = "the one after the move"
+    my_lines(error)
     print(error)
+guess.was(failed)
 
 # %% [markdown] facts=["X5"]
-# The second, and in `optimizer.step()`, far from any tensor of yours: the momentum is on the CPU. The same
-# happens on resume, when a checkpoint is loaded into the optimizer first and the model moves afterwards.
-# Averaged copies of the weights stay behind in the same way. The order that works:
-# **make the model, move it, make the optimizer, load the checkpoint into both.** `load_state_dict` of an
-# optimizer brings its state to the parameters, and that mends this one too:
+# It fails in `optimizer.step()`, far from any tensor of yours: the momentum is on the CPU. The same happens on
+# resume, when a checkpoint is loaded into the optimizer first and the model moves afterwards. Averaged copies of the
+# weights stay behind in the same way. The order that works is **make the model, move it, make the optimizer, load the
+# checkpoint into both.** `load_state_dict` of an optimizer brings its state to the parameters, and that mends this
+# one too:
 
 # %% facts=["X5"]
 optimizer.load_state_dict(optimizer.state_dict())
 print(train_once(device))
 
-# %% [markdown]
-# ## The wrong GPU
-#
-# With several GPUs there is a quieter form. A bare `"cuda"`, or `.cuda()`, means the *current* GPU, which is
-# number 0 unless someone changed it. Here the model is on the last device, and a helper somewhere used a
-# name without a number. What is wrong in the line that fails, when both tensors are "on the GPU"? (Where a
-# machine has one accelerator, the last is the first, and nothing fails.)
-
-# %% facts=["X1", "E4"]
-last = torch.device(device.type, torch.accelerator.device_count() - 1)
-layer = nn.Linear(3, 2).to(last)
-helper = torch.ones(2, 3, device=device.type)  # as .cuda() would have made it
-show("weight", layer.weight)
-show("helper", helper)
-try:
-    layer(helper)
-except RuntimeError as error:
-    print(error)
-
-# %% [markdown]
-# `sim:0` and `sim:1` are two places, as `cuda:0` and `cuda:1` are. So print `.device`, with its index; `is_cuda`
-# and `device.type` would have said that all is well. And take devices from tensors, never from a name in
-# the middle of a model.
-
 # %% [markdown] facts=["X1"]
 # ## Run it on the CPU
 #
-# The last tool is the oldest. Some errors are not about devices at all and are hard to read on a GPU. The
-# classes of this data set are called 1 to 4. PyTorch counts from 0, so there is no class 4. Which line will the
-# traceback of an accelerator point to, the loss or the print? (A real GPU would be lost for the rest of this notebook,
-# so the cell runs on the simulated device or on the CPU.)
+# The last tool is the oldest. Some errors are not about devices at all and are hard to read on a GPU. The classes of
+# this data set are called 1 to 4. PyTorch counts from 0, so there is no class 4. The next cell computes the loss in
+# one line, prints a sentence in the second, and reads the loss in the third. (A real GPU would be lost for the rest
+# of this notebook, so the cell runs on the simulated device or on the CPU.)
+
+# %% facts=["E4"]
+guess = devlab.predict("Which line raises the error?", "the loss", "the sentence", "the reading")
 
 # %% facts=["E4"]
 here = device if device.type == "sim" else torch.device("cpu")
@@ -521,35 +642,41 @@ def loss_of(scores, classes):
     return functional.cross_entropy(scores, classes)
 
 
+raised = "the loss"
 try:
     loss = loss_of(scores, classes)
+    raised = "the sentence"
     print("the loss has been launched")
+    raised = "the reading"
     print(loss.item())
 except (IndexError, torch.AcceleratorError) as error:  # as the CPU raises it, and as an accelerator does
     print(error)
+    guess.was(raised)
     devlab.explain(error)
 
 # %% [markdown] facts=["E4"]
-# The GPU works behind the host's back and reports when the host next waits (lesson 07), so the error comes from an
-# innocent line and names no value. The simulated device has kept which line launched what failed, and
-# `devlab.explain` says it. A real GPU keeps nothing of the kind: there the message, with `CUDA` in the place of `sim`,
-# is all you get, and the process cannot use the device any more. Only a restart of the kernel helps. On the
-# simulated device this does:
+# The GPU works behind the host and reports when the host next waits (lesson 07), so the error comes from an innocent
+# line and names no value. The simulated device has kept which line launched what failed, and `devlab.explain` says
+# it. A real GPU keeps nothing of the kind: there the message, with `CUDA` in the place of `sim`, is all you get, and
+# the process cannot use the device any more. Only a restart of the kernel helps. On the simulated device a reset
+# does:
 
 # %% facts=["E4"]
 devlab.sim.reset()
 print("highest label:", classes.max().item(), "of", scores.shape[1], "classes, counted from 0")
 
 # %% [markdown] facts=["E4"]
-# Two things help on real hardware. The first is the tool of this section:
+# Three things help on real hardware. The first is the tool of this section:
 #
-# - **Move the model and one batch to the CPU** and run the step once. Errors in indices, shapes and dtypes then
-#   come with their values, at their own line.
-# - If it happens only on the GPU, start Python with `CUDA_LAUNCH_BLOCKING=1` in its environment, set before
-#   PyTorch touches the GPU. Each operation then waits for its end, so the traceback points at the true line.
-#   Everything gets slower, so unset it afterwards.
+# - **Move the model and one batch to the CPU** and run the step once. Errors in indices, shapes and dtypes then come
+#   with their values, at their own line.
+# - If it happens only on the GPU, start Python with `CUDA_LAUNCH_BLOCKING=1` in its environment, set before PyTorch
+#   touches the GPU. Each operation then waits for its end, so the traceback points at the true line. Everything gets
+#   slower, so unset it afterwards.
+# - Or bisect: put `torch.accelerator.synchronize()` in the middle of the step, and see on which side of it the error
+#   comes.
 #
-# The first of the two, for the labels above:
+# The first of the three, for the labels above:
 
 # %% facts=["E4"]
 try:
@@ -565,14 +692,15 @@ except IndexError as error:
 # ## What to keep
 #
 # - Print shape, dtype and device **together**; values say the least and cost the most.
-# - Three questions to every error: which operation, which of its tensors is where, who made the odd one. Mend
-#   the line that *made* it.
-# - Walk `named_parameters` and `named_buffers`; what they do not list, `.to` did not move and the optimizer
-#   does not train.
-# - Six usual objects: batch, labels, mask, positional encoding, loss weight, cached hidden state. Most were
-#   made after the model moved.
+# - Ask three questions of every error: which operation, which of its tensors is where, which line made the odd one.
+#   Mend the line that *made* it, and then ask `devlab.explain` whether it agrees.
+# - A fault without a message is found by halves.
+# - Walk `named_parameters` and `named_buffers`; what they do not list, `.to` did not move and the optimizer does not
+#   train.
+# - Six usual objects: batch, labels, mask, positional encoding, loss weight, cached hidden state. Most were made
+#   after the model moved.
 # - Lengths, NumPy, indices into CPU tensors and a loader's generator belong on the CPU.
 # - Model, move, optimizer, checkpoint: in this order. A default device is no cure.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/10_debugging.ipynb), three tools and six broken
-# programs. **Then:** [11 The training step](11_training_step.ipynb).
+# **Now do it:** [the exercises of this lesson](../exercises/10_debugging.ipynb), three tools and six broken programs.
+# **Then:** [11 The training step](11_training_step.ipynb).

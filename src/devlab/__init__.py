@@ -4,9 +4,10 @@ from importlib import import_module
 
 from devlab.devices import devices  # at once: the module of this name must not stand in its place
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = [
     "CheckFailed",
+    "apples_rules",
     "check",
     "devices",
     "digits",
@@ -17,6 +18,7 @@ __all__ = [
     "memory",
     "memory_limit",
     "predict",
+    "pretend",
     "progress",
     "reset",
     "solution",
@@ -29,6 +31,7 @@ __all__ = [
 # Loaded when first used: `import devlab` stays light, and a command that needs no PyTorch loads none.
 _PLACES = {
     "CheckFailed": "devlab.checks.result",
+    "apples_rules": "devlab.lacking",
     "check": "devlab.checks.check",
     "digits": "devlab.data",
     "explain": "devlab.explaining",
@@ -37,6 +40,7 @@ _PLACES = {
     "memory": "devlab.watching.memory",
     "memory_limit": "devlab.watching.limits",
     "predict": "devlab.explore.guess",
+    "pretend": "devlab.checks.pretend",
     "progress": "devlab.checks.overview",
     "reset": "devlab.checks.help",
     "solution": "devlab.checks.help",

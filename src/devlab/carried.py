@@ -15,6 +15,10 @@ FOLDERS = {
 PAGES = ("borrow_a_gpu.md", "questions.md")
 
 
+# For the AI that a learner asks: it goes with every notebook that is handed out.
+RULES_FOR_HELPERS = "AGENTS.md"
+
+
 def notebook(folder: str, lesson: str) -> str:
     """Return the path, from the course's own folder, of a lesson's notebook: all links are made from it.
 
@@ -38,3 +42,15 @@ def files(kind: str) -> list[Path]:
         if found := pages if kind == "pages" else sorted(folder.glob("[0-9][0-9]_*.*")):
             return found
     return []
+
+
+def page(name: str) -> Path | None:
+    """Return a page that goes with the notebooks, by its name; None where nothing is carried.
+
+    >>> page(RULES_FOR_HELPERS).read_text("utf-8").splitlines()[0]
+    '# If you are an AI helping someone with this course'
+    """
+    return next(
+        (path for folder in ("course", "../..") if (path := (PACKAGE / folder / name).resolve()).is_file()),
+        None,
+    )

@@ -53,6 +53,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     lab.add_argument("folder", nargs="?", default="devlab-course", metavar="FOLDER")
     lab.add_argument("--no-open", action="store_true", help="only put the notebooks there")
+    lab.add_argument(
+        "--colab",
+        action="store_true",
+        help="only put them there, each with a first cell that installs devlab on Colab or Kaggle",
+    )
     lab.add_argument("jupyter", nargs="*", metavar="-- OPTIONS", help="options for JupyterLab")
     lab.set_defaults(run=_lab)
     course = commands.add_parser(
@@ -70,6 +75,12 @@ def _parser() -> argparse.ArgumentParser:
         choices=("rows", "whole"),
         default="rows",
         help="rows: a point for each row of a verdict that passes (default); whole: all points or none",
+    )
+    course.add_argument(
+        "--gradescope", action="store_true", help="make DIR/gradescope too: a zip of an autograder for each"
+    )
+    course.add_argument(
+        "--github", action="store_true", help="make DIR/github too: a template repository for each"
     )
     course.set_defaults(run=_course)
     collect = commands.add_parser(
@@ -121,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument(
         "--gradescope", metavar="FILE", help="write Gradescope's results.json of one submission"
     )
+    report.add_argument("--markdown", metavar="FILE", help="write the feedback of one submission as Markdown")
     report.set_defaults(run=_report)
     return parser
 
@@ -147,9 +159,9 @@ def _lab(arguments: argparse.Namespace) -> int:
     from devlab import lab
 
     try:
-        laid = lab.lay_out(Path(arguments.folder))
+        laid = lab.lay_out(Path(arguments.folder), arguments.colab)
         print(laid.text(), flush=True)
-        return 0 if arguments.no_open else lab.open_jupyter(laid.folder, arguments.jupyter)
+        return 0 if arguments.no_open or arguments.colab else lab.open_jupyter(laid.folder, arguments.jupyter)
     except lab.LabError as problem:
         print(problem, file=sys.stderr)
         return 1
@@ -158,7 +170,7 @@ def _lab(arguments: argparse.Namespace) -> int:
 def _course(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from devlab.classroom import course
+    from devlab.classroom import course, github, gradescope
 
     try:
         layout = course.lay_out(Path(arguments.folder), arguments.lessons, arguments.marks)
@@ -166,6 +178,9 @@ def _course(arguments: argparse.Namespace) -> int:
         print(problem, file=sys.stderr)
         return 1
     print(layout.text())
+    for asked, make in ((arguments.gradescope, gradescope.pack), (arguments.github, github.lay_out)):
+        for assignment in layout.assignments if asked else ():
+            print(f"made {make(layout.folder, assignment)}")
     return 0
 
 
@@ -198,17 +213,19 @@ def _grade(arguments: argparse.Namespace) -> int:
 def _report(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from devlab.classroom import feedback, results
+    from devlab.classroom import feedback, gradescope, markdown, results
 
     files = [Path(path) for path in arguments.results]
     try:
         records = list(results.read(files))
-        if arguments.gradescope and len(records) != 1:
-            print(f"Gradescope takes one submission, and there are {len(records)}.", file=sys.stderr)
+        if (arguments.gradescope or arguments.markdown) and len(records) != 1:
+            print(f"One submission goes into one such file, and there are {len(records)}.", file=sys.stderr)
             return 1
         written = feedback.write(records, Path(arguments.to) if arguments.to else files[0].parent)
         if arguments.gradescope:
-            Path(arguments.gradescope).write_text(results.gradescope_json(records[0]), encoding="utf-8")
+            Path(arguments.gradescope).write_text(gradescope.results_json(records[0]), encoding="utf-8")
+        if arguments.markdown:
+            Path(arguments.markdown).write_text(markdown.page(records[0]), encoding="utf-8")
         if arguments.gradebook:
             results.write_gradebook(records, Path(arguments.course))
     except (OSError, results.GradebookError) as problem:

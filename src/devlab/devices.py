@@ -221,6 +221,10 @@ def _memory_of(device: "torch.device") -> str:
     import torch
 
     known = {"cpu": "system memory", "mps": "shared with the CPU", "sim": "its own memory, modelled"}
+    if device.type == "sim":
+        from devlab import sim
+
+        return f"{known['mps']}, modelled" if sim.following() == "mps" else known["sim"]
     if device.type in known:
         return known[device.type]
     properties = torch.get_device_module(device).get_device_properties(device)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from devlab import carried
+from devlab.borrowed import with_install_cell
 
 # The folders of a learner's course, and what is carried for each.
 CARRIED = {"notebooks": "lessons", "exercises": "exercises", "docs": "pages"}
@@ -38,13 +39,12 @@ class Laid:
         """Return what a learner reads.
 
         >>> print(Laid(Path("course"), new=["a.ipynb", "b.ipynb"], kept=["c.ipynb"]).text())
-        The course is in course: 2 notebooks new, 1 left as you changed it.
+        The course is in course: 2 files new, 1 left as you changed it.
         """
-        new = [name for name in self.new if name.endswith(".ipynb")]
         counts = [
             f"{len(names)} {words}"
             for names, words in (
-                (new, "notebooks new" if len(new) > 1 else "notebook new"),
+                (self.new, "files new" if len(self.new) > 1 else "file new"),
                 (self.updated, "brought up to date"),
                 (self.kept, "left as you changed " + ("them" if len(self.kept) > 1 else "it")),
             )
@@ -53,11 +53,11 @@ class Laid:
         return f"The course is in {self.folder}: {', '.join(counts) or 'nothing to do'}."
 
 
-def lay_out(folder: Path) -> Laid:
-    """Copy lessons, exercises and pages into a folder; what a learner changed there is never overwritten.
+def lay_out(folder: Path, colab: bool = False) -> Laid:
+    """Copy notebooks, pages and AGENTS.md into a folder; what a learner changed there is never overwritten.
 
-    A file that is there and still as the course left it is brought up to date. Raises LabError where the
-    folder cannot be written.
+    A file that is there and still as the course left it is brought up to date. With `colab` each notebook
+    begins with a cell that installs devlab. Raises LabError where the folder cannot be written.
     """
     folder = Path(folder)
     laid = Laid(folder)
@@ -65,7 +65,10 @@ def lay_out(folder: Path) -> Laid:
         folder.mkdir(parents=True, exist_ok=True)
         ledger = _ledger(folder)
         for name, source in _carried().items():
-            _lay(folder / name, name, source.read_bytes(), ledger, laid)
+            content = source.read_bytes()
+            if colab and source.suffix == ".ipynb":
+                content = with_install_cell(content)
+            _lay(folder / name, name, content, ledger, laid)
         (folder / LEDGER).write_text(json.dumps(ledger, indent=1) + "\n", encoding="utf-8")
     except OSError as problem:
         raise LabError(
@@ -99,12 +102,14 @@ def _ledger(folder: Path) -> dict[str, str]:
 
 
 def _carried() -> dict[str, Path]:
-    """Return the notebooks that this installation carries, by their place in the course."""
+    """Return the files that this installation carries, by their place in the course."""
     found = {f"{place}/{path.name}": path for place, kind in CARRIED.items() for path in carried.files(kind)}
     if FIRST not in found:
         raise LabError(
             "This installation of devlab carries no notebooks. Install it from its wheel or a clone."
         )
+    if rules := carried.page(carried.RULES_FOR_HELPERS):
+        found[carried.RULES_FOR_HELPERS] = rules
     return found
 
 

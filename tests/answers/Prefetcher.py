@@ -272,14 +272,14 @@ class CopiesOnTheCPU(OneAheadByEvents):
         return super().start(batch)
 
 
-@wrong("queued in the stream that computes, behind its work", row="copies run while batches are worked on")
+@wrong("stand in the stream that computes, behind its work", row="copies run while batches are worked on")
 class PlainLoop(Base):
     def __iter__(self):
         for batch in self.loader:
             yield moved(batch, self.device)
 
 
-@wrong("queued in the stream that computes", row="copies run while batches are worked on")
+@wrong("stand in the stream that computes", row="copies run while batches are worked on")
 class OneAheadOnOneStream(Base):
     def __iter__(self):
         waiting = None
@@ -463,7 +463,7 @@ class HostWaits(Base):
             yield w
 
 
-@wrong("a copy from ordinary memory", row="copies run while batches are worked on")
+@wrong("a copy from pageable memory", row="copies run while batches are worked on")
 class CopiesItFirst(Base):
     def __iter__(self):
         if self.stream is None:

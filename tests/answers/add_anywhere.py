@@ -64,7 +64,7 @@ def moves_x(x, y):
     return x.to(y.device) + y
 
 
-@wrong("both are on sim:0, and a copy went from sim:0 to cpu", row="nothing moves but y, and y once")
+@wrong("both are on sim:0, and a transfer went from sim:0 to cpu", row="only y is transferred, at most once")
 def moves_both_to_the_cpu_and_back(x, y):
     return (x.cpu() + y.cpu()).to(x.device)
 
@@ -121,24 +121,24 @@ def adds_in_place(x, y):
     return x
 
 
-@wrong("and a copy went from sim:0 to cpu", row="nothing moves but y, and y once")
+@wrong("and a transfer went from sim:0 to cpu", row="only y is transferred, at most once")
 def y_by_way_of_the_cpu(x, y):
     return x + y.cpu().to(x.device)
 
 
-@wrong("y took a detour, from sim:1 to cpu", row="nothing moves but y, and y once")
+@wrong("y took a detour, from sim:1 to cpu", row="only y is transferred, at most once")
 def y_by_way_of_the_cpu_where_it_must_move(x, y):
     return x + (y if y.device == x.device else y.cpu().to(x.device))
 
 
-@wrong("x was moved, from sim:0 to cpu", row="nothing moves but y, and y once")
+@wrong("x was transferred, from sim:0 to cpu", row="only y is transferred, at most once")
 def both_by_way_of_the_cpu_where_they_differ(x, y):
     if x.device == y.device:
         return x + y
     return (x.cpu() + y.cpu()).to(x.device)
 
 
-@wrong("x was moved, from cpu to sim:0", row="nothing moves but y, and y once")
+@wrong("x was transferred, from cpu to sim:0", row="only y is transferred, at most once")
 def works_at_y_and_comes_back(x, y):
     return (x.to(y.device) + y).to(x.device)
 
@@ -191,7 +191,7 @@ def by_numpy(x, y):
     return torch.from_numpy(x.cpu().numpy() + y.cpu().numpy())
 
 
-@wrong("y was moved 4 times, by .to()", row="nothing moves but y, and y once")
+@wrong("y was transferred 4 times, by .to()", row="only y is transferred, at most once")
 def row_by_row(x, y):
     if y.dim() == 0 or len(y) == 0 or y.device == x.device:
         return x + y.to(x.device)
@@ -252,14 +252,14 @@ def promoted_beforehand(x, y):
     return x.to(dtype) + y.to(x.device).to(dtype)
 
 
-@wrong("x was moved", row="nothing moves but y, and y once")
+@wrong("x was transferred", row="only y is transferred, at most once")
 def the_smaller_one_moves(x, y):
     if x.numel() < y.numel():
         return (x.to(y.device) + y).to(x.device)
     return x + y.to(x.device)
 
 
-@wrong("y was moved 3 times, by .to()", row="nothing moves but y, and y once")
+@wrong("y was transferred 3 times, by .to()", row="only y is transferred, at most once")
 def column_in_pieces(x, y):
     if y.dim() == 1 and len(y):
         y = torch.stack([one.to(x.device) for one in y])
@@ -273,7 +273,7 @@ def a_number_for_a_single_x(x, y):
     return x + y.to(x.device)
 
 
-@wrong("y was moved 2 times, by print and .to()", row="nothing moves but y, and y once")
+@wrong("y was transferred 2 times, by print and .to()", row="only y is transferred, at most once")
 def prints_y(x, y):
     print(y)
     return x + y.to(x.device)

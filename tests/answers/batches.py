@@ -73,13 +73,13 @@ def one_ahead(loader, device):
         yield waiting
 
 
-@wrong("non_blocking was not asked for", row="from pinned memory, copies do not block")
+@wrong("non_blocking was not asked for", row="from pinned memory, transfers do not block")
 def blocking(loader, device):
     for x, y in loader:
         yield x.to(device), y.to(device)
 
 
-@wrong("non_blocking was not asked for", row="from pinned memory, copies do not block")
+@wrong("non_blocking was not asked for", row="from pinned memory, transfers do not block")
 def only_the_inputs_without_waiting(loader, device):
     for x, y in loader:
         yield x.to(device, non_blocking=True), y.to(device)
@@ -116,7 +116,7 @@ def listed_first(loader, device):
         yield x.to(device, non_blocking=True), y.to(device, non_blocking=True)
 
 
-@wrong("pinned by hand, just before its copy", row="one copy for each tensor, nothing more")
+@wrong("pinned by hand, just before its transfer", row="one transfer for each tensor, nothing more")
 def pins_by_hand(loader, device):
     for x, y in loader:
         if device.type == "cpu":
@@ -126,7 +126,7 @@ def pins_by_hand(loader, device):
             yield x.to(device, non_blocking=True), y.to(device, non_blocking=True)
 
 
-@wrong("the host waited for sim:0: synchronize()", row="from pinned memory, copies do not block")
+@wrong("the host waited for sim:0: synchronize()", row="from pinned memory, transfers do not block")
 def synchronizes(loader, device):
     for x, y in loader:
         batch = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
@@ -193,7 +193,7 @@ def labels_as_floats(loader, device):
         yield x.to(device, non_blocking=True), y.to(device, torch.float32, non_blocking=True)
 
 
-@wrong("the host waited for sim:0: .item()", row="from pinned memory, copies do not block")
+@wrong("the host waited for sim:0: .item()", row="from pinned memory, transfers do not block")
 def looks_at_each(loader, device):
     for x, y in loader:
         x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
@@ -201,7 +201,7 @@ def looks_at_each(loader, device):
             yield x, y
 
 
-@wrong("12 transfers for 6 tensors", row="one copy for each tensor, nothing more")
+@wrong("12 transfers for 6 tensors", row="one transfer for each tensor, nothing more")
 def there_and_back_again(loader, device):
     for x, y in loader:
         for _ in range(2):
@@ -210,8 +210,8 @@ def there_and_back_again(loader, device):
 
 
 @wrong(
-    "the host waited for a copy: it went through ordinary memory",
-    row="from pinned memory, copies do not block",
+    "the host waited for a transfer: it was made from pageable memory",
+    row="from pinned memory, transfers do not block",
 )
 def clones_before_the_copy(loader, device):
     for x, y in loader:
@@ -236,7 +236,7 @@ def to_the_first_accelerator(loader, device):
             yield x.to(first, non_blocking=True), y.to(first, non_blocking=True)
 
 
-@wrong("copied once more on sim:0", row="one copy for each tensor, nothing more")
+@wrong("copied once more on sim:0", row="one transfer for each tensor, nothing more")
 def clones_after_the_copy(loader, device):
     for x, y in loader:
         if device.type == "cpu":

@@ -166,3 +166,46 @@ def the_smallest_that_wins(sizes, cpu_times, device_times, transfer_times):
         (s for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=False) if d + t < c),
         default=None,
     )
+
+
+@right
+def sorted_together(sizes, cpu_times, device_times, transfer_times):
+    for s, c, d, t in sorted(zip(sizes, cpu_times, device_times, transfer_times, strict=True)):
+        if d + t < c:
+            return s
+    return None
+
+
+@wrong("the list was halved again and again", row="the first size where the device wins")
+def by_bisection(sizes, cpu_times, device_times, transfer_times):
+    import bisect
+
+    wins = [d + t < c for c, d, t in zip(cpu_times, device_times, transfer_times, strict=True)]
+    place = bisect.bisect_left(wins, True)
+    return sizes[place] if place < len(sizes) else None
+
+
+@wrong("the sizes were sorted, and their times stayed", row="measured in any order, some sizes did not fit")
+def sizes_sorted_alone(sizes, cpu_times, device_times, transfer_times):
+    for s, c, d, t in zip(sorted(sizes), cpu_times, device_times, transfer_times, strict=True):
+        if d + t < c:
+            return s
+    return None
+
+
+@wrong("a size that did not fit on the CPU was left out", row="measured in any order, some sizes did not fit")
+def finite_times_only(sizes, cpu_times, device_times, transfer_times):
+    from math import isfinite
+
+    for s, *row in zip(sizes, cpu_times, device_times, transfer_times, strict=True):
+        if all(map(isfinite, row)) and row[1] + row[2] < row[0]:
+            return s
+    return None
+
+
+@wrong("neither fits", row="measured in any order, some sizes did not fit")
+def unfit_on_the_cpu_is_enough(sizes, cpu_times, device_times, transfer_times):
+    for s, c, d, t in zip(sizes, cpu_times, device_times, transfer_times, strict=True):
+        if c == float("inf") or d + t < c:
+            return s
+    return None

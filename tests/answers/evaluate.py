@@ -403,7 +403,7 @@ def all_at_once(model, loader, device):
     return hits.float().mean().item()
 
 
-@wrong("15 copies into sim:0 for 10 tensors", row="one wait, at the end")
+@wrong("15 transfers into sim:0 for 10 tensors", row="one wait, at the end")
 def moves_the_inputs_twice(model, loader, device):
     was = modes_of(model)
     model.eval()

@@ -117,12 +117,12 @@ def moves_before_it_stacks(losses):
     return torch.stack([loss.to("cpu") for loss in losses]).tolist()
 
 
-@wrong("a loss was read before its copy had arrived", row="a list of floats, in order")
+@wrong("a loss was read before its transfer had arrived", row="a list of floats, in order")
 def does_not_wait(losses):
     return [loss.to("cpu", non_blocking=True).item() for loss in losses]
 
 
-@wrong("a loss was read before its copy had arrived", row="a list of floats, in order")
+@wrong("a loss was read before its transfer had arrived", row="a list of floats, in order")
 def waits_too_late(losses):
     values = [loss.to("cpu", non_blocking=True).item() for loss in losses]
     if losses[0].device.type != "cpu":

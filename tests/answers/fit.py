@@ -176,7 +176,7 @@ def two_batches_ahead(model, loader, optimizer, device, epochs):
 
 @wrong(
     "8 tensors of the batches were on sim:0 before the first forward",
-    row="one copy for each tensor of a batch",
+    row="one transfer for each tensor of a batch",
 )
 def the_whole_epoch_moved_first(model, loader, optimizer, device, epochs):
     means = []
@@ -190,8 +190,8 @@ def the_whole_epoch_moved_first(model, loader, optimizer, device, epochs):
 
 
 @wrong(
-    "24 copies into sim:0 for 16 tensors: more than the batches goes in",
-    row="one copy for each tensor of a batch",
+    "24 transfers into sim:0 for 16 tensors: more goes in than the batches",
+    row="one transfer for each tensor of a batch",
 )
 def sizes_as_vectors_of_each_batch(model, loader, optimizer, device, epochs):
     means = []
@@ -356,7 +356,8 @@ def moved_once_for_all(model, loader, optimizer, device, epochs):
 
 
 @wrong(
-    "24 copies into sim:0 for 16 tensors: some tensor goes twice", row="one copy for each tensor of a batch"
+    "24 transfers into sim:0 for 16 tensors: some tensor goes twice",
+    row="one transfer for each tensor of a batch",
 )
 def moves_the_inputs_twice(model, loader, optimizer, device, epochs):
     losses = []
@@ -371,8 +372,8 @@ def moves_the_inputs_twice(model, loader, optimizer, device, epochs):
 
 
 @wrong(
-    "20 copies into sim:0 for 16 tensors: more than the batches goes in",
-    row="one copy for each tensor of a batch",
+    "20 transfers into sim:0 for 16 tensors: more goes in than the batches",
+    row="one transfer for each tensor of a batch",
 )
 def sizes_as_tensors(model, loader, optimizer, device, epochs):
     losses = []

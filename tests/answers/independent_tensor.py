@@ -191,7 +191,7 @@ def refuses_negative_strides(a):
     return torch.tensor(a)
 
 
-@wrong("the tensor asks for a gradient", row="the array's numbers in memory of its own")
+@wrong("the tensor requires a gradient", row="the array's numbers in memory of its own")
 def with_gradients(a):
     t = torch.from_numpy(a.copy())
     return t.requires_grad_() if t.is_floating_point() else t

@@ -133,7 +133,7 @@ def lists_in_a_list():
     return [[i, torch.cuda.get_device_name(i)] for i in range(torch.cuda.device_count())]
 
 
-@wrong("with no GPU the list has 1 entry", row="no GPU: an empty list, and no error")
+@wrong("without a GPU the list has 1 entry", row="no GPU: an empty list, and no error")
 def the_cpu_instead_of_nothing():
     gpus = [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
     return gpus or [(0, "cpu")]

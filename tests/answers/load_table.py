@@ -258,3 +258,11 @@ def with_header(rows):
 @wrong("the table is a list, not a tensor", row="every number is in its place")
 def a_list_of_tensors(rows):
     return [torch.tensor(row, dtype=torch.float32, device="cpu") for row in rows]
+
+
+@wrong("the table is torch.float64, not torch.float32", row="every number is in its place")
+def as_the_lesson_reads_a_file(rows):
+    import io
+
+    file = io.StringIO("\n".join(",".join(map(str, row)) for row in rows))
+    return torch.from_numpy(np.loadtxt(file, delimiter=",", ndmin=2))

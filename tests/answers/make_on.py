@@ -59,28 +59,28 @@ def by_its_name(shape, device, dtype):
     return torch.zeros(list(shape), device=str(device), dtype=dtype)
 
 
-@wrong("the tensor was made on cpu and copied to sim:0", row="made there: nothing is transferred")
+@wrong("the tensor was made on cpu and transferred to sim:0", row="made there, with no transfer")
 def made_then_moved(shape, device, dtype):
     return torch.zeros(shape, dtype=dtype).to(device)
 
 
-@wrong("the tensor was made on cpu and copied to sim:0", row="made there: nothing is transferred")
+@wrong("the tensor was made on cpu and transferred to sim:0", row="made there, with no transfer")
 def both_in_one_move(shape, device, dtype):
     return torch.zeros(shape).to(device, dtype)
 
 
-@wrong("the tensor was made on cpu and copied to sim:0", row="made there: nothing is transferred")
+@wrong("the tensor was made on cpu and transferred to sim:0", row="made there, with no transfer")
 def by_numpy(shape, device, dtype):
     return torch.tensor(np.zeros(shape), device=device, dtype=dtype)
 
 
-@wrong("the tensor was made on cpu and copied to sim:0", row="made there: nothing is transferred")
+@wrong("the tensor was made on cpu and transferred to sim:0", row="made there, with no transfer")
 def by_lists(shape, device, dtype):
     flat = torch.tensor([0] * math.prod(shape), device=device, dtype=dtype)
     return flat.reshape(shape)
 
 
-@wrong("the tensor was made on cpu and copied to sim:0", row="made there: nothing is transferred")
+@wrong("the tensor was made on cpu and transferred to sim:0", row="made there, with no transfer")
 def copied_over(shape, device, dtype):
     made = torch.empty(shape, device=device, dtype=dtype)
     made.copy_(torch.zeros(shape, dtype=dtype))
@@ -103,7 +103,7 @@ def index_forgotten(shape, device, dtype):
 
 
 @wrong(
-    "the tensor was never filled with zeros: it comes of what its memory held before",
+    "the tensor was never filled with zeros: it shows what its memory held before",
     row="zeros of that shape, on that device",
 )
 def empty(shape, device, dtype):
@@ -240,13 +240,13 @@ def old_names_of_types(shape, device, dtype):
     return torch.FloatTensor(*shape).zero_().to(device)
 
 
-@wrong("the tensor was made on sim:0 and copied to cpu", row="made there: nothing is transferred")
+@wrong("the tensor was made on sim:0 and transferred to cpu", row="made there, with no transfer")
 def there_and_back(shape, device, dtype):
     return torch.zeros(shape, device=device, dtype=dtype).cpu().to(device)
 
 
 @wrong(
-    "the tensor was never filled with zeros: it comes of what its memory held before",
+    "the tensor was never filled with zeros: it shows what its memory held before",
     row="zeros of that shape, on that device",
 )
 def nothing_times_zero(shape, device, dtype):
@@ -276,7 +276,7 @@ def back_to_the_first(shape, device, dtype):
 
 @wrong(
     "5 transfers: each number assigned to a part of the tensor is one",
-    row="made there: nothing is transferred",
+    row="made there, with no transfer",
 )
 def filled_row_by_row(shape, device, dtype):
     made = torch.empty(shape, device=device, dtype=dtype)

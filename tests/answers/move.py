@@ -182,7 +182,9 @@ def clones(batch, device):
     return pytree.tree_map(lambda x: x.clone().to(device) if torch.is_tensor(x) else x, batch)
 
 
-@wrong("a tensor went to cpu, and it was to go to sim:0 alone", row="what is there already is not copied")
+@wrong(
+    "a tensor went to cpu, and should have gone straight to sim:0", row="what is there already is not copied"
+)
 def by_way_of_the_cpu(batch, device):
     def leaf(x):
         return x if not torch.is_tensor(x) or x.device == device else x.cpu().to(device)

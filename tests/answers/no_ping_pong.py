@@ -60,7 +60,7 @@ def graph_cut_at_the_end(model, loader, device):
 
 
 @wrong(
-    "5 transfers out of sim:0, where the outputs are to wait until the end",
+    "5 transfers out of sim:0: the outputs should wait there until the end",
     row="one transfer in a batch, one out at the end",
 )
 def back_and_forth(model, loader, device):
@@ -77,7 +77,7 @@ def a_list_of_numbers(model, loader, device):
 
 
 @wrong(
-    "1 transfer into sim:0 for 5 batches: each is to come in one",
+    "1 transfer into sim:0 for 5 batches: each should come in one",
     row="one transfer in a batch, one out at the end",
 )
 def everything_at_once(model, loader, device):
@@ -86,7 +86,7 @@ def everything_at_once(model, loader, device):
 
 
 @wrong(
-    "10 transfers into sim:0 for 5 batches: each is to come in one",
+    "10 transfers into sim:0 for 5 batches: each should come in one",
     row="one transfer in a batch, one out at the end",
 )
 def moves_twice(model, loader, device):
@@ -308,7 +308,7 @@ def mean_of_outputs(model, loader, device):
 
 
 @wrong(
-    "13 transfers into sim:0 for 5 batches: each is to come in one",
+    "13 transfers into sim:0 for 5 batches: each should come in one",
     row="one transfer in a batch, one out at the end",
 )
 def row_by_row(model, loader, device):

@@ -141,38 +141,47 @@ def a_string():
 
 
 @wrong(
-    "where PyTorch is built for CUDA, and no GPU is here", row="a build for CUDA is no GPU, nor is a Mac's"
+    "where PyTorch is built for CUDA, and no GPU is here",
+    row="another kind of GPU, or a build alone: the CPU",
 )
 def by_the_build():
     return torch.device("cuda" if torch.version.cuda else "cpu")
 
 
 @wrong(
-    "where PyTorch is built for CUDA, and no GPU is here", row="a build for CUDA is no GPU, nor is a Mac's"
+    "where PyTorch is built for CUDA, and no GPU is here",
+    row="another kind of GPU, or a build alone: the CPU",
 )
 def by_is_built():
     return torch.device("cuda" if torch.backends.cuda.is_built() else "cpu")
 
 
 @wrong(
-    "where PyTorch is built for CUDA, and no GPU is here", row="a build for CUDA is no GPU, nor is a Mac's"
+    "where PyTorch is built for CUDA, and no GPU is here",
+    row="another kind of GPU, or a build alone: the CPU",
 )
 def by_the_accelerator_of_the_build():
     accelerator = torch.accelerator.current_accelerator()
     return torch.device("cuda" if accelerator is not None and accelerator.type == "cuda" else "cpu")
 
 
-@wrong("where the accelerator is mps and not CUDA", row="a build for CUDA is no GPU, nor is a Mac's")
+@wrong(
+    "where the accelerator is mps and not CUDA",
+    row="another kind of GPU, or a build alone: the CPU",
+)
 def any_accelerator_is_cuda():
     return torch.device("cuda" if torch.accelerator.is_available() else "cpu")
 
 
-@wrong("where the accelerator is mps and not CUDA", row="a build for CUDA is no GPU, nor is a Mac's")
+@wrong(
+    "where the accelerator is mps and not CUDA",
+    row="another kind of GPU, or a build alone: the CPU",
+)
 def counts_the_wrong_thing():
     return torch.device("cuda" if torch.accelerator.device_count() else "cpu")
 
 
-@wrong("the answer is mps", row="a build for CUDA is no GPU, nor is a Mac's")
+@wrong("the answer is mps", row="another kind of GPU, or a build alone: the CPU")
 def takes_any_accelerator():
     if torch.accelerator.is_available():
         return torch.accelerator.current_accelerator()
@@ -230,7 +239,7 @@ def by_the_operating_system():
 
 @wrong(
     "where the accelerator is mps and not CUDA (pretended), the answer is mps",
-    row="a build for CUDA is no GPU, nor is a Mac's",
+    row="another kind of GPU, or a build alone: the CPU",
 )
 def whichever_is_available():
     return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
@@ -291,7 +300,7 @@ def by_the_default_device():
 
 @wrong(
     "where the accelerator is xpu and not CUDA (pretended), the answer is xpu",
-    row="a build for CUDA is no GPU, nor is a Mac's",
+    row="another kind of GPU, or a build alone: the CPU",
 )
 def with_a_rung_for_intel():
     if torch.cuda.is_available():

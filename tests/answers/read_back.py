@@ -106,7 +106,7 @@ def waits_for_the_first_device(x):
     return y
 
 
-@wrong("before the work that is queued ahead on its device was done", row="safe to read at once")
+@wrong("before the work that was launched earlier on its device was done", row="safe to read at once")
 def in_a_stream_that_waits_for_nothing(x):
     if x.device.type == "cpu":
         return x
@@ -118,14 +118,16 @@ def in_a_stream_that_waits_for_nothing(x):
 
 
 @wrong(
-    "the copy itself blocks: non_blocking was not asked for", row="one copy, for which the host need not wait"
+    "the transfer itself blocks: non_blocking was not asked for",
+    row="one transfer, for which the host need not wait",
 )
 def blocks(x):
     return x.cpu()
 
 
 @wrong(
-    "the copy itself blocks: non_blocking was not asked for", row="one copy, for which the host need not wait"
+    "the transfer itself blocks: non_blocking was not asked for",
+    row="one transfer, for which the host need not wait",
 )
 def blocks_and_waits(x):
     y = x.to("cpu")
@@ -134,7 +136,7 @@ def blocks_and_waits(x):
     return y
 
 
-@wrong("it goes into memory that is not pinned", row="one copy, for which the host need not wait")
+@wrong("it goes into memory that is not pinned", row="one transfer, for which the host need not wait")
 def into_an_ordinary_buffer(x):
     y = torch.empty(x.shape, dtype=x.dtype)
     y.copy_(x, non_blocking=True)
@@ -166,7 +168,7 @@ def an_event_that_nobody_waits_for(x):
 
 
 @wrong(
-    "the result is all zeros, as memory is before a copy arrives: it was read too early",
+    "the result is all zeros, as memory is before a transfer arrives: it was read too early",
     row="a CPU tensor with x's values",
 )
 def clones_too_early(x):
@@ -197,12 +199,19 @@ def forgetful(x):
     del y
 
 
-@wrong("2 transfers, where one is enough", row="one copy, for which the host need not wait")
+@wrong("2 transfers, where one is enough", row="one transfer, for which the host need not wait")
 def twice(x):
     x.to("cpu", non_blocking=True)
     y = x.to("cpu", non_blocking=True)
     if x.device.type != "cpu":
         torch.accelerator.synchronize(x.device)
+    return y
+
+
+@wrong("2 transfers, where one is enough", row="one transfer, for which the host need not wait")
+def waits_by_reading_a_number(x):
+    y = x.to("cpu", non_blocking=True)
+    x.sum().item()
     return y
 
 

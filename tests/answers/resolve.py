@@ -127,7 +127,7 @@ def leaves_another_default(spec):
     return torch.get_default_device()
 
 
-@wrong("while that is the current device, the answer is sim:0", row="a bare name becomes the current device")
+@wrong("is the current device, and the answer is sim:0", row="a bare name becomes the current device")
 def always_zero(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -148,7 +148,7 @@ def cuda_only(spec):
     return device
 
 
-@wrong("was asked for, the answer is", row="a name with an index keeps its index")
+@wrong("was asked for, and the answer is", row="a name with an index keeps its index")
 def always_the_current_one(spec):
     device = torch.device(spec)
     if device.type == "cpu":
@@ -175,7 +175,7 @@ def by_looking_for_a_colon(spec):
     return torch.empty(0, device=spec).device
 
 
-@wrong("while that is the current device, the answer is sim:1", row="a bare name becomes the current device")
+@wrong("is the current device, and the answer is sim:1", row="a bare name becomes the current device")
 def the_last_one(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -183,7 +183,7 @@ def the_last_one(spec):
     return torch.device(device.type, torch.accelerator.device_count() - 1)
 
 
-@wrong("sim:1 was asked for, the answer is sim:0", row="a name with an index keeps its index")
+@wrong("sim:1 was asked for, and the answer is sim:0", row="a name with an index keeps its index")
 def zero_counts_as_missing(spec):
     device = torch.device(spec)
     if device.type == "cpu":
@@ -191,7 +191,7 @@ def zero_counts_as_missing(spec):
     return torch.device(device.type, 0 if device.index else torch.accelerator.current_device_index())
 
 
-@wrong("was asked for, the answer is", row="a name with an index keeps its index")
+@wrong("was asked for, and the answer is", row="a name with an index keeps its index")
 def index_zero_counts_as_missing(spec):
     device = torch.device(spec)
     if device.type == "cpu":
@@ -199,7 +199,7 @@ def index_zero_counts_as_missing(spec):
     return torch.device(device.type, device.index or torch.accelerator.current_device_index())
 
 
-@wrong("while that is the current device, the answer is sim:0", row="a bare name becomes the current device")
+@wrong("is the current device, and the answer is sim:0", row="a bare name becomes the current device")
 @functools.cache
 def kept_after_the_first_call(spec):
     device = torch.device(spec)
@@ -211,7 +211,7 @@ def kept_after_the_first_call(spec):
 AT_IMPORT = torch.accelerator.current_device_index() if torch.accelerator.is_available() else 0
 
 
-@wrong("while that is the current device, the answer is sim:0", row="a bare name becomes the current device")
+@wrong("is the current device, and the answer is sim:0", row="a bare name becomes the current device")
 def asked_at_import(spec):
     device = torch.device(spec)
     if device.type == "cpu" or device.index is not None:
@@ -219,7 +219,7 @@ def asked_at_import(spec):
     return torch.device(device.type, AT_IMPORT)
 
 
-@wrong("was asked for, the answer is cpu", row="a name with an index keeps its index")
+@wrong("was asked for, and the answer is cpu", row="a name with an index keeps its index")
 def the_cpu_unless_cuda_is_here(spec):
     return torch.device(spec if torch.cuda.is_available() else "cpu")
 
@@ -240,7 +240,7 @@ def forgot_the_rest(spec):
     return None
 
 
-@wrong("was asked for, the answer is", row="a name with an index keeps its index")
+@wrong("was asked for, and the answer is", row="a name with an index keeps its index")
 def always_the_accelerator(spec):
     if torch.device(spec).type == "cpu":
         return torch.device("cpu")

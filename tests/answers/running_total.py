@@ -113,7 +113,7 @@ def skips_nan(losses):
     return sum(loss.detach() for loss in losses if not loss.isnan())
 
 
-@wrong("from ordinary memory", row="the host never waits")
+@wrong("from pageable memory", row="the host never waits")
 def begins_with_a_number_from_the_host(losses):
     total = torch.tensor(0.0, device=losses[0].device)
     for loss in losses:
@@ -121,7 +121,7 @@ def begins_with_a_number_from_the_host(losses):
     return total
 
 
-@wrong("from ordinary memory", row="the host never waits")
+@wrong("from pageable memory", row="the host never waits")
 def begins_on_the_cpu_and_moves(losses):
     total = torch.tensor(0.0).to(losses[0].device)
     for loss in losses:
@@ -140,7 +140,7 @@ def each_loss_once(losses):
     return sum(set(losses)).detach()
 
 
-@wrong("the host waited for a copy from ordinary memory", row="the host never waits")
+@wrong("the host waited for a copy from pageable memory", row="the host never waits")
 def from_a_start_that_the_host_waits_for(losses):
     total = torch.zeros(()).to(losses[0].device)
     for loss in losses:

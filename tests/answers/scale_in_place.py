@@ -157,7 +157,7 @@ def there_and_back(a, k):
     t.copy_(there * k)
 
 
-@wrong("12 small tensors were made on the way, one after another", row="through a tensor, without a copy")
+@wrong("12 small tensors were made, one after another", row="through a tensor, without a copy")
 def row_by_row_through_new_rows(a, k):
     t = torch.from_numpy(a)
     for place in range(len(t)):
@@ -235,6 +235,6 @@ def by_a_float(a, k):
     torch.from_numpy(a).mul_(float(k))
 
 
-@wrong("k was float32 on the way, and lost digits", row="every element times k, in the array")
+@wrong("k became a float32 tensor, and lost digits", row="every element times k, in the array")
 def by_a_float32(a, k):
     torch.from_numpy(a).mul_(torch.tensor(k))

@@ -197,7 +197,7 @@ def forgets_to_return(a):
     torch.from_numpy(a)
 
 
-@wrong("the tensor asks for a gradient", row="the array's own memory, both ways")
+@wrong("the tensor requires a gradient", row="the array's own memory, both ways")
 def with_gradients(a):
     t = torch.from_numpy(a)
     return t.requires_grad_() if t.is_floating_point() else t

@@ -168,3 +168,15 @@ def getsize(x):
     import sys
 
     return sys.getsizeof(x.untyped_storage())
+
+
+@wrong(
+    "with a storage of its own takes 40 bytes, the answer says",
+    row="a tensor of its own: the elements' bytes",
+)
+def as_the_lesson_saves(x):
+    import io
+
+    file = io.BytesIO()
+    torch.save(x, file)
+    return file.getbuffer().nbytes

@@ -65,7 +65,7 @@ def by_trying_a_sum(dtype, device):
 
 
 @wrong(
-    "follows Apple's rules here and has no float64, the answer is torch.float64",
+    "follows Apple's rules here and has no float64, and the answer is torch.float64",
     row="float64 becomes float32 under Apple's rules",
 )
 def nothing_to_do(dtype, device):
@@ -73,7 +73,7 @@ def nothing_to_do(dtype, device):
 
 
 @wrong(
-    "follows Apple's rules here and has no float64, the answer is torch.float64",
+    "follows Apple's rules here and has no float64, and the answer is torch.float64",
     row="float64 becomes float32 under Apple's rules",
 )
 def only_by_the_name(dtype, device):
@@ -82,24 +82,24 @@ def only_by_the_name(dtype, device):
     return dtype
 
 
-@wrong("cpu has float64, the answer is torch.float32", row="float64 stays where the device has it")
+@wrong("cpu has float64, and the answer is torch.float32", row="float64 stays where the device has it")
 def float32_everywhere(dtype, device):
     return torch.float32 if dtype == torch.float64 else dtype
 
 
-@wrong("has float64, the answer is torch.float32", row="float64 stays where the device has it")
+@wrong("has float64, and the answer is torch.float32", row="float64 stays where the device has it")
 def only_the_cpu_is_trusted(dtype, device):
     if device.type != "cpu" and dtype == torch.float64:
         return torch.float32
     return dtype
 
 
-@wrong("has float64, the answer is torch.float32", row="float64 stays where the device has it")
+@wrong("has float64, and the answer is torch.float32", row="float64 stays where the device has it")
 def only_cuda_and_the_cpu_are_trusted(dtype, device):
     return torch.float32 if dtype == torch.float64 and device.type not in ("cuda", "rocm") else dtype
 
 
-@wrong("has torch.float16, the answer is torch.float32", row="every other dtype stays")
+@wrong("has torch.float16, and the answer is torch.float32", row="every other dtype stays")
 def always_float32(dtype, device):
     try:
         torch.empty(0, dtype=torch.float64, device=device)
@@ -108,7 +108,7 @@ def always_float32(dtype, device):
         return torch.float32
 
 
-@wrong("exists under Apple's rules, the answer is torch.float32", row="also under Apple's rules")
+@wrong("exists under Apple's rules, and the answer is torch.float32", row="also under Apple's rules")
 def all_become_float32_there(dtype, device):
     try:
         torch.empty(0, dtype=torch.float64, device=device)
@@ -118,7 +118,8 @@ def all_become_float32_there(dtype, device):
 
 
 @wrong(
-    "torch.bfloat16 exists under Apple's rules, the answer is torch.float32", row="also under Apple's rules"
+    "bfloat16 exists under Apple's rules, and the answer is torch.float32",
+    row="also under Apple's rules",
 )
 def halves_are_mistrusted(dtype, device):
     try:
@@ -186,7 +187,7 @@ def no_return_where_it_is_fine(dtype, device):
 
 
 @wrong(
-    "follows Apple's rules here and has no float64, the answer is torch.float64",
+    "follows Apple's rules here and has no float64, and the answer is torch.float64",
     row="float64 becomes float32 under Apple's rules",
 )
 def tries_on_the_cpu(dtype, device):
@@ -198,7 +199,7 @@ def tries_on_the_cpu(dtype, device):
 
 
 @wrong(
-    "follows Apple's rules here and has no float64, the answer is torch.float64",
+    "follows Apple's rules here and has no float64, and the answer is torch.float64",
     row="float64 becomes float32 under Apple's rules",
 )
 def asks_whether_mps_is_here(dtype, device):
@@ -217,7 +218,7 @@ def remembers_by_the_name(dtype, device):
     return known[dtype, device]
 
 
-@wrong("the CPU has torch.float8_e5m2, the answer is torch.float32", row="every other dtype stays")
+@wrong("the CPU has torch.float8_e5m2, and the answer is torch.float32", row="every other dtype stays")
 def whatever_can_be_doubled(dtype, device):
     try:
         torch.ones(1, dtype=dtype, device=device) * 2

@@ -65,8 +65,9 @@ def gradients_asked_for(model, batch, optimizer, device):
     model.train()
     x, y = (torch.empty_like(part, device=device).copy_(part) for part in batch)
     loss = F.cross_entropy(model(x), y)
-    parameters = list(model.parameters())
-    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
     optimizer.step()
     return loss.detach_()
@@ -120,7 +121,7 @@ def returns_it_on_the_cpu(model, batch, optimizer, device):
     return loss.detach().cpu()
 
 
-@wrong("the host waited for sim:0: .item()", row="two copies in, and no wait")
+@wrong("the host waited for sim:0: .item()", row="two transfers in, and no wait")
 def prints_the_loss(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -132,7 +133,7 @@ def prints_the_loss(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("the host waited for sim:0", row="two copies in, and no wait")
+@wrong("the host waited for sim:0", row="two transfers in, and no wait")
 def stops_on_nan(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -145,7 +146,7 @@ def stops_on_nan(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("the host waited for sim:0: synchronize()", row="two copies in, and no wait")
+@wrong("the host waited for sim:0: synchronize()", row="two transfers in, and no wait")
 def synchronizes(model, batch, optimizer, device):
     model.train()
     x, y = batch[0].to(device), batch[1].to(device)
@@ -341,7 +342,7 @@ def softmax_twice(model, batch, optimizer, device):
     return loss.detach()
 
 
-@wrong("4 copies between devices, not 2", row="two copies in, and no wait")
+@wrong("4 transfers between devices, not 2", row="two transfers in, and no wait")
 def moves_twice(model, batch, optimizer, device):
     model.train()
     optimizer.zero_grad()
@@ -494,3 +495,51 @@ def gradients_set_to_none(model, batch, optimizer, device):
     l.backward()
     optimizer.step()
     return l.data
+
+
+@wrong("came frozen and can be trained now", row="what is frozen or unused stays as it is")
+def thaws_the_model(model, batch, optimizer, device):
+    model.train().requires_grad_(True)
+    x, y = moved(batch, device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("spare has no part in the loss, and was changed", row="what is frozen or unused stays as it is")
+def zeros_for_everything(model, batch, optimizer, device):
+    model.train()
+    x, y = moved(batch, device)
+    loss = F.cross_entropy(model(x), y)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("One of the differentiated Tensors", row="what is frozen or unused stays as it is")
+def asks_for_all_gradients(model, batch, optimizer, device):
+    model.train()
+    x, y = moved(batch, device)
+    loss = F.cross_entropy(model(x), y)
+    parameters = list(model.parameters())
+    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+        parameter.grad = gradient
+    optimizer.step()
+    return loss.detach()
+
+
+@wrong("3.weight is frozen, and was changed", row="what is frozen or unused stays as it is")
+def zeros_for_what_is_frozen(model, batch, optimizer, device):
+    model.train()
+    x, y = moved(batch, device)
+    loss = F.cross_entropy(model(x), y)
+    for parameter in model.parameters():
+        if not parameter.requires_grad:
+            parameter.grad = torch.zeros_like(parameter)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()

@@ -398,3 +398,46 @@ def hidden_before_driver(facts):
     if facts["visible"] in ("", "-1"):
         return "hidden"
     return "available" if facts["driver"] else "no driver"
+
+
+@right
+def by_the_keys_in_their_order(facts):
+    build, gpu, driver, visible = (facts[key] for key in ("build", "gpu", "driver", "visible"))
+    holds = {
+        "cpu-only build": build == "cpu",
+        "no GPU": not gpu,
+        "no driver": not driver,
+        "hidden": visible in ("", "-1"),
+        "available": True,
+    }
+    return [cause for cause in holds if holds[cause]][0]  # noqa: RUF015
+
+
+@wrong("""is 'cpu', and the answer is "available\"""", row="whatever the order of the facts")
+def by_their_places(facts):
+    build, gpu, driver, visible = facts.values()
+    if build == "cpu":
+        return "cpu-only build"
+    if not gpu:
+        return "no GPU"
+    if not driver:
+        return "no driver"
+    return "hidden" if visible in ("", "-1") else "available"
+
+
+@wrong("holds, but", row="whatever the order of the facts")
+def asks_in_the_order_of_the_dict(facts):
+    causes = {"build": "cpu-only build", "gpu": "no GPU", "driver": "no driver"}
+    for key, value in facts.items():
+        if value in (False, "cpu"):
+            return causes[key]
+        if key == "visible" and value in ("", "-1"):
+            return "hidden"
+    return "available"
+
+
+@wrong('CUDA_VISIBLE_DEVICES = "1,-1,0" hides nothing', row="what hides the GPUs, and what does not")
+def a_minus_one_in_the_middle(facts):
+    visible = facts["visible"]
+    middle = visible is not None and ",-1," in visible
+    return one_after_another({**facts, "visible": "-1" if middle else visible})

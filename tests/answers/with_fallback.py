@@ -200,7 +200,7 @@ def runs_it_in_both_places(op, x):
     return result
 
 
-@wrong("a tensor was moved, although the device lacks nothing here", row="runs where x is, if it can")
+@wrong("a tensor was transferred, although the device lacks nothing here", row="runs where x is, if it can")
 def a_copy_kept_in_reserve(op, x):
     reserve = x.cpu()
     try:

@@ -55,7 +55,7 @@ def closed(server, page):
     ("start", "name", "path", "cell"),
     [
         (EXERCISES, "Look at the whole scene", LESSON, "Look-at-the-whole-scene"),
-        (EXERCISES, "Tables nobody registered", LESSON, "Tables-nobody-registered"),
+        (EXERCISES, "Tables that are not registered", LESSON, "Tables-that-are-not-registered"),
         (SEVERAL, "gather", "exercises/09_several_devices_exercises.ipynb", "task_gather"),
     ],
 )  # fmt: skip

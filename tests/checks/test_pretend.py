@@ -9,7 +9,7 @@ from torch.cuda import device_count
 
 from devlab.checks.exercise import Exercise
 from devlab.checks.judge import judge
-from devlab.checks.pretend import machine
+from devlab.checks.pretend import machine, pretend
 from devlab.checks.trial import Trial
 from devlab.devices import bench
 
@@ -354,3 +354,52 @@ def test_a_question_is_pretended_in_whatever_holds_it():
     with machine(HERE, ()):
         assert (cuda(), mps()) == (False, False)
     assert (cuda(), mps()) == before
+
+
+def test_a_lessons_block_can_be_entered_again_and_inside_another():
+    """`devlab.pretend` gives each block its own machine, and leaves the outer one's answers as they were."""
+    two, none = pretend(*TWO), pretend()
+    before = torch.cuda.device_count(), torch.cuda.is_available()
+    counts = []
+    for block in (two, none, two):
+        with block:
+            counts.append(torch.cuda.device_count())
+    assert counts == [2, 0, 2]
+    with two:
+        with none:
+            assert (torch.cuda.device_count(), torch.cuda.is_available()) == (0, False)
+        assert (torch.cuda.device_count(), torch.cuda.is_available()) == (2, True)
+        assert torch.zeros(2, device="cuda:1").device == torch.device("cuda", 1)
+    assert (torch.cuda.device_count(), torch.cuda.is_available()) == before
+
+
+@pytest.mark.parametrize(
+    ("facts", "built", "available", "unchecked"),
+    [
+        ({"accelerator": "mps"}, True, True, "mps"),
+        ({"built_for": "mps"}, True, False, "mps"),
+        ({"built_for": "cuda"}, False, False, "cuda"),
+        ({}, False, False, None),
+    ],
+)
+def test_a_lessons_block_pretends_builds_and_macs(facts, built, available, unchecked):
+    """What a build is for and what is there are two questions, and both are answered."""
+    with pretend(**facts):
+        assert torch.backends.mps.is_built() is built
+        assert torch.backends.mps.is_available() is torch.accelerator.is_available() is available
+        assert torch.accelerator.current_accelerator() == (unchecked and torch.device(unchecked))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "facts"),
+    [
+        ((), {"accelerator": "cuda"}),
+        ((), {"built_for": "tpu"}),
+        ((), {"accelerator": "mps", "built_for": "mps"}),
+        (TWO, {"built_for": "cuda"}),
+    ],
+)
+def test_a_machine_that_cannot_be_pretended_is_refused(gpus, facts):
+    """A kind that PyTorch lacks, and a kind that is at once there and not."""
+    with pytest.raises(ValueError, match="can be"):
+        pretend(*gpus, **facts)

@@ -39,11 +39,10 @@ def test_one_assignment_a_lesson(laid):
         for kind in ("source", "handout"):
             nbformat.validate(nbformat.read(laid / kind / lesson / f"{lesson}.ipynb", as_version=4))
         with zipfile.ZipFile(laid / "handout" / f"{lesson}.zip") as zipped:
-            assert zipped.namelist() == [f"{lesson}/{lesson}.ipynb"]
-            assert (
-                zipped.read(f"{lesson}/{lesson}.ipynb")
-                == (laid / "handout" / lesson / f"{lesson}.ipynb").read_bytes()
-            )
+            assert zipped.namelist() == [f"{lesson}/{lesson}.ipynb", f"{lesson}/AGENTS.md"]
+            for name in zipped.namelist():
+                assert zipped.read(name) == (laid / "handout" / name).read_bytes()
+        assert (laid / "handout" / lesson / "AGENTS.md").read_bytes() == (ROOT / "AGENTS.md").read_bytes()
 
 
 @pytest.mark.parametrize("lesson", LESSONS)

@@ -11,7 +11,7 @@ from classroom.students import LESSON, deserved, marked_here
 from devlab import cli
 from devlab.checks.exercise import find
 from devlab.checks.result import SIGNS, Outcome
-from devlab.classroom import feedback, results
+from devlab.classroom import feedback, gradescope, results
 from devlab.classroom.results import Graded, Record
 
 
@@ -88,12 +88,12 @@ def test_a_name_is_no_formula_and_no_column():
 def test_gradescope_gets_a_test_for_each_exercise(records):
     """Scores add up, statuses are Gradescope's own two words, and what failed is explained."""
     for one in records:
-        made = json.loads(results.gradescope_json(one))
+        made = json.loads(gradescope.results_json(one))
         assert made["score"] == sum(test["score"] for test in made["tests"]) == one.points
         assert [test["max_score"] for test in made["tests"]] == [3, 5]
         assert {test["status"] for test in made["tests"]} <= {"passed", "failed"}
         assert {test["output_format"] for test in made["tests"]} == {"text"}
-    wrong = json.loads(results.gradescope_json(records[1]))["tests"][0]["output"]
+    wrong = json.loads(gradescope.results_json(records[1]))["tests"][0]["output"]
     assert "not right yet" in wrong
     assert "is right for every kind of tensor: cpu passed, sim:0 failed, sim:1 failed" in wrong
 
@@ -172,7 +172,7 @@ def test_reports_are_written_beside_the_results(records, tmp_path, capsys):
     page = (tmp_path / "feedback" / "Half Hélène" / f"{LESSON}.html").read_text(encoding="utf-8")
     assert "<h1>00 Start here</h1>" in page
     assert cli.main(["report", str(out), "--gradescope", str(tmp_path / "results.json")]) == 1
-    assert "Gradescope takes one submission, and there are 5." in capsys.readouterr().err
+    assert "One submission goes into one such file, and there are 5." in capsys.readouterr().err
     out.write_text(records[0].line())
     assert cli.main(["report", str(out), "--gradescope", str(tmp_path / "results.json")]) == 0
     assert json.loads((tmp_path / "results.json").read_text())["score"] == 8
@@ -249,7 +249,7 @@ def test_who_handed_in_what_cannot_be_marked_is_in_every_report(records, tmp_pat
     page = Page(feedback.page(unreadable, "00 Start here"))
     assert "Not marked: the file is empty: ask for it again" in page.text
     assert " points" not in page.text
-    assert json.loads(results.gradescope_json(unreadable))["output"] == unreadable.problem
+    assert json.loads(gradescope.results_json(unreadable))["output"] == unreadable.problem
 
 
 # What is none of devlab's, by the field that it replaces in a line of results.

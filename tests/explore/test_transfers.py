@@ -7,7 +7,7 @@ from explore.fitting import faults
 from devlab import sim
 from devlab.explore.controls import Refused
 from devlab.explore.pictures import transfers
-from devlab.explore.pictures.transfers import INTO, ORDINARY, OUT_OF, PINNED, SIZES, State, copies, copy
+from devlab.explore.pictures.transfers import INTO, OUT_OF, PAGEABLE, PINNED, SIZES, State, copies, copy
 from devlab.explore.scene import Words
 from devlab.explore.stopwatch import Lap
 from devlab.sim.specs import CUDA_LIKE
@@ -31,7 +31,7 @@ def explorer():
 
 @pytest.mark.parametrize("direction", [INTO, OUT_OF])
 @pytest.mark.parametrize(
-    ("memory", "bandwidth"), [(ORDINARY, CUDA_LIKE.pageable), (PINNED, CUDA_LIKE.pinned)]
+    ("memory", "bandwidth"), [(PAGEABLE, CUDA_LIKE.pageable), (PINNED, CUDA_LIKE.pinned)]
 )
 @pytest.mark.parametrize("count", [4, 1 << 20, IMAGES])
 def test_a_copy_takes_the_fee_and_its_bytes_over_the_bandwidth(direction, memory, bandwidth, count):
@@ -43,24 +43,24 @@ def test_a_copy_takes_the_fee_and_its_bytes_over_the_bandwidth(direction, memory
 
 
 def test_when_the_host_goes_on():
-    """At once with pinned memory, after the staging from ordinary memory, else when the copy has ended."""
+    """At once with pinned memory, after the staging from pageable memory, else when the copy has ended."""
     for direction in (INTO, OUT_OF):
-        for memory in (ORDINARY, PINNED):
+        for memory in (PAGEABLE, PINNED):
             blocking = copy("sim:0", direction, memory, False, IMAGES)
             assert blocking.returned == blocking.done
         early = copy("sim:0", direction, PINNED, True, IMAGES)
         assert early.returned == pytest.approx(CUDA_LIKE.launch)
-    staged = copy("sim:0", INTO, ORDINARY, True, IMAGES)
+    staged = copy("sim:0", INTO, PAGEABLE, True, IMAGES)
     assert staged.returned == pytest.approx(CUDA_LIKE.launch + IMAGES / CUDA_LIKE.staging)
     assert staged.done == pytest.approx(FEE + IMAGES / CUDA_LIKE.pageable)
-    home = copy("sim:0", OUT_OF, ORDINARY, True, IMAGES)
+    home = copy("sim:0", OUT_OF, PAGEABLE, True, IMAGES)
     assert home.returned == home.done
 
 
 def test_the_first_picture_is_half_fee(explorer):
     """16 KiB: as long for the fee as for the bytes, nearly."""
     assert explorer.words == (
-        "Simulated: 16 KiB from ordinary memory to sim:0 take 11.1 µs, which is 1.5 GB/s. "
+        "Simulated: 16 KiB from pageable memory to sim:0 take 11.1 µs, which is 1.5 GB/s. "
         "Even 4 B take 7 µs. The host goes on after 11.1 µs. "
         "A change of dtype in the same call is made on the CPU."
     )
@@ -69,11 +69,11 @@ def test_the_first_picture_is_half_fee(explorer):
 def test_each_control_changes_the_words_as_it_should(explorer):
     """One after the other."""
     explorer.set(looked_at="18.4 MiB")
-    assert "18.4 MiB from ordinary memory to sim:0 take 4.82 ms, which is 4 GB/s" in explorer.words
+    assert "18.4 MiB from pageable memory to sim:0 take 4.82 ms, which is 4 GB/s" in explorer.words
     explorer.set(non_blocking=True)
     assert "goes on after 3.22 ms, when the bytes are in the driver's staging memory" in explorer.words
     explorer.set(direction=OUT_OF)
-    assert "into ordinary memory returns when it has ended, whatever non_blocking says" in explorer.words
+    assert "into pageable memory returns when it has ended, whatever non_blocking says" in explorer.words
     explorer.set(direction=INTO)
     explorer.set(memory=PINNED)
     assert "take 1.61 ms, which is 12 GB/s" in explorer.words
@@ -100,7 +100,7 @@ def test_the_picture_shows_what_the_words_say(explorer):
     explorer.set(looked_at=IMAGES, memory=PINNED)
     waiting = written(explorer.scene)
     figures = {"18.4 MiB (32 images of 224 × 224): 1.61 ms, 12 GB/s", "time of the copy, simulated"}
-    assert waiting >= figures | {"pinned memory", "ordinary memory", "the host goes on after 1.61 ms"}
+    assert waiting >= figures | {"pinned memory", "pageable memory", "the host goes on after 1.61 ms"}
     assert "waiting 1.61 ms" in waiting
     explorer.set(non_blocking=True)
     assert written(explorer.scene) - waiting == {
@@ -115,16 +115,16 @@ LAUNCH, AHEAD, BACK = CUDA_LIKE.launch, IMAGES / CUDA_LIKE.staging, FEE + IMAGES
 @pytest.mark.parametrize(
     ("direction", "memory", "non_blocking", "expected"),
     [
-        (INTO, ORDINARY, False, [(STARTING, LAUNCH), (STAGING, LAUNCH + AHEAD), (WAITING, AHEAD + BACK)]),
+        (INTO, PAGEABLE, False, [(STARTING, LAUNCH), (STAGING, LAUNCH + AHEAD), (WAITING, AHEAD + BACK)]),
         (
             INTO,
-            ORDINARY,
+            PAGEABLE,
             True,
             [(STARTING, LAUNCH), (STAGING, LAUNCH + AHEAD), (transfers.FREE, AHEAD + BACK)],
         ),
         (INTO, PINNED, False, [(STARTING, LAUNCH), (WAITING, BACK)]),
         (OUT_OF, PINNED, True, [(STARTING, LAUNCH), (transfers.FREE, BACK)]),
-        (OUT_OF, ORDINARY, True, [(STARTING, LAUNCH), (WAITING, BACK), (STAGING, BACK + AHEAD)]),
+        (OUT_OF, PAGEABLE, True, [(STARTING, LAUNCH), (WAITING, BACK), (STAGING, BACK + AHEAD)]),
     ],
 )
 def test_the_host_starts_stages_waits_or_is_free(direction, memory, non_blocking, expected):
@@ -150,7 +150,7 @@ def test_the_lanes_are_in_proportion_and_fill_as_time_goes(explorer):
     host, copied = shape(scene, "host waiting 1"), shape(scene, "bytes travel")
     assert host.hatched
     assert (host.x, host.wide, host.during) == (copied.x, copied.wide, copied.during)
-    one = copy("sim:0", INTO, ORDINARY, False, explorer.state.looked_at)
+    one = copy("sim:0", INTO, PAGEABLE, False, explorer.state.looked_at)
     assert copied.during == pytest.approx((one.working[0] / one.done, 1))
     assert shape(scene, "host starting work 1").wide / copied.wide == pytest.approx(
         LAUNCH / (one.done - one.working[0]), rel=0.01
@@ -168,12 +168,12 @@ def test_the_ring_goes_along_all_sizes(explorer):
     explorer.set(**ring.stops[-1].asks["set"])
     assert "64 MiB: 16.8 ms, 4 GB/s" in written(explorer.scene)
     names = {one.id for one in explorer.scene.shapes}
-    assert "pinned 4" not in names  # it would lie under "ordinary 4", where no pointer comes
-    assert "ordinary 4" in names
+    assert "pinned 4" not in names  # it would lie under "pageable 4", where no pointer comes
+    assert "pageable 4" in names
     explorer.set(**shape(explorer.scene, f"pinned {IMAGES}").asks["set"])
     assert (explorer.state.memory, explorer.state.looked_at) == (PINNED, IMAGES)
-    explorer.set(**shape(explorer.scene, "name ordinary").asks["set"])
-    assert explorer.state.memory == ORDINARY
+    explorer.set(**shape(explorer.scene, "name pageable").asks["set"])
+    assert explorer.state.memory == PAGEABLE
 
 
 def test_the_curves_are_of_time_or_of_bandwidth(explorer):
@@ -201,13 +201,13 @@ def test_the_curve_ends_where_the_device_is_full(explorer):
     held = torch.empty(room, dtype=torch.uint8, device="sim:0")
     try:
         explorer.set(looked_at="64 MiB")
-        assert list(copies(explorer.state, ORDINARY))[-1] < 64 << 20
+        assert list(copies(explorer.state, PAGEABLE))[-1] < 64 << 20
         assert "64 MiB do not fit on sim:0 at the moment" in explorer.words
         assert faults(explorer.scene) == []
     finally:
         del held
         torch.sim.empty_cache()
-    assert list(copies(explorer.state, ORDINARY))[-1] == 64 << 20
+    assert list(copies(explorer.state, PAGEABLE))[-1] == 64 << 20
 
 
 def test_without_an_accelerator_the_cpus_own_copies_are_measured(monkeypatch):
@@ -217,7 +217,7 @@ def test_without_an_accelerator_the_cpus_own_copies_are_measured(monkeypatch):
     explorer = transfers.explorer()
     assert [control.field for control in explorer.controls] == ["looked_at", "curve"]
     assert explorer.words.startswith("Measured on the CPU: 16 KiB copied within the CPU's memory")
-    curve = copies(State("cpu"), ORDINARY)
+    curve = copies(State("cpu"), PAGEABLE)
     assert all(one.done > 0 for one in curve.values())
     (phase,) = transfers.phases(explorer.state, curve[256])
     assert phase == (COPYING, 0, curve[256].done)  # the host copies the bytes itself
@@ -241,7 +241,7 @@ def test_the_default_device_and_the_rules_are_heeded(explorer):
     finally:
         torch.set_default_device(None)
     with sim.rules("mps"):
-        assert "16 KiB from ordinary memory to sim:0 take 14.3 µs" in explorer.words
+        assert "16 KiB from pageable memory to sim:0 take 14.3 µs" in explorer.words
         explorer.set(non_blocking=True)
         assert "goes on after 10 µs, while the copy is under way" in explorer.words  # nothing is staged
         explorer.set(non_blocking=False)

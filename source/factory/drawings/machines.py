@@ -2,6 +2,7 @@
 
 from devlab import palette
 from devlab.explore.scene import LARGE, SMALL, Scene
+from devlab.sim import specs
 from factory.drawings.sheet import FIRST, HOST, Sheet, drawing
 
 
@@ -23,7 +24,10 @@ def data_arrives_at_the_cpu() -> Scene:
 def gpu_beside_cpu() -> Scene:
     """Lesson 02: each has a processor and a memory of its own, and computes on what is in its own memory."""
     sheet = Sheet()
-    for x, place, processor, colour in ((0, "cpu", "CPU", HOST), (440, "cuda:0", "GPU", FIRST)):
+    for x, place, processor, colour, rate in (
+        (0, "cpu", "CPU", HOST, specs.HOST.bandwidth),
+        (440, "cuda:0", "GPU", FIRST, specs.CUDA_LIKE.bandwidth),
+    ):
         sheet.box(x, 0, 320, 150, edge=colour, thick=2)
         sheet.write(x + 160, 16, place, bold=True, size=LARGE)
         memory = x + 190 if place == "cpu" else x + 20
@@ -31,10 +35,11 @@ def gpu_beside_cpu() -> Scene:
         sheet.box(memory, 40, 110, 90, "its memory:", "tensors on", place, edge=colour)
         sheet.box(core, 40, 110, 90, f"the {processor}", "computes", edge=colour)
         near = min(memory, core) + 110
-        sheet.arrow((near, 85), (near + 60, 85), arrow=False, edge=colour, thick=12)
+        sheet.arrow((near, 85), (near + 60, 85), arrow=False, edge=colour, thick=6 if place == "cpu" else 18)
+        sheet.write(near + 30, 116, f"{rate / 1e9:.0f} GB/s", size=SMALL)
     sheet.arrow((300, 85), (460, 85), arrow=False, edge=palette.COPY, thick=2)
     sheet.write(380, 62, ".to(…) copies", size=SMALL)
-    sheet.write(380, 106, "on a narrow road", size=SMALL)
+    sheet.write(380, 106, f"{specs.CUDA_LIKE.pinned / 1e9:.0f} GB/s", size=SMALL)
     return sheet.scene(155)
 
 

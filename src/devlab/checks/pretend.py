@@ -31,7 +31,8 @@ ADDRESS = {
     torch.Tensor.is_xpu.__get__: lambda place: place.type == "xpu",
     torch.Tensor.is_cpu.__get__: lambda place: place.type == "cpu",
 }
-PRETENDED = ("cuda", "mps", "xpu")
+OTHERS = ("mps", "xpu")
+PRETENDED = ("cuda", *OTHERS)
 # What a PyTorch without CUDA says of a GPU that only the check pretends.
 REAL_ONES_MISSED = ("dummy base class", "ATen_cuda", "CUDA enabled", "'torch._C' has no attribute")
 BEYOND = (
@@ -379,6 +380,57 @@ def machine(trial: Trial, names: Sequence[str], **options) -> Iterator[Machine]:
     """
     pretended = Machine(names, **options)
     trial.situation = pretended.words
+    with _answering(pretended, getattr(plain_function(trial.answer), "__globals__", {})):
+        yield pretended
+
+
+class pretend:
+    """A block in which PyTorch answers as on another machine: with NVIDIA GPUs of these names, or with none.
+
+    `accelerator` names another kind that is there, `"mps"` or `"xpu"`; `built_for` names a kind that this
+    PyTorch was made for although the machine has none of it. Only the answers are of that machine: a tensor
+    that is made "there" is in this computer's memory and says otherwise. The same block can be entered again.
+
+    Raises:
+        ValueError: when PyTorch has no such kind, or when `built_for` names a kind that is there.
+
+    >>> with pretend("NVIDIA L4", "NVIDIA T4"):
+    ...     torch.cuda.device_count(), torch.cuda.get_device_name(1)
+    (2, 'NVIDIA T4')
+    >>> with pretend(built_for="mps"):
+    ...     torch.backends.mps.is_built(), torch.backends.mps.is_available()
+    (True, False)
+    """
+
+    def __init__(self, *gpus: str, accelerator: str | None = None, built_for: str | None = None):
+        if accelerator not in (None, *OTHERS):
+            raise ValueError(
+                f"accelerator is {accelerator!r}, and can be 'mps' or 'xpu'; GPUs go by their names"
+            )
+        there = {accelerator, "cuda" if gpus else None} - {None}
+        if built_for not in (None, *PRETENDED) or built_for in there:
+            raise ValueError(
+                f"built_for is {built_for!r}, and can be 'cuda', 'mps' or 'xpu' where none is there"
+            )
+        self.gpus, self.accelerator, self.built_for = gpus, accelerator, built_for
+        self._entered: list[contextlib.ExitStack] = []
+
+    def __enter__(self) -> "pretend":
+        for_cuda = bool(self.gpus) or self.built_for == "cuda"
+        idle = self.built_for if self.built_for in OTHERS else None
+        machine = Machine(self.gpus, built=for_cuda, other=self.accelerator, idle=idle)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_answering(machine, {}))
+            self._entered.append(stack.pop_all())
+        return self
+
+    def __exit__(self, *error) -> None:
+        self._entered.pop().close()
+
+
+@contextlib.contextmanager
+def _answering(pretended: Machine, theirs: dict) -> Iterator[None]:
+    """Let PyTorch's questions be answered by a machine; `theirs` are the names of whoever asks."""
     pairs = [
         (torch.cuda, "is_available", lambda: bool(pretended.names)),
         (torch.cuda, "device_count", lambda: len(pretended.names)),
@@ -413,7 +465,6 @@ def machine(trial: Trial, names: Sequence[str], **options) -> Iterator[Machine]:
         (torch.accelerator, "get_memory_info", pretended.accelerator_memory),
         *_of_other_kinds(pretended),
     ]
-    theirs = getattr(plain_function(trial.answer), "__globals__", {})
     with contextlib.ExitStack() as stack:
         for module, name, value in pairs:
             real = getattr(module, name, None)
@@ -430,7 +481,7 @@ def machine(trial: Trial, names: Sequence[str], **options) -> Iterator[Machine]:
             stack.enter_context(mock.patch.object(module, name, value, create=real is None))
         stack.enter_context(pretended)
         try:
-            yield pretended
+            yield
         finally:
             if pretended.has_default():
                 torch.set_default_device(None)
@@ -488,10 +539,13 @@ def answered_by(function: FunctionType, answer: Callable) -> Iterator[None]:
     """Let a function of PyTorch answer something else, under all its names: its code is exchanged."""
     before = function.__code__
     number = id(function)
+    outer = _answers.get(number)  # of a machine that is pretended around this one
     _answers[number] = answer
     function.__code__ = _asking(number)
     try:
         yield
     finally:
         function.__code__ = before
-        del _answers[number]
+        _answers[number] = outer
+        if outer is None:
+            del _answers[number]

@@ -3,7 +3,7 @@
 import difflib
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -127,13 +127,24 @@ def hand_out(folder: Path, assignment: str) -> list[Path]:
         raise CourseError(f"{source} cannot be handed out: {problem}") from problem
     notebook = Path(folder) / "handout" / assignment / source.name
     _write(notebook, text)
+    given = {source.name: text}
+    if rules := carried.page(carried.RULES_FOR_HELPERS):
+        given[rules.name] = rules.read_text(encoding="utf-8")
+        _write(notebook.parent / rules.name, given[rules.name])
     archive = Path(folder) / "handout" / f"{assignment}.zip"
-    with zipfile.ZipFile(archive, "w") as zipped:
-        member = zipfile.ZipInfo(f"{assignment}/{source.name}", NO_TIME)
-        member.compress_type = zipfile.ZIP_DEFLATED
-        member.external_attr = 0o644 << 16
-        zipped.writestr(member, text)
+    write_zip(archive, {f"{assignment}/{name}": content for name, content in given.items()})
     return [notebook, archive]
+
+
+def write_zip(archive: Path, files: dict[str, str | bytes], programs: Collection[str] = ()) -> None:
+    """Write a zip of files by their names, the same bytes each time; `programs` may be run once unpacked."""
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for name, text in files.items():
+            member = zipfile.ZipInfo(name, NO_TIME)
+            member.compress_type = zipfile.ZIP_DEFLATED
+            member.external_attr = (0o755 if name in programs else 0o644) << 16
+            zipped.writestr(member, text)
 
 
 def read(path: Path) -> dict:
@@ -216,7 +227,8 @@ One assignment a lesson. Run the commands in this folder; `{one}` stands for any
 ## Hand out
 
 `handout/{one}.zip`, unpacked in `handout/{one}/`, is what students get: the tasks without their
-solutions. Students need devlab and JupyterLab, nothing else. Upload the zip to your learning platform.
+solutions, and `AGENTS.md`, which asks an AI helper to explain and not to solve. Students need devlab
+and JupyterLab, nothing else. Upload the zip to your learning platform.
 `handout/questions.md` has what people ask most about devices, with short answers; hand it out, too.
 
 Changed something in `source/`? `devlab course .` makes `handout/` anew and leaves your changes alone.

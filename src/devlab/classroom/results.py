@@ -242,45 +242,6 @@ def plain(text: str) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
-def gradescope_json(record: Record) -> str:
-    """Return one submission's results.json as Gradescope's autograder expects it."""
-    notes = [note for note in (record.problem, *record.remarks) if note]
-    made = {
-        "score": record.points,
-        "execution_time": round(record.seconds, 3),
-        "output": "\n".join(notes),
-        "output_format": "text",
-        "visibility": "visible",
-        # Students do not see what was printed during grading: code could print the numbers it was judged by.
-        "stdout_visibility": "hidden",
-        "tests": [_test(position, one) for position, one in enumerate(record.exercises, start=1)],
-        "extra_data": {
-            "student": record.student,
-            "assignment": record.assignment,
-            "isolation": record.isolation,
-        },
-    }
-    return json.dumps(made, indent=1)
-
-
-def _test(position: int, one: Graded) -> dict:
-    lines = [f"{WORDS.get(one.outcome, ('', one.outcome))[1]}: {one.headline}".strip(": ")]
-    for label, outcomes in one.rows:
-        judged = ", ".join(f"{device} {outcome}" for device, outcome in outcomes.items() if outcome)
-        lines.append(f"{label}: {judged}" if judged else label)
-    lines += [f"{label}: {text}" for label, text in one.details]
-    return {
-        "name": one.name,
-        "number": str(position),
-        "score": one.points,
-        "max_score": one.possible,
-        "status": "passed" if one.outcome == "passed" else "failed",
-        "output": "\n".join(lines) if one.outcome != "passed" else f"{number(one.points)} points",
-        "output_format": "text",
-        "visibility": "visible",
-    }
-
-
 class GradebookError(Exception):
     """Marks that cannot be written; the message says why and what to do."""
 

@@ -19,7 +19,7 @@ from devlab.watching.memory import duration, size
 from devlab.watching.timeline import COPYING, STAGING, STARTING, WAITING
 
 INTO, OUT_OF = "to the device", "to the CPU"
-ORDINARY, PINNED = "ordinary", "pinned"
+PAGEABLE, PINNED = "pageable", "pinned"
 TIME, BANDWIDTH = "time", "bandwidth"
 NAMED = {
     4: "one number",
@@ -38,7 +38,7 @@ class State:
 
     device: str
     direction: str = INTO
-    memory: str = ORDINARY
+    memory: str = PAGEABLE
     non_blocking: bool = False
     looked_at: int = 64 * 8 * 8 * 4  # bytes
     curve: str = TIME
@@ -126,7 +126,7 @@ ON_COLOUR = "#111111"  # letters on a filled box, in either theme
 
 def draw(state: State) -> Scene:
     """Return the scene: the curves above, and below them the copy of the size looked at, as it goes."""
-    memories = [ORDINARY, PINNED] if can_pin(state.device) else [ORDINARY]
+    memories = [PAGEABLE, PINNED] if can_pin(state.device) else [PAGEABLE]
     curves = {memory: copies(state, memory) for memory in memories}
     one = curves[state.memory].get(state.looked_at)
     axes = _axes(state, curves)
@@ -354,16 +354,16 @@ def _host(state: State, one: Lap) -> str:
         stale = ", and the CPU may read old contents until it is done" if state.direction == OUT_OF else ""
         staged = ", when the bytes are in the driver's staging memory" if _stages(state, one) else ""
         return f"{said}{staged}, while the copy is under way{stale}."
-    if state.non_blocking and state.memory == ORDINARY and state.direction == OUT_OF:
-        return f"{said}: a copy into ordinary memory returns when it has ended, whatever non_blocking says."
+    if state.non_blocking and state.memory == PAGEABLE and state.direction == OUT_OF:
+        return f"{said}: a copy into pageable memory returns when it has ended, whatever non_blocking says."
     return f"{said}."
 
 
 def _stages(state: State, one: Lap) -> bool:
-    """Tell whether the driver stages the bytes: where no clock tells, as CUDA does with ordinary memory."""
+    """Tell whether the driver stages the bytes: where no clock tells, as CUDA does with pageable memory."""
     if one.working:
         return any(phase.does == STAGING for phase in phases(state, one))
-    return state.memory == ORDINARY and not state.device.startswith("mps")
+    return state.memory == PAGEABLE and not state.device.startswith("mps")
 
 
 def _dtype(state: State) -> str:
@@ -388,7 +388,7 @@ def explorer() -> Explorer:
     if device != "cpu":
         controls.append(Choice("direction", "copy", [INTO, OUT_OF]))
     if can_pin(device):
-        controls.append(Choice("memory", "host memory", [ORDINARY, PINNED]))
+        controls.append(Choice("memory", "host memory", [PAGEABLE, PINNED]))
     if device != "cpu":
         controls.append(Switch("non_blocking", "non_blocking=True"))
     title = "What does a copy cost, and when does the host go on?"

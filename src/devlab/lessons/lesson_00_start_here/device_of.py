@@ -10,9 +10,8 @@ device_of = lesson.exercise(
     signature="device_of(x)",
     facts=("D1",),
     hints=(
-        "A tensor carries its place with it, next to `x.shape` and `x.dtype`.",
-        'The attribute is a `torch.device` already; turning it into text throws away what `"sim"` and '
-        '`"sim:0"` have in common.',
+        "A tensor carries its address with it, next to `x.shape` and `x.dtype`.",
+        "That attribute is a `torch.device` already. The task asks for it as it is, and not for its text.",
         "The whole body is `return x.device`.",
     ),
 )

@@ -10,12 +10,12 @@ same_place = lesson.exercise(
     signature="same_place(a, b)",
     facts=("D1", "D3"),
     hints=(
-        "Write a small helper first that turns a tensor, a device or a name into one `torch.device`; then "
-        "compare two of those. `torch.device(x)` accepts a name and a device alike.",
+        "Begin with a small helper that turns a tensor, a device or a name into one `torch.device`. Then "
+        "compare two of those. `torch.device(x)` accepts a name as well as a device.",
         'A bare name has no index: `torch.device("sim") == torch.device("sim:0")` is False. PyTorch fills '
         "the index in when it makes a tensor there.",
         "An empty tensor costs nothing and knows its full address: `torch.empty(0, device=name).device`. "
-        "For the CPU compare the types alone, it has only one memory.",
+        "For the CPU, which has only one memory, compare the types alone.",
     ),
 )
 

@@ -14,8 +14,9 @@ load_table = lesson.exercise(
     signature="load_table(rows)",
     facts=("C1", "C4"),
     hints=(
-        "`torch.tensor` reads nested lists. Two things the lists cannot tell it: which dtype, and where.",
-        "What you leave out follows a default, and another part of the program may have changed the "
+        "`torch.tensor` reads nested lists. Two things the lists cannot tell it: which dtype you want, and "
+        "on which device.",
+        "Whatever you leave out follows a default, and another part of the program may have changed that "
         "default. `torch.tensor` takes `dtype=` and `device=`.",
         'The whole body is `return torch.tensor(rows, dtype=torch.float32, device="cpu")`.',
     ),

@@ -10,8 +10,8 @@ storage_bytes = lesson.exercise(
     signature="storage_bytes(x)",
     facts=("C2",),
     hints=(
-        "A view has no memory of its own. The numbers are in a storage, which it may share with other "
-        "tensors; ask the storage how big it is.",
+        "A view has no memory of its own. Its numbers are in a storage, which it may share with other "
+        "tensors. Ask the storage how many bytes it has.",
         "`x.untyped_storage()` is the memory behind x, whatever the dtype.",
         "The whole body is `return x.untyped_storage().nbytes()`.",
     ),

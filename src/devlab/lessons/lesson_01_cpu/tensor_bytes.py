@@ -10,8 +10,8 @@ tensor_bytes = lesson.exercise(
     signature="tensor_bytes(x)",
     facts=("C2",),
     hints=(
-        "Two facts make the answer: how many elements there are, and how many bytes one of them takes. "
-        "A tensor tells both.",
+        "The answer follows from two numbers: how many elements there are, and how many bytes one of them "
+        "takes. The tensor knows both.",
         "`x.numel()` counts the elements, and `x.element_size()` is the size of one in bytes.",
         "The whole body is `return x.numel() * x.element_size()`. PyTorch also has the product: `x.nbytes`.",
     ),

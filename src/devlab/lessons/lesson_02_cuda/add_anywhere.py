@@ -12,11 +12,11 @@ add_anywhere = lesson.exercise(
     signature="add_anywhere(x, y)",
     facts=("E1", "E2", "E3", "E6"),
     hints=(
-        "The sum belongs where x is, so x stays and y comes. What does `.to` do with a tensor that is there "
-        "already?",
-        "`y.to(x.device)` brings y, and returns y itself when it is there. `y.to(x)` is something else: it "
-        "takes over x's dtype too.",
-        "The whole body is `return x + y.to(x.device)`. It needs no `if`, and no `try`.",
+        "The sum belongs where x is, so x stays and y is brought there. What does `.to` do with a tensor "
+        "that is there already?",
+        "`y.to(x.device)` brings y to x, and returns y itself when it is there. `y.to(x)` is something else, "
+        "because it takes over x's dtype too.",
+        "The whole body is `return x + y.to(x.device)`. It needs neither `if` nor `try`.",
     ),
 )
 
@@ -113,23 +113,23 @@ def dtypes_stay(trial):
     _expect_sum(trial, y.to(trial.device), x)
 
 
-@add_anywhere.row("nothing moves but y, and y once")
+@add_anywhere.row("only y is transferred, at most once")
 def only_y_moves(trial):
     whole, column = trial.randn(4, 3, seed=trial.seeds[2]), trial.randn(3, seed=trial.seeds[0])
     for x, shape in ((whole, (4, 3)), (column, (4, 3)), (column[0], (4, 3)), (whole, (3,)), (whole, ())):
         for other in cases.places(trial):
-            _expect_one_journey(trial, x, trial.randn(*shape, seed=7, on=other))
+            _expect_one_transfer(trial, x, trial.randn(*shape, seed=7, on=other))
 
 
-def _expect_one_journey(trial, x: torch.Tensor, y: torch.Tensor) -> None:
+def _expect_one_transfer(trial, x: torch.Tensor, y: torch.Tensor) -> None:
     _, log = trial.watched(x, y)
     copies, way = log.events.transfers, (str(y.device), str(x.device))
     went, said = "from {one.source} to {one.target}", times(len(copies), "transfer")
     if x.device == y.device:
-        headline = f"both are on {x.device}, and a copy went {went}"
+        headline = f"both are on {x.device}, and a transfer went {went}"
         counts(copies, 0, headline, "no transfer", "a transfer, by {one.cause}")
     asked = f"y from {y.device} to {x.device}, once"
-    counts([copy for copy in copies if copy.source == way[1]], 0, f"x was moved, {went}", asked, said)
+    counts([copy for copy in copies if copy.source == way[1]], 0, f"x was transferred, {went}", asked, said)
     others = [copy for copy in copies if (copy.source, copy.target) != way]
     counts(others, 0, f"y took a detour, {went}", asked, said)
-    counts(copies, 1, "y was moved {count} times, by {causes}", asked)
+    counts(copies, 1, "y was transferred {count} times, by {causes}", asked)

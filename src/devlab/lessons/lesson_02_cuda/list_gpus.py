@@ -11,10 +11,10 @@ list_gpus = lesson.exercise(
     signature="list_gpus()",
     facts=("A2", "A3", "G3"),
     hints=(
-        "Two questions: how many are there, and what is the name of number i? Indices run from 0, as "
-        "Python's do, so `range` fits.",
-        "`torch.cuda.device_count()` is 0 where there is no GPU, without any error. "
-        "`torch.cuda.get_device_name(i)` names number i; without an index it names the current one.",
+        "You need two answers: how many GPUs there are, and what number i is called. The indices count from "
+        "0, as Python's do, so `range` fits.",
+        "Where there is no GPU, `torch.cuda.device_count()` is 0 and raises no error. "
+        "`torch.cuda.get_device_name(i)` names number i, and without an index it names the current one.",
         "`return [(i, torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]`",
     ),
 )
@@ -24,8 +24,8 @@ def _expect_listed(got: object, names: tuple[str, ...], pretended: str = "") -> 
     wanted = list(enumerate(names))
     expect.kind(got, list, "a list", "the answer")
     if len(got) != len(wanted):
-        here = times(len(names), f"{pretended}GPU") if names else "no GPU"
-        expect.fail(f"with {here} the list has {times(len(got), 'entry')}", f"{wanted}", got)
+        here = f"with {times(len(names), f'{pretended}GPU')}" if names else "without a GPU"
+        expect.fail(f"{here} the list has {times(len(got), 'entry')}", f"{wanted}", got)
     for entry, (index, name) in zip(got, wanted, strict=True):
         expect.kind(entry, tuple, "a tuple", "an entry")
         if len(entry) != 2:

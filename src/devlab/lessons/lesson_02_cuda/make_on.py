@@ -13,8 +13,8 @@ make_on = lesson.exercise(
     signature="make_on(shape, device, dtype)",
     facts=("G3", "G1"),
     hints=(
-        "A tensor that is made first and moved afterwards takes memory in two places, and a copy. PyTorch's "
-        "functions that make tensors take the place as an argument.",
+        "A tensor that is made first and moved afterwards takes memory in two places, and a transfer. "
+        "PyTorch's functions that make tensors take the device as an argument.",
         "`torch.zeros` takes the shape, and `device=` and `dtype=` by name.",
         "The whole body is `return torch.zeros(shape, device=device, dtype=dtype)`.",
     ),
@@ -42,7 +42,7 @@ def _look(trial, got: torch.Tensor, wanted: torch.Tensor, shape: tuple, *_: obje
     dtype, flat = got.dtype, got.detach().cpu().flatten()
     mark = torch.iinfo(dtype).max if dtype is torch.int64 else True if dtype is torch.bool else None
     if bool((flat.isnan() if mark is None else flat == mark).all()):
-        headline = "the tensor was never filled with zeros: it comes of what its memory held before"
+        headline = "the tensor was never filled with zeros: it shows what its memory held before"
         expect.fail(headline, "zeros", f"{flat[0].item()} in each place")
     if got.shape == wanted.shape and bool(flat.any()):
         alike = f"every element is {flat[0].item():.6g}, and not 0"
@@ -113,12 +113,12 @@ def new_every_time(trial):
     zeros.compare(trial, second, *asked)
 
 
-@make_on.row("made there: nothing is transferred", only="accelerator")
+@make_on.row("made there, with no transfer", only="accelerator")
 def nothing_transferred(trial):
     for shape, dtype in zip(SHAPES[:3], (torch.float32, torch.float16, torch.int64), strict=True):
         _, log = _marked(trial.watched, shape, trial.device, dtype)
         copies = log.events.transfers
-        headline = "the tensor was made on {one.source} and copied to {one.target}"
+        headline = "the tensor was made on {one.source} and transferred to {one.target}"
         if len(copies) > 1 and all(copy.target == str(trial.device) for copy in copies):
             headline = "{times}: each number assigned to a part of the tensor is one"
         counts(copies, 0, headline, f"made on {trial.device}, no transfer", "{times}, by {one.cause}")

@@ -13,10 +13,10 @@ pick_cuda_or_cpu = lesson.exercise(
     signature="pick_cuda_or_cpu()",
     facts=("G1", "G4", "A1"),
     hints=(
-        "There is one question to ask, and two answers to return. Ask it inside of the function, so that "
-        "it is asked each time.",
-        "`torch.cuda.is_available()` is the question, with its brackets: without them it is a function, "
-        "and a function counts as true. Both answers are a `torch.device`.",
+        "There is one question to ask, and there are two devices to return. Ask inside the function, so that "
+        "the question is asked at every call.",
+        "The question is `torch.cuda.is_available()`. Without its parentheses it is a function, and a "
+        "function counts as true. Both answers are a `torch.device`.",
         'The whole body is `return torch.device("cuda" if torch.cuda.is_available() else "cpu")`.',
     ),
 )
@@ -65,7 +65,7 @@ def asks_at_every_call(trial):
             expect.fail(f"{said}, as at an earlier call", f"{wanted}, asked at every call", got)
 
 
-@pick_cuda_or_cpu.row("a build for CUDA is no GPU, nor is a Mac's")
+@pick_cuda_or_cpu.row("another kind of GPU, or a build alone: the CPU")
 def nothing_but_cuda_counts(trial):
     _expect_pick(trial, (), "where PyTorch is built for CUDA, and no GPU is here")
     for kind in ("mps", "xpu"):
@@ -78,4 +78,4 @@ def right_as_it_is(trial):
     got = trial.call()
     expect.kind(got, torch.device, "a torch.device", "the answer")
     if got.type != wanted:
-        expect.fail(f"this machine has to use {wanted}, the answer is {got}", wanted, got)
+        expect.fail(f"this machine has to use {wanted}, and the answer is {got}", wanted, got)

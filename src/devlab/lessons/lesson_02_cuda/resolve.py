@@ -10,10 +10,10 @@ resolve = lesson.exercise(
     signature="resolve(spec)",
     facts=("G1", "G2", "G3"),
     hints=(
-        "`torch.device(spec)` reads the name. If it has an index, or is the CPU, there is nothing left to "
-        "do. What does a bare name mean?",
-        "PyTorch fills the index in when it makes a tensor, and an empty tensor costs nothing. Or ask: "
-        "`torch.accelerator.current_device_index()`.",
+        "`torch.device(spec)` reads the name. If the name has an index, or is that of the CPU, nothing is "
+        "left to do. What does a bare name mean?",
+        "PyTorch fills in the index when it makes a tensor, and an empty tensor costs nothing. You can also "
+        "ask for `torch.accelerator.current_device_index()`.",
         "`device = torch.device(spec)`, and then "
         '`return device if device.type == "cpu" else torch.empty(0, device=device).device`.',
     ),
@@ -28,7 +28,7 @@ def _expect_device(trial, spec: str, wanted: torch.device, why: str, pretended: 
     if pretended:
         headline = f'{why} (pretended), and "{spec}" became {said}'
     else:
-        headline = f"the answer is {said}" if bare else f"{why}, the answer is {said}"
+        headline = f"the answer is {said}" if bare else f"{why}, and the answer is {said}"
     if got != wanted:
         expect.fail(headline, f'device("{wanted}")', got)
 

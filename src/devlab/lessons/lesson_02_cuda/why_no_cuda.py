@@ -10,24 +10,27 @@ why_no_cuda = lesson.exercise(
     signature="why_no_cuda(facts)",
     facts=("A4",),
     hints=(
-        "Four questions in the order of the task, each with its own `return`. What passes all four is "
-        "available.",
-        'The last question has two forms: the texts "" and "-1" hide all GPUs, None and any other text '
-        'do not. "0" is the first GPU, so it hides nothing.',
+        "Ask the four questions in the order of the task, each with its own `return`. A machine that passes "
+        "all four is available.",
+        'Two texts hide every GPU, "" and "-1". None means that the variable is not set, which hides '
+        'nothing, and "0" '
+        "is the first GPU.",
         '`if facts["build"] == "cpu": return "cpu-only build"`, then `if not facts["gpu"]`, then '
         '`if not facts["driver"]`, and at last `if facts["visible"] in ("", "-1"): return "hidden"`.',
     ),
 )
 
 HIDING = ("", "-1")
-SHOWING = (None, "0", "1", "0,1", "3,0,2", "0,-1", "11", "GPU-4f2c1a", "GPU-1f2c4a")
+SHOWING = (None, "0", "1", "0,1", "3,0,2", "0,-1", "1,-1,0", "11", "GPU-4f2c1a", "GPU-1f2c4a", "MIG-1f2c-1a")
 CAUSES = ("cpu-only build", "no GPU", "no driver", "hidden")
+KEYS = ("build", "gpu", "driver", "visible")
 # The fact that tells each of the first three causes.
 FACTS = {"cpu-only build": "build", "no GPU": "gpu", "no driver": "driver"}
 
 
-def _expect_answer(trial, build="cuda", gpu=True, driver=True, visible=None) -> None:
-    facts = {"build": build, "gpu": gpu, "driver": driver, "visible": visible}
+def _expect_answer(trial, build="cuda", gpu=True, driver=True, visible=None, order=KEYS) -> None:
+    values = {"build": build, "gpu": gpu, "driver": driver, "visible": visible}
+    facts = {key: values[key] for key in order}
     holds = (build == "cpu", not gpu, not driver, visible in HIDING)
     holding = [*itertools.compress(CAUSES, holds), "available"]
     got, wanted = trial.call(facts), holding[0]
@@ -74,3 +77,16 @@ def hidden_or_not(trial):
 def first_of_several(trial):
     for facts in itertools.product(("cpu", "cuda"), (False, True), (False, True), (*HIDING, None, "0")):
         _expect_answer(trial, *facts)
+
+
+@why_no_cuda.row("whatever the order of the facts")
+def in_another_order(trial):
+    for order in (KEYS[::-1], ("driver", "visible", "build", "gpu")):
+        for facts in (
+            {"build": "cpu"},
+            {"gpu": False, "driver": False},
+            {"driver": False},
+            {"visible": "-1"},
+            {},
+        ):
+            _expect_answer(trial, **facts, order=order)

@@ -1,12 +1,7 @@
 """Lesson 03: MPS and other accelerators: one program for all of them, and what some of them lack."""
 
-import contextlib
-from collections.abc import Iterator
-
 import torch
-from torch.overrides import TorchFunctionMode
 
-from devlab import sim
 from devlab.checks import expect, pretend
 from devlab.checks.exercise import Lesson
 from devlab.checks.verbs import aside
@@ -16,39 +11,6 @@ lesson = Lesson(
     "MPS and other accelerators",
     ("choose_device", "current_accelerator_or_cpu", "supported_dtype", "with_fallback", "portable_randn"),
 )
-
-LACKING = ("linalg_matrix_exp", "mode")  # functions that CUDA has and MPS does not
-
-
-class _Lacking(TorchFunctionMode):
-    """Lets an accelerator refuse what MPS refuses: 64-bit floats, and the functions `LACKING`."""
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        name = getattr(func, "__name__", "")
-        if name in LACKING and not args[0].is_cpu:
-            raise NotImplementedError(f"The operator 'aten::{name}' is not implemented (pretended)")
-        result = func(*args, **(kwargs or {}))
-        if isinstance(result, torch.Tensor) and result.dtype == torch.float64 and not result.is_cpu:
-            raise TypeError("MPS doesn't support float64 (pretended)")
-        return result
-
-
-@contextlib.contextmanager
-def apples_rules(device: torch.device) -> Iterator[None]:
-    """Let an accelerator follow Apple's rules in a block.
-
-    MPS always follows them, and the simulated device has them among its own. Any other accelerator refuses
-    what `_Lacking` refuses.
-    """
-    if device.type == "sim":
-        with sim.rules("mps"):
-            yield
-    elif device.type == "mps":
-        yield
-    else:
-        with _Lacking():
-            yield
-
 
 # Machines to pretend: the arguments of `pretend.machine`.
 NOTHING = {"names": (), "built": False}
@@ -106,4 +68,4 @@ def expect_as_it_is(trial, wanted: str, why: str) -> None:
     got = trial.call()
     expect.kind(got, torch.device, "a torch.device", "the answer")
     if got.type != wanted:
-        expect.fail(f"{why}, the answer is {got}", wanted, got)
+        expect.fail(f"{why}, and the answer is {got}", wanted, got)

@@ -22,11 +22,11 @@ choose_device = lesson.exercise(
     facts=("I1", "I2", "I5"),
     hints=(
         "A ladder is a row of questions, and the first yes decides: CUDA, then MPS, and below them the CPU, "
-        "which needs no question. Ask inside of the function.",
-        "`torch.cuda.is_available()` and `torch.backends.mps.is_available()`, both with their brackets. "
-        "`is_built` speaks of the package and not of the machine.",
-        'Two times `if …is_available(): return torch.device("…")`, first "cuda" and then "mps", and at the '
-        'end `return torch.device("cpu")`.',
+        "about which you need not ask. Ask inside the function.",
+        "The questions are `torch.cuda.is_available()` and `torch.backends.mps.is_available()`, both with "
+        "their parentheses. `is_built` speaks of the package and not of the machine.",
+        'Write `if …is_available(): return torch.device("…")` twice, first for "cuda" and then for "mps", '
+        'and at the end `return torch.device("cpu")`.',
     ),
 )
 

@@ -21,12 +21,14 @@ current_accelerator_or_cpu = lesson.exercise(
     signature="current_accelerator_or_cpu()",
     facts=("I6", "I4"),
     hints=(
-        "`torch.accelerator` knows which kind of accelerator there is, whatever its name. You ask one "
-        "question, and give the CPU where the answer is no.",
-        "`torch.accelerator.current_accelerator()` names what PyTorch was *built* for, or None. "
-        "Whether one is here: `torch.accelerator.is_available()`, or the argument `check_available=True`.",
-        "`if torch.accelerator.is_available(): return torch.accelerator.current_accelerator()`, and after it "
-        '`return torch.device("cpu")`.',
+        "`torch.accelerator` knows which kind of accelerator there is, whatever its name. Ask it one "
+        "question, and return the CPU where the answer is no.",
+        "`torch.accelerator.current_accelerator()` names what PyTorch was *built* for, or is None. Whether "
+        "an accelerator is here, `torch.accelerator.is_available()` says, or the argument "
+        "`check_available=True`.",
+        "Write `if torch.accelerator.is_available(): return torch.accelerator.current_accelerator()`, and "
+        "after "
+        'it `return torch.device("cpu")`.',
     ),
 )
 

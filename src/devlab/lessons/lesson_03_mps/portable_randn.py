@@ -10,9 +10,9 @@ portable_randn = lesson.exercise(
     signature="portable_randn(shape, device, seed)",
     facts=("I4",),
     hints=(
-        "Each kind of device draws numbers in its own way, so one seed gives different ones. Is there a "
-        "device that every machine has?",
-        "Draw on the CPU and move the numbers. A `torch.Generator()` of your own, with "
+        "Each kind of device draws numbers in its own way, so one seed gives different numbers on each. Is "
+        "there a device that every machine has?",
+        "Draw on the CPU and transfer the numbers. A `torch.Generator()` of your own, with "
         "`.manual_seed(seed)`, leaves the random numbers of the rest of the program alone.",
         "`torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)`",
     ),

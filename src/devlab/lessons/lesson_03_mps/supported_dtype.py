@@ -4,19 +4,20 @@ import torch
 
 from devlab.checks.cases import holds
 from devlab.checks.verbs import answers
-from devlab.lessons.lesson_03_mps import apples_rules, lesson
+from devlab.lacking import apples_rules
+from devlab.lessons.lesson_03_mps import lesson
 
 supported_dtype = lesson.exercise(
     "supported_dtype",
     signature="supported_dtype(dtype, device)",
     facts=("I3",),
     hints=(
-        "Only float64 is in question; every other dtype goes straight back. Who knows whether a device has "
-        "it? The device.",
-        "`torch.empty(0, dtype=torch.float64, device=device)` costs nothing and raises a TypeError where "
+        "Only float64 is in question, and every other dtype goes straight back. Whether a device has "
+        "float64, the device itself knows best.",
+        "`torch.empty(0, dtype=torch.float64, device=device)` takes no memory, and raises a TypeError where "
         "there is no float64. A list of names would be wrong for the next accelerator.",
-        "`try:` to make that empty tensor with `dtype=dtype` and return `dtype`; `except TypeError:` "
-        "return `torch.float32`.",
+        "Where dtype is float64, `try:` to make that empty tensor and return `dtype`, and under `except "
+        "TypeError:` return `torch.float32`.",
     ),
 )
 
@@ -24,7 +25,7 @@ OTHERS = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32
 
 
 def _expect_dtype(trial, dtype: torch.dtype, device: torch.device, wanted: torch.dtype, why: str) -> None:
-    answers(trial, dtype, device, wanted=wanted, why=f"{why}, the answer is {{got}}")
+    answers(trial, dtype, device, wanted=wanted, why=f"{why}, and the answer is {{got}}")
 
 
 @supported_dtype.row("float64 stays where the device has it")

@@ -8,7 +8,8 @@ from devlab.checks import cases, expect
 from devlab.checks.calls import AnswerRaised
 from devlab.checks.probes import Called
 from devlab.checks.verbs import Same, counts
-from devlab.lessons.lesson_03_mps import apples_rules, lesson
+from devlab.lacking import apples_rules
+from devlab.lessons.lesson_03_mps import lesson
 
 with_fallback = lesson.exercise(
     "with_fallback",
@@ -16,10 +17,10 @@ with_fallback = lesson.exercise(
     facts=("I3", "I4"),
     hints=(
         "Try the operation where x is. If the device lacks it, PyTorch raises one particular exception, and "
-        "that one alone is yours to catch.",
-        "`except NotImplementedError:` In there, `op(x.cpu())` gives the result on the CPU, and one step is "
-        "left: it belongs where x is.",
-        "`try: return op(x)`, and `except NotImplementedError: return op(x.cpu()).to(x.device)`.",
+        "that exception alone is yours to catch.",
+        "Under `except NotImplementedError:`, `op(x.cpu())` gives the result on the CPU. One step is left, "
+        "because the result belongs where x is.",
+        "Write `try: return op(x)`, and then `except NotImplementedError: return op(x.cpu()).to(x.device)`.",
     ),
 )
 
@@ -67,7 +68,7 @@ def runs_there(trial):
         _expect_once(op, trial.device, got)
         expect.tensor(got, plain(x.cpu()), trial.device)
     _, log = trial.watched(plain, trial.randn(4, 3))
-    headline = "a tensor was moved, although the device lacks nothing here"
+    headline = "a tensor was transferred, although the device lacks nothing here"
     counts(log.events.transfers, 0, headline, "no transfer", "{times}, by {causes}")
 
 

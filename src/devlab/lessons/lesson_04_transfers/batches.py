@@ -24,10 +24,10 @@ batches = lesson.exercise(
     signature="batches(loader, device)",
     facts=("P2", "P4", "P5"),
     hints=(
-        "A function with `yield` in it is a generator: it runs on only when the next value is wanted. So one "
-        "minibatch is moved at a time, if the `yield` stands inside the loop.",
-        "`x.to(device, non_blocking=True)` does not wait for the copy. From pinned memory the host goes on "
-        "at once, from ordinary memory when the bytes are staged, so the same line is right for both.",
+        "A function with `yield` in it is a generator, which runs on only when the next value is wanted. If "
+        "the `yield` stands inside the loop, one minibatch is moved at a time.",
+        "`x.to(device, non_blocking=True)` does not wait for the transfer. From pinned memory the host goes "
+        "on at once, from pageable memory when the bytes are staged, so the same line is right for both.",
         "`for x, y in loader:` and, inside it, `yield x.to(device, non_blocking=True), y.to(device, "
         "non_blocking=True)`",
     ),
@@ -112,17 +112,17 @@ def moved_as_wanted(trial):
         expect.fail(headline, "one at a time, by `yield`", f"{loader.taken} taken")
 
 
-@batches.row("from pinned memory, copies do not block", only="accelerator")
-def pinned_copies_do_not_block(trial):
+@batches.row("from pinned memory, transfers do not block", only="accelerator")
+def pinned_transfers_do_not_block(trial):
     if trial.device.type == "mps":
         return
     log = watch()
     _all(trial, _loader(trial, 7, 3, trial.seeds[1], pinned=True), log)
-    for copy in log.events.transfers:
-        if (copy.blocking or not copy.pinned) and copy.target == str(trial.device):
-            why = "non_blocking was not asked for" if copy.pinned else "it went through ordinary memory"
-            words = "a copy that does not block"
-            expect.fail(f"the host waited for a copy: {why}", words, f"{copy.manner}, {copy.line}")
+    for one in log.events.transfers:
+        if (one.blocking or not one.pinned) and one.target == str(trial.device):
+            why = "non_blocking was not asked for" if one.pinned else "it was made from pageable memory"
+            words = "a transfer that does not block"
+            expect.fail(f"the host waited for a transfer: {why}", words, f"{one.manner}, {one.line}")
     _expect_no_wait(log)
 
 
@@ -131,19 +131,19 @@ def _expect_no_wait(log: Log) -> None:
     counts(log.events.synchronizations, 0, headline, "no synchronization in the loop")
 
 
-@batches.row("one copy for each tensor, nothing more", only="accelerator")
-def one_copy_each(trial):
+@batches.row("one transfer for each tensor, nothing more", only="accelerator")
+def one_transfer_each(trial):
     log = watch()
     _all(trial, _loader(trial, 7, 3, trial.seeds[2]), log)
-    copies, here = log.events.transfers, str(trial.device)
-    headline = "a minibatch was pinned by hand, just before its copy"
+    transfers, here = log.events.transfers, str(trial.device)
+    headline = "a minibatch was pinned by hand, just before its transfer"
     asked = "an unpinned loader's tensors copied as they are"
-    counts([copy for copy in copies if copy.pinned], 0, headline, asked)
-    other = next((copy.target for copy in copies if copy.target != here), None)
+    counts([one for one in transfers if one.pinned], 0, headline, asked)
+    other = next((one.target for one in transfers if one.target != here), None)
     detour = f": a tensor went to {other}" if other else ""
     asked = "6 transfers: inputs and labels of 3 minibatches"
-    counts(copies, 6, f"{{times}} for 6 tensors{detour}", asked, "{count}", least=6)
-    # A small tensor that only answers a question is no copy. All labels have 56 bytes, all inputs more.
+    counts(transfers, 6, f"{{times}} for 6 tensors{detour}", asked, "{count}", least=6)
+    # A small tensor that only answers a question does not count. All labels have 56 bytes, all inputs more.
     made = log.allocated.get(here, 0)
     if made >= log.bytes_moved + 56:
         headline = f"what had been moved was copied once more on {here}"

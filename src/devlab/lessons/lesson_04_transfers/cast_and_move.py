@@ -1,4 +1,4 @@
-"""A dtype on the way: which of two travels."""
+"""Device and dtype in one step: which of the two dtypes travels."""
 
 import torch
 
@@ -12,10 +12,10 @@ cast_and_move = lesson.exercise(
     signature="cast_and_move(x, device, dtype)",
     facts=("M1", "M4", "M5", "P8", "R1"),
     hints=(
-        "`x.to(device, dtype)` gives the right result. Which of the two dtypes travels, though? Watch it for "
-        "float64 to float16 and for uint8 to float32, in both directions.",
-        "Two steps give you the choice: `x.to(dtype).to(device)` casts before the journey, "
-        "`x.to(device).to(dtype)` after it. `dtype.itemsize` is the bytes that one element takes.",
+        "`x.to(device, dtype)` gives the right result. But which of the two dtypes travels? Watch the bytes "
+        "for float64 to float16 and for uint8 to float32, in both directions.",
+        "Two steps give you the choice: `x.to(dtype).to(device)` changes the dtype before the "
+        "transfer, `x.to(device).to(dtype)` after it. `dtype.itemsize` is the bytes that one element takes.",
         "If `dtype.itemsize < x.dtype.itemsize`, the new dtype is the smaller one: cast first, then move. "
         "Else move first, then cast.",
     ),
@@ -87,7 +87,7 @@ def smaller_travels(trial):
             least = x.numel() * min(before.itemsize, after.itemsize)
             _, log = trial.watched(x, trial.device, after)
             order = "cast first, then move" if after.itemsize < before.itemsize else "move first, then cast"
-            asked = f"{least} bytes on the way ({before} to {after}: {order})"
+            asked = f"{least} bytes transferred ({before} to {after}: {order})"
             larger = max(before, after, key=lambda dtype: dtype.itemsize)
             if log.bytes_moved > least:
                 headline = f"from {source} to {trial.device} it travelled as {larger}"
@@ -109,4 +109,4 @@ def already_there(trial):
                 expect.fail("nothing had to change, and x was copied", "x itself", "a copy of it")
             if log.bytes_allocated >= x.nbytes:
                 made = f"{log.bytes_allocated} bytes of new tensors"
-                expect.fail("nothing had to change, and x was copied on the way", "no new tensor", made)
+                expect.fail("nothing had to change, and x was copied in between", "no new tensor", made)

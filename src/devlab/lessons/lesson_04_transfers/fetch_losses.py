@@ -11,8 +11,8 @@ fetch_losses = lesson.exercise(
     signature="fetch_losses(losses)",
     facts=("R1", "R4", "R5"),
     hints=(
-        "Each `.item()` is a journey of its own, and the host waits for it. What could you do on the device, "
-        "so that there is only one thing left to fetch?",
+        "Each `.item()` is a transfer of its own, and the host waits for each. What could you do on the "
+        "device, so that only one thing is left to fetch?",
         "`torch.stack(losses)` makes one tensor of them, on their device, without any transfer.",
         "`return torch.stack(losses).tolist()`: `.tolist()` fetches the whole tensor at once, and makes "
         "Python floats of it.",
@@ -39,7 +39,7 @@ def _look(trial, got: torch.Tensor, wanted: torch.Tensor, losses: list[torch.Ten
 def _slips(losses: list[torch.Tensor]) -> dict[str, torch.Tensor]:
     right = _floats(losses)
     return {f"the losses were rounded to {times(n, 'digit')}": right.round(decimals=n) for n in range(5)} | {
-        "a loss was read before its copy had arrived": 0 * right,
+        "a loss was read before its transfer had arrived": 0 * right,
         "the numbers are running sums of the losses": right.cumsum(0),
         "the numbers are running means of the losses": right.cumsum(0) / torch.arange(1, len(right) + 1),
     }

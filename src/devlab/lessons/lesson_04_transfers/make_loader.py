@@ -15,7 +15,7 @@ make_loader = lesson.exercise(
     facts=("P1", "P3", "P4"),
     hints=(
         "`torch.utils.data.DataLoader` has an argument that pins every batch. It should be True for some "
-        "devices and False for others: what of `device` decides?",
+        "devices and False for others. What about `device` decides?",
         '`device.type` is the kind of device as text, without an index. Two kinds need no pinning: `"cpu"`, '
         'where nothing is copied, and `"mps"`, which shares its memory with the CPU.',
         '`return DataLoader(dataset, batch_size=batch_size, pin_memory=device.type not in ("cpu", "mps"))`',
@@ -90,7 +90,7 @@ def every_sample_once(trial):
 def yields_cpu_tensors(trial):
     for tensor in itertools.chain(*_loaded(trial, 7, 3)):
         if tensor.device != CPU:
-            headline = f"the loader yields tensors on {tensor.device}, and moving them is the next task"
+            headline = f"the loader yields tensors on {tensor.device}, and to move them is the next task"
             expect.fail(headline, "minibatches on cpu", tensor)
 
 
@@ -100,8 +100,8 @@ def pinned_where_it_helps(trial):
         return
     for tensor in itertools.chain(*_loaded(trial, 7, 3)):
         if tensor.is_cpu and not tensor.is_pinned():
-            asked = "pin_memory=True: copies from pinned memory need not block"
-            expect.fail(f"the minibatches for {trial.device} are not pinned", asked, "ordinary memory")
+            asked = "pin_memory=True: transfers from pinned memory need not block"
+            expect.fail(f"the minibatches for {trial.device} are not pinned", asked, "pageable memory")
 
 
 @make_loader.row("not pinned for the CPU and for mps")
@@ -110,5 +110,5 @@ def not_pinned_elsewhere(trial):
         loader, epochs = _epochs(trial, 7, 3, device)
         # The loader's own setting counts too: without an accelerator nothing can be pinned.
         if loader.pin_memory or any(x.is_pinned() for x, _ in next(epochs)):
-            asked = "ordinary memory: pinning costs time and would gain nothing"
+            asked = "pageable memory: pinning costs time and would gain nothing"
             expect.fail(f"the minibatches for {device} are pinned", asked, "pinned memory")

@@ -150,7 +150,7 @@ def not_copied(trial):
     got, log = trial.watched(batch, trial.device)
     _expect_moved(got, batch, trial.device, "batch")
     copies, there, needed = log.events.transfers, str(trial.device), 2 * len(elsewhere)
-    headline = f"a tensor went to {{one.target}}, and it was to go to {there} alone"
+    headline = f"a tensor went to {{one.target}}, and should have gone straight to {there}"
     asked, way = f"one transfer each, straight to {there}", "{one.source} → {one.target}"
     counts([copy for copy in copies if copy.target != there], 0, headline, asked, way)
     headline = f"{{times}} for {times(needed, 'tensor')} that had to move"

@@ -17,8 +17,8 @@ no_ping_pong = lesson.exercise(
     signature="no_ping_pong(model, loader, device)",
     facts=("P1", "P2", "R1", "R2", "R5"),
     hints=(
-        "Count the journeys: each batch goes in once, and all the outputs come out together. Where do they "
-        "wait until then?",
+        "Count the transfers: each batch goes in once, and all the outputs come out together. Where should "
+        "they wait until then?",
         "Keep the outputs in a list, on the device. `torch.cat` joins them there. And without "
         "`torch.no_grad()` each output keeps its graph alive.",
         "Under `with torch.no_grad():` write `outputs = [model(x.to(device)) for x in loader]`, and then "
@@ -124,9 +124,9 @@ def few_transfers(trial):
     early = out[:1] if out and into and copies.index(out[0]) < copies.index(into[0]) else []
     headline = f"something was copied away from {here} before the first batch came: it is no output"
     counts(early, 0, headline, asked, f"{got}; {{one.line}}")
-    headline = f"{{times}} out of {here}, where the outputs are to wait until the end"
+    headline = f"{{times}} out of {here}: the outputs should wait there until the end"
     counts(out, 1, headline, asked, f"{got}; {{one.line}}")
-    headline = f"{{times}} into {here} for 5 batches: each is to come in one"
+    headline = f"{{times}} into {here} for 5 batches: each should come in one"
     counts(into, 5, headline, asked, f"{got}; {{one.line}}" if into else got, least=5)
     if max(ahead, default=0) > 3:  # a batch in use, and a few that are fetched ahead
         headline = f"{max(ahead)} batches were on {here} at once, before the model had seen them"

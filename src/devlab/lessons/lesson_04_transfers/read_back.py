@@ -1,4 +1,4 @@
-"""One copy to the host that is safe to read."""
+"""One transfer to the host whose result is safe to read."""
 
 import torch
 
@@ -12,9 +12,9 @@ read_back = lesson.exercise(
     signature="read_back(x)",
     facts=("M2", "P4", "P6"),
     hints=(
-        "Two steps: start the copy without waiting for it, then wait once, before you return the result. "
-        "Which device has to be waited for?",
-        '`x.to("cpu", non_blocking=True)` starts the copy. Its content is undefined until '
+        "Take two steps: launch the transfer without waiting for it, then wait once, before you return the "
+        "result. Which device has to be waited for?",
+        '`x.to("cpu", non_blocking=True)` launches the transfer. The content is undefined until '
         "`torch.accelerator.synchronize(x.device)` has returned. On the CPU there is nothing to wait for.",
         'Where `x.device.type == "cpu"`, return x. Else `y = x.to("cpu", non_blocking=True)`, then '
         "`torch.accelerator.synchronize(x.device)`, then `return y`. Without its device, `synchronize()` "
@@ -22,10 +22,11 @@ read_back = lesson.exercise(
     ),
 )
 
+EARLY = "the result is all zeros, as memory is before a transfer arrives: it was read too early"
 
 fetched = Same(
     torch.Tensor.clone,
-    {"the result is all zeros, as memory is before a copy arrives: it was read too early": lambda x: 0 * x},
+    {EARLY: lambda x: 0 * x},
     "x's values",
     digits=True,
 )
@@ -52,22 +53,24 @@ def safe_to_read(trial):
         expect.tensor(at_once(trial, x), x, CPU)
     if trial.device.type == "sim":
         keep_busy(trial.device)
-        # Work that is queued on x's device may still write into x.
+        # Work that was launched earlier on x's device may still write into x.
         due = clock.current.queues[trial.device.index].free_at
         trial.call(x, changes=True)
         if clock.now() < due:
-            headline = "x was copied before the work that is queued ahead on its device was done"
-            asked = "a copy in the current stream, or in one that waits for it"
-            expect.fail(headline, asked, "a copy beside that work, which may still write into x")
+            headline = "x was transferred before the work that was launched earlier on its device was done"
+            asked = "a transfer in the current stream, or in one that waits for it"
+            expect.fail(headline, asked, "a transfer beside that work, which may still write into x")
 
 
-@read_back.row("one copy, for which the host need not wait", only="accelerator")
-def copy_does_not_block(trial):
+@read_back.row("one transfer, for which the host need not wait", only="accelerator")
+def transfer_does_not_block(trial):
     _, log = trial.watched(trial.randn(40, 30, seed=trial.seeds[0]))
-    copies, asked = log.events.transfers, "a non-blocking copy, then a wait of your own"
-    by_choice = [copy for copy in copies if not copy.non_blocking]
-    blocking = [copy for copy in copies if copy.blocking and trial.device.type != "mps"]
-    headline = "the copy itself blocks: non_blocking was not asked for"
+    transfers, asked = log.events.transfers, "a non-blocking transfer, then a wait of your own"
+    if any(one.non_blocking for one in transfers):  # A blocking one beside it is one too many.
+        counts(transfers, 1, "{times}, where one is enough", "one transfer to cpu", "{count}", least=1)
+    by_choice = [one for one in transfers if not one.non_blocking]
+    blocking = [one for one in transfers if one.blocking and trial.device.type != "mps"]
+    headline = "the transfer itself blocks: non_blocking was not asked for"
     counts(by_choice, 0, headline, asked, "{one.manner}")
-    counts(blocking, 0, "the copy blocks: it goes into memory that is not pinned", asked, "{one.manner}")
-    counts(copies, 1, "{times}, where one is enough", "one copy to cpu", "{count}", least=1)
+    counts(blocking, 0, "the transfer blocks: it goes into memory that is not pinned", asked, "{one.manner}")
+    counts(transfers, 1, "{times}, where one is enough", "one transfer to cpu", "{count}", least=1)

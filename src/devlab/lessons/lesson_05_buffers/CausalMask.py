@@ -12,9 +12,9 @@ causal_mask = lesson.exercise(
     facts=("B1", "B2", "B3", "B4", "L4"),
     hints=(
         "Make the whole triangle once, in `__init__`, and only cut from it in `forward`. What must it be "
-        "so that `.to` finds it?",
-        '`self.register_buffer("mask", table)` registers a tensor under a name; from then on `self.mask` '
-        "is the tensor, wherever the module has moved.",
+        "so that `.to` moves it?",
+        '`self.register_buffer("mask", table)` registers a tensor under a name. From then on `self.mask` '
+        "is that tensor, wherever the module has been moved.",
         "`torch.ones(n, n, dtype=torch.bool).triu(1)` is True above the diagonal. `forward` returns "
         "`self.mask[:time, :time]`, where `time = x.shape[1]`.",
     ),

@@ -13,10 +13,10 @@ running_mean = lesson.exercise(
     signature="class RunningMean(n)",
     facts=("B1", "B2", "B3", "L2", "L4"),
     hints=(
-        "Two buffers: `mean`, n zeros, and `count`, a single integer: `torch.zeros((), "
+        "Register two buffers: `mean`, n zeros, and `count`, a single integer, `torch.zeros((), "
         "dtype=torch.long)`. How far does one new row pull the mean of `count` rows?",
-        "With `count` brought up to date, the mean moves by `(x - mean).sum(0) / count`. `self.training` "
-        "says which mode the module is in.",
+        "Once `count` is up to date, the mean moves by `(x - mean).sum(0) / count`. `self.training` "
+        "tells which mode the module is in.",
         "`self.mean = ...` puts a new tensor in the old one's place. `self.mean += ...`, `add_` and "
         "`copy_` change the tensor that is there. `with torch.no_grad():` keeps the update out of the "
         "graph.",

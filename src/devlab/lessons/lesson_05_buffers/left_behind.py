@@ -15,16 +15,15 @@ left_behind = lesson.exercise(
     signature="left_behind(module)",
     facts=("L4", "L5", "B4"),
     hints=(
-        "`.to` moves what `module.parameters()` and `module.buffers()` yield, in every submodule, and "
-        "nothing else. Everything else that a module holds is among its ordinary attributes: "
-        "`vars(module)`.",
-        "Write an inner function `walk(name, value)` that calls itself: a tensor is noted, a list, tuple "
-        "or dict is walked element by element, a module attribute by attribute. Keep the ids of the "
-        "registered parameters, and of the tensors already noted, in a set.",
-        "For each `path, part in module.named_modules()`, walk the items of `vars(part)` but "
-        '`"_parameters"`, `"_buffers"` and `"_modules"`. A module in a list that is not among '
-        "`module.modules()` has not been registered: its own parameters and buffers count as well, under "
-        "the path that led there.",
+        "`.to` moves what `module.parameters()` and `module.buffers()` yield, those of submodules included, "
+        "and nothing else. Whatever else a module holds is among its other attributes, in `vars(module)`.",
+        "Write a helper `loose(name, value)` that calls itself: for a tensor it yields the name and the "
+        "tensor; through a list, tuple or dict it goes element by element, through a module attribute by "
+        "attribute. Leave out registered parameters, and what it has yielded before, by their ids in a set.",
+        "For each `path, part in module.named_modules()`, give it the items of `vars(part)` but "
+        '`"_parameters"`, `"_buffers"` and `"_modules"`. A module that it meets and that is not among '
+        "`module.modules()` is not registered: there it goes through those three as well, under the path "
+        "that led there.",
     ),
 )
 

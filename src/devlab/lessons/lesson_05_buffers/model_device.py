@@ -14,14 +14,13 @@ model_device = lesson.exercise(
     signature="model_device(model)",
     facts=("L1", "L3"),
     hints=(
-        "A module has no `.device`: its tensors have. Go through `model.named_parameters()`, all of them,"
-        " and only where there are none through `model.named_buffers()`.",
-        "Note the first tensor you meet and compare each later one's device with it, whole devices, not "
-        "their types. At the first that differs you hold the two names and the two devices for the "
-        "message.",
-        "`tensors = list(model.named_parameters()) or list(model.named_buffers())`. No tensors: "
-        '`torch.device("cpu")`. A differing one: `raise ValueError(f"{first} is on {one}, {name} on '
-        '{two}")`.',
+        "A module has no `.device`, but its tensors have. Go through all of `model.named_parameters()`, and "
+        "only where there are none through `model.named_buffers()`.",
+        "Note the first tensor you meet, and compare the device of each later one with its device, the index "
+        "included. At the first that differs you have the two names and the two devices for the message.",
+        "`tensors = list(model.named_parameters()) or list(model.named_buffers())`. Without any, "
+        'return `torch.device("cpu")`. At one that differs, `raise ValueError(f"{first} is on {one}, {name} '
+        'on {two}")`.',
     ),
 )
 

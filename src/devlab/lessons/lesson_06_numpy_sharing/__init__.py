@@ -112,7 +112,7 @@ def tensor_from(trial, a: numpy.ndarray, why: str, shared: bool) -> torch.Tensor
         got = trial.call(a)
     same_numbers.compare(trial, got, a, on=CPU, what=f"the tensor of {why}")
     if got.requires_grad:
-        expect.fail("the tensor asks for a gradient", "requires_grad=False", got)
+        expect.fail("the tensor requires a gradient", "requires_grad=False", got)
     own = "the array's own memory"
     memories = (own, "other memory") if shared else ("memory of its own", own)
     if a.flags.writeable:

@@ -13,10 +13,10 @@ history = lesson.exercise(
     signature="history(losses)",
     facts=("N1", "N2", "N3"),
     hints=(
-        "NumPy takes neither a tensor with a graph nor one on an accelerator. And each `.item()` or `.cpu()` "
-        "is a journey of its own. How many journeys does one tensor with all the losses in it need?",
-        "`torch.stack(losses)` makes one tensor of many single numbers, on their device. Leave the graph, and"
-        " then bring that one tensor home.",
+        "NumPy takes neither a tensor with a graph nor one on an accelerator, and each `.item()` or `.cpu()` "
+        "is a transfer of its own. How many transfers does one tensor with all the losses in it need?",
+        "Losses have no dimension along which they could be joined; `torch.stack(losses)` gives them one, on "
+        "their device. Leave the graph, and then transfer that one tensor.",
         "`return torch.stack(losses).detach().cpu().numpy()`",
     ),
 )

@@ -13,7 +13,7 @@ scale_in_place = lesson.exercise(
     signature="scale_in_place(a, k)",
     facts=("N4", "N5", "N6"),
     hints=(
-        "Two things have to be in place: the tensor over the array's memory, and the multiplication. "
+        "Two things are needed: a tensor over the array's memory, and a multiplication in place. "
         "`t * k` makes a new tensor; which method writes into t itself?",
         "`torch.from_numpy(a)` shares a's memory, and methods that end in `_` work in place. Nothing has to "
         "be copied back, and nothing is returned.",
@@ -29,7 +29,7 @@ scaled = verbs.Same(
         "every element was divided by k": lambda before, k: before / k,
         "every element was set to k": torch.full_like,
         "only the first row was multiplied by k": lambda before, k: torch.cat([before[:1] * k, before[1:]]),
-        "k was float32 on the way, and lost digits": lambda before, k: before * torch.tensor(k).double(),
+        "k became a float32 tensor, and lost digits": lambda before, k: before * torch.tensor(k).double(),
     },
     "every element times k, in the array itself",
 )
@@ -96,7 +96,7 @@ def without_a_copy(trial):
         if work.bytes > a.nbytes // 2:
             headline = "other memory was used: for the product, or for a copy of the array"
             if work.tensors > 2:
-                headline = f"{work.tensors} small tensors were made on the way, one after another"
+                headline = f"{work.tensors} small tensors were made, one after another"
             expect.fail(
                 headline, f"no more than the array's own {a.nbytes} bytes", f"{work.bytes} bytes more"
             )

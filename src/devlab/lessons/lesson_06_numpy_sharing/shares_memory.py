@@ -66,7 +66,7 @@ def one_memory(trial):
     single = numpy.array(2.5, dtype="float32")
     wanting = torch.from_numpy(a).requires_grad_()
     pairs = [
-        ("a tensor that asks for a gradient has its memory like others", wanting, a),
+        ("a tensor that requires a gradient has its memory like others", wanting, a),
         ("an array of no dimensions is shared, too", torch.from_numpy(single), single),
     ]
     _expect(trial, True, pairs)

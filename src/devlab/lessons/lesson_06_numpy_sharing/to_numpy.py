@@ -13,7 +13,7 @@ to_numpy = lesson.exercise(
     hints=(
         "Three things can stand between a tensor and NumPy: the graph of its gradient, a device whose memory "
         "NumPy cannot see, and a dtype that NumPy does not have. Each has its own step.",
-        "`x.detach()` leaves the graph, `.cpu()` brings it home, `.numpy()` gives the array. NumPy has no "
+        "`x.detach()` leaves the graph, `.cpu()` leaves the device, `.numpy()` gives the array. NumPy has no "
         "bfloat16, and float32 holds each bfloat16 number exactly. Every other dtype stays as it is.",
         "`if x.dtype == torch.bfloat16: x = x.float()`, and then `return x.detach().cpu().numpy()`",
     ),
@@ -59,7 +59,7 @@ def from_bfloat16(trial):
 @to_numpy.row("with a gradient or without, x as it was")
 def with_a_graph(trial):
     x, weight = trial.randn(4, 3, seed=trial.seeds[0]), trial.randn(3, seed=trial.seeds[1])
-    _expect_array(trial, x.clone().requires_grad_(), "a tensor that asks for a gradient")
+    _expect_array(trial, x.clone().requires_grad_(), "a tensor that requires a gradient")
     _expect_array(trial, torch.nn.Parameter(x), "a parameter")
     y = x * weight.requires_grad_()
     _expect_array(trial, y, "a computed tensor")

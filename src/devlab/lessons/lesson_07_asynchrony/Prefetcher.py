@@ -307,7 +307,7 @@ def _in_the_way(device: torch.device, parts: int, run: Callable) -> tuple[str, s
     ordinary = [copy for copy in moved if not copy.pinned]
     blocking = [copy for copy in moved if copy.blocking]
     for words, found in (
-        ("a copy from ordinary memory, not from the loader's pinned tensor", ordinary),
+        ("a copy from pageable memory, not from the loader's pinned tensor", ordinary),
         ("the host waits for the copy, which is made without `non_blocking=True`", blocking),
         ("the host waits for the device ({}), where only a stream has to", log.events.synchronizations),
     ):
@@ -317,7 +317,7 @@ def _in_the_way(device: torch.device, parts: int, run: Callable) -> tuple[str, s
         return "", ""
     line = f"{moved[0].line}" if moved else ""
     if not any(copy.stream for copy in copies):
-        return "the copies are queued in the stream that computes, behind its work", line
+        return "the copies stand in the stream that computes, behind its work", line
     started = [sum(copy.given <= number for copy in copies) for number in range(len(waits))]
     if all(count <= (number + 1) * parts for number, count in enumerate(started)):
         return (
@@ -339,5 +339,5 @@ def _expect_early_copies(trial) -> None:
     verbs.counts(waits, 0, "the host waits for a copy", "copies with non_blocking=True")
     staged = [copy for copy in log.events.transfers if copy.staged]
     verbs.counts(
-        staged, 0, "a copy from ordinary memory is staged", "copies of pinned tensors", "others, too"
+        staged, 0, "a copy from pageable memory is staged", "copies of pinned tensors", "others, too"
     )

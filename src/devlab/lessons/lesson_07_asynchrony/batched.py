@@ -11,7 +11,7 @@ PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm", "matmul", "linear", "dot"
 batched = lesson.exercise(
     "batched",
     signature="batched(xs, w)",
-    facts=("Y1", "V1", "V3", "V4"),
+    facts=("Y1", "J1", "V1", "V3", "V4"),
     hints=(
         "A loop pays for a launch at every turn. Which one operation takes all the matrices at once?",
         "`@` treats every dimension but the last two as a batch.",

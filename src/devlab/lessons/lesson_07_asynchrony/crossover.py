@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
+from math import inf
 
 from devlab.checks import expect, verbs
 from devlab.checks.calls import AnswerRaised
@@ -12,9 +13,11 @@ crossover = lesson.exercise(
     signature="crossover(sizes, cpu_times, device_times, transfer_times)",
     facts=("V1", "V2", "V4", "V5"),
     hints=(
-        "What does a result from the device cost in all, and what does it have to beat?",
-        "Go through the four lists together, in order, with `zip`. An equal time beats nothing.",
-        "Return the first size where `device + transfer < cpu`; after the loop, `return None`.",
+        "What does a result from the device cost in all, and which time does it have to beat?",
+        "Go through the four sequences together, with `zip`, in the order in which they are given. That the "
+        "device wins at one size says nothing about the next, and an equal time is no win.",
+        "Return the first size for which `device + transfer < cpu`, and `None` after the loop. `math.inf` "
+        "needs no care: no time is greater.",
     ),
 )
 
@@ -31,6 +34,15 @@ TABLES = (
     ([10, 20], [5.0, 9.0], [3.0, 1.0], [3.0, 1.0]),
     (SIZES, [1.0, 9.0, 9.0, 9.0], [5.0, 5.0, 1.0, 5.0], [1.0] * 4),
     (SIZES, [9.0, 9.0, 9.0, 80.0], [3.0] * 4, [1.0] * 4),
+)
+# Sizes in the order in which they were measured, and `inf` for what did not fit into memory. The first win
+# in the list is the smallest size as well, because the task does not say more of "first".
+UNTIDY = (
+    ([512, 8, 64, 4096], [2.0, 1.0, 9.0, 80.0], [3.0] * 4, [1.0] * 4),
+    ([4096, 64, 512], [5.0, 9.0, 9.0], [6.0, 5.0, 1.0], [2.0, 1.0, 1.0]),
+    ([64, 512, 4096], [9.0, 80.0, 900.0], [inf, inf, 3.0], [1.0, 1.0, 2.0]),
+    ([64, 512, 4096], [1.0, 2.0, inf], [3.0, 3.0, 5.0], [1.0, 1.0, 1.0]),
+    ([64, 512], [1.0, inf], [3.0, inf], [1.0, 1.0]),
 )
 
 
@@ -52,6 +64,28 @@ def _one_win(chosen: Callable) -> Callable:
         return chosen(wins) if wins else None
 
     return answer
+
+
+def _by_halving(sizes, cpu, device, transfer):
+    """Return what a binary search finds, which takes it that no win is lost again."""
+    low, high = 0, len(sizes)
+    while low < high:
+        middle = (low + high) // 2
+        if device[middle] + transfer[middle] < cpu[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    return sizes[low] if low < len(sizes) else None
+
+
+def _sorted_apart(sizes, *times):
+    """Return the first win after the sizes alone were sorted."""
+    return _first(lambda cpu, device, transfer: device + transfer < cpu)(sorted(sizes), *times)
+
+
+def _without_the_unfit(sizes, *times):
+    """Return the first win among the sizes all of whose times are finite."""
+    return _first(lambda *row: inf not in row and row[1] + row[2] < row[0])(sizes, *times)
 
 
 MISTAKES = {
@@ -78,14 +112,18 @@ MISTAKES = {
     "only the first size was looked at: `return None` belongs after the loop": _one_win(
         lambda wins: None if wins[0][1] else wins[0][2]
     ),
+    "the list was halved again and again, which misses a win that is lost at a later size": _by_halving,
+    "the sizes were sorted, and their times stayed in the order in which they were": _sorted_apart,
+    "a size that did not fit on the CPU was left out, and there the device wins": _without_the_unfit,
 }
 
 
 def _mistake(trial) -> str:
     """Return what is wrong with an answer that makes one mistake and gives its results in every table."""
     with verbs.aside(trial), contextlib.suppress(AnswerRaised):
-        got = [trial.call(*table) for table in TABLES]
-        found = [words for words, answer in MISTAKES.items() if [answer(*table) for table in TABLES] == got]
+        tables = TABLES + UNTIDY
+        got = [trial.call(*table) for table in tables]
+        found = [words for words, answer in MISTAKES.items() if [answer(*table) for table in tables] == got]
         return found[0] if len(found) == 1 else ""
     return ""
 
@@ -121,3 +159,13 @@ def ties(trial):
 def never(trial):
     _judge(trial, *TABLES[4], None, "the device never wins here")
     _judge(trial, [], [], [], [], None, "there is no size to return")
+
+
+@crossover.row("measured in any order, some sizes did not fit")
+def untidy(trial):
+    headline = "not the first size at which the device wins: sizes and times belong together, place by place"
+    _judge(trial, *UNTIDY[0], 64, headline)
+    _judge(trial, *map(tuple, UNTIDY[1]), 64, headline)
+    _judge(trial, *UNTIDY[2], 4096, "the device wins where its time is finite and the smaller one")
+    _judge(trial, *UNTIDY[3], 4096, "the device wins at a size that did not fit on the CPU")
+    _judge(trial, *UNTIDY[4], None, "at size 512 neither fits, so the device does not win")

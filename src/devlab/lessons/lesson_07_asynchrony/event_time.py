@@ -1,4 +1,4 @@
-"""How long the device works, by events in its own queue."""
+"""How long the device works, by events in its own stream."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -25,11 +25,11 @@ event_time = lesson.exercise(
     signature="event_time(fn, device)",
     facts=("Y6",),
     hints=(
-        "Two marks in the device's own queue, one before the work and one after it. When may you ask for "
-        "the time between them?",
-        "`torch.Event(device=device, enable_timing=True)` twice, `record(stream)` each in its place, wait "
-        "for the second with `synchronize()`. A warm-up comes before all of it. Without a stream `record()` "
-        "marks the current device's; `torch.accelerator.current_stream(device)` is yours.",
+        "You need two marks in the device's own stream, one before the work and one after it. When may you "
+        "ask for the time between them?",
+        "Call fn once as a warm-up. Make `torch.Event(device=device, enable_timing=True)` twice, "
+        "`record(stream)` each in its place, and wait for the second with `synchronize()`. Without a stream, "
+        "`record()` marks the current device's; `torch.accelerator.current_stream(device)` is yours.",
         "`return start.elapsed_time(end) / 1000`: events count in milliseconds.",
     ),
 )
@@ -79,7 +79,7 @@ class _Questions:
         for mark in (first, last):
             if mark.device != device.index:
                 there = f"{device.type}:{mark.device}"
-                return f"the events were recorded in a queue of {there}, and fn works on {device}"
+                return f"the events were recorded in a stream of {there}, and fn works on {device}"
             if mark.stream:
                 return "the events were recorded in another stream than the one that fn works in"
         between = last.calls - first.calls
@@ -135,7 +135,7 @@ def event_warmed(trial):
         expect.fail(headline, "the time of one call, after a warm-up", f"{got:.6f} after {work.calls} calls")
 
 
-@event_time.row("nothing of what was queued before", only="accelerator")
+@event_time.row("nothing of what was launched before", only="accelerator")
 def event_alone(trial):
     _expect_time(trial, slow_call(0), LENGTH, "work from before the first mark was counted", backlog=SLOW)
 
@@ -145,7 +145,7 @@ def event_device(trial):
     other = next((one for one in trial.others if one.type == trial.device.type), None)
     if other is not None and trial.device.type == "sim":
         keep_busy(other, SLOW)  # on that one nothing is measured
-    _expect_time(trial, slow_call(0), LENGTH, "another device's queue was measured")
+    _expect_time(trial, slow_call(0), LENGTH, "another device's stream was measured")
     now = torch.accelerator.current_device_index()
     if trial.device.type == "sim" and now != 0:
         headline = "your code changed the current device of the whole program"

@@ -10,11 +10,11 @@ running_total = lesson.exercise(
     signature="running_total(losses)",
     facts=("Y1", "Y2", "R5"),
     hints=(
-        "Whatever needs a loss as a Python number has to wait for the device. Where can the sum stay, so "
+        "Whatever needs a loss as a Python number has to wait for the device. Where can the sum be kept, so "
         "that no Python number is needed?",
         "A zero-dimensional tensor on the device can be added to without waiting. `loss.detach()` leaves the "
         "graph behind.",
-        "`return torch.stack([loss.detach() for loss in losses]).sum()`: all of it is queued on the device.",
+        "`return torch.stack([loss.detach() for loss in losses]).sum()`: two launches, and no wait.",
     ),
 )
 
@@ -74,7 +74,7 @@ def never_waits(trial):
     asked, said = "a sum that stays on the device", "a wait at {one.line}"
     verbs.counts(log.events.synchronizations, 0, headline, asked, said, of="time")
     waits = [copy for copy in log.events.transfers if copy.blocking]
-    memory = "pinned" if waits and waits[0].pinned else "ordinary"
+    memory = "pinned" if waits and waits[0].pinned else "pageable"
     headline = f"the host waited for a copy from {memory} memory: "
     headline += "`torch.zeros((), device=...)` is filled on the device"
     verbs.counts(waits, 0, headline, "nothing that the host waits for", "{one.manner}, {one.line}")

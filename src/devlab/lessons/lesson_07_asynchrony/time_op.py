@@ -24,8 +24,8 @@ time_op = lesson.exercise(
     signature="time_op(fn, device, repeats)",
     facts=("Y1", "Y3", "Y4", "Y5"),
     hints=(
-        "Starting work takes no time worth measuring. What has to be over when you start the clock, and what "
-        "when you stop it?",
+        "A launch takes hardly any time, and it is not what is asked. What has to be over when you start the "
+        "clock, and what when you stop it?",
         "Call fn once or more without a clock. Then `repeats` times: wait for `device`, look at the clock, "
         "call, wait, look again, and keep the difference. The CPU has nothing to wait for.",
         "`wait = (lambda: None) if device.type == 'cpu' else lambda: torch.accelerator.synchronize(device)`, "

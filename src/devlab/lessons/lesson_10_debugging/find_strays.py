@@ -14,15 +14,17 @@ find_strays = lesson.exercise(
     signature="find_strays(model, batch)",
     facts=("X2", "X3", "X4", "X5", "E4"),
     hints=(
-        "First the one device that counts: `next(model.parameters()).device`. Then collect everything as "
-        "pairs of a name and a tensor, from the model and from the batch, and keep the names of those "
-        "elsewhere.",
-        "An inner `walk(name, value)` that calls itself does it all: a tensor is compared, a dict, list or "
-        "tuple is walked item by item, a module attribute by attribute, its `_parameters`, `_buffers` and "
-        "`_modules` among them. Keep the ids of the tensors seen, so that each is named once.",
-        "Your `left_behind` of lesson 05 is most of it. There a tensor was noted when `.to` would not move "
-        'it; here it is noted when `value.device != home`. Start with `walk("model", model)` and '
-        '`walk("batch", batch)`.',
+        "First find the one device that counts, `next(model.parameters()).device`. Then collect "
+        "everything, from the model and from the batch, as pairs of a name and a tensor, and keep the "
+        "names of those that are on another device.",
+        "One inner function `walk(name, value)` that calls itself reaches all of it. A tensor is compared; "
+        "a dict, list or tuple is walked item by item; a module is walked attribute by attribute, its "
+        "`_parameters`, `_buffers` and `_modules` among them. Keep the ids of the tensors seen, so that "
+        "each is named once.",
+        "The `walk` in your `left_behind` of lesson 05 is most of it. There a tensor was noted when `.to` "
+        "would not move it; here it is noted when `value.device != home`. A module's three dicts add "
+        'nothing to the name: `walk(name, item)` for them, and `walk(f"{name}.{key}", item)` for any other '
+        'attribute. Start with `walk("model", model)` and `walk("batch", batch)`.',
     ),
 )
 

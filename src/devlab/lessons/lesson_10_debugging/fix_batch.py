@@ -14,8 +14,8 @@ fix_batch = lesson.exercise(
     signature="fix_batch(model, batch, device)",
     facts=("X1", "X4", "E4"),
     hints=(
-        "Print `inputs.device` after the line that moves it. What does `.to` of a tensor return, and "
-        "which name holds it then?",
+        "Print `inputs.device` after the line that should move it. What does `.to` return for a tensor, and "
+        "which name holds the result?",
         "`model.to(device)` moves in place; `tensor.to(device)` returns a new tensor and leaves the old one "
         "where it was. The model is already right: leave it there.",
         "`inputs = inputs.to(device)`, then `return model(inputs)`.",

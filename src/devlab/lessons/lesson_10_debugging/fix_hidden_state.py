@@ -14,12 +14,12 @@ fix_hidden_state = lesson.exercise(
     signature="fix_hidden_state(cell, x, state)",
     facts=("X4", "X5", "E4"),
     hints=(
-        "Two roads lead to this cell: no state yet, and a state from the last call. Each leaves the state "
-        "where it was made. Where is that?",
-        "The zeros are a helper: make them from x. A state that came from somewhere else is brought to x. Do "
-        "not detach it: the gradient may have to flow back through time.",
-        "`if state is None: state = x.new_zeros(x.shape[0], cell.hidden_size)`, and then "
-        "`return cell(x, state.to(x.device))`.",
+        "The state comes to this cell in one of two ways: it is made here, or it is what the last call "
+        "returned. In either case it is where it was made. Where is that?",
+        "The zeros are a helper, so make them from x. A state that comes from another device is moved to "
+        "x. Do not detach it: the gradient may have to flow back through time.",
+        "`if state is None: state = x.new_zeros(x.shape[0], cell.hidden_size)`, and then `return cell(x, "
+        "state.to(x.device))`.",
     ),
 )
 

@@ -12,7 +12,7 @@ fix_labels = lesson.exercise(
     facts=("X1", "X4", "E4"),
     hints=(
         "The model has done its work, and the loss fails. Which two tensors meet in it, and where is each?",
-        "Bring the small one to the large one: the labels to the logits. The logits carry the graph.",
+        "The small tensor moves to the large one: the labels to the logits. The logits carry the graph.",
         "`return functional.cross_entropy(logits, labels.to(logits.device))`",
     ),
 )

@@ -71,6 +71,8 @@ def make_optimizer(model: nn.Module, kind: str = "momentum") -> torch.optim.Opti
     """Return an optimizer with state, which must be where the parameters are."""
     if kind == "adam":
         return torch.optim.Adam(model.parameters(), lr=0.02)
+    if kind == "decay":  # moves whatever has a gradient, even one of zeros
+        return torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.1)
     return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
 

@@ -21,12 +21,14 @@ evaluate = lesson.exercise(
     signature="evaluate(model, loader, device)",
     facts=("T1", "T4", "R4", "R5", "P2"),
     hints=(
-        "Accuracy is a number of right answers over a number of samples. The second is known to Python: "
-        "`len(labels)`. The first is made on the device; where can it wait until the loop is over?",
-        "`correct += (model(inputs).argmax(dim=1) == labels).sum()` adds tensors on the device and waits for "
-        "nothing. Around the loop: `torch.no_grad()`, and evaluation mode, which has to be undone.",
-        "`modes = {module: module.training for module in model.modules()}` before `model.eval()`; after the "
-        "loop `module.training = mode` for each of them, and `return correct.item() / total`.",
+        "Accuracy is the number of right answers divided by the number of samples. Python knows the "
+        "second, `len(labels)`. The first is computed on the device, and can stay there until the loop is "
+        "over.",
+        "`correct += (model(inputs).argmax(dim=1) == labels).sum()` adds tensors on the device and waits "
+        "for nothing. Around the loop belong `torch.no_grad()` and evaluation mode, which has to be undone "
+        "for each module.",
+        "`modes = {module: module.training for module in model.modules()}` before `model.eval()`; after "
+        "the loop `module.training = mode` for each of them, and `return correct.item() / total`.",
     ),
 )
 
@@ -181,9 +183,9 @@ def one_wait(trial):
     into += numbers[2:]  # a count or two may begin as a number of Python's
     most = 10 + counts_of_batches(into, loader)
     headline, said = f"{{times}} into {here} for 10 tensors", "{count}; {last.line}"
-    verbs.counts(into, most, headline, "each tensor of 5 batches once", said, of="copy")
+    verbs.counts(into, most, headline, "each tensor of 5 batches once", said)
     if not into:
-        expect.fail(f"nothing was moved to {here}", "the batches, one by one", "no copy")
+        expect.fail(f"nothing was moved to {here}", "the batches, one by one", "no transfer")
     headline, said = f"{{times}} into {here}: each batch goes in as it comes", "{count}; {one.line}"
-    verbs.counts(into, most, headline, "each batch by itself: all of them need not fit", said, 5, "copy")
+    verbs.counts(into, most, headline, "each batch by itself: all of them need not fit", said, 5)
     expect_turns(before, here)

@@ -32,10 +32,11 @@ fit = lesson.exercise(
     signature="fit(model, loader, optimizer, device, epochs)",
     facts=("T1", "T2", "T3", "T4", "Z1", "P2", "R1", "R4", "K5", "W3"),
     hints=(
-        "Two loops and your `train_step`. What has to be read by Python, and how many times in an epoch?",
-        "Batches differ in size: add up `loss * len(labels)` on the device, count the samples in Python, and "
-        "divide at the end of the epoch.",
-        "Each epoch begins with `total = count = 0`. For each batch `total += len(batch[1]) * "
+        "Two loops around your `train_step`. Which number does Python have to read, and how often in an "
+        "epoch?",
+        "Batches differ in size, so a loss counts as many times as its batch has samples. Add up `loss * "
+        "len(labels)` on the device, count the samples in Python, and divide at the end of the epoch.",
+        "Begin each epoch with `total = count = 0`. For each batch `total += len(batch[1]) * "
         "train_step(model, batch, optimizer, device)` and `count += len(batch[1])`. At its end "
         "`losses.append((total / count).item())`.",
     ),
@@ -172,8 +173,8 @@ def _task(trial) -> tuple:
     return model, loader, make_optimizer(model), trial.device, 2
 
 
-@fit.row("one copy for each tensor of a batch", only="accelerator")
-def one_copy_each(trial):
+@fit.row("one transfer for each tensor of a batch", only="accelerator")
+def one_transfer_each(trial):
     model, loader, *rest = _task(trial)
     log, before = watched_to_first_forward(trial, model, loader, *rest)
     into, numbers, _ = journeys(log, trial.device)
@@ -182,11 +183,11 @@ def one_copy_each(trial):
     more = "each batch goes in as it comes"
     if len(into) > 16:
         twice = sum(one.bytes in sizes for one in into) > 16
-        more = "some tensor goes twice" if twice else "more than the batches goes in"
+        more = "some tensor goes twice" if twice else "more goes in than the batches"
     headline = f"{{times}} into {trial.device} for 16 tensors: {more}"
-    asked, said = "16 copies: inputs and labels of 4 batches, in 2 epochs", "{count}; {last.line}"
+    asked, said = "16 transfers: inputs and labels of 4 batches, in 2 epochs", "{count}; {last.line}"
     most = 16 + counts_of_batches(into, loader, 2)
-    verbs.counts(into, most, headline, asked, said, least=16, of="copy")
+    verbs.counts(into, most, headline, asked, said, least=16)
     expect_turns(before, trial.device)
 
 

@@ -29,13 +29,14 @@ train_step = lesson.exercise(
     signature="train_step(model, batch, optimizer, device)",
     facts=("T1", "T2", "T3", "T4", "Z1", "P2", "R4"),
     hints=(
-        "Seven lines: training mode, two moves, forward with the loss, then three calls around the "
-        "gradients, and the return. Which of the three must come before `backward`?",
+        "About seven lines: training mode, two moves, the forward with its loss, three calls for the "
+        "gradients, and the return. Which of the three calls must come before `backward`?",
         "`inputs, labels = batch`, each `.to(device, non_blocking=True)`; the loss is "
         "`torch.nn.functional.cross_entropy(model(inputs), labels)`; then `optimizer.zero_grad()`, "
-        "`loss.backward()`, `optimizer.step()`. What does `loss.item()` cost, what else could you return?",
-        "Begin with `model.train()` and end with `return loss.detach()`: a tensor on the device, without a "
-        "graph, for which the host has not waited.",
+        "`loss.backward()`, `optimizer.step()`. What would `loss.item()` cost, and what can you return "
+        "instead?",
+        "Begin with `model.train()` and end with `return loss.detach()`. That is a tensor on the device, "
+        "without a graph, and the host has not waited for it.",
     ),
 )
 
@@ -153,6 +154,27 @@ def _fault(trial) -> str:
     return order.fault(1)
 
 
+@train_step.row("what is frozen or unused stays as it is")
+def frozen_stays(trial):
+    seed = trial.seeds[1]
+    model = make_model(seed, trial.device)
+    model[3].requires_grad_(False)
+    model.register_parameter("spare", nn.Parameter(torch.ones(3, device=trial.device)))
+    ours, batch = twin(model), samples(trial, 6, seed)
+    reference_steps(ours, [batch], "decay")
+    trial.call(model, batch, make_optimizer(model, "decay"), trial.device)
+    for name, parameter in model.named_parameters():
+        frozen = name.startswith("3.")
+        if parameter.requires_grad == frozen:
+            changed = "frozen and can be trained now" if frozen else "trainable and is frozen now"
+            expect.fail(f"{name} came {changed}", f"requires_grad={not frozen}", f"requires_grad={frozen}")
+        if (frozen or name == "spare") and not torch.equal(parameter.cpu(), ours.get_parameter(name)):
+            what = "is frozen" if frozen else "has no part in the loss"
+            asked = "a parameter that the step leaves alone, as it has no gradient"
+            expect.fail(f"the parameter {name} {what}, and was changed", asked, parameter.detach())
+    expect_weights(model, ours, trial.device, _why_not_moved(trial, model, make_model(seed)))
+
+
 @train_step.row("in training mode, whatever it was before")
 def training_mode(trial):
     for before in (False, True):
@@ -169,27 +191,27 @@ def training_mode(trial):
             expect.fail("the model was left in evaluation mode", "training mode", "model.training is False")
 
 
-@train_step.row("two copies in, and no wait", only="accelerator")
-def two_copies_no_wait(trial):
+@train_step.row("two transfers in, and no wait", only="accelerator")
+def two_transfers_no_wait(trial):
     model = make_model(trial.seeds[0], trial.device)
     optimizer = make_optimizer(model)
     batch = samples(trial, 6, trial.seeds[1])
     there = tuple(tensor.to(trial.device) for tensor in batch)
-    words = {2: "2 copies: inputs and labels once each", 0: "0 copies: the batch was there already"}
-    for given, copies in ((batch, 2), (there, 0)):
+    words = {2: "2 transfers: inputs and labels once each", 0: "0 transfers: the batch was there already"}
+    for given, asked in ((batch, 2), (there, 0)):
         _, log = trial.watched(model, given, optimizer, trial.device)
-        # Waits are counted first: `.item()` is a wait and a copy, and the wait is what costs.
+        # Waits are counted first: `.item()` is a wait and a transfer, and the wait is what costs.
         headline = "the host waited for {one.device}: {one.cause}"
         verbs.counts(log.events.synchronizations, 0, headline, "no synchronization in a step")
         headline, said = f"{{times}} out of {trial.device}", "{count}; {one.line}"
-        verbs.counts(journeys(log, trial.device)[2], 0, headline, "none", said, of="copy")
-        headline, said = f"{{times}} between devices, not {copies}", "{count}; {last.line}"
-        verbs.counts(log.events.transfers, copies, headline, words[copies], said, copies, of="copy")
+        verbs.counts(journeys(log, trial.device)[2], 0, headline, "none", said)
+        headline, said = f"{{times}} between devices, not {asked}", "{count}; {last.line}"
+        verbs.counts(log.events.transfers, asked, headline, words[asked], said, asked)
 
 
 @train_step.row("the batch may come from any device")
 def from_any_device(trial):
-    # Into the CPU a copy that does not block may be read too early; lesson 04 judges that.
+    # Into the CPU a transfer that does not block may be read too early; lesson 04 judges that.
     for source in (CPU, *(trial.others if trial.device != CPU else ())):
         batch = samples(trial, 5, trial.seeds[2])
         model = make_model(trial.seeds[1], trial.device)

@@ -1,0 +1,76 @@
+"""What the makers document of real hardware: peaks from data sheets, measured by nobody here.
+
+NVIDIA gives the bandwidth of PCIe and NVLink for both directions together; a transfer has one, so here PCIe
+stands at half. Peaks in 16 bits are without sparsity, with sums in 32 bits; the data sheet of the H100 names
+twice as much, with it. An empty field is what the maker does not publish.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One accelerator, as its maker describes it: GB, GB/s and TFLOP/s."""
+
+    name: str
+    memory: str
+    bandwidth: float
+    rate: float | None
+    half_rate: float | None
+    from_host: str
+    between: str
+    source: str
+
+
+CHIPS = (
+    Chip(
+        "NVIDIA T4",
+        memory="16 GB",
+        bandwidth=300,
+        rate=8.1,
+        half_rate=65,
+        from_host="16 GB/s (PCIe 3.0)",
+        between="by PCIe",
+        source="NVIDIA, *T4 Tensor Core GPU* data sheet, 2019",
+    ),
+    Chip(
+        "NVIDIA A100 80GB SXM",
+        memory="80 GB",
+        bandwidth=2039,
+        rate=19.5,
+        half_rate=312,
+        from_host="32 GB/s (PCIe 4.0)",
+        between="600 GB/s (NVLink, both directions)",
+        source="NVIDIA, *A100 Tensor Core GPU* data sheet, 2021",
+    ),
+    Chip(
+        "NVIDIA H100 SXM",
+        memory="80 GB",
+        bandwidth=3350,
+        rate=67,
+        half_rate=989,
+        from_host="64 GB/s (PCIe 5.0)",
+        between="900 GB/s (NVLink, both directions)",
+        source="NVIDIA, *H100 Tensor Core GPU* data sheet, 2023",
+    ),
+    Chip(
+        "GeForce RTX 4090",
+        memory="24 GB",
+        bandwidth=1008,
+        rate=82.6,
+        half_rate=165,
+        from_host="32 GB/s (PCIe 4.0)",
+        between="by PCIe",
+        source="NVIDIA, *Ada GPU Architecture* white paper, 2022",
+    ),
+    Chip(
+        "Apple M4 Max",
+        memory="up to 128 GB, shared with the CPU",
+        bandwidth=546,
+        rate=None,
+        half_rate=None,
+        from_host="one memory for both",
+        between="one GPU",
+        source="Apple, *Apple introduces M4 Pro and M4 Max*, October 2024",
+    ),
+)

@@ -1,0 +1,85 @@
+"""Drawings of time on two clocks, and of what decides how fast a device works."""
+
+from math import log2, log10
+
+from devlab import palette
+from devlab.explore.scene import SMALL, Scene
+from devlab.sim.specs import CUDA_LIKE
+from factory.drawings.sheet import FIRST, HOST, Sheet, drawing
+
+
+@drawing
+def launched_and_done() -> Scene:
+    """Lesson 07: the host has launched everything long before the device has done it."""
+    sheet = Sheet()
+    left, launch, work = 120, 28, 112
+    sheet.write(left - 12, 44, "the host", anchor="end", bold=True)
+    sheet.write(left - 12, 110, "the device", anchor="end", bold=True)
+    for number in range(5):
+        x, begins = left + launch * number, left + launch + work * number
+        sheet.box(x, 28, launch - 2, 32, edge=HOST, fill=HOST)
+        sheet.box(begins, 94, work - 2, 32, f"product {number + 1}", edge=FIRST, thick=2)
+    launched, done = left + 5 * launch, left + launch + 5 * work
+    sheet.arrow((left + launch, 60), (left + launch, 94))
+    sheet.write(left, 14, "five launches", anchor="start", size=SMALL)
+    sheet.box(launched, 36, done - launched, 16, edge=palette.WAIT, hatched=True)
+    sheet.write((launched + done) / 2, 72, "Python may go on, or wait", size=SMALL)
+    for x, words, anchor in (
+        (launched, "the first clock stops", "middle"),
+        (done, "the second clock stops", "end"),
+    ):
+        sheet.arrow((x, 24), (x, 136), arrow=False, edge=palette.COPY, thick=2, dashed=True)
+        sheet.write(x, 148, words, size=SMALL, bold=True, anchor=anchor)
+    return sheet.scene(158)
+
+
+# FLOPs per byte: x + 1 reads and writes 4 bytes for each operation; a product of two n × n matrices does 2n³
+# operations with three matrices of 4n² bytes, and a layer of the same size with few rows hardly more bytes
+# than its weights.
+ROOFLINE = (
+    (1 / 8, "x + 1"),
+    (1 / 2, "a layer, 1 row"),
+    (15.5, "a layer, 32 rows"),
+    (1024 / 6, "a product, n = 1024"),
+)
+
+
+@drawing
+def roofline() -> Scene:
+    """Lesson 07: how many operations a second can be done with each byte, on the reference machine."""
+    sheet = Sheet()
+    left, right, low, high = 110, 740, 220, 20
+
+    def at(intensity: float, rate: float) -> tuple[float, float]:
+        return (
+            left + (log2(intensity) + 4) / 14 * (right - left),
+            low - (log10(rate) - 10) / 3.2 * (low - high),
+        )
+
+    balance = CUDA_LIKE.rate / CUDA_LIKE.bandwidth
+    corner = at(balance, CUDA_LIKE.rate)
+    sheet.arrow((left, low), (right + 15, low))
+    sheet.arrow((left, low), (left, high - 12))
+    roof = at(1 / 16, CUDA_LIKE.bandwidth / 16), corner, at(1024, CUDA_LIKE.rate)
+    sheet.arrow(*roof, arrow=False, edge=FIRST, thick=3)
+    sheet.arrow(corner, (corner[0], low), arrow=False, edge=palette.WAIT, dashed=True)
+    for intensity, name in ((1 / 8, "1/8"), (1, "1"), (balance, f"{balance:.0f}"), (1024, "1024")):
+        sheet.write(at(intensity, 1)[0], low + 14, name, size=SMALL)
+    sheet.write((left + right) / 2, low + 34, "arithmetic intensity: operations for each byte", bold=True)
+    for rate, name in (
+        (1e10, "10 GFLOP/s"),
+        (1e11, "100 GFLOP/s"),
+        (1e12, "1 TFLOP/s"),
+        (8.1e12, "8.1 TFLOP/s"),
+    ):
+        sheet.write(left - 10, at(1, rate)[1], name, anchor="end", size=SMALL)
+    for intensity, name in ROOFLINE:
+        x, y = at(intensity, min(CUDA_LIKE.rate, CUDA_LIKE.bandwidth * intensity))
+        sheet.box(x - 5, y - 5, 10, 10, edge=palette.COPY, fill=palette.COPY, round=5)
+        near = (x - 12, y - 10, "end") if 8 < intensity < balance else (x + 12, y + 14, "start")
+        sheet.write(near[0], near[1], name, anchor=near[2], size=SMALL)
+    sheet.write(at(1 / 2, 1)[0], at(1, 1.6e12)[1], "bandwidth decides", bold=True)
+    sheet.write(at(230, 1)[0], at(1, 1.2e12)[1], "the operations decide", bold=True)
+    sheet.write(at(230, 1)[0], at(1, 3e10)[1], "too small: launches decide,", size=SMALL)
+    sheet.write(at(230, 1)[0], at(1, 1.7e10)[1], "and the roof is never reached", size=SMALL)
+    return sheet.scene(264)

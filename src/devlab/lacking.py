@@ -1,0 +1,48 @@
+"""Apple's rules on any accelerator: what MPS refuses, refused for the length of a block."""
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from devlab import sim
+
+FUNCTIONS = ("linalg_matrix_exp", "mode")  # functions that CUDA has and MPS does not
+DTYPES = (torch.float64, torch.complex128)
+
+
+class _Lacking(TorchFunctionMode):
+    """Lets an accelerator refuse what MPS refuses: 64-bit floats, and the functions `FUNCTIONS`."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        name = getattr(func, "__name__", "")
+        if name in FUNCTIONS and not args[0].is_cpu:
+            raise NotImplementedError(f"The operator 'aten::{name}' is not implemented (pretended)")
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) and result.dtype in DTYPES and not result.is_cpu:
+            kind = str(result.dtype).removeprefix("torch.")
+            raise TypeError(f"MPS doesn't support {kind} (pretended)")
+        return result
+
+
+@contextlib.contextmanager
+def apples_rules(device: torch.device) -> Iterator[None]:
+    """Let an accelerator follow Apple's rules in a block: no float64, and some operators are missing.
+
+    A Mac's own GPU always follows them, and there the block changes nothing. The simulated accelerator has
+    them among its own rules. Any other accelerator refuses the same dtypes and two of the operators.
+
+    >>> sim.enable()
+    >>> with apples_rules(torch.device("sim")):
+    ...     torch.sim.device_count()
+    1
+    """
+    if device.type == "sim":
+        with sim.rules("mps"):
+            yield
+    elif device.type in ("cpu", "mps"):
+        yield
+    else:
+        with _Lacking():
+            yield

@@ -1,0 +1,174 @@
+"""The tables of figures: the modelled ones are the simulator's, the measured ones come from a GPU's files."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from hardware import record
+
+from devlab.sim import clock, specs
+from factory import numbers, recorded
+from factory.documented import CHIPS
+from factory.reading import SourceError
+
+ROOT = Path(__file__).resolve().parents[2]
+MADE_UP = {"source": "recorded on NVIDIA Made-Up 1", "date": "2031-02-03", "torch": "9.9.9"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a folder with made-up recordings of one GPU, and a rehearsal that counts for nothing."""
+    cases = {
+        "bandwidth": {
+            "pinned to the device, 1048576 bytes": {"seconds": 1e-4, "bytes/s": 10.5e9},
+            "pageable to the device, 1048576 bytes": {"seconds": 3e-4, "bytes/s": 3.5e9},
+        },
+        "launches": {"host, one launch of x.add_(1)": 3.25e-6},
+        "crossover": {
+            f"{name}, {dtype}, {side} x {side}": {"cpu": side * 1e-6, "device": 1e-4, "transfer": 1e-3}
+            for name in recorded.WORK
+            for dtype in ("float32", "bfloat16")
+            for side in recorded.SIDES
+        },
+    }
+    for name, made in cases.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps({**MADE_UP, "cases": made}), encoding="utf-8")
+    rehearsal = {"source": "simulated, not recorded", "torch": "9.9.9", "cases": {"a": 1}}
+    (tmp_path / "allocator.json").write_text(json.dumps(rehearsal), encoding="utf-8")
+    return tmp_path
+
+
+def columns(table: str) -> list[list[str]]:
+    """Return the rows of a table, its head first, each as its cells."""
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:])]
+
+
+def rows(name: str, folder: Path) -> dict[str, str]:
+    """Return the last column of a table, by what stands in the first."""
+    return {row[0]: row[-1] for row in columns(recorded.tabled(f"![Words.](recorded:{name})", folder))}
+
+
+@pytest.mark.parametrize("name", recorded.TABLES)
+def test_without_a_recording_a_table_says_that_nothing_was_measured(name, tmp_path):
+    """It has the modelled figures all the same, and no column that claims to be measured."""
+    said = recorded.tabled(f"![From here to there.](recorded:{name})", tmp_path)
+    assert said.startswith("**From here to there.**\n\n| ")
+    assert recorded.NONE in said
+    head, *rest = columns(said)
+    assert head[1] == recorded.MODELLED
+    assert not [cell for cell in head if "measured" in cell]
+    assert all(len(row) == len(head) for row in rest)
+
+
+@pytest.mark.parametrize("name", recorded.TABLES)
+def test_a_recording_adds_a_column_with_the_gpu_and_the_day(name, folder):
+    """The column is the last, and each row has it; rehearsals add none."""
+    said = recorded.tabled(f"![Words.](recorded:{name})", folder)
+    head, *rest = columns(said)
+    assert [cell for cell in head if cell.startswith("measured on")] == [head[-1]]
+    assert head[-1] == "measured on NVIDIA Made-Up 1, 2031-02-03"
+    assert "Measured on NVIDIA Made-Up 1, 2031-02-03, with torch 9.9.9." in said
+    assert recorded.NONE not in said
+    assert all(len(row) == len(head) for row in rest)
+
+
+def test_the_figures_are_those_of_the_recording(folder):
+    """What was not recorded is left open."""
+    found = rows("bandwidth", folder)
+    assert found["1 MiB to the device, pinned"] == "10.5 GB/s"
+    assert found["1 MiB to the host, pinned"] == recorded.MISSING
+    assert rows("launches", folder)["the host launches `x.add_(1)`"] == "3.25 µs"
+    found = rows("crossover", folder)
+    assert found["add, data there already"] == "from 128 × 128"
+    assert found["add, transfer included"] == "from 2048 × 2048"
+    found = rows("hardware", folder)
+    assert found["arithmetic in float32"] == "172 TFLOP/s"  # 2 · 2048³ in 100 µs
+    assert found["from the host's memory"] == "10.5 GB/s pinned, 3.5 GB/s pageable"
+    assert found["its bandwidth"] == recorded.MISSING
+
+
+def test_a_second_gpu_in_a_folder_of_its_own_adds_a_second_column(folder):
+    """Files of two GPUs do not mix."""
+    other = folder / "other"
+    other.mkdir()
+    made = {
+        **MADE_UP,
+        "source": "recorded on NVIDIA Made-Up 2",
+        "cases": {"host, one launch of x.add_(1)": 2e-6},
+    }
+    (other / "launches.json").write_text(json.dumps(made), encoding="utf-8")
+    head, first, *_ = columns(recorded.tabled("![Words.](recorded:launches)", folder))
+    assert [cell.split(",")[0] for cell in head[2:]] == [
+        "measured on NVIDIA Made-Up 1",
+        "measured on NVIDIA Made-Up 2",
+    ]
+    assert first[2:] == ["3.25 µs", "2 µs"]
+
+
+def test_other_prose_is_left_alone_and_a_table_that_is_not_there_is_said():
+    """The message names those that there are."""
+    prose = "Words and ![a picture](drawing:all_reduce)."
+    assert recorded.tabled(prose) == prose
+    with pytest.raises(
+        SourceError, match="no table 'bandwidths' of recordings; there is: hardware, bandwidth"
+    ):
+        recorded.tabled("![Words.](recorded:bandwidths)")
+
+
+def test_a_real_recording_says_its_day(monkeypatch):
+    """Without it a column could not."""
+    monkeypatch.setattr(
+        torch, "get_device_module", lambda device: type("", (), {"get_device_name": lambda d: "X"})
+    )
+    monkeypatch.setattr(record, "_driver", lambda: "1")
+    head = record.source(torch.device("cuda", 0))
+    assert head["source"] == "recorded on X"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", head["date"])
+
+
+@pytest.mark.parametrize(("size", "kind"), [(1 << 10, "pinned"), (1 << 20, "pageable"), (1 << 24, "pinned")])
+def test_the_numbers_to_know_are_the_simulators(size, kind):
+    """A transfer takes as long on the simulated device's clock as the drawing of lesson 00 says."""
+    from devlab import sim
+
+    sim.enable()
+    here = torch.empty(size, dtype=torch.uint8)
+    here = here.pin_memory() if kind == "pinned" else here
+    there = torch.empty(size, dtype=torch.uint8, device="sim:0")
+    with clock.virtual():
+        torch.accelerator.synchronize("sim:0")
+        begun = clock.now()
+        there.copy_(here)
+        took = clock.now() - begun
+    assert took == pytest.approx(numbers.transfer(size, getattr(specs.CUDA_LIKE, kind)), rel=0.01)
+
+
+def test_lesson_00_says_in_words_what_its_drawing_shows():
+    """The words for a screen reader and the four things to read off hold for the specs as they are."""
+    lesson = (ROOT / "source" / "lessons" / "00_start_here.py").read_text(encoding="utf-8")
+    words = re.search(r"!\[([^\]]+)\]\(drawing:numbers_to_know\)", lesson)[1]
+    found = {one.work: one.seconds for one in numbers.numbers()}
+    for seconds in found.values():
+        figure = float(f"{seconds:.2g}")
+        shown = {f"{figure * scale:g}" for scale in (1e3, 1e6)} | {f"{round(figure * 1e6)}"}
+        assert shown & set(re.findall(r"[\d.]*\d", words)), seconds
+    product = found["product of 4096 × 4096, GPU"]
+    reading = found["the device reads 1 GB of its memory"]
+    assert round(found["transfer of 1 GB, pageable"] / product) == 15
+    assert round(product / reading) == 5
+    assert reading > found["product of 4096 × 4096, GPU, 16 bits"]
+    assert round(2 * numbers.SIDE**3 / 1e9) == 137
+
+
+def test_the_documented_figures_name_their_sources():
+    """Each chip its own."""
+    said = recorded.tabled("![Words.](recorded:hardware)")
+    assert "*Documented by the makers, not measured.*" in said
+    assert all(chip.source in said and f"{chip.name}, documented" in said for chip in CHIPS)
+    assert (CHIPS[0].bandwidth * 1e9, CHIPS[0].rate * 1e12) == (
+        specs.CUDA_LIKE.bandwidth,
+        specs.CUDA_LIKE.rate,
+    )
