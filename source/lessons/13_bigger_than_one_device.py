@@ -225,8 +225,8 @@ guess.was(log.transfers)
 # %% [markdown] facts=["Q3"]
 # Each change of device costs a transfer in forward and one more in backward. This is why layers stay together: **the
 # output of a layer is transferred where the device changes, and nowhere else**. How much a transfer costs depends on what
-# connects the devices. By its data sheet an A100 exchanges 600 GB/s with its neighbours over NVLink, and 64 GB/s over
-# PCIe 4.0, both directions taken together.
+# connects the devices. By its data sheet an A100 sends 300 GB/s to its neighbours over NVLink, and 32 GB/s over
+# PCIe 4.0, in each direction.
 #
 # Only one device works at a time, as in lesson 09, so this gives you room and no speed. Hugging Face's
 # `device_map="auto"` places the layers of a model in this way, with hooks like the one above, and uses the CPU and even
