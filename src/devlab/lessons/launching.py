@@ -1,6 +1,5 @@
 """`devlab.launch`: start a program once for each rank of a group, as `torchrun` does."""
 
-import contextlib
 import multiprocessing
 import os
 import runpy
@@ -10,7 +9,10 @@ import tempfile
 import time
 from pathlib import Path
 
+import torch.distributed as dist
+
 PATIENCE = 180  # seconds for a program in all: on a slow machine importing PyTorch takes many of them
+HERE = "127.0.0.1"
 # What a server imports once, where processes can begin as copies of it: this takes seconds.
 PRELOADED = ["torch", "torch.nn.parallel", "torch.distributed.fsdp"]
 
@@ -26,59 +28,67 @@ def launch(program: str, world_size: int) -> list[str]:
     rank 0 of 2
     rank 1 of 2
     """
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(world_size)}
-    with tempfile.TemporaryDirectory(prefix="devlab-launch-") as folder:
+    with tempfile.TemporaryDirectory(prefix="devlab-launch-") as folder, socket.socket() as free:
         script = Path(folder) / "train.py"
         script.write_text(program, encoding="utf-8")
-        said = [(Path(folder) / f"said{rank}", Path(folder) / f"errors{rank}") for rank in range(world_size)]
-        processes = []
-        for rank, texts in enumerate(said):
-            environment = dict(os.environ) | meeting | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-            arguments = str(script), environment, *map(str, texts)
-            processes.append(_context().Process(target=_run, args=arguments))
-        until = time.monotonic() + PATIENCE
+        meeting = {"MASTER_ADDR": HERE, "WORLD_SIZE": str(world_size)}
+        if os.name == "nt":  # PyTorch for Windows lacks what the other form needs: rank 0 keeps the addresses
+            free.bind((HERE, 0))
+            port = free.getsockname()[1]
+            free.close()
+        else:
+            # This process keeps them, as torchrun does: rank 0 might end before the others have left.
+            book = dist.TCPStore(HERE, 0, is_master=True, wait_for_workers=False)
+            port = book.port
+            meeting["TORCHELASTIC_USE_AGENT_STORE"] = "True"
+        meeting["MASTER_PORT"] = str(port)
+        ranks = [
+            _started(script, dict(os.environ) | meeting | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
+            for rank in range(world_size)
+        ]
+        until, texts = time.monotonic() + PATIENCE, []
         try:
-            for process in processes:
-                process.start()
-            for process, (text, errors) in zip(processes, said, strict=True):
+            for rank, process in enumerate(ranks):
                 process.join(max(0, until - time.monotonic()))
-                print(_read(text) + (_read(errors) if process.exitcode else ""), end="")
-            return [_read(text) for text, _ in said]
+                said, complained = (_text(script, str(rank), kind) for kind in ("said", "errors"))
+                texts.append(said)
+                # One may die while it leaves its group, after its last line: no fault of the program.
+                failed = process.exitcode and ("Traceback" in complained or not said)
+                print(said + (complained if failed else ""), end="")
         finally:
-            for process in processes:
-                with contextlib.suppress(ValueError, AttributeError):  # it has not begun
-                    process.kill()
-                    process.join()
+            for process in ranks:
+                process.kill()
+                process.join()
+    return texts
 
 
-def _context() -> multiprocessing.context.BaseContext:
-    """Return how processes begin: as copies of a server that has imported PyTorch and touched no device.
+def _started(script: Path, environment: dict[str, str]) -> multiprocessing.process.BaseProcess:
+    """Start a program as a copy of a server that has imported PyTorch and touched no device.
 
     Windows has no such server, and there each process imports PyTorch itself.
     """
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
-    return context
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+    else:
+        context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_run, args=(str(script), environment))
+    process.start()
+    return process
 
 
-def _run(script: str, environment: dict[str, str], said: str, errors: str) -> None:
+def _run(script: str, environment: dict[str, str]) -> None:
     """Be one rank: run the program with its environment; what it says and its errors go to files."""
     os.environ.clear()
     os.environ.update(environment)
-    for number, name in ((1, said), (2, errors)):
-        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT), number)
+    for number, kind in ((1, "said"), (2, "errors")):
+        file = os.open(f"{script}.{kind}{environment['RANK']}", os.O_WRONLY | os.O_CREAT)
+        os.dup2(file, number)
     sys.argv = [script]
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  it ends with the process
     runpy.run_path(script, run_name="__main__")
 
 
-def _read(path: Path) -> str:
+def _text(script: Path, rank: str, kind: str) -> str:
+    path = Path(f"{script}.{kind}{rank}")
     return path.read_text(encoding="utf-8") if path.exists() else ""
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
