@@ -14,6 +14,7 @@ from ipykernel.ipkernel import IPythonKernel
 
 import devlab
 from devlab import cli, lab
+from devlab.carried import PAGES
 from devlab.contents import Contents
 
 ROOT = Path(__file__).parents[1]
@@ -25,7 +26,7 @@ def test_every_lesson_and_exercise_is_laid_out(tmp_path):
     laid = lab.lay_out(tmp_path / "course")
     theirs = {
         path.relative_to(ROOT).as_posix() for kind in lab.CARRIED for path in (ROOT / kind).glob("*.ipynb")
-    } | {"AGENTS.md", "docs/borrow_a_gpu.md"}
+    } | {"AGENTS.md", *(f"docs/{name}" for name in PAGES)}
     assert set(laid.new) == theirs
     assert (laid.folder / lab.FIRST).exists()
     for name in theirs:
@@ -173,7 +174,8 @@ def test_the_wheel_lays_out_the_learners_course_and_the_teachers(installed, tmp_
     run = "import sys; from devlab.cli import main; sys.exit(main(sys.argv[1:]))"
     said = in_wheel(installed, tmp_path, "-c", run, "lab", "mine", "--no-open")
     count = len(list((ROOT / "notebooks").glob("*.ipynb"))) + len(list((ROOT / "exercises").glob("*.ipynb")))
-    assert f"{count + 2} files new" in said  # with AGENTS.md and a page
+    assert f"{count + 3} files new" in said  # with AGENTS.md and two pages
+    assert (tmp_path / "mine" / "docs" / "questions.md").exists()
     assert "assignment" in in_wheel(installed, tmp_path, "-c", run, "course", "class", "--lessons", "00")
 
 

@@ -1,13 +1,13 @@
 # %% [markdown]
 # # 12 Less memory, less time: exercises
 #
-# Five tasks: when two results are the same, a step in half precision, a large batch from small ones, a block
-# that forgets its activations, and clipping beside a scaler. The lesson is
+# Five tasks: whether two results are the same, a training step in mixed precision, a large batch made of small ones, a
+# block that does not keep its activations, and clipping beside a scaler. The lesson is
 # [12 Less memory, less time](../notebooks/12_less_memory_less_time.ipynb).
 #
-# `device` is a `torch.device`, and not always the current one. A model is on the device already and is a
-# classifier, as in lesson 11: `model(inputs)` returns logits, labels are whole numbers, and the loss is the mean
-# cross-entropy. Batches are pairs of inputs and labels, on the CPU.
+# `device` is a `torch.device`, and not always the current one. The model is on the device already. It is a classifier
+# as in lesson 11: `model(inputs)` returns logits, the labels are whole numbers, and the loss is the mean
+# cross-entropy. A batch is a pair of inputs and labels, both on the CPU.
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
 # check below it. Stuck? `devlab.hint(same_results)`.
@@ -27,14 +27,14 @@ device = devlab.start()
 # %% [markdown]
 # ## `same_results(a, b)`
 #
-# Return `True` where two tensors hold the same result, and `False` where they do not. They have one floating dtype and
-# may be on different devices.
+# Return `True` if two tensors hold the same result, and `False` if they do not. Both have the same floating-point dtype.
+# They may be on different devices.
 #
-# - Numbers are the same **within the tolerance of their dtype**: that of `torch.testing.assert_close`, whose documentation
-#   has the table (for float32 a relative 1.3e-6 and an absolute 1e-5).
-# - Tensors of different **shapes** are different results, also where one could be broadcast.
-# - **nan** is the same as nan, inf the same as inf.
-# - The answer is a `bool`.
+# - Two numbers are the same if they differ **within the tolerance of their dtype**, which is the one that
+#   `torch.testing.assert_close` uses when you do not give it another (for float32 a relative 1.3e-6 and an absolute 1e-5).
+# - Tensors of different **shapes** hold different results, even if one of them could be broadcast.
+# - **nan** is the same as nan, and inf is the same as inf of the same sign.
+# - The answer is a `bool`. No exception leaves your function.
 #
 # Needed: [The same result](../notebooks/12_less_memory_less_time.ipynb#The-same-result)
 
@@ -57,15 +57,16 @@ devlab.check(same_results)
 # %% [markdown]
 # ## `mixed_step(model, batch, optimizer, scaler, device)`
 #
-# One step of training in mixed precision. `scaler` is a `torch.amp.GradScaler` of the device's type.
+# Take one training step in mixed precision. `scaler` is a `torch.amp.GradScaler` for the device's type.
 #
-# - The model is put into **training mode**, and the batch is moved to the device, each tensor once.
-# - **Forward and loss** run under autocast to **float16**; backward does not.
-# - The optimizer takes one step by this batch's gradient alone, **through the scaler**: scaled for backward, unscaled for
-#   the step. A step on gradients that are inf is left out. The scaler is **updated** once after each.
-# - Parameters stay float32.
-# - Return the loss, unscaled, in **float32**: a zero-dimensional tensor on the device, without a graph. The host waits
-#   for nothing but what the scaler asks in its `step`.
+# - Put the model into **training mode**, and move each tensor of the batch to the device once.
+# - **Forward and loss** run under autocast to **float16**. Backward runs outside of it.
+# - The optimizer takes one step by the gradient of this batch alone, whatever stands in `.grad` when you are called, and it
+#   takes it **through the scaler**: gradients are scaled in backward and unscaled for the step, and a step on gradients that
+#   are inf is left out. Afterwards the scaler is **updated** once, whether or not the step was left out.
+# - The parameters stay in float32.
+# - Return the loss, unscaled and in **float32**: a zero-dimensional tensor on the device, without a graph. The host waits for
+#   the device once at most, which is the scaler's own question in its `step`.
 #
 # Needed: [Gradients too small to see](../notebooks/12_less_memory_less_time.ipynb#Gradients-too-small-to-see)
 
@@ -98,15 +99,15 @@ devlab.check(mixed_step)
 # %% [markdown]
 # ## `accumulate(model, batches, optimizer, device)`
 #
-# Take **one** step that a large batch would take, from the small batches that it was cut into. `batches` is a list, and
-# the batches **differ in size**.
+# Take the **one** step that a large batch would take, from the small batches into which it was cut. `batches` is a list of
+# batches, which **differ in size**.
 #
-# - The gradient is that of the **mean loss over all samples**, each of which counts the same. What was in `.grad` before does
-#   not count.
-# - One batch is on its way at a time: one forward for each, and **what backward needs of a batch is gone before the next
-#   forward**. Each tensor is moved once.
-# - The model stays in the mode in which it came.
-# - Return that mean loss, a `float`. The host waits for the device once, for this.
+# - The gradient is that of the **mean loss over all samples**, in which each sample counts the same. What stands in `.grad`
+#   when you are called does not count.
+# - Work on one batch at a time, with one forward for each. **What backward needs of a batch is gone before the next
+#   forward**, and each tensor is moved once.
+# - The model stays in the mode that it is in, training or evaluation.
+# - Return that mean loss as a `float`. To read it the host waits for the device, once for all batches.
 #
 # Needed: [A large batch in small parts](../notebooks/12_less_memory_less_time.ipynb#A-large-batch-in-small-parts)
 
@@ -136,15 +137,15 @@ devlab.check(accumulate)
 # %% [markdown]
 # ## `class Checkpointed(block)`
 #
-# A module that does what `block` does, a module too, and keeps none of its activations for backward.
+# Write a module that computes what `block`, another module, computes, and keeps none of the block's activations for backward.
 #
-# - `forward` takes whatever the block takes, by position and by name, and returns what it returns.
-# - **Gradients** reach the block's parameters and its inputs as they do without `Checkpointed`, also where **no input asks for
-#   a gradient**.
-# - Until backward, only the block's inputs are kept. In backward the block **runs a second time**.
-# - The second run draws **the same random numbers**, and leaves the block's **buffers** as the first run left them: a batch
-#   norm counts each batch once.
-# - The block is a part of the module, so that `.to` and an optimizer find its parameters.
+# - `forward` takes whatever the block takes, by position and by name, and returns what the block returns.
+# - **Gradients** reach the block's parameters and its inputs as they would without `Checkpointed`, even if **no input asks
+#   for a gradient**.
+# - Until backward, only the block's inputs are kept. In backward the block **runs once more**.
+# - The second run draws **the same random numbers** as the first, and it leaves the block's **buffers** as the first run left
+#   them, so that a batch norm counts each batch once.
+# - The block is registered in the module, so that `.to` and an optimizer find its parameters.
 #
 # Needed: [Computed twice](../notebooks/12_less_memory_less_time.ipynb#Computed-twice)
 
@@ -186,14 +187,18 @@ devlab.check(Checkpointed)
 # %% [markdown]
 # ## `unscaled_clip(optimizer, scaler, parameters, limit)`
 #
-# Clip gradients beside a scaler. It is called after `scaler.scale(loss).backward()` and before
-# `scaler.step(optimizer)`. `parameters` are some or all of the optimizer's, in any iterable; each has a gradient.
+# Clip gradients beside a scaler. Your function is called after `scaler.scale(loss).backward()` and before
+# `scaler.step(optimizer)`. `parameters` is an iterable, perhaps a generator, of some or all of the optimizer's parameters.
+# Each of them has a gradient.
 #
-# - Afterwards all gradients of the optimizer are **unscaled**, and those of `parameters` are shortened together, so that
-#   **the norm of all of them is at most `limit`**. Where it is less already they keep their length.
-# - Return their norm **before clipping**, as unscaled gradients have it: a zero-dimensional tensor on the device.
-# - The scaler's `step` then takes the step by the clipped gradients, and still leaves it out where one was inf.
-# - **Nothing waits** for the device.
+# - Afterwards the gradients of **all** the optimizer's parameters are **unscaled**, and those of `parameters` have been
+#   multiplied by one common factor, so that **the norm of all of them together is at most `limit`**. If it was less already,
+#   they keep their length.
+# - Return the norm of the gradients of `parameters` **before clipping and after unscaling**: a zero-dimensional tensor on the
+#   device.
+# - Take no step yourself. The scaler's `step`, called afterwards, takes it by the clipped gradients, and still leaves it out
+#   if one of them was inf.
+# - The host **does not wait** for the device.
 #
 # Needed: [Gradients too small to see](../notebooks/12_less_memory_less_time.ipynb#Gradients-too-small-to-see)
 
@@ -213,5 +218,5 @@ def unscaled_clip(
 devlab.check(unscaled_clip)
 
 # %% [markdown]
-# All green? These five are what larger programs add to lesson 11's step. Put them around a model of your own, and ask
-# `devlab.memory()` what they save.
+# If all five are green, you have written what larger programs add to the step of lesson 11. Put them around a model of your
+# own, and ask `devlab.memory()` what they save.

@@ -1,13 +1,13 @@
 # %% [markdown]
 # # 13 Bigger than one device: exercises
 #
-# Five tasks about models that one device cannot hold: layers placed by the room that each device has, the model that
-# runs them, a model that is filled only where it will live, a mean over processes, and a step of an optimizer whose
-# state is shared out. The lesson is [13 Bigger than one device](../notebooks/13_bigger_than_one_device.ipynb).
+# Five tasks about models that one device cannot hold: place layers by the room that each device has, run layers that
+# are placed, fill a model only where it will live, take a mean over processes, and make a step of an optimizer whose state
+# is shared out. The lesson is [13 Bigger than one device](../notebooks/13_bigger_than_one_device.ipynb).
 #
-# A device is always given as a `torch.device`, and may be the CPU. Without a GPU you have `sim:0` and `sim:1`. The
-# last two tasks are judged in two and in three real processes on the CPU, which form a gloo group before your
-# function is called. It takes a few seconds until they have started for the first time.
+# A device is always given as a `torch.device`, and may be the CPU. Without a GPU you have `sim:0` and `sim:1`. The last
+# two tasks are judged in two and in three real processes on the CPU, which have formed a gloo group before your function is
+# called. The first time, it takes a few seconds until they have started.
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
 # check below it. Stuck? `devlab.hint(place_layers)`.
@@ -24,16 +24,16 @@ device = devlab.start()
 # %% [markdown]
 # ## `place_layers(sizes, budgets)`
 #
-# `sizes` is a list with the bytes of each layer, in the order in which they run, and `budgets` a list with the bytes
-# that each device has room for. Return a list with **the number of a device for each layer**, counted from 0.
+# `sizes` is a list with the bytes of each layer, in the order in which the layers run, and `budgets` is a list with the
+# bytes that each device has room for. Return a list with **the number of a device for each layer**. Devices are counted from 0.
 #
-# - The layers go to the devices **in order**: as many as fit to device 0, the next ones to device 1, and so on. No
-#   layer returns to an earlier device, even where a gap is left there: what flows between the layers would have to
-#   cross there and back.
-# - A layer that fills the room of a device to the last byte fits. A device that is too small for the layer whose turn
-#   it is gets nothing.
-# - Where a layer finds no place, raise a `ValueError` whose message **names that layer by its number**, counted
-#   from 0: the first layer that does not fit.
+# - The layers go to the devices **in order**: as many as fit to device 0, the next ones to device 1, and so on. No layer
+#   goes back to an earlier device, even if there is a gap that it would fit into, because its input and its output would
+#   have to be transferred.
+# - A layer that fills the room of a device to the last byte fits. A device that is too small for the layer whose turn it
+#   is gets nothing.
+# - If a layer finds no place, raise a `ValueError` whose message **names that layer by its number**, counted from 0. Name the
+#   first layer that does not fit.
 #
 # Needed: [Layers by a budget](../notebooks/13_bigger_than_one_device.ipynb#Layers-by-a-budget)
 
@@ -61,16 +61,16 @@ devlab.check(place_layers)
 # %% [markdown]
 # ## `class Chain(layers, placement)`
 #
-# A model that runs `layers`, a list of modules on the CPU, one after the other. `placement` is a list of as many
-# devices: layer `i` lives on `placement[i]`. `forward(x)` takes a tensor x from any device and returns the last
-# layer's output, on the last layer's device.
+# Write a model that runs `layers`, a list of modules on the CPU, one after the other. `placement` is a list of as many
+# devices, and layer `i` lives on `placement[i]`. `forward(x)` takes a tensor x from any device and returns the output of the
+# last layer, on that layer's device.
 #
-# - The layers move **once**, when the model is made. You may move the modules you are given, or copies. They keep
+# - The layers move **once**, when the model is made. You may move the modules that you are given, or copies of them. They keep
 #   their modes (training or evaluation), and what is frozen in them stays frozen.
-# - A layer may have no parameters: remember the devices, and do not ask the layers.
-# - All layers are parts of the model: `parameters()` and `buffers()` know them.
-# - In `forward` there is **one transfer where the device changes**, straight from the one to the other, and none
-#   between two layers on the same device. x moves first, if it is not where the first layer is.
+# - A layer may have no parameters, so remember the devices instead of asking the layers.
+# - All layers are registered in the model, so that `parameters()` and `buffers()` know them.
+# - In `forward` there is **one transfer where the device changes**, directly from one device to the other, and none between
+#   two layers on the same device. If x is not where the first layer is, it is transferred there first.
 # - Gradients flow back through all layers, and to x.
 #
 # Needed: [Layers by a budget](../notebooks/13_bigger_than_one_device.ipynb#Layers-by-a-budget)
@@ -102,17 +102,18 @@ devlab.check(Chain)
 # %% [markdown]
 # ## `materialize(build, state, device)`
 #
-# `build()` makes a model. `state` is the `state_dict` of a trained one, on the CPU. Return a model on `device` with
-# the values of `state`, **without filling a model for nothing first**.
+# `build()` makes a model. `state` is the `state_dict` of a trained model of that kind, on the CPU. Return a model on `device`
+# with the values of `state`, **without filling a model with other values first**.
 #
-# - The model that you return was built on the **meta device**: its parameters take no memory before they are made
-#   on `device`.
-# - Every parameter and every saved buffer has the values of `state`, and keeps its dtype and its `requires_grad`.
-# - Buffers that `state` lacks, because they are not saved, are **as `build()` makes them**, on `device`, and still not
-#   saved. For them you may run `build()` once more, on the CPU, and copy those buffers alone.
-# - Parameters that `build()` ties, one `nn.Parameter` under two names, **stay tied**. `state` has both names.
-# - What goes to `device` is the model's bytes once, and at no time does `device` hold much more than one model.
-# - `state` stays as it is. (On the CPU the model may share its memory.)
+# - Build the model that you return on the **meta device**, so that its parameters take no memory before they have it on
+#   `device`.
+# - Every parameter and every saved buffer has the values of `state`. It keeps the dtype and the `requires_grad` that `build()`
+#   gave it.
+# - Buffers that `state` lacks, because they are not saved, are **as `build()` makes them**. They are on `device`, and are still
+#   not saved. For them you may run `build()` once more, on the CPU, and copy those buffers alone.
+# - Parameters that `build()` ties (one `nn.Parameter` under two names) **stay tied**. `state` has an entry for each name.
+# - The bytes that are transferred to `device` are those of one model, and at no time does `device` hold much more than that.
+# - `state` stays as it is. (If `device` is the CPU, the model may share its memory.)
 #
 # Needed: [From meta to a device](../notebooks/13_bigger_than_one_device.ipynb#From-meta-to-a-device)
 
@@ -148,13 +149,13 @@ devlab.check(materialize)
 # %% [markdown]
 # ## `mean_of_all(tensor)`
 #
-# Your function runs in each of several processes, which have formed a group. `tensor` is this process's own, a
-# floating-point tensor on the CPU; all ranks have one of the same shape and dtype. Return **the mean over all ranks**,
+# Your function runs in each of several processes, which have formed a group. `tensor` is this process's own tensor, on the
+# CPU. It is a floating-point tensor, and all ranks have one of the same shape and dtype. Return **the mean over all ranks**,
 # element by element, **in every process**.
 #
 # - The result is a new tensor of the same shape and dtype, without a graph. `tensor` stays **as it was**.
-# - It works for any number of ranks, for a tensor with one number, for an empty one and for a view.
-# - An **integer tensor is refused with a `TypeError`** that says why, in every process, before anything is sent.
+# - Your function works for any number of ranks, and for a tensor with one number, an empty one and a view.
+# - An **integer tensor** is refused with a `TypeError` whose message says why. Every process raises it, before anything is sent.
 #
 # Needed: [Processes that talk](../notebooks/13_bigger_than_one_device.ipynb#Processes-that-talk)
 
@@ -177,22 +178,22 @@ devlab.check(mean_of_all)
 # %% [markdown]
 # ## `sharded_step(rank, world_size, model, state, lr)`
 #
-# One step of SGD with momentum, in each process of a group. The model is the same in all of them, on the CPU, and so
-# are the gradients, which stand in `p.grad`, as after DDP's backward. For each parameter $p$ with gradient $g$:
+# Your function runs in each process of a group and makes one step of SGD with momentum. The model, on the CPU, is the same in
+# all of them, and so are the gradients in `p.grad`, as after DDP's backward. For each parameter $p$ with gradient $g$:
 #
 # $$v \leftarrow 0.9\,v + g \qquad\qquad p \leftarrow p - \mathrm{lr} \cdot v$$
 #
-# where $v$ begins with zeros. The momentum $v$ of each parameter lives on **one rank alone**, its owner, which
-# updates the parameter and sends it to all others.
+# where $v$ begins with zeros. The momentum $v$ of each parameter lives on **one rank alone**, its owner, which updates the
+# parameter and sends the new values to all others.
 #
-# - **All ranks end with the same parameters**, those that one process would have.
-# - `state` is a dict of this process. It is empty before the first step, and the same dict comes in at each later one.
-#   It holds the momentum of the parameters that this rank owns, **and no other's**: what else you keep in it are no
-#   tensors. (A tensor with a single number may be there.)
-# - The momentum is shared out **by size**: no rank holds more than one and a half times its even share of the numbers.
-#   With the largest parameter first, each to the rank that has least so far, that is easily kept.
-# - A parameter without a gradient stays as it is, and has no momentum. It is the same parameters in each step.
-# - The next backward will write into the same `p.grad`: a momentum needs memory of its own.
+# - **All ranks end with the same parameters**, those that a single process would have.
+# - `state` is a dict of this process. It is empty before the first step, and you are given the same dict at each later step.
+#   Its tensors are the momentum of the parameters that this rank owns, **and no others**, except that a tensor with a single
+#   number may be there. You may keep other things than tensors in it.
+# - The momentum is shared out **by size**: no rank holds more than one and a half times its even share of the numbers. Give the
+#   largest parameter away first, and each one to the rank that has least so far, and this will hold.
+# - A parameter whose `p.grad` is None stays as it is and has no momentum. These are the same parameters in every step.
+# - The next backward writes into the same `p.grad`, so a momentum needs memory of its own.
 #
 # Return nothing.
 #
@@ -221,5 +222,5 @@ def sharded_step(rank: int, world_size: int, model: nn.Module, state: dict, lr: 
 devlab.check(sharded_step)
 
 # %% [markdown]
-# All five? Then you have written, in small, what libraries do for models that no device can hold. `devlab.progress()`
-# shows the whole course at a glance.
+# If all five are green, you have written, in small, what libraries do for models that no device can hold.
+# `devlab.progress()` shows the whole course at a glance.

@@ -409,8 +409,8 @@ guess = devlab.predict(
 said = devlab.launch(PROGRAM, 2)
 
 # %% [markdown] facts=["U4", "U2"]
-# `devlab.launch` starts the program once for each rank, as PyTorch's `torchrun` does. (On a slow machine this takes some
-# seconds, since each process imports PyTorch.) The ranks had different rows and have different losses on them, and **the
+# `devlab.launch` starts the program once for each rank, as PyTorch's `torchrun` does. (The first start takes some
+# seconds, in which PyTorch is imported.) The ranks had different rows and have different losses on them, and **the
 # same model**: the loss on all rows agrees. No line of the program sends anything. DDP did, during each `backward`, and
 # averaged the gradients. It had also copied the parameters of rank 0 to all others when the model was wrapped, so the two
 # seeds did no harm. Both models are equal before a step and equal after it, and in the step nothing but gradients is sent.

@@ -1,11 +1,12 @@
 # %% [markdown]
 # # 12 Less memory, less time
 #
-# The training step of the last lesson is right. Real programs change it in five places, because a model does not fit, or
-# takes too long. Each change trades one thing for another: digits for time, time for memory, memory for transfers.
+# The training step of the last lesson is right, and for many models it is all you need. Then comes a model that does
+# not fit, or one that takes a week. Programs that train such models change the step in a handful of places, and each
+# change is a trade: digits for time, time for memory, or memory for transfers.
 #
-# After this lesson you can say what each of them costs, use them without changing what is learned, and tell whether
-# two results are the same.
+# After this lesson you can say what each of these trades costs, make it without changing what the model learns, and
+# tell whether two results are the same.
 #
 # **Takes** about 60 minutes. **Needs** [08 Memory](08_memory.ipynb) and
 # [11 The training step](11_training_step.ipynb).
@@ -16,24 +17,31 @@ import os
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.benchmark import Timer
 from torch.utils.checkpoint import checkpoint
 
-os.environ["DEVLAB_DEVICE"] = "sim"  # in this lesson, on every machine
+os.environ["DEVLAB_DEVICE"] = (
+    "sim"  # the figures of this lesson are explained, so they are the same everywhere
+)
 import devlab
 
 device = devlab.start()
 memory = torch.get_device_module(device)
 
 # %% [markdown]
-# **Every time in this lesson is modelled, and every figure of memory is simulated.** The lesson runs on the simulated device
-# everywhere, so that its figures can be explained. The numbers in the tensors are real: the simulated device computes with the
-# CPU's arithmetic. On a GPU the same lines run with `cuda`, and where a GPU does otherwise, the text says so.
+# **Every time in this lesson is modelled, and every figure of memory is simulated.** The model is the course's reference
+# machine, which resembles an NVIDIA T4. The numbers inside the tensors are real, because the simulated device computes
+# them with the CPU's arithmetic. The same lines run on a GPU, and where a GPU behaves differently the text says so. One
+# cell measures on your own GPU, if you have one.
 
 # %% [markdown] facts=["F1"]
 # ## What 16 bits can hold
 #
-# A float has a sign, an exponent and a fraction. The exponent decides how large and how small a number may be, its **range**;
-# the fraction decides how many digits it has, its **precision**. Two formats of 16 bits divide them differently.
+# A floating-point number has three parts: a sign, an exponent and a fraction. The exponent decides how large or small a
+# number may become, which is the format's **range**. The fraction decides how many digits it keeps, which is its
+# **precision**. There are two formats of 16 bits, and they divide the bits between the two in different ways.
+#
+# ![Four formats as rows of bits. float32: one sign bit, 8 bits of exponent, 23 of fraction. TF32: 8 and 10. float16: 5 and 10. bfloat16: 8 and 7](drawing:four_formats)
 
 # %% facts=["F1"]
 for dtype in (torch.float32, torch.float16, torch.bfloat16):
@@ -43,11 +51,14 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
     )
 
 # %% [markdown] facts=["F1"]
-# **float16** has about three decimal digits, and ends at 65504. **bfloat16** has the range of float32, and pays for it
-# with precision: between two and three digits. Half the bytes mean half the memory and half the traffic, and the matrix
-# units of a GPU multiply 16-bit numbers several times as fast as 32-bit ones.
+# **float16** keeps about three decimal digits and ends at 65504. **bfloat16** has the range of float32 and pays for it
+# with precision: it keeps between two and three digits.
 #
-# What becomes of a count in float16?
+# What you gain is the same with both. Half the bytes mean half the memory and half the traffic, and the matrix units of
+# a GPU multiply 16-bit numbers several times as fast as 32-bit ones. NVIDIA's data sheets promise 65 TFLOP/s in float16
+# against 8.1 in float32 for a T4, and 312 in either 16-bit format against 19.5 for an A100.
+#
+# What you lose shows in a place where you may not expect it. Suppose that a counter has reached 2048.
 
 # %% facts=["F1"]
 guess = devlab.predict("What is 2048 + 1 in float16?", "2048", "2049", "2050", "inf")
@@ -63,63 +74,73 @@ for number in (70000.0, 1e-8, 1.001):
     print(f"{number:<8g} in float16 {kept[0]:<8.4g} in bfloat16 {kept[1]:.4g}")
 
 # %% [markdown] facts=["F1"]
-# From 2048 on float16 has even numbers only, so a sum of ones stops growing there. 70000 is beyond its range and becomes inf,
-# and 1e-8 below it becomes 0. In bfloat16 both survive, but 1.001 is 1. **float16 loses large and small numbers, bfloat16 loses
-# digits.** Sums, means, losses and parameters therefore stay in float32.
+# From 2048 on float16 has only the even numbers, so a sum of ones stops growing there. The number 70000 is beyond its
+# range and becomes inf, and 1e-8 is below it and becomes 0. In bfloat16 both survive, but 1.001 turns into 1.
+# **float16 loses large and small numbers, bfloat16 loses digits.** This is why sums, means, losses and parameters stay
+# in float32 in everything that follows.
 
 # %% [markdown] facts=["F4"]
 # ## The same result
 #
-# With other dtypes, and on other devices, the same program gives other digits. That starts in float32: a sum depends on
-# its order, and each device adds up in its own. Here is one list of numbers, added up forwards and backwards, in two
-# dtypes.
+# Another dtype gives other digits, and so does another device, even in float32. The reason is that a sum depends on the
+# order in which it is added up, and each device has an order of its own. Here is one list of numbers, added up forwards
+# and then backwards.
 
 # %% facts=["F4"]
 numbers = torch.linspace(0, 1, 1001, dtype=torch.float64)
 for dtype in (torch.float64, torch.float32):
-    total, reverse = torch.zeros((), dtype=dtype), torch.zeros((), dtype=dtype)
-    for number in numbers.to(dtype):
-        total += number
-    for number in numbers.to(dtype).flip(0):
-        reverse += number
-    print(
-        f"{dtype!s:<15} forwards {total.item():.8g}, backwards {reverse.item():.8g}, equal: {(total == reverse).item()}"
-    )
+    totals = {}
+    for order, row in (("forwards", numbers), ("backwards", numbers.flip(0))):
+        totals[order] = torch.zeros((), dtype=dtype)
+        for number in row.to(dtype):
+            totals[order] += number
+    apart = (totals["forwards"] - totals["backwards"]).abs().item()
+    print(f"{dtype!s:<15} forwards {totals['forwards'].item():.8g}, {apart:.0e} away from backwards")
 
 # %% [markdown] facts=["F4"]
-# The right sum is 500.5. No order is wrong, and `==` is the wrong question. The right one is whether two results differ by
-# **no more than their dtype can hold**: `torch.testing.assert_close` has a relative and an absolute tolerance for each
-# dtype. For float32 they are 1.3e-6 and 1e-5, for bfloat16 1.6e-2 and 1e-5.
-#
-# How far apart may two numbers near 100 be, for each dtype?
+# The exact sum is 500.5. Neither order is wrong, so `==` asks the wrong question. What you want to know is whether two
+# results differ by **no more than their dtype can hold**. `torch.testing.assert_close` has a relative and an absolute
+# tolerance for each dtype, adds them up at every number, and raises an `AssertionError` that says how far apart the two
+# tensors are.
+
+# %% facts=["F4"] tags=["raises-exception"]
+a = torch.tensor([0.5, 100.0], device=device)
+torch.testing.assert_close(a + 0.05, a)
 
 # %% facts=["F4"]
-for dtype in (torch.float32, torch.float16, torch.bfloat16):
-    a = torch.tensor(100.0, dtype=dtype)
-    for apart in (1e-4, 0.05, 1.0):
-        try:
-            torch.testing.assert_close(a, a + apart)
-            verdict = "the same"
-        except AssertionError:
-            verdict = "different"
-        print(f"{dtype!s:<15} 100 and {(a + apart).item():<9.7g} {verdict}")
+guess = devlab.predict(
+    "For which of the dtypes is 0.05 too far from 100?", "all three", "float32 alone", "none"
+)
+
+# %% facts=["F4"]
+relative = {torch.float32: 1.3e-6, torch.float16: 1e-3, torch.bfloat16: 1.6e-2}  # PyTorch's own tolerances
+strict = []
+for dtype, tolerance in relative.items():
+    allowed = 1e-5 + tolerance * 100
+    strict += [dtype] if allowed < 0.05 else []
+    step = 64 * torch.finfo(dtype).eps  # from 64 to 128 the numbers are as far apart as this
+    print(f"{dtype!s:<15} may differ by {allowed:.5f} at 100; the next number is {100 + step:.6f}")
+guess.was({3: "all three", 1: "float32 alone", 0: "none"}[len(strict)])
 
 # %% [markdown] facts=["F4"]
-# Beside 100, bfloat16 has no number nearer than 100.5, so a difference of 0.05 is not there to be seen.
+# The tolerance follows from what the dtype can hold. After 100, bfloat16 has no number before 100.5, so it could not
+# even store a difference of 0.05.
 #
-# Two habits follow. Compare with `assert_close`, on one device or with `check_device=False`, and in the dtype in which the numbers
-# were **computed**: a bfloat16 result that was made float32 has bfloat16's digits still. And do not expect the losses of a long
-# training to agree between two devices in more than the first digits, because each step starts from what the last one rounded.
+# Two habits follow. Compare with `assert_close`, with `check_device=False` where the two tensors are in different places,
+# and by the tolerance of the dtype in which the numbers were **computed**: a bfloat16 result that was converted to
+# float32 still has the digits of bfloat16. And do not expect the losses of a long training to agree between two devices
+# in more than their first digits, because every step starts from what the step before has rounded.
 #
-# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_same_results):** `same_results`.
+# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_same_results):** `same_results` turns this into a question
+# with the answer yes or no, for shapes, nan and inf as well.
 
 # %% [markdown] facts=["F5"]
 # ### TF32 and determinism
 #
-# NVIDIA's GPUs since Ampere have a third way for float32. With **TF32** a product of matrices rounds its inputs to 10 bits of
-# fraction, as many as float16 has, and keeps float32's range and float32's sums. PyTorch leaves it off for products of
-# matrices and on for the convolutions of cuDNN. The simulated device has no TF32, so the cell rounds the inputs by hand, and
-# compares the product with one in float64.
+# NVIDIA's GPUs since Ampere have a third way to multiply float32 matrices. With **TF32** the inputs of a product are
+# rounded to 10 bits of fraction, as many as float16 has, while range and sums remain those of float32. PyTorch leaves
+# TF32 off for products of matrices and on for the convolutions of cuDNN. The simulated device has no TF32, so the next
+# cell rounds the inputs by hand and compares the product with one in float64.
 
 
 # %% facts=["F5"]
@@ -138,13 +159,13 @@ for name, product in (("float32", a @ b), ("TF32", as_tf32(a) @ as_tf32(b))):
     print(f"{name:<8} largest error about 1e{(product - exact).abs().max().log10().round().int().item()}")
 
 # %% [markdown] facts=["F5"]
-# `"highest"` is full float32. `torch.set_float32_matmul_precision("high")` allows TF32 for products, which costs three digits and
-# makes large products several times as fast on such a GPU. If a GPU and a CPU differ in the third digit of a convolution, this is
-# the first thing to look at.
+# The word `"highest"` stands for full float32. With `torch.set_float32_matmul_precision("high")` PyTorch may use TF32 for
+# products. That costs about three digits and buys a lot of time: the data sheet of the A100 promises 156 TFLOP/s in
+# TF32, against 19.5 in float32. If a GPU and a CPU disagree in the third digit after a convolution, look at TF32 first.
 #
-# Two runs on **one** GPU may differ, too: some kernels add up in whatever order their threads finish.
-# `torch.use_deterministic_algorithms(True)` asks for kernels that keep an order. They may be slower, and where there is none, the
-# operation refuses:
+# Two runs on the **same** GPU may differ as well, because some kernels add up in whatever order their threads finish.
+# `torch.use_deterministic_algorithms(True)` asks for kernels that keep an order. They may be slower, and an operation
+# that has no such kernel refuses to run:
 
 # %% facts=["F5"] tags=["raises-exception"]
 torch.use_deterministic_algorithms(True)
@@ -154,39 +175,52 @@ finally:
     torch.use_deterministic_algorithms(False)
 
 # %% [markdown] facts=["F5"]
-# The message has CUDA's words. Determinism is for one machine, one version of PyTorch and one program: between devices a
-# tolerance is all there is.
+# (The message has CUDA's words.) Determinism holds for one machine, one version of PyTorch and one program. Between
+# devices you have tolerances and nothing better.
 
 # %% [markdown] facts=["F2"]
 # ## Autocast
 #
-# Which operations may run in 16 bits? Products may, since the matrix units of a GPU add up in float32. A softmax, a norm or a loss
-# should not. **Autocast** knows a list, and chooses for each operation as it comes. Before you run the cell: what are the dtypes
-# after each layer, and of the parameters?
+# Some operations may run in 16 bits and others should not. A product may, since the matrix units of a GPU add up in
+# float32. A softmax, a norm or a loss should keep all its digits. **Autocast** has a list of both kinds, and chooses the
+# dtype for each operation at the moment when it is called. The next cell sends a batch through four layers under float16
+# autocast.
+
+# %% facts=["F2"]
+guess = devlab.predict(
+    "In which dtype will the LayerNorm between two Linear layers answer?", "float16", "float32"
+)
 
 # %% facts=["F2"]
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(64, 32), nn.LayerNorm(32), nn.ReLU(), nn.Linear(32, 10)).to(device)
 inputs, labels = torch.randn(16, 64, device=device), torch.arange(16, device=device) % 10
 
+dtypes = {}
 with torch.autocast(device.type, dtype=torch.float16):
     x = inputs
     for layer in model:
         x = layer(x)
+        dtypes[type(layer).__name__] = str(x.dtype).removeprefix("torch.")
         print(f"{type(layer).__name__:<14} {x.dtype}")
     print(f"{'cross_entropy':<14} {F.cross_entropy(x, labels).dtype}")
 
 print("parameters    ", {parameter.dtype for parameter in model.parameters()})
+guess.was(dtypes["LayerNorm"])
 
 # %% [markdown] facts=["F2"]
-# Products in float16, normalization and loss in float32; `ReLU` takes what it is given. The parameters **stay float32**: autocast
-# casts copies of them, and the optimizer adds its small steps to the full digits. So never call `model.half()` as well. These are
-# the rules for CUDA. The CPU has rules of its own (its `LayerNorm` stays in 16 bits).
+# Products run in float16, the norm and the loss in float32, and a `ReLU` takes whatever it is given. The parameters
+# **stay in float32**: autocast casts copies of them, and the optimizer adds its small steps to the full digits. So never
+# call `model.half()` as well. These are the rules for CUDA. The CPU has its own, and keeps a `LayerNorm` in 16 bits.
 #
-# Put the **forward and the loss** under autocast, and nothing else. Backward runs each operation in the dtype that its forward
-# had, so it needs no autocast, and PyTorch advises against it.
+# Put the **forward and the loss** under autocast, and nothing else. Backward runs every operation in the dtype that its
+# forward had, so it needs no autocast, and PyTorch's documentation advises against it.
 #
-# How much time does it save? One product, then a network of small layers, as the simulator models them:
+# How much time does this save? The cell below asks the model of the simulator, first for one large product and then for
+# six small layers.
+
+# %% facts=["F2"]
+guess = devlab.predict("Six small layers under autocast will be…", "faster", "equally fast", "slower")
 
 
 # %% facts=["F2"]
@@ -205,30 +239,48 @@ def in_float16(function):
     return run
 
 
-x = torch.randn(512, 512, device=device)
-half = x.half()
+x = torch.randn(640, 640, device=device)
 layers = nn.Sequential(*(nn.Linear(64, 64) for _ in range(6))).to(device)
 rows = torch.randn(16, 64, device=device)
 
-print(f"a product in float32     {modelled(lambda: x @ x):5.0f} µs")
-print(f"a product in float16     {modelled(lambda: half @ half):5.0f} µs")
-print(f"six small layers         {modelled(lambda: layers(rows)):5.0f} µs")
-print(f"the same under autocast  {modelled(in_float16(lambda: layers(rows))):5.0f} µs")
+times = []
+for words, function in (("a large product", lambda: x @ x), ("six small layers", lambda: layers(rows))):
+    times = [modelled(function), modelled(in_float16(function))]
+    print(f"{words:<17} {times[0]:5.0f} µs in float32, {times[1]:5.0f} µs under autocast")
+guess.was(
+    "slower" if times[1] > 1.1 * times[0] else "faster" if times[1] < 0.9 * times[0] else "equally fast"
+)
 
 # %% [markdown] facts=["F2"]
-# The product gains, and the small layers lose: every cast is one more launch, and launches are what small work consists of
-# (lesson 07). Half precision is for models whose products are large. With **bfloat16** this section is all you need. With float16
-# something is missing.
+# The large product gains, although its inputs are cast first. The small layers lose, because every cast is one more
+# launch, and launches are what small work consists of (lesson 07). Half precision is for models whose products are large.
+#
+# If you have an NVIDIA GPU, or an AMD GPU with a ROCm build, this cell measures a large product on it:
+
+# %% facts=["F1", "F2"] tags=["nbval-ignore-output"]
+if torch.cuda.is_available():
+    own = torch.cuda.is_bf16_supported(including_emulation=False)
+    print(torch.cuda.get_device_name(), "computes in bfloat16" if own else "has no bfloat16 of its own")
+    for dtype in (torch.float32, torch.float16):
+        a = torch.randn(4096, 4096, device="cuda", dtype=dtype)
+        seconds = Timer("a @ a", globals={"a": a}).blocked_autorange().median
+        print(f"{dtype!s:<14} {2 * 4096**3 / seconds / 1e12:.1f} TFLOP/s, measured")
+    del a
+else:
+    print("no GPU here that PyTorch calls cuda")
+
+# %% [markdown] facts=["F2"]
+# With **bfloat16** you are done: this section is all that it needs. With float16 one thing is missing.
 
 # %% [markdown] facts=["F3"]
 # ## Gradients too small to see
 #
-# Gradients are often far smaller than 1. A number under 3e-8 is 0 in float16, and one under 6e-5 has lost digits already. The
-# cell computes a gradient of 1e-8, which goes back through a product in float16. Then it multiplies the loss by a scale
-# first, and divides the gradient by it afterwards.
+# Gradients are often far smaller than 1, and float16 has no number between 0 and 6e-8. A gradient below half of that
+# becomes 0, and one below 6e-5 has lost digits already. The next cell computes a gradient of 1e-8 which passes through a
+# product in float16. It multiplies the loss by a scale first, and divides the gradient by the same scale afterwards.
 
 # %% facts=["F3"]
-weight = torch.ones(1, device=device, requires_grad=True)
+weight = nn.Parameter(torch.ones(1, device=device))
 for scale in (1.0, 1024.0, 65536.0, 2.0**43):
     weight.grad = None
     loss = (weight.half() * 1.0).float().sum() * 1e-8
@@ -236,60 +288,74 @@ for scale in (1.0, 1024.0, 65536.0, 2.0**43):
     print(f"scale {scale:8.3g}: gradient {(weight.grad / scale).item():.3g}")
 
 # %% [markdown] facts=["F3"]
-# Without a scale the gradient is gone, and the parameter will never move. With too large a scale it is inf. Between them there are many
-# right scales, and no constant is right for a whole training. `torch.amp.GradScaler` keeps one:
+# Without a scale the gradient is gone and the parameter will never move. With too large a scale it is inf. Many scales
+# between the two are right, but none is right for a whole training, because gradients change. A
+# `torch.amp.GradScaler` therefore looks after the scale:
 #
-# - `scaler.scale(loss).backward()` scales the loss, and so all gradients;
-# - `scaler.step(optimizer)` divides the gradients by the scale, looks for inf and nan, and **leaves the step out** where it finds one;
-# - `scaler.update()` halves the scale after a step that was left out, and doubles it after 2000 good ones.
+# - `scaler.scale(loss)` returns the loss times the scale, so that its backward makes scaled gradients.
+# - `scaler.step(optimizer)` divides the gradients by the scale and looks for inf and nan among them. Where it finds one, it
+#   **leaves the step out**.
+# - `scaler.update()` halves the scale if the step was left out, and doubles it after 2000 good steps in a row.
 #
-# A scaler that starts much too high, and what it does:
-
+# Here a scaler that starts much too high looks after a single weight, whose gradient of 0.5 passes through float16.
 
 # %% facts=["F3"]
-def mixed(model, optimizer, scaler):
-    with torch.autocast(device.type, dtype=torch.float16):
-        loss = F.cross_entropy(model(inputs), labels)
-    optimizer.zero_grad()
-    scaler.scale(loss).backward()
+guess = devlab.predict(
+    "What becomes of the weight in the first step?", "inf", "it stays 1", "it moves as it should"
+)
+
+# %% facts=["F3"]
+weight = nn.Parameter(torch.ones(1, device=device))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+scaler = torch.amp.GradScaler(device.type, init_scale=2.0**20)
+after = []
+for step in range(6):
+    scale = scaler.get_scale()
+    weight.grad = None
+    scaler.scale((weight.half() * 0.5).float().sum()).backward()
     scaler.step(optimizer)
     scaler.update()
-
-
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-scaler = torch.amp.GradScaler(device.type, init_scale=2.0**22)
-for step in range(8):
-    scale, before = scaler.get_scale(), model[0].weight.detach().clone()
-    mixed(model, optimizer, scaler)
-    moved = "stepped" if (model[0].weight != before).any() else "left out"
-    print(f"step {step}: scale {scale:9.0f}, {moved}")
+    after.append(weight.item())
+    print(f"step {step}: scale {scale:8.0f}, weight {after[-1]:.2f}")
+guess.was({1.0: "it stays 1", float("inf"): "inf"}.get(after[0], "it moves as it should"))
 
 # %% [markdown] facts=["F3"]
-# The first steps of a training in float16 are often left out like this, and that is no fault. `scaler.step` costs one wait a step,
-# since Python has to know whether to call the optimizer. (`get_scale` costs another; the cell calls it to show you.) bfloat16 has
-# float32's range and needs no scaler.
+# The scaled gradient is inf until the scale has been halved often enough, and each of those steps is left out. The first
+# steps of a training in float16 usually look like this, and it is no fault. `scaler.step` makes the host wait for the
+# device once in each step, since Python has to know whether to call the optimizer. (`get_scale` and `item` wait too; the
+# cell calls them to show you the numbers.) bfloat16 has float32's range, so it needs no scaler.
 #
-# Whoever looks at the gradients between `backward` and `step` sees them **scaled**. Clipping them to a norm of 1 would then clip
-# nearly everything away. `scaler.unscale_(optimizer)` divides them now, and tells the scaler's `step` not to do it again:
+# Between backward and `step` the gradients are **scaled**, and so is everything that you compute from them. If you
+# clipped them to a norm of 1 there, next to nothing would be left. `scaler.unscale_(optimizer)` divides them earlier, and
+# tells the scaler's `step` not to do it again:
 
 # %% facts=["F3"]
-with torch.autocast(device.type, dtype=torch.float16):
-    loss = F.cross_entropy(model(inputs), labels)
-optimizer.zero_grad()
-scaler.scale(loss).backward()
-print(f"scaled:   {nn.utils.get_total_norm([p.grad for p in model.parameters()]).item():.3g}")
+weight.grad = None
+scaler.scale((weight.half() * 0.5).float().sum()).backward()
+print(f"after backward: {nn.utils.get_total_norm([weight.grad]).item():g}")
 scaler.unscale_(optimizer)
-print(f"unscaled: {nn.utils.clip_grad_norm_(model.parameters(), 1.0).item():.3g}")
+print(f"after unscale_: {nn.utils.get_total_norm([weight.grad]).item():g}")
 
 # %% [markdown]
-# **Exercises:** [`mixed_step`](../exercises/12_less_memory_less_time.ipynb#task_mixed_step) and
-# [`unscaled_clip`](../exercises/12_less_memory_less_time.ipynb#task_unscaled_clip).
+# **Exercises:** [`mixed_step`](../exercises/12_less_memory_less_time.ipynb#task_mixed_step) puts autocast and scaler into the
+# training step of lesson 11, and [`unscaled_clip`](../exercises/12_less_memory_less_time.ipynb#task_unscaled_clip) clips
+# gradients beside a scaler.
 
 # %% [markdown] facts=["F6"]
 # ## A large batch in small parts
 #
-# A batch that does not fit can be cut. `backward` adds to `.grad`, so several small batches can share one step. The activations
-# of a part are gone before the next part begins, and so the peak falls with the size of a part. Does the step stay the same?
+# A batch that does not fit into memory can be cut. `backward` adds to `.grad`, so several small batches can share one
+# step. The activations of one part are gone before the next part begins, which means that the peak falls with the size
+# of a part. One question remains: is the gradient still that of the whole batch? Here 1000 samples come in parts of 300,
+# so the last part has 100.
+
+# %% facts=["F6"]
+guess = devlab.predict(
+    "The mean loss of each part, divided by the number of parts: what does its gradient equal?",
+    "that of the whole batch",
+    "nearly that of the whole batch",
+    "something clearly different",
+)
 
 
 # %% facts=["F6"]
@@ -301,11 +367,11 @@ def peak_of(function):
     return (memory.max_memory_allocated(device) - before) >> 10
 
 
-def gradient_of(parts, weigh):
+def gradient_of(parts, reduction):
+    """Return the gradient of the first layer that the losses of all parts add up to."""
     net.zero_grad()
     for x, y in parts:
-        loss = F.cross_entropy(net(x), y)
-        (loss * weigh(len(y))).backward()
+        F.cross_entropy(net(x), y, reduction=reduction).backward()
     return net[0].weight.grad.clone()
 
 
@@ -313,36 +379,48 @@ torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(64, 512), nn.GELU(), nn.Linear(512, 10)).to(device)
 x, y = torch.randn(1000, 64, device=device), torch.randint(10, (1000,), device=device)
 parts = [*zip(x.split(300), y.split(300), strict=True)]
-print("sizes of the parts:", [len(labels) for _, labels in parts])
 
-whole = gradient_of([(x, y)], lambda size: 1)
-for name, weigh in (
-    ("added up", lambda size: 1),
-    ("averaged", lambda size: 1 / len(parts)),
-    ("weighted", lambda size: size / len(y)),
+whole = gradient_of([(x, y)], "mean")
+errors = []
+for name, gradient in (
+    ("sum of the means            ", gradient_of(parts, "mean")),
+    ("mean of the means           ", gradient_of(parts, "mean") / len(parts)),
+    ("sums, divided by all samples", gradient_of(parts, "sum") / len(y)),
 ):
-    gradient = gradient_of(parts, weigh)
-    error = (gradient - whole).norm() / whole.norm()
-    print(f"{name}: off by {error.item():.1%}")
+    errors.append(((gradient - whole).norm() / whole.norm()).item())
+    print(f"{name} off by {errors[-1]:.1%}")
 
-print("peak, in one batch:", peak_of(lambda: gradient_of([(x, y)], lambda size: 1)), "KiB")
-print("peak, in parts:    ", peak_of(lambda: gradient_of(parts, lambda size: size / len(y))), "KiB")
+print("peak, in one batch:", peak_of(lambda: gradient_of([(x, y)], "mean")), "KiB")
+print("peak, in parts:    ", peak_of(lambda: gradient_of(parts, "mean")), "KiB")
+guess.was(
+    "something clearly different"
+    if errors[1] > 0.1
+    else "nearly that of the whole batch"
+    if errors[1] > 1e-4
+    else "that of the whole batch"
+)
 
 # %% [markdown] facts=["F6"]
-# The mean of means is the usual mistake. It is right only while all parts have one size, and the last part of an epoch seldom
-# has. Weigh each part by its **share of the samples**, `len(y) / total`. What adds up are gradients; what a layer computes *over
-# the batch*, such as a batch norm's statistics, is that of the small batch. And no time is gained: smaller parts mean more
-# launches.
+# The mean of the means is the usual mistake. It is right only while all parts have the same size, and the last part of an
+# epoch seldom has. In it, a sample of the small part counts three times as much as the others. Add up the sums and divide
+# once, as the cell does, or weigh the mean of each part by its **share of the samples**: both give every sample the same
+# weight.
 #
-# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_accumulate):** `accumulate`.
+# Two things do not add up. A batch norm computes its statistics over the small part that it sees. And no time is gained,
+# because smaller parts mean more launches.
+#
+# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_accumulate):** `accumulate` makes a whole step of this, with
+# one wait for the device.
 
 # %% [markdown] facts=["F7"]
 # ## Computed twice
 #
 # ![Memory over time, twice: without checkpoints it rises through the whole forward and falls through backward; with checkpoints it hardly rises in forward, and in backward it rises and falls once for each block, so that the peak is lower and the end later](drawing:one_mountain_or_many)
 #
-# Backward needs what forward computed. **Checkpointing** keeps only the inputs of each block, and runs the block once more when
-# backward comes to it. One forward more, which is about a third more arithmetic, and only one block's activations at a time.
+# Backward needs what forward has computed, and lesson 08 showed the mountain of memory that this makes.
+# **Checkpointing** keeps only the inputs of each block, and runs the block a second time when backward comes to it. The
+# price is one more forward, about a third more arithmetic. What you gain is that the activations of one block at a time
+# are in memory. Six blocks of equal size follow.
 
 # %% facts=["F7"]
 guess = devlab.predict(
@@ -388,31 +466,33 @@ shares = {"nine tenths": 0.9, "two thirds": 0.67, "a third": 0.33, "a hundredth"
 guess.was(min(shares, key=lambda words: abs(shares[words] - share)))
 
 # %% [markdown] facts=["F7"]
-# A second run must see what the first one saw. `checkpoint` restores the **random numbers** (of the CPU and of the inputs'
-# device; PyTorch 2.13 does not do it for `mps`), so a dropout drops the same elements. It does not restore **buffers**: a batch
-# norm in a block counts each batch twice.
+# The second run has to see what the first one saw. `checkpoint` restores the **random numbers**, those of the CPU and of
+# the inputs' device (PyTorch 2.13 does not do it for `mps`), so a dropout drops the same elements. It does not restore
+# **buffers**, and a batch norm in a block counts every batch twice.
 
 # %% facts=["F7"]
 norm = nn.BatchNorm1d(128).to(device)
 checkpoint(norm, rows, use_reentrant=False).sum().backward()
-print("batches counted:", norm.num_batches_tracked.item())
+print("batches counted after one batch:", norm.num_batches_tracked.item())
 
 dropout = nn.Dropout(0.5)
 x = torch.ones(1000, device=device, requires_grad=True)
 y = checkpoint(dropout, x, use_reentrant=False)
 y.sum().backward()
-print("the same elements dropped:", torch.equal(x.grad, y))
+print("elements dropped in one run alone:", ((x.grad == 0) != (y == 0)).sum().item(), "of", len(x))
 
 # %% [markdown] facts=["F7"]
-# Always say `use_reentrant=False`. The older way needs an input that asks for a gradient, and else gives the parameters none.
+# Always write `use_reentrant=False`. The older variant needs an input that asks for a gradient, and leaves the parameters
+# without gradients where there is none.
 #
-# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_Checkpointed):** `Checkpointed`.
+# **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_Checkpointed):** `Checkpointed` is a module that does this with
+# any block, and updates the block's buffers once.
 
 # %% [markdown] facts=["F8"]
 # ## Kept elsewhere
 #
-# Activations can also wait in the CPU's memory. `torch.autograd.graph.save_on_cpu` sends each of them there as it is kept, and
-# brings it back for backward. What does that cost?
+# Activations can also wait in the memory of the CPU. `torch.autograd.graph.save_on_cpu` sends each of them there when it is
+# kept for backward, and brings it back when backward needs it. The cell measures the same six blocks.
 
 
 # %% facts=["F8"]
@@ -428,20 +508,25 @@ print(f"kept_on_the_cpu peak {peak:>6} KiB, modelled {modelled(trained(kept_on_t
 print(log.transfers, "transfers,", log.bytes_moved >> 10, "KiB moved")
 
 # %% [markdown] facts=["F8"]
-# The least memory, and several times as long. Every saved tensor crosses to the CPU and back, **the parameters among them**, at
-# 12 GB/s on the reference machine, while its memory has 300. Checkpointing computes instead, and a GPU computes faster than it
-# transfers. Offloading is for large tensors that are needed seldom: the optimizer's state, or the inputs of checkpointed
-# blocks.
+# This takes the least memory and several times as long. Every saved tensor is transferred to the CPU and back, **the
+# parameters among them**, at 12 GB/s on the reference machine, whose own memory gives it 300 GB/s. An A100 has 1555 GB/s
+# in its memory and at most 32 GB/s in each direction to the host, by its data sheet, so the gap is wider still.
+# Checkpointing computes in place of transferring, and a GPU computes faster than it transfers. Offloading pays for large
+# tensors that are needed seldom, such as the state of an optimizer or the inputs of checkpointed blocks.
 
 # %% [markdown] facts=["F9"]
 # ## Compiled
 #
-# `torch.compile(function)` watches a function run once, captures its operations as a **graph**, and has kernels made for it in
-# which several operations are **fused**: `x * 2 + 1` reads and writes memory once and not twice, and is one launch. It changes
-# neither what is computed nor how you call it, but results may differ by rounding.
+# `torch.compile(function)` watches a function run once, captures its operations as a **graph**, and has kernels made for
+# the graph in which several operations are **fused**. Fused, `x * 2 + 1` reads and writes memory once and not twice, and
+# is one launch. Neither what is computed nor how you call it changes, though results may differ by rounding.
 #
-# The first call is slow, seconds to minutes, because it compiles. What makes it compile again? `backend` may be a function that is given each
-# captured graph. Ours counts them and runs them as they are. **The simulator fuses nothing**, so no time stands here.
+# The price is the first call, which compiles and may take seconds to minutes. Some later calls compile again. To see
+# which, the next cell passes a function as `backend`, which `torch.compile` calls with every graph that it captures. Ours
+# counts the graphs and runs them as they are. **The simulator fuses nothing**, so no times are shown here.
+
+# %% facts=["F9"]
+guess = devlab.predict("Batches of 8, 16, 32, 64 and 8 rows: how often does it compile?", 1, 2, 4, 5)
 
 
 # %% facts=["F9"]
@@ -461,19 +546,21 @@ def graphs_for(sizes, **options):
 
 
 sizes = (8, 16, 32, 64, 8)
+as_it_comes = graphs_for(sizes)
 print("sizes        ", list(sizes))
-print("as it comes  ", graphs_for(sizes))
+print("as it comes  ", as_it_comes)
 print("dynamic=False", graphs_for(sizes, dynamic=False))
 print("dynamic=True ", graphs_for(sizes, dynamic=True))
+guess.was(as_it_comes[-1])
 
 # %% [markdown] facts=["F9"]
-# The first size compiles, the second compiles once more, and from then on PyTorch has noted that this size **varies**, and keeps it
-# open. With `dynamic=False` every new size is compiled anew. So a last, smaller batch costs one compilation, and sequences of many
-# lengths can cost many: pad them to a few lengths, or say `dynamic=True`.
+# The first size compiles, and the second compiles once more. From then on PyTorch has noted that this size **varies** and
+# leaves it open. With `dynamic=False` every new size is compiled anew. So a last, smaller batch costs one compilation,
+# while sequences of many lengths can cost many: pad them to a few lengths, or say `dynamic=True`.
 #
-# What stops a graph is Python that needs a number: `.item()`, `print`, `if loss > 1:`. PyTorch then cuts the function in two. The
-# same lines also wait for the device, so they are worth removing twice. Compile the model, not the whole script, and measure
-# without the first calls.
+# A graph ends where Python needs a number, as in `.item()`, `print` or `if loss > 1:`. PyTorch then cuts the function in
+# two. The same lines also make the host wait for the device, so there are two reasons to remove them. Compile the model
+# and not the whole script, and leave the first calls out of every measurement.
 
 # %% [markdown]
 # ## What to keep
@@ -481,16 +568,16 @@ print("dynamic=True ", graphs_for(sizes, dynamic=True))
 # | change | saves | costs |
 # |---|---|---|
 # | autocast | time and memory of large products | digits; launches where work is small |
-# | float16 | the same, on GPUs without bfloat16 | a `GradScaler`, a wait a step |
+# | float16 | the same, on GPUs without bfloat16 | a `GradScaler`, and a wait in each step |
 # | accumulation | memory, by the size of a part | launches |
 # | checkpointing | memory, by the number of blocks | one more forward |
 # | offloading | the most memory | transfers of all that is kept |
 # | `torch.compile` | launches and memory traffic | the first calls, and those with a new size |
 #
-# - float16 ends at 65504, bfloat16 has between two and three digits; sums and parameters stay float32.
-# - Compare results with the tolerance of their dtype, never with `==`.
+# - float16 ends at 65504, and bfloat16 keeps between two and three digits. Sums and parameters stay in float32.
+# - Compare results by the tolerance of their dtype, never with `==`.
 # - Under a scaler gradients are scaled until `step` or `unscale_`.
-# - Parts of a batch are weighted by their share of its samples.
+# - Every sample of a batch in parts counts the same: weigh the parts by their share of the samples.
 # - A block that is computed twice updates its buffers twice.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/12_less_memory_less_time.ipynb), five tasks. **Then:**

@@ -1,49 +1,39 @@
 # %% [markdown]
 # # 13 Bigger than one device
 #
-# A model with seven billion parameters takes 28 GB in float32. A training step with Adam takes four times that: as much
-# again for the gradients, and twice as much for the optimizer's state. Such a model is never whole in one place, not
-# even for a moment, and a program that works with it has to be written so from its first line.
+# A model with seven billion parameters takes 28 GB in float32. Training it with Adam takes four times that: as much
+# again for the gradients, and twice as much for the optimizer's state. That is 112 GB, and the A100, a large GPU by any
+# measure, has 40 or 80. Such a model is never whole in one place, not even for a moment, and a program that works with it
+# has to be written so from its first line.
 #
 # After this lesson you can describe a model without having memory for it, fill it only where it will live, place its
-# layers on several devices by the room that they have, let processes exchange tensors, find out who is missing when
-# they hang, and share out an optimizer's state.
+# layers on several devices by the room that they have, let processes exchange tensors, find out who is missing when they
+# hang, and share out the state of an optimizer.
 #
 # **Takes** about 45 minutes. **Needs** [09 Several devices](09_several_devices.ipynb) and
 # [08 Memory](08_memory.ipynb).
 
 # %%
-import os
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
-
 import torch
 from torch import nn
 
-os.environ["DEVLAB_DEVICE"] = "sim"  # this lesson needs two devices, so it runs on the simulated ones
-
 import devlab
 
-device = devlab.start()
+first, second = devlab.start_two()
+device = first
 
 # %% [markdown]
-# **What is real here.** The devices are the two simulated ones, `sim:0` and `sim:1`, whatever else is in your machine.
-# Transfers and bytes are counted, and no time is measured. The processes in the second half are real processes on the
-# CPU, which really send tensors to each other.
-
-# %%
-first, second = torch.device(device.type, 0), torch.device(device.type, 1)
-print(first, second)
+# **What is real here.** `devlab.start_two()` gives you two GPUs where PyTorch finds two, and otherwise the two simulated
+# devices, `sim:0` and `sim:1`. Transfers and bytes are counted, and no time is measured. The processes in the second half
+# are real processes on the CPU, which really send tensors to each other.
 
 # %% [markdown] facts=["Q1"]
 # ## A tensor without data
 #
-# To place a model you have to know how large its layers are, and to know that you would have to build it, which takes
-# the memory that you do not have. PyTorch's way out is a device named `meta`. A tensor on it has a shape, a dtype and
-# strides like any other, and **no data**. Inside `with torch.device("meta"):` whatever is created without a device of
-# its own becomes such a tensor.
+# To place a model you have to know how large its layers are. To know that, it seems, you have to build it, and for that
+# you have no memory. PyTorch's way out is a device named `meta`. A tensor on it has a shape, a dtype and strides like any
+# other, and **no data**. Inside `with torch.device("meta"):` everything that is created without a device of its own
+# becomes such a tensor.
 
 # %% facts=["Q1"]
 with torch.device("meta"):
@@ -56,10 +46,10 @@ out = layer(torch.empty(8, 100_000, device="meta"))
 print("and it can be run:", out.shape, "on", out.device)
 
 # %% [markdown] facts=["Q1"]
-# The operators work out shapes and dtypes and compute nothing, so even the forward of a layer of 40 GB is done at once.
-# Creating the layer took no time either: the random numbers of its initialization are left out with everything else.
-# That is enough to plan with. Only a number cannot be had from such a tensor, because it has none. What will the usual
-# way to a device do?
+# On the meta device operators work out shapes and dtypes and compute nothing, so even the forward of a layer of 40 GB
+# is done at once. Creating the layer took no time either, because its random initialization was left out with everything
+# else. That is enough to plan with. What such a tensor cannot give you is a number, for it has none, and so the usual
+# way to a device may surprise you.
 
 # %% facts=["Q1", "Q2"]
 guess = devlab.predict(
@@ -74,7 +64,7 @@ with torch.device("meta"):
     layer = nn.Linear(300, 200)
 try:
     layer.to(device)
-    guess.was("it makes random numbers there")
+    guess.was("it does nothing" if layer.weight.is_meta else "it makes random numbers there")
 except NotImplementedError as error:
     print(error)
     guess.was("it raises an error")
@@ -82,12 +72,21 @@ except NotImplementedError as error:
 # %% [markdown] facts=["Q2"]
 # ## From meta to a device
 #
-# `.to` copies data, and there is none to copy. The message names the method that helps, `to_empty`: it gives memory to
-# every parameter and buffer on the device and leaves in it whatever was there before. The values come from a
-# `state_dict` afterwards.
+# `.to` copies data, and here there is none to copy. The message names the method that helps, which is `to_empty`. It
+# allocates memory for every parameter and buffer on the device and leaves in it whatever happens to be there. The
+# values come from a `state_dict` afterwards.
 #
-# Here is a small model with two things that large ones have as well: a table that is not saved, and one weight under
-# two names. `state` stands for a file on the disk. What will be right afterwards, and what will not?
+# The next cell does this with a small model that has two things which large models have as well: a table that is not
+# saved, and one weight under two names. `state` stands for a file on the disk.
+
+# %% facts=["Q2"]
+guess = devlab.predict(
+    "After `to_empty` and `load_state_dict`, what of the model is lost?",
+    "nothing",
+    "the table",
+    "the tie",
+    "the table and the tie",
+)
 
 
 # %% facts=["Q2"]
@@ -115,23 +114,32 @@ with torch.device("meta"):
 model.to_empty(device=device)
 model.load_state_dict(state)
 
-print("weights as saved: ", torch.equal(model.inner.weight.cpu(), trained.inner.weight))
-print("table as built:   ", torch.equal(model.table.cpu(), trained.table))
-print("still tied:       ", model.outer.weight is model.inner.weight)
+pairs = (
+    ("inner.weight", model.inner.weight, trained.inner.weight),
+    ("outer.weight", model.outer.weight, trained.outer.weight),
+    ("table", model.table, trained.table),
+)
+for name, ours, theirs in pairs:
+    right = (ours.cpu() == theirs).sum().item()
+    print(f"{name:<12} {right:>6} of {ours.numel():>6} values as in the trained model")
+parameters = len({model.inner.weight, model.outer.weight})
+print(f"inner.weight and outer.weight: {parameters} parameters")
+
+lost = ["the table"] * (right < 300) + ["the tie"] * (parameters > 1)
+guess.was(" and ".join(lost) or "nothing")
 
 # %% [markdown] facts=["Q2"]
 # Two things were lost without a word.
 #
-# - **The table.** No `state_dict` has it, so `load_state_dict` neither fills it nor misses it. On the meta device it
-#   had no values that could have come along. A buffer that is not saved has to be **made again**. Large projects give
-#   their modules a method that does this, and call it after `to_empty`.
-# - **The tie.** `to_empty` makes a new parameter for each name. Both are filled with the same values here, so the
-#   outputs are right, until a training step changes the two in different ways. Whoever ties parameters has to tie them
-#   again.
+# - **The table.** No `state_dict` contains it, so `load_state_dict` neither fills it nor misses it, and on the meta device
+#   it had no values that could have come along. A buffer that is not saved has to be **made again**. Large projects give
+#   their modules a method for this and call it after `to_empty`.
+# - **The tie.** `to_empty` makes a new parameter for each name. Here both are filled with the same values, so the outputs are
+#   right, until a training step changes the two in different ways. Parameters that were tied have to be tied again.
 #
-# The other way leaves out `to_empty`. With `assign=True` the tensors of the `state_dict` take the places of the
-# parameters, instead of being copied into them. Without `assign=True` a copy into a meta tensor does nothing, and
-# PyTorch warns about it.
+# There is another way, without `to_empty`. With `assign=True` the tensors of the `state_dict` take the places of the
+# parameters instead of being copied into them. (Without `assign=True` a copy into a meta tensor does nothing, and PyTorch
+# warns about it.)
 
 # %% facts=["Q2"]
 with torch.device("meta"):
@@ -142,10 +150,10 @@ for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
     print(f"{name:<13} {tensor.device}")
 
 # %% [markdown] facts=["Q2"]
-# Here the lost table can at least be seen: it is still on the meta device, and the first forward raises an error. The
-# tie is lost again, because `state` has a tensor under each of the two names.
+# Here you can at least see that the table is lost: it is still on the meta device, and the first forward raises an
+# error. The tie is lost again, because `state` has a tensor under each of the two names.
 #
-# What is gained by all this? Compare the bytes that go to the device with those of the usual way.
+# What is gained by all this? The next cell counts the bytes that go to the device, and those of the usual way.
 
 # %% facts=["Q2"]
 with devlab.watch() as log:
@@ -162,16 +170,17 @@ print(f"meta, empty, loaded:  {log.bytes_moved:,} bytes")
 
 # %% [markdown] facts=["Q2"]
 # The usual way sends random numbers to the device in order to overwrite them. (The tied weight moves with the model
-# once and is loaded twice, which is why the first figure is less than twice the second.) It has also had the whole
-# model in the memory of the CPU, beside the file's tensors, and has drawn a random number for each of its parameters.
+# once and is loaded twice, which is why the first figure is less than twice the second.) It has also drawn a random
+# number for every parameter, and has had the whole model in the memory of the CPU, beside the tensors of the file.
 #
-# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_materialize):** `materialize`.
+# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_materialize):** `materialize` does this without losing
+# the table and the tie.
 
 # %% [markdown] facts=["Q3"]
 # ## Layers by a budget
 #
 # Where one device is too small, consecutive layers go to the next one, as the halves of a model did in lesson 09. The
-# meta device says how large each layer is, before there is memory for any of them:
+# meta device tells how large each layer is before there is memory for any of them:
 
 # %% facts=["Q3"]
 with torch.device("meta"):
@@ -182,46 +191,57 @@ for block, size in zip(blocks, sizes, strict=True):
     print(f"{size:>10,}  {block}")
 
 # %% [markdown] facts=["Q3"]
-# A budget for each device then decides: layers go to the first device while they fit, and on to the next one when they
-# do not. The budget has to be smaller than the device's memory, because the activations need room as well, and in
-# training also the gradients and the optimizer's state.
+# A budget for each device then decides: layers go to the first device while they fit, and from there on to the next one.
+# The budget has to be smaller than the device's memory, because the activations need room too, and in training also the
+# gradients and the optimizer's state.
 #
-# Why in order? One could use each gap, and put a small late layer back on the first device. Take six layers on two
-# devices, three and three, or in turn. How many transfers does one forward make?
+# You could fill the gaps better by putting a small late layer back on the first device. What that costs shows in an
+# extreme case: six layers on two devices, the first three on one and the rest on the other, or in turn. A hook in front
+# of each layer brings the layer's input to where its weight is.
+
+# %% facts=["Q3"]
+guess = devlab.predict("How many transfers does one forward make, with the layers in turn?", 0, 1, 5, 6)
 
 
 # %% facts=["Q3"]
-def run(layers, placement, x):
-    for layer, place in zip(layers, placement, strict=True):
-        x = layer(x.to(place))  # `.to` transfers nothing where x is there already
-    return x
+def bring(layer, inputs):
+    """Return a layer's input where the layer's weight is; `.to` transfers nothing that is there already."""
+    return inputs[0].to(layer.weight.device)
 
 
 for words, placement in (
     ("three and three:", [first] * 3 + [second] * 3),
     ("in turn:        ", [first, second] * 3),
 ):
-    layers = [nn.Linear(256, 256).to(place) for place in placement]
+    layers = nn.Sequential(*(nn.Linear(256, 256).to(place) for place in placement))
+    for layer in layers:
+        layer.register_forward_pre_hook(bring)
     x = torch.ones(64, 256, device=first)
     with devlab.watch() as log:
-        run(layers, placement, x)
+        layers(x)
     print(words, f"transfers: {log.transfers}, bytes: {log.bytes_moved:,}")
+guess.was(log.transfers)
 
 # %% [markdown] facts=["Q3"]
-# Each change of device is a transfer in forward and one more in backward. So layers stay together, and **the output of
-# a layer crosses only where the device changes**. Only one device works at a time, as in lesson 09: this gives room,
-# and no speed. Hugging Face's `device_map="auto"` places the layers of a model in this way, and uses the CPU and even
+# Each change of device costs a transfer in forward and one more in backward. This is why layers stay together: **the
+# output of a layer is transferred where the device changes, and nowhere else**. How much a transfer costs depends on what
+# connects the devices. By its data sheet an A100 sends 300 GB/s to its neighbours over NVLink, and 32 GB/s over
+# PCIe 4.0, in each direction.
+#
+# Only one device works at a time, as in lesson 09, so this gives you room and no speed. Hugging Face's
+# `device_map="auto"` places the layers of a model in this way, with hooks like the one above, and uses the CPU and even
 # the disk as the last devices of the list.
 #
-# **Exercises:** [`place_layers`](../exercises/13_bigger_than_one_device.ipynb#task_place_layers) and
-# [`Chain`](../exercises/13_bigger_than_one_device.ipynb#task_Chain).
+# **Exercises:** [`place_layers`](../exercises/13_bigger_than_one_device.ipynb#task_place_layers) decides which layer goes
+# where, and [`Chain`](../exercises/13_bigger_than_one_device.ipynb#task_Chain) runs layers without hooks, also those that
+# have no weight to ask.
 
 # %% [markdown] facts=["Q4"]
 # ## Processes that talk
 #
-# In earnest there is one process for each device, as in lesson 09, where DDP sent the gradients without being asked.
-# What it uses can be called directly. A **collective** is a function that all ranks of a group call, each with its own
-# tensor:
+# In earnest there is one process for each device, as in lesson 09, where DDP sent the gradients without being asked. What
+# DDP uses you can call yourself. A **collective** is a function that all ranks of a group call, each with a tensor of its
+# own:
 #
 # | collective | what each rank has afterwards |
 # |---|---|
@@ -229,7 +249,8 @@ for words, placement in (
 # | `dist.broadcast(x, src=0)` | what rank 0 had in x |
 # | `dist.all_gather(parts, x)` | the x of every rank, in the list `parts` |
 #
-# A sum is the default of `all_reduce`; others can be asked for, such as the maximum. What will the two ranks print?
+# A sum is the default of `all_reduce`; a maximum, for instance, can be asked for. `devlab.launch` starts the program
+# below in two processes, as `torchrun` would do outside a notebook. Before you run it, work out what each rank will print.
 
 # %% facts=["Q4"]
 BEGIN = """
@@ -237,8 +258,8 @@ import datetime, os, sys, time
 import torch
 import torch.distributed as dist
 
-rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-dist.init_process_group("gloo", init_method=sys.argv[1], rank=rank, world_size=world_size)
+dist.init_process_group("gloo")  # the others' address, rank and world size are in the environment
+rank, world_size = dist.get_rank(), dist.get_world_size()
 """
 
 TALK = """
@@ -260,44 +281,25 @@ print("   all_gather ", [part.tolist() for part in parts])
 dist.destroy_process_group()
 """
 
-
-def run_processes(program, world_size=2):
-    """Run a program as each rank of a group, and print what the ranks have said, in their order."""
-    with tempfile.TemporaryDirectory() as folder:
-        script, meeting = Path(folder) / "program.py", Path(folder) / "meeting"
-        script.write_text(BEGIN + program)
-        processes = [
-            subprocess.Popen(
-                [sys.executable, str(script), meeting.as_uri()],
-                env=os.environ | {"RANK": str(rank), "WORLD_SIZE": str(world_size)},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for rank in range(world_size)
-        ]
-        for process in processes:
-            said, complained = process.communicate(timeout=180)
-            print(said or complained, end="")
-
-
-run_processes(TALK)
+said = devlab.launch(BEGIN + TALK, 2)
 
 # %% [markdown] facts=["Q4"]
-# `all_reduce` overwrites its input, so a copy is reduced where the input is still needed. All three send tensors of one
-# shape and one dtype. In an `all_reduce` every rank gives and every rank gets, which is why it suits gradients.
-# `broadcast` is for what one rank knows, and `all_gather` for parts where every rank needs all of them.
+# `all_reduce` overwrites its input, so reduce a copy where you still need the input. All three send tensors of one shape
+# and one dtype. In an `all_reduce` every rank gives and every rank gets, which suits gradients. `broadcast` is for what one
+# rank knows, and `all_gather` for parts of which every rank needs all.
 #
-# The condition is the same for all: **every rank calls it, and all ranks call their collectives in the same order.** A
-# call is not a letter, which waits until it is read. It is a meeting.
+# One condition holds for all of them: **every rank calls the collective, and all ranks call their collectives in the same
+# order.** A collective is not a letter, which waits until it is read. It is a meeting.
 #
-# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_mean_of_all):** `mean_of_all`.
+# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_mean_of_all):** `mean_of_all` makes a mean of the sum, and
+# leaves the input alone.
 
 # %% [markdown] facts=["Q5"]
 # ## Who is missing
 #
-# What if a rank does not come? A line such as `if rank == 0:` in front of a collective is enough, or a loader that has
-# one batch fewer on one rank. In the next program rank 1 is busy elsewhere. Rank 0 waits with a timeout of two seconds.
+# Now one rank does not come to the meeting. A line such as `if rank == 0:` in front of a collective is enough for that, or
+# a loader that has one batch fewer on one rank. In the next program rank 1 is busy elsewhere, and rank 0 has set itself a
+# timeout of one second.
 
 # %% facts=["Q5"]
 guess = devlab.predict(
@@ -309,9 +311,9 @@ guess = devlab.predict(
 
 # %% facts=["Q5"]
 HANG = """
-done = os.path.join(os.path.dirname(__file__), "done")
+done = __file__ + ".done"
 x = torch.ones(2)
-both = dist.new_group(timeout=datetime.timedelta(seconds=2))  # the same two ranks, with less patience
+both = dist.new_group(timeout=datetime.timedelta(seconds=1))  # the same two ranks, with less patience
 
 if rank == 0:
     try:
@@ -332,68 +334,84 @@ else:
 sys.stdout.flush()
 os._exit(0)  # this group is beyond repair: end without taking leave
 """
-run_processes(HANG)
-guess.was("it waits, and then raises an error")
+said = devlab.launch(BEGIN + HANG, 2)
+raised = "RuntimeError" in said[0]
+guess.was("it waits, and then raises an error" if raised else "it goes on with its own tensor")
 
 # %% [markdown] facts=["Q5"]
-# A hang is a meeting that one rank does not attend. The rank that complains is **the one that came**; the mistake is in
-# a rank that says nothing. Without a timeout of your own gloo waits for 30 minutes and NCCL for 10, in which a job
-# looks as if it were working. Three things help to find out who is missing:
+# A hang is a meeting that one rank does not attend. The rank that complains is **the one that came**, and the mistake is
+# in a rank that says nothing. Without a timeout of your own gloo waits for 30 minutes and NCCL for 10 (PyTorch's
+# defaults), and all that time the job looks as if it were working. Three things help you find out who is missing:
 #
-# - `dist.monitored_barrier()`, with gloo, has rank 0 call the others one by one, and **names the rank** that does not
+# - `dist.monitored_barrier()`, with gloo, lets rank 0 call the others one by one, and **names the rank** that does not
 #   answer. Put it in front of the collective that hangs.
 # - A short timeout while you search: `init_process_group(..., timeout=...)`.
-# - `TORCH_DISTRIBUTED_DEBUG=DETAIL` in the environment lets PyTorch check that all ranks call the same collective with
+# - `TORCH_DISTRIBUTED_DEBUG=DETAIL` in the environment makes PyTorch check that all ranks call the same collective with
 #   the same shapes.
 #
-# A frequent cause is **uneven data**. Ten batches for four ranks are three for two of them and two for the
-# others; in the third step two ranks wait for two that have left their loop. `DistributedSampler` gives every rank
-# equally many samples, and repeats some for that. Where the data cannot be evened out, `with model.join():` around the
-# loop lets a DDP model's finished ranks take part in the others' communication until all are done.
+# A frequent cause is **uneven data**. Ten batches for four ranks are three for two of them and two for the others, and
+# in the third step two ranks wait for two that have left their loop. `DistributedSampler` gives every rank equally many
+# samples, and repeats some for that. Where the data cannot be evened out, put `with model.join():` around the loop: then a
+# DDP model's finished ranks take part in the communication of the others until all are done.
 
 # %% [markdown] facts=["Q6"]
 # ## The optimizer in parts
 #
-# DDP keeps everything on every rank: the parameters, their gradients, and the optimizer's state, which is the largest
-# part with Adam. All ranks compute the same update from the same gradients, and keep the same state for it. That is
-# work and memory spent as many times as there are ranks.
+# DDP keeps everything on every rank: the parameters, their gradients, and the optimizer's state, which is the largest of
+# them with Adam. All ranks compute the same update from the same gradients and keep the same state for it. This work and
+# this memory are spent as many times as there are ranks.
 #
-# ![What each of four ranks holds of a model with seven billion parameters in float32, trained with Adam: with DDP 112 GB, with the optimizer's state in parts 70 GB, with FSDP 28 GB](drawing:shares_of_a_model)
-#
-# So share it out. Each parameter gets an **owner**, the rank that keeps its state, updates it, and **broadcasts** the
-# new values. The others need no state for it. What does that save on each of four ranks, for seven billion parameters
-# in float32 with Adam?
+# So share it out. Each parameter gets an **owner**, the rank that keeps its state, updates it, and **broadcasts** the new
+# values. The other ranks need no state for it. Take the model from the top of this lesson, with 28 GB of parameters and
+# Adam, on four ranks. With DDP each of them holds 112 GB.
 
 # %% facts=["Q6"]
-GB = 1e9
-parameters = 7_000_000_000 * 4 / GB
+guess = devlab.predict(
+    "How much does each of the four hold with the state in four parts?", "98 GB", "70 GB", "28 GB"
+)
+
+# %% facts=["Q6"]
+parameters = 7_000_000_000 * 4 / 1e9
 gradients, adam = parameters, 2 * parameters
-for words, each in (
-    ("everything on each rank:  ", parameters + gradients + adam),
-    ("the state in four parts:  ", parameters + gradients + adam / 4),
-    ("all three in four parts:  ", (parameters + gradients + adam) / 4),
-):
+held = {
+    "everything on each rank:": parameters + gradients + adam,
+    "the state in four parts:": parameters + gradients + adam / 4,
+    "all three in four parts:": (parameters + gradients + adam) / 4,
+}
+for words, each in held.items():
     print(words, f"{each:.0f} GB a rank")
+guess.was(f"{held['the state in four parts:']:.0f} GB")
 
 # %% [markdown] facts=["Q6"]
-# The second line is paid for with communication: once a step, each rank receives the parameters that others own, instead
-# of computing every update itself. The parts should be equal in *size* and not in number, because the fullest rank decides
-# whether it fits. And every rank must come to the same list of owners, without a word between them: a rank that expects
-# the wrong sender waits until its timeout.
+# ![What each of four ranks holds of a model with seven billion parameters in float32, trained with Adam: with DDP 112 GB, with the optimizer's state in parts 70 GB, with FSDP 28 GB](drawing:shares_of_a_model)
 #
-# PyTorch's own is `ZeroRedundancyOptimizer`, in its module `distributed.optim`, which wraps an ordinary optimizer class.
-# The idea is known as **ZeRO**, and its first stage is this one.
+# The second line is paid for with communication: once in each step, every rank receives the parameters that others own,
+# instead of computing every update itself. The parts should be equal in *size* and not in number, because the fullest rank
+# decides whether the model fits. And every rank must come to the same list of owners, without a word between them: a rank
+# that expects another sender waits until its timeout.
 #
-# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_sharded_step):** `sharded_step`.
+# PyTorch has this as `ZeroRedundancyOptimizer`, in its module `distributed.optim`, which wraps an ordinary optimizer
+# class. The idea is known as **ZeRO**, and this is its first stage.
+#
+# **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_sharded_step):** `sharded_step` is a step of SGD with
+# momentum whose momentum is shared out.
 
 # %% [markdown] facts=["Q7"]
 # ## What FSDP adds
 #
-# The third line of the table goes further. `fully_shard`, **FSDP**, keeps of each parameter, gradient and state only
-# this rank's part. A layer cannot compute with a part of its weight, so FSDP gathers the whole weight of a layer (an
-# `all_gather`) just before it is used, frees it afterwards, and after backward lets each rank keep its own part of the
-# averaged gradients (a *reduce-scatter*). The next program does this with two processes on the CPU. What will each rank
-# have of a weight with 16 rows?
+# The third line of the table goes further. `fully_shard`, **FSDP**, keeps only this rank's part of each parameter,
+# gradient and state. A layer cannot compute with a part of its weight, so FSDP gathers the whole weight of a layer just
+# before it is used (an `all_gather`) and frees it afterwards. After backward it leaves each rank its own part of the averaged
+# gradients (a *reduce-scatter*). The next program does this with two processes on the CPU. Its first layer has a weight
+# with 16 rows and 8 columns.
+
+# %% facts=["Q7"]
+guess = devlab.predict(
+    "What does each of the two ranks keep of that weight and its momentum?",
+    "16 rows of both",
+    "16 rows of the weight, 8 of its momentum",
+    "8 rows of both",
+)
 
 # %% facts=["Q7"]
 SHARD = """
@@ -418,23 +436,25 @@ print("   gradient ", tuple(weight.grad.to_local().shape))
 print("   momentum ", tuple(optimizer.state[weight]["momentum_buffer"].to_local().shape))
 dist.destroy_process_group()
 """
-run_processes(SHARD)
+said = devlab.launch(BEGIN + SHARD, 2)
+halves = said[0].count("(8, 8)")  # of values, gradient and momentum
+guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of the weight, 8 of its momentum"))
 
 # %% [markdown] facts=["Q7"]
-# Half of the rows, of everything. The parameter is a `DTensor`, one tensor in many processes, and knows its whole
-# shape. The optimizer is an ordinary one: it works on the parts, so its state comes in parts by itself.
+# Each rank has half of the rows, of everything. The parameter is a `DTensor`, which is one tensor in many processes and
+# knows its whole shape. The optimizer is an ordinary one. It works on the parts, so its state comes in parts by itself.
 #
-# The price is communication. DDP sends gradients once a step, FSDP also gathers the weights, once for forward and, by
-# default, most of them once more for backward. So use DDP while the model fits, and FSDP when it does not. FSDP starts
-# well from the meta device: build there, `fully_shard`, then `to_empty`, so that each rank only ever has memory for its
+# The price is communication. DDP sends gradients once in each step. FSDP also gathers the weights, once for forward and,
+# by default, most of them once more for backward. So use DDP while the model fits, and FSDP when it does not. FSDP goes
+# well with the meta device: build there, call `fully_shard`, then `to_empty`, and each rank only ever has memory for its
 # part.
 
 # %% [markdown] facts=["Q8"]
 # ## Workers and CUDA
 #
 # One more kind of process stands beside a training: the workers of a `DataLoader`. Where Python starts them by `fork`,
-# which was its way on Linux before 3.14, each worker is a copy of the running process, and CUDA does not survive to be
-# copied. The first thing that a worker does with the GPU then raises
+# which was its default on Linux before 3.14, each worker is a copy of the running process, and CUDA cannot be copied with
+# it. The first thing that a worker does with the GPU then raises
 #
 # ```
 # RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method
@@ -442,25 +462,32 @@ run_processes(SHARD)
 #
 # (The simulated device does not show this. The words are those of PyTorch 2.13.) There are two ways out.
 #
-# - **Leave the workers on the CPU**, which is nearly always right. A data set returns CPU tensors; the loop moves each
+# - **Leave the workers on the CPU**, which is nearly always right. A data set returns CPU tensors, and the loop moves each
 #   batch, from pinned memory and without blocking, as in lesson 04. Look for a `.cuda()` or a `device=` in
 #   `__getitem__`, in a transform or in `collate_fn`.
-# - **Spawn them**: `DataLoader(..., multiprocessing_context="spawn")` starts new processes, each with a Python of its
-#   own. They take longer to start, and each that uses the GPU takes some of its memory for itself.
+# - **Spawn them**: `DataLoader(..., multiprocessing_context="spawn")` starts new processes, each with a Python of its own.
+#   They take longer to start, and each one that uses the GPU takes some of its memory for itself.
 #
 # The same goes for processes that you start yourself: `torch.multiprocessing.spawn` and `torchrun` begin with new ones.
+# `devlab.launch` forks its processes from a server that has imported PyTorch and never touched a device, which is safe as
+# well.
+#
+# **How many workers?** Enough that the loop never waits for a batch, and no more. Begin with two, time an epoch, and double
+# them until the time no longer falls. More workers than CPU cores only take turns, and each takes memory of its own, so
+# PyTorch warns of them.
 
 # %% [markdown]
 # ## What to keep
 #
 # - A meta tensor has a shape and a dtype and no data: build there, plan with it, and never `.to` it.
-# - `to_empty`, then `load_state_dict`; or `load_state_dict(assign=True)`. Make unsaved buffers again, and tie what was
+# - Use `to_empty`, then `load_state_dict`, or `load_state_dict(assign=True)`. Make unsaved buffers again, and tie what was
 #   tied.
-# - Consecutive layers fill one device after the other. What flows between them crosses where the device changes, and
-#   nowhere else.
-# - Collectives are meetings: every rank, the same order, the same shapes.
+# - Consecutive layers fill one device after the other, and a tensor is transferred only where the device changes.
+# - Collectives are meetings: every rank comes, in the same order and with the same shapes.
 # - In a hang the rank that complains came, and another one did not. `monitored_barrier` names it.
 # - An optimizer's state can live in parts: the owner updates and broadcasts. FSDP does so with everything.
 # - CUDA and `fork` do not go together. Leave workers on the CPU, or spawn them.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/13_bigger_than_one_device.ipynb), five tasks.
+# **Now do it:** [the exercises of this lesson](../exercises/13_bigger_than_one_device.ipynb), five tasks. **And when you are
+# stuck one day:** the page [Questions](../docs/questions.md) has what people ask most about devices, in their own words,
+# with a link to the place in the course that answers it.

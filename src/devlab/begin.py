@@ -33,7 +33,8 @@ def start_two() -> tuple[torch.device, torch.device]:
     They are two real ones where there are two, and otherwise the two simulated ones.
     """
     found, problem = _found(two)
-    first, second = found or [torch.device("cpu")] * 2
+    found = found or [torch.device("cpu")]
+    first, second = found[0], found[-1]  # one and the same where there is only one, as under Apple's rules
     if first.type == "sim":
         words = f"{first} and {second}, simulated accelerators (no two GPUs in use)"
     else:

@@ -11,8 +11,8 @@ FOLDERS = {
     "solutions": ("solutions", "solutions"),
     "pages": ("docs", "docs"),
 }
-# Of the project's pages the learner's course has the one that a lesson links to.
-NAMED = {"pages": "borrow_a_gpu.md"}
+# Of the project's pages a learner's course has those that lessons link to, or that link to lessons.
+PAGES = ("borrow_a_gpu.md", "questions.md")
 
 
 # For the AI that a learner asks: it goes with every notebook that is handed out.
@@ -31,14 +31,15 @@ def notebook(folder: str, lesson: str) -> str:
 
 
 def files(kind: str) -> list[Path]:
-    """Return the files of a kind, a lesson each, in course order; none where nothing is carried.
+    """Return the files of a kind, a lesson each, in course order, or pages; none where nothing is carried.
 
     >>> files("solutions")[0].name
     '00_start_here.ipynb'
     """
     wheel, clone = FOLDERS[kind]
     for folder in (PACKAGE / "course" / wheel, PACKAGE.parents[1] / clone):
-        if found := sorted(folder.glob(NAMED.get(kind, "[0-9][0-9]_*.*"))):
+        pages = [folder / name for name in PAGES if (folder / name).exists()]
+        if found := pages if kind == "pages" else sorted(folder.glob("[0-9][0-9]_*.*")):
             return found
     return []
 

@@ -54,7 +54,7 @@ class Laid:
 
 
 def lay_out(folder: Path, colab: bool = False) -> Laid:
-    """Copy lessons, exercises and AGENTS.md into a folder; what a learner changed is never overwritten.
+    """Copy notebooks, pages and AGENTS.md into a folder; what a learner changed there is never overwritten.
 
     A file that is there and still as the course left it is brought up to date. With `colab` each notebook
     begins with a cell that installs devlab. Raises LabError where the folder cannot be written.

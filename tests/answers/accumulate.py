@@ -194,7 +194,7 @@ def one_large_batch(model, batches, optimizer, device):
     return loss.item()
 
 
-@wrong("before it were still whole", row=ONE)
+@wrong("before it were still kept", row=ONE)
 def one_backward_for_all(model, batches, optimizer, device):
     total = 0
     for batch in batches:
@@ -207,7 +207,7 @@ def one_backward_for_all(model, batches, optimizer, device):
     return loss.item()
 
 
-@wrong("before it were still whole", row=ONE)
+@wrong("before it were still kept", row=ONE)
 def keeps_the_graphs(model, batches, optimizer, device):
     losses, samples = [], count(batches)
     optimizer.zero_grad()

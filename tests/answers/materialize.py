@@ -185,7 +185,7 @@ def never_given_memory(build, state, device):
     return model
 
 
-@wrong("has not the values that build() gives it", row=BUFFERS)
+@wrong("lacks the values that build() gives it", row=BUFFERS)
 def lost_buffers(build, state, device):
     model = on_meta(build)
     model.to_empty(device=device)

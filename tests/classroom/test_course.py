@@ -79,6 +79,13 @@ def test_no_link_leads_out_of_a_students_folder(lesson, laid):
     assert "Needed: " in prose
 
 
+def test_pages_are_handed_out_beside_the_exercises(laid):
+    """The questions name the lesson that answers each, for the lessons are not in that folder."""
+    page = (laid / "handout" / "questions.md").read_text(encoding="utf-8")
+    assert "Pinned memory (lesson 04)" in page
+    assert "](" not in page
+
+
 def test_the_points_are_those_of_the_verdict(laid):
     """A check's points are the rows of its exercise, and its cell gives as many as passed."""
     from devlab.checks.exercise import find

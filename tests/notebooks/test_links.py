@@ -6,6 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from devlab.carried import files
 from factory.links import cell_id
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,6 +39,30 @@ def test_links_lead_somewhere(notebook):
             assert anchor in anchors(path), f"{target} has no cell for #{anchor}"
         elif anchor:
             assert f"cell-id={cell_id(anchor)}" in anchors(path), f"{notebook.name} has no heading #{anchor}"
+
+
+@pytest.mark.parametrize("page", files("pages"), ids=lambda path: path.stem)
+def test_links_of_a_page_lead_somewhere(page):
+    """A page that a learner's course holds leads to cells, as a notebook does: JupyterLab opens it, too."""
+    for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), f"{target} is not there"
+        if anchor and path.suffix == ".ipynb":
+            assert anchor in anchors(path), f"{target} has no cell for #{anchor}"
+
+
+QUESTION = re.compile(r"^### .+\n(.+\n)+", re.MULTILINE)
+
+
+def test_every_question_has_a_short_answer_and_a_place_in_the_course():
+    """Two sentences, or one where that is enough, and one link at the end, to a cell of a lesson."""
+    text = (ROOT / "docs" / "questions.md").read_text(encoding="utf-8")
+    answers = [found[0].split("\n", 1) for found in QUESTION.finditer(text)]
+    assert len(answers) == text.count("\n### ") > 40
+    for question, answer in answers:
+        said, _, link = answer.partition("→")
+        assert re.fullmatch(r" \[[^\]]+\]\(\.\./notebooks/\d\d_\w+\.ipynb#cell-id=[\w-]+\)\n", link), question
+        assert len(re.findall(r"[.?](?:\s|$)", said)) <= 2, question
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)

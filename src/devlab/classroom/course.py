@@ -93,6 +93,8 @@ def lay_out(folder: Path, lessons: Sequence[str] = (), marks: str = "rows") -> L
     _keep_or_write(layout, "README.md", teachers_page(first, marks))
     for name in layout.assignments:
         hand_out(folder, name)
+    for page in carried.files("pages"):
+        _write(folder / "handout" / page.name, handout.without_links(page.read_text(encoding="utf-8")))
     return layout
 
 
@@ -227,6 +229,7 @@ One assignment a lesson. Run the commands in this folder; `{one}` stands for any
 `handout/{one}.zip`, unpacked in `handout/{one}/`, is what students get: the tasks without their
 solutions, and `AGENTS.md`, which asks an AI helper to explain and not to solve. Students need devlab
 and JupyterLab, nothing else. Upload the zip to your learning platform.
+`handout/questions.md` has what people ask most about devices, with short answers; hand it out, too.
 
 Changed something in `source/`? `devlab course .` makes `handout/` anew and leaves your changes alone.
 

@@ -24,7 +24,7 @@ def teachers(notebook: dict, marks: str = "rows") -> dict:
     for cell in notebook["cells"]:
         _set_back(cell)
         if cell["cell_type"] == "markdown":
-            cell["source"] = _without_links("".join(cell["source"]))
+            cell["source"] = without_links("".join(cell["source"]))
         elif facts := graded(cell):
             name = facts["grade_id"].removeprefix("check_")
             cell["source"] = MARKS[marks].format(name=name, points=facts["points"])
@@ -81,10 +81,10 @@ def _set_back(cell: dict) -> None:
         cell["outputs"], cell["execution_count"] = [], None
 
 
-def _without_links(text: str) -> str:
+def without_links(text: str) -> str:
     """Name a lesson's section where the course links to it: a student's folder has no lessons beside it.
 
-    >>> _without_links("[Register it](../notebooks/05_buffers.ipynb#Register-it)")
+    >>> without_links("[Register it](../notebooks/05_buffers.ipynb#Register-it)")
     'Register it (lesson 05)'
     """
 

@@ -1,16 +1,20 @@
 """`devlab.launch`: start a program once for each rank of a group, as `torchrun` does."""
 
+import multiprocessing
 import os
+import runpy
 import socket
-import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import torch.distributed as dist
 
 PATIENCE = 180  # seconds for a program in all: on a slow machine importing PyTorch takes many of them
 HERE = "127.0.0.1"
+# What a server imports once, where processes can begin as copies of it: this takes seconds.
+PRELOADED = ["torch", "torch.nn.parallel", "torch.distributed.fsdp"]
 
 
 def launch(program: str, world_size: int) -> list[str]:
@@ -24,7 +28,6 @@ def launch(program: str, world_size: int) -> list[str]:
     rank 0 of 2
     rank 1 of 2
     """
-    texts = []
     with tempfile.TemporaryDirectory(prefix="devlab-launch-") as folder, socket.socket() as free:
         script = Path(folder) / "train.py"
         script.write_text(program, encoding="utf-8")
@@ -39,25 +42,53 @@ def launch(program: str, world_size: int) -> list[str]:
             port = book.port
             meeting["TORCHELASTIC_USE_AGENT_STORE"] = "True"
         meeting["MASTER_PORT"] = str(port)
-        processes = [
-            subprocess.Popen(
-                [sys.executable, str(script)],
-                env=os.environ | meeting | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
+        ranks = [
+            _started(script, dict(os.environ) | meeting | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
             for rank in range(world_size)
         ]
+        until, texts = time.monotonic() + PATIENCE, []
         try:
-            for process in processes:
-                said, complained = process.communicate(timeout=PATIENCE)
+            for rank, process in enumerate(ranks):
+                process.join(max(0, until - time.monotonic()))
+                said, complained = (_text(script, str(rank), kind) for kind in ("said", "errors"))
                 texts.append(said)
                 # One may die while it leaves its group, after its last line: no fault of the program.
-                failed = process.returncode and ("Traceback" in complained or not said)
+                failed = process.exitcode and ("Traceback" in complained or not said)
                 print(said + (complained if failed else ""), end="")
         finally:
-            for process in processes:
+            for process in ranks:
                 process.kill()
-                process.wait()
+                process.join()
     return texts
+
+
+def _started(script: Path, environment: dict[str, str]) -> multiprocessing.process.BaseProcess:
+    """Start a program as a copy of a server that has imported PyTorch and touched no device.
+
+    Windows has no such server, and there each process imports PyTorch itself.
+    """
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+    else:
+        context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_run, args=(str(script), environment))
+    process.start()
+    return process
+
+
+def _run(script: str, environment: dict[str, str]) -> None:
+    """Be one rank: run the program with its environment; what it says and its errors go to files."""
+    os.environ.clear()
+    os.environ.update(environment)
+    for number, kind in ((1, "said"), (2, "errors")):
+        file = os.open(f"{script}.{kind}{environment['RANK']}", os.O_WRONLY | os.O_CREAT)
+        os.dup2(file, number)
+    sys.argv = [script]
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  it ends with the process
+    runpy.run_path(script, run_name="__main__")
+
+
+def _text(script: Path, rank: str, kind: str) -> str:
+    path = Path(f"{script}.{kind}{rank}")
+    return path.read_text(encoding="utf-8") if path.exists() else ""

@@ -33,7 +33,7 @@ accumulate = lesson.exercise(
         "`total = sum(len(labels) for _, labels in batches)` is known before the first forward. A batch's "
         "part of the large mean is `loss * len(labels) / total`.",
         "Zero the gradients; for each batch move it, `part = F.cross_entropy(model(x), y) * len(y) / total`, "
-        "`part.backward()`, add `part.detach()` to the sum; then one step, and `return float(sum)`.",
+        "`part.backward()`, add `part.detach()` to a total; then one step, and `return total.item()`.",
     ),
 )
 
@@ -201,7 +201,9 @@ def one_at_a_time(trial):
             f"the model ran {verbs.times(len(seen), 'time')} for 4 batches", "4 forwards", f"{len(seen)}"
         )
     if most := max(kept for _, kept, _ in seen):
-        headline = f"at a forward the graphs of {verbs.times(most, 'batch')} before it were still whole"
+        headline = (
+            f"when a forward began, the graphs of {verbs.times(most, 'batch')} before it were still kept"
+        )
         said = f"what backward needs of {verbs.times(most, 'batch')} in memory"
         expect.fail(headline, "backward after each forward, which lets the graph go", said)
     if not all(training for _, _, training in seen) or not model.training:

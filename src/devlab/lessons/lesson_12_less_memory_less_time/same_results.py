@@ -10,7 +10,7 @@ same_results = lesson.exercise(
     signature="same_results(a, b)",
     facts=("F1", "F4"),
     hints=(
-        "Two tensors on two devices cannot be compared by an operator. Which place suits both? And what does "
+        "Two tensors on two devices cannot be compared by an operator. Where could both be? And what does "
         "`torch.testing.assert_close` know about a dtype?",
         "`torch.testing.assert_close(a, b, check_device=False, equal_nan=True)` raises an AssertionError "
         "where they differ, by the tolerance of their dtype, shapes included.",

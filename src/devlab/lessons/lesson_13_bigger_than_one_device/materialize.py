@@ -108,7 +108,7 @@ def values_on_the_device(trial):
         got = model.state_dict()
         for name, right in wanted.state_dict().items():
             if name not in got:
-                expect.fail(f"the model that came back has no {name}", "what build() makes", list(got))
+                expect.fail(f"the model that you returned has no {name}", "what build() makes", list(got))
             tensor = got[name]
             if tensor.is_meta:
                 headline = f"{name} is still on the meta device: it has no values"
@@ -126,7 +126,7 @@ def _expect_trainable(model: nn.Module, wanted: nn.Module) -> None:
     asks = {name: one.requires_grad for name, one in model.named_parameters(remove_duplicate=False)}
     for name, right in wanted.named_parameters(remove_duplicate=False):
         if name not in asks:
-            expect.fail(f"{name} is no parameter any more", "an nn.Parameter", "a tensor")
+            expect.fail(f"{name} is no longer a parameter", "an nn.Parameter", "a tensor")
         if asks[name] != right.requires_grad:
             headline = f"{name} has requires_grad={asks[name]}, and build() gave it another value"
             expect.fail(headline, f"requires_grad={right.requires_grad}", f"requires_grad={asks[name]}")
@@ -139,13 +139,13 @@ def buffers_as_built(trial):
         buffers = dict(model.named_buffers())
         for name, right in wanted.named_buffers():
             if name not in buffers:
-                expect.fail(f"the buffer {name} is no buffer any more", "a registered buffer", list(buffers))
+                expect.fail(f"the buffer {name} is no longer a buffer", "a registered buffer", list(buffers))
             if buffers[name].is_meta:
                 headline = f"the buffer {name} is still on the meta device: no state_dict brings it"
                 expect.fail(headline, f"{name} on {device}, as build() makes it", buffers[name])
             expect.device(buffers[name], device, f"the buffer {name}")
             if not torch.equal(buffers[name].cpu(), right):
-                headline = f"the buffer {name} has not the values that build() gives it: it is not in `state`"
+                headline = f"the buffer {name} lacks the values that build() gives it: it is not in `state`"
                 expect.fail(headline, expect.describe(right), buffers[name])
         saved = [name for name in model.state_dict() if name not in wanted.state_dict()]
         if saved:

@@ -42,7 +42,7 @@ def given(seed: int, rank: int) -> list[torch.Tensor]:
 def in_a_process(answer: Callable, rank: int, world_size: int, data: tuple) -> list:
     """Call the answer with each tensor of this rank; return what came of each.
 
-    That are the result, whether the input is as it was, and words on the result's dtype and graph.
+    These are the result, whether the input is as it was, and words on the result's dtype and graph.
     """
     found = []
     for tensor in given(int(data[0]), rank):
@@ -98,7 +98,7 @@ def _expect(got: dict, said: list[str], rank: int, own: torch.Tensor, parts: lis
         }
         expect.named(mine, wanted, slips, asked, within)
         if rank and parts[0].dim() and not mine.any():
-            expect.fail(f"rank {rank} has zeros, and every rank is to have the mean", asked, "zeros")
+            expect.fail(f"rank {rank} has zeros, and every rank should have the mean", asked, "zeros")
     changed, shared, dtype, graph = said
     if changed or shared:
         headline = f"the input of rank {rank} was changed: all_reduce writes where it reads"
@@ -108,7 +108,7 @@ def _expect(got: dict, said: list[str], rank: int, own: torch.Tensor, parts: lis
     if dtype != kind:
         expect.fail(f"rank {rank}'s mean is {dtype}, not {kind}", f"the dtype of the input, {kind}", dtype)
     if graph:
-        headline = f"rank {rank}'s mean asks for a gradient, and no gradient crosses an all_reduce"
+        headline = f"rank {rank}'s mean asks for a gradient, and no gradient passes through an all_reduce"
         expect.fail(headline, "a tensor without a graph", "requires_grad=True")
     expect.tensor(mine, wanted, torch.device("cpu"), f"rank {rank}'s mean", within)
 
@@ -128,7 +128,7 @@ def integers_refused(trial):
     for rank, report in enumerate(_asked(trial, with_integers, 2, trial.seeds[2])):
         what, says = (one.get("says", "") for one in report.result)
         if what != "TypeError":
-            headline = f"rank {rank} took an integer tensor: a mean of integers is no integer"
+            headline = f"rank {rank} took an integer tensor: the mean of integers need not be an integer"
             expect.fail(headline, "a TypeError, in every rank", f"{says} returned")
         if not says:
             expect.fail("the TypeError says nothing", "a TypeError that says what is wrong", "no message")

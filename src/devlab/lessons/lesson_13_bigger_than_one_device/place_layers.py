@@ -11,7 +11,7 @@ place_layers = lesson.exercise(
     signature="place_layers(sizes, budgets)",
     facts=("Q3",),
     hints=(
-        "Keep two things while you walk through the layers: the number of the present device, and how much "
+        "Keep two things while you walk through the layers: the number of the current device, and how much "
         "room it has left. When does the number change, and can it change more than once for one layer?",
         "`while device < len(budgets) and size > left:` go on to the next device, and `left` is then the "
         "whole budget of that device.",
