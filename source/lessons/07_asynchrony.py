@@ -663,6 +663,41 @@ with races():
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_Prefetcher):** `Prefetcher`, which does this for every
 # batch of a loader, and never takes more than a few in advance.
 
+# %% [markdown] facts=["Y1", "J6"]
+# ### The same picture in Perfetto
+#
+# A drawing of two batches fits into a notebook, and a drawing of a whole epoch does not. `timeline.save` therefore
+# writes it to a file of the same format as `export_chrome_trace` above, and `ui.perfetto.dev` opens it: you can zoom
+# in, and a click on a piece of work shows its line of code, its bytes and its shapes. From each launch on the host's
+# lane an **arrow** leads to the work on the device. The file is plain JSON, so it can be asked as well. How long do
+# the arrows of the two copies and the two products become?
+
+# %% facts=["Y1", "J6"]
+import json
+import tempfile
+
+path = os.path.join(tempfile.mkdtemp(), "trace.json")
+overlapped.save(path)
+with open(path, encoding="utf-8") as file:
+    events = json.load(file)["traceEvents"]
+
+launched = {event["id"]: event["ts"] for event in events if event["ph"] == "s"}
+for event in sorted(
+    (event for event in events if event["ph"] == "f"), key=lambda event: launched[event["id"]]
+):
+    begun = [other for other in events if other["ph"] == "X" and other["ts"] == event["ts"]]
+    name = next(
+        other["name"] for other in begun if other["tid"] == event["tid"] and other["pid"] == event["pid"]
+    )
+    waited = event["ts"] - launched[event["id"]]
+    print(f"{name:<32} launched at {launched[event['id']]:5.1f} µs, begun {waited:6.1f} µs later ({kind})")
+
+# %% [markdown] facts=["Y1", "J6"]
+# The host has launched everything within a few microseconds, and the device takes up one thing after the other, so
+# the arrows grow longer. That is what a healthy trace looks like. Where every arrow is short, the device is waiting
+# for the host, and you are in the overhead regime. (The trace of a simulated device says of itself that its times
+# are modelled.)
+
 # %% [markdown] facts=["Y1", "P5"]
 # ### Look and touch
 #
