@@ -116,7 +116,33 @@ def test_the_timeout_of_gloo_is_half_an_hour():
     from torch.distributed.constants import default_pg_timeout
 
     assert default_pg_timeout == datetime.timedelta(minutes=30)
-    assert "30 minutes for gloo and 10 for NCCL" in LESSONS["09_several_devices"].replace("\n# ", " ")
+    text = re.sub(r"\n# +", " ", LESSONS["09_several_devices"])
+    assert "30 minutes for gloo and 10 for NCCL" in text
+
+
+def test_a_smaller_step_after_a_failed_one_needs_an_empty_cache():
+    """Lesson 08: without `empty_cache` the cached segment is cut, and the second part finds no room."""
+    import devlab
+    from devlab import sim
+
+    sim.enable()
+    made = {"torch": torch, "device": torch.device("sim", 0), "MIB": 1 << 20}
+    exec(cell("08_memory", "def step(batch)").partition("def again_inside")[0], made)
+    fitted = []
+    for emptied in (True, False):
+        torch.sim.empty_cache()
+        with devlab.memory_limit(made["device"], 1 << 30):
+            with pytest.raises(torch.OutOfMemoryError):
+                made["step"](3)
+            if emptied:
+                torch.sim.empty_cache()
+            try:
+                made["step"](2)
+                fitted.append(emptied)
+            except torch.OutOfMemoryError:
+                pass
+    torch.sim.empty_cache()
+    assert fitted == [True]
 
 
 @pytest.mark.parametrize("visible", ["1", "2,0", " 2, 0", "", "-1", "0,-1,1", "1,7,0", "7"])

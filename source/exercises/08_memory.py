@@ -1,13 +1,14 @@
 # %% [markdown]
 # # 08 Memory: exercises
 #
-# Seven functions: three read the account of a device's memory, one gives memory back, one keeps it from growing, one
-# predicts it, and one finds out how much fits. The lesson is [08 Memory](../notebooks/08_memory.ipynb).
+# Seven functions: three read the account of a device's memory, one gives memory back, one keeps it from
+# growing, one predicts it, and one finds out how much fits. The lesson is
+# [08 Memory](../notebooks/08_memory.ipynb).
 #
-# PyTorch keeps its account for accelerators, so whatever is about the account is judged there and not on the CPU. All
-# names that the lesson uses work on the simulated device as on CUDA. `device` is always a `torch.device` with a number,
-# and not always the current one: name it in each question. Which device is current is a setting of the whole program;
-# leave it as it is.
+# PyTorch keeps its account for accelerators, so whatever is about the account is judged there and not on the
+# CPU. All names that the lesson uses work on the simulated device as on CUDA. `device` is always a
+# `torch.device` with a number, and not always the current one: name it in each question. Which device is
+# current is a setting of the whole program; leave it as it is.
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
 # check below it. Stuck? `devlab.hint(bytes_kept)`.
@@ -25,17 +26,17 @@ device = devlab.start(account=True)  # on a Mac the simulated one: its GPU keeps
 # %% [markdown]
 # ## `bytes_kept(fn, device)`
 #
-# How much device memory does a function's result hold? Call `fn()` once, as it is, and return by how many bytes the
-# **allocated** memory of `device` has grown **while the result is still held**, as an `int`.
+# How much device memory does a function's result hold? Call `fn()` once, as it is, and return by how many
+# bytes the **allocated** memory of `device` has grown **while the result is still held**, as an `int`.
 #
-# - The result may be anything: a tensor, a list of tensors, a loss with a graph, an object that hides a tensor, `None`.
-#   Whatever it keeps alive counts, and so does a tensor that fn has stored elsewhere, for example in a list.
+# - The result may be anything: a tensor, a list of tensors, a loss with a graph, an object that hides a
+#   tensor, `None`. Whatever it keeps alive counts, and so does a tensor that fn has stored elsewhere, for
+#   example in a list.
 # - What fn made and dropped again does not count.
 # - Count as the account does, with its rounding. Where fn frees more than it keeps, the answer is negative.
 # - It is judged on accelerators only.
 #
-# Needed: [What lives takes
-# memory](../notebooks/08_memory.ipynb#What-lives-takes-memory)
+# Needed: [What lives takes memory](../notebooks/08_memory.ipynb#What-lives-takes-memory)
 
 
 # %% exercise="bytes_kept"
@@ -57,8 +58,9 @@ devlab.check(bytes_kept)
 # %% [markdown]
 # ## `peak_bytes(fn, device)`
 #
-# How much room does a function need while it runs? Call `fn()` once, as it is, and return the most that was allocated on
-# `device` at any moment of the call, **above what was allocated before it**, as an `int`. It is never negative.
+# How much room does a function need while it runs? Call `fn()` once, as it is, and return the most that was
+# allocated on `device` at any moment of the call, **above what was allocated before it**, as an `int`. It is
+# never negative.
 #
 # - What was allocated before fn does not count, and neither does a higher peak of earlier work.
 # - You may reset the account's peak.
@@ -85,14 +87,14 @@ devlab.check(peak_bytes)
 # %% [markdown]
 # ## `cached_bytes(device)`
 #
-# Return how many bytes PyTorch keeps on `device` for later, as an `int`: bytes that are reserved and that belong to no
-# live tensor.
+# Return how many bytes PyTorch keeps on `device` for later, as an `int`: bytes that are reserved and that
+# belong to no live tensor.
 #
 # - Whole free segments count, and so do free pieces between the blocks of live tensors.
 # - What a view or a graph keeps alive is in use, though no name leads to it.
 # - Only this device counts, whichever is current.
-# - **A question changes nothing**: afterwards as much is reserved as before, the account's peak is what it was, and no
-#   tensor was made in order to ask.
+# - **A question changes nothing**: afterwards as much is reserved as before, the account's peak is what it
+#   was, and no tensor was made in order to ask.
 # - It is judged on accelerators only.
 #
 # Needed: [Reserved and cached](../notebooks/08_memory.ipynb#Reserved-and-cached)
@@ -113,13 +115,14 @@ devlab.check(cached_bytes)
 # %% [markdown]
 # ## `release(cache, key, device)`
 #
-# `cache` is a dict of tensors on `device`, and `key` is one of its keys. Remove that entry, key and all, and give its memory
-# back to the device, so that **reserved** memory falls. Return by how many bytes it fell during the call, as an `int`.
+# `cache` is a dict of tensors on `device`, and `key` is one of its keys. Remove that entry, key and all, and
+# give its memory back to the device, so that **reserved** memory falls. Return by how many bytes it fell
+# during the call, as an `int`.
 #
 # - The same dict loses the entry. The other entries stay: the same tensors, under the same keys.
 # - Memory that was already cached when your function was called may go back as well, and then it counts.
-# - Where another entry is a view of the same memory, dropping one of the two frees nothing. The answer is what the device
-#   really got back, even if that is 0.
+# - Where another entry is a view of the same memory, removing one of the two frees nothing. The answer is
+#   what the device really got back, even if that is 0.
 # - It is judged on accelerators only.
 #
 # Needed: [Giving it back](../notebooks/08_memory.ipynb#Giving-it-back) and
@@ -144,15 +147,15 @@ devlab.check(release)
 # %% [markdown]
 # ## `total_loss(step, n)`
 #
-# `step()` returns a loss: a zero-dimensional tensor with a graph, on some device. Call it n times (n is at least 1) and
-# return the sum of the n losses, as a zero-dimensional tensor **without** a graph, on the losses' device. Do not call
-# `backward`.
+# `step()` returns a loss: a zero-dimensional tensor with a graph, on some device. Call it n times (n is at
+# least 1) and return the sum of the n losses, as a zero-dimensional tensor **without** a graph, on the
+# losses' device. Do not call `backward`.
 #
-# - **Memory must not grow with n.** No graph outlives its step. Even a list of n detached losses grows, because each of
-#   them takes a block of 512 bytes.
+# - **Memory must not grow with n.** No graph outlives its step. Even a list of n detached losses grows,
+#   because each of them takes a block of 512 bytes.
 # - The program must not wait for the device at each step.
-# - The losses belong to `step`, which may keep them, so leave their numbers as they are. Mind that `loss.detach()` shares
-#   the memory of `loss`.
+# - The losses belong to `step`, which may keep them, so leave their numbers as they are. Mind that
+#   `loss.detach()` shares the memory of `loss`.
 #
 # Needed: [Who still holds it](../notebooks/08_memory.ipynb#Who-still-holds-it)
 
@@ -174,17 +177,19 @@ devlab.check(total_loss)
 # %% [markdown]
 # ## `training_bytes(model, optimizer_name)`
 #
-# How much memory will the training of this model take, apart from activations? Return a number of bytes, as an `int`. Add up
+# How much memory will the training of this model take, apart from activations? Return a number of bytes, as
+# an `int`. Add up
 #
 # - all **parameters**, trained or not, each counted once even if it has two names;
-# - a **gradient** for each parameter that is trained (`requires_grad`), in the parameter's own dtype, whether it is there
-#   yet or not;
-# - the optimizer's **state** for each parameter that is trained: nothing for `"sgd"`, as much as the parameter once for
-#   `"sgd_momentum"`, and twice for `"adam"` and `"adamw"`.
+# - a **gradient** for each parameter that is trained (`requires_grad`), in the parameter's own dtype, whether
+#   it is there yet or not;
+# - the optimizer's **state** for each parameter that is trained: nothing for `"sgd"`, as much as the
+#   parameter once for `"sgd_momentum"`, and twice for `"adam"` and `"adamw"`.
 #
 # Any other name is a `ValueError`, for every model, even one of which nothing is trained.
 #
-# Count elements and their size. The allocator's rounding, buffers and step counters do not count. The model stays as it is.
+# Count elements and their size. The allocator's rounding, buffers and step counters do not count. The model
+# stays as it is.
 #
 # Needed: [What training takes](../notebooks/08_memory.ipynb#What-training-takes)
 
@@ -210,18 +215,20 @@ devlab.check(training_bytes)
 # %% [markdown]
 # ## `largest_batch(step, limit)`
 #
-# `step(n)` runs a training step with n samples, and raises `torch.OutOfMemoryError` where they do not fit. If n samples
-# fit, so do fewer. Return the largest n from 1 to `limit` that fits, as an `int`, and 0 if not even one sample does.
+# `step(n)` runs a training step with n samples, and raises `torch.OutOfMemoryError` where they do not fit. If
+# n samples fit, so do fewer. Return the largest n from 1 to `limit` that fits, as an `int`, and 0 if not even
+# one sample does.
 #
 # - Call `step` only with whole numbers from 1 to `limit`, and with gradients on, as in training.
-# - **Nothing of one try may be left when the next one begins.** What `step` returns holds memory. So does an error that you
-#   keep, or are still handling: its traceback holds the variables of the code that failed.
+# - **Nothing of one try may be left when the next one begins.** What `step` returns holds memory. So does an
+#   error that you keep, or are still handling: its traceback holds the variables of the code that failed.
 # - Nothing of the search is left afterwards. Whether you empty the cache between two tries is up to you.
-# - Any other error is a mistake in `step` and no lack of memory: it passes through. (`OutOfMemoryError` is a kind of
-#   `RuntimeError`, and so are most other errors of PyTorch.)
+# - Any other error is a mistake in `step` and no lack of memory: it passes through. (`OutOfMemoryError` is a
+#   kind of `RuntimeError`, and so are most other errors of PyTorch.)
 #
-# On the simulated device one row really fills its memory, which is made small for the purpose. Real GPUs are not filled;
-# there the step raises the error from a certain size on.
+# On the simulated device one line of the check's report, *where memory really runs out*, fills the device,
+# whose memory is made small for the purpose. Real GPUs are not filled; there the step raises the error from a
+# certain size on.
 #
 # Needed: [Out of memory](../notebooks/08_memory.ipynb#Out-of-memory)
 
@@ -256,5 +263,6 @@ def largest_batch(step: Callable, limit: int) -> int:
 devlab.check(largest_batch)
 
 # %% [markdown]
-# All seven? Wrap `bytes_kept` and `peak_bytes` around a line of a program of your own, and guess the numbers first. Then go
-# on to [09 Several devices](../notebooks/09_several_devices.ipynb). `devlab.progress()` shows where you stand.
+# All seven? Wrap `bytes_kept` and `peak_bytes` around a line of a program of your own, and guess the numbers
+# first. Then go on to [09 Several devices](../notebooks/09_several_devices.ipynb). `devlab.progress()` shows
+# where you stand.

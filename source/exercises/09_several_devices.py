@@ -1,13 +1,14 @@
 # %% [markdown]
 # # 09 Several devices: exercises
 #
-# Six tasks, each with two places in it: a sum and a mean across devices, a model in two halves, a batch cut into parts and
-# joined again, and the gradients of two real processes. The lesson is
+# Six tasks, each with two places in it: a sum and a mean across devices, a model in two halves, a batch cut
+# into parts and joined again, and the gradients of two real processes. The lesson is
 # [09 Several devices](../notebooks/09_several_devices.ipynb).
 #
-# A device is always given as a `torch.device`, and may be the CPU, which is a place like the others. Without a GPU you have
-# `sim:0` and `sim:1`; with one GPU the second place is the CPU. Which device is current is a setting of the whole program;
-# leave it as it is.
+# A device is always given as a `torch.device`, and may be the CPU, which is a place like the others. The
+# checks use your GPUs; with one GPU the second place is the CPU, and without a GPU you have `sim:0` and
+# `sim:1`. (The lesson needs two accelerators, so with one GPU it takes the simulated ones.) Which device is
+# current is a setting of the whole program; leave it as it is.
 #
 # Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, then run the
 # check below it. Stuck? `devlab.hint(add_across)`.
@@ -24,14 +25,15 @@ device = devlab.start()
 # %% [markdown]
 # ## `add_across(x, y, out_device)`
 #
-# Return x + y as a tensor on `out_device`. The three places may all differ, or two of them, or none. When your function
-# returns, the sum can be read.
+# Return x + y as a tensor on `out_device`. The three places may all differ, or two of them, or none. When
+# your function returns, the sum can be read.
 #
 # - Shapes and dtypes are those that `+` gives for two tensors in one place, broadcasting included.
-# - Gradients flow back to x and to y, wherever each is, also where one of them is a single number (zero-dimensional).
+# - Gradients flow back to x and to y, wherever each is, also where one of them is a single number
+#   (zero-dimensional).
 # - x and y stay as they are.
-# - There are **two transfers at most**, and none where x, y and `out_device` are one place. So nothing is transferred to a
-#   place that has no part in the sum.
+# - There are **two transfers at most**, and none where x, y and `out_device` are one place. So nothing is
+#   transferred to a place that has no part in the sum.
 #
 # Needed: [A tensor has one address](../notebooks/09_several_devices.ipynb#A-tensor-has-one-address)
 
@@ -50,12 +52,14 @@ devlab.check(add_across)
 # %% [markdown]
 # ## `mean_across(tensors, device)`
 #
-# `tensors` is a list of at least one tensor, all of one shape and one floating dtype, on any devices. The same tensor may
-# stand in it twice, and then it counts twice. Return their **elementwise mean** on `device`: a tensor of that shape and
-# dtype.
+# `tensors` is a list of at least one tensor, all of one shape and one floating dtype, on any devices. The
+# same tensor may stand in it twice, and then it counts twice. Return their **elementwise mean** on `device`:
+# a tensor of that shape and dtype.
 #
-# - A tensor that is elsewhere is transferred once, straight to `device`. One that is there already is not transferred.
+# - Each entry that is elsewhere is transferred once, straight to `device`. One that is there already is not
+#   transferred.
 # - The tensors in the list stay as they are.
+# - The sum of the tensors fits into their dtype.
 #
 # Needed: [The sum of many](../notebooks/09_several_devices.ipynb#The-sum-of-many)
 
@@ -74,13 +78,15 @@ devlab.check(mean_across)
 # %% [markdown]
 # ## `class TwoStage(first, second, devices)`
 #
-# A model that is too large for one device is cut into two halves, and the second works with what the first gives. `first`
-# and `second` are modules on the CPU, and `devices` is a pair: the first half lives on `devices[0]`, the second on
-# `devices[1]`. `forward(x)` takes a tensor x from any device and returns `second(first(x))`, on `devices[1]`.
+# A model that is too large for one device is cut into two halves, and the second works with what the first
+# gives. `first` and `second` are modules on the CPU, and `devices` is a pair: the first half lives on
+# `devices[0]`, the second on `devices[1]`. `forward(x)` takes a tensor x from any device and returns
+# `second(first(x))`, on `devices[1]`.
 #
-# - The halves move **once**, when the model is made. You may move the modules you are given, or copies. They keep
-#   their modes (training or evaluation), and what is frozen in them stays frozen.
-# - A half may have no parameters, as `nn.Flatten()` has none. So remember the devices, and do not ask the halves.
+# - The halves move **once**, when the model is made. You may move the modules you are given, or copies. They
+#   keep their modes (training or evaluation), and what is frozen in them stays frozen.
+# - A half may have no parameters, as `nn.Flatten()` has none. So remember the devices, and do not ask the
+#   halves.
 # - Both halves are parts of the model: `parameters()` and `buffers()` know them all.
 # - Gradients flow back through both halves, and to x.
 # - At each call x is transferred if it is elsewhere, and what flows between the halves is; nothing else.
@@ -114,17 +120,17 @@ devlab.check(TwoStage)
 # %% [markdown]
 # ## `scatter(batch, devices)`
 #
-# Cut a batch into one part for each device, and put each part on its device. Return a list (or a tuple) of the parts, in the
-# order of `devices`.
+# Cut a batch into one part for each device, and put each part on its device. Return a list (or a tuple) of
+# the parts, in the order of `devices`.
 #
-# - `batch` is a tensor, or tensors in dicts, lists and tuples, which may nest. All tensors have the same number of rows (the
-#   size of dimension 0). Each part has the batch's form: a dict with the same keys in the same order for a dict, a list for
-#   a list, a tuple for a tuple.
-# - Parts are **consecutive** rows, in order, and their lengths differ **by one at most**. With fewer rows than
-#   devices some parts are empty.
+# - `batch` is a tensor, or tensors in dicts, lists and tuples, which may nest. All tensors have the same
+#   number of rows (the size of dimension 0). Each part has the batch's form: a dict with the same keys in the
+#   same order for a dict, a list for a list, a tuple for a tuple.
+# - Parts are **consecutive** rows, in order, and their lengths differ **by one at most**. With fewer rows
+#   than devices some parts are empty.
 # - The same device may stand in the list more than once.
-# - Cut first and move afterwards: only the rows that a device gets are transferred to it, each tensor of a part once. What is
-#   there already is not transferred. When your function returns, every part can be read.
+# - Cut first and move afterwards: only the rows that a device gets are transferred to it, each tensor of a
+#   part once. What is there already is not transferred. When your function returns, every part can be read.
 #
 # Needed: [A batch in parts](../notebooks/09_several_devices.ipynb#A-batch-in-parts)
 
@@ -150,12 +156,13 @@ devlab.check(scatter)
 # %% [markdown]
 # ## `gather(parts, device)`
 #
-# The reverse of `scatter`. `parts` is a list of at least one part, as `scatter` makes them: all of one form, which is a tensor
-# alone, or tensors in dicts, lists and tuples; each part is on some device. Return **one batch** of that form on `device`:
-# the parts joined along dimension 0, in the order of the list. Empty parts add nothing.
+# The reverse of `scatter`. `parts` is a list of at least one part, as `scatter` makes them: all of one form,
+# which is a tensor alone, or tensors in dicts, lists and tuples; each part is on some device. Return **one
+# batch** of that form on `device`: the parts joined along dimension 0, in the order of the list. Empty parts
+# add nothing.
 #
-# - A tensor of a part that is elsewhere is transferred once, straight to `device`. One that is there already is not
-#   transferred.
+# - A tensor of a part that is elsewhere is transferred once, straight to `device`. One that is there already
+#   is not transferred.
 # - Gradients flow back to the parts.
 #
 # Needed: [A batch in parts](../notebooks/09_several_devices.ipynb#A-batch-in-parts)
@@ -180,20 +187,21 @@ devlab.check(gather)
 # %% [markdown]
 # ## `ddp_gradients(rank, world_size, data)`
 #
-# This is how it is done in earnest. Your function is called in **two real processes**, with `rank` 0 in one and 1 in the
-# other, and `world_size` 2 in both. The group exists already, on the `gloo` backend, which needs no GPU, so do not make
-# another. `data` is the whole data set in each process, a pair (x, y) of CPU tensors of shapes (rows, 4) and (rows, 1);
-# the rows divide evenly.
+# This is how it is done in practice. Your function is called in **two real processes**, with `rank` 0 in one
+# and 1 in the other, and `world_size` 2 in both. The group exists already, on the `gloo` backend, which needs
+# no GPU, so do not make another. `data` is the whole data set in each process, a pair (x, y) of CPU tensors
+# of shapes (rows, 4) and (rows, 1); the rows divide evenly.
 #
 # - Each process works on rows `rank::world_size`, and on no others.
 # - The model is `nn.Linear(4, 1)`, made directly after `torch.manual_seed(0)`, and wrapped in
 #   `DistributedDataParallel`.
 # - The loss is the mean squared error of the process's own rows. Call `backward` once.
-# - Return the gradients as a list, in the order of the model's parameters. They are tensors on the CPU, and equal to those
-#   that one process would get from all rows.
+# - Return the gradients as a list, in the order of the model's parameters. They are tensors on the CPU, and
+#   equal to those that one process would get from all rows.
 #
 # The check sends your function to the processes, with the functions, modules and plain values of this
-# notebook that it uses. What it prints there is not shown. The first time, the processes take some seconds to start.
+# notebook that it uses. What it prints there is not shown. The first time, the processes take some seconds to
+# start.
 #
 # Needed: [Many processes](../notebooks/09_several_devices.ipynb#Many-processes)
 
@@ -214,5 +222,5 @@ def ddp_gradients(rank: int, world_size: int, data: tuple) -> list[torch.Tensor]
 devlab.check(ddp_gradients)
 
 # %% [markdown]
-# All six? Then you have done by hand what the libraries do, and you know where it is better to leave it to them.
-# [10 Debugging](../notebooks/10_debugging.ipynb) is next. `devlab.progress()` shows where you stand.
+# All six? Then you have done by hand what the libraries do, and you know where it is better to leave it to
+# them. [10 Debugging](../notebooks/10_debugging.ipynb) is next. `devlab.progress()` shows where you stand.

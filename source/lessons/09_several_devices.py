@@ -1,12 +1,12 @@
 # %% [markdown]
 # # 09 Several devices
 #
-# Two GPUs in one machine are two separate memories with a connection between them. PyTorch moves nothing over it unless
-# you say so, and it does not complain when you say so too often.
+# Two GPUs in one machine are two separate memories with a connection between them. PyTorch moves nothing over
+# it unless you say so, and it does not complain when you say so too often.
 #
-# After this lesson you can compute with tensors from several devices, put the parts of a model on two of them, cut a
-# batch into parts, and count what all of that costs. And you can start two real processes that train one model together,
-# which is how it is done in earnest.
+# After this lesson you can compute with tensors from several devices, put the parts of a model on two of
+# them, cut a batch into parts, and count what all of that costs. And you can start two real processes that
+# train one model together, which is how it is done in practice.
 #
 # **Takes** about 45 minutes. **Needs** [04 Transfers](04_transfers.ipynb) and
 # [05 Models and buffers](05_buffers.ipynb); [07 Asynchrony](07_asynchrony.ipynb) helps with one picture.
@@ -22,18 +22,18 @@ first, second = devlab.start_two()
 print(first, second)
 
 # %% [markdown]
-# **What is real here.** `devlab.start_two()` gives you two GPUs where PyTorch finds two, and otherwise the two simulated
-# devices, `sim:0` and `sim:1`. Tensors, results, gradients and transfers of the simulated ones are real and counted.
-# Their *times* come from the simulator's model, and the one picture with times says so. The two processes at the end are
-# real processes that really talk to each other, whatever you have.
+# **What is real here.** `devlab.start_two()` gives you two GPUs where PyTorch finds two, and otherwise the
+# two simulated devices, `sim:0` and `sim:1`. Tensors, results, gradients and transfers of the simulated ones
+# are real and counted. Their *times* come from the simulator's model, and the one picture with times says so.
+# The two processes at the end are real processes that really talk to each other, whatever you have.
 
 # %% [markdown] facts=["U1"]
 # ## A tensor has one address
 #
-# A tensor is on **one device at a time**. An ordinary tensor never lies across two GPUs, and apart from those that copy,
-# no operator of PyTorch fetches its inputs from another GPU. (`torch.distributed` has a `DTensor`, which stands for one
-# large tensor in many processes. What each process holds of it is again an ordinary tensor, on one device.) Both tensors
-# below are on an accelerator.
+# A tensor is on **one device at a time**. An ordinary tensor never lies across two GPUs, and apart from those
+# that copy, no operator of PyTorch fetches its inputs from another GPU. (`torch.distributed` has a `DTensor`,
+# which stands for one large tensor in many processes. What each process holds of it is again an ordinary
+# tensor, on one device.) Both tensors below are on an accelerator.
 
 # %% facts=["U1", "U2"]
 x = torch.ones(1000, 1000, device=first)
@@ -50,9 +50,10 @@ except RuntimeError as error:
     guess.was("an error")
 
 # %% [markdown] facts=["U2", "U3"]
-# Two GPUs are as far apart for PyTorch as a GPU and the CPU. So **work across devices needs movement that you write
-# down**, and the word for it is the one you know: `.to`, straight from device to device. Here it is beside another
-# spelling of the same:
+# For PyTorch two GPUs are even further apart than a GPU and the CPU. A zero-dimensional tensor, a single
+# number, may come from the CPU, as lesson 02 shows; from another GPU it is refused like any other tensor.
+# So **work across devices needs movement that you write down**. You do it with `.to`, straight from device to
+# device. Compare it with a detour:
 
 # %% facts=["U3"]
 with devlab.watch() as log:
@@ -64,14 +65,14 @@ with devlab.watch() as log:
 print("y.cpu().to(first):", log.transfers, "transfers,", f"{log.bytes_moved:,} bytes")
 
 # %% [markdown]
-# By way of the CPU twice as many bytes are transferred, and the host waits for them. On real machines the direct transfer
-# can be faster still.
+# By way of the CPU twice as many bytes are transferred, and the host waits for them.
 #
 # ![Two GPUs, first and second, with a memory each, and the CPU with the host's memory above them. y.to(first) is one transfer from second to first, over NVLink or PCIe where there is peer access; y.cpu().to(first) is two transfers, by way of the host's memory](drawing:two_memories)
 #
-# Two GPUs may have **peer access**: one reads the other's memory without the host, over PCIe or over a connection of their
-# own, which NVIDIA calls NVLink. Where they have none, CUDA goes by way of the host's memory by itself, and your line
-# stays the same. `torch.cuda.can_device_access_peer(0, 1)` tells which it is. On your machine:
+# Two GPUs may have **peer access**: one reads the other's memory without the host, over PCIe or over a
+# connection of their own, which NVIDIA calls NVLink. Where they have none, CUDA goes by way of the host's
+# memory by itself, and your line stays the same. `torch.cuda.can_device_access_peer(0, 1)` tells which it is.
+# On your machine:
 
 # %% tags=["nbval-ignore-output"]
 if torch.cuda.device_count() > 1:
@@ -81,21 +82,22 @@ else:
     print("there are no two GPUs here that PyTorch calls cuda")
 
 # %% [markdown]
-# How fast such connections are, by NVIDIA's data sheets of the GPUs in the last column. The sheets add up both directions;
-# here is one of them, beside the GPU's own memory:
+# How fast such connections are, by NVIDIA's data sheets of the GPUs in the last column. The sheets add up
+# both directions; here is one of them, beside the GPU's own memory:
 #
-# | connection | GB/s, one direction | the GPU's own memory, GB/s | GPU |
+# | connection (data sheets) | GB/s, one direction | the GPU's own memory, GB/s | GPU |
 # |---|---|---|---|
 # | PCIe 3.0, 16 lanes | 16 | 300 | T4 |
-# | PCIe 4.0, 16 lanes | 32 | 1,555 | A100, 40 GB |
-# | NVLink, third generation | 300 | 1,555 | A100, 40 GB |
+# | PCIe 4.0, 16 lanes | 32 | 2,039 | A100, 80 GB, SXM |
+# | NVLink, third generation | 300 | 2,039 | A100, 80 GB, SXM |
 # | NVLink, fourth generation | 450 | 3,350 | H100, SXM |
 #
-# The simulator models 10 GB/s between its two devices, for two GPUs on PCIe 3.0. Even NVLink is several times slower than
-# the memory at either end, so the first question stays the same: does this have to move?
+# At these peaks the 4 MB of `y` take 250 µs over PCIe 3.0, and a T4 reads them from its own memory in 13 µs.
+# (The simulator models 10 GB/s between its two devices, for two GPUs on PCIe 3.0.) Even NVLink is several
+# times slower than the memory at either end, so the first question stays the same: does this have to move?
 #
-# Suppose x and y are to be multiplied and added up, and the CPU wants to know the one number that comes out. There are two
-# obvious ways:
+# Suppose x and y are to be multiplied and added up, and the CPU wants to know the one number that comes out.
+# There are two obvious ways:
 
 # %%
 home = torch.device("cpu")
@@ -108,9 +110,9 @@ for words, way in {
     print(f"{words:<36} {log.transfers} transfers, {log.bytes_moved:>9,} bytes")
 
 # %% [markdown]
-# Two transfers each, and half the bytes in the second: y goes to where x is, and what goes home is one number. When
-# tensors from two places meet and the result is wanted in a third, two transfers are enough, whichever way you write it.
-# What you should not write is a third one.
+# Two transfers each, and half the bytes in the second: y goes to where x is, and what goes home is one
+# number. When tensors from two places meet and the result is wanted in a third, two transfers are enough. A
+# third is a mistake.
 #
 # And gradients? Below, x is on one device and the loss on the other.
 
@@ -129,17 +131,18 @@ print("loss on", loss.device, "and x.grad on", x.grad.device)
 guess.was_about(log.transfers)
 
 # %% [markdown]
-# `.to` is an operation like any other, and autograd knows its derivative: a transfer **back**. Each transfer that you
-# write in forward is made once more in backward, in the other direction, where a gradient has to come back.
+# `.to` is an operation like any other, and autograd knows its derivative: a transfer **back**. Each transfer
+# that you write in forward is made once more in backward, in the other direction, where a gradient has to
+# come back.
 #
-# **[Exercise](../exercises/09_several_devices.ipynb#task_add_across):** `add_across`, a sum with its gradients, in any three
-# places.
+# **[Exercise](../exercises/09_several_devices.ipynb#task_add_across):** `add_across`, a sum with its
+# gradients, in any three places.
 
 # %% [markdown]
 # ## The sum of many
 #
-# Each device has computed something of the same shape, gradients perhaps, and the sum of all is wanted. Four tensors stand
-# on two devices. `torch.stack` refuses them as they are, so a loop adds one after the other.
+# Each device has computed something of the same shape, gradients perhaps, and the sum of all is wanted. Four
+# tensors stand on two devices. `torch.stack` refuses them as they are.
 
 # %%
 parts = [torch.full((2,), float(number), device=(first, second)[number % 2]) for number in range(4)]
@@ -150,6 +153,10 @@ try:
 except RuntimeError as error:
     print(str(error).partition("(")[0])
 
+# %% [markdown]
+# So a loop adds one after the other, to a total that begins as part 0.
+
+# %%
 guess = devlab.predict("Part 0 is [0, 0] now. What is it after the loop?", [0.0, 0.0], [3.0, 3.0], [6.0, 6.0])
 
 # %%
@@ -160,9 +167,9 @@ print("the sum:", total.tolist())
 guess.was(parts[0].tolist())
 
 # %% [markdown] facts=["U2"]
-# The sum is right, and `parts[0]` is ruined. `total = parts[0]` is a second name, and `+=` writes into the tensor. With
-# `.to(device)` in front it would look safer and be the same: where nothing has to move, `.to` returns the tensor itself.
-# So a tensor that you are going to write into must be made for it:
+# The sum is right, and `parts[0]` is ruined. `total = parts[0]` is a second name, and `+=` writes into the
+# tensor. With `.to(device)` in front it would look safer and be the same: where nothing has to move, `.to`
+# returns the tensor itself. So a tensor that you are going to write into must be a new one:
 
 # %%
 parts = [torch.full((2,), float(number), device=(first, second)[number % 2]) for number in range(4)]
@@ -174,18 +181,18 @@ print(total.tolist(), "and part 0 is", parts[0].tolist())
 print("transfers:", log.transfers)
 
 # %% [markdown]
-# Two of the four were elsewhere, and each was transferred once. This is the heart of training on several devices. Each
-# computes gradients of its own part of a batch, and then **all of them need the mean**. The last section does it with real
-# processes.
+# Two of the four were elsewhere, and each was transferred once. This is the heart of training on several
+# devices. Each computes gradients of its own part of a batch, and then **all of them need the mean**. The
+# last section does it with real processes.
 #
-# **[Exercise](../exercises/09_several_devices.ipynb#task_mean_across):** `mean_across`, the mean of any number of tensors, in
-# their own dtype, all of them left as they were.
+# **[Exercise](../exercises/09_several_devices.ipynb#task_mean_across):** `mean_across`, the mean of any
+# number of tensors, in their own dtype, all of them left as they were.
 
 # %% [markdown]
 # ## A model in two places
 #
-# A model that does not fit on one device can live on two. The one below has two towers side by side, one on each device;
-# both see the same input, and their results are added. It is a first try.
+# A model that does not fit on one device can live on two. The one below has two towers side by side, one on
+# each device; both see the same input, and their results are added. It is a first try.
 
 # %% facts=["U1", "U2"]
 left, right = nn.Linear(64, 10).to(first), nn.Linear(64, 10).to(second)
@@ -202,8 +209,9 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown]
-# The input was moved to each tower, and the two results still meet from two devices. The modules move once, when the model is
-# made. What **flows** moves at each call, wherever it comes to another device, and that is for `forward` to say:
+# The input was moved to each tower, and the two results still meet from two devices. The modules move once,
+# when the model is made. What **flows** between them must be moved at every call, wherever the next operation
+# is on another device, and the lines for it belong in `forward`:
 
 
 # %% facts=["U3"]
@@ -217,18 +225,19 @@ guess = devlab.predict("How many transfers does a call with a batch on the CPU m
 with devlab.watch() as log:
     out = towers(batch)
 print("the output is on", out.device)
-for copy in log.events.transfers:
+for copy in log.events.transfers:  # one by one, with their places and bytes
     print(copy.source, "to", copy.target, copy.bytes, "bytes")
 guess.was_about(log.transfers)
 
 # %% [markdown]
-# The usual form has two halves, one after the other: the input goes to the first half, and what comes out of it to the
-# second.
+# The usual form has two halves, one after the other: the input goes to the first half, and what comes out of
+# it to the second.
 #
-# **[Exercise](../exercises/09_several_devices.ipynb#task_TwoStage):** `TwoStage`, two halves as one module that can be
-# trained.
+# **[Exercise](../exercises/09_several_devices.ipynb#task_TwoStage):** `TwoStage`, two halves as one module
+# that can be trained.
 #
-# Now the price. Two devices, so twice as fast? Here are two wide layers, one on each device, and one large batch.
+# Now the price. Are two devices twice as fast? Here are two wide layers, one on each device, and one large
+# batch. `timeline()` draws what `watch` has seen.
 
 # %%
 wide = [nn.Linear(2048, 2048, bias=False).to(place) for place in (first, second)]
@@ -249,9 +258,10 @@ through([large[:8]])  # the first product of a GPU takes longer
 whole = through([large]).timeline()
 
 # %% [markdown]
-# One works while the other waits for it: two devices, and never more than one of them busy. (On the simulated devices the
-# times are the simulator's model.) You gained room, and no speed. The usual remedy is to cut the batch into pieces, so that
-# the first device can begin the next piece while the second works on this one.
+# One works while the other has nothing to do: two devices, and never more than one of them busy. (On the
+# simulated devices the times are the simulator's model.) You gained room, and no speed. The usual remedy is
+# to cut the batch into pieces, so that the first device can begin the next piece while the second works on
+# this one.
 
 # %%
 guess = devlab.predict(
@@ -259,7 +269,7 @@ guess = devlab.predict(
 )
 
 # %%
-cut = through(large.tensor_split(4)).timeline(beside=whole)
+cut = through(large.tensor_split(4)).timeline(beside=whole)  # drawn to the same scale
 
 how = "modelled" if first.type == "sim" else "measured"
 share = cut.total / whole.total
@@ -267,17 +277,19 @@ print(f"in four pieces it takes {share:.0%} of the time ({how})")
 guess.was("half the time" if share < 0.6 else "about three quarters" if share < 0.88 else "as long as before")
 
 # %% [markdown]
-# That is **pipelining**. At its beginning and its end one device still has nothing to do: four pieces need five turns
-# where eight would be needed without overlap, and the transfers come on top. Many small pieces are better
-# than few large ones, until they get so small that launches and transfers cost more than they save. Libraries do this for
-# you (`torch.distributed.pipelining` is PyTorch's own). A model in two places is for models that do not fit. If yours
-# fits on one device, there is a better use for two.
+# That is **pipelining**. With four pieces each device works four turns. Without overlap that is eight turns
+# in all; with overlap it is five, and the transfers come on top. In the first turn the second device still
+# has nothing to do, and in the last turn the first one. The more pieces there are, the shorter these two
+# turns are, until the pieces get so small that launches and transfers cost more than you save. Libraries do
+# this for you (`torch.distributed.pipelining` is PyTorch's own). A model in two places is for models that do
+# not fit. If yours fits on one device, there is a better use for two.
 
 # %% [markdown]
 # ## A batch in parts
 #
-# The better use: the same model on each device, and a part of the batch for each. So cut the batch. PyTorch has three
-# functions that look as if they did it; here they cut ten rows for four devices, and one of them five rows.
+# The better use: the same model on each device, and a part of the batch for each. So cut the batch. PyTorch
+# has three functions that look as if they did it; here they cut ten rows for four devices, and one of them
+# five rows.
 
 # %% facts=["U2"]
 rows = torch.arange(10)
@@ -288,9 +300,10 @@ print("tensor_split(4):", [len(part) for part in rows.tensor_split(4)])
 print("chunk(4), of 5: ", [len(part) for part in rows[:5].chunk(4)])
 
 # %% [markdown]
-# `chunk` makes parts of one size and a rest, and sometimes fewer parts than you asked for: then a device is left
-# with nothing, and a loop over pairs of parts and devices ends early without a word. `split` makes as many as come out.
-# `tensor_split` gives the number you asked for, with lengths that differ by one at most.
+# `chunk` makes parts of one size and a rest, and sometimes fewer parts than you asked for: then a device is
+# left with nothing, and a loop over pairs of parts and devices ends early without a word. `split` fixes the
+# length of a part, and the number of parts follows from it. `tensor_split` gives the number you asked for,
+# with lengths that differ by one at most.
 #
 # A part of a batch has to be cut and moved. Does the order matter?
 
@@ -308,12 +321,26 @@ print("moved, then cut:", log.bytes_moved, "bytes")
 # %% [markdown]
 # Both give the second device its five rows, and the second line transfers all ten. Cut first, then move.
 #
-# **Exercises:** [`scatter`](../exercises/09_several_devices.ipynb#task_scatter) and
-# [`gather`](../exercises/09_several_devices.ipynb#task_gather), which cut a batch of any form into parts and join them again.
+# Afterwards the results stand on two devices, and the whole is wanted in one place. `torch.cat` joins only
+# what is together, so move first, and join then:
+
+# %% facts=["U5"]
+results = [part.to(place).sum(1) for part, place in zip(batch.tensor_split(2), (first, second), strict=True)]
+with devlab.watch() as log:
+    joined = torch.cat([results[0], results[1].to(first)])
+print(f"{len(joined)} results on {joined.device}: {log.transfers} transfer, {log.bytes_moved} bytes")
+
+# %% [markdown] facts=["U5"]
+# One transfer, because half of the results were there already, and few bytes, because each row has become one
+# number.
 #
-# Now a whole training step on two devices, by hand. Each device has a replica of the model and half of the batch, which
-# begins on the first device. Afterwards the gradients are averaged, and both replicas take the same step, or they would
-# drift apart. The model has two parameters.
+# **Exercises:** [`scatter`](../exercises/09_several_devices.ipynb#task_scatter) and
+# [`gather`](../exercises/09_several_devices.ipynb#task_gather), which cut a batch of any form into parts and
+# join them again.
+#
+# Now a whole training step on two devices, by hand. Each device has a replica of the model and half of the
+# batch, which begins on the first device. Then the gradients are averaged, and both replicas take the same
+# step, or they would drift apart. The model has two parameters.
 
 # %% facts=["U5"]
 torch.manual_seed(0)
@@ -331,27 +358,34 @@ with devlab.watch() as log:
     for one, other in zip(*(replica.parameters() for replica in replicas), strict=True):
         one.grad.add_(other.grad.to(first)).div_(2)
         other.grad.copy_(one.grad)
+    for replica in replicas:
+        torch.optim.SGD(replica.parameters(), lr=0.1).step()
 print("transfers in one step:", log.transfers)
 
 F.cross_entropy(model(inputs.cpu()), labels.cpu()).backward()
 apart = (replicas[1].weight.grad.cpu() - model.weight.grad).abs().max().item()
 print(f"furthest from the gradient in one place: {apart:.5f}")
+apart = (replicas[0].weight.cpu() - replicas[1].weight.cpu()).abs().max().item()
+print(f"furthest apart after the step, the two replicas: {apart:.5f}")
 
 # %% [markdown] facts=["U5"]
-# It is right, and takes six transfers: two for the batch, two gradients to the first device and two back. With a thousand
-# parameters it would be two thousand small transfers, one after the other, all by way of the first device. With eight
-# devices there would be seven times as many. And one Python program has to feed them all.
+# It is right, and takes six transfers: two for the batch, two gradients to the first device and two back.
+# With a thousand parameters it would be two thousand small transfers, one after the other, all by way of the
+# first device. With eight devices there would be seven times as many. And one Python program has to feed them
+# all.
 #
-# So: **do not scatter tensors by hand, unless you can say exactly what travels, when, and who waits for it.** It is a good
-# exercise and a bad habit. (`nn.DataParallel` does about this, with one line, and copies the whole model to every device in
-# every step. PyTorch's documentation recommends DDP, the next section, in its place.)
+# So: **do not scatter tensors by hand, unless you can say exactly what travels, when, and who waits for it.**
+# It is a good exercise and a bad habit. (`nn.DataParallel` does roughly this in one line, and copies the
+# whole model to every device in every step. PyTorch's documentation recommends DDP, the next section, in its
+# place.)
 
 # %% [markdown] facts=["U4"]
 # ## Many processes
 #
-# Serious training on several GPUs uses `DistributedDataParallel`, **DDP**. Its idea is another one: as many *processes* as
-# devices, each a whole Python program that runs the same lines and works with one device. They find each other when they
-# start, and form a *group*. Each has a number, its **rank**; the size of the group is the **world size**.
+# Serious training on several GPUs uses `DistributedDataParallel`, **DDP**. It works differently: there are as
+# many *processes* as devices, each a whole Python program that runs the same lines and works with one device.
+# They find each other when they start, and form a *group*. Each has a number, its **rank**; the size of the
+# group is the **world size**.
 #
 # | | by hand, one process | DDP |
 # |---|---|---|
@@ -362,9 +396,11 @@ print(f"furthest from the gradient in one place: {apart:.5f}")
 #
 # ![Two ranks with four rows each: both go forward and backward, an all-reduce adds up their gradients and divides by two, and both make the same step with the mean](drawing:all_reduce)
 #
-# You need no second GPU to see it. DDP also works between processes on the CPU, by a backend called `gloo`. In the picture
-# the rows are dealt out like cards. In the program below, a whole one, each rank gets a half in one piece: the left half of
-# a curve for rank 0, the right half for rank 1. Both train a small network for 200 steps, and never see the other half.
+# You need no second GPU to see it. The messages between the processes are carried by a library, which PyTorch
+# calls the *backend*: `nccl` between NVIDIA's GPUs, and `gloo` between processes on the CPU. In the picture
+# the ranks take rows in turn. The program below, which is complete, gives each rank half of the rows in one
+# piece: the left half of a curve to rank 0, the right half to rank 1. Both train a small network for 200
+# steps, and neither sees the other half.
 
 # %% facts=["U4"]
 PROGRAM = """
@@ -409,12 +445,22 @@ guess = devlab.predict(
 said = devlab.launch(PROGRAM, 2)
 
 # %% [markdown] facts=["U4", "U2"]
+<<<<<<< HEAD
 # `devlab.launch` starts the program once for each rank, as PyTorch's `torchrun` does. (The first start takes some
 # seconds, in which PyTorch is imported.) The ranks had different rows and have different losses on them, and **the
 # same model**: the loss on all rows agrees. No line of the program sends anything. DDP did, during each `backward`, and
 # averaged the gradients. It had also copied the parameters of rank 0 to all others when the model was wrapped, so the two
 # seeds did no harm. Both models are equal before a step and equal after it, and in the step nothing but gradients is sent.
 # (A model with buffers, such as a batch norm's running statistics, also gets those of rank 0 before each forward.)
+=======
+# `devlab.launch` starts the program once for each rank, as PyTorch's `torchrun` does. (On a slow machine this
+# takes some seconds, since each process imports PyTorch.) The ranks had different rows and have different
+# losses on them, and **the same model**: the loss on all rows agrees. No line of the program sends anything.
+# DDP did, during each `backward`, and averaged the gradients. It had also copied the parameters of rank 0 to
+# all others when the model was wrapped, so the two seeds did no harm. Both models are equal before a step and
+# equal after it, and in the step nothing but gradients is sent. (A model with buffers, such as a batch norm's
+# running statistics, also gets those of rank 0 before each forward.)
+>>>>>>> m08
 #
 # Is it the right model? Here is one process with all the rows:
 
@@ -436,21 +482,22 @@ verdict = "it is lower" if difference < 0 else "it is higher, because each rank 
 guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 
 # %% [markdown]
-# It is the same, because both processes have equally many rows, so that the mean of the two means is the mean of all.
+# It is the same, because both processes have equally many rows, so that the mean of the two means is the mean
+# of all.
 #
 # Three things go wrong again and again, and none of them gives an error at once:
 #
-# - **The model inside.** `model.module(x)` computes the same and tells DDP nothing. Each process keeps its own gradients, and
-#   the replicas drift apart. Call the wrapped model.
-# - **The same rows everywhere.** If the rows do not depend on the rank, or a loader has no `DistributedSampler`, all processes
-#   do the same work, and the result looks fine.
-# - **Only rank 0 does something.** Whatever all have to take part in, a step, a mean, a barrier, must be reached by all. If
-#   one stays away, the others wait until the backend's timeout, which is 30 minutes for gloo and 10 for NCCL unless you set
-#   another; then they fail. With NCCL it is a watchdog that ends the process. The error stands in the rank that waited, and
-#   the mistake in the one that did not come.
+# - **The model inside.** `model.module(x)` computes the same and tells DDP nothing. Each process keeps its
+#   own gradients, and the replicas drift apart. Call the wrapped model.
+# - **The same rows everywhere.** If the rows do not depend on the rank, all processes do the same work, and
+#   the result looks fine. (For a loader, `DistributedSampler` chooses the rows of each rank.)
+# - **Only rank 0 does something.** Whatever all have to take part in, such as a backward or a mean over all
+#   ranks, must be reached by all. If one stays away, the others wait until the backend's timeout, which is 30
+#   minutes for gloo and 10 for NCCL unless you set another; then they fail. The error appears in the ranks
+#   that waited, and the mistake is in the one that did not come.
 #
-# **[Exercise](../exercises/09_several_devices.ipynb#task_ddp_gradients):** `ddp_gradients`, in two real processes, with rows
-# dealt out as in the picture.
+# **[Exercise](../exercises/09_several_devices.ipynb#task_ddp_gradients):** `ddp_gradients`, in two real
+# processes that take rows in turn, as in the picture.
 
 # %% [markdown]
 # ## On real GPUs
@@ -458,6 +505,8 @@ guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 # The program above changes in these lines:
 #
 # ```python
+# import os
+#
 # local_rank = int(os.environ["LOCAL_RANK"])       # which GPU of this machine
 # torch.accelerator.set_device_index(local_rank)   # from now on a bare "cuda" means that one
 # device = torch.device("cuda", local_rank)
@@ -467,38 +516,41 @@ guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 # loss = F.mse_loss(model(inputs), labels)
 # ```
 #
-# The labels are easily forgotten here. With `device_ids` DDP moves what you give to `model(...)` to its device by itself, so
-# the forward works with inputs from the CPU. The labels never pass through the model. They stay where they were, and the
-# loss raises the error that you know. So move the model once, and each batch once, all of it.
+# The labels are easily forgotten. With `device_ids` DDP moves what you give to `model(...)` to its device by
+# itself, so the forward works with inputs from the CPU. The labels never pass through the model. They stay
+# where they were, and the loss raises the error that you know. So move the model once, and each batch once,
+# all of it.
 #
-# `torchrun` starts the processes, sets `RANK`, `LOCAL_RANK` and `WORLD_SIZE` in each, and ends all if one fails:
+# `torchrun` starts the processes, sets `RANK`, `LOCAL_RANK` and `WORLD_SIZE` in each, and ends all if one
+# fails:
 #
 # ```
 # torchrun --standalone --nproc-per-node=4 train.py
 # ```
 #
-# It starts programs that use gloo just as well: save the text of `PROGRAM` as `train.py`, and it runs under `torchrun` on a
-# machine without any GPU.
+# It starts programs that use gloo just as well: save the text of `PROGRAM` as `train.py`, and it runs under
+# `torchrun` on a machine without any GPU.
 #
-# That `set_device_index` is where lesson 02's warning comes true: in all processes but one, a bare `"cuda"` is then not
-# `cuda:0`. A program that says `"cuda:0"` somewhere puts a tensor of every process on the first GPU.
+# Lesson 02 warned of this case: after `set_device_index`, a bare `"cuda"` means `cuda:0` in one of the
+# processes only. A program that says `"cuda:0"` somewhere puts a tensor of every process on the first GPU.
 #
 # DDP keeps the whole model, its gradients and the optimizer's state in each process. Where that does not fit,
-# `torch.distributed.fsdp.fully_shard` (**FSDP**) keeps only a part of each parameter, gradient and state in each process, as
-# `DTensor`s, and collects the parameters of a layer when it is that layer's turn.
+# `torch.distributed.fsdp.fully_shard` (**FSDP**) keeps only a part of each parameter, gradient and state in
+# each process, as `DTensor`s, and collects the parameters of a layer when it is that layer's turn.
 # [Lesson 13](13_bigger_than_one_device.ipynb) goes on there.
 
 # %% [markdown]
 # ## What to keep
 #
-# - A tensor is on one device. Two accelerators mix as little as an accelerator and the CPU.
-# - `.to` goes straight from device to device. Each transfer in forward comes once more in backward.
+# - A tensor is on one device. Tensors of two accelerators never mix, not even a single number.
+# - `.to` goes straight from device to device. A transfer in forward comes once more in backward, where a
+#   gradient has to come back.
 # - Compute where the data is, and move what is small.
-# - A model in two places: modules move once, what flows moves at each call. It gives room; speed comes only with pieces in a
-#   pipeline.
+# - A model in two places: modules move once, what flows moves at each call. It gives room; speed comes only
+#   with pieces in a pipeline.
 # - `tensor_split` for parts; cut first, then move. By hand only if you can say what travels and when.
-# - In earnest: one process for each device, `DistributedDataParallel`, other rows for each rank, the wrapped model called,
-#   the labels moved.
+# - In practice: one process for each device, `DistributedDataParallel`, other rows for each rank, the wrapped
+#   model called, the labels moved.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/09_several_devices.ipynb), six tasks. **Then:**
 # [10 Debugging](10_debugging.ipynb), for when two devices meet and you did not mean them to.

@@ -212,7 +212,8 @@ class Timeline(Panel):
     def _title(self) -> str:
         title = f"{duration(self.total)}, measured"
         if self.simulated:
-            host = "starts work, stages bytes and waits" if self._stages() else "starts work and waits"
+            deeds = ["starts work", *["stages bytes"] * self._stages(), *["waits"] * bool(self._host_waits())]
+            host = " and ".join(filter(None, [", ".join(deeds[:-1]), deeds[-1]]))
             title = f"{duration(self.total)} of simulated time, in which the host only {host}"
         if self.other_scale is None:
             return title
