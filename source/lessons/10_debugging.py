@@ -551,9 +551,8 @@ for where in ("cpu", device):
         worked.append(str(where))
     except RuntimeError as error:
         print(error)
-guess.was(
-    "both" if len(worked) == 2 else f"the one made on the {'CPU' if worked == ['cpu'] else 'accelerator'}"
-)
+only = "the one made on the CPU" if worked == ["cpu"] else "the one made on the accelerator"
+guess.was("both" if len(worked) == 2 else only)
 
 # %% [markdown]
 # A generator must be on the device on which it draws. The generator that you give to a `DataLoader` shuffles
