@@ -194,7 +194,7 @@ print(MendedRecurrent().to(device)(sequence).device)
 # also come in from elsewhere.
 
 # %% [markdown] facts=["X4", "E4"]
-# ## Six usual objects
+# ### Six usual objects
 #
 # The state was one of six usual strays. The next sections meet the others; this is the map. The right column
 # says what to check in your own code.
@@ -679,10 +679,10 @@ except (IndexError, torch.AcceleratorError) as error:  # as the CPU raises it, a
 
 # %% [markdown] facts=["E4"]
 # The GPU works behind the host and reports when the host next waits (lesson 07), so the error comes from an
-# innocent line and names no value. After it the device cannot be used any more. **Move the model and one
-# batch to the CPU**, and run the step once: errors in indices, shapes and dtypes then come with their values,
-# at their own line. For the loss that is one line. (On the simulated device a reset comes first, so that the
-# tensors can be read at all. In a program of your own, take the batch from the loader again.)
+# innocent line and names no value. After it the device cannot be used any more. Start the program again, and
+# **run the step once with the model and one batch on the CPU**: errors in indices, shapes and dtypes then
+# come with their values, at their own line. For this loss the step is one call. (The simulated device can be
+# reset, so here no new start is needed.)
 
 # %% facts=["E4"]
 devlab.sim.reset()

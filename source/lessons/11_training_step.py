@@ -363,8 +363,8 @@ for words, change in (
 
 
 # %% [markdown]
-# In most runs the shifted digits bring more than four epochs of the old ones. One run proves little; four
-# seeds or more would.
+# In most runs the shifted digits bring more than four further epochs of the old ones. One run proves little:
+# to be sure, you would repeat it with several seeds.
 
 # %% [markdown] facts=["T2"]
 # ### Half precision
@@ -770,13 +770,12 @@ folder.cleanup()
 # **Timing.** Warm up. Synchronize, start the clock, run, synchronize, stop the clock. Repeat, and take the
 # median. Without the second wait you have timed the launch.
 #
-# **These wait for the device:** `.item()`, `.cpu()`, `.tolist()`, `print`, `if tensor:`, `nonzero`, reading
-# by a boolean mask; and every transfer without `non_blocking=True`.
+# **These wait for the device:** `.item()`, `.cpu()`, `.tolist()`, `print`, `if tensor:`, `nonzero`, reading by a
+# boolean mask; and every transfer without `non_blocking=True`.
 #
-# **Transfers.** With `non_blocking=True` the host goes on: at once where its memory is pinned, and from
-# ordinary memory as soon as the bytes are staged. What comes to the CPU without blocking may be read only
-# after a synchronization. With a change of dtype, a blocking transfer to or from a GPU converts on the CPU, a
-# non-blocking one on the GPU.
+# **Transfers.** With `non_blocking=True` the host goes on: at once where its memory is pinned, and from ordinary memory as
+# soon as the bytes are staged. What comes to the CPU without blocking may be read only after a synchronization. With a
+# change of dtype, a blocking transfer to or from a GPU converts on the CPU, a non-blocking one on the GPU.
 #
 # **Memory.**
 #
