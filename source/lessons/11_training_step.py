@@ -53,9 +53,9 @@ print("labelled", labels[3].item())
 # is one batch at a time.
 #
 # The last 297 digits are kept for the test. The file goes from writer to writer, and most of those 297 come
-# from two who have written none of the others. Digits picked from the whole file would ask how well the model
-# knows hands that it has already seen. The model is small: two convolutions, each with a batch norm, then
-# dropout and a linear layer.
+# from two who wrote none of the others. Digits picked from the whole file would ask how well the model knows
+# hands that it has already seen. The model is small: two convolutions, each with a batch norm, then dropout
+# and a linear layer.
 
 # %%
 pictures = images[:, None]
@@ -175,7 +175,7 @@ losses = []
 def plain_epoch(change=lambda inputs: inputs):
     model.train()
     for inputs, answers in loader:
-        inputs = change(inputs)  # nothing, for now
+        inputs = change(inputs)  # a later section shifts the digits here
         inputs, answers = inputs.to(device, non_blocking=True), answers.to(device, non_blocking=True)
         loss = F.cross_entropy(model(inputs), answers)
         loss.backward()
@@ -280,8 +280,8 @@ print("and after model.train():      ", [n for n, part in model.named_children()
 # %% [markdown]
 # ## The model knows no device
 #
-# The loop got its device from one name at the top of the notebook. What of the model itself? Some models add
-# a little noise while they train. The author of this one had a single machine with a single accelerator.
+# The loop got its device from one name at the top of the notebook. What about the model itself? Some models
+# add a little noise while they train. The author of this one had a single machine with a single accelerator.
 
 # %% facts=["T1"]
 guess = devlab.predict(
@@ -477,7 +477,8 @@ curves("The learning rate over 12 epochs of 15 steps", learning_rate=rates)
 #
 # Here is the step with everything in it. `run` holds what belongs to a training: the model, the optimizer,
 # the schedule, the loader, and whether to use half precision. The optimizer has a *weight decay* as well,
-# which pulls every weight a little toward zero. The mode is set once for all steps of an epoch, in `epoch`.
+# which pulls every weight a little toward zero at each step. The mode is set once for all steps of an epoch,
+# in `epoch`.
 
 
 # %% facts=["T1", "T2", "T3", "Z1"]
@@ -521,11 +522,11 @@ def epoch(run):
 # %% facts=["Z1", "T2", "T3"]
 run = new_run(device, 12, half)
 with devlab.watch() as log:
-    losses = epoch(run)
+    first = epoch(run)
 print(log.transfers, "transfers,", log.synchronizations, "waits")
 
 # %% facts=["T3", "Z1"] tags=["nbval-ignore-output"]
-steps = losses.tolist()
+steps = first.tolist()
 epochs = [sum(steps) / len(steps)]
 for _ in range(11):
     seen = epoch(run).tolist()
