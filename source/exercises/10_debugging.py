@@ -1,12 +1,13 @@
 # %% [markdown]
 # # 10 Debugging: exercises
 #
-# First you write three tools that look. Then comes a clinic with six broken programs, each of which has one of the
-# six usual objects in the wrong place. The lesson is [10 Debugging](../notebooks/10_debugging.ipynb).
+# First you write three tools that look. Then comes a clinic with six broken programs, each of which has one
+# of the six usual objects in the wrong place. The lesson is [10 Debugging](../notebooks/10_debugging.ipynb).
 #
-# For the tools, write your answer in place of `raise NotImplementedError("your code here")`, as usual. The programs
-# of the clinic are already written, and wrong. Run the check first and read the verdict: the error in it is PyTorch's
-# own. Then mend the program where it stands. If you are stuck, `devlab.hint(describe)` helps.
+# For the tools, write your answer in place of `raise NotImplementedError("your code here")`, as usual. The
+# programs of the clinic are already written, and wrong. Run the check first and read the verdict: the error
+# in it is PyTorch's own. Then mend the program where it stands. If you are stuck, `devlab.hint(describe)`
+# helps.
 
 # %%
 import torch
@@ -20,16 +21,16 @@ device = devlab.start()
 # %% [markdown]
 # ## `describe(x)`
 #
-# Write the line that you will print a hundred times: return a text (`str`) that names the **shape, dtype and device**
-# of the tensor x.
+# Write the line that you will print a hundred times: return a text (`str`) that names the **shape, dtype and
+# device** of the tensor x.
 #
-# - The format is yours: `torch.float32 [4, 3] cuda:0` will do, and so will any order, with or without words in
-#   between.
-# - The shape is written as its numbers in their order, as in `[4, 3]`, `(4, 3)` or `4x3`, and the shape of a tensor
-#   without dimensions as `[]` or `()`. The dtype has PyTorch's name or devlab's short one (`f32`). The device is what
-#   `str(x.device)` says, with its index.
-# - x may have any shape and any dtype. None of its values is read, since a debugging line must not make the host
-#   wait.
+# - The format is yours: `torch.float32 [4, 3] cuda:0` will do, and so will any order, with or without words
+#   in between.
+# - The shape is written as its numbers in their order, as in `[4, 3]`, `(4, 3)` or `4x3`, and the shape of a
+#   tensor without dimensions as `[]` or `()`. The dtype has PyTorch's name or devlab's short one (`f32`). The
+#   device is what `str(x.device)` says, with its index.
+# - x may have any shape and any dtype. None of its values is read, since a debugging line must not make the
+#   host wait.
 #
 # Needed: [Print three things](../notebooks/10_debugging.ipynb#Print-three-things)
 
@@ -48,10 +49,10 @@ devlab.check(describe)
 # %% [markdown]
 # ## `device_report(model)`
 #
-# Return a dict with an entry for each parameter and each buffer of the model, whether it is saved or not. The key is
-# its dotted name, as PyTorch's own walks give it, and the value is its device (a `torch.device`). Nothing else is in
-# the dict, and a model without parameters and buffers gives an empty one. A tensor that two names share may stand
-# under one of them or under both. The model stays as it is.
+# Return a dict with an entry for each parameter and each buffer of the model, whether it is saved or not. The
+# key is its dotted name, as PyTorch's own walks give it, and the value is its device (a `torch.device`).
+# Nothing else is in the dict, and a model without parameters and buffers gives an empty one. A tensor that
+# two names share may stand under one of them or under both. The model stays as it is.
 #
 # Needed: [Walk the model](../notebooks/10_debugging.ipynb#Walk-the-model)
 
@@ -71,25 +72,25 @@ devlab.check(device_report)
 # %% [markdown]
 # ## `find_strays(model, batch)`
 #
-# This is the tool for the whole scene. **Home** is the device of the model's first parameter (there is at least one).
-# Return a list of names, in any order: one name for each tensor of the model or of the batch that is on another
-# device than home.
+# This is the tool for the whole scene. **Home** is the device of the model's first parameter (there is at
+# least one). Return a list of names, in any order: one name for each tensor of the model or of the batch that
+# is on another device than home.
 #
-# - Of the model, look at parameters, buffers, and everything that is held by a plain attribute: a tensor, a module,
-#   or a list, tuple or dict of them, however deep. The name is `model.` and the dotted path: `model.head.weight`,
-#   `model.scale`, `model.tables.0`, `model.cache.key`, `model.blocks.0.weight`. A plain attribute that is at home is
-#   no stray.
-# - Of the batch, which is a dict, look at the top (`batch.labels`) and at whatever lies deeper, in dicts, lists and
-#   tuples (`batch.extra.mask`, `batch.pair.1`).
-# - A tensor with a single number counts, too. Whatever is not a tensor does not count.
+# - Of the model, look at parameters, buffers, and everything that is held by a plain attribute: a tensor, a
+#   module, or a list, tuple or dict of them, however deep. The name is `model.` and the dotted path:
+#   `model.head.weight`, `model.scale`, `model.tables.0`, `model.cache.key`, `model.blocks.0.weight`. A plain
+#   attribute that is at home is no stray.
+# - Of the batch, which is a dict, look at the top (`batch.labels`) and at whatever lies deeper, in dicts,
+#   lists and tuples (`batch.extra.mask`, `batch.pair.1`).
+# - A tensor with a single number counts, too. Whatever is not a tensor does not count. A key of a dict stands
+#   in the name as `str` writes it.
 # - A tensor with two names is listed once, under either.
 # - `sim:0` and `sim:1` are two places.
 # - Model and batch stay as they are.
 #
-# Your `left_behind` of lesson 05 already walks plain attributes, and you may use it: paste it into a cell above your
-# answer. It returns names, so follow each name to its tensor to see where that is; or change a copy of it, so that it
-# notes each tensor that is away from home. If you do not have it at hand, one function that calls itself does
-# everything here, in about fifteen lines, and the hints lead to it.
+# One inner function that calls itself does it all, in about twenty-five lines, and the hints lead to it. If
+# your `left_behind` of lesson 05 is at hand, you can start from a copy of that: it walks plain attributes
+# already.
 #
 # Needed: [Look at the whole scene](../notebooks/10_debugging.ipynb#Look-at-the-whole-scene)
 
@@ -129,21 +130,23 @@ devlab.check(find_strays)
 # %% [markdown]
 # ## The clinic
 #
-# Here are six patients. Each of them runs on the CPU, as most broken programs do. Run the check, read the error, say
-# which tensor is where, find the line that made it, and only then change something. To have a patient on the table,
-# call it yourself in a new cell with tensors on `device`; afterwards ask `devlab.explain()` whether it agrees.
+# Here are six patients. Each of them runs on the CPU, as most broken programs do. Run the check, read the
+# error, say which tensor is where, find the line that made it, and only then change something. To have a
+# patient on the table, call it yourself in a new cell with tensors on `device`; afterwards ask
+# `devlab.explain()` whether it agrees.
 #
-# A program that runs again is not always mended. So in each of the six, the work is done **where the large tensors
-# are** (the model, the logits or x), and nothing leaves that device in between: no `.cpu()`, and no transfer there
-# and back. A tensor from another device goes there in **one** transfer, and a tensor that is there already in none.
-# What the program makes itself, such as a mask or zeros, it makes there at once, and not on the CPU first.
+# A program that runs again is not always mended. So in each of the six, the work is done **where the large
+# tensors are** (the model, the logits or x), and nothing leaves that device in between: no `.cpu()`, and no
+# transfer there and back. A tensor from another device goes there in **one** transfer, and a tensor that is
+# there already in none. What the program makes itself, such as a mask or zeros, it makes there at once, and
+# not on the CPU first.
 
 # %% [markdown]
 # ### `fix_batch(model, batch, device)`
 #
-# The model is on `device`. `batch` is a pair (inputs, labels) of tensors on the CPU. Return the model's logits for
-# the inputs, on `device`, with their graph. The model stays where it is and as it is, and nothing comes back from the
-# device in between.
+# The model is on `device`. `batch` is a pair (inputs, labels) of tensors on the CPU. Return the model's
+# logits for the inputs, on `device`, with their graph. (The labels are not needed here.) The model stays
+# where it is and as it is, and nothing comes back from the device in between.
 #
 # Needed: [Part of a batch](../notebooks/10_debugging.ipynb#Part-of-a-batch)
 
@@ -167,9 +170,9 @@ devlab.check(fix_batch)
 # %% [markdown]
 # ### `fix_labels(logits, labels)`
 #
-# Return the cross-entropy (PyTorch's, the mean over the rows) of logits of shape (rows, classes), which have a graph,
-# and integer labels of shape (rows), which may come from another device. The loss is a tensor of no dimension on the
-# logits' device, and gradients reach the logits.
+# Return the cross-entropy (PyTorch's, the mean over the rows) of logits of shape (rows, classes), which have
+# a graph, and integer labels of shape (rows), which may come from another device. The loss is a tensor of no
+# dimension on the logits' device, and gradients reach the logits.
 #
 # Needed: [Part of a batch](../notebooks/10_debugging.ipynb#Part-of-a-batch)
 
@@ -189,8 +192,9 @@ def fix_labels(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 devlab.check(fix_labels)
 
 # %% [markdown]
-# Labels can have a second illness, which no transfer cures: some data sets count their classes from 1. Give the
-# mended function ten classes and the labels from 1 to 10, on `device`, and read its loss:
+# Labels can have a second illness, which no transfer cures: some data sets count their classes from 1. Give
+# the mended function ten classes, with the logits on `device`, and the labels from 1 to 10, and read its
+# loss:
 #
 # ```python
 # loss = fix_labels(torch.randn(10, 10, device=device), torch.arange(1, 11))
@@ -198,17 +202,19 @@ devlab.check(fix_labels)
 # ```
 #
 # On an accelerator the first line passes and the second fails, as in [Run it on the
-# CPU](../notebooks/10_debugging.ipynb#Run-it-on-the-CPU). After it the simulated device needs `devlab.sim.reset()`.
-# On a real GPU do not try it in this notebook, since it would cost you a restart of the kernel.
+# CPU](../notebooks/10_debugging.ipynb#Run-it-on-the-CPU). After it the simulated device needs
+# `devlab.sim.reset()`. On a real GPU do not try it in this notebook, since it would cost you a restart of the
+# notebook's kernel.
 
 # %% [markdown]
 # ### `fix_loss_weight(logits, labels, weight)`
 #
-# Rare classes count more. Return the weighted cross-entropy as PyTorch defines it (`weight=`, divided by the sum of
-# the weights used). Logits and labels are together; `weight`, one float for each class, was computed with the data
-# set and may be on another device. The loss is on the logits' device, and gradients reach the logits.
+# Rare classes count more. Return the weighted cross-entropy as PyTorch defines it (`weight=`, divided by the
+# sum of the weights used). Logits and labels are together. `weight` has one number for each class, in the
+# logits' dtype. It was computed with the data set and may be on another device. The loss is on the logits'
+# device, and gradients reach the logits.
 #
-# Needed: [Six usual objects](../notebooks/10_debugging.ipynb#Six-usual-objects)
+# Needed: [The weight of a loss](../notebooks/10_debugging.ipynb#The-weight-of-a-loss)
 
 
 # %% exercise="fix_loss_weight"
@@ -228,9 +234,9 @@ devlab.check(fix_loss_weight)
 # %% [markdown]
 # ### `fix_mask(x)`
 #
-# x has the shape (batch, time, time) and any floating dtype. Return x times a lower-triangular mask of ones, made
-# inside: x on and below the diagonal, zeros above. The result has x's device and **x's dtype**, and gradients reach
-# x.
+# x has the shape (batch, time, time) and any floating dtype. Return x times a lower-triangular mask of ones,
+# made inside: x on and below the diagonal, zeros above. The result has x's device and **x's dtype**, and
+# gradients reach x.
 #
 # Needed: [Made in forward](../notebooks/10_debugging.ipynb#Made-in-forward)
 
@@ -254,10 +260,10 @@ devlab.check(fix_mask)
 # %% [markdown]
 # ### `class FixedPositions(n, d)`
 #
-# `forward(x)` takes x of shape (batch, time, d), where time is at most n, and returns x plus the first rows of
-# `table`: a tensor of shape (n, d), filled row by row with `torch.linspace(0, 1, n * d)`. The table is a buffer named
-# `table`, made once on the CPU. It moves with the module and is **saved with it**, alone. There is nothing to train.
-# Gradients reach x.
+# `forward(x)` takes x of shape (batch, time, d), where time is at most n, and returns x plus the first rows
+# of `table`: a tensor of shape (n, d), filled row by row with `torch.linspace(0, 1, n * d)`. The table is a
+# buffer named `table`, made once on the CPU. It moves with the module, and it is **saved**: it is the only
+# thing in the module's `state_dict`. There is nothing to train. Gradients reach x.
 #
 # Needed: [Tables that are not registered](../notebooks/10_debugging.ipynb#Tables-that-are-not-registered)
 
@@ -288,9 +294,9 @@ devlab.check(FixedPositions)
 # ### `fix_hidden_state(cell, x, state)`
 #
 # One step of an `nn.GRUCell`, which is where x is, has x's dtype and stays as it is. x has the shape (rows,
-# features). `state` is what the step before returned, of shape (rows, `cell.hidden_size`) and in x's dtype, on any
-# device; or `None` before the first step, and then the state is zeros. Return the new state, on x's device and in x's
-# dtype. Gradients flow back into x, and into the state that came in, even from elsewhere.
+# features). `state` is what the step before returned, of shape (rows, `cell.hidden_size`) and in x's dtype,
+# on any device; or `None` before the first step, and then the state is zeros. Return the new state, on x's
+# device and in x's dtype. Gradients flow back into x, and into the state that came in, even from elsewhere.
 #
 # Needed: [Made in forward](../notebooks/10_debugging.ipynb#Made-in-forward)
 
@@ -317,6 +323,6 @@ def fix_hidden_state(cell: nn.GRUCell, x: torch.Tensor, state: torch.Tensor | No
 devlab.check(fix_hidden_state)
 
 # %% [markdown]
-# With all nine done, keep `describe` and `find_strays` where you can paste them from. Then go on to [11 The training
-# step](../notebooks/11_training_step.ipynb), which puts everything into one loop. `devlab.progress()` shows where you
-# stand.
+# With all nine done, keep `describe` and `find_strays` where you can paste them from. Then go on to [11 The
+# training step](../notebooks/11_training_step.ipynb), which puts everything into one loop.
+# `devlab.progress()` shows where you stand.

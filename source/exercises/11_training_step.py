@@ -1,18 +1,19 @@
 # %% [markdown]
 # # 11 The training step: exercises
 #
-# These five functions together are a program that trains on any device: one step, a measure of how good the model is,
-# a file that outlives the program, and whole epochs. They are the bare frame, which you can hang on the wall; the
-# lesson, [11 The training step](../notebooks/11_training_step.ipynb), adds to it what larger programs need. None of
-# the five asks for half precision, parts, clipping or a schedule.
+# These five functions together are a program that trains on any device: one step, a measure of how good the
+# model is, a file that outlives the program, and whole epochs. They are the bare frame of a training; the
+# lesson, [11 The training step](../notebooks/11_training_step.ipynb), adds to it what larger programs need.
+# None of the five asks for half precision, parts, clipping or a schedule.
 #
-# In all five, `device` is a `torch.device`, and not always the current one. Where the task does not say otherwise,
-# the model is on that device already. It is a classifier: `model(inputs)` returns logits of shape (batch, classes),
-# and labels are whole numbers of shape (batch). Waits are counted as `devlab.watch()` counts synchronizations. A
-# transfer to the device is not counted as a wait, although without `non_blocking=True` it keeps the host as well.
+# In all five, `device` is a `torch.device`, and not always the current one. Where the task does not say
+# otherwise, the model is on that device already. It is a classifier: `model(inputs)` returns logits of shape
+# (batch, classes), and labels are whole numbers of shape (batch). Waits are counted as `devlab.watch()`
+# counts synchronizations. A transfer to the device is not counted as a wait, although without
+# `non_blocking=True` it keeps the host as well.
 #
-# Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, and then run the check
-# below it. If you are stuck, `devlab.hint(train_step)` helps.
+# Write your answer in place of `raise NotImplementedError("your code here")`, run the cell, and then run the
+# check below it. If you are stuck, `devlab.hint(train_step)` helps.
 
 # %%
 import torch
@@ -27,18 +28,19 @@ device = devlab.start()
 # %% [markdown]
 # ## `train_step(model, batch, optimizer, device)`
 #
-# Take one step of training. `batch` is a pair (a tuple or a list) of inputs and labels, on the CPU or on any other
-# device.
+# Take one step of training. `batch` is a pair (a tuple or a list) of inputs and labels. They are on the CPU,
+# as a loader yields them, or on any accelerator if `device` is an accelerator, too.
 #
 # - Put the model into **training mode**, whatever mode it was in, and leave it there.
-# - Move the batch to `device` with **one transfer for each of the two tensors**, and with none for a tensor that is
-#   there.
+# - Move the batch to `device` with **one transfer for each of the two tensors**, and with none for a tensor
+#   that is there.
 # - Run the model once. The loss is the mean **cross-entropy** of the batch.
-# - Let the optimizer take **one step**, by the gradient of this batch alone. Gradients may be left over from earlier,
-#   and must not count.
-# - Parameters that are frozen (`requires_grad=False`), or that have no part in the loss, **stay as they are**.
+# - Let the optimizer take **one step**, by the gradient of this batch alone. Gradients may be left over from
+#   earlier, and must not count.
+# - Parameters that are frozen (`requires_grad=False`), or that have no part in the loss, **stay as they
+#   are**.
 # - Return the loss of this forward, as a zero-dimensional tensor **on the device, without a graph**.
-# - The host **never waits** for the device.
+# - Where `device` is an accelerator, the host **never waits** for it.
 #
 # Needed: [The step](../notebooks/11_training_step.ipynb#The-step)
 
@@ -65,13 +67,13 @@ devlab.check(train_step)
 # %% [markdown]
 # ## `evaluate(model, loader, device)`
 #
-# Return the **accuracy**: the number of right answers divided by the number of samples, a `float` from 0 to 1. An
-# answer is right where the largest logit is at the label. The loader yields at least one pair (inputs, labels) of CPU
-# tensors. The last pair may be smaller, and **every sample counts the same**.
+# Return the **accuracy**: the number of right answers divided by the number of samples, a `float` between 0
+# and 1. An answer is right when the class with the largest logit is the label. The loader yields at least one
+# pair (inputs, labels) of CPU tensors. The last pair may be smaller, and **every sample counts the same**.
 #
 # - The model runs in **evaluation mode** and **without building a graph**.
-# - Afterwards the model is as it was, and **each of its modules is in the mode in which it came**. The modes need not
-#   be the same: a normalization may be in evaluation mode while the rest is trained.
+# - Afterwards the model is as it was, and **each of its modules is in the mode in which it came**. The modes
+#   need not be the same: a normalization may be in evaluation mode while the rest is trained.
 # - Batches go to the device one at a time, each tensor at most once.
 # - The host waits for the device **once**, at the end.
 #
@@ -102,11 +104,12 @@ devlab.check(evaluate)
 # %% [markdown]
 # ## `save(model, path)`
 #
-# Write the model's `state_dict` to the file `path`, which is a `str` or a `Path`. A file that is there already is
-# replaced.
+# Write the model's `state_dict` to the file `path`, which is a `str` or a `Path`. A file that is there
+# already is replaced.
 #
-# - The file holds **the `state_dict` itself**, and no dict around it: every tensor by its name, with its values and
-#   its dtype. `torch.load(path, weights_only=True)` must be able to read it.
+# - The file holds **the `state_dict` itself**, and no dict around it: every tensor by its name, with its
+#   values and its dtype. `torch.load(path, weights_only=True)` must be able to read it. On which device the
+#   tensors are in the file is up to you.
 # - The model stays as it is, and **where** it is.
 #
 # Needed: [A file](../notebooks/11_training_step.ipynb#A-file)
@@ -153,18 +156,19 @@ devlab.check(load)
 # %% [markdown]
 # ## `fit(model, loader, optimizer, device, epochs)`
 #
-# The capstone. Train for whole epochs, and return a list with one `float` for each epoch: **the mean loss over the
-# samples of that epoch**, as the steps saw it. The last batch may be smaller, and every sample counts the same.
+# The capstone. Train for whole epochs, and return a list with one `float` for each epoch: **the mean loss
+# over the samples of that epoch**, as the steps saw it. The last batch may be smaller, and every sample
+# counts the same.
 #
-# - Each step is as in `train_step`, which you may call: training mode, cross-entropy, this batch's gradient alone. If
-#   your `train_step` is not done yet, write its lines here.
+# - Each step is as in `train_step`, which you may call: training mode, cross-entropy, this batch's gradient
+#   alone. If your `train_step` is not done yet, write its lines here.
 # - Each epoch goes **once through the loader**, which yields pairs of CPU tensors and may shuffle anew.
 # - Each tensor of a batch goes to the device in **one transfer**, when its turn comes.
 # - The host waits for the device **at most once in an epoch**.
 # - **No graph outlives its step.**
 #
-# One row of the verdict trains on the real digits that come with the course, `devlab.digits()`. The losses must be
-# the same on every device.
+# One row of the verdict trains on the real digits that come with the course, `devlab.digits()`. The losses
+# must be the same on every device, up to rounding.
 #
 # Needed: [Whole epochs](../notebooks/11_training_step.ipynb#Whole-epochs)
 
@@ -189,6 +193,6 @@ def fit(model: nn.Module, loader: DataLoader, optimizer, device: torch.device, e
 devlab.check(fit)
 
 # %% [markdown]
-# With all five you have a program that runs unchanged on a laptop and on any of a server's GPUs, and you know what
-# each line of it moves and waits for. The [summary](../notebooks/11_training_step.ipynb#Summary) fits on one sheet of
-# paper. `devlab.progress()` shows the whole course at a glance.
+# With all five you have a program that runs unchanged on a laptop and on any of a server's GPUs, and you know
+# what each line of it moves and waits for. The [summary](../notebooks/11_training_step.ipynb#Summary) fits on
+# one sheet of paper. `devlab.progress()` shows the whole course at a glance.

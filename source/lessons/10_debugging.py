@@ -1,18 +1,18 @@
 # %% [markdown]
 # # 10 Debugging
 #
-# The model is written, it runs on your laptop, and on the GPU it stops with *Expected all tensors to be on the same
-# device*. It is the error that you meet first and most often when you move a model, and it nearly always has one of a
-# few causes. This lesson goes through them, the frequent ones first.
+# The model is written, it runs on your laptop, and on the GPU it stops with *Expected all tensors to be on
+# the same device*. It is the error that you meet first and most often when you move a model, and it nearly
+# always has one of a few causes. This lesson goes through them one by one.
 #
 # ![Three lines of a program: the first makes a mask on the CPU, the second hands it on, the third fails; a dashed arrow leads from the failing line back to the line that made the mask](drawing:from_maker_to_failure)
 #
-# After it you can read the message, find out which tensor is where and which line put it there, and mend that line
-# instead of the one that failed. You learn to do it by hand first. The tool that does it for you comes afterwards, so
-# that you can check what it says.
+# After it you can read the message, find out which tensor is where and which line put it there, and mend that
+# line instead of the one that failed. You learn to do it by hand first. The tool that does it for you comes
+# afterwards, so that you can check what it says.
 #
-# **Takes** about 50 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb) and the habit of
-# [04 Transfers](04_transfers.ipynb).
+# **Takes** about 50 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb) and the habit of [04
+# Transfers](04_transfers.ipynb).
 
 # %%
 import traceback
@@ -33,8 +33,9 @@ device = devlab.start()
 # %% [markdown]
 # ## Print three things
 #
-# When two tensors do not fit together, the reason is one of three: shape, dtype or device. Three of the four tensors
-# below will have a problem with `x` sooner or later. The first thing that comes to mind is to print them.
+# When two tensors do not fit together, the reason is one of three: shape, dtype or device. Three of the four
+# tensors below will have a problem with `x` sooner or later. The first thing that comes to mind is to print
+# them.
 
 # %% facts=["X1"]
 x = torch.ones(2, 3, device=device)
@@ -48,8 +49,9 @@ for name, tensor in suspects.items():
     print(name, tensor.tolist())
 
 # %% [markdown] facts=["X1"]
-# Values are what a debugging print usually shows, and they say the least. They also cost the most: to print a value,
-# the host waits for the device and fetches it. Ask for the three properties instead, which the host knows anyway:
+# Values are what a debugging print usually shows, and they say the least. They also cost the most: to print a
+# value, the host waits for the device and fetches it. Ask for the three properties instead, which the host
+# knows anyway:
 
 
 # %% facts=["X1"]
@@ -62,18 +64,21 @@ def show(**tensors):
 show(x=x, **suspects)
 
 # %% [markdown] facts=["X1"]
-# Now each of the three stands out. `a` is on another device. `c` has two elements where three are needed. `d` has
-# another dtype, which an addition forgives and a layer does not. Always print the three **together**:
-# `.to(torch.float16)` is often taken for `.to(device)`, and only the third column shows that nothing was moved.
+# Now each of the three stands out. `a` is on another device. `c` has two elements where three are needed. `d`
+# has another dtype, which an addition forgives and a layer does not. Always print the three **together**. It
+# is easy to write `.to(torch.float16)` and believe that the tensor has moved, and only the column of devices
+# shows that it has not.
 #
-# **[Exercise](../exercises/10_debugging.ipynb#task_describe):** `describe` returns such a line for any tensor.
+# **[Exercise](../exercises/10_debugging.ipynb#task_describe):** `describe` returns such a line for any
+# tensor.
 
 # %% [markdown] facts=["X1"]
 # ### The wrong GPU
 #
-# The index belongs to the device. A bare `"cuda"`, or `.cuda()`, means the *current* GPU, which is number 0 unless
-# the program has changed it. In the next cell the model is on the last device, and a helper was made with a name
-# without a number. (Where a machine has one accelerator, the last is the first, and nothing fails.)
+# The number after the colon is part of the device: `sim:0` and `sim:1` are two places, as `cuda:0` and
+# `cuda:1` are. A bare `"cuda"`, or `.cuda()`, means the *current* GPU, which is number 0 unless the program
+# has changed it. In the next cell the model is on the last device, and a helper was made with a name without
+# a number. (Where a machine has one accelerator, the last is the first, and nothing fails.)
 
 # %% facts=["X1", "E4"]
 last = torch.device(device.type, torch.accelerator.device_count() - 1)
@@ -86,14 +91,14 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# `sim:0` and `sim:1` are two places, as `cuda:0` and `cuda:1` are. `is_cuda` and `device.type` would have said that
-# all is well. So print `.device`, with its index, and take devices from tensors, never from a name in the middle of a
-# model.
+# `is_cuda` and `device.type` would have said that all is well. So print `.device`, with its number, and take
+# devices from tensors, never from a name in the middle of a model.
 
 # %% [markdown] facts=["X1"]
 # ## Read the message
 #
-# Here is a model with a fault. It has passed every test on the CPU.
+# Here is a model with a fault. It reads a sequence step by step: its `GRUCell` takes one step of the input
+# and the state that the step before has left, and returns the new state. It has passed every test on the CPU.
 
 
 # %% facts=["E4", "X5"]
@@ -130,13 +135,15 @@ except RuntimeError as error:
     failure = error
 
 # %% [markdown] facts=["E4", "X5"]
-# The message says *what* is wrong: two devices in one operation. The only name in it comes from inside PyTorch, where
-# the tensor at fault is an argument like any other. The rest is found by three questions, and they work on any such
-# error.
+# The message says *what* is wrong: two devices in one operation. It names one tensor, by the name that an
+# argument has inside PyTorch, and that may be the innocent one of the two. The rest is found by three
+# questions, and they work on any such error.
 #
 # 1. **Which operation?** It is in the last line of *your* code in the traceback, `self.cell(step, state)`.
-# 2. **Which of its tensors is where?** Print the three things for each. A layer has parameters, and they count.
-# 3. **Which line made the odd one?** Go back to it. That is the line to change.
+# 2. **Which of its tensors is where?** Print the three things for each. A layer has parameters, and they
+#    count.
+# 3. **Which line made the odd one?** The odd one is the tensor that is not where you want the work done, even
+#    if it is in the majority. Go back to the line that made it. That is the line to change.
 #
 # The first question is answered. For the second, here are the three tensors of the operation.
 
@@ -151,15 +158,16 @@ operation = {
 }
 show(**operation)
 
-places = Counter(tensor.device for tensor in operation.values())
-(odd,) = [name for name, tensor in operation.items() if places[tensor.device] == 1]
+(odd,) = [name for name, tensor in operation.items() if tensor.device != device]
 guess.was(odd)
 
 # %% [markdown] facts=["X5"]
-# The third question leads to `first_state`. That function had returned long before the failure, so it stands in no
-# line of the traceback. Most of these errors have this form: **the tensor was made after the model had moved**, by a
-# line that did not say where. `model.to(device)` moves what exists at that moment and is registered. It tells nothing
-# to the lines that run later.
+# The culprit is `state`. The message spoke of `mat2`, which is the weight, and the weight is in its place.
+#
+# The third question leads to `first_state`. That function had returned long before the failure, so it stands
+# in no line of the traceback. `model.to(device)` moves what exists at that moment and is registered, so two
+# kinds of tensor escape it: **one that is made later**, by a line that does not say where, as here, and **one
+# that was there before and was never registered**.
 #
 # Now let `devlab.explain` answer the same three questions, and compare.
 
@@ -167,8 +175,10 @@ guess.was(odd)
 devlab.explain(failure)
 
 # %% [markdown] facts=["X5"]
-# The tempting repair is at the line that failed: `self.cell(step, state.to(x.device))`. It works, and from then on
-# the program makes zeros on the CPU and transfers them at every call. Mend the line that makes the tensor:
+# The tempting repair is at the line that failed: `self.cell(step, state.to(x.device))`. It works, and from
+# then on the program makes zeros on the CPU and transfers them at every call. Mend the line that makes the
+# tensor. The change that `explain` proposes cares for the device alone; here the zeros take their dtype from
+# x as well:
 
 
 # %% facts=["X5"]
@@ -180,15 +190,30 @@ class MendedRecurrent(Recurrent):
 print(MendedRecurrent().to(device)(sequence).device)
 
 # %% [markdown]
-# **[Exercise](../exercises/10_debugging.ipynb#task_fix_hidden_state):** `fix_hidden_state`, where a state may also
-# come in from elsewhere.
+# **[Exercise](../exercises/10_debugging.ipynb#task_fix_hidden_state):** `fix_hidden_state`, where a state may
+# also come in from elsewhere.
+
+# %% [markdown] facts=["X4", "E4"]
+# ### Six usual objects
+#
+# The state was one of six usual strays. The next sections meet the others; this is the map. The right column
+# says what to check in your own code.
+#
+# | object | how it gets lost | where to mend it |
+# |---|---|---|
+# | batch | the result of `.to` is thrown away | `inputs = inputs.to(device)` |
+# | labels | only the inputs were moved | with the inputs, in the loop |
+# | mask | made in `forward`, on the default device | `device=x.device` where it is made |
+# | positional encoding | a plain attribute | `register_buffer` |
+# | loss weight | computed with the data, never moved | `criterion.to(device)`, or `weight.to(logits.device)` |
+# | cached hidden state | zeros made on the CPU, a state from another run | `x.new_zeros`; `.to(x.device)` for one that comes in |
 
 # %% [markdown]
 # ## Walk the model
 #
-# Is everything that the model *has* in its place? `next(model.parameters()).device` looks at one parameter and is
-# right for a model that is in one place. When something is wrong, look at all of them. To this model a head was added
-# after the move.
+# Is everything that the model *has* in its place? `next(model.parameters()).device` looks at one parameter
+# and is right for a model that is in one place. When something is wrong, look at all of them. To this model a
+# head was added after the move.
 
 # %% facts=["X2"]
 model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).to(device)
@@ -199,8 +224,8 @@ for name, parameter in model.named_parameters():
     print(f"{name:<10}{parameter.device}")
 
 # %% [markdown] facts=["X2", "X3"]
-# The first parameter alone would have said that all is well. The same walk exists for buffers, and it is easily
-# forgotten, since buffers are not trained. Here the running mean was read from a file a moment ago.
+# The first parameter alone would have said that all is well. The same walk exists for buffers, and it is
+# easily forgotten, since buffers are not trained. Here the running mean was read from a file a moment ago.
 
 # %% facts=["X3"]
 model.to(device)
@@ -211,16 +236,16 @@ print("astray:", [name for name, buffer in model.named_buffers() if buffer.devic
 
 # %% [markdown]
 # An assignment replaces a buffer by whatever tensor comes, wherever it is. (`copy_` into the old buffer, or
-# `load_state_dict`, would have kept the place. And read files with `map_location="cpu"`: then they open on machines
-# that lack the device they were saved from.)
+# `load_state_dict`, would have kept the place.)
 #
-# **[Exercise](../exercises/10_debugging.ipynb#task_device_report):** `device_report` makes both walks at once.
+# **[Exercise](../exercises/10_debugging.ipynb#task_device_report):** `device_report` makes both walks at
+# once.
 
 # %% [markdown] facts=["X2", "X3"]
 # ## Tables that are not registered
 #
-# The walks show what is registered. The most frequent culprit of all is not: a table of positions, of anchors, a
-# window, a noise schedule, made in `__init__` and kept as a plain attribute.
+# The walks show what is registered. A very frequent culprit is not. It is a table, of positions for example,
+# that was made in `__init__` and kept as a plain attribute.
 
 
 # %% facts=["X4", "E4"]
@@ -242,11 +267,11 @@ except RuntimeError as error:
     my_lines(error)
 
 # %% [markdown] facts=["X4", "E4"]
-# No walk lists the table, so `.to` passed it by. `vars` shows what the walks do not: it holds every attribute of an
-# object. The cure is a buffer, as in lesson 05.
+# No walk lists the table, so `.to` passed it by. `vars` shows what the walks do not: it holds every attribute
+# of an object. The cure is a buffer, as in lesson 05.
 #
-# Whole modules get lost in the same way, in a plain list. Such a module does not complain at the move. It fails at
-# the first batch:
+# Whole modules get lost in the same way, in a plain list. Such a module does not complain at the move. It
+# fails at the first batch:
 
 
 # %% facts=["X2", "E4"]
@@ -272,18 +297,19 @@ except RuntimeError as error:
 
 # %% [markdown]
 # The missing names in the walk are the earlier sign, and the more important one: an optimizer made from
-# `tower.parameters()` would never train these blocks, on any device. A model that is held only by a closure or by a
-# loss function, such as a teacher or a feature extractor, is missed in the same way. Your program has to call `.to`
-# on it itself.
+# `tower.parameters()` would never train these blocks, on any device. (Here two of the three tensors were on
+# the CPU, and the one on the accelerator was right: the majority decides nothing.) A second model that your
+# loss compares with is missed in the same way, unless the first model or a loss that you move holds it. Your
+# program has to call `.to` on it itself.
 #
-# **[Exercise](../exercises/10_debugging.ipynb#task_FixedPositions):** `FixedPositions`, whose table has to be saved
-# as well.
+# **[Exercise](../exercises/10_debugging.ipynb#task_FixedPositions):** `FixedPositions`, whose table has to be
+# saved as well.
 
 # %% [markdown] facts=["X2"]
 # ## Made in forward
 #
-# Next in the list are tensors made inside `forward`, or inside a loss: zeros for a hidden state, noise, `eye`,
-# one-hot tables, masks, padding. Ask the three questions of this one.
+# Tensors made inside `forward`, or inside a loss, come after the move: zeros for a hidden state, noise,
+# `eye`, one-hot tables, masks, padding. Ask the three questions of this one.
 
 
 # %% facts=["X5", "E4"]
@@ -300,9 +326,9 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["X5"]
-# The operation is the product, the odd tensor is `mask`, and the line above it made it. The cure is to let the input
-# say where and of which dtype. The device alone is only half of it: a float32 mask on the right device turns float16
-# scores into float32, with no error and twice the memory.
+# The operation is the product, the odd tensor is `mask`, and the line above it made it. The cure is to let
+# the input say where and of which dtype. The device alone is only half of it: a float32 mask on the right
+# device turns float16 scores into float32, with no error and twice the memory.
 
 # %% facts=["X5"]
 scores = torch.ones(2, 4, 4, device=device, dtype=torch.float16)
@@ -319,8 +345,8 @@ for words, mask in (
 # %% [markdown] facts=["X5", "E4"]
 # ## Part of a batch
 #
-# Moving a batch means moving all of it, and keeping the result. The next cell makes two mistakes. Compare their
-# messages.
+# Moving a batch means moving all of it, and keeping the result. The next cell makes two mistakes. Compare
+# their messages.
 
 # %% facts=["X4", "E4"]
 layer = nn.Linear(3, 4).to(device)
@@ -340,30 +366,20 @@ except RuntimeError as error:
 
 # %% [markdown]
 # 1. `inputs.to(device)` made a copy, and the program threw it away. `inputs` is where it was.
-# 2. The model has done its work, and the loss fails: the labels were never moved. The message ends in the name of an
-#    inner function with `nll_loss` in it. That is the sign that it was the loss and not a layer.
+# 2. The model has done its work, and the loss fails: the labels were never moved. The message ends in the
+#    name of an inner function with `nll_loss` in it, which tells you that it was the loss and not a layer.
 #
-# Nested targets and attention masks are forgotten in the same way. The function `move` of lesson 04 moves what is
-# nested, too.
+# Nested targets and attention masks are forgotten in the same way. The function `move` of lesson 04 moves
+# what is nested, too.
 #
 # **Exercises:** [`fix_batch`](../exercises/10_debugging.ipynb#task_fix_batch) and
 # [`fix_labels`](../exercises/10_debugging.ipynb#task_fix_labels).
 
-# %% [markdown] facts=["X4", "E4"]
-# ## Six usual objects
+# %% [markdown] facts=["X4"]
+# ### The weight of a loss
 #
-# Together these six are the usual strays. The right column says what to check in your own code.
-#
-# | object | how it gets lost | where to mend it |
-# |---|---|---|
-# | batch | the result of `.to` is thrown away | `inputs = inputs.to(device)` |
-# | labels | only the inputs were moved | with the inputs, in the loop |
-# | mask | made in `forward`, on the default device | `device=x.device` where it is made |
-# | positional encoding | a plain attribute | `register_buffer` |
-# | loss weight | computed with the data, never moved | `criterion.to(device)`, or `weight.to(logits.device)` |
-# | cached hidden state | zeros made on the CPU, a state from another run | `x.new_zeros`; `.to(x.device)` for one that comes in |
-#
-# The fifth needs a look. A criterion with a weight is a module, and the weight is its buffer:
+# A loss can be a module, and many programs call it the *criterion*. Where it weighs the classes, the weight
+# is its buffer:
 
 # %% facts=["X4"]
 criterion = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 2.0, 5.0]))
@@ -378,18 +394,18 @@ except RuntimeError as error:
 print("after the move:", criterion.to(device)(logits, labels).device)
 
 # %% [markdown]
-# A loss *without* weights holds no tensor and runs anywhere, so the habit of moving it never forms. Then one day the
-# classes are uneven.
+# A loss *without* weights holds no tensor and runs anywhere, so the habit of moving it never forms. Then one
+# day the classes are uneven.
 #
-# **[Exercise](../exercises/10_debugging.ipynb#task_fix_loss_weight):** `fix_loss_weight`, where the weight is an
-# argument and no module holds it.
+# **[Exercise](../exercises/10_debugging.ipynb#task_fix_loss_weight):** `fix_loss_weight`, where the weight is
+# an argument and no module holds it.
 
 # %% [markdown] facts=["X4"]
 # ## Look at the whole scene
 #
-# An error names one stray. Mend it, and the next one fails. It is quicker to look at everything before the first
-# step. This short version takes registered tensors and the top of the batch. The model is the one from above, whose
-# running mean came from a file.
+# An error names one stray. Mend it, and the next one fails. It is quicker to look at everything before the
+# first step. This short version takes registered tensors and the top of the batch. The model is the one from
+# above, whose running mean came from a file.
 
 
 # %% facts=["X2", "X3", "X4"]
@@ -405,13 +421,13 @@ batch = {"x": torch.ones(2, 3, device=device), "mask": torch.ones(2, 3), "labels
 print(strays_at_the_top(model, batch))
 
 # %% [markdown] facts=["X2", "X3", "X4"]
-# It finds three, one of them in the model. What it does not see are plain attributes, lists, and what is nested in
-# the batch. `left_behind`, your tool from lesson 05, knows how to look there.
+# It finds three, one of them in the model. What it does not see are plain attributes, lists, and what is
+# nested in the batch. `left_behind`, your tool from lesson 05, knows how to look there.
 #
 # **[Exercise](../exercises/10_debugging.ipynb#task_find_strays):** `find_strays` sees all of it.
 #
-# Where you know what must hold, say so in the code. A check costs next to nothing: a tensor knows its device, and
-# asking does not wait for the accelerator. Compare with the error that it replaces:
+# Where you know what must hold, say so in the code. A check costs next to nothing: a tensor knows its device,
+# and asking does not wait for the accelerator. Compare with the error that it replaces:
 
 
 # %% facts=["X2", "X5"]
@@ -427,11 +443,12 @@ except AssertionError as error:
     print(error)
 
 # %% [markdown] facts=["X2"]
-# ## Halve it
+# ## Bisect a fault without a message
 #
-# Some faults raise no error. This model gives the right answers on the device, and it is slower than it need be,
-# because one of its eight layers takes its work to the CPU and back. No tensor is astray when you look, and no message names a line.
-# Then **bisect**: ask of the first half whether it has the fault, and go on with the half that has it.
+# Some faults raise no error. This model gives the right answers on the device, and it is slower than it need
+# be, because one of its eight layers takes its work to the CPU and back. No tensor is astray when you look,
+# and no message names a line. Then **bisect**: ask of the first half whether it has the fault, and go on with
+# the half that has it.
 
 
 # %% facts=["X2"]
@@ -462,15 +479,16 @@ print("it is layer", first, "-", type(deep[first]).__name__)
 guess.was(looks)
 
 # %% [markdown]
-# Each look halves what is left, so a thousand layers would take ten. The question can be any that a part can answer:
-# does it transfer, does it wait, is its output on the device, is there a `nan` in it, does an error come that names
-# no line. The same works on the lines of a function and on the commits of a project (`git bisect`).
+# Each look halves what is left, so a thousand layers would take ten. (Where several layers have the fault, it
+# finds one of them.) The question can be any that a part can answer: whether it transfers, whether it waits,
+# whether its output is on the device, whether there is a `nan` in it. The same works on the lines of a
+# function and on the commits of a project (`git bisect`).
 
 # %% [markdown]
-# ## Cures that run the other way
+# ## What belongs on the CPU
 #
-# "Move it to the accelerator" is not always right. Three things belong on the CPU. The first is an **index into a CPU
-# tensor**:
+# "Move it to the accelerator" is not always right. Four things belong on the CPU. The first is an **index
+# into a CPU tensor**:
 
 # %% facts=["E4"]
 names = torch.arange(10) * 10  # a table on the CPU
@@ -482,8 +500,9 @@ except RuntimeError as error:
 print(names[chosen.cpu()])
 
 # %% [markdown] facts=["E4"]
-# The index comes to the CPU. (The reverse is allowed: a CPU index may index an accelerator tensor.) If the table is
-# used in every step, it is the table that should move, once.
+# The index comes to the CPU. (The other way round there is no error, but a cost: PyTorch transfers a CPU
+# index to an accelerator's tensor at each use.) If the table is used in every step, it is the table that
+# should move, once.
 #
 # **Lengths** of padded sequences are the second. PyTorch reads them on the host, to plan the work:
 
@@ -499,10 +518,11 @@ packed = pack_padded_sequence(padded, lengths.cpu(), batch_first=True)
 print("data on", packed.data.device, "- sizes on", packed.batch_sizes.device)
 
 # %% [markdown] facts=["E4"]
-# (On an NVIDIA GPU PyTorch words this error otherwise: *'lengths' argument should be a 1D CPU int64 tensor*.)
+# (On an NVIDIA GPU PyTorch words this error differently: *'lengths' argument should be a 1D CPU int64
+# tensor*.)
 #
-# **NumPy** is the third: it reads the CPU's memory alone, and knows no gradients. Anything that ends in NumPy, such
-# as a plot or a metric from another library, takes `detach().cpu()`.
+# The third is whatever goes to **NumPy**, which reads the CPU's memory alone and knows no gradients. Anything
+# that ends in NumPy, such as a plot or a metric from another library, takes `detach().cpu()`.
 
 # %% facts=["E4"]
 try:
@@ -514,11 +534,13 @@ print(numpy.asarray(logits.detach().cpu()).shape)
 # %% [markdown]
 # ### Generators
 #
-# A `torch.Generator` has a device as well. Two of them draw three numbers on the accelerator below, one made on the
-# CPU and one made on the accelerator.
+# A `torch.Generator`, which holds the state of random numbers, has a device as well. In the next cell two of
+# them are to draw three numbers on the accelerator.
 
 # %% facts=["E4", "X5"]
-guess = devlab.predict("Which of the two generators may draw there?", "that of the CPU", "the other", "both")
+guess = devlab.predict(
+    "Which generator may draw there?", "the one made on the CPU", "the one made on the accelerator", "both"
+)
 
 # %% facts=["E4", "X5"]
 worked = []
@@ -529,15 +551,15 @@ for where in ("cpu", device):
         worked.append(str(where))
     except RuntimeError as error:
         print(error)
-guess.was("both" if len(worked) == 2 else "that of the CPU" if worked == ["cpu"] else "the other")
+only = "the one made on the CPU" if worked == ["cpu"] else "the one made on the accelerator"
+guess.was("both" if len(worked) == 2 else only)
 
 # %% [markdown]
-# A generator is on the device on which the numbers are drawn. And here, too, is a case that runs the other way: the
-# generator that you give to a `DataLoader` shuffles indices on the CPU, so it **stays** on the CPU, whatever the
-# model does.
+# A generator must be on the device on which it draws. The generator that you give to a `DataLoader` shuffles
+# indices, and does so on the CPU. So it is the fourth thing that **stays** there, wherever the model is.
 
 # %% [markdown] facts=["E4"]
-# ## A default that does half the work
+# ## `set_default_device` does half the work
 #
 # `torch.set_default_device` looks like the cure for all of this: from now on every new tensor is made on the
 # accelerator. The cell sets it, and then looks at four tensors: the weight of a model that was there before,
@@ -564,12 +586,12 @@ for name, tensor in four.items():
 guess.was(sum(tensor.device.type != "cpu" for tensor in four.values()))
 
 # %% [markdown] facts=["X5"]
-# What existed stays where it is, `from_numpy` shares memory with an array and so must stay, and `new_*` follows its
-# tensor. The rest of the program, libraries included, now makes its tensors on the accelerator: lengths, indices and
-# small tables that belong on the CPU. Worker processes of a `DataLoader` are new processes, and where they are
-# started afresh (*spawn*, on Windows and macOS) they do not know of your default. The setting hides the fault in your
-# script, and it comes back in the next script that uses your model. Where you want the setting, keep it short, around
-# the lines that make a model:
+# What existed stays where it is, `from_numpy` shares memory with an array and so must stay, and `new_*`
+# follows its tensor. The rest of the program, libraries included, now makes its tensors on the accelerator:
+# lengths, indices and small tables that belong on the CPU. Worker processes of a `DataLoader` are new
+# processes, and where they start afresh (on Windows and macOS, and on Linux since Python 3.14) they do not
+# know of your default. The setting hides the fault in your script, and it comes back in the next script that
+# uses your model. Where you want the setting, keep it short, around the lines that make a model:
 
 # %% facts=["X5"]
 with torch.device(device):
@@ -581,9 +603,10 @@ print("afterwards:  ", torch.ones(3).device)
 # %% [markdown]
 # ## An optimizer that remembers
 #
-# Today's PyTorch moves parameters in place, so an optimizer made before the move still holds the right ones. What it
-# has gathered does not move. In the next cell a training makes one step on the CPU, as a test, and then moves its
-# model and makes another.
+# Today's PyTorch moves parameters in place, so an optimizer made before the move still holds the right ones.
+# But an optimizer also has tensors of its own: with `momentum` it keeps a running sum of each parameter's
+# gradients, and no `.to` of the model moves that. In the next cell a training takes one step on the CPU, as a
+# test, and then moves its model and takes another.
 
 # %% facts=["X5"]
 guess = devlab.predict("Which step fails?", "the one on the CPU", "the one after the move", "neither")
@@ -612,11 +635,11 @@ except RuntimeError as error:
 guess.was(failed)
 
 # %% [markdown] facts=["X5"]
-# It fails in `optimizer.step()`, far from any tensor of yours: the momentum is on the CPU. The same happens on
-# resume, when a checkpoint is loaded into the optimizer first and the model moves afterwards. Averaged copies of the
-# weights stay behind in the same way. The order that works is **make the model, move it, make the optimizer, load the
-# checkpoint into both.** `load_state_dict` of an optimizer brings its state to the parameters, and that mends this
-# one too:
+# It fails in `optimizer.step()`, far from any tensor of yours: the running sum is on the CPU. The same
+# happens when an interrupted training goes on from a file (a *checkpoint*, lesson 11), and the optimizer is
+# filled from it before the model moves. The order that works is **make the model, move it, make the
+# optimizer, load the checkpoint into both.** `load_state_dict` of an optimizer brings its state to the
+# parameters, and that mends this one too:
 
 # %% facts=["X5"]
 optimizer.load_state_dict(optimizer.state_dict())
@@ -625,10 +648,10 @@ print(train_once(device))
 # %% [markdown] facts=["X1"]
 # ## Run it on the CPU
 #
-# The last tool is the oldest. Some errors are not about devices at all and are hard to read on a GPU. The classes of
-# this data set are called 1 to 4. PyTorch counts from 0, so there is no class 4. The next cell computes the loss in
-# one line, prints a sentence in the second, and reads the loss in the third. (A real GPU would be lost for the rest
-# of this notebook, so the cell runs on the simulated device or on the CPU.)
+# The last tool is the oldest. Some errors are not about devices at all and are hard to read on a GPU. The
+# classes of this data set are called 1 to 4. PyTorch counts from 0, so there is no class 4. The next cell
+# computes the loss in one line, prints a sentence in the second, and reads the loss in the third. (A real GPU
+# would be lost for the rest of this notebook, so the cell runs on the simulated device or on the CPU.)
 
 # %% facts=["E4"]
 guess = devlab.predict("Which line raises the error?", "the loss", "the sentence", "the reading")
@@ -655,52 +678,54 @@ except (IndexError, torch.AcceleratorError) as error:  # as the CPU raises it, a
     devlab.explain(error)
 
 # %% [markdown] facts=["E4"]
-# The GPU works behind the host and reports when the host next waits (lesson 07), so the error comes from an innocent
-# line and names no value. The simulated device has kept which line launched what failed, and `devlab.explain` says
-# it. A real GPU keeps nothing of the kind: there the message, with `CUDA` in the place of `sim`, is all you get, and
-# the process cannot use the device any more. Only a restart of the kernel helps. On the simulated device a reset
-# does:
+# The GPU works behind the host and reports when the host next waits (lesson 07), so the error comes from an
+# innocent line and names no value. After it the device cannot be used any more. Start the program again, and
+# **run the step once with the model and one batch on the CPU**: errors in indices, shapes and dtypes then
+# come with their values, at their own line. For this loss the step is one call. (The simulated device can be
+# reset, so here no new start is needed.)
 
 # %% facts=["E4"]
 devlab.sim.reset()
-print("highest label:", classes.max().item(), "of", scores.shape[1], "classes, counted from 0")
-
-# %% [markdown] facts=["E4"]
-# Three things help on real hardware. The first is the tool of this section:
-#
-# - **Move the model and one batch to the CPU** and run the step once. Errors in indices, shapes and dtypes then come
-#   with their values, at their own line.
-# - If it happens only on the GPU, start Python with `CUDA_LAUNCH_BLOCKING=1` in its environment, set before PyTorch
-#   touches the GPU. Each operation then waits for its end, so the traceback points at the true line. Everything gets
-#   slower, so unset it afterwards.
-# - Or bisect: put `torch.accelerator.synchronize()` in the middle of the step, and see on which side of it the error
-#   comes.
-#
-# The first of the three, for the labels above:
-
-# %% facts=["E4"]
 try:
     loss_of(scores.cpu(), classes.cpu())
 except IndexError as error:
     print(error)
+print("highest label:", classes.max().item(), "of", scores.shape[1], "classes, counted from 0")
+
+# %% [markdown] facts=["E4"]
+# The simulated device had kept which line launched what failed, and `devlab.explain` said it. A real GPU does
+# not know which of your lines it was. What it does is print the condition that failed, for each thread that
+# met it, to the terminal or below the cell: ``Assertion `t >= 0 && t < n_classes` failed``, after the name of
+# a function with `nll_loss` in it. No line of yours is named, but you know that it was the loss, and that a
+# label was out of range. The process has lost the device. Only a restart of the notebook's kernel, which is
+# the Python process, gives it back.
+#
+# If an error comes on the GPU alone, there are two more tools:
+#
+# - Start Python with `CUDA_LAUNCH_BLOCKING=1` in its environment, set before PyTorch touches the GPU. Each
+#   operation then waits for its end, so the traceback points at the true line. Everything gets slower, so
+#   unset it afterwards.
+# - Or bisect: put `torch.accelerator.synchronize()` in the middle of the step, and see on which side of it
+#   the error comes.
 
 # %% [markdown] facts=["X1"]
-# Errors of placement are the opposite case: on the CPU they do not exist, because there everything is in one place.
-# That is why a test on two devices, simulated or not, finds what no test on the CPU alone can.
+# Errors of placement are the opposite case: on the CPU they do not exist, because there everything is in one
+# place. That is why a test on two devices, simulated or not, finds what no test on the CPU alone can.
 
 # %% [markdown]
 # ## What to keep
 #
 # - Print shape, dtype and device **together**; values say the least and cost the most.
-# - Ask three questions of every error: which operation, which of its tensors is where, which line made the odd one.
-#   Mend the line that *made* it, and then ask `devlab.explain` whether it agrees.
-# - A fault without a message is found by halves.
-# - Walk `named_parameters` and `named_buffers`; what they do not list, `.to` did not move and the optimizer does not
-#   train.
-# - Six usual objects: batch, labels, mask, positional encoding, loss weight, cached hidden state. Most were made
-#   after the model moved.
-# - Lengths, NumPy, indices into CPU tensors and a loader's generator belong on the CPU.
+# - Ask three questions of every error: which operation, which of its tensors is where, which line made the
+#   odd one. Mend the line that *made* it, and then ask `devlab.explain` whether it agrees.
+# - The odd one is the tensor that is not where you want the work done. The message may name another.
+# - A fault without a message is found by bisection.
+# - Walk `named_parameters` and `named_buffers`; what they do not list, `.to` did not move and the optimizer
+#   does not train.
+# - Six usual objects: batch, labels, mask, positional encoding, loss weight, cached hidden state. Either
+#   `.to` did not know of them, or they were made afterwards.
+# - Indices into CPU tensors, lengths, what goes to NumPy, and a loader's generator belong on the CPU.
 # - Model, move, optimizer, checkpoint: in this order. A default device is no cure.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/10_debugging.ipynb), three tools and six broken programs.
-# **Then:** [11 The training step](11_training_step.ipynb).
+# **Now do it:** [the exercises of this lesson](../exercises/10_debugging.ipynb), three tools and six broken
+# programs. **Then:** [11 The training step](11_training_step.ipynb).

@@ -1,17 +1,17 @@
 # %% [markdown]
 # # 11 The training step
 #
-# Everything so far meets in one loop. It takes a batch, finds out how wrong the model is, and makes it a little less
-# wrong, and it does so a million times in the life of a model. Each transfer and each wait in it is paid a million
-# times as well.
+# Everything so far meets in one loop. It takes a batch, finds out how wrong the model is, and makes it a
+# little less wrong, and it does so a million times in the life of a model. Each transfer and each wait in it
+# is paid a million times as well.
 #
-# In this lesson you build a training as real programs have it: half precision, batches in parts, gradients that are
-# clipped, a learning rate that follows a schedule, and a file from which an interrupted training goes on as if
-# nothing had happened. It learns to read handwritten digits, on whatever device you have, and at the end you can say
-# of each line what it moves and what it waits for.
+# In this lesson a model learns to read handwritten digits, on whatever device you have. First it trains with
+# the bare step, and you count what that moves and where it waits. Then you add, one at a time, what real
+# programs have: half precision, batches in parts, gradients that are clipped, a learning rate that follows a
+# schedule, and a file from which an interrupted training goes on as if nothing had happened.
 #
-# **Takes** about 60 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb) and
-# [04 Transfers](04_transfers.ipynb); [08 Memory](08_memory.ipynb) helps.
+# **Takes** about 60 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb) and [04
+# Transfers](04_transfers.ipynb); [08 Memory](08_memory.ipynb) helps.
 
 # %%
 import tempfile
@@ -30,9 +30,9 @@ from devlab.explore.curves import curves
 device = devlab.start()
 
 # %% [markdown]
-# This lesson states no times. It counts transfers and waits with `devlab.watch()`, and the counts are the same on the
-# simulated device as on a GPU. Losses and accuracies are real on both, because the simulated device computes with
-# real numbers.
+# This lesson states no times. It counts transfers and waits with `devlab.watch()`, and the counts are the
+# same on the simulated device as on a GPU. Losses and accuracies are real on both, because the simulated
+# device computes with real numbers.
 
 # %% [markdown]
 # ## Real digits
@@ -49,11 +49,13 @@ for row in images[3]:
 print("labelled", labels[3].item())
 
 # %% [markdown]
-# They are on the CPU, like any data set that comes from a file, and there they stay: what moves to the device is one
-# batch at a time.
+# They are on the CPU, like any data set that comes from a file, and there they stay: what moves to the device
+# is one batch at a time.
 #
-# The last 297 digits are kept for the test. A model finds them harder than digits picked from the whole file, so they
-# make an honest test. The model is small: two convolutions, each with a batch norm, then dropout and a linear layer.
+# The last 297 digits are kept for the test. The file goes from writer to writer, and most of those 297 come
+# from two who wrote none of the others. Digits picked from the whole file would ask how well the model knows
+# hands that it has already seen. The model is small: two convolutions, each with a batch norm, then dropout
+# and a linear layer.
 
 # %%
 pictures = images[:, None]
@@ -77,58 +79,13 @@ def make_model(dropout=0.3):
 
 
 # %% [markdown]
-# ## The model knows no device
-#
-# Some models add a little noise while they train. The author of this one had a single machine with a single
-# accelerator.
-
-# %% facts=["T1"]
-guess = devlab.predict(
-    "On how many of two devices, yours and the CPU, does the noisy model work?", "none", "one", "both"
-)
-
-
-# %% facts=["T1"]
-class Noisy(nn.Module):
-    def forward(self, x):
-        return x + 0.1 * torch.randn(x.shape, device=device)
-
-
-works = 0
-for place in (device, torch.device("cpu")):
-    try:
-        print("on", place.type, Noisy()(torch.ones(2, 3, device=place)).shape)
-        works += 1
-    except RuntimeError as error:
-        print("on", place.type, "->", str(error).split("!")[0])
-guess.was(["none", "one", "both"][works])
-
-# %% [markdown] facts=["T1"]
-# It works where it was written. The fixed device may hide better than here, in a `.cuda()`, in a default argument, or
-# in a global name as above. **In the logic of a model no device is named.** The input knows where the work is, so the
-# new tensor is made from the input:
-
-
-# %% facts=["T1", "Z1"]
-class Noisy(nn.Module):
-    def forward(self, x):
-        return x + 0.1 * torch.randn_like(x)
-
-
-for place in (device, torch.device("cpu")):
-    print("on", place.type, Noisy()(torch.ones(2, 3, device=place)).shape)
-
-# %% [markdown]
-# A program chooses its device in one place, near its top, and hands it down from there as an argument.
-
-# %% [markdown]
 # ## The step
 #
 # ![Memory over time in one step: parameters and the optimizer's state stay; activations grow in forward to the peak and are freed in backward, in which the gradients grow; those stay until they are cleared](drawing:memory_of_a_step)
 #
-# A step consists of a few calls: move the batch, compute the loss, call `backward`, let the optimizer step, and clear
-# the gradients. A program that reports its loss adds `loss.item()`. The next cell makes these six calls one by one
-# under a watch.
+# A step consists of a few calls: move the batch, compute the loss, call `backward`, let the optimizer step,
+# and clear the gradients. A program that reports its loss adds `loss.item()`. The next cell makes these six
+# calls one by one under a watch.
 
 # %% facts=["T2"]
 guess = devlab.predict("How many of these six calls make the host wait?", "none", "one", "two", "all six")
@@ -159,223 +116,112 @@ watched("loss.item()", loss.item)
 guess.was(["none", "one", "two"][sum(count > 0 for count in waits)])
 
 # %% [markdown] facts=["T2"]
-# **The step moves its batch, and nothing else.** Forward, loss, `backward`, `step` and `zero_grad` move nothing,
-# because parameters, gradients and the optimizer's state all live on the device. (The optimizer makes its state from
-# the parameters when it first steps. Adam also counts its steps, and by default keeps that one number on the CPU on
-# purpose, where reading it costs no wait.)
+# **The step moves its batch, and nothing else.** Forward, loss, `backward`, `step` and `zero_grad` move
+# nothing, because parameters, gradients and the optimizer's state all live on the device. (The optimizer
+# makes its state from the parameters when it first steps. Adam also counts its steps, and by default keeps
+# that one number on the CPU on purpose, where reading it costs no wait.)
 #
-# The order of the calls is free except in one point. `backward` **adds** to what is in `.grad`, so the gradients are
-# cleared before each `backward` that begins a new step, and never between `backward` and `step`.
+# Only the clearing may stand in more than one place. `backward` **adds** to what is in `.grad`, so the
+# gradients are cleared before `backward` or after `step`, and never between the two.
 
 # %% [markdown] facts=["T3"]
-# The one wait is `loss.item()`. It fetches four bytes, and for them the host stands still until the device has
-# finished all the work that was launched before. In that time the host could have launched the next step. So **a step
-# returns its loss as a tensor on the device, and the program reads it later**, when it needs the number.
+# The one wait is `loss.item()`. It fetches four bytes, and for them the host stands still until the device
+# has finished all the work that was launched before. In that time the host could have launched the next step.
+# So **a step returns its loss as a tensor on the device, and the program reads it later**, when it needs the
+# number.
 #
-# Return it **detached**. A loss with a graph holds everything that its `backward` needed; a program that collects
-# such losses keeps one graph for each step, and its memory grows until it ends with an error.
+# Return it **detached**. Until `backward` has run, a loss holds all the activations; afterwards it still
+# holds the nodes of its graph. A program that collects its losses wants neither. (Worst are the losses of a
+# test that runs with a graph: no `backward` ever frees anything, and after enough batches the memory is
+# full.)
 #
-# A wait also hides in a plain `.to(device)`, which returns only when the device has the batch. The device takes it
-# after all the work that was launched before. `devlab.watch()` lists that as a blocking transfer and not as a
-# synchronization, because nothing comes back. With `non_blocking=True`, as above and in lesson 04, the host goes on.
+# A wait also hides in a plain `.to(device)`, which returns only when the device has the batch. The device
+# takes it after all the work that was launched before. `devlab.watch()` lists that as a blocking transfer and
+# not as a synchronization, because nothing comes back. With `non_blocking=True`, as above and in lesson 04,
+# the host goes on; from pageable memory, which these digits have, it does so once the bytes are staged. That
+# is for transfers into a device. To the CPU use a plain `.to`, or the program may read numbers that have not
+# arrived yet.
 #
-# And a step begins with `model.train()`, since the model may have been evaluated a moment ago. The call costs next to
-# nothing.
-#
-# **[Exercise](../exercises/11_training_step.ipynb#task_train_step):** `train_step` puts these calls together, for any
-# model and any device.
-
-# %% [markdown] facts=["T2"]
-# ## More than the bare step
-#
-# Real programs add four things to the step. Here are three of them, and the fourth, a schedule, follows below.
-#
-# - **Half precision.** Under `torch.autocast` the products run in bfloat16, and the parameters stay float32. Not
-#   every device computes in bfloat16, so the program asks first. (NVIDIA's GPUs do since Ampere. Before it they
-#   imitate bfloat16, which saves no time.)
-# - **Parts.** A batch may be too large for the device. Since `backward` adds, a batch can go through the model in
-#   parts, and the optimizer steps once at the end. Each loss is divided by the number of samples in the *whole*
-#   batch, so that parts of unequal size count as they should.
-# - **Clipping.** A single odd batch can have a gradient so long that the step after it ruins the model.
-#   `clip_grad_norm_` shortens the gradient where its norm is above a limit.
-#
-# How autocast chooses, and what parts save and cost, is the subject of [lesson 12](12_less_memory_less_time.ipynb).
-# Here they are used.
-
-
-# %% facts=["T1"] tags=["nbval-ignore-output"]
-def computes_in_bfloat16(place):
-    """Return whether a device has bfloat16; a GPU that only imitates it does not count."""
-    if place.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
-        return False
-    try:
-        ones = torch.ones(2, 2, dtype=torch.bfloat16, device=place)
-        return (ones @ ones).dtype == torch.bfloat16
-    except (RuntimeError, TypeError):
-        return False
-
-
-half = computes_in_bfloat16(device)
-print(device, "computes in bfloat16" if half else "lacks bfloat16: the lesson goes on in float32")
-
-# %% [markdown] facts=["T2"]
-# The limit of clipping is compared with a norm, and the norm is computed on the device. The next cell clips once,
-# under the watch.
-
-# %% facts=["T2"]
-guess = devlab.predict("Does clipping make the host wait?", "yes, once", "yes, for each parameter", "no")
-
-# %% facts=["T2"]
-F.cross_entropy(model(inputs), answers).backward()
-waits = []
-norm = watched("clip to a norm of 1", lambda: nn.utils.clip_grad_norm_(model.parameters(), 1.0))
-print("the norm is on", norm.device)
-guess.was({0: "no", 1: "yes, once"}.get(waits[0], "yes, for each parameter"))
-optimizer.zero_grad()
-
-# %% [markdown] facts=["T2", "T3"]
-# It does not. `clip_grad_norm_` contains no `if`: it computes a factor of at most 1 on the device and multiplies
-# every gradient by it, whether that is needed or not. To multiply by 1 costs less than to ask, because the answer to
-# a question has to come to the host. Only `error_if_nonfinite=True` asks, and waits.
-#
-# Now the whole of it. `run` holds what belongs to a training: the model, the optimizer, the schedule that comes next,
-# the loader, and whether to use half precision.
-
-
-# %% facts=["T1", "T2", "T3", "Z1"]
-def update(run, images, labels):
-    """Let the optimizer take one step from a batch, which goes through the model in parts of 60."""
-    weight = next(run.model.parameters())  # it knows the device, and the dtype of the inputs
-    total = 0
-    for part, answers in zip(images.split(60), labels.split(60), strict=True):
-        part, answers = part.to(weight, non_blocking=True), answers.to(weight.device, non_blocking=True)
-        with torch.autocast(weight.device.type, dtype=torch.bfloat16, enabled=run.half):
-            loss = F.cross_entropy(run.model(part), answers, reduction="sum") / len(labels)
-        loss.backward()
-        total += loss.detach()
-    nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
-    run.optimizer.step()
-    run.schedule.step()
-    run.optimizer.zero_grad()
-    return total
-
-
-# %% [markdown]
-# ### A rate that rises and falls
-#
-# The learning rate says how far a step goes. At the beginning the gradients are wild, so the rate starts low and
-# rises; that is called the *warm-up*. Near the end small steps find the bottom, so the rate falls along half a
-# *cosine*. A scheduler sets the rate in the optimizer, and it steps once after each step of the optimizer.
-
-
-# %%
-def make_schedule(optimizer, updates, warm_up=15):
-    rise = LinearLR(optimizer, start_factor=0.1, total_iters=warm_up)
-    fall = CosineAnnealingLR(optimizer, T_max=updates - warm_up)
-    return SequentialLR(optimizer, [rise, fall], milestones=[warm_up])
-
-
-trial = torch.optim.SGD([nn.Parameter(torch.ones(1, device=device))], lr=0.05)
-schedule = make_schedule(trial, updates=180)
-rates = []
-for _ in range(180):
-    rates.append(trial.param_groups[0]["lr"])
-    trial.step()
-    schedule.step()
-curves("The learning rate over 180 steps", learning_rate=rates)
-
-# %% [markdown]
-# The rate is a number of Python's, and the arithmetic of the schedule is done on the host. Nothing of it is moved,
-# and nothing waits.
+# **[Exercise](../exercises/11_training_step.ipynb#task_train_step):** `train_step` puts these calls together,
+# for any model and any device.
 
 # %% [markdown]
 # ## Whole epochs
 #
-# An **epoch** is one pass through the training set. The digits are few, so each epoch sees them a little differently:
-# every batch is shifted by up to one pixel. That works like more data, and makes the model read better. Shifting
-# happens on the CPU and takes its random numbers from there. Dropout draws its random numbers on the device.
-
-
-# %% facts=["Z1", "T2", "T3"]
-def shifted(images):
-    """Return the images, shifted by up to one pixel in each direction."""
-    down, right = torch.randint(3, (2,)).tolist()
-    return F.pad(images, (1, 1, 1, 1))[..., down : down + 8, right : right + 8]
-
-
-def new_run(place, epochs, half, dropout=0.3, dtype=torch.float32):
-    """Return all that belongs to a training, as it is before the first step."""
-    torch.manual_seed(0)
-    model = make_model(dropout).to(place, dtype)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4)
-    schedule = make_schedule(optimizer, updates=15 * epochs)
-    loader = DataLoader(train_set, 100, shuffle=True, generator=torch.Generator().manual_seed(0))
-    return SimpleNamespace(model=model, optimizer=optimizer, schedule=schedule, loader=loader, half=half)
-
-
-def epoch(run):
-    """Train for one epoch; return the loss of each step, on the device."""
-    run.model.train()
-    return torch.stack([update(run, shifted(images), labels) for images, labels in run.loader])
-
-
-# %% [markdown] facts=["Z1", "T3"]
-# An epoch has 15 batches of 100 digits, and each goes to the device in two parts. How many transfers is that? Count
-# before you choose.
+# An **epoch** is one pass through the training set. Here it has 15 steps, with a batch of 100 digits in each.
+# The optimizer is SGD with *momentum*: it keeps a running sum of each parameter's gradients, so that steps
+# which agree grow longer. Before the first step the model is put into training mode, in case something has
+# evaluated it.
+#
+# Count what one epoch moves before you choose.
 
 # %% facts=["Z1", "T2"]
 guess = devlab.predict(
     "How many transfers go into the device in one epoch?",
     "15",
     "30",
-    "60",
-    "more, for the model moves as well",
+    "45",
+    "more, because the model moves too",
 )
 
 # %% facts=["Z1", "T2", "T3"]
-run = new_run(device, 12, half)
+torch.manual_seed(0)
+model = make_model().to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+loader = DataLoader(train_set, 100, shuffle=True, generator=torch.Generator().manual_seed(0))
+losses = []
+
+
+def plain_epoch(change=lambda inputs: inputs):
+    model.train()
+    for inputs, answers in loader:
+        inputs = change(inputs)  # a later section shifts the digits here
+        inputs, answers = inputs.to(device, non_blocking=True), answers.to(device, non_blocking=True)
+        loss = F.cross_entropy(model(inputs), answers)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+
+
 with devlab.watch() as log:
-    losses = epoch(run)
+    plain_epoch()
 into = sum(copy.target == str(device) for copy in log.events.transfers)
 print(into, "transfers into the device,", log.transfers - into, "out of it,", log.synchronizations, "waits")
-guess.was(into if into in (15, 30, 60) else "more, for the model moves as well")
+guess.was(into if into in (15, 30, 45) else "more, because the model moves too")
 
 # %% [markdown] facts=["Z1"]
-# Two tensors for each of 30 parts make 60 transfers. Nothing else is moved, though the model ran 30 times, and the
-# host has not waited once. This is the whole course in one line:
+# Two tensors for each of 15 batches make 30 transfers. Nothing else is moved, and the host has not waited
+# once. This is the whole course in one line:
 #
 # > **Move the model once, each batch once, and make helpers from existing tensors.**
 #
-# Eleven more epochs complete the training. The losses of each epoch stay on the device until it is over; `tolist()`
-# then fetches all of them with one transfer and one wait.
+# Has it learned anything? The losses are still on the device. After three more epochs `tolist()` fetches all
+# of them, with one transfer and one wait.
 
 # %% facts=["T3", "Z1"] tags=["nbval-ignore-output"]
-steps = losses.tolist()
-epochs = [sum(steps) / len(steps)]
-for _ in range(11):
-    seen = epoch(run).tolist()
-    steps += seen
-    epochs.append(sum(seen) / len(seen))
-curves("The loss in training", each_step=steps, each_epoch=epochs)
+for _ in range(3):
+    plain_epoch()
+steps = torch.stack(losses).tolist()
+curves("The loss in training", each_step=steps)
 
 # %% [markdown]
-# This is what a healthy loss curve looks like: it falls steeply, then ever more slowly, and trembles on the way,
-# because each batch is another sample. A curve that rises from the start means a rate that is too high, and one that
-# lies flat a gradient that does not arrive. Where it turns into `nan`, look at the norm that `clip_grad_norm_`
-# returns.
+# This is what a healthy loss curve looks like: it falls steeply, then ever more slowly, and trembles on the
+# way, because each batch is another sample. A curve that rises from the start often means a rate that is too
+# high. One that lies flat often means a gradient that does not arrive, or a rate that is far too low.
 #
-# On a real GPU this model may well train more slowly than on the CPU. Its layers are tiny, and small work loses to
-# launches and transfers ([07](07_asynchrony.ipynb)). Larger programs add what lesson 04 taught: a loader with worker
-# processes and `pin_memory=True`.
+# On a real GPU this model may well train more slowly than on the CPU. Its layers are tiny, and small work
+# loses to launches and transfers ([07](07_asynchrony.ipynb)). Larger programs add what lesson 04 taught: a
+# loader with worker processes and `pin_memory=True`.
 #
-# **[Exercise](../exercises/11_training_step.ipynb#task_fit):** `fit` trains for whole epochs with a bare step, and
-# returns each epoch's mean loss over samples.
+# **[Exercise](../exercises/11_training_step.ipynb#task_fit):** `fit` returns each epoch's mean loss over
+# samples, for batches that need not all have the same size.
 
 # %% [markdown]
 # ## Measuring
 #
-# How well does it read digits that it has never seen? The function below counts the errors for each digit, and the
-# host waits for nothing in it.
+# How well does it read digits that it has never seen? The function below counts the errors for each digit,
+# and the host waits for nothing in it.
 
 
 # %% facts=["T1", "T3"]
@@ -398,7 +244,7 @@ def errors_by_digit(model, loader):
 
 test_loader = DataLoader(test_set, batch_size=100)
 with devlab.watch() as log:
-    wrong = errors_by_digit(run.model, test_loader)
+    wrong = errors_by_digit(model, test_loader)
 print(log.transfers, "transfers,", log.synchronizations, "synchronizations")
 
 # %% facts=["T3"] tags=["nbval-ignore-output"]
@@ -408,38 +254,303 @@ for digit, count in enumerate(counts):
 print(f"{1 - sum(counts) / len(test_set):.1%} of {len(test_set)} new digits are read correctly")
 
 # %% [markdown] facts=["T3"]
-# Expect 97 to 99 %. Another device or another seed misreads a few digits more or fewer, and three digits are one per
-# cent.
+# Four epochs of the bare step are enough for most of what two strangers have written. Expect 92 to 97 %:
+# another device or another seed misreads a few digits more or fewer, and three digits are one per cent.
 #
-# The counts grow on the device and are read when the loop is over. With an `.item()` in the loop the host would have
-# waited for each batch.
+# The counts grow on the device and are read when the loop is over. With an `.item()` in the loop the host
+# would have waited for each batch.
 #
-# The function does three more things, which every measurement needs. It switches the model to **evaluation mode**, in
-# which dropout is off and a batch norm uses its running statistics. It builds **no graph**. And it gives **each
-# part** of the model back in the mode in which it came. One `model.train()` at the end is not enough for that. Here
-# the first batch norm is frozen, as in fine-tuning, while the rest is trained:
+# The function does three more things, which every measurement needs. It switches the model to **evaluation
+# mode**, in which dropout is off and a batch norm uses the averages that it has gathered in training, and not
+# those of the batch. It builds **no graph**. And it gives **each part** of the model back in the mode in
+# which it came. One `model.train()` at the end is not enough for that. Here the first batch norm is kept in
+# evaluation mode, as in fine-tuning, while the rest is trained:
 
 # %%
-run.model[1].eval()
-errors_by_digit(run.model, test_loader)
-print("in evaluation mode afterwards:", [n for n, part in run.model.named_children() if not part.training])
-run.model.train()
-print("and after model.train():      ", [n for n, part in run.model.named_children() if not part.training])
+model[1].eval()
+errors_by_digit(model, test_loader)
+print("in evaluation mode afterwards:", [n for n, part in model.named_children() if not part.training])
+model.train()
+print("and after model.train():      ", [n for n, part in model.named_children() if not part.training])
 
 # %% [markdown]
-# **[Exercise](../exercises/11_training_step.ipynb#task_evaluate):** `evaluate` returns the accuracy, and waits once.
+# **[Exercise](../exercises/11_training_step.ipynb#task_evaluate):** `evaluate` returns the accuracy, and
+# waits once.
+
+# %% [markdown]
+# ## The model knows no device
+#
+# The loop got its device from one name at the top of the notebook. What about the model itself? Some models
+# add a little noise while they train. The author of this one had a single machine with a single accelerator.
+
+# %% facts=["T1"]
+guess = devlab.predict(
+    "On how many of two devices, yours and the CPU, does the noisy model work?", "none", "one", "both"
+)
+
+
+# %% facts=["T1"]
+class Noisy(nn.Module):
+    def forward(self, x):
+        return x + 0.1 * torch.randn(x.shape, device=device)
+
+
+works = 0
+for place in (device, torch.device("cpu")):
+    try:
+        print("on", place.type, Noisy()(torch.ones(2, 3, device=place)).shape)
+        works += 1
+    except RuntimeError as error:
+        print("on", place.type, "->", str(error).split("!")[0])
+guess.was(["none", "one", "both"][works])
+
+# %% [markdown] facts=["T1"]
+# It works where it was written. The fixed device may hide better than here, in a `.cuda()`, in a default
+# argument, or in a global name as above. **In the logic of a model no device is named.** The input knows
+# where the work is, so the new tensor is made from the input:
+
+
+# %% facts=["T1", "Z1"]
+class Noisy(nn.Module):
+    def forward(self, x):
+        return x + 0.1 * torch.randn_like(x)
+
+
+for place in (device, torch.device("cpu")):
+    print("on", place.type, Noisy()(torch.ones(2, 3, device=place)).shape)
+
+# %% [markdown]
+# A program chooses its device in one place, near its top, and hands it down from there as an argument.
+
+# %% [markdown]
+# ## One thing at a time
+#
+# The loop above trains, and you could stop here. Real programs add a few things to it, each for a reason of
+# its own. We take them one by one and look at what each of them moves. How autocast chooses, and what parts
+# save and cost, is the subject of [lesson 12](12_less_memory_less_time.ipynb); here they are used.
+
+# %% [markdown]
+# ### Shifted digits
+#
+# The digits are few, so we let each epoch see them a little differently: every picture is shifted by up to
+# one pixel. For the model that is almost like more data. Shifting happens on the CPU, before the batch moves,
+# and takes its random numbers from there. (Dropout, in the model, draws its random numbers on the device.)
+# The model from above goes on for four epochs with the digits as they are, and then for four with the digits
+# shifted.
+
+
+# %% facts=["Z1"] tags=["nbval-ignore-output"]
+def shifted(images):
+    """Return the images, each shifted by up to one pixel in each direction."""
+    windows = F.pad(images, (1, 1, 1, 1)).unfold(2, 8, 1).unfold(3, 8, 1)  # the nine shifts of each image
+    down, right = torch.randint(3, (2, len(images)))
+    return windows[torch.arange(len(images)), :, down, right]
+
+
+def report(words, model):
+    missed = errors_by_digit(model, test_loader).sum().item()
+    print(f"{words:<34}{1 - missed / len(test_set):.1%} of the new digits are read correctly")
+
+
+report("4 epochs", model)
+for words, change in (
+    ("4 more, digits as they are", lambda inputs: inputs),
+    ("4 more, digits shifted", shifted),
+):
+    for _ in range(4):
+        plain_epoch(change)
+    report(words, model)
+
+
+# %% [markdown]
+# In most runs the shifted digits bring more than four further epochs of the old ones. One run proves little:
+# to be sure, you would repeat it with several seeds.
+
+# %% [markdown] facts=["T2"]
+# ### Half precision
+#
+# Under `torch.autocast` the products run in bfloat16, and the parameters stay float32. Not every device
+# computes in bfloat16, so the program asks first. (NVIDIA's GPUs do since Ampere. Before it they imitate
+# bfloat16, which saves no time.)
+
+
+# %% facts=["T1"] tags=["nbval-ignore-output"]
+def computes_in_bfloat16(place):
+    """Return whether a device has bfloat16; a GPU that only imitates it does not count."""
+    if place.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        return False
+    try:
+        ones = torch.ones(2, 2, dtype=torch.bfloat16, device=place)
+        return (ones @ ones).dtype == torch.bfloat16
+    except (RuntimeError, TypeError):
+        return False
+
+
+half = computes_in_bfloat16(device)
+print(device, "computes in bfloat16" if half else "lacks bfloat16: the lesson goes on in float32")
+
+# %% [markdown] facts=["T2"]
+# ### Parts
+#
+# A batch may be too large for the device. Since `backward` adds, the batch can go through the model in parts,
+# and the optimizer steps once at the end. Each part's loss is a sum, divided by the number of samples in the
+# *whole* batch, so that parts of unequal size count as they should. Here the gradient of a batch in parts of
+# 60 and 40 is compared with that of the whole batch, once with the batch norms in evaluation mode and once in
+# training mode.
+
+
+# %% facts=["T2"] tags=["nbval-ignore-output"]
+def gradient(net, size):
+    """Return the gradient of the batch, which goes through the model in parts of this size."""
+    net.zero_grad()
+    for part, right in zip(inputs.split(size), answers.split(size), strict=True):
+        (F.cross_entropy(net(part), right, reduction="sum") / len(inputs)).backward()
+    return torch.cat([parameter.grad.flatten() for parameter in net.parameters()])
+
+
+for mode in ("evaluation", "training"):
+    net = make_model(dropout=0.0).to(device).train(mode == "training")
+    whole = gradient(net, 100)
+    apart = ((gradient(net, 60) - whole).norm() / whole.norm()).item()
+    print(f"batch norms in {mode} mode: the gradients differ by {apart:.1e} of their length")
+
+# %% [markdown] facts=["T2"]
+# In evaluation mode the difference is rounding. In training mode each batch norm takes mean and spread from
+# what it sees, and a part is not the batch. Training works with that, but it is no longer the same training.
+
+# %% [markdown] facts=["T2"]
+# ### Clipping
+#
+# A single odd batch can have a gradient so large that the step after it ruins the model. `clip_grad_norm_`
+# shortens the gradient where its norm is above a limit. The norm is computed on the device. The next cell
+# clips once, under the watch.
+
+# %% facts=["T2"]
+guess = devlab.predict("Does clipping make the host wait?", "yes, once", "yes, for each parameter", "no")
+
+# %% facts=["T2"]
+F.cross_entropy(model(inputs), answers).backward()
+waits = []
+norm = watched("clip to a norm of 1", lambda: nn.utils.clip_grad_norm_(model.parameters(), 1.0))
+print("the norm is on", norm.device)
+guess.was({0: "no", 1: "yes, once"}.get(waits[0], "yes, for each parameter"))
+optimizer.zero_grad()
+
+# %% [markdown] facts=["T2", "T3"]
+# It does not. `clip_grad_norm_` never asks how large the norm is: it computes a factor of at most 1 on the
+# device and multiplies every gradient by it, whether that is needed or not. Multiplying by 1 is cheaper than
+# asking whether to multiply, since the answer would have to come to the host. Only `error_if_nonfinite=True`
+# asks, and waits. The norm that it returns is worth keeping: where a loss turns into `nan`, the norm often
+# grew before.
+
+# %% [markdown]
+# ### A rate that rises and falls
+#
+# The learning rate says how far a step goes. At the beginning the gradients are wild, so the rate starts low
+# and rises; that is called the *warm-up*. Near the end small steps find the bottom, so the rate falls along
+# half a *cosine*. A scheduler sets the rate in the optimizer, and it steps once after each step of the
+# optimizer. The training below takes 12 epochs of 15 steps, 180 in all.
+
+
+# %%
+def make_schedule(optimizer, updates, warm_up=15):
+    rise = LinearLR(optimizer, start_factor=0.1, total_iters=warm_up)
+    fall = CosineAnnealingLR(optimizer, T_max=updates - warm_up)
+    return SequentialLR(optimizer, [rise, fall], milestones=[warm_up])
+
+
+trial = torch.optim.SGD([nn.Parameter(torch.ones(1, device=device))], lr=0.05)
+schedule = make_schedule(trial, updates=180)
+rates = []
+for _ in range(180):
+    rates.append(trial.param_groups[0]["lr"])
+    trial.step()
+    schedule.step()
+curves("The learning rate over 12 epochs of 15 steps", learning_rate=rates)
+
+# %% [markdown]
+# The rate is an ordinary Python number, and the arithmetic of the schedule is done on the host. Nothing of it
+# is moved, and nothing waits.
+
+# %% [markdown] facts=["T2", "T3"]
+# ### All of it
+#
+# Here is the step with everything in it. `run` holds what belongs to a training: the model, the optimizer,
+# the schedule, the loader, and whether to use half precision. The optimizer has a *weight decay* as well,
+# which pulls every weight a little toward zero at each step. The mode is set once for all steps of an epoch,
+# in `epoch`.
+
+
+# %% facts=["T1", "T2", "T3", "Z1"]
+def update(run, images, labels):
+    """Let the optimizer take one step from a batch, which goes through the model in parts of 60."""
+    weight = next(run.model.parameters())  # it knows the device, and the dtype of the inputs
+    total = 0
+    for part, answers in zip(images.split(60), labels.split(60), strict=True):
+        part, answers = part.to(weight, non_blocking=True), answers.to(weight.device, non_blocking=True)
+        with torch.autocast(weight.device.type, dtype=torch.bfloat16, enabled=run.half):
+            loss = F.cross_entropy(run.model(part), answers, reduction="sum") / len(labels)
+        loss.backward()
+        total += loss.detach()
+    nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
+    run.optimizer.step()
+    run.schedule.step()
+    run.optimizer.zero_grad()
+    return total
+
+
+def new_run(place, epochs, half, dropout=0.3, dtype=torch.float32):
+    """Return all that belongs to a training, as it is before the first step."""
+    torch.manual_seed(0)
+    model = make_model(dropout).to(place, dtype)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4)
+    schedule = make_schedule(optimizer, updates=15 * epochs)
+    loader = DataLoader(train_set, 100, shuffle=True, generator=torch.Generator().manual_seed(0))
+    return SimpleNamespace(model=model, optimizer=optimizer, schedule=schedule, loader=loader, half=half)
+
+
+def epoch(run):
+    """Train for one epoch; return the loss of each step, on the device."""
+    run.model.train()
+    return torch.stack([update(run, shifted(images), labels) for images, labels in run.loader])
+
+
+# %% [markdown]
+# The first epoch runs under the watch, and eleven more complete the training. The losses of each are read
+# when it is over.
+
+# %% facts=["Z1", "T2", "T3"]
+run = new_run(device, 12, half)
+with devlab.watch() as log:
+    first = epoch(run)
+print(log.transfers, "transfers,", log.synchronizations, "waits")
+
+# %% facts=["T3", "Z1"] tags=["nbval-ignore-output"]
+steps = first.tolist()
+epochs = [sum(steps) / len(steps)]
+for _ in range(11):
+    seen = epoch(run).tolist()
+    steps += seen
+    epochs.append(sum(seen) / len(seen))
+curves("The loss in training", each_step=steps, each_epoch=epochs)
+
+report("all of it, 12 epochs", run.model)
+
+# %% [markdown] facts=["Z1"]
+# Where there were 30 transfers there are 60 now: two tensors for each of two parts, 15 times. Nothing else is
+# moved, and the host still has not waited once in the epoch. Expect 97 to 99 % at the end.
 
 # %% [markdown] facts=["T4"]
 # ## The same losses everywhere
 #
-# Nothing in `update` names a device, so it runs anywhere. Does it compute the same there? Each device adds up in its
-# own order, so the last digits differ, and each step starts from what the last one rounded. So the question needs a
-# tolerance. For the first 15 steps of this training, one relative difference of **0.0001** is allowed in float32, and **0.02**
-# in bfloat16, which has only two to three digits.
+# Nothing in `update` names a device, so it runs anywhere. Does it compute the same there? Each device adds in
+# its own order, so results differ in the last digits, and every step builds on those of the step before. So
+# we need a tolerance. For the first 15 steps of this training, a relative difference of at most **0.0001** is
+# allowed in float32, and of at most **0.02** in bfloat16, which has only two to three digits.
 #
-# Two things have to be kept out of the comparison. Dropout draws its random numbers on the device, and no two devices
-# draw the same; it is switched off. And NVIDIA's GPUs since Ampere round the inputs of convolutions to TF32 unless
-# told otherwise (lesson 12); here they are told.
+# Two things have to be kept out of the comparison. Dropout draws its random numbers on the device, and no two
+# devices draw the same; it is switched off. And NVIDIA's GPUs since Ampere round the inputs of convolutions
+# to a shorter format, TF32, unless told otherwise (lesson 12); here they are told.
 #
 # The last two lines compare dtypes instead of devices: bfloat16 with float32, and float64 with float32.
 
@@ -468,22 +579,23 @@ if half and computes_in_bfloat16(cpu):
 compare("float64 and float32", losses_of(cpu, half=False, dtype=torch.float64), reference, 1e-4)
 
 # %% [markdown] facts=["T4"]
-# The simulated device borrows the CPU's arithmetic, so its difference is exactly 0. A real GPU has its own, and on
-# one you see a small number in its place. **The program works wherever model and data are moved together**; two lines
-# do it, `.to(place, dtype)` in `new_run` and the line in `update` that moves a part. Shuffling and shifting are the
-# CPU's work everywhere, so the order of the samples does not depend on the device either.
+# The simulated device borrows the CPU's arithmetic, so it cannot differ and the 0 proves little. On a real
+# GPU you see a small number in its place. **The program works wherever model and data are moved together**;
+# two lines do it, `.to(place, dtype)` in `new_run` and the line in `update` that moves a part. Shuffling and
+# shifting are the CPU's work everywhere, so the order of the samples does not depend on the device either.
 
 # %% [markdown]
 # ## A file
 #
-# A **checkpoint** outlives the program, and perhaps the machine. What belongs in it is the `state_dict`: names and
-# tensors. The model object would be saved as a pickle of its class, which another program may not have.
+# A **checkpoint** outlives the program, and perhaps the machine. What belongs in it is the `state_dict`:
+# names and tensors. A whole model would be pickled, and reading it needs the very class, which another
+# program may not have.
 #
-# The model is on the device. The next cell saves its `state_dict`, with the number of epochs beside it, and reads the
-# file without a further word.
+# The model is on the device. The next cell saves its `state_dict`, with the number of epochs beside it, and
+# reads the file with no further argument.
 
 # %% facts=["T4"]
-guess = devlab.predict("Where will the tensors be that come out of the file?", "on the CPU", "on the device")
+guess = devlab.predict("Where will the tensors from the file be?", "on the CPU", "on the device")
 
 # %% facts=["T4"]
 folder = tempfile.TemporaryDirectory()
@@ -495,17 +607,18 @@ print(weight.device)
 guess.was("on the device" if weight.device == device else "on the CPU")
 
 # %% [markdown]
-# The file remembers the place of each tensor, and `torch.load` puts it back there. On a machine that has no such
-# device this is an error: a file written on `cuda:3` cannot be read like this on your laptop.
+# The file remembers the place of each tensor, and `torch.load` puts it back there. On a machine that has no
+# such device this is an error: a file written on `cuda:3` cannot be read like this on your laptop.
 #
-# **[Exercise](../exercises/11_training_step.ipynb#task_save):** `save` writes a file that any program can read.
+# **[Exercise](../exercises/11_training_step.ipynb#task_save):** `save` writes a model to a file that holds
+# data alone.
 
 # %% [markdown]
 # ## A file from elsewhere
 #
-# `map_location` says where to put the tensors, whatever the file remembers. Then `load_state_dict` **copies** the
-# numbers into the tensors that the model has. Below, the file is read to the CPU while the new model is on the
-# device.
+# `map_location` says where to put the tensors, whatever the file remembers. Then `load_state_dict` **copies**
+# the numbers into the tensors that the model has. Below, the file is read to the CPU while the new model is
+# on the device.
 
 # %% facts=["T4"]
 held = torch.load(path, map_location="cpu", weights_only=True)
@@ -516,11 +629,11 @@ places = {tensor.device for tensor in fresh.state_dict().values()}
 print("the file's tensors on", held["model"]["0.weight"].device, "- the model's on", *places)
 
 # %% [markdown] facts=["T4"]
-# The model is where it was. `map_location` places the tensors of the file and never moves a model; that is the work
-# of `model.to(device)`, as always, before or after.
+# The model is where it was. `map_location` places the tensors of the file and never moves a model; that is
+# the work of `model.to(device)`, as always, before or after.
 #
-# `weights_only=True`, the default since PyTorch 2.6, admits tensors, plain containers and little else. A file that
-# holds more could run code when it is read:
+# `weights_only=True`, the default since PyTorch 2.6, admits tensors, plain containers and little else. A file
+# that holds more could run code when it is read:
 
 # %%
 whole = Path(folder.name) / "whole.pt"
@@ -531,8 +644,8 @@ except Exception as error:
     print(type(error).__name__, "- the file holds more than data")
 
 # %% [markdown]
-# **[Exercise](../exercises/11_training_step.ipynb#task_load):** `load` fills a model from a file that was written
-# anywhere.
+# **[Exercise](../exercises/11_training_step.ipynb#task_load):** `load` fills a model from a file that was
+# written anywhere.
 
 # %% [markdown]
 # ## As if nothing had happened
@@ -542,11 +655,11 @@ except Exception as error:
 #
 # - the **model**, and the **optimizer** with its momentum;
 # - the **schedule**, which knows how far the rate has come, and the number of the **epoch**;
-# - the state of the **random numbers**: of the CPU, which shifts the images; of the device, which drops; of the
-#   loader's generator, which shuffles.
+# - the state of the **random numbers**: of the CPU, by which the images are shifted; of the device, which
+#   dropout uses; of the loader's generator, by which it shuffles.
 #
-# A program that trains in float16 has a `GradScaler` as well (lesson 12). It has a `state_dict` like the others, and
-# is one more entry.
+# A program that trains in float16 has a `GradScaler` as well (lesson 12). It has a `state_dict` like the
+# others, and is one more entry.
 
 
 # %% facts=["T4"]
@@ -574,9 +687,9 @@ def restore(run, state):
 
 
 # %% [markdown] facts=["T4"]
-# A training of two epochs is saved after the first. The second epoch of the uninterrupted training gives the losses
-# that a resumed one has to reach. Then the file is loaded into new objects several times, each time with one part
-# left out.
+# A training of two epochs is saved after the first. The second epoch of the uninterrupted training gives the
+# losses that a resumed one has to reach. Then the file is loaded into new objects several times, each time
+# with one part left out.
 
 # %% facts=["T4"]
 guess = devlab.predict(
@@ -617,18 +730,19 @@ difference = apart["device random"]
 guess.was("not at all" if difference == 0 else "by rounding" if difference < 1e-4 else "visibly")
 
 # %% [markdown] facts=["T4"]
-# With all of it the losses are **the same**, not nearly the same. (On a GPU some convolutions add up in whatever
-# order their threads finish, and then the last digits differ even between two runs that were never interrupted.)
-# Whatever is left out shows, and none of it raises an error: the training goes on, as another training.
+# On the simulated device and on the CPU, a resume with all of it gives **the same** losses, not nearly the
+# same. (On a GPU some convolutions add up in whatever order their threads finish, and then the last digits
+# differ even between two runs that were never interrupted.) Whatever is left out shows, and none of it raises
+# an error: the training goes on, but as a different one.
 #
 # Three rules make a resume work:
 #
-# - **Move the model, make the optimizer and the schedule, then load into all three.** `optimizer.load_state_dict`
-#   sends its state to where each parameter is *at that moment*.
-# - **Load with `map_location="cpu"`.** The states of random numbers are CPU tensors, those of a device's generator,
-#   too. With `map_location=device` they would be moved, and refused: *RNG state must be a torch.ByteTensor*.
-# - **Save between two epochs.** The loader's generator tells where the next epoch begins, not how far the present one
-#   has come.
+# - **Move the model, make the optimizer and the schedule, then load into all three.**
+#   `optimizer.load_state_dict` sends its state to where each parameter is *at that moment*.
+# - **Load with `map_location="cpu"`.** Random states are CPU tensors, even that of a device's generator. With
+#   `map_location=device` they would be moved, and refused: *RNG state must be a torch.ByteTensor*.
+# - **Save between two epochs.** The loader's generator tells where the next epoch begins, not how far the
+#   present one has come.
 
 # %%
 folder.cleanup()
@@ -679,13 +793,14 @@ folder.cleanup()
 # ## What to keep
 #
 # - No device is named in a model's logic; the inputs say where the work is.
-# - The step moves its batch without waiting: training mode, forward, loss, backward, step, clear. It returns the
-#   detached loss.
+# - In training mode, the step moves its batch without waiting, then forward, loss, backward, step, clear. It
+#   returns the detached loss.
 # - Losses and counts stay on the device until the epoch is over. Clipping and the schedule wait for nothing.
 # - Measure in evaluation mode and without a graph, and give each part its own mode back.
-# - Save a `state_dict`; load it with `map_location` and `weights_only=True`; move the model; then the optimizer.
+# - Save a `state_dict`; load it with `map_location` and `weights_only=True`; move the model; then the
+#   optimizer.
 # - To go on exactly, save the schedule, the epoch and all random numbers as well.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/11_training_step.ipynb), five functions. **Then:** a
-# program of your own. Put `devlab.watch()` around one epoch of it, and see what it moves. When it is too slow, or
-# does not fit, go on with [12 Less memory, less time](12_less_memory_less_time.ipynb).
+# **Now do it:** [the exercises of this lesson](../exercises/11_training_step.ipynb), five functions.
+# **Then:** a program of your own. Put `devlab.watch()` around one epoch of it, and see what it moves. When it
+# is too slow, or does not fit, go on with [12 Less memory, less time](12_less_memory_less_time.ipynb).
