@@ -2,8 +2,8 @@
 # # 00 Start here
 #
 # A tensor is a block of numbers in some memory. A computer that does deep learning has more than one memory,
-# and PyTorch does not guess which of them you meant. Most programmers first meet this fact as an error message
-# in a program that worked yesterday. In this course you meet it on purpose.
+# and PyTorch does not guess which of them you meant. Most programmers first meet this fact as an error
+# message in a program that worked yesterday. In this course you meet it on purpose.
 #
 # After this lesson you can say what a GPU is for, where a tensor lives, what PyTorch does when two tensors
 # live apart, and roughly how long the common things take. You also know how the checks of this course judge
@@ -37,7 +37,7 @@ device = devlab.start()
 # `device = devlab.start()` is also the one line of this text that you replace in a program of your own. There
 # you ask PyTorch whether a GPU can be used, take it if the answer is yes, and fall back on the CPU if it is
 # no. In lesson 02 you write that line for NVIDIA's and AMD's GPUs, and in lesson 03 for every other kind.
-# Everything below the line stays as it is here.
+# The lines that make, move and add tensors stay as they are here.
 
 # %% [markdown]
 # ## What a GPU is
@@ -56,8 +56,8 @@ device = devlab.start()
 # A **CPU** is made for the opposite case. It has a few cores, and each core follows a program of its own and
 # decides at every step what comes next. Large caches, which are fast memories on the chip, keep what was used
 # last, so that the cores seldom have to wait for the slower memory outside. A CPU finishes *one* result
-# quickly. A GPU takes longer over one, but finishes thousands in the same time, if they are all computed the
-# same way. Asked to add two numbers, the GPU is the slower of the two.
+# quickly. A GPU takes longer over a single result, but computes thousands of them side by side, if all are
+# computed the same way. Asked to add two numbers, the GPU is the slower of the two.
 #
 # Three consequences run through the whole course:
 #
@@ -142,9 +142,9 @@ def device_of(x):
 devlab.check(device_of)
 
 # %% [markdown]
-# The table has a row for each thing that was judged and a column for each device. Below it stand the call that
-# went wrong, what was expected, and what came. The answer above is right for every tensor on the CPU, which is
-# where most code is tried first, and wrong for every other tensor.
+# The table has a row for each thing that was judged and a column for each device. Below it stand the call
+# that went wrong, what was expected, and what came. The answer above is right for every tensor on the CPU,
+# which is where most code is tried first, and wrong for every other tensor.
 #
 # **[Exercise](../exercises/00_start_here.ipynb#task_device_of):** `device_of`, your first one. One line is
 # enough.
@@ -242,9 +242,9 @@ print("the bare name ", repr(bare))
 guess.was("it is" if bare == b.device else "it is not")
 
 # %% [markdown] facts=["D3"]
-# A bare name means *whichever of them is current*, and PyTorch fills in the index only when it makes a tensor.
-# So compare the devices of two tensors, and never a tensor's device with the bare name of an accelerator.
-# (Lesson 02 says more about current devices.)
+# A bare name means *whichever of them is current*, and PyTorch fills in the index only when it makes a
+# tensor. So compare the devices of two tensors, and never a tensor's device with the bare name of an
+# accelerator. (Lesson 02 says more about current devices.)
 #
 # **[Exercise](../exercises/00_start_here.ipynb#task_same_place):** `same_place`, which has to give the right
 # answer for tensors, devices and bare names alike.
@@ -252,9 +252,8 @@ guess.was("it is" if bare == b.device else "it is not")
 # %% [markdown]
 # ## How to read a verdict
 #
-# You have seen one verdict above, and a few more lines about it save time later. Read it from the top: the
-# headline, the table, the call that went wrong. (`f32[5,3]` is short for a `float32` tensor of shape 5 × 3.)
-# The signs in the table mean:
+# Back to the verdict on `device_of` for a moment. Its headline says what was found, and in the call below the
+# table `f32[5,3]` is short for a `float32` tensor of shape 5 × 3. The signs in the table mean:
 #
 # | sign | means |
 # |---|---|
@@ -295,8 +294,8 @@ devlab.devices()
 # gives PyTorch's own error messages, trains real networks and computes real gradients. A program that forgets
 # a `.to(device)` fails here as it would on an NVIDIA GPU.
 #
-# Some faults show on a real GPU only, such as a forgotten wait between two queues of work, and a GPU rounds in
-# its own way. `docs/simulator.md` has the whole list.
+# Some faults show on a real GPU only, such as a forgotten wait between two queues of work, and a GPU rounds
+# in its own way. `docs/simulator.md` has the whole list.
 #
 # And `sim` is **not fast**. Your CPU does all its work, and in a notebook the device runs in slow motion on
 # top of that, so that you can see it wait. Times and sizes of the simulated device come from a model, and
@@ -339,8 +338,8 @@ devlab.explore.devices()
 # | **visibility** to this process | `CUDA_VISIBLE_DEVICES` hides the GPU |
 #
 # (The build also needs the CUDA runtime for which it was made. It comes with the PyTorch package, so you need
-# not install CUDA yourself.) Owning a GPU is only one of the four. PyTorch can tell you what it was built for,
-# and what it can use:
+# not install CUDA yourself.) Owning a GPU is only one of the four. PyTorch can tell you what it was built
+# for, and what it can use:
 
 # %% facts=["A4"] tags=["nbval-ignore-output"]
 builds = {
@@ -406,8 +405,8 @@ guess.was(back_and_forth.transfers)
 # %% [markdown] facts=["D4"]
 # ## Numbers to know
 #
-# How long does a transfer take, then? One gigabyte is in the host's ordinary memory, and the accelerator needs
-# it.
+# How long does a transfer take, then? One gigabyte is in the host's ordinary memory, and the accelerator
+# needs it.
 
 # %% facts=["D4"]
 guess = devlab.predict(
@@ -462,8 +461,8 @@ guess.was(f"about {readings:.0f} times")
 #
 # Until a column of this table says *measured*, no figure in this course was measured on a GPU. You can do it
 # yourself, free of charge, on Colab or Kaggle. **[Borrow a GPU for an hour](../docs/borrow_a_gpu.md)** says
-# what to click, in order, how to read `nvidia-smi` (a program that shows what an NVIDIA GPU is doing), and how
-# your measurements get into the table above. Go whenever you like; after lesson 07 you will know what to
+# what to click, in order, how to read `nvidia-smi` (a program that shows what an NVIDIA GPU is doing), and
+# how your measurements get into the table above. Go whenever you like; after lesson 07 you will know what to
 # measure.
 
 # %% [markdown]
@@ -472,8 +471,8 @@ guess.was(f"about {readings:.0f} times")
 # - A GPU does many alike things at once, in its own memory. The host, your CPU, launches them.
 # - A device is a memory and the processor beside it. `x.device` is a tensor's address.
 # - Work happens where the data is, and the result stays there.
-# - Tensors at two addresses do not mix, with few exceptions. The error names both addresses; find the one that
-#   you did not expect.
+# - Tensors at two addresses do not mix, with few exceptions. The error names both addresses; find the one
+#   that you did not expect.
 # - A bare `"cuda"` is not the address `cuda:0`. Compare the devices of tensors.
 # - A launch takes microseconds, a large transfer takes milliseconds. Transfer once, and work there.
 #

@@ -2,8 +2,8 @@
 # # 01 The CPU
 #
 # Every computer has this device, every data set passes through it, and every GPU program is run by it. For
-# large arithmetic it is the slower one. But it runs nearly every operation that PyTorch has, and in this lesson
-# you see work that it wins.
+# large arithmetic it is the slower one. But it runs nearly every operation that PyTorch has, and in this
+# lesson you see work that it wins.
 #
 # After this lesson you can say where a new tensor goes and why, how many bytes it takes and how many it keeps
 # alive. You can prepare data so that the code runs on any device. And you know what a CPU is made of, what it
@@ -82,7 +82,8 @@ for code, x in inside.items():
 # the setting even when you hand them a tensor that is on the CPU already.
 #
 # So a line that names no device means *on the CPU* only as long as the setting is what it was at the start.
-# In a notebook of your own you know that. In a function that others call you do not, so there, name the device.
+# In a notebook of your own you know that. In a function that others call you do not, so there, name the
+# device.
 #
 # The dtype has a default of its own, and the numbers have a say in it too:
 
@@ -154,9 +155,9 @@ for dtype in [
 # %% [markdown] facts=["C2"]
 # About 19 MB in `float32`, and nothing has been computed yet. The dtype is the factor that you can choose.
 # Pictures usually come from a file as `uint8`, and turning them into `float32` makes them four times as big,
-# which is worth knowing before you send them anywhere. A `bool` takes a whole byte to say yes or no.
-# A Python list is far bigger. On a 64-bit machine each float in it is an object of 24 bytes, with a pointer of 8
-# bytes to it, where a `float32` tensor takes 4.
+# which is worth knowing before you send them anywhere. A `bool` takes a whole byte to say yes or no. A Python
+# list is far bigger. On a 64-bit machine each float in it is an object of 24 bytes, with a pointer of 8 bytes
+# to it, where a `float32` tensor takes 4.
 #
 # **[Exercise](../exercises/01_cpu.ipynb#task_tensor_bytes):** `tensor_bytes`, for tensors of any dtype and
 # shape.
@@ -194,8 +195,8 @@ guess.was("as large as all 32 pictures" if saved(one) > 1e7 else "as large as on
 # `torch.save` writes the storage, because several tensors may share it and are to share it again when they
 # are loaded. The same holds in memory: the view shows one picture, and the storage behind it holds all 32. As
 # long as anything refers to a storage, all of it stays. `del images` would remove a name and not the memory,
-# for `one` still needs it. A list of small views, kept from every batch, keeps every batch. `clone()` takes what
-# you want and lets the rest go.
+# for `one` still needs it. A list of small views, kept from every batch, keeps every batch. `clone()` takes
+# what you want and lets the rest go.
 #
 # It can also be the other way round. `expand` shows the same memory many times:
 
@@ -240,8 +241,8 @@ print(flats)
 # %% [markdown] facts=["C4"]
 # Follow the data: bytes on a disk, text, NumPy's numbers, a tensor in system memory. All these steps are the
 # CPU's, which reads files, unpacks pictures and splits text into words. Only at the end is there something
-# that an accelerator could take. **Data loads into CPU memory first, and then it moves.** (Special libraries read
-# files straight into a GPU's memory. You will know if you use one.)
+# that an accelerator could take. **Data loads into CPU memory first, and then it moves.** (Special libraries
+# read files straight into a GPU's memory. You will know if you use one.)
 #
 # PyTorch's own loader works like that, although an accelerator is present:
 
@@ -316,8 +317,8 @@ print(count_texts(["a", {"b": ("c", 3)}, [["d"]], None]))
 #
 # Look at the flats again: areas around 100, rooms around 4, prices in the hundreds. Networks learn badly from
 # columns of such different size, so the CPU brings them to a common scale first, once, before training. One
-# way is to map each column to the range from 0 to 1: take away its smallest number, and divide by the distance
-# from the smallest to the largest.
+# way is to map each column to the range from 0 to 1: take away its smallest number, and divide by the
+# distance from the smallest to the largest.
 
 # %% facts=["C3"]
 low, high = flats.amin(0), flats.amax(0)
@@ -340,8 +341,9 @@ print((flats - low) / torch.where(width == 0, 1, width))
 # %% [markdown] facts=["C3", "C1"]
 # ## Helpers follow the data
 #
-# A *helper tensor* is one that a function makes for its own use. Here is the same scaling, written with a helper
-# tensor of ones. It passes every test on the CPU. Then it is given a table that is already on the accelerator:
+# A *helper tensor* is one that a function makes for its own use. Here is the same scaling, written with a
+# helper tensor of ones. It passes every test on the CPU. Then it is given a table that is already on the
+# accelerator:
 
 
 # %% facts=["C3", "C1"]
@@ -419,12 +421,12 @@ print("vector instructions in use:  ", torch.backends.cpu.get_cpu_capability())
 #
 # The vector units of most desktop CPUs multiply eight 32-bit floats by eight others in one step and add eight
 # more. (PyTorch calls these instructions `AVX2`. `AVX512`, if you see it above, takes sixteen.) This is where
-# the peak of the reference machine's CPU comes from: 4 cores · 3 · 10⁹ steps a second · 2 units · 8 floats · 2
-# operations = 384 · 10⁹ operations a second.
+# the peak of the reference machine's CPU comes from: 4 cores · 3 · 10⁹ steps a second · 2 units · 8 floats ·
+# 2 operations = 384 · 10⁹ operations a second.
 #
 # A Python loop uses none of this. For each single number the interpreter looks up what `+` means, makes a new
-# object, and stores a pointer to it. Here are 100 000 additions in a Python loop, and the same in PyTorch. (From
-# here to the end of the next section PyTorch gets one thread, so that no other core helps.)
+# object, and stores a pointer to it. Here are 100 000 additions in a Python loop, and the same in PyTorch.
+# (From here to the end of the next section PyTorch gets one thread, so that no other core helps.)
 
 # %% facts=["C3"]
 guess = devlab.predict(
@@ -449,10 +451,10 @@ guess.was("more than 20 times" if loop > 20 * tensor else "up to 20 times")
 # %% [markdown] facts=["C2", "C3"]
 # ### Caches and pages
 #
-# A core can add far faster than the system memory delivers. What was used a moment ago is still in a cache, as
-# long as it fits. (The last cache of Intel's Core i7-13700K, a desktop CPU, holds 30 MB, by Intel's product page.)
-# The cell adds 1 to every number of a
-# tensor, again and again, and prints how many bytes a second went in and out.
+# A core can add far faster than the system memory delivers. What was used a moment ago is still in a cache,
+# as long as it fits. (The last cache of Intel's Core i7-13700K, a desktop CPU, holds 30 MB, by Intel's
+# product page.) The cell adds 1 to every number of a tensor, again and again, and prints how many bytes a
+# second went in and out.
 
 # %% facts=["C3"]
 guess = devlab.predict(
@@ -471,19 +473,20 @@ torch.set_num_threads(threads)
 del x
 
 # %% [markdown] facts=["C2", "C3"]
-# Two more facts about memory matter later. It is fetched in whole **lines** of 64 bytes or more, so numbers that
-# lie side by side are read faster than scattered ones, on a CPU as on a GPU. And the operating system hands it
-# out in **pages**, of 4096 bytes on most machines, and only when a program first writes to them, which is one
-# reason why the first use of anything is no measurement. The system may also move a page, or write it to disk,
-# without telling your program. Such memory is called **pageable**. A GPU that fetches data by itself cannot
-# work with pages that move, and for that memory can be **pinned** to its place. Lesson 04 makes use of it.
+# Two more facts about memory matter later. It is fetched in whole **lines** of 64 bytes or more, so numbers
+# that lie side by side are read faster than scattered ones, on a CPU as on a GPU. And the operating system
+# hands it out in **pages**, of 4096 bytes on most machines, and only when a program first writes to them,
+# which is one reason why the first use of anything is no measurement. The system may also move a page, or
+# write it to disk, without telling your program. Such memory is called **pageable**. A GPU that fetches data
+# by itself cannot work with pages that move, and for that memory can be **pinned** to its place. Lesson 04
+# makes use of it.
 
 # %% [markdown] facts=["C3"]
 # ### What the CPU is good at
 #
 # A core guesses which way an `if` will go, works ahead on that guess, and is usually right. It fetches what a
-# program will probably read next. All this serves one aim: a *single* chain of steps, each of which depends on
-# the last, should reach its end soon.
+# program will probably read next. All this serves one aim: a *single* chain of steps, each of which depends
+# on the last, should reach its end soon.
 #
 # | work | why the CPU |
 # |---|---|

@@ -10,8 +10,8 @@
 # ![The CPU with its own memory beside a GPU with its own memory. Each reads its own memory through a broad link, the GPU at 300 and the CPU at 51 gigabytes a second; the link between the two memories is thin, 12 gigabytes a second, and .to copies over it](drawing:gpu_beside_cpu)
 #
 # After this lesson you can name one GPU among several, choose a device that exists, find out why PyTorch sees
-# no GPU, make tensors where you need them, run a model there, and read the error that every user of a GPU sees
-# sooner or later.
+# no GPU, make tensors where you need them, run a model there, and read the error that every user of a GPU
+# sees sooner or later.
 #
 # **Takes** about 50 minutes. **Needs** [00 Start here](00_start_here.ipynb); [01 The CPU](01_cpu.ipynb)
 # helps.
@@ -31,8 +31,8 @@ device = devlab.start()
 # **What is real here.** The tensors on `device` are real tensors, on your own accelerator where you have one
 # and on the simulated accelerator where you have none. When a cell asks about a machine with three NVIDIA
 # GPUs, that machine is *pretended*, and the text says so. Transfers and bytes are counted, not modelled. One
-# cell takes times, and says whether they are measured or modelled. The figures in the drawing are those of the
-# reference machine from lesson 00.
+# cell takes times, and says whether they are measured or modelled. The figures in the drawing are those of
+# the reference machine from lesson 00.
 
 # %% [markdown] facts=["G1", "G3"]
 # ## The name of a GPU
@@ -140,8 +140,8 @@ with torch.accelerator.device_index(last):
     print("inside: ", torch.accelerator.current_device_index())
 
 # %% [markdown] facts=["G2"]
-# This works for any kind of accelerator. For CUDA alone there is `torch.cuda.current_device()`. And a tensor that
-# you make with the bare name tells you too, because its address is always complete.
+# This works for any kind of accelerator. For CUDA alone there is `torch.cuda.current_device()`. And a tensor
+# that you make with the bare name tells you too, because its address is always complete.
 #
 # **[Exercise](../exercises/02_cuda.ipynb#task_resolve):** `resolve` turns any name into the one device that
 # it means now.
@@ -215,8 +215,8 @@ for words, machine in (("three GPUs", three_gpus), ("no GPU", no_gpu)):
 # %% [markdown] facts=["G4"]
 # The same question decides about the device. Put the two devices in the place of the two dtypes, and you have
 # the line with which nearly every PyTorch program begins: **CUDA where it is available, and the CPU
-# elsewhere.** Below it the program says `device=device`, and the word `"cuda"` does not occur again. (Lesson 03
-# adds a step for Apple's GPUs.)
+# elsewhere.** Below it the program says `device=device`, and the word `"cuda"` does not occur again. (Lesson
+# 03 adds a step for Apple's GPUs.)
 #
 # The line is short, and it goes wrong in two ways. The first is to leave out the parentheses after
 # `is_available`.
@@ -254,9 +254,9 @@ with three_gpus:
     print("3 GPUs pretended:", dtype_to_use())
 
 # %% [markdown] facts=["G4"]
-# The question was asked on import, and the answer was kept. A test that pretends another machine, as this cell
-# does, then sees the old answer. So ask inside a function, which runs when the program does, and pass the device
-# along as an argument.
+# The question was asked on import, and the answer was kept. A test that pretends another machine, as this
+# cell does, then sees the old answer. So ask inside a function, which runs when the program does, and pass
+# the device along as an argument.
 #
 # **[Exercise](../exercises/02_cuda.ipynb#task_pick_cuda_or_cpu):** `pick_cuda_or_cpu` chooses a device, and
 # asks anew at every call.
@@ -277,7 +277,8 @@ with three_gpus:
 # These are the four things from lesson 00, in the same order. Work through them from the top, because often
 # several fail at once: a laptop without a GPU usually has no driver either. To install a build for CUDA, take
 # the command that the selector on pytorch.org makes for your system. It brings the CUDA runtime along, so you
-# need only the driver besides, and not NVIDIA's CUDA toolkit. Two of the four questions can be asked from here:
+# need only the driver besides, and not NVIDIA's CUDA toolkit. Two of the four questions can be asked from
+# here:
 
 # %% facts=["A4"] tags=["nbval-ignore-output"]
 print("built for CUDA:      ", torch.version.cuda)
@@ -285,9 +286,9 @@ print("built for ROCm:      ", torch.version.hip)
 print("CUDA_VISIBLE_DEVICES:", repr(os.environ.get("CUDA_VISIBLE_DEVICES")))
 
 # %% [markdown] facts=["A4"]
-# (These pages were built with the variable set to an empty string, on purpose, so that no GPU can change them.)
-# If there is no GPU in your machine, the page `docs/borrow_a_gpu.md` says where you can borrow one
-# for an hour, free of charge.
+# (These pages were built with the variable set to an empty string, on purpose, so that no GPU can change
+# them.) If there is no GPU in your machine, the page `docs/borrow_a_gpu.md` says where you can borrow one for
+# an hour, free of charge.
 #
 # The first row is the one most often misread. `torch.version.cuda` and `torch.backends.cuda.is_built()` speak
 # of the *package*: they say the same on a laptop without a GPU as on the largest server. Only
@@ -346,7 +347,8 @@ guess.was(visible_gpus(gpus, "2,0")[0])
 # With `"1"` there is one GPU, and its address is `cuda:0`. A program that asks for `cuda:1` fails there,
 # although that GPU *is* number 1 for `nvidia-smi`. With `""` everything is hidden, and so it is with `"-1"`,
 # which is no GPU. `None` means that the variable is not set, and that hides nothing: an empty string is not
-# the same as unset. (In a longer list, everything after an entry that is no GPU is ignored, without a message.)
+# the same as unset. (In a longer list, everything after an entry that is no GPU is ignored, without a
+# message.)
 #
 # The variable is read once, when the process first uses CUDA. To change it in a notebook, set it in the first
 # cell, before torch is imported, and restart the notebook's Python (*Kernel*, *Restart Kernel*).
@@ -397,8 +399,8 @@ for code, make in makers.items():
 # %% [markdown] facts=["G1"]
 # ## A model there
 #
-# What is all this good for? Here is a small network for pictures of 28 × 28 points. A model is made on the CPU,
-# and `model.to(device)` transfers all its weights. The pictures are made where they are needed:
+# What is all this good for? Here is a small network for pictures of 28 × 28 points. A model is made on the
+# CPU, and `model.to(device)` transfers all its weights. The pictures are made where they are needed:
 
 # %% facts=["G1"]
 model = torch.nn.Sequential(torch.nn.Linear(784, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)).to(device)
@@ -431,9 +433,9 @@ guess.was_about(cpu / at_hand)
 
 # %% [markdown] facts=["G1"]
 # On the simulated accelerator the network takes half a millisecond, a seventeenth of the CPU's time. If the
-# pictures have to come from the host first, it takes 3.7 ms, and the gain shrinks to little more than twofold.
-# So a GPU is worth having, and placement decides how much of its speed you get. (Lesson 07 is about taking such
-# times.)
+# pictures have to come from the host first, it takes 3.7 ms, and the gain shrinks to little more than
+# twofold. So a GPU is worth having, and placement decides how much of its speed you get. (Lesson 07 is about
+# taking such times.)
 
 # %% [markdown] facts=["E1", "E2"]
 # ## When two devices meet
@@ -663,8 +665,8 @@ guess.was("on the CPU" if total.is_cpu else "on the accelerator")
 #   import, and pass the device along.
 # - No CUDA? The build, the GPU, the driver, `CUDA_VISIBLE_DEVICES`, in this order. Hiding some GPUs renumbers
 #   the rest.
-# - Make tensors where you need them: `device=device` in the function that makes them. `model.to(device)` takes a
-#   model there.
+# - Make tensors where you need them: `device=device` in the function that makes them. `model.to(device)`
+#   takes a model there.
 # - A mismatch names two addresses. Find your line, print its devices, decide which is wrong, then bring one
 #   to the other.
 # - Numbers, zero-dimensional CPU tensors, CPU indices and `copy_` may mix devices. All other operands must be
