@@ -212,7 +212,7 @@ print((a + b.cpu()).device)
 # Other libraries need the same care. NumPy and Matplotlib work in the CPU's memory only, so you give them
 # `b.cpu().numpy()`.
 #
-# Here you made both tensors a minute ago and know them by name. In a real program the message names two
+# You made `a` and `b` a minute ago and know them by name. In a real program PyTorch's message names two
 # devices and at best an argument such as `mat1`, but none of your variables, and the tensor at fault was
 # often made in another file. `devlab.explain` finds that tensor. After `devlab.start()` its explanation
 # appears by itself under such an error. Inside a `try` you hand the error to it:
