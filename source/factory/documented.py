@@ -2,7 +2,7 @@
 
 Each figure was compared in November 2026 with at least two independent pages that quote the document which
 `source` names; the documents themselves could not be opened then. NVIDIA gives the bandwidth of PCIe and
-NVLink for both directions together; a transfer has one, so here PCIe stands at half. Peaks in 16 bits are
+NVLink for both directions together; a transfer has one, so here both stand at half. Peaks in 16 bits are
 without sparsity, with sums in 32 bits; the data sheet of the H100 names twice as much (1979), with it. An
 empty field is what the maker does not publish.
 """
@@ -53,7 +53,7 @@ CHIPS = (
         rate=67,
         half_rate=989,
         from_host="64 GB/s (PCIe 5.0)",
-        between="900 GB/s (NVLink, both directions)",
+        between="450 GB/s (NVLink)",
         source="NVIDIA's data sheet *H100 Tensor Core GPU*, 2023",
     ),
     Chip(

@@ -177,9 +177,9 @@ def hardware(measured: list[Recording]) -> str:
     sources = "; ".join(f"{chip.name}: {chip.source}" for chip in CHIPS)
     remark = (
         "Peaks in 16 bits are those for ordinary matrices; for its newer GPUs NVIDIA also names twice as "
-        "much, for matrices in which two of every four numbers are zero. NVIDIA gives PCIe for both "
-        "directions together, and a transfer has one, so it stands here at half. A dash is what was not "
-        "published, or not recorded."
+        "much, for matrices in which two of every four numbers are zero. NVIDIA gives PCIe and "
+        "NVLink for both directions together, and a transfer has one, so both stand here at half. A dash is "
+        "what was not published, or not recorded."
     )
     return f"{_rows(heads, rows)}\n\n*Documented by the makers, not measured.* {sources}. {remark}"
 

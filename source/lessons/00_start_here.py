@@ -2,8 +2,8 @@
 # # 00 Start here
 #
 # A tensor is a block of numbers in some memory. A computer that does deep learning has more than one memory,
-# and PyTorch does not guess which of them you meant. Most programmers meet this fact as an error message at
-# midnight. In this course you meet it in daylight.
+# and PyTorch does not guess which of them you meant. Most programmers first meet this fact as an error
+# message in a program that worked yesterday. In this course you meet it on purpose.
 #
 # After this lesson you can say what a GPU is for, where a tensor lives, what PyTorch does when two tensors
 # live apart, and roughly how long the common things take. You also know how the checks of this course judge
@@ -33,6 +33,11 @@ device = devlab.start()
 # course: **one program, any device.** (Now and then a lesson needs what your machine may not have, such as a
 # second GPU, or figures that are the same for everyone. Then it uses the simulated accelerator, beside yours
 # or in its place, and it says so.)
+#
+# `device = devlab.start()` is also the one line of this text that you replace in a program of your own. There
+# you ask PyTorch whether a GPU can be used, take it if the answer is yes, and fall back on the CPU if it is
+# no. In lesson 02 you write that line for NVIDIA's and AMD's GPUs, and in lesson 03 for every other kind.
+# The lines that make, move and add tensors stay as they are here.
 
 # %% [markdown]
 # ## What a GPU is
@@ -50,15 +55,15 @@ device = devlab.start()
 #
 # A **CPU** is made for the opposite case. It has a few cores, and each core follows a program of its own and
 # decides at every step what comes next. Large caches, which are fast memories on the chip, keep what was used
-# last, so that the cores seldom have to wait for the slower memory outside. A CPU has *one* result ready
-# soon. A GPU has *many* results ready soon, provided that they are computed alike and that there are enough
-# of them. Asked to add two numbers, the GPU is the slower of the two.
+# last, so that the cores seldom have to wait for the slower memory outside. A CPU finishes *one* result
+# quickly. A GPU takes longer over a single result, but computes thousands of them side by side, if all are
+# computed the same way. Asked to add two numbers, the GPU is the slower of the two.
 #
 # Three consequences run through the whole course:
 #
 # - **A GPU has its own memory.** Thousands of units have to be fed, and only a memory right beside them can
-#   do it. Numbers must be in that memory before the GPU can work on them. (In Apple's chips, CPU and GPU
-#   share one memory. Lesson 03 is about that exception.)
+#   do it. Numbers must be in that memory before the GPU can work on them. (In Apple's chips, and in a GPU
+#   that is built into a laptop's processor, CPU and GPU share one memory. Lesson 03 is about Apple's.)
 # - **The CPU stays in charge.** Your Python program runs on the CPU, which is therefore called the **host**.
 #   The host *launches* work on the GPU in pieces called **kernels**, which are functions that run there, and
 #   usually goes on without waiting for the result.
@@ -67,14 +72,14 @@ device = devlab.start()
 #
 # PyTorch calls a GPU, and every other processor of this kind, an **accelerator**. How much faster is it?
 # Whenever this course calculates with figures, they are those of one **reference machine**: a desktop with a
-# four-core CPU and an accelerator like NVIDIA's T4, a modest GPU of 2018 that you can still borrow for
-# nothing. In the code, `CUDA_LIKE` holds the figures of that accelerator and `HOST` those of the CPU.
+# four-core CPU and an accelerator like NVIDIA's T4, a modest GPU of 2018 that Google Colab and Kaggle lend
+# free of charge. In the code, `CUDA_LIKE` holds the figures of that accelerator and `HOST` those of the CPU.
 #
 # Guess first, then look. `devlab.predict` remembers your guess, and it is never graded.
 
 # %%
 guess = devlab.predict(
-    "How many times as fast as its CPU does the GPU of the reference machine calculate, at best?",
+    "At best, how many times as fast as its CPU is the GPU of the reference machine?",
     "about 2 times",
     "about 20 times",
     "about 200 times",
@@ -121,7 +126,7 @@ print("type ", b.device.type)
 print("index", b.device.index)
 
 # %% [markdown]
-# ## How the exercises work
+# ### Your first exercise
 #
 # Each lesson has a notebook of exercises. You write a function, and `devlab.check` judges it on **every
 # device that is present**: one and the same answer must work on the CPU and on each accelerator, real or
@@ -137,34 +142,9 @@ def device_of(x):
 devlab.check(device_of)
 
 # %% [markdown]
-# Read a verdict from the top. The headline says what was found. The table has a row for each thing that was
-# judged and a column for each device. Below it stand the call that went wrong, what was expected, and what
-# came. (`f32[5,3]` is short for a `float32` tensor of shape 5 × 3.) The signs in the table mean:
-#
-# | sign | means |
-# |---|---|
-# | `✓` | passed |
-# | `✗` | failed |
-# | `!` | your code raised an error, or did not come to an end |
-# | `–` | was not judged: this machine cannot, or something else went wrong first |
-# | blank | this row is not asked on this device |
-# | `○` | not attempted: nothing is written yet |
-#
-# The answer above is right for every tensor on the CPU, which is where most code is tried first, and wrong
-# for every other tensor. Finding such faults is what these checks are for.
-#
-# The last line of a verdict says what to do next. Hints come in steps, the gentlest first:
-
-# %%
-devlab.hint(device_of)
-
-# %% [markdown]
-# There is a second hint, and a third. When they are used up, or after you have passed,
-# `devlab.solution(device_of)` shows a solution. `devlab.progress()` shows the whole course at a glance, and
-# what you have passed is remembered when you close the notebook.
-#
-# A cell that you have not filled in counts as *not attempted*, never as *wrong*. So you can run a
-# half-finished notebook from top to bottom at any time.
+# The table has a row for each thing that was judged and a column for each device. Below it stand the call
+# that went wrong, what was expected, and what came. The answer above is right for every tensor on the CPU,
+# which is where most code is tried first, and wrong for every other tensor.
 #
 # **[Exercise](../exercises/00_start_here.ipynb#task_device_of):** `device_of`, your first one. One line is
 # enough.
@@ -214,10 +194,11 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["D3"]
 # PyTorch could copy one of the two. But a copy between two memories can take far longer than the addition,
-# and a silent copy inside a loop would make your program slow without a word. So PyTorch leaves the decision
-# to you. **Placement is part of correctness**: a program stops when one tensor is on the wrong device, even
-# if its numbers, shape and dtype are right. (There is one exception. A CPU tensor that is a single number,
-# with shape `[]`, may be combined with a tensor anywhere, as a Python number may.)
+# and silent copies inside a loop would make your program slow for no visible reason. So PyTorch leaves the
+# decision to you. **Placement is part of correctness**: a program stops when one tensor is on the wrong
+# device, even if its numbers, shape and dtype are right. (There are a few exceptions. The commonest is a CPU
+# tensor that is a single number, with shape `[]`: in operations such as `+` and `*` it may be combined with a
+# tensor anywhere, as a Python number may. Lesson 02 has the rest.)
 #
 # Read the message once more. It names the two addresses that it found. In every such error the first question
 # is *which of my tensors is at the address that I did not expect?* Then you bring one tensor to the other,
@@ -228,7 +209,10 @@ print((a.to(device) + b).device)
 print((a + b.cpu()).device)
 
 # %% [markdown] facts=["D3"]
-# Here you made both tensors a minute ago and know them by name. In a real program the message names two
+# Other libraries need the same care. NumPy and Matplotlib work in the CPU's memory only, so you give them
+# `b.cpu().numpy()`.
+#
+# You made `a` and `b` a minute ago and know them by name. In a real program PyTorch's message names two
 # devices and at best an argument such as `mat1`, but none of your variables, and the tensor at fault was
 # often made in another file. `devlab.explain` finds that tensor. After `devlab.start()` its explanation
 # appears by itself under such an error. Inside a `try` you hand the error to it:
@@ -258,13 +242,40 @@ print("the bare name ", repr(bare))
 guess.was("it is" if bare == b.device else "it is not")
 
 # %% [markdown] facts=["D3"]
-# `torch.device("cuda")` and `torch.device("cuda:0")` compare as different, although a tensor made on `"cuda"`
-# may well land on `cuda:0`. A bare name means *whichever of them is current*, and PyTorch fills in the index
-# only when it makes a tensor. So compare the devices of two tensors, and never a tensor's device with the
-# bare name of an accelerator.
+# A bare name means *whichever of them is current*, and PyTorch fills in the index only when it makes a
+# tensor. So compare the devices of two tensors, and never a tensor's device with the bare name of an
+# accelerator. (Lesson 02 says more about current devices.)
 #
 # **[Exercise](../exercises/00_start_here.ipynb#task_same_place):** `same_place`, which has to give the right
 # answer for tensors, devices and bare names alike.
+
+# %% [markdown]
+# ## How to read a verdict
+#
+# Back to the verdict on `device_of` for a moment. Its headline says what was found, and in the call below the
+# table `f32[5,3]` is short for a `float32` tensor of shape 5 × 3. The signs in the table mean:
+#
+# | sign | means |
+# |---|---|
+# | `✓` | passed |
+# | `✗` | failed |
+# | `!` | your code raised an error, or did not come to an end |
+# | `–` | was not judged: this machine cannot, or something else went wrong first |
+# | blank | this row is not asked on this device |
+# | `○` | not attempted: nothing is written yet |
+#
+# The last line of a verdict says what to do next. Hints come in steps, the gentlest first:
+
+# %%
+devlab.hint(device_of)
+
+# %% [markdown]
+# There is a second hint, and a third. When they are used up, or after you have passed,
+# `devlab.solution(device_of)` shows a solution. `devlab.progress()` shows the whole course at a glance, and
+# what you have passed is remembered when you close the notebook.
+#
+# A cell that you have not filled in counts as *not attempted*, never as *wrong*. So you can run a
+# half-finished notebook from top to bottom at any time.
 
 # %% [markdown] facts=["D2"]
 # ## What is here
@@ -283,10 +294,8 @@ devlab.devices()
 # gives PyTorch's own error messages, trains real networks and computes real gradients. A program that forgets
 # a `.to(device)` fails here as it would on an NVIDIA GPU.
 #
-# A program that runs on `sim` may still have a fault that only a GPU shows. On a GPU, work can be sent in
-# several queues that run side by side. If one queue has to wait for another, and the program forgets to say
-# so, a GPU may compute with unfinished numbers. The simulated device lets that happen only where a cell asks
-# for it, as one in lesson 07 does. A GPU also rounds in its own way. `docs/simulator.md` has the whole list.
+# Some faults show on a real GPU only, such as a forgotten wait between two queues of work, and a GPU rounds
+# in its own way. `docs/simulator.md` has the whole list.
 #
 # And `sim` is **not fast**. Your CPU does all its work, and in a notebook the device runs in slow motion on
 # top of that, so that you can see it wait. Times and sizes of the simulated device come from a model, and
@@ -296,7 +305,7 @@ devlab.devices()
 # %% [markdown] facts=["D2", "D4"]
 # ### Look and touch
 #
-# Several lessons have a picture to play with, and this is the first: your machine as a map. Boxes are
+# Several lessons have a picture to play with. This first one is a map of your machine. Boxes are
 # memories and processors. The lines between them are drawn as wide as what they carry in a second. The host
 # has two kinds of memory. **Pageable** memory is its ordinary memory. **Pinned** memory is a part of it that
 # the operating system has promised to leave in its place, so that the device can fetch from it directly.
@@ -323,12 +332,14 @@ devlab.explore.devices()
 #
 # | what must be there | how it goes missing |
 # |---|---|
-# | a **build of PyTorch** made for CUDA | `pip` installed the CPU-only build |
-# | a **driver** that works | none is installed, or it is too old for the build |
-# | the **CUDA runtime** that the build was made for | it usually comes inside the PyTorch package, so it is rarely the culprit |
-# | the **hardware**, visible to this process | there is no GPU, or `CUDA_VISIBLE_DEVICES` hides it |
+# | a **build** of PyTorch for CUDA | `pip` installed the CPU-only build |
+# | an **NVIDIA GPU** | the machine has none |
+# | its **driver**, in working order | none is installed, or it is too old for the build |
+# | **visibility** to this process | `CUDA_VISIBLE_DEVICES` hides the GPU |
 #
-# Owning a GPU is only one of the four. PyTorch can tell you what it was built for, and what it can use:
+# (The build also needs the CUDA runtime for which it was made. It comes with the PyTorch package, so you need
+# not install CUDA yourself.) Owning a GPU is only one of the four. PyTorch can tell you what it was built
+# for, and what it can use:
 
 # %% facts=["A4"] tags=["nbval-ignore-output"]
 builds = {
@@ -352,70 +363,6 @@ print("MPS can be used:       ", torch.backends.mps.is_available())
 # names MPS, `torch.cuda` is never available, and nothing is wrong with that: the third line counts, and
 # lesson 03 is about it. If something is missing on your machine, `devlab doctor` in a terminal names the
 # cause and the cure.
-
-# %% [markdown] facts=["D4"]
-# ## Numbers to know
-#
-# A memory of its own makes the GPU fast, and the price is that data has to come over. One gigabyte is in the
-# host's ordinary memory, and the accelerator needs it.
-
-# %% facts=["D4"]
-guess = devlab.predict(
-    "In the time of that one transfer, how many times could the accelerator read a gigabyte of its own memory?",
-    "about 3 times",
-    "about 75 times",
-    "about 1000 times",
-)
-
-# %% facts=["D4"]
-readings = CUDA_LIKE.bandwidth / CUDA_LIKE.pageable
-print(f"from the host's ordinary memory: {CUDA_LIKE.pageable / 1e9:4.0f} GB/s")
-print(f"from the accelerator's own:      {CUDA_LIKE.bandwidth / 1e9:4.0f} GB/s (both modelled)")
-guess.was(f"about {readings:.0f} times")
-
-# %% [markdown] facts=["D4"]
-# It is worth knowing a dozen such numbers by heart, or at least their powers of ten. Here they are for the
-# reference machine. Each vertical line stands for ten times as long as the line before it. The times are
-# computed from the machine's specs, in which bandwidths and rates are peaks, so they are modelled and not
-# measured.
-#
-# ![A chart of times on the reference machine, from a microsecond to a second: a call on the CPU takes 1 microsecond, launching a kernel 5, the smallest kernel 2, bringing one number to the host 7. A transfer of a kilobyte takes 7 microseconds, of a megabyte 90 from pinned and 260 from pageable memory, of a gigabyte 83 and 250 milliseconds. The device reads a gigabyte of its own memory in 3.3 milliseconds, the CPU in 20. A product of two matrices with 4096 rows takes the GPU 17 milliseconds, 2.1 in 16 bits, and the CPU 360](drawing:numbers_to_know)
-#
-# Four things can be read off it:
-#
-# - **A launch takes longer than a call.** Work that the CPU finishes in less than 5 µs is finished before the
-#   GPU has been told about it.
-# - **Small transfers all take the same time.** One number takes as long as a kilobyte, so send many numbers
-#   in one transfer, not one number at a time.
-# - **Large transfers are slow.** A gigabyte from pageable memory takes fifteen times as long as a product of
-#   two matrices with 4096 rows, which is 137 billion operations.
-# - **Memory counts as much as arithmetic.** Reading a gigabyte takes the GPU a fifth as long as that product,
-#   and longer than the same product in 16-bit numbers.
-
-# %% [markdown] facts=["D4"]
-# ### Real hardware
-#
-# The table puts the reference machine beside hardware that you can borrow, buy or rent. **PCIe** is the slot
-# that joins a card to the computer, and **NVLink** is NVIDIA's faster link between GPUs. (SXM is a module for
-# servers, in place of a card.) A TFLOP/s is a trillion operations a second.
-#
-# ![The reference machine beside real hardware](recorded:hardware)
-#
-# The accelerator of the reference machine calculates and reads as fast as the T4. Its transfers are slower
-# than what the slot could carry, because that is how transfers are in practice: 12 GB/s from pinned memory is
-# a usual figure for PCIe 3.0. And it has far less memory than any card in this table, so that you can run out
-# of it cheaply (lesson 08).
-#
-# For each NVIDIA GPU compare the row *its bandwidth* with the row *from the host's memory*. The memory of the
-# T4 delivers 19 times what its slot does, that of the RTX 4090 32 times, and that of the H100 52 times. From
-# the T4 to the H100 everything has grown, but the memory more than the slot, so what you learn here about
-# transfers matters more on a better card.
-#
-# Until a column of this table says *measured*, no figure in this course was measured on a GPU. You can do it
-# yourself, for nothing and without buying one: **[Borrow a GPU for an hour](../docs/borrow_a_gpu.md)** says
-# what to click, in order, how to read `nvidia-smi` (a program that shows what an NVIDIA GPU is doing), which
-# lessons to run again there, and how your measurements get into the table above. The best moment for it is
-# after lesson 07.
 
 # %% [markdown] facts=["D4"]
 # ## Moving costs time
@@ -455,14 +402,77 @@ guess.was(back_and_forth.transfers)
 # That is twenty times the traffic for the same forty additions. The first loop is not far-fetched: put a
 # `.cpu()` into a helper that is called at every step, and there it is. Lesson 04 is about finding such lines.
 
+# %% [markdown] facts=["D4"]
+# ## Numbers to know
+#
+# How long does a transfer take, then? One gigabyte is in the host's ordinary memory, and the accelerator
+# needs it.
+
+# %% facts=["D4"]
+guess = devlab.predict(
+    "In the time of that one transfer, how many times could the accelerator read a gigabyte of its own memory?",
+    "about 3 times",
+    "about 75 times",
+    "about 1000 times",
+)
+
+# %% facts=["D4"]
+readings = CUDA_LIKE.bandwidth / CUDA_LIKE.pageable
+print(f"from the host's ordinary memory: {CUDA_LIKE.pageable / 1e9:4.0f} GB/s")
+print(f"from the accelerator's own:      {CUDA_LIKE.bandwidth / 1e9:4.0f} GB/s (both modelled)")
+guess.was(f"about {readings:.0f} times")
+
+# %% [markdown] facts=["D4"]
+# Here are a dozen such numbers for the reference machine. It is enough to remember their powers of ten. Each
+# vertical line stands for ten times as long as the line before it. The times are
+# computed from the machine's specs, in which bandwidths and rates are peaks, so they are modelled and not
+# measured.
+#
+# ![A chart of times on the reference machine, from a microsecond to a second: a call on the CPU takes 1 microsecond, launching a kernel 5, the smallest kernel 2, bringing one number to the host 7. A transfer of a kilobyte takes 7 microseconds, of a megabyte 90 from pinned and 260 from pageable memory, of a gigabyte 83 and 250 milliseconds. The device reads a gigabyte of its own memory in 3.3 milliseconds, the CPU in 20. A product of two matrices with 4096 rows takes the GPU 17 milliseconds, 2.1 in 16 bits, and the CPU 360](drawing:numbers_to_know)
+#
+# Four things can be read off it:
+#
+# - **A launch takes longer than a call.** Work that the CPU finishes in less than 5 µs is finished before the
+#   GPU has been told about it.
+# - **Small transfers all take the same time.** One number takes as long as a kilobyte, so send many numbers
+#   in one transfer, not one number at a time.
+# - **Large transfers are slow.** A gigabyte from pageable memory takes fifteen times as long as a product of
+#   two matrices with 4096 rows, which is 137 billion operations.
+# - **Memory counts as much as arithmetic.** Reading a gigabyte takes the GPU a fifth as long as that product,
+#   and longer than the same product in 16-bit numbers.
+
+# %% [markdown] facts=["D4"]
+# ### Real hardware
+#
+# The table puts the reference machine beside hardware that you can borrow, buy or rent. **PCIe** is the slot
+# that joins a card to the computer, and **NVLink** is NVIDIA's faster link between GPUs. (SXM is a module for
+# servers, in place of a card.) A TFLOP/s is a trillion operations a second.
+#
+# ![The reference machine beside real hardware](recorded:hardware)
+#
+# The accelerator of the reference machine calculates and reads as fast as the T4. Its transfers are slower
+# than what the slot could carry, because that is how transfers are in practice: 12 GB/s from pinned memory is
+# a usual figure for PCIe 3.0. And it has far less memory than any card in this table, so that you can run out
+# of it cheaply (lesson 08).
+#
+# For each NVIDIA GPU compare the row *its bandwidth* with the row *from the host's memory*. The memory of the
+# T4 delivers 19 times what its slot does, that of the RTX 4090 32 times, and that of the H100 52 times. So
+# what you learn here about transfers matters more on a better card.
+#
+# Until a column of this table says *measured*, no figure in this course was measured on a GPU. You can do it
+# yourself, free of charge, on Colab or Kaggle. **[Borrow a GPU for an hour](../docs/borrow_a_gpu.md)** says
+# what to click, in order, how to read `nvidia-smi` (a program that shows what an NVIDIA GPU is doing), and
+# how your measurements get into the table above. Go whenever you like; after lesson 07 you will know what to
+# measure.
+
 # %% [markdown]
 # ## What to keep
 #
 # - A GPU does many alike things at once, in its own memory. The host, your CPU, launches them.
 # - A device is a memory and the processor beside it. `x.device` is a tensor's address.
 # - Work happens where the data is, and the result stays there.
-# - Tensors at two addresses do not mix, unless one is a single number on the CPU. The error names both
-#   addresses; find the one that you did not expect.
+# - Tensors at two addresses do not mix, with few exceptions. The error names both addresses; find the one
+#   that you did not expect.
 # - A bare `"cuda"` is not the address `cuda:0`. Compare the devices of tensors.
 # - A launch takes microseconds, a large transfer takes milliseconds. Transfer once, and work there.
 #

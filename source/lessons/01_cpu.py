@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 01 The CPU
 #
-# Every computer has this device, every data set passes through it, and every GPU program is run by it. Owners
-# of a GPU tend to think of the CPU as the slow one. In truth it is the one that can do anything, and in this
+# Every computer has this device, every data set passes through it, and every GPU program is run by it. For
+# large arithmetic it is the slower one. But it runs nearly every operation that PyTorch has, and in this
 # lesson you see work that it wins.
 #
 # After this lesson you can say where a new tensor goes and why, how many bytes it takes and how many it keeps
@@ -13,9 +13,7 @@
 
 # %%
 import io
-import mmap
 import os
-import time
 
 import numpy as np
 import torch
@@ -28,11 +26,11 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # %% [markdown]
 # ## Where new tensors go
 #
-# You have an accelerator, your own or the simulated one. The next cell but one makes new numbers in five
-# ways, and none of them mentions a device.
+# You have an accelerator, your own or the simulated one. Below, five lines make new tensors, and none of them
+# mentions a device.
 
 # %% facts=["C1"]
-guess = devlab.predict("How many of the five will be on the accelerator?", "none", "some", "all five")
+guess = devlab.predict("How many of the five will be on the accelerator?", 0, 3, 5)
 
 # %% facts=["C1"]
 new = {
@@ -46,7 +44,7 @@ for code, x in new.items():
     print(f"{code:<30} {x.device}")
 
 there = sum(x.device.type != "cpu" for x in new.values())
-guess.was("none" if there == 0 else "all five" if there == 5 else "some")
+guess.was(there)
 
 # %% [markdown] facts=["C1"]
 # **Creation defaults to the CPU**, models included, whatever else is in the machine. PyTorch does not look
@@ -84,8 +82,8 @@ for code, x in inside.items():
 # the setting even when you hand them a tensor that is on the CPU already.
 #
 # So a line that names no device means *on the CPU* only as long as the setting is what it was at the start.
-# In a notebook of your own you know that. In a function that others call you do not, and such a function had
-# better name the device that it promises.
+# In a notebook of your own you know that. In a function that others call you do not, so there, name the
+# device.
 #
 # The dtype has a default of its own, and the numbers have a say in it too:
 
@@ -101,8 +99,8 @@ print(torch.from_numpy(np.array([[1.5, 2.0]])).dtype)
 # column happens to hold only whole numbers today gives you another dtype tomorrow. When the dtype matters,
 # state it.
 #
-# **[Exercise](../exercises/01_cpu.ipynb#task_load_table):** `load_table`, a function that keeps its promise
-# whatever the two settings are.
+# **[Exercise](../exercises/01_cpu.ipynb#task_load_table):** `load_table`, which returns the same device and
+# dtype whatever the two settings are.
 
 # %% [markdown]
 # ## System memory
@@ -157,19 +155,10 @@ for dtype in [
 # %% [markdown] facts=["C2"]
 # About 19 MB in `float32`, and nothing has been computed yet. The dtype is the factor that you can choose.
 # Pictures usually come from a file as `uint8`, and turning them into `float32` makes them four times as big,
-# which is worth knowing before you send them anywhere. A `bool` takes a whole byte to say yes or no.
+# which is worth knowing before you send them anywhere. A `bool` takes a whole byte to say yes or no. A Python
+# list is far bigger. On a 64-bit machine each float in it is an object of 24 bytes, with a pointer of 8 bytes
+# to it, where a `float32` tensor takes 4.
 #
-# A Python list is far bigger. In it each number is an object of its own, with a pointer to it, of 8 bytes on
-# a 64-bit machine:
-
-# %% facts=["C2"]
-import sys
-
-pointer = 8
-print("a float in a list:  ", sys.getsizeof(1.5) + pointer, "bytes")
-print("a float in a tensor:", torch.float32.itemsize, "bytes")
-
-# %% [markdown] facts=["C2"]
 # **[Exercise](../exercises/01_cpu.ipynb#task_tensor_bytes):** `tensor_bytes`, for tensors of any dtype and
 # shape.
 
@@ -206,8 +195,8 @@ guess.was("as large as all 32 pictures" if saved(one) > 1e7 else "as large as on
 # `torch.save` writes the storage, because several tensors may share it and are to share it again when they
 # are loaded. The same holds in memory: the view shows one picture, and the storage behind it holds all 32. As
 # long as anything refers to a storage, all of it stays. `del images` would remove a name and not the memory,
-# for `one` still needs it. A "memory leak" that is hunted for days can be a list of small views. `clone()`
-# takes what you want and lets the rest go.
+# for `one` still needs it. A list of small views, kept from every batch, keeps every batch. `clone()` takes
+# what you want and lets the rest go.
 #
 # It can also be the other way round. `expand` shows the same memory many times:
 
@@ -224,9 +213,7 @@ del images, one
 # The step to the next row is 0, so three numbers look like three thousand. There are two questions, then: how
 # many bytes the elements *would* take side by side, and how many bytes *are* there, in the storage, which is
 # `tall.untyped_storage()`. (A tensor's `nbytes` is a number. A storage has an `nbytes` as well, but there it
-# is a method and wants its parentheses.) Each question has the same answer on every device, simulated ones
-# included. The answers count only what was asked for; an accelerator's allocator may set aside a little more,
-# which is the subject of lesson 08.
+# is a method and wants its parentheses.) Each question has the same answer on every device.
 #
 # **[Exercise](../exercises/01_cpu.ipynb#task_storage_bytes):** `storage_bytes`, which answers the second
 # question in bytes.
@@ -254,9 +241,8 @@ print(flats)
 # %% [markdown] facts=["C4"]
 # Follow the data: bytes on a disk, text, NumPy's numbers, a tensor in system memory. All these steps are the
 # CPU's, which reads files, unpacks pictures and splits text into words. Only at the end is there something
-# that an accelerator could take. **Data loads into CPU memory first, and then it moves.** (There are ways to
-# read files straight into a GPU's memory. They need special hardware or libraries, and you will know if you
-# use one.)
+# that an accelerator could take. **Data loads into CPU memory first, and then it moves.** (Special libraries
+# read files straight into a GPU's memory. You will know if you use one.)
 #
 # PyTorch's own loader works like that, although an accelerator is present:
 
@@ -277,8 +263,13 @@ print(log.transfers, "transfers,", log.bytes_moved, "bytes")
 # Moving is your line, and there is one natural place for it: right after the loader, one batch at a time, so
 # that a data set far bigger than the accelerator's memory can pass through. `devlab.watch()` has counted the
 # transfers: four rows of three features and a price, 4 bytes each, so every number of the file was
-# transferred once. (Counts like these are the same on a simulated device and on a real one. The time that the
-# transfers take is not.)
+# transferred once.
+#
+# **How many workers, and how much memory?** A loader can prepare its batches in processes of its own, called
+# *workers*: begin with `num_workers=2`, and double that while an epoch becomes faster and there are cores to
+# spare. Beside what your data set and each worker keep, plan system memory for twice your model, because
+# loading a file of weights in the usual way holds the model and the file's tensors side by side; lesson 13
+# comes back to both.
 
 # %% [markdown] facts=["C4"]
 # ## Where is this batch
@@ -296,9 +287,8 @@ print("inputs[1].age", batch["inputs"][1]["age"].device)
 # %% [markdown] facts=["C4"]
 # `age` sits in a dict in a list in a dict, and the line that moved the batch stopped one layer too early. A
 # model that gets this batch stops with the error that you met in lesson 00, in the middle of its `forward`,
-# far from the line that forgot. A function that answers *on which devices is this batch?* finds it in one
-# line. It has to look into every container, at any depth, which is a job for a function that calls itself.
-# Here is one that counts strings:
+# far from the line that forgot. To ask *on which devices is this batch?* you need a function that looks into
+# every container, at any depth, and therefore calls itself. This one counts strings:
 
 
 # %%
@@ -326,9 +316,9 @@ print(count_texts(["a", {"b": ("c", 3)}, [["d"]], None]))
 # ## Prepare, then move
 #
 # Look at the flats again: areas around 100, rooms around 4, prices in the hundreds. Networks learn badly from
-# columns of such different size, so columns are brought to a common scale first. Preparing like this, once,
-# before training, is typical work for the CPU. One way is to map each column to the range from 0 to 1: take
-# away its smallest number, and divide by the distance from the smallest to the largest.
+# columns of such different size, so the CPU brings them to a common scale first, once, before training. One
+# way is to map each column to the range from 0 to 1: take away its smallest number, and divide by the
+# distance from the smallest to the largest.
 
 # %% facts=["C3"]
 low, high = flats.amin(0), flats.amax(0)
@@ -339,8 +329,8 @@ print((flats - low) / (high - low))
 
 # %% [markdown] facts=["C3"]
 # `amin(0)` runs down the rows and leaves one number for each column. In the `floor` column all numbers are
-# equal, the distance is 0, and 0 / 0 is `nan`, *not a number*. One `nan` in a batch is enough to turn all
-# weights of a network into `nan` at the next training step, and as a rule no error is raised on the way.
+# equal, the distance is 0, and 0 / 0 is `nan`, *not a number*. One `nan` in a batch is usually enough to turn
+# all weights of a network into `nan` at the next training step, and no error is raised on the way.
 #
 # A constant column tells the network nothing, so it may as well be zeros. For that it can be divided by 1:
 
@@ -351,9 +341,9 @@ print((flats - low) / torch.where(width == 0, 1, width))
 # %% [markdown] facts=["C3", "C1"]
 # ## Helpers follow the data
 #
-# A *helper tensor* is one that a function makes for its own use. Suppose that the same idea is written with
-# such a tensor, of ones. The function is tested on the CPU, it works, and it is released. Then the function
-# is given a table that is already on the accelerator:
+# A *helper tensor* is one that a function makes for its own use. Here is the same scaling, written with a
+# helper tensor of ones. It passes every test on the CPU. Then it is given a table that is already on the
+# accelerator:
 
 
 # %% facts=["C3", "C1"]
@@ -422,35 +412,25 @@ print("vector instructions in use:  ", torch.backends.cpu.get_cpu_capability())
 # %% [markdown] facts=["C3"]
 # A **thread** is a piece of a program that one core runs. For a large operation PyTorch divides the work
 # among its threads, usually one for each physical core. (The system often counts each core twice, because a
-# core can keep two threads at hand. For arithmetic that gains little.) `torch.set_num_threads` changes the
-# number, and so does the environment variable `OMP_NUM_THREADS`, which has to be set before torch is
-# imported.
-#
-# More threads are not always better. An elementwise operation, such as an addition, on fewer than 32768
-# elements is not divided at all, because it would take longer to wake the other threads than to do the work.
-# (Products of matrices are divided by rules of their own.) And threads that have to share a core wait for
-# each other. Remember this when a program starts several processes, such as the workers of a data loader:
-# each of them may bring threads of its own.
+# core can keep two threads at hand. For arithmetic that gains little.) You seldom need to change the number,
+# which `torch.set_num_threads` does. Threads that have to share a core wait for each other, and so a
+# `DataLoader` lets PyTorch use one thread in each of its workers.
 
 # %% [markdown] facts=["C3"]
 # ### Many numbers at once
 #
-# The vector units are called **SIMD**: *single instruction, multiple data*. With AVX2, the vector
-# instructions of most desktop CPUs, eight 32-bit floats are multiplied by eight others in one step, and eight
-# more are added to the result. (`AVX512`, if you see it above, is their wider successor and takes sixteen.)
-# This is where the peak of the reference machine's CPU comes from: 4 cores · 3 · 10⁹ steps a second · 2 units
-# · 8 floats · 2 operations = 384 · 10⁹ operations a second.
+# The vector units of most desktop CPUs multiply eight 32-bit floats by eight others in one step and add eight
+# more. (PyTorch calls these instructions `AVX2`. `AVX512`, if you see it above, takes sixteen.) This is where
+# the peak of the reference machine's CPU comes from: 4 cores · 3 · 10⁹ steps a second · 2 units · 8 floats ·
+# 2 operations = 384 · 10⁹ operations a second.
 #
 # A Python loop uses none of this. For each single number the interpreter looks up what `+` means, makes a new
 # object, and stores a pointer to it. Here are 100 000 additions in a Python loop, and the same in PyTorch.
-# (From here to the end of the section about pages, PyTorch gets one thread, so that no other core helps.)
+# (From here to the end of the next section PyTorch gets one thread, so that no other core helps.)
 
 # %% facts=["C3"]
 guess = devlab.predict(
-    "How many times as fast as the Python loop is the tensor?",
-    "up to 10 times",
-    "10 to 100 times",
-    "more than 100 times",
+    "How many times as fast as the Python loop is the tensor?", "up to 20 times", "more than 20 times"
 )
 
 # %% facts=["C3"] tags=["nbval-ignore-output"]
@@ -460,121 +440,53 @@ torch.set_num_threads(1)
 
 loop = devlab.time_op(lambda: [value + 1 for value in values], "cpu", repeats=5, show=False).median
 tensor = devlab.time_op(lambda: x + 1, "cpu", show=False).median
-print(f"the loop {loop * 1e6:7.0f} µs, the tensor {tensor * 1e6:5.0f} µs, {loop / tensor:.0f} times as fast")
-guess.was(
-    "more than 100 times"
-    if loop > 100 * tensor
-    else "10 to 100 times"
-    if loop > 10 * tensor
-    else "up to 10 times"
-)
+print(f"measured on this CPU: the loop {loop * 1e6:.0f} µs, the tensor {tensor * 1e6:.0f} µs")
+print(f"the tensor is {loop / tensor:.0f} times as fast")
+guess.was("more than 20 times" if loop > 20 * tensor else "up to 20 times")
 
 # %% [markdown] facts=["C3"]
 # So before you send slow code to a GPU, check whether it is a loop over single numbers. Written as one
 # operation on a tensor, it may be quick enough where it is.
 
-# %% [markdown] facts=["C3"]
-# ### Caches
+# %% [markdown] facts=["C2", "C3"]
+# ### Caches and pages
 #
-# A core can add far faster than the system memory delivers. The caches bridge the gap: what was read or
-# written a moment ago is still in one of them, as long as it fits. The cell adds 1 to every number of a
-# tensor, again and again, for tensors of four sizes, and prints how many bytes a second went in and out.
+# A core can add far faster than the system memory delivers. What was used a moment ago is still in a cache,
+# as long as it fits. (The last cache of Intel's Core i7-13700K, a desktop CPU, holds 30 MB, by Intel's
+# product page.) The cell adds 1 to every number of a tensor, again and again, and prints how many bytes a
+# second went in and out.
 
 # %% facts=["C3"]
 guess = devlab.predict(
-    "A tensor of 1 MB is processed at some rate, in bytes a second. How does the rate for 256 MB compare?",
-    "it is about the same",
-    "it is less than two thirds",
+    "How many times the rate for a tensor of 256 MB is the rate for one of 1 MB?", 1, 3, 30
 )
 
 # %% facts=["C3"] tags=["nbval-ignore-output"]
-rates = {}
-for kilobytes in (64, 1024, 16 * 1024, 256 * 1024):
-    x = torch.zeros(kilobytes * 256)
+rates = []
+for megabytes in (1, 256):
+    x = torch.zeros(megabytes * 2**18)
     seconds = devlab.time_op(lambda x=x: x.add_(1), "cpu", repeats=5, show=False).median
-    rates[kilobytes] = 2 * x.nbytes / seconds / 1e9
-    print(f"{kilobytes / 1024:9.4g} MB {rates[kilobytes]:6.1f} GB/s")
-guess.was("it is less than two thirds" if rates[256 * 1024] < rates[1024] / 1.5 else "it is about the same")
-
-# %% [markdown] facts=["C3"]
-# On most machines the rate rises at first, because the time for the call counts less and less, and falls
-# where the tensor no longer fits into the caches. Makers document how large these are:
-#
-# | CPU, documented by its maker | cores | last cache | system memory |
-# |---|---|---|---|
-# | reference machine (modelled) | 4 | – | 51 GB/s |
-# | Intel Core i7-13700K | 16, of two kinds | 30 MB | 90 GB/s |
-# | Apple M4 | 10, of two kinds | – | 120 GB/s, shared with its GPU |
-# | AMD EPYC 9654 (a server) | 96 | 384 MB | 461 GB/s |
-#
-# (Sources: Intel's and AMD's product pages, and Apple's announcement of the M4 in May 2024. These are peaks,
-# not measurements. A dash stands for what is not published, or not modelled.)
-#
-# Memory is always fetched in whole **lines**. A line has 64 bytes, which is sixteen floats, or more. A
-# program that reads only every sixteenth number therefore waits for as many lines as one that reads all of
-# them. Here are half a million numbers, once 64 bytes apart and once side by side.
-
-# %% facts=["C3"] tags=["nbval-ignore-output"]
-table = torch.ones(500_000, 16)
-column = table[:, 0]  # a view: its numbers are 64 bytes apart
-packed = column.clone()  # the same numbers, side by side
-
-apart = devlab.time_op(lambda: column + 1, "cpu", repeats=5, show=False).median
-beside = devlab.time_op(lambda: packed + 1, "cpu", repeats=5, show=False).median
-print(f"64 bytes apart {apart * 1e6:6.0f} µs, side by side {beside * 1e6:6.0f} µs")
-
-# %% [markdown] facts=["C3"]
-# The same half a million additions take many times as long when their numbers are scattered. A GPU has the
-# same weakness.
-
-# %% [markdown] facts=["C2"]
-# ### Memory comes in pages
-#
-# The operating system hands out memory in **pages**, of 4096 bytes on most machines. And it does so late.
-# When `torch.empty` asks for 128 MB, the system only promises them. It provides each page of real memory when
-# the program first writes to it. The cell fills the same fresh memory twice.
-
-# %% facts=["C2"]
-guess = devlab.predict(
-    "Which of the two takes longer?", "the first fill", "the second fill", "they take about the same time"
-)
-
-# %% facts=["C2"] tags=["nbval-ignore-output"]
-print("a page has", mmap.PAGESIZE, "bytes")
-x = torch.empty(32 * 2**20)
-took = []
-for _ in range(2):
-    begun = time.perf_counter()
-    x.fill_(1)
-    took.append(time.perf_counter() - begun)
-
-first, second = took
-print(f"first {first * 1e3:6.1f} ms, second {second * 1e3:6.1f} ms")
-guess.was(
-    "the first fill"
-    if first > 1.3 * second
-    else "the second fill"
-    if second > 1.3 * first
-    else "they take about the same time"
-)
+    rates.append(2 * x.nbytes / seconds / 1e9)
+    print(f"{megabytes:4} MB {rates[-1]:6.1f} GB/s, measured on this CPU")
+guess.was_about(rates[0] / rates[1])
 torch.set_num_threads(threads)
 del x
 
-# %% [markdown] facts=["C2"]
-# The first fill has to wait for a page every 4096 bytes. This is one of the reasons why the first use of
-# anything is no measurement, neither on the CPU nor on a GPU.
-#
-# The system may also move a page elsewhere, or write it to disk, without telling your program. Such memory is
-# called **pageable**. A GPU that fetches data by itself cannot work with pages that move; for that, memory
-# can be **pinned** to its place. Lesson 04 makes use of it.
+# %% [markdown] facts=["C2", "C3"]
+# Two more facts about memory matter later. It is fetched in whole **lines** of 64 bytes or more, so numbers
+# that lie side by side are read faster than scattered ones, on a CPU as on a GPU. And the operating system
+# hands it out in **pages**, of 4096 bytes on most machines, and only when a program first writes to them,
+# which is one reason why the first use of anything is no measurement. The system may also move a page, or
+# write it to disk, without telling your program. Such memory is called **pageable**. A GPU that fetches data
+# by itself cannot work with pages that move, and for that memory can be **pinned** to its place. Lesson 04
+# makes use of it.
 
 # %% [markdown] facts=["C3"]
 # ### What the CPU is good at
 #
 # A core guesses which way an `if` will go, works ahead on that guess, and is usually right. It fetches what a
-# program will probably read next. All this serves one aim, that a *single* chain of steps, each of which
-# depends on the last, gets to its end soon. And between the steps of your program, the CPU finds time for a
-# hundred others.
+# program will probably read next. All this serves one aim: a *single* chain of steps, each of which depends
+# on the last, should reach its end soon.
 #
 # | work | why the CPU |
 # |---|---|
@@ -639,12 +551,7 @@ for n in (8, 32, 128, 512, 2048):
 # and a wait for it.
 
 # %% facts=["V2"]
-guess = devlab.predict(
-    "How many questions does the CPU ask until the number 27 has become 1?",
-    "about 5",
-    "about 50",
-    "more than 200",
-)
+guess = devlab.predict("How many questions does the CPU ask until the number 27 has become 1?", 23, 63, 223)
 
 # %% facts=["V2"]
 x = torch.tensor(27, device=device)
@@ -653,9 +560,8 @@ with devlab.watch() as log:
     while x > 1:
         x = x // 2 if x % 2 == 0 else 3 * x + 1
 
-questions = log.transfers
-print("questions, each a transfer:", questions)
-guess.was("more than 200" if questions > 200 else "about 50" if questions > 20 else "about 5")
+print("questions, each a transfer:", log.transfers)
+guess.was(log.transfers)
 
 # %% [markdown] facts=["V2"]
 # Each time the accelerator computes one number, and the CPU stands waiting for a yes or no. No size of
@@ -686,8 +592,7 @@ print("a step for", x.numel(), "numbers, transfers:", log.transfers)
 # - Data loads on the CPU, is prepared there, and moves batch by batch. Look into every container.
 # - Make helpers from the data, or use a Python number. `torch.ones(n)` is on the CPU and `float32`.
 # - A CPU has few cores, each with vector units and caches. One operation on a tensor uses the vector units; a
-#   Python loop does not.
-# - Fresh memory comes page by page. What fits into a cache, and lies side by side, is fast.
+#   Python loop does not. What fits into a cache, and lies side by side, is fast.
 # - Small, branching or unsupported work is faster on the CPU, or possible there alone.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/01_cpu.ipynb), five functions.

@@ -10,7 +10,8 @@
 # ![The CPU with its own memory beside a GPU with its own memory. Each reads its own memory through a broad link, the GPU at 300 and the CPU at 51 gigabytes a second; the link between the two memories is thin, 12 gigabytes a second, and .to copies over it](drawing:gpu_beside_cpu)
 #
 # After this lesson you can name one GPU among several, choose a device that exists, find out why PyTorch sees
-# no GPU, make tensors where you need them, and read the error that every user of a GPU sees sooner or later.
+# no GPU, make tensors where you need them, run a model there, and read the error that every user of a GPU
+# sees sooner or later.
 #
 # **Takes** about 50 minutes. **Needs** [00 Start here](00_start_here.ipynb); [01 The CPU](01_cpu.ipynb)
 # helps.
@@ -29,9 +30,9 @@ device = devlab.start()
 # %% [markdown]
 # **What is real here.** The tensors on `device` are real tensors, on your own accelerator where you have one
 # and on the simulated accelerator where you have none. When a cell asks about a machine with three NVIDIA
-# GPUs, that machine is *pretended*, and the text says so. Nothing in this lesson is timed. Transfers and
-# bytes are counted, not modelled. The figures in the drawing are those of the reference machine from lesson
-# 00.
+# GPUs, that machine is *pretended*, and the text says so. Transfers and bytes are counted, not modelled. One
+# cell takes times, and says whether they are measured or modelled. The figures in the drawing are those of
+# the reference machine from lesson 00.
 
 # %% [markdown] facts=["G1", "G3"]
 # ## The name of a GPU
@@ -139,9 +140,8 @@ with torch.accelerator.device_index(last):
     print("inside: ", torch.accelerator.current_device_index())
 
 # %% [markdown] facts=["G2"]
-# This works for any kind of accelerator. For CUDA alone there is `torch.cuda.current_device()`. There is
-# another way to learn the same thing, and you have seen it already: the address of a tensor is always
-# complete.
+# This works for any kind of accelerator. For CUDA alone there is `torch.cuda.current_device()`. And a tensor
+# that you make with the bare name tells you too, because its address is always complete.
 #
 # **[Exercise](../exercises/02_cuda.ipynb#task_resolve):** `resolve` turns any name into the one device that
 # it means now.
@@ -185,7 +185,7 @@ for name, count in models.items():
 # it, `get_device_name()` always names the current device.
 #
 # The name does tell you what the GPU can do. These are the maker's figures, documented and not measured here
-# (a TFLOP/s is a million million operations on numbers in each second):
+# (a TFLOP/s is a trillion operations a second):
 #
 # | `get_device_name` | memory | the GPU reads it at | float32 arithmetic | documented in |
 # |---|---|---|---|---|
@@ -213,9 +213,10 @@ for words, machine in (("three GPUs", three_gpus), ("no GPU", no_gpu)):
     print(f"{words} pretended: {dtype}")
 
 # %% [markdown] facts=["G4"]
-# The same question decides about the device, and nearly every PyTorch program begins with that line: **CUDA
-# where it is available, and the CPU elsewhere.** Below it the program says `device=device`, and the word
-# `"cuda"` does not occur again. (Lesson 03 adds a step for Apple's GPUs.)
+# The same question decides about the device. Put the two devices in the place of the two dtypes, and you have
+# the line with which nearly every PyTorch program begins: **CUDA where it is available, and the CPU
+# elsewhere.** Below it the program says `device=device`, and the word `"cuda"` does not occur again. (Lesson
+# 03 adds a step for Apple's GPUs.)
 #
 # The line is short, and it goes wrong in two ways. The first is to leave out the parentheses after
 # `is_available`.
@@ -253,10 +254,9 @@ with three_gpus:
     print("3 GPUs pretended:", dtype_to_use())
 
 # %% [markdown] facts=["G4"]
-# The question was asked on import, and the answer was kept. A real machine seldom gains a GPU between two
-# lines. But a test that wants to see the other branch, a tool that imports your module only to read its
-# documentation, and a child process that was given other GPUs all get an answer from the wrong time. So ask
-# inside a function, which runs when the program does, and hand the device on as an argument.
+# The question was asked on import, and the answer was kept. A test that pretends another machine, as this
+# cell does, then sees the old answer. So ask inside a function, which runs when the program does, and pass
+# the device along as an argument.
 #
 # **[Exercise](../exercises/02_cuda.ipynb#task_pick_cuda_or_cpu):** `pick_cuda_or_cpu` chooses a device, and
 # asks anew at every call.
@@ -270,14 +270,15 @@ with three_gpus:
 # | ask | how to find out | if not |
 # |---|---|---|
 # | Is this **build** of PyTorch made for CUDA? | `torch.version.cuda` is not `None` | if there is an NVIDIA GPU, install a build for CUDA; nothing else will help |
-# | Is there an **NVIDIA GPU**? | the system's list of devices | use the CPU, another accelerator, or a GPU that you borrow |
+# | Is there an **NVIDIA GPU**? | the *Device Manager* of Windows; on Linux `lspci` lists what is plugged in | use the CPU, another accelerator, or a GPU that you borrow |
 # | Does its **driver** work? | `nvidia-smi` in a terminal prints a table | install it, or a newer one |
 # | Is the GPU **visible** to this process? | `CUDA_VISIBLE_DEVICES` | change it and start anew |
 #
-# Often several of these fail at once. A laptop without a GPU usually has no driver either, and `pip` may have
-# given it a build for the CPU. Then name the first in the list. The order is a convention: it begins with the
-# package, about which Python can ask at once, and goes on to the machine. Two of the four questions can be
-# asked from here, and on your machine the answers are:
+# These are the four things from lesson 00, in the same order. Work through them from the top, because often
+# several fail at once: a laptop without a GPU usually has no driver either. To install a build for CUDA, take
+# the command that the selector on pytorch.org makes for your system. It brings the CUDA runtime along, so you
+# need only the driver besides, and not NVIDIA's CUDA toolkit. Two of the four questions can be asked from
+# here:
 
 # %% facts=["A4"] tags=["nbval-ignore-output"]
 print("built for CUDA:      ", torch.version.cuda)
@@ -285,10 +286,9 @@ print("built for ROCm:      ", torch.version.hip)
 print("CUDA_VISIBLE_DEVICES:", repr(os.environ.get("CUDA_VISIBLE_DEVICES")))
 
 # %% [markdown] facts=["A4"]
-# (These pages were built with the variable set to an empty text, on purpose, so that no GPU can change them.
-# The CUDA runtime, which lesson 00 named, is not in the table because it usually comes inside the PyTorch
-# package.) If there is no GPU in your machine, the page `docs/borrow_a_gpu.md` says where you can borrow one
-# for an hour, free of charge.
+# (These pages were built with the variable set to an empty string, on purpose, so that no GPU can change
+# them.) If there is no GPU in your machine, the page `docs/borrow_a_gpu.md` says where you can borrow one for
+# an hour, free of charge.
 #
 # The first row is the one most often misread. `torch.version.cuda` and `torch.backends.cuda.is_built()` speak
 # of the *package*: they say the same on a laptop without a GPU as on the largest server. Only
@@ -338,16 +338,17 @@ def visible_gpus(names, visible):
 
 
 gpus = ["the H100", "the upper L4", "the lower L4"]
-for visible in (None, "1", "2,0", "0,7,1", "", "-1"):
+for visible in (None, "1", "2,0", ""):
     seen = visible_gpus(gpus, visible)
     print(f"{visible!r:<8}", ", ".join(f"cuda:{i} is {name}" for i, name in enumerate(seen)) or "none")
 guess.was(visible_gpus(gpus, "2,0")[0])
 
 # %% [markdown] facts=["A4", "G3"]
 # With `"1"` there is one GPU, and its address is `cuda:0`. A program that asks for `cuda:1` fails there,
-# although that GPU *is* number 1 for `nvidia-smi`. In `"0,7,1"` the 7 is no GPU, and every entry after it is
-# ignored without a message. With `""` or `"-1"` everything is hidden. `None` means that the variable is not
-# set, and that hides nothing: an empty text and no text are two different things.
+# although that GPU *is* number 1 for `nvidia-smi`. With `""` everything is hidden, and so it is with `"-1"`,
+# which is no GPU. `None` means that the variable is not set, and that hides nothing: an empty string is not
+# the same as unset. (In a longer list, everything after an entry that is no GPU is ignored, without a
+# message.)
 #
 # The variable is read once, when the process first uses CUDA. To change it in a notebook, set it in the first
 # cell, before torch is imported, and restart the notebook's Python (*Kernel*, *Restart Kernel*).
@@ -394,6 +395,47 @@ for code, make in makers.items():
 #
 # **[Exercise](../exercises/02_cuda.ipynb#task_make_on):** `make_on` makes zeros of any shape and dtype on a
 # device, and the transfers are counted.
+
+# %% [markdown] facts=["G1"]
+# ## A model there
+#
+# What is all this good for? Here is a small network for pictures of 28 × 28 points. A model is made on the
+# CPU, and `model.to(device)` transfers all its weights. The pictures are made where they are needed:
+
+# %% facts=["G1"]
+model = torch.nn.Sequential(torch.nn.Linear(784, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)).to(device)
+images = torch.rand(4096, 784, device=device)
+
+with devlab.watch() as log:
+    scores = model(images)
+print(f"scores {list(scores.shape)} on {scores.device}, transfers {log.transfers}")
+
+# %% [markdown] facts=["G1"]
+# The whole network ran on the accelerator and nothing was transferred, because everything that it needs was
+# there. Its two layers take 3.3 billion operations for the 4096 pictures. The reference machine's CPU would
+# need 8.7 ms for them at its peak of 384 billion a second, and more in practice.
+
+# %% facts=["G1"]
+guess = devlab.predict("8.7 ms is about how many times as long as the accelerator takes?", 2, 20, 200)
+
+# %% facts=["G1"] tags=["nbval-ignore-output"]
+how = "modelled" if device.type == "sim" else "measured"
+on_the_host = images.cpu()
+with torch.no_grad():
+    at_hand = devlab.time_op(lambda: model(images), device, show=False).median
+    brought = devlab.time_op(lambda: model(on_the_host.to(device)), device, show=False).median
+
+cpu = 2 * 4096 * (784 * 512 + 512 * 10) / 384e9
+print(f"{cpu * 1e3:5.2f} ms on the reference machine's CPU at best (modelled)")
+print(f"{at_hand * 1e3:5.2f} ms on {device}, where the pictures are ({how})")
+print(f"{brought * 1e3:5.2f} ms on {device}, if they are transferred first ({how})")
+guess.was_about(cpu / at_hand)
+
+# %% [markdown] facts=["G1"]
+# On the simulated accelerator the network takes half a millisecond, a seventeenth of the CPU's time. If the
+# pictures have to come from the host first, it takes 3.7 ms, and the gain shrinks to little more than
+# twofold. So a GPU is worth having, and placement decides how much of its speed you get. (Lesson 07 is about
+# taking such times.)
 
 # %% [markdown] facts=["E1", "E2"]
 # ## When two devices meet
@@ -497,7 +539,7 @@ except RuntimeError as error:
 # %% [markdown] facts=["E3"]
 # ## Bring one to the other
 #
-# The cure is one `.to`, and there are two ways to write it. Both give the same product, and they differ in
+# One `.to` mends it, and there are two ways to write that. Both give the same product, and they differ in
 # what has to be transferred:
 
 # %% facts=["E3"]
@@ -527,7 +569,7 @@ with devlab.watch() as log:
 print("transfers", log.transfers, "new bytes", log.bytes_allocated)
 
 # %% [markdown] facts=["E3"]
-# There is a shorter form, `row.to(table)`, which you will see in other programs. In the next cell x holds the
+# There is a shorter form, `row.to(table)`, common in other people's code. In the next cell x holds the
 # counts 10, 20 and 30, on the accelerator, and y the shares 0.5, 0.25 and 0.75, on the CPU.
 
 # %% facts=["E3"]
@@ -542,7 +584,7 @@ print("x * y.to(x):       ", (x * y.to(x)).tolist())
 guess.was((x * y.to(x)).tolist())
 
 # %% [markdown] facts=["E3"]
-# `y.to(x)` takes over x's device **and x's dtype**. The shares became integers, and no message says that the
+# `y.to(x)` copies x's device **and x's dtype**. The shares became integers, and no message says that the
 # fractions are gone. If you mean the device, say the device.
 
 # %% [markdown] facts=["E6"]
@@ -607,11 +649,11 @@ guess.was("on the CPU" if total.is_cpu else "on the accelerator")
 
 # %% [markdown] facts=["E6"]
 # Two single numbers may meet, and the *accelerator's* device wins, on whichever side it stands. There was no
-# error, and the total has moved. So "x plus something" is not always where x is. If your function promises a
-# place, bring the other tensor there yourself.
+# error, and the total has moved. So "x plus something" is not always where x is. If a result
+# has to be in a certain place, bring the other tensor there yourself.
 #
 # **[Exercise](../exercises/02_cuda.ipynb#task_add_anywhere):** `add_anywhere` adds two tensors from any two
-# places, and promises where the result is.
+# places, and its sum is always on the device of the first.
 
 # %% [markdown]
 # ## What to keep
@@ -620,10 +662,11 @@ guess.was("on the CPU" if total.is_cpu else "on the accelerator")
 # - `torch.cuda.is_available()`, `device_count()` and `get_device_name(i)` say what is here. Mind the
 #   parentheses.
 # - CUDA where it is available and the CPU elsewhere: ask inside a function, when the program runs and not on
-#   import, and hand the device on.
+#   import, and pass the device along.
 # - No CUDA? The build, the GPU, the driver, `CUDA_VISIBLE_DEVICES`, in this order. Hiding some GPUs renumbers
 #   the rest.
-# - Make tensors where you need them: `device=device` in the function that makes them.
+# - Make tensors where you need them: `device=device` in the function that makes them. `model.to(device)`
+#   takes a model there.
 # - A mismatch names two addresses. Find your line, print its devices, decide which is wrong, then bring one
 #   to the other.
 # - Numbers, zero-dimensional CPU tensors, CPU indices and `copy_` may mix devices. All other operands must be
