@@ -68,7 +68,7 @@ def test_a_link_to_a_lesson_calls_it_by_its_title(text):
 
 
 def test_moved_parameters_stay_the_same_objects_unless_pytorch_is_told_otherwise():
-    """Lessons 05, 10 and 11: the default keeps the object, and a flag of PyTorch does not, so nothing is promised."""
+    """Lessons 05, 10 and 11: the default keeps the object. A flag changes that, so nothing is promised."""
     from devlab import sim
 
     sim.enable()

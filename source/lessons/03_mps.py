@@ -317,8 +317,8 @@ with devlab.apples_rules(device):
     attempt("4  ready.double()", lambda: ready.double())
 
 # %% [markdown] facts=["I3"]
-# The accelerator that follows Apple's rules puts its own name into the message. On a Mac the text is this
-# one, as it stands in PyTorch's source (`aten/src/ATen/mps/EmptyTensor.cpp`):
+# The accelerator that follows Apple's rules puts its own name into the message. On a Mac, PyTorch 2.13 says
+# this (the text stands in `aten/src/ATen/mps/EmptyTensor.cpp`):
 #
 # ```text
 # TypeError: Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64.
@@ -380,6 +380,8 @@ with devlab.apples_rules(device):
         attempt(f"{dtype!s:<16}", lambda dtype=dtype: torch.ones(1, dtype=dtype, device=device) + 1)
 
 # %% [markdown] facts=["I3"]
+# (The last message is the simulation's. For `complex128` a Mac has other words.)
+#
 # **[Exercise](../exercises/03_mps.ipynb#task_supported_dtype):** `supported_dtype` asks that question for a
 # program, and answers with a dtype that the device has.
 
@@ -425,7 +427,7 @@ print()
 print(" is a kind of ".join(kind.__name__ for kind in NotImplementedError.__mro__[:3]))
 
 # %% [markdown] facts=["I3"]
-# On a Mac the text is longer (`aten/src/ATen/mps/MPSFallback.mm`):
+# On a Mac, PyTorch 2.13 says more (the text stands in `aten/src/ATen/mps/MPSFallback.mm`):
 #
 # ```text
 # NotImplementedError: The operator 'aten::linalg_matrix_exp' is not currently implemented for the MPS device.
