@@ -440,7 +440,7 @@ print(" is a kind of ".join(kind.__name__ for kind in NotImplementedError.__mro_
 #
 # The message names the operator and a way out. A missing operator raises the same type on any device,
 # `NotImplementedError`. (An operator that is there and refuses only your dtype raises something else: where
-# `Linear` is given integers, MPS answers with a plain `RuntimeError`.) As the last line says,
+# `Linear` is given integers, MPS answers with a plain `RuntimeError`.) As the output says at its end,
 # `NotImplementedError` is a kind of `RuntimeError`. So `except RuntimeError:` catches it too, together with
 # mismatched devices, wrong shapes and memory that ran out.
 #

@@ -323,7 +323,7 @@ for gradients in (True, False):
     print("with a graph:" if gradients else "with no_grad:", "largest.grad_fn is", step and step.name())
 
 # %% [markdown] facts=["B1"]
-# The first buffer has become a part of the graph. Its `grad_fn` leads to this batch, and after the next
+# `largest` has become a part of the graph. Its `grad_fn` leads to this batch, and after the next
 # forward to that one and this one, so that every batch since the start of training stays in memory. And where
 # the output depends on the buffer, the second `backward` fails. So write a statistic like this: `if
 # self.training:`, then `with torch.no_grad():`, then the update in place. `self.training` is what
