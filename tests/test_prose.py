@@ -68,12 +68,12 @@ def test_a_link_to_a_lesson_calls_it_by_its_title(text):
 
 
 def test_moved_parameters_stay_the_same_objects_unless_pytorch_is_told_otherwise():
-    """Lessons 05, 10 and 11: the default keeps the object, and the flag that lesson 05 names does not."""
+    """Lessons 05, 10 and 11: the default keeps the object. A flag changes that, so nothing is promised."""
     from devlab import sim
 
     sim.enable()
     flag = "set_overwrite_module_params_on_conversion"
-    assert f"torch.__future__.{flag}(True)" in LESSONS["05_buffers"]
+    assert "PyTorch does not promise" in " ".join(LESSONS["05_buffers"].replace("\n# ", " ").split())
     kept = []
     for overwrite in (False, True):
         getattr(torch.__future__, flag)(overwrite)

@@ -2,7 +2,7 @@
 # # 03 MPS and other accelerators: exercises
 #
 # Five functions that work on any machine: two that choose a device, one that finds a dtype it has, one that
-# gets round an operator it lacks, and one that draws the same random numbers everywhere. The lesson is [03
+# works around an operator it lacks, and one that draws the same random numbers everywhere. The lesson is [03
 # MPS and other accelerators](../notebooks/03_mps.ipynb).
 #
 # **You do not need a Mac.** Some checks need another machine than yours, and *pretend* it: while your
@@ -128,8 +128,8 @@ devlab.check(supported_dtype)
 #   You may leave it out or make it.)
 # - An operator that is missing for one x may exist for the next, so the device is tried at every call.
 #
-# Needed: [Missing operators](../notebooks/03_mps.ipynb#Missing-operators) and [Round the
-# gap](../notebooks/03_mps.ipynb#Round-the-gap)
+# Needed: [Missing operators](../notebooks/03_mps.ipynb#Missing-operators) and [Working around
+# a gap](../notebooks/03_mps.ipynb#Working-around-a-gap)
 
 
 # %% exercise="with_fallback"

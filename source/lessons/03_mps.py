@@ -2,11 +2,11 @@
 # # 03 MPS and other accelerators
 #
 # The GPU of a Mac is not an NVIDIA GPU, and PyTorch calls it by another name: `mps`. Intel's GPUs are called
-# `xpu`, and there are more kinds. They do the same kind of work, but not each of them has every dtype and
-# every operator. A program that was written for one of them and never names it runs on the others too.
+# `xpu`, and there are more kinds. They do the same kind of work, but some lack a dtype or an operator. A
+# program that was written for one of them and never names it runs on the others too.
 #
 # After this lesson you can choose a device on any machine, write code that does not care which one it got,
-# and carry on when the device lacks a dtype or an operator.
+# and keep going when the device lacks a dtype or an operator.
 #
 # **Takes** about 40 minutes. **Needs** [02 CUDA](02_cuda.ipynb).
 
@@ -19,25 +19,19 @@ import devlab
 device = devlab.start()
 
 # %% [markdown]
-# **What is real here.** `device` is your own accelerator, or the simulated one where you have none. These
-# pages were made on the simulated one, and none of them was run or measured on a Mac. (To see exactly what is
-# printed here, set the environment variable `DEVLAB_DEVICE` to `sim` before the first cell.) What Apple's
-# GPUs refuse has to be refused here too, so some cells run in a block `with devlab.apples_rules(device):`.
-#
-# - The simulated accelerator then has no 64-bit floats, refuses every operator that PyTorch lists for CUDA
-#   and not for MPS, and counts as one device in place of two.
-# - A GPU of another maker then has no 64-bit floats and refuses two of those operators, which is enough for
-#   this lesson.
-# - A Mac's own GPU follows its rules anyway, and the block changes nothing.
-#
-# The rules imitate only what MPS refuses. They do not show its speed, its rounding or its bugs. When another
-# *machine* is pretended, as in lesson 02, the text says so.
+# `device` is your own accelerator, or the simulated one where you have none. These pages were made on the
+# simulated one, and none of them was run or measured on a Mac. What Apple's GPUs refuse can be refused here
+# too: some cells run in a block `with devlab.apples_rules(device):`, where any accelerator lacks what MPS
+# lacks. (The block imitates only what MPS refuses, and not its speed, its rounding or its bugs. On a Mac it
+# changes nothing. On a real GPU of another maker it refuses 64-bit floats and two operators, which is enough
+# for this lesson.)
 
 # %% [markdown] facts=["I1"]
 # ## A GPU beside the CPU
 #
 # **MPS** stands for *Metal Performance Shaders*, Apple's library for computing on its GPUs. PyTorch's device
-# `"mps"` is the GPU of a Mac with Apple silicon, which means M1 and later. The name reads like any other:
+# `"mps"` is the GPU of a Mac with Apple silicon: one of Apple's own chips, M1 or later, with a CPU and a GPU
+# on it. The name reads like any other:
 
 # %% facts=["I1"]
 for name in ("mps", "mps:0"):
@@ -65,8 +59,11 @@ with devlab.apples_rules(device):
 # | Apple M4 Max | 546 GB/s | CPU and GPU together | Apple's press release of October 2024 |
 # | NVIDIA T4 | 300 GB/s | the GPU alone | NVIDIA's data sheet |
 #
-# So a Mac's GPU can reach every byte that the CPU can, and one might think that it does not matter whether a
-# tensor is on `cpu` or on `mps`.
+# So a Mac's GPU can reach every byte that the CPU can. What you gain is room: an M4 Max may have 128 GB, by
+# the same press release, which is more than most graphics cards have. Whether the GPU makes *your* program
+# faster, only measuring tells, which is lesson 07.
+#
+# With one memory for both, you might think that it does not matter whether a tensor is on `cpu` or on `mps`.
 
 # %% facts=["I1"]
 guess = devlab.predict(
@@ -90,7 +87,7 @@ guess.was(outcome)
 # %% [markdown] facts=["I1"]
 # It matters as much as ever. There is one memory, but PyTorch keeps two separate parts of it, one for each
 # device. `.to("mps")` copies from one part to the other. All that you learned about placement holds on a Mac.
-# (Unless you are on one, the words above are those of CUDA. A Mac may choose others.)
+# (Unless you are on one, the words of the error are those of CUDA.)
 #
 # ![A CPU and a GPU on either side of one memory, in which the tensors whose device is cpu and those whose device is mps have parts of their own; .to copies from one part to the other](drawing:one_memory_two_addresses)
 
@@ -130,14 +127,16 @@ guess.was(f"{built} and {available}")
 # | yes | no | a PyTorch for Macs, where MPS cannot be used: macOS is older than 14, or the GPU is hidden from the program |
 # | no | no | a PyTorch for other machines |
 #
-# (On a Mac with an answer of *no*, look at three things: the version of macOS, which PyTorch 2.13 wants to be
-# 14 or later; a virtual machine or another closed environment around your program, which may hide the GPU;
-# and `platform.machine()`. If that says `x86_64`, your Python is made for Intel chips and runs through
-# Apple's Rosetta, and for such a Python there is no PyTorch after 2.2.)
+# If a Mac answers *no*, look at three things:
+#
+# - **macOS.** PyTorch 2.13 wants version 14 or later.
+# - **Your Python.** If `platform.machine()` says `x86_64`, this Python is made for Intel chips and runs through
+#   Apple's Rosetta, and for such a Python there is no PyTorch after 2.2. Install one made for `arm64`.
+# - **A virtual machine** or another closed environment around your program, which may hide the GPU.
 #
 # To **choose a device, ask `is_available` alone**. `is_built` is for finding out why the answer was no. A
-# program that does not ask gets an error where it makes its first tensor, and again the words depend on your
-# machine. (Where a name begins with `aten::`, PyTorch means one of its own operators.)
+# program that does not ask gets an error where it makes its first tensor. (Its words depend on your machine.
+# A name that begins with `aten::` is one of PyTorch's own operators.)
 
 # %% facts=["I2"] tags=["nbval-ignore-output"]
 try:
@@ -149,8 +148,8 @@ except Exception as error:
 # ## The ladder
 #
 # In lesson 02 you chose between CUDA and the CPU. With one more step the choice is right on nearly every
-# machine that you will meet: **CUDA, else MPS, else the CPU**. It is a ladder of questions, and the first yes
-# ends it. (An AMD GPU with a ROCm build stands on the first rung, under the name `cuda`.)
+# machine that you will meet: **CUDA, else MPS, else the CPU**. It is a ladder of questions, and you stop at
+# the first yes. (An AMD GPU with a ROCm build stands on the first rung, under the name `cuda`.)
 #
 # The order matters, and so does the word *else*. Here is a ladder that was put together from two separate
 # questions, on three pretended machines. On one of them it goes wrong:
@@ -179,7 +178,8 @@ for words, machine in machines.items():
 
 # %% [markdown] facts=["I5"]
 # On every machine with an NVIDIA GPU the second question overwrites the answer to the first. There is no
-# error. The program is slow there, and on the Mac where it was written, nothing shows it.
+# error. The program is slow there, and on the Mac where it was written, nothing shows it. One word repairs
+# it: the second `if` has to be an `elif`, so that it is asked only after a no.
 #
 # **[Exercise](../exercises/03_mps.ipynb#task_choose_device):** `choose_device` is the ladder with its rungs
 # in order, and it is judged on machines with one, both and neither of the two.
@@ -216,10 +216,11 @@ with an_old_macos:
 # With `check_available=True` the answer is `None`. So ask `is_available()` first, or check. `None` is not yet
 # the CPU: you have to fall back to the CPU yourself.
 #
-# Which of the two should you use? Take the **ladder** where you know which machines your program is for, or
-# where it has to run on older releases: `torch.accelerator` came with PyTorch 2.6, and `check_available` with
-# 2.7. Take **`torch.accelerator`** where any accelerator will do. It also has `synchronize()`,
-# `device_count()` and `current_device_index()`, which replace what was `torch.cuda.…` in older code.
+# Which of the two should you use? **For a program of your own, use `torch.accelerator`**, and check. The
+# ladder is for programs that have to run on older releases, since `torch.accelerator` came with PyTorch 2.6
+# and `check_available` with 2.7, or that want particular kinds of devices and no others. `torch.accelerator`
+# also has `synchronize()`, `device_count()` and `current_device_index()`, which replace what was
+# `torch.cuda.…` in older code.
 #
 # **[Exercise](../exercises/03_mps.ipynb#task_current_accelerator_or_cpu):** `current_accelerator_or_cpu` asks
 # `torch.accelerator`, and falls back to the CPU.
@@ -228,7 +229,8 @@ with an_old_macos:
 # ## Code that names no device
 #
 # Choosing takes one line at the top. The other thousand lines should not know what it chose. Here are two
-# functions that are meant to do the same:
+# functions that are meant to do the same. (`x - x.mean(0)` would do it without a helper. The weights stand
+# for the masks, kernels and positions that larger functions have to make.)
 
 
 # %% facts=["I4"]
@@ -315,12 +317,20 @@ with devlab.apples_rules(device):
     attempt("4  ready.double()", lambda: ready.double())
 
 # %% [markdown] facts=["I3"]
+# The accelerator that follows Apple's rules puts its own name into the message. On a Mac, PyTorch 2.13 says
+# this (the text stands in `aten/src/ATen/mps/EmptyTensor.cpp`):
+#
+# ```text
+# TypeError: Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64.
+# Please use float32 instead.
+# ```
+#
 # Line 4 asks for it openly. Line 2 is how it usually happens: **NumPy's floats are 64 bits wide**,
-# `from_numpy` keeps them, and the word `float64` stands nowhere in your program. A list of Python floats
+# `from_numpy` keeps them, and the word `float64` appears nowhere in your program. A list of Python floats
 # becomes float32 (1), but a list of NumPy's floats stays float64. A Python float does not widen a float32
 # tensor (3).
 #
-# The cure is to ask for 32 bits, and there are two ways to write it.
+# So ask for 32 bits. There are two ways to write it.
 
 # %% facts=["I3"]
 numbers = torch.from_numpy(table)
@@ -370,6 +380,8 @@ with devlab.apples_rules(device):
         attempt(f"{dtype!s:<16}", lambda dtype=dtype: torch.ones(1, dtype=dtype, device=device) + 1)
 
 # %% [markdown] facts=["I3"]
+# (The last message is the simulation's. For `complex128` a Mac has other words.)
+#
 # **[Exercise](../exercises/03_mps.ipynb#task_supported_dtype):** `supported_dtype` asks that question for a
 # program, and answers with a dtype that the device has.
 
@@ -406,8 +418,8 @@ with devlab.apples_rules(device):
 guess.was("three or more" if len(missing) > 2 else "one or two" if missing else "none")
 
 # %% [markdown] facts=["I3"]
-# Everything that an ordinary network needs is there. What is missing is rare, and the list has become shorter
-# from release to release. This is how PyTorch says it, here in nearly the words of a Mac:
+# What most networks need is there, by PyTorch's list, and what is missing is rare. This is how PyTorch
+# refuses it here:
 
 # %% facts=["I3"]
 print(missing[0] if missing else "nothing was missing")
@@ -415,13 +427,24 @@ print()
 print(" is a kind of ".join(kind.__name__ for kind in NotImplementedError.__mro__[:3]))
 
 # %% [markdown] facts=["I3"]
+# On a Mac, PyTorch 2.13 says more (the text stands in `aten/src/ATen/mps/MPSFallback.mm`):
+#
+# ```text
+# NotImplementedError: The operator 'aten::linalg_matrix_exp' is not currently implemented for the MPS device.
+# If you want this op to be considered for addition please comment on
+# https://github.com/pytorch/pytorch/issues/141287 and mention use-case, that resulted in missing op as well
+# as commit hash (...). As a temporary fix, you can set the environment variable
+# `PYTORCH_ENABLE_MPS_FALLBACK=1` to use the CPU as a fallback for this op. WARNING: this will be slower than
+# running natively on MPS.
+# ```
+#
 # The message names the operator and a way out. A missing operator raises the same type on any device,
 # `NotImplementedError`. (An operator that is there and refuses only your dtype raises something else: where
-# `Linear` is given integers, MPS answers with a plain `RuntimeError`.) As the last line says,
+# `Linear` is given integers, MPS answers with a plain `RuntimeError`.) As the output says at its end,
 # `NotImplementedError` is a kind of `RuntimeError`. So `except RuntimeError:` catches it too, together with
 # mismatched devices, wrong shapes and memory that ran out.
 #
-# A missing operator at least raises an error. Two other differences do not:
+# A missing operator at least raises an error. Two other differences raise none:
 #
 # - An operator may exist on MPS and be **slower** than on the CPU. No list tells you that. Only measuring
 #   does, which is lesson 07.
@@ -430,7 +453,7 @@ print(" is a kind of ".join(kind.__name__ for kind in NotImplementedError.__mro_
 #   section](#The-same-numbers-everywhere) shows how to check a result.
 
 # %% [markdown] facts=["C3", "I3"]
-# ## Round the gap
+# ## Working around a gap
 #
 # The CPU has nearly every operator. That is one of the things **the CPU is for**: it does what an accelerator
 # lacks. The detour is written in one line, and it costs a transfer in each direction:
@@ -533,7 +556,7 @@ print(
 # %% [markdown] facts=["C3"]
 # The same function ran in two places and in two precisions, which is what code without names buys you. A
 # difference in the seventh digit is rounding. A large one is a mistake, yours or now and then PyTorch's, and
-# on the CPU you can look at it in peace: errors come at once, at the line that made them.
+# on the CPU you can look at it calmly: errors come at once, at the line that made them.
 #
 # Another difference is no mistake at all. A test passes on your laptop and fails on the server, with the same
 # seed:

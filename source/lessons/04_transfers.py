@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 04 Transfers
 #
-# Data arrives on the CPU, and the work is done on another device. A copy from the memory of one device into the
-# memory of another is a **transfer**. This lesson is about transfers: when they happen, how often, in which
-# dtype, and who has to wait for them.
+# Data arrives on the CPU, and the work is done on another device. A copy from the memory of one device into
+# the memory of another is a **transfer**. This lesson is about transfers: when they happen, how often, in
+# which dtype, and who has to wait for them.
 #
 # After it you can move any batch, choose the dtype in which it travels, load data so that the program hardly
 # waits for its transfers, and find the lines that make a program slow although none of them looks slow.
@@ -22,14 +22,10 @@ device = devlab.start()
 how = "modelled" if device.type == "sim" else "measured"
 
 # %% [markdown]
-# **What is counted here, and what is modelled.** `devlab.watch()` counts transfers, bytes and waits. The counts
-# come from what PyTorch really does, and a real GPU gives the same ones. *Times* on the simulated device come
-# from a model of the course's reference machine, a GPU like NVIDIA's T4 on PCIe 3.0, and each output says which
-# kind of time it shows.
-#
-# The CPU, with the Python program that runs on it, is the **host**. When the host waits for a result, the log
-# calls that a *synchronization*. A transfer *to* the device for which the host waits is not counted among them:
-# the log lists it as a *blocking* transfer.
+# **What is counted here, and what is modelled.** `devlab.watch()` counts transfers, bytes and waits. The
+# counts come from what PyTorch really does, and a real GPU gives the same ones. *Times* on the simulated
+# device come from a model of the course's reference machine, a GPU like NVIDIA's T4 on PCIe 3.0, and each
+# output says which kind of time it shows. The CPU, with the Python program that runs on it, is the **host**.
 
 # %% [markdown]
 # ## Moving
@@ -47,8 +43,8 @@ print("y", y.device)
 # In spite of its name, `.to` did not move anything. It made a **new tensor** on the device and left the
 # original where it was. From now on the two lead separate lives, so `y += 1` would not change `x`.
 #
-# To bring it back, name the CPU. And sometimes `.to` makes nothing at all. Decide for each of these four lines
-# whether it makes a tensor, and then run the cell.
+# To bring it back, name the CPU. And sometimes `.to` makes nothing at all. Decide for each of these four
+# lines whether it makes a tensor, and then run the cell.
 
 # %% facts=["M2", "M6"]
 back = y.to("cpu")
@@ -62,13 +58,13 @@ for code, result, given in (
     print(f"{code:<21}{'the tensor itself' if result is given else 'a new tensor'}")
 
 # %% [markdown] facts=["M6"]
-# `back` has the values of `x`, but it is a copy of a copy. The second and the third line show the rule: **where
-# nothing has to change, `.to` returns the tensor itself**, so to call it once too often costs nothing. A dtype
-# is something that can change, too, as the last line shows.
+# `back` has the values of `x`, but it is a copy of a copy. The second and the third line show the rule:
+# **where nothing has to change, `.to` returns the tensor itself**, so an extra call costs nothing. A new
+# dtype is a change, too, as the last line shows.
 #
 # The rule has a sharp edge. After `z = x.to(device)` you cannot tell from the code whether `z` shares its
-# memory with `x`: if the device is the CPU, `z` *is* `x`. If you are going to write into `z`, say `x.to(device,
-# copy=True)`.
+# memory with `x`: if the device is the CPU, `z` *is* `x`. If you are going to write into `z`, say
+# `x.to(device, copy=True)`.
 #
 # You will meet two older spellings:
 
@@ -81,9 +77,9 @@ except (RuntimeError, AssertionError):
     print("x.cuda() fails: this machine has no CUDA device in use")
 
 # %% [markdown] facts=["M3", "M4"]
-# `.cpu()` is harmless, since every machine has a CPU. `.cuda()` writes one kind of machine into the program: it
-# fails on a Mac, on every machine without an NVIDIA or AMD GPU, and here. Prefer `.to(device)`. The same line
-# runs everywhere, and it can do more:
+# `.cpu()` is harmless, since every machine has a CPU. `.cuda()` writes one kind of machine into the program:
+# it fails on a Mac, on every machine without an NVIDIA or AMD GPU, and here. Prefer `.to(device)`. The same
+# line runs everywhere, and it can do more:
 
 # %% facts=["M4", "M5"]
 image = torch.randint(0, 256, (3, 4, 4), dtype=torch.uint8)
@@ -95,58 +91,37 @@ print(ready.device, ready.dtype)
 # %% [markdown] facts=["M5"]
 # **Device and dtype in one call.** A third form, `a.to(b)`, means: like `b` in both respects.
 #
-# **[Exercise](../exercises/04_transfers.ipynb#task_returns_itself):** `returns_itself` predicts what `.to` will
-# do, without calling it.
+# **[Exercise](../exercises/04_transfers.ipynb#task_returns_itself):** `returns_itself` predicts what `.to`
+# will do, without calling it.
 
 # %% [markdown]
 # ## Which dtype travels
 #
 # One call makes two changes, and you did not choose their order. The image above has 48 elements of one byte
-# each; as `float32` each of them takes four. `watch` tells how many bytes were transferred:
+# each, and as `float32` each of them takes four. It goes to the device by one call, and then in two steps.
+
+# %% facts=["M5"]
+guess = devlab.predict("How many bytes does the one call transfer?", 48, 192)
 
 # %% facts=["M5", "R1"]
 with devlab.watch() as log:
     image.to(device, torch.float32)
 print("in one call: ", log.bytes_moved, "bytes")
+guess.was(log.bytes_moved)
 
 with devlab.watch() as log:
     image.to(device).to(torch.float32)
 print("in two steps:", log.bytes_moved, "bytes")
 
-# %% [markdown] facts=["M5", "R1"]
+# %% [markdown] facts=["M2", "M5", "R1"]
 # In the one call PyTorch changed the dtype first, on the CPU, and transferred the larger form: four times as
-# much as necessary. From `float64` to `float16` the same order would have been the right one. In two steps you
-# decide: `x.to(dtype).to(device)` changes the dtype before the transfer, `x.to(device).to(dtype)` after it.
-# **The smaller form should travel.**
-#
-# Now the other direction. A thousand scores come home from the device as `float16`, by one call and in two
-# steps.
-
-# %% facts=["M2", "M5"]
-guess = devlab.predict("Which of the two sends fewer bytes?", "the one call", "the two steps", "neither")
-
-# %% facts=["M2", "M5"]
-scores = torch.ones(1000, device=device)
-
-with devlab.watch() as log:
-    scores.to("cpu", torch.float16)
-at_once = log.bytes_moved
-print("one call: ", at_once, "bytes")
-
-with devlab.watch() as log:
-    scores.to(torch.float16).to("cpu")
-print("two steps:", log.bytes_moved, "bytes")
-
-fewer = "the two steps" if log.bytes_moved < at_once else "the one call"
-guess.was("neither" if log.bytes_moved == at_once else fewer)
-
-# %% [markdown] facts=["M5"]
-# The one call changes the dtype on the CPU again, which is now *after* the transfer. It does so because these
-# are transfers for which the host waits. A transfer with `non_blocking=True`, which you meet [further
-# down](#Where-the-dtype-is-changed), does otherwise. Two steps say what travels, whatever the kind of transfer.
+# much as necessary. On the way home it also changes the dtype on the CPU, which is then *after* the transfer.
+# So make it two steps, in the order that you want: `x.to(dtype).to(device)` changes the dtype before the
+# transfer, `x.to(device).to(dtype)` after it. **The smaller form should travel.**
 #
 # **[Exercise](../exercises/04_transfers.ipynb#task_cast_and_move):** `cast_and_move` lets the smaller dtype
-# travel, for any two dtypes and between any two devices.
+# travel, for any two dtypes and between any two devices. (How a call with `non_blocking=True` orders the two
+# changes is told [further down](#Where-the-dtype-is-changed).)
 
 # %% [markdown]
 # ## A batch is a tree
@@ -162,9 +137,9 @@ except AttributeError as error:
     print(error)
 
 # %% [markdown] facts=["M1", "P2"]
-# Containers have no `.to`, so your program has to go through them. This function does it for a list of tensors,
-# and the marked line holds the most frequent mistake in such code. Say what is wrong with it before you run the
-# cell.
+# Containers have no `.to`, so your program has to go through them. This function does it for a list of
+# tensors, and the marked line holds the most frequent mistake in such code. Say what is wrong with it before
+# you run the cell.
 
 
 # %% facts=["M1", "M6"]
@@ -182,10 +157,10 @@ print("inputs", inputs.device, " labels", labels.device)
 # `.to` returns its result and changes nothing, so build a **new** container from the results. (A *module* is
 # moved in place. That is the subject of [05](05_buffers.ipynb).)
 #
-# A function for every batch has three more things to get right. It has to go down: in the dict above, one
-# tensor stands in a list. (The exercise `places` of lesson 01 walked through such a tree, only to look.) It has
-# to leave alone what is no tensor, such as the name. And each container should come back as the same kind of
-# container, which is harder for one kind than for the others:
+# A function for every batch has three more things to get right. It has to look inside each container, because
+# in the dict above one tensor stands in a list. (The exercise `places` of lesson 01 walked through such a
+# tree.) It has to leave alone what is no tensor, such as the name. And each container should come back as the
+# same kind of container, which takes care with one kind, the namedtuple:
 
 # %% facts=["P2"]
 from collections import namedtuple
@@ -209,8 +184,8 @@ print("a Pair has the fields", Pair._fields)
 # %% [markdown]
 # ## From the loader
 #
-# A `DataLoader` takes samples from a data set and stacks them into minibatches. Here is one, in a program that
-# has a device.
+# A `DataLoader` takes samples from a data set and stacks them into minibatches. Here is one, in a program
+# that has a device.
 
 # %% facts=["P1"]
 guess = devlab.predict("Where will the loader's minibatches be?", "on the CPU", "on the device")
@@ -226,9 +201,9 @@ for x, y in DataLoader(dataset, batch_size=4):
 guess.was("on the CPU" if x.is_cpu else "on the device")
 
 # %% [markdown] facts=["P1", "P2"]
-# **A loader yields CPU tensors.** It does not know your device, and it should not: its worker processes would
-# have to share one GPU between them. So the training loop moves each minibatch **as it comes**, and every part
-# of it, labels too:
+# **A loader yields CPU tensors.** It does not know your device, and need not: to read files and stack samples
+# is work for the CPU. So the training loop moves each minibatch **as it comes**, and every part of it, labels
+# too:
 #
 # ```python
 # for x, y in loader:
@@ -262,34 +237,33 @@ for name, loader in (("plain", plain), ("pinned", pinned)):
 
 # %% [markdown] facts=["P3"]
 # Pinned memory is still the CPU's memory, with a promise. It **can speed up transfers to CUDA**, and by how
-# much depends on the machine. On the course's reference machine the GPU takes 12 GB/s from pinned memory. From
-# pageable memory the bytes are staged at 6 GB/s before that, so that the whole transfer runs at 4 GB/s. These
-# are the peaks that makers document for real machines, in one direction:
+# much depends on the machine. On the course's reference machine the GPU takes 12 GB/s from pinned memory.
+# From pageable memory the bytes are staged at 6 GB/s before that, so that the whole transfer runs at 4 GB/s.
+# Here the model is simpler than a real driver, which stages a large transfer in chunks: while one chunk
+# travels, the next is staged, and the two times overlap instead of adding up. These are the peaks that makers
+# document for real machines, in one direction:
 #
 # | between | peak | from |
 # |---|---|---|
 # | host and GPU, PCIe 3.0 with 16 lanes | 16 GB/s | NVIDIA's data sheet of the T4 |
 # | host and GPU, PCIe 4.0 with 16 lanes | 32 GB/s | NVIDIA's data sheet of the A100 |
 # | host and GPU, PCIe 5.0 with 16 lanes | 64 GB/s | NVIDIA's data sheet of the H100 |
-# | two GPUs, NVLink of the A100 | 300 GB/s | NVIDIA's data sheet of the A100 |
-# | two GPUs, NVLink of the H100 | 450 GB/s | NVIDIA's data sheet of the H100 |
 #
-# (The data sheets add up both directions, so you find twice these numbers there.) Transfers from pinned memory
-# stay somewhat below the peak: NVIDIA's *CUDA C++ Best Practices Guide* names about 12 GB/s for PCIe 3.0. From
-# pageable memory the staging comes on top, at the host's own speed. Measure it on your machine, with the
-# picture [below](#Look-and-touch).
+# (The data sheets add up both directions, so you find twice these numbers there.) Transfers from pinned
+# memory stay somewhat below the peak: NVIDIA's *CUDA C++ Best Practices Guide* names about 12 GB/s for PCIe
+# 3.0. If you have a GPU, measure yours with the picture [below](#Look-and-touch).
 #
-# On a Mac the GPU shares its memory with the CPU, and a `DataLoader` does not pin for `mps`. For a model on the
-# CPU there is no transfer, so the time for pinning is lost.
+# On a Mac the GPU shares its memory with the CPU, and a `DataLoader` does not pin for `mps`. For a model on
+# the CPU there is no transfer, so the time for pinning is lost.
 
 # %% [markdown]
 # ### Worker processes
 #
-# Something has to bring each minibatch into pinned memory. What does it, and when, decides whether anything is
-# gained.
+# Something has to bring each minibatch into pinned memory. What does it, and when, decides whether anything
+# is gained.
 #
-# Loading can take longer than training, because files have to be read and images decoded. `num_workers=2` hands
-# this work to two more processes. They are real ones, on your machine, whatever your accelerator is. A
+# Loading can take longer than training, because files have to be read and images decoded. `num_workers=2`
+# hands this work to two more processes. They are real ones, on your machine, whatever your accelerator is. A
 # minibatch is then made in another process and has to reach yours:
 
 # %% facts=["P1", "P3"]
@@ -301,21 +275,26 @@ for workers, pin in ((0, False), (0, True), (2, False), (2, True)):
 
 # %% [markdown] facts=["P1", "P3"]
 # A worker puts its minibatch into **shared memory**, which both processes see, so that the bytes need not be
-# sent. With `pin_memory=True` a thread of *your* process copies it on into pinned memory while you work on the
-# minibatch before. **Without workers there is no such thread**: the loader pins in your loop, between two
-# minibatches, and the loop stands still meanwhile. The workers stay on the CPU, so leave the accelerator to the
-# process that trains.
+# sent. With `pin_memory=True` a thread of *your* process copies it on into pinned memory while you work on
+# the minibatch before. **Without workers there is no such thread**: the loader pins in your loop, between two
+# minibatches, and the loop stands still meanwhile.
 #
-# **[Exercise](../exercises/04_transfers.ipynb#task_make_loader):** `make_loader` pins where it helps, and only
-# there.
+# **How many workers?** Start with 2, time an epoch, and take more only as long as the time falls.
+# [13](13_bigger_than_one_device.ipynb#Workers-and-CUDA) says more, and explains why workers should leave the
+# accelerator alone. With `persistent_workers=True` the same workers serve every epoch. And where Python
+# starts each worker afresh, as it does on Windows and macOS, a script has to keep its main part under `if
+# __name__ == "__main__":`, because every worker imports the script once more.
+#
+# **[Exercise](../exercises/04_transfers.ipynb#task_make_loader):** `make_loader` pins where it helps, and
+# only there.
 
 # %% [markdown]
 # ## Without waiting
 #
-# Faster transfers are the smaller half of what pinned memory is good for. The larger half is what the host can
-# do meanwhile. Work for a device stands in a **stream**, which is a queue: the host *launches* an operation,
-# which puts it at the queue's end, and goes on, while the device takes up one operation after the other.
-# `non_blocking=True` asks that a transfer be launched like any other operation.
+# Faster transfers are the smaller half of what pinned memory is good for. The larger half is what the host
+# can do meanwhile. Work for a device stands in a **stream**, which is a queue: the host *launches* an
+# operation, which puts it at the queue's end, and goes on, while the device takes up one operation after the
+# other. `non_blocking=True` asks that a transfer be launched like any other operation.
 #
 # Below, the device has some work already, a matrix product that takes longer than the transfer behind it. The
 # transfer is made in four ways: from pageable and from pinned memory, blocking and not.
@@ -328,18 +307,22 @@ pageable = torch.ones(100, 1000)
 locked = pageable.pin_memory()
 square = torch.ones(1024, 1024, device=device)
 
+
+def host_held(x, non_blocking):
+    """Return how many microseconds the host spends in a transfer that stands behind a product."""
+    torch.accelerator.synchronize(device)
+    with devlab.watch() as log:
+        square @ square
+        x.to(device, non_blocking=non_blocking)
+    when = log.events.transfers[0].when
+    return (when.ended - when.began) * 1e6
+
+
 times = []
 for name, x in (("pageable", pageable), ("pinned", locked)):
     for non_blocking in (False, True):
-        torch.accelerator.synchronize(device)
-        with devlab.watch() as log:
-            square @ square
-            x.to(device, non_blocking=non_blocking)
-        (transfer,) = log.events.transfers
-        times.append(transfer.when.ended - transfer.when.began)
-        print(
-            f"{name:<9}non_blocking={non_blocking!s:<6} holds the host up for {times[-1] * 1e6:4.0f} µs ({how})"
-        )
+        times.append(host_held(x, non_blocking))
+        print(f"{name:<9}non_blocking={non_blocking!s:<6} holds the host up for {times[-1]:4.0f} µs ({how})")
 
 guess.was(sum(time > max(times) / 2 for time in times))
 
@@ -352,53 +335,27 @@ guess.was(sum(time > max(times) / 2 for time in times))
 #   The transfer joins the stream, and the host waits neither for it nor for the product.
 # - **From pinned memory, `non_blocking=True` does not hold the host up at all.** What remains is the launch.
 #
-# So `x.to(device, non_blocking=True)` is worth writing whatever the memory. With pinned memory you can be sure
-# that the host goes on. With pageable memory a real GPU may hold it up for longer than the second line says,
-# because NVIDIA's documentation (*API synchronization behavior*) allows the driver to wait for the stream
-# before it stages.
+# So on the way to the device `non_blocking=True` is useful from pinned memory, and does no harm from pageable
+# memory. How much it gains there is up to the driver: NVIDIA's documentation (*API synchronization behavior*)
+# allows it to wait for the stream before it stages, and then the second line would look like the first.
 #
-# Is it safe to *use* the result? It is. The device works through its stream in order, so an operation that you
-# launch after the transfer also runs after it. The host is early, the device is not.
+# Is it safe to *use* the result on the device? It is. The device works through its stream in order, so an
+# operation that you launch after the transfer also runs after it. The host is early, the device is not.
 #
 # What you must not do is write into a *pinned* tensor while its transfer may still be under way, because the
 # GPU reads that very memory. Bytes that were staged are safe.
 #
-# **[Exercise](../exercises/04_transfers.ipynb#task_batches):** `batches` goes through a loader and never waits
-# for a transfer.
-
-# %% [markdown]
-# ### Where the dtype is changed
-#
-# The flag decides one more thing. The image from above goes to the device as `float32`, and the scores come
-# home as `float16`, each in one call. In its smaller dtype the image takes 48 bytes, and the scores take 2000.
-# Look for these two numbers in the output.
-
-# %% facts=["P8"]
-for non_blocking in (False, True):
-    with devlab.watch() as log:
-        image.to(device, torch.float32, non_blocking=non_blocking)
-        scores.to("cpu", torch.float16, non_blocking=non_blocking)
-    there, home = log.events.transfers
-    print(f"non_blocking={non_blocking!s:<6}there {there.bytes:>4} bytes   home {home.bytes:>4} bytes")
-
-torch.accelerator.synchronize(device)  # The host has not waited for the last transfer.
-
-# %% [markdown] facts=["P8"]
-# In the second line both smaller forms travel. **A blocking transfer changes the dtype on the CPU, a
-# non-blocking one on the accelerator**, in both directions. PyTorch prefers the CPU because the change then
-# takes none of the GPU's memory, but a host that does not wait cannot do it. (This is so for CUDA and for
-# `sim`. On `mps` the CPU changes the dtype of what goes there, and the GPU the dtype of what comes back.) From
-# `float64` to `float16` the first line would have been the better one on the way to the device. You need not
-# remember the table: in two steps the smaller form travels, whatever the flag says.
+# **[Exercise](../exercises/04_transfers.ipynb#task_batches):** `batches` goes through a loader and never
+# waits for a transfer.
 
 # %% [markdown]
 # ### A loop in time
 #
 # What is gained shows best in time. Here is a loop over four minibatches, in the simulator's model of time,
-# first with blocking transfers:
+# first with blocking transfers. Moving a minibatch takes about twice as long as computing with it:
 
 # %% facts=["P5"]
-work = TensorDataset(torch.ones(64, 1024), torch.arange(64))
+work = TensorDataset(torch.ones(256, 1024), torch.arange(256))
 weight = torch.ones(1024, 2048, device=device)
 
 
@@ -411,49 +368,47 @@ def loop(loader, non_blocking):
     return log
 
 
-plain = loop(DataLoader(work, batch_size=16), non_blocking=False)
+plain = loop(DataLoader(work, batch_size=64), non_blocking=False)
 waiting = plain.timeline()
 
 # %% [markdown] facts=["P4", "P5"]
-# Read the lanes from the top. The host waits (the low grey bars) for each transfer; the time in which it stages
-# the bytes is drawn as part of the wait. A transfer joins the device's stream behind the product before it, so
-# the host waits for that product as well, and all the while it cannot load the next minibatch. Now the same
-# loop with pinned memory and without blocking:
+# Read the lanes from the top. The host waits (the low grey bars) for each transfer; the time in which it
+# stages the bytes is drawn as part of the wait. A transfer joins the device's stream behind the product
+# before it, so the host waits for that product as well, and all the while it cannot load the next minibatch.
+# Now the same loop with pinned memory and without blocking:
 
 # %% facts=["P5", "P7"]
-alone = loop(DataLoader(work, batch_size=16, pin_memory=True), non_blocking=True)
+alone = loop(DataLoader(work, batch_size=64, pin_memory=True), non_blocking=True)
 alone.timeline(beside=waiting)
 
 # %% [markdown] facts=["P5", "P7"]
-# The host never waits, and has launched everything early: **the host's work and the device's overlap.** It was
-# not free, though. *Staging* is the host's own copy into pinned memory, since this loader has no workers and
-# pins in the loop. From pageable memory, with `non_blocking=True`, the driver would have staged the same bytes
-# in the same time. (Try `loop(DataLoader(work, batch_size=16), non_blocking=True)`: in the model it takes just
-# as long.)
+# The host never waits, and has launched everything early: **the host's work and the device's overlap.** It
+# was not free, though. *Staging* is the host's own copy into pinned memory, since this loader has no workers
+# and pins in the loop. From pageable memory, with `non_blocking=True`, the driver would have staged the same
+# bytes in the same time. (Try `loop(DataLoader(work, batch_size=64), non_blocking=True)`: in the model it
+# takes just as long.)
 #
 # So let another thread pin. A loader with workers has one:
 
 # %% facts=["P3", "P5", "P7"]
-helped = loop(DataLoader(work, batch_size=16, pin_memory=True, num_workers=2), non_blocking=True)
+helped = loop(DataLoader(work, batch_size=64, pin_memory=True, num_workers=2), non_blocking=True)
 helped.timeline(beside=waiting)
 
 # %% [markdown] facts=["P5", "P7"]
 # Now the host does nothing but launch, and all the rest of the time is its own. **Workers, pinned memory and
-# `non_blocking=True` belong together.** (The model leaves out what it takes to stack a minibatch and to hand it
-# over from a worker. Workers are worth their price where loading takes long.)
+# `non_blocking=True` belong together:** in the model the loop takes 241 µs with them, and 345 without. (The
+# model leaves out what it takes to stack a minibatch and to hand it over from a worker. Workers are worth
+# their price where loading takes long.)
 #
 # Copying and computing still take turns, because the work in one stream runs in order. A second stream lets
 # them overlap, too; you build that in [07 Asynchrony](07_asynchrony.ipynb).
 #
-# One temptation is left. If pinned memory is good, why not pin by hand, just before the transfer? A tensor of 4
-# MB goes to the device as it is, and pinned by hand.
+# One temptation is left. If pinned memory is good, why not pin by hand, just before the transfer? A tensor of
+# 4 MB goes to the device as it is, and pinned by hand.
 
 # %% facts=["P7"]
 guess = devlab.predict(
-    "Compared with the plain transfer, pinning by hand and then transferring is …",
-    "faster",
-    "as fast",
-    "slower",
+    "Is pinning by hand and then transferring faster than the plain transfer?", "yes", "no"
 )
 
 # %% facts=["P7"]
@@ -473,41 +428,65 @@ for name, send in (
     made = log.allocated.get("cpu", 0)
     print(f"{name:<16}{took[name]:5.0f} µs ({how}), new on the CPU: {made} bytes")
 
-ratio = took["pinned by hand"] / took["blocking"]
-guess.was("faster" if ratio < 0.95 else "slower" if ratio > 1.05 else "as fast")
+guess.was("yes" if took["pinned by hand"] < 0.95 * took["blocking"] else "no")
 
 # %% [markdown] facts=["P7"]
-# In the model nothing is gained. `pin_memory()` copies every byte, just as the driver does when it stages, and
-# the host is busy for as long. On real machines something is lost, because memory that is pinned for the first
-# time has to be locked, which is slow: PyTorch's own guide to `pin_memory` and `non_blocking` warns of up to
-# twice the time of a plain `.to`. **Pinning by hand just before the transfer usually costs more than it saves,
-# and a loader without workers does just that.** Pin early, or let another thread pin.
+# `pin_memory()` copies every byte, just as the driver does when it stages, so nothing is gained. **On a real
+# machine you usually lose.** Memory that is pinned for the first time has to be locked, which takes long, and
+# the transfer cannot begin before the last byte is pinned, while a driver's chunks overlap. The model leaves
+# both out, which is why it shows three equal times. PyTorch's own guide to `pin_memory` and `non_blocking`
+# warns of up to twice the time of a plain `.to`. **Pinning by hand just before the transfer usually costs
+# more than it saves, and a loader without workers does just that.** Pin early, or let another thread pin.
 
 # %% [markdown] facts=["P3", "P4"]
 # ### Look and touch
 #
 # This picture shows what a transfer costs, over its size. Run the cell, drag the ring along the sizes, and
-# change what stands above the curves. The two lanes below them show what the host does while the bytes travel;
-# *Play* lets you watch. (On a GPU the times are measured, on the simulated device they come from the model; the
-# picture says which.) **Find out** how much pinned memory saves for a single number, and how much for 32
-# images. And for which transfers does the host go on before they have ended?
+# change what stands above the curves. The two lanes below them show what the host does while the bytes
+# travel; *Play* lets you watch. (On a GPU the times are measured, on the simulated device they come from the
+# model; the picture says which.) **Find out** how much pinned memory saves for a single number, and how much
+# for 32 images. And for which transfers does the host go on before they have ended?
 
 # %% facts=["P3", "P4"]
 devlab.explore.transfers()
 
 # %% [markdown] facts=["P3", "P4"]
 # In the model pinned memory saves nothing for the number, and two thirds of the time for the images. A small
-# transfer costs what it takes to start one, from whatever memory; only in large ones do the bytes count. That
-# is a reason to send a batch as one tensor and not as sixteen. With `non_blocking=True` the host goes on early:
-# at once with pinned memory, and from pageable memory after two thirds of the time, when the bytes are staged.
+# transfer costs what a start costs, from either memory; only in large ones do the bytes count. That is a
+# reason to send a batch as one tensor and not as sixteen. With `non_blocking=True` the host goes on early: at
+# once with pinned memory, and from pageable memory after two thirds of the time, when the bytes are staged.
 # For a transfer into pageable memory the host always waits.
+
+# %% [markdown]
+# ### Where the dtype is changed
+#
+# One detail is there to be looked up when you need it: the flag also decides where a single call changes the
+# dtype. The image goes to the device as `float32`, and a thousand `float32` scores come home as `float16`.
+# The smaller forms take 48 and 2000 bytes.
+
+# %% facts=["P8"]
+scores = torch.ones(1000, device=device)
+for non_blocking in (False, True):
+    with devlab.watch() as log:
+        image.to(device, torch.float32, non_blocking=non_blocking)
+        scores.to("cpu", torch.float16, non_blocking=non_blocking)
+    there, home = log.events.transfers
+    print(f"non_blocking={non_blocking!s:<6}there {there.bytes:>4} bytes   home {home.bytes:>4} bytes")
+
+torch.accelerator.synchronize(device)  # The host has not waited for the last transfer.
+
+# %% [markdown] facts=["P8"]
+# **A blocking transfer changes the dtype on the CPU, a non-blocking one on the accelerator**, in both
+# directions. (This is so for CUDA and for `sim`. On `mps` the CPU changes the dtype of what goes there, and
+# the GPU the dtype of what comes back.) You need not remember it: in two steps the smaller form travels,
+# whatever the flag says.
 
 # %% [markdown]
 # ## The other direction
 #
 # On the way to the device, being early was safe. On the way back it is a trap, which the simulated device can
-# show you every time. Real hardware shows it now and then. Here are three sevens on the device, fetched without
-# blocking, and read at once.
+# show you every time. Real hardware shows it now and then. Fetch three sevens from the device without
+# blocking, and read them at once.
 
 # %% facts=["P6"]
 guess = devlab.predict(
@@ -524,13 +503,13 @@ guess.was("the sevens" if seen == [7.0, 7.0, 7.0] else "something else")
 
 # %% [markdown] facts=["P6"]
 # There was no error and no warning, only old contents. The transfer stood in the stream, and Python looked
-# before it had arrived. (`.to("cpu", non_blocking=True)` puts its result into pinned memory by itself, so that
-# nothing keeps the host.) The *device* keeps its order, but the *host* reads memory whenever it likes. On a
-# real GPU a short transfer often arrives in time, and the cell may well show the sevens. Such code passes its
-# tests, and under load it returns a few old numbers.
+# before it had arrived. (`.to("cpu", non_blocking=True)` puts its result into pinned memory by itself, so
+# that nothing keeps the host.) The *device* keeps its order, but the *host* reads memory whenever it likes.
+# On a real GPU a short transfer often arrives in time, and the cell may well show the sevens. Such code
+# passes its tests, and under load it returns a few old numbers.
 #
-# **A non-blocking transfer to the CPU must be waited for before it is read.** Which wait is the right one? Here
-# the program waits twice, once before the transfer and once after it.
+# **A non-blocking transfer to the CPU must be waited for before it is read.** Which wait is the right one?
+# Here the program waits twice, once before the transfer and once after it.
 
 # %% facts=["P6"]
 torch.accelerator.synchronize(device)
@@ -552,8 +531,8 @@ print("it waited for what came after it:", y.tolist())
 # A plain `y = x.cpu()` waits by itself and is always right. The non-blocking form pays if the program has
 # something to do in between.
 #
-# **[Exercise](../exercises/04_transfers.ipynb#task_read_back):** `read_back` fetches a tensor without blocking,
-# and safely.
+# **[Exercise](../exercises/04_transfers.ipynb#task_read_back):** `read_back` fetches a tensor without
+# blocking, and safely.
 
 # %% [markdown]
 # ## One number at a time
@@ -619,20 +598,22 @@ for words, suspect in suspects.items():
 guess.was(sum(waits.values()))
 
 # %% [markdown] facts=["R5"]
-# Whatever brings a value to Python waits: `.cpu()`, `.tolist()`, `bool()` and so every `if`, and `print`.
-# `nonzero` and the boolean mask wait for a subtler reason: the *shape* of their result depends on the data, and
-# Python has to know it. The last two compute something of a known shape, so they only join the stream.
-# `torch.where` is the usual way to do without a mask in a loop.
+# Whatever brings a value to Python makes the host wait: `.cpu()`, `.tolist()`, `bool()` and so every `if`,
+# and `print`. `nonzero` and the boolean mask wait for a subtler reason: the *shape* of their result depends
+# on the data, and Python has to know it. The last two compute something of a known shape, so they only join
+# the stream. `torch.where` is the usual way to do without a mask in a loop.
 #
-# Here is an evaluation loop as it is often written, with a guard and two statistics. Before you run it, count
-# the transfers and the waits of its four minibatches.
+# In the log a *synchronization*, or wait, is a place where the host waits for a result. A blocking transfer
+# *to* the device keeps the host, too, but is not counted among them; the log lists it as a *blocking*
+# transfer. Here is an evaluation loop as it is often written, with a guard and two statistics. Before you run
+# it, count the transfers and the waits of its four minibatches.
 
 # %% facts=["R4", "R5"]
 model = nn.Linear(1024, 1).to(device)
 total, worst = 0.0, 0.0
 
 with devlab.watch() as log, torch.no_grad():
-    for x, _ in DataLoader(work, batch_size=16):
+    for x, _ in DataLoader(work, batch_size=64):
         loss = model(x.to(device)).square().mean()
         if loss.isnan():
             break
@@ -643,17 +624,17 @@ print(log.transfers, "transfers,", log.synchronizations, "waits")
 print("made to wait by", sorted({wait.cause for wait in log.events.synchronizations}))
 
 # %% [markdown] facts=["R4", "R5"]
-# Four transfers were needed on the way in and one on the way out. The other eleven were not. `print(log)` shows
-# each line of code with its counts. Use it on your own loops: it is the quickest way to find the line that
-# costs. Now change the cell above so that it says 5 transfers and 1 wait, and still knows the total, the worst,
-# and whether any loss was nan.
+# Four transfers were needed on the way in, and one on the way out. The other eleven were not. `print(log)`
+# shows each line of code with its counts. Use it on your own loops: it is the quickest way to find the line
+# that costs. Now change the cell above so that it says 5 transfers and 1 wait, and still knows the total, the
+# worst, and whether any loss was nan.
 
 # %% [markdown]
 # ## There and back again
 #
 # One more habit is the most expensive of all, and it often hides between two functions that are fine by
-# themselves. This function takes a tensor, works on the device, and politely returns a CPU tensor. It is called
-# three times.
+# themselves. This function takes a tensor, works on the device, and politely returns a CPU tensor. It is
+# called three times.
 
 
 # %% facts=["R2"]
@@ -686,9 +667,9 @@ with devlab.watch() as log:
 print(log.transfers, "transfers,", log.synchronizations, "wait")
 
 # %% [markdown] facts=["R1", "R3"]
-# One transfer in and one out, however many steps lie between. How much does it matter? Here is a square matrix
-# in three sizes: the time of its transfer from pageable and from pinned memory, and the time of two operations
-# on it. Watch which of the four columns grows fastest.
+# One transfer in and one out, however many steps lie between. How much does it matter? Here is a square
+# matrix in three sizes: the time of its transfer from pageable and from pinned memory, and the time of two
+# operations on it. Watch which of the four columns grows fastest.
 
 # %% facts=["R1"]
 print(f"   n   pageable   pinned   adding 1   product   µs ({how})")
@@ -713,9 +694,9 @@ for n in (512, 1024, 2048):
 # The addition does one operation for each number, and either transfer takes many times as long, whatever the
 # size. Most operations are of this kind: activations, normalisation, dropout. The product does about 2n
 # operations for each number, so its time grows faster than the bytes do: at n = 512 either transfer takes
-# longer, at n = 2048 the product takes longer than the transfer from pinned memory. Where the two meet depends
-# on the machine. The rule holds on all of them: **transfers are expensive next to most operations, so keep them
-# out of inner loops.**
+# longer, at n = 2048 the product takes longer than the transfer from pinned memory. Where the two meet
+# depends on the machine. The rule holds on all of them: **transfers are expensive next to most operations, so
+# keep them out of inner loops.**
 #
 # When is it right to go to the CPU? There are four good reasons, and they lie at the edge of a program:
 
@@ -727,11 +708,51 @@ for n in (512, 1024, 2048):
 # | **serialization**: a file to be read elsewhere | at a checkpoint |
 # | a **library that only knows the CPU** | as rarely as you can arrange |
 #
-# "My GPU is nearly full" and "I want to look at it" will do for the moment. "It has always been on the CPU"
-# will not.
+# A GPU that is nearly full, or a tensor that you want to look at, is a good reason for the moment. That a
+# tensor "has always been on the CPU" is none.
 #
 # **[Exercise](../exercises/04_transfers.ipynb#task_no_ping_pong):** `no_ping_pong` runs a model over a whole
 # loader and fetches once.
+
+# %% [markdown] facts=["P2", "P4", "R1"]
+# ## The whole loop
+#
+# This is how a training loop looks when all of it comes together. A loader with workers pins the minibatches,
+# each is transferred without waiting, and the losses are added up where they are. The data are made so that a
+# price follows from eight columns, and the log counts one epoch.
+
+# %% facts=["P2", "P4", "R1", "R4"]
+torch.manual_seed(0)
+columns = torch.randn(256, 8)
+prices = columns.sum(1, keepdim=True)
+loader = DataLoader(
+    TensorDataset(columns, prices),
+    batch_size=64,
+    shuffle=True,
+    num_workers=2,
+    persistent_workers=True,
+    pin_memory=True,
+)
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+for epoch in range(3):
+    with devlab.watch() as log:
+        total = torch.zeros((), device=device)
+        for batch in loader:
+            x, y = (part.to(device, non_blocking=True) for part in batch)
+            loss = nn.functional.mse_loss(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.detach()
+        mean = total.item() / len(loader)
+    print(f"epoch {epoch}: {log.transfers} transfers, {log.synchronizations} wait, mean loss {mean:.2f}")
+
+# %% [markdown] facts=["P2", "R1", "R4"]
+# Each epoch transfers two tensors for each of its four minibatches, and one number home. That number is the
+# only thing for which the host waits. Lesson [11](11_training_step.ipynb) takes such a loop apart, and makes
+# functions of it that you can trust.
 
 # %% [markdown]
 # ## What to keep
@@ -742,8 +763,9 @@ for n in (512, 1024, 2048):
 # - A blocking transfer waits for its stream. With `non_blocking=True` the host goes on: at once from pinned
 #   memory, from pageable memory when the bytes are staged.
 # - A blocking transfer changes the dtype on the CPU, a non-blocking one on the accelerator.
-# - `num_workers`, `pin_memory=True` and `non_blocking=True` belong together. Without workers the loader pins in
-#   your loop, as you would by hand just before the transfer, and nothing is gained.
+# - `num_workers`, `pin_memory=True` and `non_blocking=True` belong together; start with two workers, and
+#   measure. Without workers the loader pins in your loop, as you would by hand just before the transfer, and
+#   nothing is gained.
 # - After a non-blocking transfer *to* the CPU, synchronize its device before you read the result.
 # - `.item()`, `.cpu()`, `.tolist()`, `if`, `print`, `nonzero` and boolean masks wait. Collect on the device,
 #   and fetch once.

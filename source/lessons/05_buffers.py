@@ -4,8 +4,9 @@
 # Moving a model takes one line, and the line works. Then the first batch arrives, and an error says that
 # something is still on the CPU. This lesson is about that something.
 #
-# After it you can say what `model.to(device)` moves and what it leaves behind, give every tensor in a model the
-# right home, and make helper tensors in `forward` that fit any device and any dtype.
+# After it you can say what `model.to(device)` moves and what it leaves behind, put every tensor of a model in
+# its right place, and make helper tensors in `forward` that fit any device and any dtype. One small model,
+# which predicts the price of a house, goes through most of the lesson.
 #
 # **Takes** about 40 minutes. **Needs** [00 Start here](00_start_here.ipynb); you have written a small
 # `nn.Module` before.
@@ -34,9 +35,9 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["L1"]
-# New tensors are made on the CPU, the layer's among them, and the rule of lesson 00 holds for those, too: **the
-# parameters must be where the inputs are**. (The message is worded as on an NVIDIA GPU; Apple's `mps` has other
-# words.)
+# New tensors are made on the CPU, the layer's among them, and the rule of lesson 00 holds for those, too:
+# **the parameters must be where the inputs are**. (The message is worded as on an NVIDIA GPU; Apple's `mps`
+# has other words.)
 #
 # Now a layer and a batch are moved with the same call:
 
@@ -64,16 +65,14 @@ print("the module is   ", "the same object" if moved is layer else "a new object
 print("the parameter is", "the same object" if held is layer.weight else "a new object", "on", held.device)
 
 # %% [markdown] facts=["L2"]
-# Even the parameter is the same object, and only the memory behind it is new, so an optimizer that was made
-# before the move still holds the right parameters. PyTorch does so today between the CPU and the usual
-# accelerators, and does not promise it: `torch.__future__.set_overwrite_module_params_on_conversion(True)`
-# makes `.to` put new parameters in place of the old ones, and on XLA devices they always are new. So make the
-# optimizer after the move all the same. What it has gathered by then, such as momentum, would stay where it
-# was.
+# Even the parameter is the same object, and only the memory behind it is new. So an optimizer that was made
+# before the move still holds the right parameters, today and on the usual accelerators. PyTorch does not
+# promise that, and what the optimizer has gathered by then, such as momentum, would stay where it was. So
+# move the model first, and make the optimizer after it.
 #
 # A module has no attribute `device`, because nothing forces its tensors to be in one place. So programs read
-# the device **from a parameter**, mostly by `next(model.parameters()).device`. This asks the *first* parameter
-# and believes it for all. Two of these three models defeat it:
+# the device **from a parameter**, mostly by `next(model.parameters()).device`. This looks at the *first*
+# parameter alone. Two of these three models trip it up:
 
 # %% facts=["L3"]
 for name, model in (
@@ -95,8 +94,8 @@ for name, model in (
 # %% [markdown]
 # ## What stays behind
 #
-# This model predicts a price from three columns. It first standardizes them, with the mean and deviation of the
-# data it was trained on. On the CPU it works.
+# This model predicts a price from three columns: the area of a house, its rooms, and its age in decades. It
+# first standardizes them, with the mean and deviation of the data it was trained on. On the CPU it works.
 
 
 # %% facts=["L5"]
@@ -122,27 +121,29 @@ print(model(houses).shape, model(houses).device)
 
 # %%
 def contents(module):
-    """Yield name, kind and tensor of what the module has registered, and of what it holds besides."""
-    yield from ((name, "parameter", tensor) for name, tensor in module.named_parameters())
-    yield from ((name, "buffer", tensor) for name, tensor in module.named_buffers())
+    """Print name, kind and device of each tensor in a module."""
+    for name, tensor in module.named_parameters():
+        print(f"{name:<15}parameter        {tensor.device}")
+    for name, tensor in module.named_buffers():
+        print(f"{name:<15}buffer           {tensor.device}")
     for name, value in vars(module).items():
         if isinstance(value, torch.Tensor):
-            yield name, "plain attribute", value
+            print(f"{name:<15}plain attribute  {value.device}")
 
 
 guess = devlab.predict("Price holds four tensors. How many of them will move?", *range(5))
 
 # %% facts=["L4", "L5"]
 model.to(device)
+contents(model)
 
-for name, kind, tensor in contents(model):
-    print(f"{name:<15}{kind:<17}{tensor.device}")
-guess.was(sum(tensor.device == device for *_, tensor in contents(model)))
+held = (model.linear.weight, model.linear.bias, model.mean, model.deviation)
+guess.was(sum(tensor.device == device for tensor in held))
 
 # %% [markdown] facts=["L4", "L5"]
-# `.to` moves what is **registered**: the parameters of every layer, and the buffers. `mean` and `deviation` are
-# plain attributes, which `.to` passes by like a learning rate or a file name. The error comes with the first
-# batch. It names two devices and no tensor, so `devlab.explain` looks for the tensor:
+# `.to` moves what is **registered**: the parameters of every layer, and the buffers. `mean` and `deviation`
+# are plain attributes, which `.to` ignores, as it ignores a learning rate or a file name. The error comes
+# with the first batch. It names two devices and no tensor, so `devlab.explain` looks for the tensor:
 
 # %% facts=["B4", "L5"]
 try:
@@ -152,48 +153,49 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["B4"]
-# The proposed change repairs this one line; the better cure, which comes next, is in `__init__`, where the
-# mistake was made. On the CPU there is no error at all, so every test on a laptop passes. Of about 200 public
-# reports of device errors that we read while making this course, this was the most frequent kind: a table that
-# was never registered.
+# The proposed change repairs this one line. The better repair, which comes next, is in `__init__`, where the
+# mistake was made. On the CPU there is no error at all, so every test on a laptop passes. A table that was
+# never registered is among the most frequent mistakes with devices.
 #
-# A container hides its content just as well. This model keeps its layers in a list:
+# A list hides its content just as well, and so does a dict. This deeper price model keeps its numbers in a
+# dict and its layers in a list:
 
 
 # %% facts=["L5"]
-class Stack(nn.Module):
+class DeepPrice(nn.Module):
     def __init__(self):
         super().__init__()
-        self.blocks = [nn.Linear(3, 3), nn.Linear(3, 3)]
-        self.cache = {"ones": torch.ones(3)}
+        self.data = {"mean": torch.tensor([100.0, 4.0, 2.0]), "deviation": torch.tensor([30.0, 1.5, 1.0])}
+        self.layers = [nn.Linear(3, 3), nn.Linear(3, 3)]
         self.head = nn.Linear(3, 1)
 
     def forward(self, x):
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x + self.cache["ones"])
+        x = (x - self.data["mean"]) / self.data["deviation"]
+        for layer in self.layers:
+            x = layer(x).relu()
+        return self.head(x)
 
 
-stack = Stack().to(device)
-print("registered:", [name for name, _ in stack.named_parameters()])
-print("head is on", stack.head.weight.device, "and blocks[0] on", stack.blocks[0].weight.device)
+deep = DeepPrice().to(device)
+print("registered:", [name for name, _ in deep.named_parameters()])
+print("head is on", deep.head.weight.device, "and layers[0] on", deep.layers[0].weight.device)
 
 # %% [markdown] facts=["L5"]
-# Of six parameters two are registered. The missing move is the *smaller* harm: an optimizer that is given
-# `stack.parameters()` never trains the two blocks, and `state_dict()` does not save them. On the CPU this runs
-# for weeks without a complaint. The cure is a list that registers:
+# Of six parameters two are registered. That four did not move is the *smaller* harm: an optimizer that is
+# given `deep.parameters()` never trains the two layers, and `state_dict()` does not save them. On the CPU
+# this runs for weeks without a complaint. What it needs is a list that registers:
 
 # %% facts=["L4", "L5"]
-stack = Stack()
-stack.blocks = nn.ModuleList(stack.blocks)
-stack.to(device)
+deep = DeepPrice()
+deep.layers = nn.ModuleList(deep.layers)
+deep.to(device)
 
-print("blocks[0] is on", stack.blocks[0].weight.device)
-print("cache is on    ", stack.cache["ones"].device)
+print("layers[0] is on   ", deep.layers[0].weight.device)
+print("data['mean'] is on", deep.data["mean"].device)
 
 # %% [markdown] facts=["L5"]
 # `nn.ModuleList` and `nn.ModuleDict` register modules, `nn.ParameterList` and `nn.ParameterDict` parameters.
-# The tensor in the dict, like `mean` and `deviation`, has to become a buffer.
+# `mean` and `deviation`, as attributes or in a dict, have to become buffers.
 #
 # ![.to(device) brings a module's parameter and buffer to the device, and leaves its plain attribute on the CPU](drawing:registered_or_loose)
 
@@ -219,8 +221,8 @@ devlab.explore.mover()
 # %% [markdown]
 # ## Register it
 #
-# A **buffer** is a tensor that belongs to the module and is not trained. You register it under a name, and from
-# then on it is an attribute like any other. Here is the price model with two lines changed:
+# A **buffer** is a tensor that belongs to the module and is not trained. You register it under a name, and
+# from then on it is an attribute like any other. Here is the price model with two lines changed:
 
 
 # %% facts=["B2", "B3"]
@@ -239,107 +241,91 @@ model = RegisteredPrice()
 held = model.mean
 model.to(device)
 
-for name, kind, tensor in contents(model):
-    print(f"{name:<15}{kind:<17}{tensor.device}")
+contents(model)
 print("the result is on", model(houses.to(device)).device)
 print("held is on      ", held.device)
 
 # %% [markdown] facts=["B1", "B2", "B3"]
-# `forward` is the same to the letter, and the buffer **moves with the model**, to any device and back, and as a
-# part of any larger model. (Newer code may say `self.mean = nn.Buffer(tensor)`, which does the same.) But a
-# moved buffer is a *new* tensor under the old name, and `held` is still the old one. So never keep a buffer
-# under a second name, in a list or in a cache: write `self.mean` where you use it, every time.
+# `forward` did not change, and each buffer **moves with the model**, to any device and back, and as a part of
+# any larger model. (Newer code may say `self.mean = nn.Buffer(tensor)`, which does the same.) But a moved
+# buffer is a *new* tensor under the old name, and `held` is still the old one. So never keep a buffer under a
+# second name, in a list or in a cache: write `self.mean` where you use it, every time.
 #
 # A buffer is for every tensor that the module needs and the optimizer must not touch:
 #
 # | kind of buffer | for example | what changes it |
 # |---|---|---|
-# | a **mask** | which steps a model may look at | nothing |
+# | a **mask** | which words of a sentence a model may look at | nothing |
 # | a **fixed encoding** | positions in a sequence | nothing |
-# | a **table** | mean and deviation of the data, anchor boxes, a schedule | nothing, or you, once |
+# | a **table** | mean and deviation of the data | nothing, or you, once |
 # | a **running statistic** | the mean and variance in `nn.BatchNorm1d` | the module itself, in training |
 #
 # A parameter with `requires_grad=False` would move, too. But fine-tuning often unfreezes all parameters with
 # one line, `model.requires_grad_(True)`, and then the optimizer trains the mean of your data. A buffer says
 # what it is: part of the state, and not of what is learned.
 #
-# **[Exercise](../exercises/05_buffers.ipynb#task_CausalMask):** `CausalMask` keeps a mask for sequences of any
-# length.
+# **[Exercise](../exercises/05_buffers.ipynb#task_CausalMask):** `CausalMask` keeps a mask for sequences of
+# any length.
 
 # %% [markdown]
 # ## A buffer that changes
 #
-# Running statistics are buffers that the module updates by itself. This module remembers the largest value it
-# has seen, of inputs that are never negative, and how many batches it has been given. It updates one buffer in
-# one way and the other in another.
+# Running statistics are buffers that the module updates by itself. This price model remembers the largest
+# value that it has seen in each column, so that it can warn of a house unlike all others, and the mean of the
+# latest batch. It updates one of the two buffers in one way and the other in another.
 
 
 # %% facts=["B1", "B3"]
-class Largest(nn.Module):
+class WatchfulPrice(RegisteredPrice):
     def __init__(self):
         super().__init__()
-        self.register_buffer("largest", torch.zeros(()))
-        self.register_buffer("batches", torch.zeros((), dtype=torch.long))
+        self.register_buffer("largest", torch.zeros(3))
+        self.register_buffer("latest", torch.zeros(3))
 
     def forward(self, x):
-        self.largest.copy_(torch.maximum(self.largest, x.max()))
-        self.batches = torch.tensor(self.batches.item() + 1)
-        return x / self.largest
+        self.largest.copy_(torch.maximum(self.largest, x.amax(0)))
+        self.latest = torch.tensor([column.mean() for column in x.detach().T])
+        return super().forward(x)
 
 
 guess = devlab.predict(
     "After a forward on the device, which of the two buffers are there?",
     "largest",
-    "batches",
+    "latest",
     "both",
     "neither",
 )
 
 # %% facts=["B1", "B3"]
-tracker = Largest().to(device)
-tracker(torch.tensor([1.0, 8.0, 3.0], device=device))
-print("largest", tracker.largest)
-print("batches", tracker.batches)
+model = WatchfulPrice().to(device)
+model(houses.to(device))
+print("largest", model.largest)
+print("latest ", model.latest)
 
-there = [name for name, buffer in tracker.named_buffers() if buffer.device == device]
+there = [name for name in ("largest", "latest") if getattr(model, name).device == device]
 guess.was({0: "neither", 2: "both"}.get(len(there)) or there[0])
 
 # %% [markdown] facts=["B3"]
 # `copy_` wrote into the tensor that was there. The assignment put a **new** tensor under the name, and
-# `torch.tensor` made it on the CPU: still a registered buffer, and in the wrong place until the next `.to`. So
-# update buffers **in place**: `self.batches += 1`, `add_`, `copy_`, `self.table[i] = ...`. Then everything else
-# that holds the tensor sees the change, too.
+# `torch.tensor` made it on the CPU: still a registered buffer, and in the wrong place until the next `.to`.
+# So update buffers **in place**: `self.count += 1`, `add_`, `copy_`, `self.table[i] = ...`. Then everything
+# else that holds the tensor sees the change, too.
 #
 # And keep the update out of the graph of the gradients. Here the inputs ask for a gradient, as the output of
 # any layer does:
 
-
 # %% facts=["B1"]
-class Total(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("total", torch.zeros(2))
-
-    def forward(self, x):
-        if self.training:
-            self.total += x.sum(0)
-        return x
-
-
 for gradients in (True, False):
-    module = Total()
-    for _ in range(5):
-        with torch.set_grad_enabled(gradients):
-            module(torch.ones(3, 2, requires_grad=True))
-
-    kept, step = 0, module.total.grad_fn
-    while step is not None:  # Each step of the graph leads to the step of the batch before.
-        kept, step = kept + 1, step.next_functions[0][0]
-    print("with a graph:" if gradients else "with no_grad:", kept, "batches kept alive")
+    model = WatchfulPrice()
+    with torch.set_grad_enabled(gradients):
+        model(houses.clone().requires_grad_())
+    step = model.largest.grad_fn
+    print("with a graph:" if gradients else "with no_grad:", "largest.grad_fn is", step and step.name())
 
 # %% [markdown] facts=["B1"]
-# In a graph the buffer is the end of a chain that holds every batch since the start of training. Memory grows,
-# and where the output depends on the buffer, the second `backward` fails. So write a statistic like this: `if
+# `largest` has become a part of the graph. Its `grad_fn` leads to this batch, and after the next
+# forward to that one and this one, so that every batch since the start of training stays in memory. And where
+# the output depends on the buffer, the second `backward` fails. So write a statistic like this: `if
 # self.training:`, then `with torch.no_grad():`, then the update in place. `self.training` is what
 # `model.train()` and `model.eval()` switch; in evaluation the statistics stay as they are.
 #
@@ -357,11 +343,12 @@ print("registered:", list(RegisteredPrice().state_dict()))
 print("plain:     ", list(Price().state_dict()))
 
 # %% [markdown] facts=["B5"]
-# Buffers are saved, plain attributes are not. For the mean of the training data this is what you want. A table
-# of positions is different: its length and width say all that is in it, and it may be larger than the layers
-# around it. `register_buffer(…, persistent=False)` keeps a buffer out of the file.
+# Buffers are saved, plain attributes are not. For the mean of the training data this is what you want. A
+# table of positions is different: its length and width say all that is in it, and it may be larger than the
+# layers around it. `register_buffer(…, persistent=False)` keeps a buffer out of the file.
 #
-# Suppose that yesterday's files come from a model without any table, and today you add one.
+# Suppose that yesterday's file holds the price model from above, and today you add a table with a factor for
+# each month.
 
 # %% facts=["B5"]
 guess = devlab.predict(
@@ -374,19 +361,15 @@ guess = devlab.predict(
 
 
 # %% facts=["B5"]
-class Positions(nn.Module):
-    def __init__(self, length, persistent):
-        super().__init__()
-        self.register_buffer("table", torch.linspace(0, 1, length), persistent=persistent)
-
-
-yesterday = {}  # This state_dict comes from a model without a table.
+yesterday = RegisteredPrice().state_dict()
 readable = []
 for name, persistent in (("saved", True), ("not saved", False)):
-    positions = Positions(5, persistent).to(device)
-    print(f"{name}: on {positions.table.device}, in the state_dict: {list(positions.state_dict())}")
+    model = RegisteredPrice()
+    model.register_buffer("months", torch.linspace(0.9, 1.1, 12), persistent=persistent)
+    model.to(device)
+    print(f"{name}: on {model.months.device}, in the state_dict: {'months' in model.state_dict()}")
     try:
-        print(positions.load_state_dict(yesterday))
+        print(model.load_state_dict(yesterday))
         readable.append(name)
     except RuntimeError as error:
         print(error)
@@ -394,9 +377,9 @@ for name, persistent in (("saved", True), ("not saved", False)):
 guess.was({0: "neither", 2: "either"}.get(len(readable)) or readable[0])
 
 # %% [markdown] facts=["B5"]
-# Both tables move. A saved one is a promise about the file: unless it is loaded with `strict=False`, each file
-# must have it, in this shape. Save what cannot be computed again, and leave out what can. These are the homes
-# of a tensor:
+# Both tables move. A saved one is a promise about the file: unless it is loaded with `strict=False`, each
+# file must have it, in this shape. Save what cannot be computed again, and leave out what can. A tensor of a
+# module is one of these:
 #
 # | | parameter | buffer | buffer, `persistent=False` | plain attribute |
 # |---|---|---|---|---|
@@ -407,17 +390,12 @@ guess.was({0: "neither", 2: "either"}.get(len(readable)) or readable[0])
 # %% [markdown]
 # ## Made inside forward
 #
-# Registering solves the problem for tensors that are made once. Others are made in `forward`, from the input.
-# These are the usual suspects when a model will not run on a GPU:
+# Registering solves the problem for tensors that are made once. Others are made in `forward` from the input,
+# at every call, because their size or content depends on it: a mask from the lengths of sequences, zeros to
+# begin with, noise, the numbers of the steps. They need no home, but they have to be made in the right place.
 #
-# | suspect | the cure |
-# |---|---|
-# | labels | move them with the inputs |
-# | a mask, made in `forward` from lengths | make it from the input |
-# | positional encodings, kept as an attribute | register them |
-# | anything else made in `forward`: zeros, noise, steps, `eye` | make it from the input |
-#
-# This function weighs recent steps more. Find the line that is wrong before you run it.
+# This function takes prices over time, and gives recent ones more weight. Find the line that is wrong before
+# you run it.
 
 
 # %% facts=["E4", "E5"]
@@ -434,8 +412,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["E4", "E5"]
-# `linspace` was not told where, so it made its numbers on the CPU, where every test passes. The error points at
-# the line below it. With `device="cuda"` the function would fail on every machine that has none. The input
+# `linspace` was not told where, so it made its numbers on the CPU, where every test passes. The error points
+# at the line below it. With `device="cuda"` the function would fail on every machine that has none. The input
 # knows better: **a helper made in `forward` takes the device of the input**.
 
 
@@ -477,9 +455,9 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["E5", "W1"]
-# `weights` is `float32` by default, and where two floating dtypes of different width meet, the wider one wins.
-# If a layer follows, it refuses the result. If none follows, there is no error: the result takes twice the
-# memory, and the model becomes slower.
+# `weights` is `float32` by default, and where two floating tensors with dimensions meet, the wider dtype
+# wins. If a layer follows, it refuses the result. If none follows, there is no error: the result takes twice
+# the memory, and the model becomes slower.
 #
 # So a helper inherits **both**, device *and* dtype:
 
@@ -495,15 +473,16 @@ for x in (series, series.double(), half):
     print(x.device, x.dtype, "->", result.device, result.dtype)
 
 # %% [markdown] facts=["E5", "W1"]
-# A registered table needs the same care, for the dtype only. `model.half()` changes floating buffers along with
-# the weights, but a `float16` x may also meet a `float32` table, and then `x + self.table.to(x.dtype)` keeps
-# x's dtype. (Write it in the expression. To assign it to `self.table` would throw away half of the table's
-# digits for good.)
+# A registered table needs the same care, for the dtype only. `model.half()` changes floating buffers along
+# with the weights, but a `float16` x may also meet a `float32` table, and then `x + self.table.to(x.dtype)`
+# keeps x's dtype. (Write it in the expression. To assign it to `self.table` would throw away half of the
+# table's digits for good.)
 #
-# There is one exception: masks are `bool` and indices are integers, whatever x is. They take the device alone.
+# There is one exception: masks are `bool` and indices are integers, whatever x is. They take the device
+# alone.
 #
-# **[Exercise](../exercises/05_buffers.ipynb#task_SinusoidalPositions):** `SinusoidalPositions` adds a table to
-# inputs of any dtype, and does not save it.
+# **[Exercise](../exercises/05_buffers.ipynb#task_SinusoidalPositions):** `SinusoidalPositions` adds a table
+# to inputs of any dtype, and does not save it.
 
 # %% [markdown]
 # ## Like the input
@@ -534,8 +513,8 @@ for words, result in helpers.items():
 # - **`torch.zeros_like(x)`**, `ones_like`, `full_like`, `rand_like`, `randn_like` have x's device, dtype *and
 #   shape*.
 #
-# `new_*` and `*_like` still take `dtype=` where you need another one, as a mask does. The next function brings
-# x to a number of rows. It names no device and no dtype, so there is none to get wrong:
+# `new_*` and `*_like` still take `dtype=` where you need another one, as a mask does. The next function
+# brings x to a number of rows. It names no device and no dtype, so there is none to get wrong:
 
 
 # %% facts=["W4", "W6"]
@@ -552,7 +531,7 @@ for x in (small, small.double(), small.long(), small.to(device), small.to(device
 
 # %% [markdown] facts=["W6"]
 # The function works for devices and dtypes that its author never tried: **helpers made from the input leave
-# fewer places for device and dtype bugs to live in.**
+# fewer places where device and dtype can go wrong.**
 #
 # **Exercises:** [`add_noise`](../exercises/05_buffers.ipynb#task_add_noise) needs a helper of x's shape, and
 # [`append_ones`](../exercises/05_buffers.ipynb#task_append_ones) a helper of another.
@@ -600,6 +579,31 @@ guess.was(failed)
 # Either make the largest table once, register it and cut from it, or make the helper anew at each call, which
 # for six numbers costs next to nothing.
 
+# %% [markdown] facts=["L1", "L2"]
+# ## All in one place
+#
+# A step of training needs five things on one device: the parameters, the buffers, the inputs, the labels, and
+# what the optimizer keeps. Here is one for the price model. Its buffers come along with `.to`, the optimizer
+# is made after the move, and the batch is moved by hand:
+
+# %% facts=["L1", "L2"]
+model = RegisteredPrice().to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+x, y = houses.to(device), torch.tensor([[310.0], [475.0]]).to(device)
+loss = nn.functional.mse_loss(model(x), y)
+loss.backward()
+optimizer.step()
+
+momentum = optimizer.state[model.linear.weight]["momentum_buffer"]
+for name, tensor in (("prediction", model(x)), ("loss", loss), ("momentum", momentum)):
+    print(f"{name:<11}on {tensor.device}")
+print("state in bytes:", sum(tensor.nbytes for tensor in model.state_dict().values()))
+
+# %% [markdown] facts=["L1", "L2"]
+# What the program computes and what the optimizer gathers is where its inputs were. The last line is what
+# `.to` had to transfer: four bytes for each of ten `float32` numbers.
+
 # %% [markdown]
 # ## What to keep
 #
@@ -612,5 +616,6 @@ guess.was(failed)
 #   dtype=x.dtype`, `x.new_*`, `*_like`. A mask takes the device alone.
 # - A module has no device. Read it from the parameters, from all of them to be sure.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/05_buffers.ipynb) are three modules, three helpers
-# and two tools that you may want to keep. **Then:** [06 Sharing memory with NumPy](06_numpy_sharing.ipynb).
+# **Now do it:** [the exercises of this lesson](../exercises/05_buffers.ipynb) are three modules, three
+# helpers and two tools that you may want to keep. **Then:** [06 Sharing memory with
+# NumPy](06_numpy_sharing.ipynb).
