@@ -774,7 +774,7 @@ folder.cleanup()
 # **These wait for the device:** `.item()`, `.cpu()`, `.tolist()`, `print`, `if tensor:`, `nonzero`, reading by a
 # boolean mask; and every transfer without `non_blocking=True`.
 #
-# **Transfers.** With `non_blocking=True` the host goes on: at once where its memory is pinned, and from ordinary memory as
+# **Transfers.** With `non_blocking=True` the host goes on: at once where its memory is pinned, and from pageable memory as
 # soon as the bytes are staged. What comes to the CPU without blocking may be read only after a synchronization. With a
 # change of dtype, a blocking transfer to or from a GPU converts on the CPU, a non-blocking one on the GPU.
 #

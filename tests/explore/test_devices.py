@@ -7,7 +7,7 @@ from explore.fitting import faults
 from devlab import sim
 from devlab.explore.controls import Refused
 from devlab.explore.pictures import devices
-from devlab.explore.pictures.devices import Roads, State, describe, draw, facts, roads_of
+from devlab.explore.pictures.devices import Connections, State, connections_of, describe, draw, facts
 from devlab.explore.scene import Box, Words
 from devlab.sim.specs import CUDA_LIKE, MPS_LIKE
 
@@ -32,24 +32,26 @@ def written(scene) -> set[str]:
 
 
 def wide(scene) -> dict[str, float]:
-    """Return how wide each road is drawn, by its name."""
-    roads = [shape for shape in scene.shapes if isinstance(shape, Box) and "a gigabyte takes" in shape.says]
-    return {road.id: min(road.wide, road.high) for road in roads}
+    """Return how wide each connection is drawn, by its name."""
+    connections = [
+        shape for shape in scene.shapes if isinstance(shape, Box) and "a gigabyte takes" in shape.says
+    ]
+    return {connection.id: min(connection.wide, connection.high) for connection in connections}
 
 
 @pytest.mark.parametrize(("rules", "chip"), [("cuda", CUDA_LIKE), ("mps", MPS_LIKE)])
 def test_the_roads_are_those_of_the_chip(rules, chip):
     """What is measured on the model is what the model was given."""
-    found = roads_of("sim:0", None, rules)
+    found = connections_of("sim:0", None, rules)
     assert found.own == pytest.approx(chip.bandwidth, rel=1e-4)
-    assert found.ordinary == pytest.approx(chip.pageable, rel=1e-4)
+    assert found.pageable == pytest.approx(chip.pageable, rel=1e-4)
     assert found.pinned == pytest.approx(chip.pinned, rel=1e-4)
     assert found.pinning_helps is (rules == "cuda")
 
 
 def test_two_devices_have_a_road_between_them():
     """At the chip's rate, and in the picture."""
-    assert roads_of("sim:0", "sim:1", "cuda").peer == pytest.approx(CUDA_LIKE.peer, rel=1e-4)
+    assert connections_of("sim:0", "sim:1", "cuda").peer == pytest.approx(CUDA_LIKE.peer, rel=1e-4)
     assert "10 GB/s" in written(devices.explorer().scene)
 
 
@@ -77,11 +79,11 @@ def test_the_first_picture_shows_wide_roads_inside_and_narrow_ones_between(explo
     """Names, rates, and that nothing was measured."""
     words = written(explorer.scene)
     assert {"cpu, rates modelled", "sim:0, simulated", "sim:1, simulated"} <= words
-    assert {"300 GB/s", "51 GB/s", "pinned 12 GB/s", "ordinary 4 GB/s"} <= words
+    assert {"300 GB/s", "51 GB/s", "pinned 12 GB/s", "pageable 4 GB/s"} <= words
     assert "sim:0: simulated accelerator, cuda-like" in words
     assert "3 times as fast" in words
-    roads = wide(explorer.scene)
-    assert roads["sim:0 own"] / roads["sim:0 pinned"] == pytest.approx(
+    connections = wide(explorer.scene)
+    assert connections["sim:0 own"] / connections["sim:0 pinned"] == pytest.approx(
         CUDA_LIKE.bandwidth / CUDA_LIKE.pinned, rel=1e-4
     )
 
@@ -124,14 +126,14 @@ def test_a_road_is_as_wide_under_the_other_rules(explorer):
     )
 
 
-def test_a_gigabyte_takes_its_time_on_each_road(explorer):
-    """The roads of the device looked at, in proportion; each time is written where the gigabyte arrives."""
+def test_a_gigabyte_takes_its_time_on_each_connection(explorer):
+    """In proportion, for the device looked at; each time is written where the gigabyte arrives."""
     assert explorer.scene.seconds == 0
     explorer.press(devices.SEND)
     scene = explorer.scene
     assert scene.seconds > 0
     parcels = {shape.id: shape.during[1] for shape in scene.shapes if shape.comes}
-    assert parcels["parcel sim:0 ordinary"] == 1
+    assert parcels["parcel sim:0 pageable"] == 1
     assert parcels["parcel sim:0 own"] == pytest.approx(4 / 300, rel=1e-3)
     assert {"3.3 ms", "83 ms", "100 ms", "250 ms"} <= written(scene)
     assert "Gigabytes sent: 1; each took 3.3 ms in its own memory, 83 ms from pinned memory" in explorer.words
@@ -151,15 +153,15 @@ def test_a_click_on_a_device_looks_at_it(explorer):
 def test_real_devices_of_one_kind_are_drawn_to_one_scale():
     """Their measured bandwidths differ by little, and the scale by nothing."""
     state = State(EIGHT, "cuda:0")
-    assert devices.widest(state, {"cuda:0": Roads(2.9e12)}) == devices.widest(
-        state, {"cuda:1": Roads(3.1e12)}
+    assert devices.widest(state, {"cuda:0": Connections(2.9e12)}) == devices.widest(
+        state, {"cuda:1": Connections(3.1e12)}
     )
-    assert devices.widest(state, {"cuda:0": Roads(2.9e12), "cuda:1": None}) == 5e12
+    assert devices.widest(state, {"cuda:0": Connections(2.9e12), "cuda:1": None}) == 5e12
 
 
 def test_a_full_device_is_said_to_be_full(explorer):
     """No error, and no figure that was not found."""
-    devices.roads_of.cache_clear()
+    devices.connections_of.cache_clear()
     torch.sim.empty_cache()
     held = [
         torch.empty(torch.sim.mem_get_info(index)[0], dtype=torch.uint8, device=f"sim:{index}")
@@ -167,7 +169,7 @@ def test_a_full_device_is_said_to_be_full(explorer):
     ]
     try:
         assert "too full to try" in written(explorer.scene)
-        assert "sim:0 is too full to try its roads" in explorer.words
+        assert "sim:0 is too full to try its connections" in explorer.words
         assert faults(explorer.scene) == []
     finally:
         held.clear()
@@ -190,11 +192,15 @@ def test_the_cpu_alone_is_measured(monkeypatch):
 def test_of_many_devices_two_are_drawn_the_one_looked_at_among_them(looked_at, monkeypatch):
     """On a machine with eight GPUs, whose answers are put in here."""
 
-    def roads(device, other, rules):
-        return Roads(2.1e11) if device == "cpu" else Roads(2.9e12, 9e9, 5.5e10, 3.8e11 if other else 0.0)
+    def connections(device, other, rules):
+        return (
+            Connections(2.1e11)
+            if device == "cpu"
+            else Connections(2.9e12, 9e9, 5.5e10, 3.8e11 if other else 0.0)
+        )
 
     known = {"name": "NVIDIA H100 80GB HBM3", "memory": "79.2 GiB", "capability": "9.0"}
-    monkeypatch.setattr(devices, "roads_of", roads)
+    monkeypatch.setattr(devices, "connections_of", connections)
     monkeypatch.setattr(devices, "facts", lambda device, rules: known)
     monkeypatch.setattr(devices, "source", lambda device: "Measured on NVIDIA H100 80GB HBM3")
     state = State(EIGHT, looked_at)

@@ -110,7 +110,7 @@ def test_only_a_second_stream_copies_while_the_device_computes():
 
 def test_from_ordinary_memory_the_host_stages_and_only_the_blocking_copy_waits():
     """The first copy is queued while the product runs; the second waits for product and copies."""
-    lanes = done("a batch from ordinary memory").lanes
+    lanes = done("a batch from pageable memory").lanes
     _, staging, waiting, _ = lanes[HOST]
     assert (staging.state, waiting.state) == (STAGING, WAITING)
     product, (first, second) = lanes[f"{SIM} {COMPUTING}"][0], lanes[f"{SIM} {COPYING}"]

@@ -1,4 +1,4 @@
-"""Drawings of memories, processors and the roads between them."""
+"""Drawings of memories, processors and the connections between them."""
 
 from devlab import palette
 from devlab.explore.scene import LARGE, SMALL, Scene

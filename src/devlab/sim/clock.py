@@ -239,7 +239,7 @@ def in_float32(index: int, operations: float, dtype) -> float:
 def copy(index: int, size: int, into: bool, pinned: bool) -> float:
     """Put a copy between host and device on the current stream and return when the bytes will be there.
 
-    To and from ordinary memory the host copies the bytes, too: into the driver's pinned buffer before the
+    To and from pageable memory the host copies the bytes, too: into the driver's pinned buffer before the
     device takes them from there, which does not wait for the stream, or out of that buffer afterwards.
     """
     engines = devices[index]

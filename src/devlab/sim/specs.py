@@ -34,7 +34,7 @@ class Spec:
 
     @property
     def pageable(self) -> float:
-        """Return the bytes per second between ordinary host memory and the device: staged, then copied.
+        """Return the bytes per second between pageable host memory and the device: staged, then copied.
 
         >>> round(CUDA_LIKE.pageable / 1e9, 3)
         4.0

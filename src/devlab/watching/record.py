@@ -168,7 +168,7 @@ class Launch(NamedTuple):
 
 
 class Pinning(NamedTuple):
-    """One copy of `bytes` bytes by the host, from ordinary memory into pinned memory."""
+    """One copy of `bytes` bytes by the host, from pageable memory into pinned memory."""
 
     bytes: int
     line: Line

@@ -1,4 +1,4 @@
-"""The devices: what is here, how wide the roads between the memories are, and what each device can do."""
+"""The devices: what is here, how wide the connections between memories are, what each device can do."""
 
 import contextlib
 import functools
@@ -26,33 +26,33 @@ def following(rules: str | None) -> contextlib.AbstractContextManager:
 
 
 @dataclass(frozen=True)
-class Roads:
-    """Bytes per second: in a device's memory, to it from the host, and to a second device; 0 is no road."""
+class Connections:
+    """Bytes per second: in a device's memory, to it from the host, and to a second device; 0 is none."""
 
     own: float
-    ordinary: float = 0.0
+    pageable: float = 0.0
     pinned: float = 0.0
     peer: float = 0.0
 
     @property
     def pinning_helps(self) -> bool:
         """Tell whether copies from pinned memory are clearly faster."""
-        return self.pinned > 1.2 * self.ordinary
+        return self.pinned > 1.2 * self.pageable
 
 
 @functools.lru_cache(maxsize=32)
-def roads_of(device: str, other: str | None, rules: str | None) -> Roads:
-    """Measure the roads of a device, by its model where it is simulated.
+def connections_of(device: str, other: str | None, rules: str | None) -> Connections:
+    """Measure the connections of a device, by its model where it is simulated.
 
     Raises torch.OutOfMemoryError where the device is too full to try.
     """
     with following(rules):
         inside = 2 * rate(device, device)  # a copy reads each byte and writes it
         if device == "cpu":
-            return Roads(inside)
-        return Roads(
+            return Connections(inside)
+        return Connections(
             inside,
-            ordinary=rate("cpu", device),
+            pageable=rate("cpu", device),
             pinned=rate("cpu", device, pinned=True) if can_pin(device) else 0.0,
             peer=rate(device, other) if other else 0.0,
         )
@@ -101,7 +101,7 @@ def has_eig(where: torch.device) -> bool:
 
 HIGH, LOW = 300, 200  # where the picture and the boxes of the devices end
 HOST_BOX, DEVICE_LEFT, DEVICE_WIDE = (0, 0, 250, LOW), 460, 300
-WIDEST, NARROWEST = 34.0, 1.0  # how wide a road is drawn
+WIDEST, NARROWEST = 34.0, 1.0  # how wide a connection is drawn
 GIGABYTE = 1e9
 SECONDS = 5.0  # for which the slowest of the gigabytes is on its way
 PARCEL = 14
@@ -149,14 +149,14 @@ class State:
         return any(facts(place, self.rules)["memory"] == SHARED for place in self.accelerators)
 
 
-def survey(state: State) -> dict[str, Roads | None]:
-    """Return the roads of what is drawn, the CPU first; None where a device is too full to try."""
-    host = Roads(HOST.bandwidth) if state.simulated else roads_of("cpu", None, None)
-    found: dict[str, Roads | None] = {"cpu": host}
+def survey(state: State) -> dict[str, Connections | None]:
+    """Return the connections of what is drawn, the CPU first; None where a device is too full to try."""
+    host = Connections(HOST.bandwidth) if state.simulated else connections_of("cpu", None, None)
+    found: dict[str, Connections | None] = {"cpu": host}
     first, second = (*state.accelerators, None, None)[:2]
     for place in state.accelerators:
         try:
-            found[place] = roads_of(place, second if place == first else None, state.rules)
+            found[place] = connections_of(place, second if place == first else None, state.rules)
         except torch.OutOfMemoryError:
             found[place] = None
     return found
@@ -172,34 +172,34 @@ def gigabytes(rate: float) -> str:
 
 
 def draw(state: State) -> Scene:
-    """Return the scene: a box for each device, roads as wide as their bandwidth, and the facts of one."""
+    """Return the scene: a box for each device, connections as wide as their bandwidth, the facts of one."""
     found = survey(state)
     pen = Pen(state, widest(state, found))
     (_draw_one_memory if state.shared else _draw_memories)(pen, state, found)
     _write_facts(pen, state, found.get(state.looked_at))
     pen.send()
-    seconds = SECONDS if state.sent and pen.roads else 0.0
+    seconds = SECONDS if state.sent and pen.connections else 0.0
     return Scene(HIGH, pen.shapes, caption(state, found), seconds, state.sent)
 
 
-def widest(state: State, found: dict[str, Roads | None]) -> float:
-    """Return the bandwidth that the widest road stands for: the same whatever is chosen on this machine.
+def widest(state: State, found: dict[str, Connections | None]) -> float:
+    """Return the bandwidth that the widest connection stands for: the same whatever is chosen here.
 
     Simulated devices are drawn to the scale of the fastest chip. Measured bandwidths of equal devices differ
     a little, and a round bandwidth is the same for all.
     """
     if state.simulated:
         return max(CUDA_LIKE.bandwidth, MPS_LIKE.bandwidth)
-    rates = [rate for one in found.values() if one for rate in (one.own, one.ordinary, one.pinned, one.peer)]
+    rates = [rate for one in found.values() if one for rate in (one.own, one.pageable, one.pinned, one.peer)]
     return round_up(max(rates, default=1.0))
 
 
-def _draw_memories(pen: "Pen", state: State, found: dict[str, Roads | None]) -> None:
-    """Draw a memory for each device, and the roads between them."""
+def _draw_memories(pen: "Pen", state: State, found: dict[str, Connections | None]) -> None:
+    """Draw a memory for each device, and the connections between them."""
     pen.device("cpu", *HOST_BOX)
     pen.part("cpu", "memory", (150, 40, 84, 145), "system", "memory")
     pen.part("cpu", "processor", (14, 82, 66, 62), "CPU")
-    pen.road("cpu", "own", (150, 113), (80, 113), found["cpu"])
+    pen.connection("cpu", "own", (150, 113), (80, 113), found["cpu"])
     tops = [0, 104] if len(state.accelerators) == 2 else [52]
     for place, top in zip(state.accelerators, tops, strict=False):
         middle = top + 56
@@ -207,18 +207,18 @@ def _draw_memories(pen: "Pen", state: State, found: dict[str, Roads | None]) -> 
         memory = facts(place, state.rules)["memory"]
         pen.part(place, "memory", (DEVICE_LEFT + 14, middle - 25, 92, 50), memory)
         pen.part(place, "processor", (DEVICE_LEFT + 204, middle - 25, 82, 50), "processor")
-        pen.road(place, "own", (DEVICE_LEFT + 106, middle), (DEVICE_LEFT + 204, middle), found[place])
+        pen.connection(place, "own", (DEVICE_LEFT + 106, middle), (DEVICE_LEFT + 204, middle), found[place])
         ends = (234, middle), (DEVICE_LEFT + 14, middle)
         if found[place] is None:
             pen.words(f"full {place}", 347, middle, "too full to try")
         elif found[place].pinning_helps:
-            pen.road(place, "pinned", *_beside(ends, -8), found[place])
-            pen.road(place, "ordinary", *_beside(ends, 8), found[place], below=True)
+            pen.connection(place, "pinned", *_beside(ends, -8), found[place])
+            pen.connection(place, "pageable", *_beside(ends, 8), found[place], below=True)
         else:
-            pen.road(place, "ordinary", *ends, found[place])
+            pen.connection(place, "pageable", *ends, found[place])
     if len(state.accelerators) == 2:
         x = DEVICE_LEFT + 28
-        pen.road(state.accelerators[0], "peer", (x, 81), (x, 135), found[state.accelerators[0]])
+        pen.connection(state.accelerators[0], "peer", (x, 81), (x, 135), found[state.accelerators[0]])
     if not state.accelerators:
         pen.words("none", 610, 100, "no accelerator here")
 
@@ -227,7 +227,7 @@ def _beside(ends, by: float):
     return tuple((x, y + by) for x, y in ends)
 
 
-def _draw_one_memory(pen: "Pen", state: State, found: dict[str, Roads | None]) -> None:
+def _draw_one_memory(pen: "Pen", state: State, found: dict[str, Connections | None]) -> None:
     """Draw the memory that the processors of host and device share."""
     (place,) = state.accelerators
     pen.device("cpu", 0, 0, 190, LOW)
@@ -237,29 +237,31 @@ def _draw_one_memory(pen: "Pen", state: State, found: dict[str, Roads | None]) -
     pen.box("one memory", 280, 40, 200, 145, edge=INK, thick=1.5)
     pen.words("one memory 1", 380, 103, "one memory")
     pen.words("one memory 2", 380, 121, "for both")
-    pen.road("cpu", "own", (280, 113), (80, 113), found["cpu"])
-    pen.road(place, "own", (480, 113), (660, 113), found[place])
+    pen.connection("cpu", "own", (280, 113), (80, 113), found["cpu"])
+    pen.connection(place, "own", (480, 113), (660, 113), found[place])
     if found[place]:
-        copied = f"a copy in it: {gigabytes(found[place].ordinary)}"
+        copied = f"a copy in it: {gigabytes(found[place].pageable)}"
         pen.words("copy in it", 380, 165, copied, quiet=True)
 
 
 NAMES = {
     "own": "{place} and its memory",
     "pinned": "pinned memory of the CPU to {place}",
-    "ordinary": "the CPU's ordinary memory to {place}",
+    "pageable": "the CPU's pageable memory to {place}",
     "peer": "{place} to the other accelerator",
 }
 
 
 class Pen:
-    """Draws devices, and roads to one scale; a shape has the same id in every state."""
+    """Draws devices, and connections to one scale; a shape has the same id in every state."""
 
     def __init__(self, state: State, widest: float):
         self.state = state
         self.widest = widest
         self.shapes: list[Shape] = []
-        self.roads: list[tuple] = []  # (id, from, to, seconds for a gigabyte, colour, where to write those)
+        self.connections: list[
+            tuple
+        ] = []  # (id, from, to, seconds for a gigabyte, colour, where to write those)
 
     def words(self, name: str, x: float, y: float, words: str, **look) -> None:
         """Write words, centred."""
@@ -290,9 +292,11 @@ class Pen:
             above = (number - (len(lines) - 1) / 2) * 16
             self.words(f"{place} {name} {number}", x + wide / 2, y + high / 2 + above, line)
 
-    def road(self, place: str, kind: str, start, end, roads: Roads | None, below: bool = False) -> None:
-        """Draw a road between two points as wide as its bandwidth, with the bandwidth above or below it."""
-        rate = getattr(roads, kind) if roads else 0.0
+    def connection(
+        self, place: str, kind: str, start, end, connections: Connections | None, below: bool = False
+    ) -> None:
+        """Draw a connection between two points as wide as its bandwidth, which stands above or below it."""
+        rate = getattr(connections, kind) if connections else 0.0
         if not rate:
             return
         width = max(NARROWEST, WIDEST * rate / self.widest)
@@ -306,25 +310,27 @@ class Pen:
         says = f"{NAMES[kind].format(place=place)}: {gigabytes(rate)}; a gigabyte takes {duration(takes)}"
         size = (long, width) if level else (width, long)
         self.box(name, left, top, *size, fill=colour, edge="", round=0, says=says)
-        written = f"{kind} {gigabytes(rate)}" if kind in ("pinned", "ordinary") else gigabytes(rate)
+        written = f"{kind} {gigabytes(rate)}" if kind in ("pinned", "pageable") else gigabytes(rate)
         if level:
             away = width / 2 + 9
-            middle = (x + to_x) / 2 - (25 if kind in ("pinned", "ordinary") else 0)
+            middle = (x + to_x) / 2 - (25 if kind in ("pinned", "pageable") else 0)
             self.words(f"{name} rate", middle, y + (away if below else -away), written)
             arrived = (to_x - 50, y + (away if below else -away)) if kind != "own" else (middle, y + away)
         else:
             self.words(f"{name} rate", x + 10, (y + to_y) / 2, written, anchor="start")
             arrived = (x + 110, (y + to_y) / 2)
-        self.roads.append((name, start, end, takes, colour, arrived))
+        self.connections.append((name, start, end, takes, colour, arrived))
 
     def send(self) -> None:
-        """Let a gigabyte set out on each road of the device looked at, all at the same moment."""
+        """Let a gigabyte set out on each connection of the device looked at, all at the same moment."""
         place = self.state.looked_at
         if not self.state.sent:
             return
-        self.roads = [road for road in self.roads if road[0].startswith(f"{place} ")]
-        slowest = max((takes for _, _, _, takes, *_ in self.roads), default=0.0)
-        for name, start, end, takes, colour, arrived in self.roads:
+        self.connections = [
+            connection for connection in self.connections if connection[0].startswith(f"{place} ")
+        ]
+        slowest = max((takes for _, _, _, takes, *_ in self.connections), default=0.0)
+        for name, start, end, takes, colour, arrived in self.connections:
             share = takes / slowest
             along = end[0] - start[0], end[1] - start[1]
             x, y = end[0] - PARCEL / 2, end[1] - PARCEL / 2
@@ -344,13 +350,13 @@ def duration(seconds: float) -> str:
     return f"{float(f'{seconds * 1e3:.2g}'):g} ms"
 
 
-def _write_facts(pen: Pen, state: State, roads: Roads | None) -> None:
+def _write_facts(pen: Pen, state: State, connections: Connections | None) -> None:
     """Write what the device looked at is and can do, in two columns."""
     look = {"anchor": "start", "size": USUAL}
     if state.gone:
         pen.words("facts of", 4, LOW + 22, f"{state.looked_at}: not there, {ALONE}", bold=True, **look)
         return
-    shown = described(state, roads)
+    shown = described(state, connections)
     pen.words("facts of", 4, LOW + 22, f"{state.looked_at}: {shown.pop('name')}", bold=True, **look)
     for number, (label, value) in enumerate(shown.items()):
         x, y = (4, 390)[number % 2], LOW + 46 + 20 * (number // 2)
@@ -358,15 +364,15 @@ def _write_facts(pen: Pen, state: State, roads: Roads | None) -> None:
         pen.words(f"value {label}", x + 128, y, value, **look)
 
 
-def caption(state: State, found: dict[str, Roads | None]) -> str:
+def caption(state: State, found: dict[str, Connections | None]) -> str:
     """Say in a sentence what the picture is about."""
-    roads = found.get(state.looked_at)
+    connections = found.get(state.looked_at)
     if state.gone:
         return f"{state.looked_at} is not there, {ALONE}."
     how = "Simulated" if state.simulated else "Measured"
-    if roads is None:
-        return f"{state.looked_at} is too full to try its roads."
-    inside = f"{state.looked_at} reads a gigabyte from memory in {duration(GIGABYTE / roads.own)}"
+    if connections is None:
+        return f"{state.looked_at} is too full to try its connections."
+    inside = f"{state.looked_at} reads a gigabyte from memory in {duration(GIGABYTE / connections.own)}"
     if state.looked_at == "cpu":
         return f"{how}: {inside}."
     if state.shared:
@@ -374,58 +380,58 @@ def caption(state: State, found: dict[str, Roads | None]) -> str:
             f"{how}: {inside}, from the one memory that it has with the CPU; "
             f"even so, a tensor that goes from cpu to {state.looked_at} is copied."
         )
-    crossing = GIGABYTE / (roads.pinned if roads.pinning_helps else roads.ordinary)
+    crossing = GIGABYTE / (connections.pinned if connections.pinning_helps else connections.pageable)
     return f"{how}: a gigabyte crosses to {state.looked_at} in {duration(crossing)} at best, and {inside}."
 
 
-def described(state: State, roads: Roads | None) -> dict[str, str]:
+def described(state: State, connections: Connections | None) -> dict[str, str]:
     """Return the facts of the device looked at, with what pinned memory is worth to it."""
     known = dict(facts(state.looked_at, state.rules))
     if state.looked_at != "cpu":
         worth = "no use: no faster"
-        if roads is None:
+        if connections is None:
             worth = "not tried: the device is full"
-        elif roads.pinning_helps:
-            worth = f"{float(f'{roads.pinned / roads.ordinary:.2g}'):g} times as fast"
+        elif connections.pinning_helps:
+            worth = f"{float(f'{connections.pinned / connections.pageable:.2g}'):g} times as fast"
         known["pinned memory"] = worth
     return known
 
 
 def describe(state: State) -> str:
-    """Say what is here, how wide the roads of the device looked at are, and what it can do."""
+    """Say what is here, how wide the connections of the device looked at are, and what it can do."""
     found = survey(state)
     here = ", ".join(state.here) if len(state.here) > 1 else "the CPU alone"
     said = f"{source(state.devices[-1])}: there is {here}."
     if state.gone:
         return f"{said} {state.looked_at} is not there, {ALONE}."
-    roads = found.get(state.looked_at)
+    connections = found.get(state.looked_at)
     about = "; ".join(
-        f"{label}: {value}" for label, value in described(state, roads).items() if label != "name"
+        f"{label}: {value}" for label, value in described(state, connections).items() if label != "name"
     )
-    said += f" {_roads(state, roads)}"
-    if state.sent and roads:
+    said += f" {_connections(state, connections)}"
+    if state.sent and connections:
         ways = {
-            "in its own memory": roads.own,
-            "from pinned memory": roads.pinned,
-            "from ordinary memory": roads.ordinary,
+            "in its own memory": connections.own,
+            "from pinned memory": connections.pinned,
+            "from pageable memory": connections.pageable,
         }
         times = ", ".join(f"{duration(GIGABYTE / rate)} {way}" for way, rate in ways.items() if rate)
         said += f" Gigabytes sent: {state.sent}; each took {times}."
     return f"{said} {state.looked_at} is called {facts(state.looked_at, state.rules)['name']!r}; {about}."
 
 
-def _roads(state: State, roads: Roads | None) -> str:
-    if roads is None:
-        return f"{state.looked_at} is too full to try its roads."
+def _connections(state: State, connections: Connections | None) -> str:
+    if connections is None:
+        return f"{state.looked_at} is too full to try its connections."
     memory = "the one memory that there is" if state.shared else "its own memory"
-    inside = f"{state.looked_at} reads and writes {memory} at {gigabytes(roads.own)}"
+    inside = f"{state.looked_at} reads and writes {memory} at {gigabytes(connections.own)}"
     if state.looked_at == "cpu":
         return f"{inside}{', by a model' if state.simulated else ''}."
     if state.shared:
-        return f"{inside}; a tensor is copied within it at {gigabytes(roads.ordinary)}."
-    way = f"{gigabytes(roads.ordinary)} from ordinary memory"
-    if roads.pinning_helps:
-        way = f"{gigabytes(roads.pinned)} from pinned and at {way}"
+        return f"{inside}; a tensor is copied within it at {gigabytes(connections.pageable)}."
+    way = f"{gigabytes(connections.pageable)} from pageable memory"
+    if connections.pinning_helps:
+        way = f"{gigabytes(connections.pinned)} from pinned and at {way}"
     return f"{inside}; from the CPU, tensors come at {way}."
 
 
@@ -447,7 +453,7 @@ def explorer() -> Explorer:
     )
     first = devices[min(1, len(devices) - 1)]
     return Explorer(
-        "What is here, and how wide are the roads?",
+        "What is here, and how wide are the connections?",
         State(devices, first, "cuda" if simulated else None),
         draw,
         describe,

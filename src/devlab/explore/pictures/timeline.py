@@ -41,7 +41,7 @@ PROGRAMS = {
     ),
     "bring the result home": ("y = x @ w", "y = y.relu()", "home = y.cpu()", "z = x @ w"),
     EARLY: ("y = x @ w", 'home = y.to("cpu", non_blocking=True)', "print(home[0, 0].item())"),
-    "a batch from ordinary memory": (
+    "a batch from pageable memory": (
         "y = x @ w",
         "b = plain.to(device, non_blocking=True)",
         "c = plain.to(device)",
@@ -204,7 +204,7 @@ GUESSES = {
     "losses printed at the end": "how often does the host wait, and is that shorter than with prints?",
     "bring the result home": "at which line does the host wait, and when does the last product begin?",
     EARLY: "at which line does the host wait, and what does the program print?",
-    "a batch from ordinary memory": "which of the two copies makes the host wait?",
+    "a batch from pageable memory": "which of the two copies makes the host wait?",
     "a batch in the same stream": "does the device copy while it computes?",
     "a batch in a second stream": "does the device copy while it computes, and is that shorter?",
 }
