@@ -268,6 +268,8 @@ print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 # next to nothing, so for each slip the ingredients are fetched from the **pantry**, the device's memory, and
 # the result is carried back there.
 #
+# ![A waiter, the host, hangs slips on a rail, the stream. Many cooks, the processors, stand at a bench; what they cook with is fetched from the pantry, the memory, and carried back there. Overhead holds the kitchen up where the slips are written, compute at the bench, bandwidth between bench and pantry.](drawing:kitchen)
+#
 # Such a kitchen can be slow for three reasons, which are called regimes:
 #
 # - **Overhead.** The dishes are so small that the cooks have finished one before the waiter has written the
