@@ -215,10 +215,9 @@ print(f"Timer, 200 calls: {log.launches} launches, {log.synchronizations} waits"
 
 # %% [markdown] facts=["Y4", "Y5"]
 # (On the simulated device, the clock above said about 24 ms for the product that takes 21 µs at full speed.)
-# `Timer` warms up, waits, starts the clock, makes all calls in a row, and waits again, so launches overlap with work,
-# as they do in a program. `timeit` gives the mean of one run, `blocked_autorange()` the median of several. If
-# your version of PyTorch counts 0 waits here, its `Timer` measures launches alone: end the statement with
-# `torch.accelerator.synchronize()`.
+# `Timer` makes all calls in a row between its waits, so launches overlap with work, as they do in a program.
+# `timeit` gives the mean of one run, `blocked_autorange()` the median of several. If your version of PyTorch
+# counts 0 waits here, end the statement with `torch.accelerator.synchronize()`.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_time_op):** `time_op`, which puts all of these habits
 # into one function, for any device.
@@ -408,6 +407,8 @@ guess.was(nearest(took[32] / took[1], 1, 8, 32))
 # which NVIDIA calls tensor cores, are so much faster: better cooks, and the same pantry. There, more work is
 # limited by bandwidth in 16 bits than in 32.
 #
+# In which regime is your own work? Here are the signs, and the cures:
+#
 # | regime | it is cured by | how you tell |
 # |---|---|---|
 # | overhead | fewer, larger launches | a tenth of the numbers takes as long, even in `x + 1`; the device's lane has gaps |
@@ -468,10 +469,9 @@ guess.was(nearest(took["written out", 1_000_000] / took["fused", 1_000_000], 1, 
 # between them stays in the processor. (The simulated device runs the captured operations one by one, so its
 # model shows no gain.)
 #
-# Measured once with torch 2.13 on one core of an AMD EPYC, for four million numbers: written out 114 ms,
-# compiled 15 ms, `F.gelu` 10 ms, and 21 **seconds** for the first call, which compiles. When a function is
-# compiled again, and what cuts a graph in two, is a matter of [lesson
-# 12](12_less_memory_less_time.ipynb#Compiled).
+# On one core of an AMD EPYC, with torch 2.13 and four million numbers, `written_out` was measured to take 114
+# ms, compiled 15 ms, and 21 **seconds** for the first call, which compiles. [Lesson
+# 12](12_less_memory_less_time.ipynb#Compiled) says when a function is compiled again.
 
 
 # %% [markdown] facts=["J6"]
@@ -518,10 +518,9 @@ guess.was(works[max(rows_of, key=lambda row: row.self_cpu_time_total).key])
 #   bandwidth or compute, and its intensity says which.
 # - The profiler itself takes time for each call, so it makes small operators look slower than they are.
 #
-# With `activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]` the table has columns for the GPU as well.
-# There `cudaLaunchKernel` among the CPU's rows is the launching, `cudaStreamSynchronize` or
-# `cudaDeviceSynchronize` is the host waiting, and *Self CUDA* has the kernels. If the sum of the GPU's times
-# is far below the duration, you are in the overhead regime.
+# With `ProfilerActivity.CUDA` among the activities, there are columns for the GPU as well. *Self CUDA* has
+# the kernels, and among the CPU's rows `cudaLaunchKernel` is the launching, `cudaDeviceSynchronize` the
+# waiting. If the sum of the GPU's times is far below the duration, you are in the overhead regime.
 #
 # A table has no order in time, a **trace** has. `log.timeline()` of this course draws a trace in the
 # notebook, with a lane for the host and one for each engine of the device. Here is the same program on the
@@ -797,11 +796,10 @@ for side in (16, 64, 256, 1024):
 # %% [markdown] facts=["V1", "V5"]
 # ### Look and touch
 #
-# Here CPU and device race in one picture. On a GPU both sides are measured. On the simulated device both come
-# from a model, of a CPU with four cores too; *Measure this CPU* puts yours in its place. Drag the handle
-# under the curves to compare the two at one size. **Find out:** at which size does the accelerator win a
-# matrix product, and how far does that move when x has to be brought to the device, and the result taken
-# back? Does it ever win `x + 1`?
+# Here CPU and device race in one picture. On the simulated device both are modelled, the CPU with four cores;
+# *Measure this CPU* puts yours in its place. Drag the handle under the curves to compare the two at one size.
+# **Find out:** at which size does the accelerator win a matrix product, and how far does that move when x has
+# to be brought to the device, and the result taken back? Does it ever win `x + 1`?
 
 # %% facts=["V1", "V5"]
 devlab.explore.crossover()
@@ -821,8 +819,8 @@ devlab.explore.crossover()
 # - Overhead, bandwidth, compute: the waiter, the pantry or the cooks, and the slowest decides. Operations ÷
 #   bytes, against the machine's balance, says which of the last two. Fusion saves bytes and launches.
 # - In a trace, look at calls and averages first, and at gaps in the device's lane.
-# - One stream runs in order, copies included. A second one lets them overlap, if work waits for its copy by
-#   an event, and `record_stream` keeps the memory until the work is done.
+# - A second stream lets copies and work overlap, if work waits for its copy by an event, and `record_stream`
+#   keeps the memory until the work is done.
 # - Errors about values come late on a GPU, and the device is unusable until a restart. To find the line to
 #   blame: `CUDA_LAUNCH_BLOCKING=1`, or the CPU.
 # - Big, dense, few launches, data that stays: the accelerator. Small or branching: perhaps the CPU. Measure.
