@@ -88,7 +88,8 @@ devlab.check(shares_memory)
 #   It may be written to.
 # - Nothing is ever copied: where the array has negative strides, no tensor can share its memory, and the
 #   function raises a `ValueError` whose text contains the word *negative*.
-# - One line may be enough: find out what PyTorch's own functions do.
+# - One line may be enough: find out what PyTorch's own functions do. (Leave out `torch.from_dlpack`: in torch
+#   2.13 it ends the whole Python process for negative strides. While a check runs, it raises a `BufferError`.)
 #
 # Needed: [Which share and which copy](../notebooks/06_numpy_sharing.ipynb#Which-share-and-which-copy) and
 # [What cannot cross](../notebooks/06_numpy_sharing.ipynb#What-cannot-cross)

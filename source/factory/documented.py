@@ -22,6 +22,7 @@ class Chip:
     from_host: str
     between: str
     source: str
+    transfer_source: str = ""  # where `from_host` is from, if another document has it
 
 
 CHIPS = (
@@ -43,8 +44,8 @@ CHIPS = (
         half_rate=165,
         from_host="32 GB/s (PCIe 4.0)",
         between="by PCIe",
-        source="NVIDIA's white paper *Ada GPU Architecture*, appendix A, 2022 (for PCIe 4.0 the figure of "
-        "NVIDIA's data sheet of the A100)",
+        source="NVIDIA's white paper *Ada GPU Architecture*, appendix A, 2022",
+        transfer_source=" (for PCIe 4.0 the figure of NVIDIA's data sheet of the A100)",
     ),
     Chip(
         "NVIDIA H100 SXM",

@@ -25,6 +25,7 @@ RECORDED = Path(__file__).resolve().parents[2] / "benchmarks" / "recorded"
 PLACE = re.compile(r"^!\[([^\]]+)\]\(recorded:(\w+)\)$", re.MULTILINE)
 MODELLED = "reference machine, modelled"
 NONE = "*Measured on a GPU: nothing yet.*"
+DOCUMENTED = "*Documented by the makers, not measured.*"
 MISSING = "–"
 
 
@@ -77,7 +78,10 @@ def tabled(prose: str, folder: Path = RECORDED) -> str:
         if name not in TABLES:
             raise SourceError(f"there is no table {name!r} of recordings; there is: {', '.join(TABLES)}")
         measured = recordings(folder)
-        return f"**{words}**\n\n{TABLES[name](measured)}\n\n{_origin(measured)}"
+        rows = TABLES[name](measured)
+        if not measured and DOCUMENTED in rows:
+            return f"**{words}**\n\n{rows}"
+        return f"**{words}**\n\n{rows}\n\n{_origin(measured)}"
 
     return PLACE.sub(table, prose)
 
@@ -174,14 +178,14 @@ def hardware(measured: list[Recording]) -> str:
         ],
     ]
     heads = ["", MODELLED, *(f"{chip.name}, documented" for chip in CHIPS), *(one.title for one in measured)]
-    sources = "; ".join(f"{chip.name}: {chip.source}" for chip in CHIPS)
+    sources = "; ".join(f"{chip.name}: {chip.source}{chip.transfer_source}" for chip in CHIPS)
     remark = (
         "Peaks in 16 bits are those for ordinary matrices; for its newer GPUs NVIDIA also names twice as "
         "much, for matrices in which two of every four numbers are zero. NVIDIA gives PCIe and "
         "NVLink for both directions together, and a transfer has one, so both stand here at half. A dash is "
         "what was not published, or not recorded."
     )
-    return f"{_rows(heads, rows)}\n\n*Documented by the makers, not measured.* {sources}. {remark}"
+    return f"{_rows(heads, rows)}\n\n{DOCUMENTED} {sources}. {remark}"
 
 
 def balance(measured: list[Recording]) -> str:
@@ -202,7 +206,7 @@ def balance(measured: list[Recording]) -> str:
     heads = ["", MODELLED, *(f"{chip.name}, documented" for chip in chips), *(one.title for one in measured)]
     sources = "; ".join(f"{chip.name}: {chip.source}" for chip in chips)
     return (
-        f"{_rows(heads, rows)}\n\n*Documented by the makers, not measured.* {sources}. Peaks in 16 bits are "
+        f"{_rows(heads, rows)}\n\n{DOCUMENTED} {sources}. Peaks in 16 bits are "
         "without sparsity. The balance is the quotient of the two peaks."
     )
 

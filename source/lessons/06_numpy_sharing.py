@@ -13,6 +13,7 @@
 
 # %%
 import tracemalloc
+import weakref
 
 import numpy as np
 import torch
@@ -81,8 +82,8 @@ guess.was(" and ".join(lines) or "none")
 
 # %% [markdown] facts=["N5"]
 # `a * 2` made a new array, and `a =` gave it the old name. The tensor still looks at the old memory. `a *= 2`
-# wrote into the memory itself. The same holds in PyTorch: `t = t * 2` gives the name `t` to a new tensor,
-# while `t *= 2` and `t.mul_(2)` change the numbers in the old one.
+# wrote into the memory itself, and so does `a[:] = a * 2`. The same holds in PyTorch: `t = t * 2` gives the
+# name `t` to a new tensor, while `t *= 2`, `t[:] = t * 2` and `t.mul_(2)` change the numbers in the old one.
 #
 # Now the trap. This function prepares a picture for a model, and it looks harmless.
 
@@ -103,12 +104,13 @@ print("the data set now:", dataset[0].tolist())
 # %% [markdown] facts=["N5"]
 # The first epoch was right, and it spoiled the data for the second, without an error or a warning. The line
 # at fault is `x -= 100`: written as `x = x - 100`, the function would be right, but would take new memory. A
-# function that is given an array should say whether it changes that array, and so you have to know.
+# function that is given an array should say in its docstring whether it changes that array.
 
 # %% [markdown]
 # ## How to tell
 #
-# You cannot tell from the numbers. `t` and `copy` below equal the array in every element, until the array changes:
+# You cannot tell from the numbers. `t` and `copy` below equal the array in every element, until the array
+# changes:
 
 # %% facts=["N4"]
 a = np.arange(6.0)
@@ -119,11 +121,13 @@ print("before:", t[0].item(), copy[0].item())
 a[0] = 50
 print("after: ", t[0].item(), copy[0].item())
 
+print("begins where the array begins:", t.data_ptr() == a.ctypes.data, copy.data_ptr() == a.ctypes.data)
+
 # %% [markdown] facts=["N4"]
-# Writing just to find out would change your data, and it is not needed. Here the address of the first element
-# is enough to tell the two apart. For views it is not, because a view may begin in the middle of the memory.
-# Below are three pairs of views of one array of six numbers: the first four and the last four; the first half
-# and the second; the even places and the odd ones.
+# Writing just to find out would change your data, and it is not needed: for whole arrays, `t.data_ptr() ==
+# a.ctypes.data` compares the addresses of the first elements. For views that does not settle it, because a
+# view may begin in the middle of the memory. Below are three pairs of views of one array of six numbers: the
+# first four and the last four; the first half and the second; the even places and the odd ones.
 
 # %% facts=["N4", "N5"]
 guess = devlab.predict(
@@ -139,23 +143,24 @@ pairs = {
     "halves      ": (t[0:3], a[3:6]),
     "even and odd": (t[0::2], a[1::2]),
 }
+sharing = 0
 for words, (part, other) in pairs.items():
-    apart = (other.ctypes.data - part.data_ptr()) // a.itemsize
-    common = np.intersect1d(part.numpy(), other)  # each number in the array equals its place
-    print(f"{words} begin {apart} places apart, and have {len(common)} elements in common: {common}")
+    shares = np.shares_memory(part.numpy(), other)
+    sharing += shares
+    print(f"{words} {part.tolist()} and {other.tolist()}: {'shared' if shares else 'nothing in common'}")
 
-guess.was(sum(np.shares_memory(part.numpy(), other) for part, other in pairs.values()))
+guess.was(sharing)
 
 # %% [markdown] facts=["N4", "N5"]
 # In no pair do both views begin in the same place, and only in the first pair do they have elements in
-# common. `np.shares_memory`, from which the answer to the question came, compares the places of all elements
-# and touches none of them. It takes arrays; for a CPU tensor, pass `t.numpy()`.
+# common. `np.shares_memory` compares the places of all elements and touches none of them. It takes arrays;
+# for a CPU tensor, pass `t.numpy()`.
 #
 # (There is also `np.may_share_memory`, which is quicker because it compares only where the two begin and end.
 # For the even and the odd places it says yes, and so its name has a *may* in it.)
 #
-# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_shares_memory):** `shares_memory`, for tensors on any device,
-# with a gradient or without.
+# **[Exercise](../exercises/06_numpy_sharing.ipynb#task_shares_memory):** `shares_memory`, for tensors on any
+# device, with a gradient or without.
 
 # %% [markdown]
 # ## Which share and which copy
@@ -305,9 +310,9 @@ print(grid)
 # %% [markdown]
 # ## The array on the CPU
 #
-# Three obstacles often stand between a tensor and NumPy, and a fourth between an array and PyTorch. The first
-# is the device. So far everything was in the computer's own memory. Now there is a tensor on the accelerator,
-# and two ways to ask for its array:
+# Three obstacles may stand between a tensor and NumPy: its device, its graph and its dtype. A fourth stands
+# between an array and PyTorch. The first is the **device**. So far everything was in the computer's own
+# memory. Here is a tensor on the accelerator, and two ways to ask for its array:
 
 # %% facts=["N1"]
 x = torch.arange(4.0, device=device)
@@ -352,7 +357,7 @@ guess.was("yes" if x[0].item() == 99 else "no")
 # %% [markdown]
 # ## Off the graph
 #
-# The second obstacle is the graph, on every device. These are weights on the CPU:
+# The second obstacle is the **graph**, on every device. These are weights on the CPU:
 
 # %% facts=["N3", "N7"]
 weights = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -407,8 +412,8 @@ guess.was(" and ".join(noticed) or "none")
 # array made from a tensor that is still in use is for *reading*. To write, copy first.
 #
 # Together, the steps to NumPy are **`x.detach().cpu().numpy()`**: leave the graph, leave the device, then
-# NumPy. Detach first, so that autograd need not record the transfer. The steps cost next to nothing where
-# they are not needed:
+# NumPy. Detach first, so that autograd need not record the transfer. A step that is not needed costs next to
+# nothing, and if the tensor was on the CPU already, the result shares its memory:
 
 # %% facts=["N2", "N3"]
 anything = {
@@ -489,25 +494,25 @@ for words, t in (
 
 # %% [markdown] facts=["N7"]
 # `np.ascontiguousarray` copies only where it must: given `a` itself, it would share. An array's own method
-# `copy` always copies. Which of the two is right depends on whether you want a tensor that never shares, or
-# one that sometimes does. Decide it, and do not leave it to the strides of today's data.
-# (`torch.from_dlpack`, another function that shares, ends the whole Python process for negative strides in
-# torch 2.13, so do not try it here. The checks of this course give a `BufferError` in its place.)
+# `copy` always copies. If the tensor must never share, write `copy`, and do not rely on today's array
+# happening to need one.
 #
-# **Other things that stay on their side:**
+# One array gets across that should not. A **read-only** array, a memory-mapped file for example, becomes a
+# tensor with a mere warning, and the tensor can write where nothing should: use `torch.from_numpy(a.copy())`.
+#
+# **All obstacles in one table:**
 #
 # | | what happens | the cure |
 # |---|---|---|
-# | text, Python objects | `TypeError` that lists the supported dtypes | turn them into numbers |
+# | a tensor on an accelerator | `TypeError` | `cpu()` |
+# | a tensor that requires grad | `RuntimeError` | `detach()` |
+# | `bfloat16`, and floats of 8 bits | `TypeError` | `float()` |
+# | a conjugated complex tensor: `z.conj()`, `z.conj().imag` | `RuntimeError` | `resolve_conj()`, `resolve_neg()` |
+# | a sparse tensor | `TypeError` | `to_dense()` |
+# | an array with negative strides | `ValueError` | `a.copy()` |
 # | numbers in another byte order (`>f4`, from old file formats) | `ValueError` | `a.astype(np.float32)` |
 # | one field of a structured array, if its step is no multiple of its size | `ValueError` | `a.copy()` |
-# | a read-only array | a warning, and a tensor that can write where nothing should | `a.copy()` |
-# | a tensor that requires grad | `RuntimeError` | `detach()` |
-# | a tensor on an accelerator | `TypeError` | `cpu()` |
-# | a conjugated complex tensor, `z.conj()` | `RuntimeError` | `resolve_conj()` |
-# | its imaginary part, `z.conj().imag` | `RuntimeError` | `resolve_neg()` |
-# | a sparse tensor | `TypeError` | `to_dense()` |
-# | floats of 8 bits | `TypeError` | `float()` |
+# | text, Python objects | `TypeError` that lists the supported dtypes | turn them into numbers |
 #
 # **Exercises:** [`to_numpy`](../exercises/06_numpy_sharing.ipynb#task_to_numpy), which removes the three
 # obstacles of a tensor, and no more than it has to;
@@ -518,30 +523,40 @@ for words, t in (
 # %% [markdown]
 # ## An epoch in one array
 #
-# The most frequent transfer of all is that of losses: a training loop collects what you want to plot. First
-# look at what *one* collected loss keeps in memory. Everything that `backward` will need is saved in its
-# graph, and PyTorch lets us watch it being saved: it calls the first of the two functions below for each
-# tensor that it saves, and the second when `backward` takes the tensor out again.
+# The most frequent transfer of all is that of losses: a program collects what you want to plot. First look at
+# what *one* collected loss keeps in memory, before `backward` and after it. (PyTorch calls `Saved` below for
+# each tensor that it saves for `backward`, which lets us count them.)
+
 
 # %% facts=["N3"]
-saved = []
+class Saved:
+    """A tensor that a graph has saved."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+        held.add(self)
 
 
-def note(tensor):
-    saved.append(tensor.nbytes)
-    return tensor
+def bytes_held():
+    return sum(saved.tensor.nbytes for saved in held)
 
 
+held = weakref.WeakSet()  # forgets what nothing else holds
 weights = torch.ones(100_000, device=device, requires_grad=True)
-with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+with torch.autograd.graph.saved_tensors_hooks(Saved, lambda saved: saved.tensor):
     loss = (weights.exp() * 2).mean()
 
 print("the loss itself:", loss.nbytes, "bytes")
-print("its graph keeps:", sum(saved), "bytes")
+print("its graph keeps:", bytes_held(), "bytes")
+loss.backward()
+print("after backward: ", bytes_held(), "bytes")
 
 # %% [markdown] facts=["N3"]
-# You want four bytes, and keep a hundred thousand times as much. A list with all the losses of an epoch keeps
-# all of their graphs, until the memory is full. Keep the number without the graph: `loss.detach()`.
+# You want four bytes, and before `backward` the loss keeps a hundred thousand times as much. `backward` lets
+# the saved tensors go, and what stays is a chain of small nodes. So a list of training losses grows slowly.
+# But a list of losses on which `backward` is not called, in a validation loop without `no_grad` for example,
+# or one sum over them, keeps everything until the memory is full. Keep the number without the graph in any
+# case: `loss.detach()`.
 #
 # Here is a larger list: a model's outputs for eight batches, the last of them short, on the accelerator and
 # each with a graph. NumPy cannot take it as it is, and two ways work:

@@ -2,17 +2,14 @@
 # # 07 Asynchrony
 #
 # Here are two measurements of the same work, taken in the same run with the same Python clock. Both are
-# correct, and they contradict each other. This lesson begins with that contradiction, because nearly
-# everything that is surprising about the speed of a GPU follows from its explanation.
+# correct, and they contradict each other. Nearly everything that is surprising about the speed of a GPU
+# follows from the explanation.
 #
-# After it you can time work on any device so that the figure means something, say what decides how long a
-# piece of work takes, read a profiler's trace, copy the next batch while this one is worked on, and tell when
-# an accelerator is worth using.
+# After this lesson you can time work on any device, say what decides how long it takes, read a profiler's
+# trace, copy the next batch while this one is worked on, and tell when an accelerator is worth using.
 #
-# **Takes** about 70 minutes. **Needs** [04 Transfers](04_transfers.ipynb).
-#
-# The lesson has two halves. The first teaches how to time work, the second what decides how long it takes. A
-# good place for a break is before [Three regimes](#Three-regimes).
+# **Takes** about 60 minutes, with a good place for a break before [Three regimes](#Three-regimes). **Needs**
+# [04 Transfers](04_transfers.ipynb).
 
 # %%
 import math
@@ -33,10 +30,10 @@ import devlab.sim
 device = devlab.start()
 
 # %% [markdown]
-# **What is measured here, and what is modelled.** Without a GPU the simulated device does in *slow motion* what
-# a GPU does: in this notebook its waits are real, so that a clock sees them, but its speed is no chip's. Pictures and
-# tables that say *simulated* or *modelled* come from the model of the course's reference machine. Figures that a clock
-# took on this machine are called *measured*, and yours will differ. On a real GPU, everything is measured.
+# **What is measured here, and what is modelled.** Without a GPU, a simulated device takes its place. Its
+# waits are real, but stretched about a thousand times, so that a clock in Python can see them. Figures that a
+# clock took are called *measured*, and yours will differ. What is called *modelled* or *simulated* is
+# computed for the course's reference machine at full speed.
 
 # %% [markdown] facts=["Y1", "Y2"]
 # ## The host runs ahead
@@ -75,18 +72,15 @@ print(f"measured with waiting:    five products in {1000 * done:6.1f} ms")
 # %% [markdown] facts=["Y1", "Y2", "Y3"]
 # Which of the two is the time of five products? The second. **Operations on an accelerator are
 # asynchronous**: the call, which is named a **launch**, returns as soon as the work is queued in the device's
-# **stream**, and the device works through that stream in its own time. (A stream is a queue, and PyTorch
-# gives each device one to begin with. The program that the device runs for a launch is called a **kernel**.)
-# The first clock measured how long it takes to launch five products, the second how long it takes to compute
-# them.
+# **stream**, and the device works through that stream in its own time. (PyTorch gives each device one such
+# queue to begin with. The program that the device runs for a launch is called a **kernel**.) The first clock
+# measured how long it takes to launch five products, the second how long it takes to compute them.
 #
 # ![The host launches five products one after the other, and is done with that early. The device begins the first product after the first launch and works on all five in turn. The first clock stops after the last launch, the second when the last product is done.](drawing:launched_and_done)
 #
-# Between the two moments Python is free. (On the simulated device your CPU computes the results while it launches, so
-# the first figure is far larger than on a GPU, where a launch takes a few millionths of a second.)
-#
-# Sooner or later the host has to wait for those five products. Here is the time of each line of a small
-# program:
+# Between the two moments Python is free. (On a GPU the first figure is far smaller still: here your CPU
+# computes the results while it launches.) But sooner or later the host has to wait. Here is the time of each
+# line of a small program:
 
 # %% tags=["nbval-ignore-output"] facts=["Y1", "Y2"]
 torch.accelerator.synchronize()
@@ -102,15 +96,11 @@ for line, start, end in zip(("y = work()", "y.shape", "y[0, 0].item()"), moments
     print(f"{line:<16}{1000 * (end - start):7.2f} ms, measured")
 
 # %% [markdown] facts=["Y1", "Y2"]
-# Asking for a shape costs nothing, since the host knows it without the device. `item()` needs a number, so it
-# waits for everything in the stream up to the product that makes it. Within one stream the device reads
-# nothing before it is ready, and its results are what they would be without asynchrony. What changes is
-# **which line you wait at**: a line that launches is quick, and the first line that needs a value waits for
-# all lines before it. If you read a profile without knowing this, you blame the wrong line.
-#
-# (Memory can be read too early in two situations: by the *host*, while a non-blocking copy to it is still
-# under way, as in lesson 04, and by a *second stream* that does not wait for the first. You will meet both
-# below.)
+# The host knows a shape without asking the device. `item()` needs a number, so it waits for everything in the
+# stream up to the product that makes it. Within one stream the results are what they would be without
+# asynchrony. What changes is **which line you wait at**: a line that launches is quick, and the first line
+# that needs a value waits for all lines before it. If you read a profile without knowing this, you blame the
+# wrong line.
 #
 # Waits hide in ordinary Python. This loop keeps the largest of ten losses, and contains no `item`:
 #
@@ -144,31 +134,28 @@ guess.was(by_if.synchronizations)
 
 # %% [markdown] facts=["Y1", "Y2"]
 # `if` needs a yes or a no, and Python asks the tensor for it. After each answer the stream has run empty, and
-# the device idles until the host has launched the next piece of work. With `torch.maximum` the decision is
-# made on the device, and the host never has to know it. **Let the host run ahead**, and ask for numbers when
-# you need them.
+# the device idles until the next launch. With `torch.maximum` the decision is made on the device, and the
+# host never has to know it. **Let the host run ahead**, and ask for numbers when you need them.
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb#task_running_total):** `running_total`, a sum of losses that may hold
-# graphs, without a single wait.
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_running_total):** `running_total`, a sum of losses that
+# may hold graphs, without a single wait.
 
 # %% [markdown] facts=["Y1", "Y2"]
 # ### Look and touch
 #
-# Short programs, and below them what host and device do, from left to right in time. Read a program, guess,
-# and press *Play*. The bar that grows below a line says how long the host is kept at that line. A click on a
-# line plays the program up to there. Synchronize nowhere, at the end, or after every statement: the previous
-# run stays as an outline. **Find out:** with *nowhere*, which programs keep the host waiting all the same?
-# And which one prints a number that is not there yet?
+# Here are short programs, and what host and device do in them, from left to right in time. Read a program,
+# guess, and press *Play*. The bar below a line says how long the host is kept at it. **Find out:** if you
+# synchronize *nowhere*, which programs keep the host waiting all the same? And which one prints a number that
+# is not there yet?
 
 # %% facts=["Y1", "Y2"]
 devlab.explore.timeline()
 
 # %% [markdown] facts=["Y1", "Y2"]
-# Programs that ask for a value wait: `item`, `tolist`, a blocking `cpu()`. So does a blocking copy to the
-# device, which waits for its stream. A non-blocking one from pageable memory keeps the host only while the
-# bytes are staged, which means copied into pinned memory. The loop that prints waits three times, and the
-# device idles after each wait. *Bring it home, read it early* waits for nothing, and prints what happened to
-# be in the memory before: this is lesson 04's trap as a picture.
+# The programs that ask for a value wait, and so does a blocking copy to the device. A non-blocking one from
+# pageable memory keeps the host only while the bytes are staged, which means copied into pinned memory. One
+# program waits for nothing and reads the host's memory while a copy to it is still under way: it prints what
+# happened to be there before, lesson 04's trap as a picture.
 
 # %% [markdown] facts=["Y3"]
 # ## A clock that can be trusted
@@ -196,16 +183,14 @@ print(f"measured without the first wait: one product in {1000 * careless:5.1f} m
 print(f"measured with the first wait:    one product in {1000 * careful:5.1f} ms")
 
 # %% [markdown] facts=["Y4", "Y5"]
-# A stream works in order, so without the first wait the clock also counts what was launched before. There are **two
-# waits: one before the clock starts, and one before it stops**. Three more habits make a figure that you can repeat:
+# Without the first wait the clock also counts what was launched before. There are **two waits: one before the
+# clock starts, and one before it stops**. Three more habits make a figure that you can repeat:
 #
 # - **Warm up.** The first call is special: libraries are loaded, memory is allocated, and the best kernel may
-#   have to be found. Make one call or more before you measure.
+#   have to be found.
 # - **Repeat.** A single measurement is an anecdote.
 # - **Take the median.** Now and then something else needs the machine. One such call drags a mean along, and
-#   the median does not notice it.
-#
-# Ten made-up times, one of them disturbed:
+#   the median does not notice it. Here are ten made-up times, one of them disturbed:
 
 # %% facts=["Y5"]
 times = [2.1, 2.0, 2.1, 2.2, 40.0, 2.0, 2.1, 2.1, 2.0, 2.2]
@@ -217,15 +202,11 @@ print("median", statistics.median(times))
 # until a program chooses another. If the work is on another one, say so:
 # `torch.accelerator.synchronize(device)`.
 #
-# Two tools have these habits built in. `devlab.time_op` also says how sure it is, and on the simulated device
-# it shows the model's time. `torch.utils.benchmark.Timer` is PyTorch's own. It takes the statement as text,
-# and how often it waits can be counted:
+# Two tools have these habits built in: `devlab.time_op`, which on the simulated device gives the model's
+# time, and PyTorch's own `torch.utils.benchmark.Timer`. How often `Timer` waits can be counted:
 
 # %% tags=["nbval-ignore-output"] facts=["Y5"]
 timing = devlab.time_op(lambda: x @ x, device)
-
-figure = Timer("x @ x", globals={"x": x}).timeit(5)
-print(f"Timer: {1000 * figure.mean:.1f} ms a call, measured")
 
 small = torch.ones(8, 8, device=device)
 with devlab.watch() as log:
@@ -233,22 +214,20 @@ with devlab.watch() as log:
 print(f"Timer, 200 calls: {log.launches} launches, {log.synchronizations} waits")
 
 # %% [markdown] facts=["Y4", "Y5"]
-# `Timer` makes a few calls as a warm-up, waits, starts the clock, makes all calls in a row, and waits again.
-# It does not wait after each call, so launches overlap with work, as they do in a program. Its figure is a
-# mean over the calls of one run; `blocked_autorange()` makes several runs and gives their median. On the
-# simulated device its figure is measured in slow motion. In PyTorch 2.13 it waits for the *current*
-# accelerator, whatever its kind. Older releases do not wait for every kind, and then measure only the
-# launches: where the count above says 0 waits, end the statement with `torch.accelerator.synchronize()`.
+# (On the simulated device, the clock above said about 24 ms for the product that takes 21 µs at full speed.)
+# `Timer` makes all calls in a row between its waits, so launches overlap with work, as they do in a program.
+# `timeit` gives the mean of one run, `blocked_autorange()` the median of several. If your version of PyTorch
+# counts 0 waits here, end the statement with `torch.accelerator.synchronize()`.
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb#task_time_op):** `time_op`, which puts all of these habits into one
-# function, for any device.
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_time_op):** `time_op`, which puts all of these habits
+# into one function, for any device.
 
 # %% [markdown] facts=["Y6"]
 # ## Marks in the stream
 #
-# To measure with its own clock, the host has to wait until the device is idle. There is another method, in
-# which the *device* reads its own clock. An **event** is a mark that you put into the stream. When the device
-# comes to it, it notes the time. Three marks around two pieces of work show where the time goes:
+# To measure with its own clock, the host has to wait until the device is idle. The *device* can read its own
+# clock instead. An **event** is a mark that you put into the stream, and when the device comes to it, it
+# notes the time. Three marks around two pieces of work show where the time goes:
 
 # %% tags=["nbval-ignore-output"] facts=["Y6"]
 marks = [torch.Event(device=device, enable_timing=True) for _ in range(3)]
@@ -267,36 +246,48 @@ print(f"one product:   {marks[0].elapsed_time(marks[1]):6.1f} ms")
 print(f"five products: {marks[1].elapsed_time(marks[2]):6.1f} ms")
 
 # %% [markdown] facts=["Y6"]
-# The first mark has been reached by then, because the stream was empty, and the others are reached when the
-# device comes to them. (A busy CPU takes so long to simulate the launches that a second mark may be reached,
-# too.) The only line that waits is `synchronize`. `record` does not, because a mark is queued like other
-# work. `elapsed_time` raises an error while one of its marks is not reached, and it counts in
-# **milliseconds**.
-#
-# Events see the device alone. What Python did meanwhile, and the launches, are not in the figure, unless the
-# stream ran empty between the marks. Older code uses `torch.cuda.Event`, which does the same for CUDA alone.
+# The first mark has been reached by then, because the stream was empty. Only `synchronize` waits: `record`
+# queues its mark like other work. `elapsed_time` raises an error while one of its marks is not reached, and
+# it counts in **milliseconds**. Events see the device alone. What Python did meanwhile, and the launches, are
+# not in the figure, unless the stream ran empty between the marks.
 #
 # There is a trap on machines with two GPUs: `record()` marks a stream of the **current** device, whatever
 # device the event was made for. `torch.accelerator.current_stream(device)` gives the stream that you mean,
 # and `record` takes it.
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb#task_event_time):** `event_time`, on a device that need not be the
-# current one.
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_event_time):** `event_time`, on a device that need not be
+# the current one.
 
 # %% [markdown] facts=["J1", "V4"]
 # ## Three regimes
 #
-# You can now measure how long work takes. The next question is why. Every piece of work on a device needs
-# three things: the host has to launch it, its bytes have to be read and written, and its operations have to
-# be done. In a long row of work the three go on side by side, so **the slowest of them decides**, and making
-# one of the others faster changes nothing. The three cases are called regimes: *overhead*, *bandwidth* and
-# *compute*.
+# You can now measure how long work takes. The next question is why. Picture the device as the kitchen of a
+# restaurant. A waiter, who is the host, writes slips and hangs them on the rail: each slip is a launch, and
+# the rail is the stream. Thousands of cooks, the processors, work on one slip together. Their bench holds
+# next to nothing, so for each slip the ingredients are fetched from the **pantry**, the device's memory, and
+# the result is carried back there.
+#
+# ![A waiter, the host, hangs slips on a rail, the stream. Many cooks, the processors, stand at a bench; what they cook with is fetched from the pantry, the memory, and carried back there. Overhead holds the kitchen up where the slips are written, compute at the bench, bandwidth between bench and pantry.](drawing:kitchen)
+#
+# Such a kitchen can be slow for three reasons, which are called regimes:
+#
+# - **Overhead.** The dishes are so small that the cooks have finished one before the waiter has written the
+#   next slip.
+# - **Bandwidth.** The cooks stand at an empty bench, because fetching and carrying back takes longer than the
+#   cooking.
+# - **Compute.** There are slips on the rail and food on the bench, and the cooks cannot cook any faster.
+#
+# More cooks help in the third case and in no other. Along a full rail, writing, carrying and cooking go on at
+# the same time, so **the slowest of the three decides**, and making one of the others faster changes nothing.
+# (The tables below time single calls and wait for each. There nothing hides the launch, and its time is
+# added.)
 
 # %% [markdown] facts=["J1", "V4"]
 # ### Overhead: the launch decides
 #
-# A launch takes the host a few microseconds, whatever it starts: 5 µs on the reference machine, a figure that is
-# usual for real ones. Python itself is part of it. The smallest kernel takes the device another 2 µs.
+# A slip takes the waiter as long for one egg as for a hundred. A launch takes the host a few microseconds,
+# whatever it starts: 5 µs on the reference machine, a figure that is usual for real ones. Python itself is
+# part of it. The smallest kernel takes the device another 2 µs.
 
 # %% facts=["J1", "V4"]
 guess = devlab.predict(
@@ -323,7 +314,7 @@ def nearest(ratio, *choices):
 
 
 took = {}
-for count in (10, 1000, 100_000, 1_000_000, 10_000_000):
+for count in (10, 1000, 10_000, 100_000, 1_000_000, 10_000_000):
     values = torch.zeros(count, device=device)
     _, took[count] = launches_and_microseconds(torch.add, values, 1)
     print(f"{count:>12,} numbers: {took[count]:7.1f} µs, {kind}")
@@ -331,10 +322,10 @@ for count in (10, 1000, 100_000, 1_000_000, 10_000_000):
 guess.was(nearest(took[1000] / took[10], 1, 10, 100))
 
 # %% [markdown] facts=["J1", "V4"]
-# Up to about a hundred thousand numbers nearly all of the time is the launch and the kernel's start, and most
-# of the device is idle. **Small work loses**, and a loop of small steps loses at every turn. Below, each of
-# 200 rows is multiplied by a factor of its own, first in a loop, then all at once, by a column of factors
-# that is broadcast:
+# Up to about ten thousand numbers nearly all of the time is the launch and the kernel's start, and most of
+# the cooks have nothing to do. **Small work loses**, and a loop of small steps loses at every turn. Below,
+# each of 200 rows is multiplied by a factor of its own, first in a loop, then all at once, by a column of
+# factors that is broadcast:
 
 # %% facts=["J1", "V3", "V4"]
 rows = torch.ones(200, 64, device=device)
@@ -350,39 +341,41 @@ for words, function in (
 # %% [markdown] facts=["J1", "V3"]
 # The results are the same, and take less than a hundredth of the time. The cures for overhead are larger
 # batches, operations that take many tensors or rows at once, and, for a step that is launched again and again
-# in the same form, a **CUDA graph** (`torch.cuda.CUDAGraph`, or `torch.compile(mode="reduce-overhead")`),
-# which records a row of launches and replays them as one.
+# in the same form, a **CUDA graph** (`torch.cuda.CUDAGraph`, or `torch.compile(mode="reduce-overhead")`). It
+# is the kitchen's set menu: a row of launches is recorded once, and from then on is ordered with a single
+# slip.
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb#task_batched):** `batched`, a loop of matrix products as one launch.
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_batched):** `batched`, a loop of matrix products as one
+# launch.
 
 # %% [markdown] facts=["J2", "J3", "J4"]
 # ### Bandwidth or compute: the arithmetic intensity decides
 #
-# When the work is large enough, the device itself is the limit. Either the memory cannot bring the bytes faster, or the
-# processors cannot compute faster. Which of them it is can be worked out on paper, by one division:
+# When the work is large enough, the limit is either the pantry or the cooks. Which of them it is can be
+# worked out on paper, by asking how much is done with each byte that is carried:
 #
 # > **arithmetic intensity** = operations ÷ bytes that are read and written
 #
 # - `x + 1` in float32 reads 4 bytes, does 1 operation and writes 4 bytes for each number: **1/8 FLOP per
-#   byte**, whatever the size. (FLOP stands for one operation with floating-point numbers.)
+#   byte**, whatever the size. (FLOP stands for one operation with floating-point numbers.) Everything is
+#   fetched, stirred once, and carried back.
 # - A product of two n × n matrices does n multiplications and n additions for each of n² results, so 2n³
 #   operations. It reads two matrices and writes one, 3 · 4n² bytes. That makes **n/6 FLOP per byte**, 171 for
-#   n = 1024: each number that is read is used n times.
+#   n = 1024. (Each number is used n times and fetched nearly once, because good kernels work on blocks that
+#   fit on the bench, which means into the caches.)
 # - A layer with n inputs and n outputs, given b rows, does 2bn² operations, and reads 4n² bytes of weights.
 #   As long as b is small beside n, that is about **b/2 FLOP per byte**. One row uses each weight once.
 #
-# (The count assumes that each number is fetched from memory once. Good kernels come close to that, because
-# they work on blocks that fit into the caches.)
-#
-# The machine has such a number as well, the **balance**: how many operations it can do in the time in which its
-# memory moves one byte. The reference machine does 8.1 TFLOP/s and moves 300 GB/s: 8.1e12 ÷ 300e9 = **27 FLOP per
-# byte**. Work below 27 is limited by bandwidth, work above it by compute.
+# The machine has such a number as well, the **balance**: how many operations its cooks can do in the time in
+# which its pantry hands out one byte. The reference machine does 8.1 TFLOP/s and moves 300 GB/s: 8.1e12 ÷
+# 300e9 = **27 FLOP per byte**. Work below 27 is limited by bandwidth, work above it by compute. A
+# **roofline** shows both limits. Its slope is what the pantry can hand out, its flat top what the cooks can
+# do, and no work lies above it:
 #
 # ![The roofline of the reference machine. Below 27 operations for each byte the rate rises with the arithmetic intensity, because bandwidth decides: x + 1 is at the foot of the slope, a layer with one row a little higher, and with 32 rows near its top. Above 27 the roof is flat at 8.1 TFLOP/s, because the operations decide; a product of two matrices with n = 1024 is there.](drawing:roofline)
 #
-# This picture is called a **roofline**. Its slope is the memory's bandwidth, and its flat part is what the processors
-# can do. No work lies above the roof. Use it for a prediction: a layer with 2048 inputs and 2048 outputs is given one
-# row, and then 32 rows at once, which are 32 times as many operations.
+# Use it for a prediction: a layer with 2048 inputs and 2048 outputs is given one row, and then 32 rows at
+# once, which are 32 times as many operations.
 
 # %% facts=["J2", "J4"]
 guess = devlab.predict("32 rows take about how many times as long as one row?", 1, 8, 32)
@@ -390,51 +383,52 @@ guess = devlab.predict("32 rows take about how many times as long as one row?", 
 # %% facts=["J2", "J3", "J4"]
 weights = torch.ones(2048, 2048, device=device)
 
-print(f"{'rows':>5}{'FLOP per byte':>16}{'TFLOP/s':>10}")
+print(f"{'rows':>5}{'FLOP per byte':>16}{'TFLOP/s':>10}{'µs':>10}, {kind}")
 took = {}
 for count in (1, 8, 32, 128, 256):
     inputs = torch.ones(count, 2048, device=device)
     operations = 2 * count * 2048 * 2048
     moved = 4 * (2 * count * 2048 + 2048 * 2048)
     _, took[count] = launches_and_microseconds(torch.matmul, inputs, weights)
-    print(
-        f"{count:>5}{operations / moved:>16.1f}{operations / took[count] / 1e6:>10.2f}{took[count]:>10.1f} µs, {kind}"
-    )
+    print(f"{count:>5}{operations / moved:>16.1f}{operations / took[count] / 1e6:>10.2f}{took[count]:>10.1f}")
 
 guess.was(nearest(took[32] / took[1], 1, 8, 32))
 
 # %% [markdown] facts=["J2", "J3", "J4"]
-# Up to the balance more rows are nearly free, because the time goes into reading the weights, and they are
-# read once in any case. Beyond it the time grows with the rows, and the rate stays just below the roof. (What
-# is missing to 8.1 TFLOP/s is the launch and the kernel's own 2 µs.) This is why larger batches make training
-# and serving efficient, and why a language model that writes for one reader, one row at a time, is limited by
-# the memory's bandwidth and hardly uses its processors.
+# Up to the balance more rows are nearly free: the time goes into fetching the weights, and they are fetched
+# once, for one plate or for 32. Beyond it the time grows with the rows, and the rate stays just below the
+# roof. This is why larger batches make training and serving efficient, and why a language model that writes
+# for one reader, one row at a time, is limited by the memory's bandwidth and hardly uses its processors.
 #
 # ![The balance of real machines, from their makers' peaks](recorded:balance)
 #
-# (The reference host, a CPU with four cores, has a balance of 7.5.) In 16 bits a number has half the bytes,
-# so each intensity doubles. The balance doubles as well on the RTX 4090. On the other GPUs it rises by a
-# factor of 8 to 16, because their special units for matrix products in 16 bits, which NVIDIA calls tensor
-# cores, are so much faster. There, more work is limited by bandwidth in 16 bits than in 32.
+# In 16 bits a number has half the bytes, so each intensity doubles. The balance doubles as well on the RTX
+# 4090. On the other GPUs it rises by a factor of 8 to 16, because their units for matrix products in 16 bits,
+# which NVIDIA calls tensor cores, are so much faster: better cooks, and the same pantry. There, more work is
+# limited by bandwidth in 16 bits than in 32.
 #
-# To find out in which regime your own work is, change one thing and look at the time:
+# In which regime is your own work? Here are the signs, and the cures:
 #
 # | regime | it is cured by | how you tell |
 # |---|---|---|
-# | overhead | fewer, larger launches | half the batch takes as long as the whole batch; the device's lane has gaps |
+# | overhead | fewer, larger launches | a tenth of the numbers takes as long, even in `x + 1`; the device's lane has gaps |
 # | bandwidth | fewer bytes: fusion, smaller dtypes | the intensity is below the balance; bytes ÷ time is near the peak |
 # | compute | fewer operations, matrix units (autocast, TF32: [lesson 12](12_less_memory_less_time.ipynb)) | the intensity is above the balance; operations ÷ time is near the peak |
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb#task_regime):** `regime`, which says on paper what decides how long
-# a product takes: for matrices of any shape, in 32 or 16 bits, on any chip of the first table.
+# Do not conclude from the batch alone: half of the rows may take as long as all of them because of overhead,
+# or because the weights are read once in any case.
+#
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_regime):** `regime`, which says on paper what decides how
+# long a product takes: for matrices of any shape, in 32 or 16 bits, on any chip.
 
 # %% [markdown] facts=["J5"]
 # ## Fusion: fewer bytes, fewer launches
 #
 # Most lines of a model are elementwise, and their intensity lies far below the balance. GELU, an activation
-# function, can be written out in Python with eight operations on tensors. PyTorch also has it as one, whose
-# kernel reads a number, does everything that has to be done with it, and writes the result. Such a kernel is
-# called **fused**. Both compute the same, up to rounding.
+# function, can be written out in Python with eight operations on tensors. That makes eight slips, and for
+# each of them a bowl is fetched from the pantry, stirred once, and carried back. PyTorch also has GELU as one
+# operation: the whole recipe on a single slip, and the bowl stays on the bench from the first step to the
+# last. Such a kernel is called **fused**. Both compute the same, up to rounding.
 
 # %% facts=["J5"]
 guess = devlab.predict(
@@ -464,46 +458,29 @@ for count in (1000, 1_000_000):
 guess.was(nearest(took["written out", 1_000_000] / took["fused", 1_000_000], 1, 2, 8))
 
 # %% [markdown] facts=["J5"]
-# Each of the eight steps reads one tensor or two from memory and writes its whole result back, only for the
-# next step to read it again. Written out, 18 tensors pass through the memory, fused only 2. With a million
-# numbers that saves bytes, with a thousand it saves launches: **fusion helps in both regimes**. It does
-# nothing for large products, whose time goes into operations.
+# Written out, 18 tensors pass through the memory, fused only 2. With a million numbers that saves bytes, with
+# a thousand it saves launches: **fusion helps in both regimes**. It does nothing for large products, where
+# the cooks are busy anyway.
 #
 # So look for the fused operation first: `F.gelu`, `F.layer_norm`, `F.scaled_dot_product_attention`,
 # `torch.addcmul`, or an optimizer with `fused=True`. For everything else there is **`torch.compile`**, which
-# captures the operations of a function as a graph, and hands the graph to a *backend* that makes kernels for
-# it. The backend below prints what was captured, and runs it as it is:
-
-
-# %% facts=["J5"]
-def show_graph(graph, example_inputs):
-    """A backend for torch.compile: name the captured operations, and change nothing."""
-    names = [node.target.__name__ for node in graph.graph.nodes if node.op == "call_function"]
-    print(len(names), "operations in one graph:", ", ".join(names))
-    return graph.forward
-
-
-numbers = torch.linspace(-3, 3, 5, device=device)
-print(torch.compile(written_out, backend=show_graph)(numbers).cpu())
-
-# %% [markdown] facts=["J5"]
-# PyTorch's own backends `"eager"` and `"aot_eager"` run the graph as it is, too; they are there to find out
-# at which stage something fails. The default, Inductor, fuses: for a GPU it writes kernels in Triton, a
-# language for kernels, and for the CPU loops in C++, which a compiler on your machine translates. Its loop
-# for `written_out` has one load and one store, and everything between them stays in the processor. The
-# simulated device runs every graph as it is and says so in a warning, so its model shows no gain.
+# captures the operations of a function as a graph and writes kernels for it: for a GPU in Triton, a language
+# for kernels, and for the CPU in C++. Its loop for `written_out` has one load and one store, and everything
+# between them stays in the processor. (The simulated device runs the captured operations one by one, so its
+# model shows no gain.)
 #
-# Measured once with torch 2.13 on one core of an AMD EPYC, for four million numbers, the fastest of 15 calls
-# each: written out 114 ms, compiled 15 ms, `F.gelu` 10 ms, and 21 **seconds** for the first call, which
-# compiles. It is left out of this notebook for that reason. When a function is compiled again, and what cuts
-# a graph in two, is a matter of [lesson 12](12_less_memory_less_time.ipynb#Compiled).
+# On one core of an AMD EPYC, with torch 2.13 and four million numbers, `written_out` was measured to take 114
+# ms, compiled 15 ms, and 21 **seconds** for the first call, which compiles. [Lesson
+# 12](12_less_memory_less_time.ipynb#Compiled) says when a function is compiled again.
+
 
 # %% [markdown] facts=["J6"]
 # ## A trace, read line by line
 #
-# A program has hundreds of operations, and you cannot work out all of them on paper. A **profiler** notes each of
-# them while the program runs. Here is a program with one piece of work for each regime: a product, an addition over a
-# million numbers, and 2,000 multiplications of ten numbers each. It runs on the CPU, which every reader has.
+# A program has hundreds of operations, and you cannot work out all of them on paper. A **profiler** notes
+# each of them while the program runs. Here is a program with one piece of work for each regime: a product, an
+# addition over a million numbers, and 2,000 multiplications of ten numbers each. It runs on the CPU, where
+# waiter and cook are one person, who spends time on every slip all the same.
 
 # %% facts=["J6"]
 matrix, large, tiny = torch.ones(256, 256), torch.ones(1_000_000), torch.ones(10)
@@ -531,28 +508,23 @@ print(rows_of.table(sort_by="self_cpu_time_total", row_limit=8, max_name_column_
 guess.was(works[max(rows_of, key=lambda row: row.self_cpu_time_total).key])
 
 # %% [markdown] facts=["J6"]
-# Read it by rows. Each row is an operator of PyTorch's library `aten`; `*` is `aten::mul`, and `@` is `aten::matmul`,
-# which calls `aten::mm` for two matrices. Then read the columns:
+# Each row is an operator of PyTorch's library `aten`; `*` is `aten::mul`, and `@` is `aten::matmul`, which
+# calls `aten::mm` for two matrices.
 #
-# - **Self CPU** is the time in the operator itself, **CPU total** includes what it called. `aten::matmul` has
-#   a large total and hardly any time of its own, because everything is done in `aten::mm`. Sort by *self* to
-#   find where the time goes, by *total* to find which of your lines caused it. (`aten::to` and what it calls
-#   turn the 1 of `large + 1` into a float.)
+# - **Self CPU** is the time in the operator itself, **CPU total** includes what it called. Sort by *self* to
+#   find where the time goes, by *total* to find which of your lines caused it.
 # - **# of Calls** and **CPU time avg** tell the regimes apart. Thousands of calls of about a microsecond are
 #   overhead, since multiplying ten numbers takes a CPU a few nanoseconds. A single call that takes long is
 #   bandwidth or compute, and its intensity says which.
-# - The percentages are shares of all that was recorded. The profiler itself takes time for each call, so it
-#   makes small operators look slower than they are.
+# - The profiler itself takes time for each call, so it makes small operators look slower than they are.
 #
-# With `activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]` the table has the same columns once more for
-# the GPU. There `cudaLaunchKernel` among the CPU's rows is the launching, `cudaStreamSynchronize` or
-# `cudaDeviceSynchronize` is the host waiting, and the *Self CUDA* column has the kernels. If the sum of the
-# GPU's times is far below the duration, the GPU is idle in between, and you are in the overhead regime.
+# With `ProfilerActivity.CUDA` among the activities, there are columns for the GPU as well. *Self CUDA* has
+# the kernels, and among the CPU's rows `cudaLaunchKernel` is the launching, `cudaDeviceSynchronize` the
+# waiting. If the sum of the GPU's times is far below the duration, you are in the overhead regime.
 #
-# A table has no order in time. `trace.export_chrome_trace("trace.json")` writes a file that you can look at
-# in the browser, at `ui.perfetto.dev`: one lane for each thread and each stream. `log.timeline()` of this
-# course draws such lanes in the notebook. Here is the same program on the device, with 8 small
-# multiplications:
+# A table has no order in time, a **trace** has. `log.timeline()` of this course draws a trace in the
+# notebook, with a lane for the host and one for each engine of the device. Here is the same program on the
+# device, with 8 small multiplications:
 
 # %% facts=["J1", "J6"]
 on_device = [torch.ones(shape, device=device) for shape in ((384, 384), 700_000, 10)]
@@ -564,18 +536,20 @@ with devlab.watch() as log:
 log.timeline()
 
 # %% [markdown] facts=["J1", "J6"]
-# On the left the host is busy without a pause, and the device has gaps: each small kernel is over before the
-# next one has been launched. That is what overhead looks like in every tool. On the right the host has long
-# finished and waits, and the device works without a gap: first on the addition, limited by bandwidth, then on
-# the product, limited by compute. Those two look alike in a trace. Their intensities, 1/8 and 64, tell them
-# apart.
+# On the left the host is busy without a pause, and the device has gaps: the cooks have finished each small
+# dish before the next slip is written. That is what overhead looks like in every tool. On the right all slips
+# hang on the rail, the waiter waits, and the kitchen works without a gap: first on the addition, limited by
+# bandwidth, then on the product, limited by compute. Those two look alike, because a trace does not show what
+# the cooks wait for. Their intensities, 1/8 and 64, tell them apart.
+#
+# Here we leave the kitchen. A cook would notice if the flour had not been delivered yet; a device does not,
+# as you are about to see.
 
 # %% [markdown] facts=["Y1"]
 # ## Two streams
 #
 # A stream works in order, and a copy to the device stands in it like any other work. Here two batches from
-# pinned memory are copied and multiplied, in the order in which the lines are written. Watch the lane
-# *computing* for idle time.
+# pinned memory are copied and multiplied, one after the other. Watch the lane *computing* for idle time.
 
 # %% facts=["Y1"]
 weight = torch.ones(1024, 1024, device=device)
@@ -591,16 +565,14 @@ in_turn = log.timeline()
 # Copies and products take turns, although the device has an engine for each. But there may be several
 # streams: what is in one of them runs in order, and two of them know nothing of each other. So give the
 # second copy a stream of its own, and let it run while the first product is computed. `torch.Stream(device)`
-# makes a stream, and what you launch in a block `with stream:` goes into it.
-#
-# One stream gave you two guarantees, and with two streams you have to restore both:
+# makes a stream, and what you launch in a block `with stream:` goes into it. What one stream guaranteed, you
+# now have to restore:
 #
 # - **A product may not begin before its batch has arrived.** Put an event behind the copy, and let the other
 #   stream wait for it.
 # - **A batch's memory may not be used again before its product is done.** PyTorch's allocator (lesson 08)
 #   gives a freed block at once to the next tensor of the stream that allocated it, here the side stream, and
-#   asks no other stream. `record_stream(main)` tells it that the main stream uses the block as well, so that
-#   it waits for both.
+#   asks no other stream. `record_stream(main)` tells it that the main stream uses the block as well.
 
 # %% facts=["Y1", "P5"]
 main, copies = torch.accelerator.current_stream(device), torch.Stream(device)
@@ -621,15 +593,14 @@ print(f"it takes {overlapped.total / in_turn.total:.0%} of the time ({kind})")
 
 # %% [markdown] facts=["Y1", "P5"]
 # The second copy now runs beside the first product. Over many batches all copies but the first can hide
-# behind the work, or all the work but the last behind the copies, whichever takes longer. Look at the host's
-# lane as well: it has launched everything at the very beginning. `main.wait_event(arrived)` does not keep the
-# host. It only puts an order into the main stream: *wait here until the copy has arrived*.
+# behind the work, or all the work but the last behind the copies, whichever takes longer.
+# `main.wait_event(arrived)` does not keep the host. It only puts an order into the main stream: *wait here
+# until the copy has arrived*.
 #
 # If you leave that line out, nothing fails and the picture gets even better. But a product may then read
-# memory into which nothing has been copied yet, and there is no error, only wrong numbers. Such a mistake is
-# called a **race**. The simulated device computes at once and hides races, unless it is asked to show them:
-# in a block `with races():`, work that does not wait finds what was in the memory before. The cell below adds
-# up a batch of 524,288 ones while its copy is under way in the side stream.
+# memory into which nothing has been copied yet, and the only sign is wrong numbers. Such a mistake is called
+# a **race**. In a block `with races():` the simulated device shows it: work that does not wait finds what was
+# in the memory before. The cell below adds up a batch of 524,288 ones while its copy is under way.
 
 # %% facts=["Y1"]
 from devlab.sim import races
@@ -651,71 +622,53 @@ with races():
     print("with the wait:   ", sum_of_a_batch(waits=True))
 
 # %% [markdown] facts=["Y1"]
-# The first sum is that of the memory before the copy. The simulated device keeps zeros there, so the first
-# line is wrong every time. A real GPU races without being asked. Whether the copy or the sum comes first may
-# change from run to run, and the memory may hold an earlier batch, for example, so that the wrong numbers
-# look right.
+# Here the memory held zeros before the copy, so the first line is wrong every time. A real GPU races without
+# being asked. Whether the copy or the sum comes first may change from run to run, and the memory may hold an
+# earlier batch, so that the wrong numbers look right.
 #
-# Without `record_stream` there is another race: Python drops `there` while its product is still waiting in
-# the stream, and the next copy may get the same memory and overwrite the batch. The simulated device cannot
-# show that kind. (The check of the exercise finds a missing wait by the clock, without any wrong number.)
+# Without `record_stream` there is another race, which the simulated device cannot show: Python drops `there`
+# while its product is still waiting in the stream, and the next copy may overwrite the batch.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_Prefetcher):** `Prefetcher`, which does this for every
 # batch of a loader, and never takes more than a few in advance.
 
 # %% [markdown] facts=["Y1", "J6"]
-# ### The same picture in Perfetto
-#
-# A drawing of two batches fits into a notebook, and a drawing of a whole epoch does not. `timeline.save` therefore
-# writes it to a file of the same format as `export_chrome_trace` above, and `ui.perfetto.dev` opens it: you can zoom
-# in, and a click on a piece of work shows its line of code, its bytes and its shapes. From each launch on the host's
-# lane an **arrow** leads to the work on the device. The file is plain JSON, so it can be asked as well. How long do
-# the arrows of the two copies and the two products become?
+# A whole epoch does not fit into such a drawing. `save` writes the lanes to a file for `ui.perfetto.dev`, a
+# page that lets you zoom in and click on a piece of work to see its line of code, its bytes and its shapes.
+# PyTorch's profiler writes such a file by `trace.export_chrome_trace("trace.json")`.
 
-# %% facts=["Y1", "J6"]
-import json
+# %% tags=["nbval-ignore-output"] facts=["Y1", "J6"]
 import tempfile
 
 path = os.path.join(tempfile.mkdtemp(), "trace.json")
 overlapped.save(path)
-with open(path, encoding="utf-8") as file:
-    events = json.load(file)["traceEvents"]
-
-launched = {event["id"]: event["ts"] for event in events if event["ph"] == "s"}
-for event in sorted(
-    (event for event in events if event["ph"] == "f"), key=lambda event: launched[event["id"]]
-):
-    begun = [other for other in events if other["ph"] == "X" and other["ts"] == event["ts"]]
-    name = next(
-        other["name"] for other in begun if other["tid"] == event["tid"] and other["pid"] == event["pid"]
-    )
-    waited = event["ts"] - launched[event["id"]]
-    print(f"{name:<32} launched at {launched[event['id']]:5.1f} µs, begun {waited:6.1f} µs later ({kind})")
+print(f"{os.path.getsize(path):,} bytes in", os.path.basename(path))
 
 # %% [markdown] facts=["Y1", "J6"]
-# The host has launched everything within a few microseconds, and the device takes up one thing after the other, so
-# the arrows grow longer. That is what a healthy trace looks like. Where every arrow is short, the device is waiting
-# for the host, and you are in the overhead regime. (The trace of a simulated device says of itself that its times
-# are modelled.)
+# There, an **arrow** leads from each launch to its work on the device. In this trace the first arrow is 5 µs
+# long, and the last 344 µs (modelled), because the host has launched everything at once. Arrows that grow are
+# a sign of health. Where every arrow is short, the device is waiting for the host: overhead.
 
 # %% [markdown] facts=["Y1", "P5"]
 # ### Look and touch
 #
-# Here each batch is loaded, copied and computed, and a line leads it from lane to lane. The percentages say
-# how busy each lane is, and the longest of the three steps decides how long the epoch takes. Whenever you
-# turn a switch, the loop is played again, and the previous one stays as an outline. **Find out:** press
-# *Play* with everything off. Which two switches change nothing on their own, and what do they need? How short
-# can you make the epoch?
+# Here each batch is loaded, copied and computed, and a line leads it from lane to lane. The longest of the
+# three steps decides how long the epoch takes. **Find out:** press *Play* with everything off, then turn on
+# one switch at a time. Which of them change nothing on their own? How short can you make the epoch?
 
 # %% facts=["Y1", "P5"]
 devlab.explore.pipeline()
 
 # %% [markdown] facts=["Y1", "P5"]
-# Pinned memory alone changes nothing, because without workers the host pins each batch itself, which takes as long as
-# the copy gains. A stream for copies changes nothing either, because the host waits for each copy before it goes on
-# to the next batch. `non_blocking=True` alone helps a little: the host is kept only while the bytes are staged. All
-# three together, with two workers, bring the model to about half of the plainest loop's time. After that the device
-# itself is the longest of the three, and nothing on the host makes it shorter. That is the goal.
+# <details><summary>What you will have found</summary>
+#
+# Pinned memory alone changes nothing, because without workers the host pins each batch itself, which takes as
+# long as the copy gains. A stream for copies changes nothing either, because the host waits for each copy.
+# `non_blocking=True` alone helps a little: the host is kept only while the bytes are staged. All three
+# together, with two workers, bring the model to about half of the plainest loop's time. Then the device
+# itself is the longest of the three, which is the goal.
+#
+# </details>
 
 # %% [markdown] facts=["Y7"]
 # ## Errors that come late
@@ -731,8 +684,9 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["Y7"]
 # What depends on *values*, only the device can see, for example that an index of an `Embedding` or a label is
-# out of range. Below, a table has ten rows, and row 12 is asked for. (The cells run on the simulated device
-# or on the CPU. On a real GPU they would make the device unusable until you restart the notebook's kernel.)
+# out of range. Below, a table has ten rows, and row 12 is asked for. (On a real GPU this would make the
+# device unusable until you restart the notebook's kernel, so the cells run on the simulated device or the
+# CPU.)
 
 # %% facts=["Y7"]
 here = device if device.type == "sim" else torch.device("cpu")
@@ -765,10 +719,8 @@ guess.was(("the look-up", "the shape", "the number")[len(passed)])
 # On an accelerator the line with the bad index passes: it only launched, and a result of the right shape was
 # promised. The error is raised where the host next waits, at an innocent `.item()` or `print`, or at any
 # launch that is made after the device has met the error. On an NVIDIA GPU the message says `CUDA` where it
-# says `sim` here. (On the CPU nothing is asynchronous, and the line itself fails.)
-#
-# The message itself warns you that the traceback may point to the wrong line. And the error does not end
-# there. After such an error a process cannot use its CUDA device any more, whatever you ask of it:
+# says `sim` here. (On the CPU nothing is asynchronous, and the line itself fails.) Nor does the error end
+# there. After it a process cannot use its CUDA device any more, whatever you ask of it:
 
 # %% facts=["Y7"]
 try:
@@ -781,9 +733,8 @@ except torch.AcceleratorError as error:
 # simulated device can be made usable again by `devlab.sim.reset()`, and keeps its tensors.
 #
 # To find the line that is to blame, let each launch wait for its kernel: `CUDA_LAUNCH_BLOCKING=1` in the
-# environment, set before the program starts, because CUDA reads it once, when it starts. (The simulated
-# device reads it each time, so it can be shown here.) Everything is slow then, so take it out again. Now the
-# same call does not get past its first line:
+# environment, set before the program starts, because CUDA reads it once. (The simulated device reads it each
+# time.) Everything is slow then, so take it out again. Now the same call does not get past its first line:
 
 # %% facts=["Y7"]
 devlab.sim.reset()
@@ -796,18 +747,9 @@ del os.environ["CUDA_LAUNCH_BLOCKING"]
 devlab.sim.reset()
 
 # %% [markdown] facts=["Y7"]
-# Or run the same step on the CPU, where the error is raised at its own line. If the message does not say
-# which value it was, look the rows up by an index in brackets, whose message does:
-
-# %% facts=["Y7"]
-for words, step in (
-    ("F.embedding:  ", lambda: F.embedding(wanted.cpu(), table.cpu())),
-    ("table[wanted]:", lambda: table.cpu()[wanted.cpu()]),
-):
-    try:
-        step()
-    except IndexError as error:
-        print(words, error)
+# Or run the same step on the CPU, where the error is raised at its own line: `index out of range in self`.
+# Looked up in brackets, `table.cpu()[wanted.cpu()]`, it even says which value it was: `index 12 is out of
+# bounds for dimension 0 with size 10`.
 
 # %% [markdown] facts=["V1", "V3", "V4"]
 # ## Which is faster
@@ -825,8 +767,8 @@ for words, step in (
 # processing, trees, and anything with an `if` for each element.
 #
 # The transfer has to be counted, too. Here a matrix, which has to be brought to the device first, is
-# multiplied by itself. `cpu` is measured on this machine, the two others are measured on the device, or
-# modelled:
+# multiplied by itself. The column `cpu` is measured on this machine, the two others are measured on the
+# device, or modelled:
 
 # %% tags=["nbval-ignore-output"] facts=["V1", "V5"]
 print("  side       cpu    device  transfer")
@@ -846,45 +788,42 @@ for side in (16, 64, 256, 1024):
 # %% [markdown] facts=["V5"]
 # The first row in which device and transfer together take less time than the CPU is the **crossover**. It
 # moves with the shape, the dtype, the hardware and the operation: for an addition it may never come, for a
-# product it comes early, and if the data is there already it comes earlier still. No table can tell you where
-# it is for your program. **Measure it.**
+# product it comes early. No table can tell you where it is for your program. **Measure it.**
 #
-# **[Exercise](../exercises/07_asynchrony.ipynb#task_crossover):** `crossover`, from measurements in which nothing is as
-# tidy as here.
+# **[Exercise](../exercises/07_asynchrony.ipynb#task_crossover):** `crossover`, from measurements in which
+# nothing is as tidy as here.
 
 # %% [markdown] facts=["V1", "V5"]
 # ### Look and touch
 #
-# Here CPU and device race in one picture. On a GPU both sides are measured. On the simulated device both come
-# from a model, of a CPU with four cores too; *Measure this CPU* puts yours in its place. Drag the handle
-# under the curves to compare the two at one size. Measured times scatter: the shaded areas hold the middle
-# half of the runs, and where two of them overlap, the picture names no single size. **Find out:** at which
-# size does the accelerator win a matrix product, and how far does that move when x has to be brought to the
-# device, and the result taken back? Does it ever win `x + 1`?
+# Here CPU and device race in one picture. On the simulated device both are modelled, the CPU with four cores;
+# *Measure this CPU* puts yours in its place. Drag the handle under the curves to compare the two at one size.
+# **Find out:** at which size does the accelerator win a matrix product, and how far does that move when x has
+# to be brought to the device, and the result taken back? Does it ever win `x + 1`?
 
 # %% facts=["V1", "V5"]
 devlab.explore.crossover()
 
 # %% [markdown] facts=["V1", "V5"]
 # In the model the accelerator wins the product from n = 110 on, from 250 if x has to be brought, and from 420
-# if the result goes back as well. An addition has an intensity of 1/8, and the accelerator wins it only where
-# x is there already: the transfer alone takes longer than the addition on the CPU.
+# if the result goes back as well. It wins an addition only where x is there already: the transfer alone takes
+# longer than the addition on the CPU.
 
 # %% [markdown]
 # ## What to keep
 #
-# - A launch returns before the work is done. Within one stream results are right; the line that needs a value
-#   waits for all before it.
-# - Timing: warm up; wait, start the clock, run, wait, stop the clock; repeat; the median. Name the device you wait for.
+# - A launch returns before the work is done. The line that needs a value waits for all before it.
+# - Timing: warm up; wait, start the clock, run, wait, stop the clock; repeat; the median. Name the device you
+#   wait for.
 # - Events are marks in the stream. They count in milliseconds, and the device need not stop for them.
-# - Overhead, bandwidth, compute: the slowest decides. Operations ÷ bytes, against the machine's balance, says
-#   which of the last two. Fusion saves bytes and launches.
+# - Overhead, bandwidth, compute: the waiter, the pantry or the cooks, and the slowest decides. Operations ÷
+#   bytes, against the machine's balance, says which of the last two. Fusion saves bytes and launches.
 # - In a trace, look at calls and averages first, and at gaps in the device's lane.
-# - One stream runs in order, copies included. A second one lets them overlap, if work waits for its copy by
-#   an event, and `record_stream` keeps the memory until the work is done.
-# - Errors about values come late on a GPU, at a line that waits, and the device is unusable until a restart.
-#   To find the line to blame: `CUDA_LAUNCH_BLOCKING=1`, or the CPU.
+# - A second stream lets copies and work overlap, if work waits for its copy by an event, and `record_stream`
+#   keeps the memory until the work is done.
+# - Errors about values come late on a GPU, and the device is unusable until a restart. To find the line to
+#   blame: `CUDA_LAUNCH_BLOCKING=1`, or the CPU.
 # - Big, dense, few launches, data that stays: the accelerator. Small or branching: perhaps the CPU. Measure.
 #
-# **Now do it:** [the exercises of this lesson](../exercises/07_asynchrony.ipynb), seven tasks. **Then:**
-# [08 Memory](08_memory.ipynb), which is counted by the host and so needs no waiting.
+# **Now do it:** [the exercises of this lesson](../exercises/07_asynchrony.ipynb), seven tasks. **Then:** [08
+# Memory](08_memory.ipynb), which is counted by the host and so needs no waiting.

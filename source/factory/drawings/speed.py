@@ -33,6 +33,39 @@ def launched_and_done() -> Scene:
     return sheet.scene(158)
 
 
+@drawing
+def kitchen() -> Scene:
+    """Lesson 07: host, stream, processors and memory as a kitchen, and where each regime holds it up."""
+    sheet = Sheet()
+    sheet.box(14, 34, 112, 84, "the host", top="waiter", edge=HOST, thick=2)
+    sheet.arrow((130, 76), (168, 76))
+    sheet.arrow((176, 44), (316, 44), arrow=False, thick=3)
+    for number in range(4):
+        sheet.box(184 + 34 * number, 46, 24, 46, edge=HOST, fill=HOST)
+    sheet.write(246, 28, "rail with slips", bold=True)
+    sheet.write(246, 112, "the stream with launches", size=SMALL)
+    sheet.arrow((324, 76), (362, 76))
+    sheet.box(370, 34, 152, 84, edge=FIRST, thick=2)
+    sheet.write(446, 50, "cooks at the bench", bold=True)
+    for row in range(2):
+        for column in range(9):
+            sheet.box(381 + 15 * column, 62 + 14 * row, 9, 9, edge=FIRST, fill=FIRST, round=5)
+    sheet.write(446, 104, "the processors", size=SMALL)
+    sheet.arrow((620, 66), (528, 66), edge=palette.COPY, thick=3)
+    sheet.arrow((528, 88), (620, 88), edge=palette.COPY, thick=3)
+    sheet.write(574, 52, "fetch", size=SMALL)
+    sheet.write(574, 104, "carry back", size=SMALL)
+    sheet.box(626, 34, 122, 84, "the memory", top="pantry", edge=FIRST, thick=2)
+    for x, regime, reason in (
+        (150, "overhead", "slips come too slowly"),
+        (430, "compute", "cooking takes longest"),
+        (584, "bandwidth", "carrying takes longest"),
+    ):
+        sheet.write(x, 150, regime, bold=True)
+        sheet.write(x, 167, reason, size=SMALL)
+    return sheet.scene(182)
+
+
 # FLOPs per byte: x + 1 reads and writes 4 bytes for each operation; a product of two n × n matrices does 2n³
 # operations with three matrices of 4n² bytes, and a layer of the same size with few rows hardly more bytes
 # than its weights.
