@@ -13,10 +13,9 @@
 # check below it. Stuck? `devlab.hint(same_results)`.
 
 # %%
-import contextlib
-
 import torch
 from torch import nn
+from torch.func import functional_call
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
@@ -142,9 +141,10 @@ devlab.check(accumulate)
 # - `forward` takes whatever the block takes, by position and by name, and returns what the block returns.
 # - **Gradients** reach the block's parameters and its inputs as they would without `Checkpointed`, even if **no input asks
 #   for a gradient**.
-# - Until backward, only the block's inputs are kept. In backward the block **runs once more**.
-# - The second run draws **the same random numbers** as the first, and it leaves the block's **buffers** as the first run left
-#   them, so that a batch norm counts each batch once.
+# - Until backward, only the block's inputs are kept, and a copy of its buffers. In backward the block **runs once more**.
+# - The second run sees what the first one saw: **the same random numbers**, also where the inputs are given by name, and
+#   **buffers** with the values that the first run found. The result may depend on buffers that the block itself changes.
+# - **Backward leaves the buffers as they were before it**, so that a batch norm counts each batch once.
 # - The block is registered in the module, so that `.to` and an optimizer find its parameters.
 #
 # Needed: [Computed twice](../notebooks/12_less_memory_less_time.ipynb#Computed-twice)
@@ -161,23 +161,20 @@ class Checkpointed(nn.Module):
         ### END SOLUTION
 
     def forward(self, *args, **kwargs):
-        """Return what the block returns, and keep nothing but its inputs for backward."""
+        """Return what the block returns, and keep its inputs and its buffers for backward, and no more."""
         ### BEGIN SOLUTION
+        found = {name: buffer.clone() for name, buffer in self.block.named_buffers()}
+        runs = []
 
-        @contextlib.contextmanager
-        def buffers_kept():
-            held = [(buffer, buffer.clone()) for buffer in self.block.buffers()]
-            try:
-                yield
-            finally:  # backward ends the second run early, by an exception
-                with torch.no_grad():
-                    for buffer, value in held:
-                        buffer.copy_(value)
+        def run(args, kwargs):
+            runs.append(args)
+            if len(runs) == 1:
+                return self.block(*args, **kwargs)
+            copies = {name: buffer.clone() for name, buffer in found.items()}
+            return functional_call(self.block, copies, args, kwargs)
 
-        def runs():
-            return contextlib.nullcontext(), buffers_kept()
-
-        return checkpoint(self.block, *args, use_reentrant=False, context_fn=runs, **kwargs)
+        # All inputs by position: checkpoint looks there for the devices whose random numbers count.
+        return checkpoint(run, args, kwargs, use_reentrant=False)
         ### END SOLUTION
 
 

@@ -155,6 +155,8 @@ devlab.check(materialize)
 #
 # - The result is a new tensor of the same shape and dtype, without a graph. `tensor` stays **as it was**.
 # - Your function works for any number of ranks, and for a tensor with one number, an empty one and a view.
+# - In **float16** the mean is right even where the sum is too large for the dtype: two ranks that hold 60000 have the mean
+#   60000, although float16 ends at 65504 and their sum would be inf.
 # - An **integer tensor** is refused with a `TypeError` whose message says why. Every process raises it, before anything is sent.
 #
 # Needed: [Processes that talk](../notebooks/13_bigger_than_one_device.ipynb#Processes-that-talk)
@@ -166,9 +168,9 @@ def mean_of_all(tensor: torch.Tensor) -> torch.Tensor:
     ### BEGIN SOLUTION
     if not tensor.is_floating_point():
         raise TypeError(f"a mean of {tensor.dtype} is no {tensor.dtype}: give a floating-point tensor")
-    total = tensor.detach().clone()  # all_reduce writes where it reads
-    dist.all_reduce(total)
-    return total / dist.get_world_size()
+    share = tensor.detach() / dist.get_world_size()  # a new tensor: all_reduce writes where it reads
+    dist.all_reduce(share)  # the sum of the shares is never larger than the largest tensor
+    return share
     ### END SOLUTION
 
 

@@ -15,14 +15,15 @@ Checkpointed = lesson.exercise(
     signature="class Checkpointed(block)",
     facts=("F7",),
     hints=(
-        "`torch.utils.checkpoint.checkpoint(block, *args, use_reentrant=False, **kwargs)` runs a block, "
-        "keeps its inputs and nothing else, and runs it once more in backward. What of the block must a "
-        "second run not change?",
-        "The second run sees the same random numbers; that is taken care of. But a batch norm would update "
-        "its running statistics twice. `context_fn` may be a function that returns two context managers, one "
-        "for each run: `lambda: (contextlib.nullcontext(), buffers_kept(self.block))`.",
-        "A `@contextlib.contextmanager` that notes `held = [(b, b.clone()) for b in block.buffers()]`, has "
-        "`try: yield`, and `finally:` puts them back: `for b, value in held: b.data.copy_(value)`.",
+        "`torch.utils.checkpoint.checkpoint(run, args, kwargs, use_reentrant=False)` calls `run(args, kwargs)`, "
+        "keeps the inputs and nothing else, and calls it once more in backward. Given like this, all inputs "
+        "go by position, and checkpoint keeps the random numbers of the devices that it finds there. What "
+        "of the block does a second call find changed, and what must it not change?",
+        "Before the first run, copy the buffers: `{name: b.clone() for name, b in self.block.named_buffers()}`. "
+        "The second run works on such copies, and the block's own buffers stay as they are. "
+        "`torch.func.functional_call(module, buffers, args, kwargs)` runs a module with other buffers.",
+        "`def run(args, kwargs):` notes in a list that it was called. The first time it returns "
+        "`self.block(*args, **kwargs)`, and afterwards `functional_call(self.block, copies, args, kwargs)`.",
     ),
 )
 
@@ -55,6 +56,31 @@ class Scaled(nn.Module):
         """Return two results."""
         y = torch.tanh(self.inner(x) * gain + shift)
         return (y if mask is None else y * mask), y.square().mean()
+
+
+class Dropping(nn.Module):
+    """A block that drops elements of an input with a name."""
+
+    def forward(self, scale: float = 1.0, *, x: torch.Tensor) -> torch.Tensor:
+        """Return x times a scale, with half of the elements dropped."""
+        return nn.functional.dropout(x * scale, 0.5)
+
+
+class Growing(nn.Module):
+    """A block whose result depends on a buffer that it changes: in place, or by a new tensor."""
+
+    def __init__(self, in_place: bool):
+        super().__init__()
+        self.inner, self.in_place = nn.Linear(WIDTH, 4), in_place
+        self.register_buffer("count", torch.ones(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return what the layer makes of x, times the number of calls plus one, squared."""
+        if self.in_place:
+            self.count.add_(1)
+        else:
+            self.count = self.count + 1
+        return (self.inner(x) * self.count.clone()).square()
 
 
 def _plain(seed: int) -> nn.Sequential:
@@ -228,6 +254,24 @@ def arguments(trial):
         _expect_gradients(block, ours)
 
 
+@Checkpointed.row("the same random numbers, inputs by name")
+def random_numbers_by_name(trial):
+    if trial.device.type == "mps":
+        raise Skip("PyTorch's checkpoint keeps no random numbers of mps")
+    for seed, args in zip(trial.seeds, ((), (2.0,), ()), strict=False):
+        x = trial.randn(40, WIDTH, seed=seed).requires_grad_()
+        module = _made(trial, Dropping())
+        got = _run(trial, module, *args, x=x)
+        seed_generators(seed + 1)
+        trial.run(got.sum().backward, label="backward through Checkpointed(block)", changes=True)
+        if x.grad is None:
+            expect.fail("no gradient reaches the input", "the gradient that the block gives", "None")
+        if not torch.equal((x.grad != 0).cpu(), (got != 0).cpu()):
+            headline = "with its input by name, dropout dropped other elements in the second run: checkpoint "
+            headline += "finds the devices whose random numbers it keeps by its positional arguments"
+            expect.fail(headline, "gradients where the first run let the input through", "another mask")
+
+
 @Checkpointed.row("buffers updated once")
 def buffers_once(trial):
     seed_generators(trial.seeds[1])
@@ -251,6 +295,49 @@ def _expect_buffers(block: nn.Module, ours: nn.Module) -> None:
         expect.fail("a batch norm's buffers were not updated", asked, f"num_batches_tracked={counted}")
     for name in ("running_mean", "running_var"):
         expect.values(getattr(block[1], name), getattr(ours[1], name), f"the buffer {name}", within=1e-4)
+
+
+@Checkpointed.row("a result that depends on changed buffers")
+def changed_buffers(trial):
+    for in_place in (True, False):
+        seed_generators(trial.seeds[0])
+        block = Growing(in_place).to(trial.device)
+        ours, module = twin(block), _made(trial, block)
+        for seed in trial.seeds[:2]:
+            block.zero_grad()
+            ours.zero_grad()
+            x = trial.randn(5, WIDTH, seed=seed, on=CPU)
+            wanted = ours(x)
+            wanted.sum().backward()
+            got = _run(trial, module, x.to(trial.device))
+            expect.tensor(got.detach(), wanted.detach(), trial.device, within=1e-4)
+            trial.run(got.sum().backward, label="backward through Checkpointed(block)", changes=True)
+            factor = float(block.inner.bias.grad.sum() / ours.inner.bias.grad.sum())
+            if abs(factor - 1) > 1e-2:
+                headline = "the second run did not begin with the buffers that the first run found: "
+                headline += f"gradients are {factor:.3g} times as large"
+                expect.fail(headline, "the gradients that the block gives", f"{factor:.3g} times these")
+            _expect_gradients(block, ours)
+            count, right = block.count.item(), ours.count.item()
+            if count != right:
+                headline = f"a buffer that counts the block's runs is {count:g} after backward, not {right:g}"
+                expect.fail(
+                    headline, f"{right:g}: backward leaves the buffers as it finds them", f"{count:g}"
+                )
+
+
+@Checkpointed.row("two runs forward, then both backward")
+def two_forwards(trial):
+    seed_generators(trial.seeds[1])
+    block = nn.Sequential(nn.Linear(WIDTH, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 4)).to(trial.device)
+    ours, module = twin(block), _made(trial, block)
+    batches = [trial.randn(9, WIDTH, seed=seed, on=CPU) for seed in trial.seeds[:2]]
+    wanted, got = [ours(x) for x in batches], [_run(trial, module, x.to(trial.device)) for x in batches]
+    for one, right in zip(got, wanted, strict=True):
+        verbs.pull(right)
+        _back(trial, one)
+        _expect_buffers(block, ours)
+    _expect_gradients(block, ours, within=1e-2)
 
 
 @Checkpointed.row("without gradients as with them")

@@ -15,11 +15,12 @@ mean_of_all = lesson.exercise(
     facts=("Q4", "Q5"),
     hints=(
         "`dist.all_reduce(x)` puts the sum over all ranks into x, in place, in every process. What must not "
-        "change here, and how many ranks are there?",
-        "Reduce a copy: `total = tensor.detach().clone()`. Divide by `dist.get_world_size()`. An integer "
-        "tensor is refused first, by all ranks alike: before anything is sent.",
-        '`if not tensor.is_floating_point(): raise TypeError("...")`, then `dist.all_reduce(total)` and '
-        "`return total / dist.get_world_size()`.",
+        "change here, how many ranks are there, and how large may a sum become in float16?",
+        "Reduce a new tensor, which is divided before it is sent: `share = tensor.detach() / "
+        "dist.get_world_size()`. Then no sum can leave the range of the dtype. An integer tensor is refused "
+        "first, by all ranks alike: before anything is sent.",
+        '`if not tensor.is_floating_point(): raise TypeError("...")`, then divide into `share`, '
+        "`dist.all_reduce(share)` and `return share`.",
     ),
 )
 
@@ -39,13 +40,18 @@ def given(seed: int, rank: int) -> list[torch.Tensor]:
     ]
 
 
+def large(seed: int, rank: int) -> list[torch.Tensor]:
+    """Return half-precision numbers of one rank, whose mean is in the range of float16 and whose sum is not."""
+    return [torch.tensor([60000.0 - 1000 * rank, -50000.0, 1.0 + rank]).to(torch.float16)]
+
+
 def in_a_process(answer: Callable, rank: int, world_size: int, data: tuple) -> list:
-    """Call the answer with each tensor of this rank; return what came of each.
+    """Call the answer with each tensor of this rank, or with large ones; return what came of each.
 
     These are the result, whether the input is as it was, and words on the result's dtype and graph.
     """
     found = []
-    for tensor in given(int(data[0]), rank):
+    for tensor in (large if int(data[1]) else given)(int(data[0]), rank):
         before = tensor.detach().clone()
         got = answer(tensor)
         if not isinstance(got, torch.Tensor):
@@ -66,13 +72,15 @@ def with_integers(answer: Callable, rank: int, world_size: int, data: tuple) -> 
     return ["returned", str(getattr(got, "dtype", type(got).__name__))]
 
 
-def _asked(trial, function: Callable, world: int, seed: int) -> list[ranks.Report]:
-    return among_ranks.reports(trial, functools.partial(function, trial.answer), [[seed]] * world, ASKED)
+def _asked(trial, function: Callable, world: int, seed: int, inputs: Callable = given) -> list[ranks.Report]:
+    return among_ranks.reports(
+        trial, functools.partial(function, trial.answer), [[seed, inputs is large]] * world, ASKED
+    )
 
 
-def _expect_all(trial, world: int, seed: int) -> None:
-    every = [given(seed, rank) for rank in range(world)]
-    for rank, report in enumerate(_asked(trial, in_a_process, world, seed)):
+def _expect_all(trial, world: int, seed: int, inputs: Callable = given) -> None:
+    every = [inputs(seed, rank) for rank in range(world)]
+    for rank, report in enumerate(_asked(trial, in_a_process, world, seed, inputs)):
         items = list(report.result)
         for number, own in enumerate(every[rank]):
             got, said = items[0], [one.get("says") for one in items[1:5]]
@@ -97,6 +105,9 @@ def _expect(got: dict, said: list[str], rank: int, own: torch.Tensor, parts: lis
             f"rank {rank} has the mean divided once more": wanted / world,
         }
         expect.named(mine, wanted, slips, asked, within)
+        if bool(mine.isinf().any()):
+            headline = f"rank {rank} has inf: the sum left the range of {own.dtype}, and the mean does not"
+            expect.fail(headline, f"{asked}: {wanted.tolist()}", f"{mine.tolist()}")
         if rank and parts[0].dim() and not mine.any():
             expect.fail(f"rank {rank} has zeros, and every rank should have the mean", asked, "zeros")
     changed, shared, dtype, graph = said
@@ -121,6 +132,11 @@ def the_mean_everywhere(trial):
 @mean_of_all.row("of as many ranks as there are", only="cpu")
 def of_three(trial):
     _expect_all(trial, 3, trial.seeds[1])
+
+
+@mean_of_all.row("a mean in float16 whose sum would be inf", only="cpu")
+def of_large_halves(trial):
+    _expect_all(trial, 2, trial.seeds[2], large)
 
 
 @mean_of_all.row("integers are refused by all, with a TypeError", only="cpu")
