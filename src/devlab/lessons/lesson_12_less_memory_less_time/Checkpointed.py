@@ -15,12 +15,13 @@ Checkpointed = lesson.exercise(
     signature="class Checkpointed(block)",
     facts=("F7",),
     hints=(
-        "`torch.utils.checkpoint.checkpoint(run, args, kwargs, use_reentrant=False)` calls `run(args, kwargs)`, "
-        "keeps the inputs and nothing else, and calls it once more in backward. Given like this, all inputs "
-        "go by position, and checkpoint keeps the random numbers of the devices that it finds there. What "
-        "of the block does a second call find changed, and what must it not change?",
-        "Before the first run, copy the buffers: `{name: b.clone() for name, b in self.block.named_buffers()}`. "
-        "The second run works on such copies, and the block's own buffers stay as they are. "
+        "`torch.utils.checkpoint.checkpoint(run, args, kwargs, use_reentrant=False)` calls "
+        "`run(args, kwargs)`, keeps the inputs and nothing else, and calls it once more in backward. In this "
+        "form all inputs go by position, where checkpoint looks for the devices whose random numbers it "
+        "keeps. What of the block does the second call find changed, and what must it leave alone?",
+        "Before the first run, copy the buffers: "
+        "`found = {name: b.clone() for name, b in self.block.named_buffers()}`. The second run works on "
+        "copies of these, and the block's own buffers stay as they are: "
         "`torch.func.functional_call(module, buffers, args, kwargs)` runs a module with other buffers.",
         "`def run(args, kwargs):` notes in a list that it was called. The first time it returns "
         "`self.block(*args, **kwargs)`, and afterwards `functional_call(self.block, copies, args, kwargs)`.",

@@ -41,8 +41,8 @@ def given(seed: int, rank: int) -> list[torch.Tensor]:
 
 
 def large(seed: int, rank: int) -> list[torch.Tensor]:
-    """Return half-precision numbers of one rank, whose mean is in the range of float16 and whose sum is not."""
-    return [torch.tensor([60000.0 - 1000 * rank, -50000.0, 1.0 + rank]).to(torch.float16)]
+    """Return halves of one rank whose mean float16 can hold exactly, and whose sum is beyond it."""
+    return [torch.tensor([60000.0 - 64 * rank, -49984.0, 1.0 + rank]).to(torch.float16)]
 
 
 def in_a_process(answer: Callable, rank: int, world_size: int, data: tuple) -> list:
