@@ -233,7 +233,7 @@ guess.was(log.transfers)
 #
 # Only one device works at a time, as in lesson 09, so this gives you room and no speed. (Two other ways to divide a model
 # keep all devices busy: a pipeline has several small batches on the way at once, and tensor parallelism divides each
-# product. PyTorch has them as `torch.distributed.pipelining` and `torch.distributed.tensor.parallel`.) Hugging Face's
+# product. They are `pipelining` and `tensor.parallel` in `torch.distributed`.) Hugging Face's
 # `device_map="auto"` places the layers of a model in this way, with hooks like the one above, and uses the CPU and even
 # the disk as the last devices of the list.
 #
@@ -412,7 +412,7 @@ guess.was(f"{held['the state in four parts:']:.0f} GB")
 # decides whether the model fits. And every rank must work out the same list of owners, without exchanging anything: a
 # rank that expects another sender waits until its timeout.
 #
-# `torch.distributed.optim.ZeroRedundancyOptimizer` does this around an ordinary optimizer class. The idea is known as **ZeRO**, and this is its first stage.
+# PyTorch's `distributed.optim.ZeroRedundancyOptimizer` does this around an ordinary optimizer class. The idea is known as **ZeRO**, and this is its first stage.
 #
 # **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_sharded_step):** `sharded_step` is a step of SGD with
 # momentum whose momentum is shared out.
