@@ -62,8 +62,8 @@ devlab.check(same_results)
 # - Put the model into **training mode**, and move each tensor of the batch to the device once.
 # - **Forward and loss** run under autocast to **float16**. Backward runs outside of it.
 # - The optimizer takes one step by the gradient of this batch alone, whatever stands in `.grad` when you are called, and it
-#   takes it **through the scaler**: gradients are scaled in backward and unscaled for the step, and a step on gradients that
-#   are inf is left out. Afterwards the scaler is **updated** once, whether or not the step was left out.
+#   takes it **through the scaler**: gradients are scaled in backward and unscaled for the step, and if one of them is inf or
+#   nan, the step is left out. Afterwards the scaler is **updated** once, whether or not the step was left out.
 # - The parameters stay in float32.
 # - Return the loss, unscaled and in **float32**: a zero-dimensional tensor on the device, without a graph. The host waits for
 #   the device once at most, which is the scaler's own question in its `step`.
@@ -143,8 +143,8 @@ devlab.check(accumulate)
 # - **Gradients** reach the block's parameters and its inputs as they would without `Checkpointed`, even if **no input asks
 #   for a gradient**.
 # - Until backward, only the block's inputs are kept. In backward the block **runs once more**.
-# - The second run draws **the same random numbers** as the first, and it leaves the block's **buffers** as the first run left
-#   them, so that a batch norm counts each batch once.
+# - The second run draws **the same random numbers** as the first, if at least one input is given by position, and it leaves the
+#   block's **buffers** as the first run left them, so that a batch norm counts each batch once.
 # - The block is registered in the module, so that `.to` and an optimizer find its parameters.
 #
 # Needed: [Computed twice](../notebooks/12_less_memory_less_time.ipynb#Computed-twice)

@@ -30,8 +30,8 @@ device = devlab.start()
 # - The layers go to the devices **in order**: as many as fit to device 0, the next ones to device 1, and so on. No layer
 #   goes back to an earlier device, even if there is a gap that it would fit into, because its input and its output would
 #   have to be transferred.
-# - A layer that fills the room of a device to the last byte fits. A device that is too small for the layer whose turn it
-#   is gets nothing.
+# - A layer that fills the room of a device to the last byte fits. A device that is too small for the next layer from the
+#   start stays empty, and the layer goes to the device after it.
 # - If a layer finds no place, raise a `ValueError` whose message **names that layer by its number**, counted from 0. Name the
 #   first layer that does not fit.
 #
@@ -188,8 +188,8 @@ devlab.check(mean_of_all)
 #
 # - **All ranks end with the same parameters**, those that a single process would have.
 # - `state` is a dict of this process. It is empty before the first step, and you are given the same dict at each later step.
-#   Its tensors are the momentum of the parameters that this rank owns, **and no others**, except that a tensor with a single
-#   number may be there. You may keep other things than tensors in it.
+#   The only tensors of more than one number in it are the momenta of the parameters that **this rank owns**. Anything else,
+#   such as a counter or the list of owners, may be kept there too.
 # - The momentum is shared out **by size**: no rank holds more than one and a half times its even share of the numbers. Give the
 #   largest parameter away first, and each one to the rank that has least so far, and this will hold.
 # - A parameter whose `p.grad` is None stays as it is and has no momentum. These are the same parameters in every step.

@@ -3,7 +3,7 @@
 #
 # The training step of the last lesson is right, and for many models it is all you need. Then comes a model that does
 # not fit, or one that takes a week. Programs that train such models change the step in a handful of places, and each
-# change is a trade: digits for time, time for memory, or memory for transfers.
+# change is a trade: digits for time, time for memory, or transfers for memory.
 #
 # After this lesson you can say what each of these trades costs, make it without changing what the model learns, and
 # tell whether two results are the same.
@@ -54,8 +54,9 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
 # **float16** keeps about three decimal digits and ends at 65504. **bfloat16** has the range of float32 and pays for it
 # with precision: it keeps between two and three digits.
 #
-# What you gain is the same with both. Half the bytes mean half the memory and half the traffic, and the matrix units of
-# a GPU multiply 16-bit numbers several times as fast as 32-bit ones. NVIDIA's data sheets promise 65 TFLOP/s in float16
+# What you gain is the same with both. Half the bytes mean half the memory and half the traffic. The **matrix units** of
+# a GPU, which are made for products of matrices (NVIDIA calls them Tensor Cores), multiply 16-bit numbers several times
+# as fast as the rest of the GPU multiplies 32-bit ones. NVIDIA's data sheets promise 65 TFLOP/s in float16
 # against 8.1 in float32 for a T4, and 312 in either 16-bit format against 19.5 for an A100.
 #
 # What you lose shows in a place where you may not expect it. Suppose that a counter has reached 2048.
@@ -74,7 +75,8 @@ for number in (70000.0, 1e-8, 1.001):
     print(f"{number:<8g} in float16 {kept[0]:<8.4g} in bfloat16 {kept[1]:.4g}")
 
 # %% [markdown] facts=["F1"]
-# From 2048 on float16 has only the even numbers, so a sum of ones stops growing there. The number 70000 is beyond its
+# From 2048 to 4096 float16 has only the even numbers, and further up still fewer, so a sum of ones stops growing at
+# 2048. The number 70000 is beyond its
 # range and becomes inf, and 1e-8 is below it and becomes 0. In bfloat16 both survive, but 1.001 turns into 1.
 # **float16 loses large and small numbers, bfloat16 loses digits.** This is why sums, means, losses and parameters stay
 # in float32 in everything that follows.
@@ -99,9 +101,9 @@ for dtype in (torch.float64, torch.float32):
 
 # %% [markdown] facts=["F4"]
 # The exact sum is 500.5. Neither order is wrong, so `==` asks the wrong question. What you want to know is whether two
-# results differ by **no more than their dtype can hold**. `torch.testing.assert_close` has a relative and an absolute
-# tolerance for each dtype, adds them up at every number, and raises an `AssertionError` that says how far apart the two
-# tensors are.
+# results differ by **no more than their dtype can hold**. For each dtype `torch.testing.assert_close` has an absolute and
+# a relative tolerance. Two numbers may differ by the absolute one plus the relative one times the expected number.
+# Otherwise it raises an `AssertionError`, whose message names the two tolerances one by one, although their sum counts.
 
 # %% facts=["F4"] tags=["raises-exception"]
 a = torch.tensor([0.5, 100.0], device=device)
@@ -114,13 +116,13 @@ guess = devlab.predict(
 
 # %% facts=["F4"]
 relative = {torch.float32: 1.3e-6, torch.float16: 1e-3, torch.bfloat16: 1.6e-2}  # PyTorch's own tolerances
-strict = []
+strict = 0
 for dtype, tolerance in relative.items():
     allowed = 1e-5 + tolerance * 100
-    strict += [dtype] if allowed < 0.05 else []
+    strict += allowed < 0.05
     step = 64 * torch.finfo(dtype).eps  # from 64 to 128 the numbers are as far apart as this
     print(f"{dtype!s:<15} may differ by {allowed:.5f} at 100; the next number is {100 + step:.6f}")
-guess.was({3: "all three", 1: "float32 alone", 0: "none"}[len(strict)])
+guess.was({3: "all three", 1: "float32 alone", 0: "none"}[strict])
 
 # %% [markdown] facts=["F4"]
 # The tolerance follows from what the dtype can hold. After 100, bfloat16 has no number before 100.5, so it could not
@@ -137,7 +139,7 @@ guess.was({3: "all three", 1: "float32 alone", 0: "none"}[len(strict)])
 # %% [markdown] facts=["F5"]
 # ### TF32 and determinism
 #
-# NVIDIA's GPUs since Ampere have a third way to multiply float32 matrices. With **TF32** the inputs of a product are
+# NVIDIA's GPUs since Ampere can multiply float32 matrices faster and less exactly. With **TF32** the inputs of a product are
 # rounded to 10 bits of fraction, as many as float16 has, while range and sums remain those of float32. PyTorch leaves
 # TF32 off for products of matrices and on for the convolutions of cuDNN. The simulated device has no TF32, so the next
 # cell rounds the inputs by hand and compares the product with one in float64.
@@ -152,8 +154,8 @@ def as_tf32(x):
 print("for products:    ", torch.get_float32_matmul_precision())
 print("for convolutions:", "TF32 allowed" if torch.backends.cudnn.allow_tf32 else "float32")
 
-numbers = torch.Generator().manual_seed(0)
-a, b = (torch.randn(64, 64, generator=numbers) for _ in range(2))
+generator = torch.Generator().manual_seed(0)
+a, b = (torch.randn(64, 64, generator=generator) for _ in range(2))
 exact = a.double() @ b.double()
 for name, product in (("float32", a @ b), ("TF32", as_tf32(a) @ as_tf32(b))):
     print(f"{name:<8} largest error about 1e{(product - exact).abs().max().log10().round().int().item()}")
@@ -175,14 +177,14 @@ finally:
     torch.use_deterministic_algorithms(False)
 
 # %% [markdown] facts=["F5"]
-# (The message has CUDA's words.) Determinism holds for one machine, one version of PyTorch and one program. Between
+# (PyTorch's message names the CUDA function, here as on a GPU.) Determinism holds for one machine, one version of PyTorch and one program. Between
 # devices you have tolerances and nothing better.
 
 # %% [markdown] facts=["F2"]
 # ## Autocast
 #
 # Some operations may run in 16 bits and others should not. A product may, since the matrix units of a GPU add up in
-# float32. A softmax, a norm or a loss should keep all its digits. **Autocast** has a list of both kinds, and chooses the
+# float32. A softmax, a norm or a loss should keep all its digits. **Autocast** keeps a list of each kind, and chooses the
 # dtype for each operation at the moment when it is called. The next cell sends a batch through four layers under float16
 # autocast.
 
@@ -210,8 +212,8 @@ guess.was(dtypes["LayerNorm"])
 
 # %% [markdown] facts=["F2"]
 # Products run in float16, the norm and the loss in float32, and a `ReLU` takes whatever it is given. The parameters
-# **stay in float32**: autocast casts copies of them, and the optimizer adds its small steps to the full digits. So never
-# call `model.half()` as well. These are the rules for CUDA. The CPU has its own, and keeps a `LayerNorm` in 16 bits.
+# **stay in float32**: autocast casts copies of them, and the optimizer adds its small steps to the full digits. Never
+# call `model.half()` as well, because then these small steps would be rounded away. These are the rules for CUDA. The CPU has its own, and keeps a `LayerNorm` in 16 bits.
 #
 # Put the **forward and the loss** under autocast, and nothing else. Backward runs every operation in the dtype that its
 # forward had, so it needs no autocast, and PyTorch's documentation advises against it.
@@ -247,13 +249,12 @@ times = []
 for words, function in (("a large product", lambda: x @ x), ("six small layers", lambda: layers(rows))):
     times = [modelled(function), modelled(in_float16(function))]
     print(f"{words:<17} {times[0]:5.0f} µs in float32, {times[1]:5.0f} µs under autocast")
-guess.was(
-    "slower" if times[1] > 1.1 * times[0] else "faster" if times[1] < 0.9 * times[0] else "equally fast"
-)
+ratio = times[1] / times[0]  # of the six small layers
+guess.was("slower" if ratio > 1.1 else "faster" if ratio < 0.9 else "equally fast")
 
 # %% [markdown] facts=["F2"]
 # The large product gains, although its inputs are cast first. The small layers lose, because every cast is one more
-# launch, and launches are what small work consists of (lesson 07). Half precision is for models whose products are large.
+# launch, and small work spends nearly all its time on launches (lesson 07). Half precision is for models whose products are large.
 #
 # If you have an NVIDIA GPU, or an AMD GPU with a ROCm build, this cell measures a large product on it:
 
@@ -270,7 +271,7 @@ else:
     print("no GPU here that PyTorch calls cuda")
 
 # %% [markdown] facts=["F2"]
-# With **bfloat16** you are done: this section is all that it needs. With float16 one thing is missing.
+# If you use **bfloat16**, autocast is all that you need. float16 needs one thing more.
 
 # %% [markdown] facts=["F3"]
 # ## Gradients too small to see
@@ -297,7 +298,8 @@ for scale in (1.0, 1024.0, 65536.0, 2.0**43):
 #   **leaves the step out**.
 # - `scaler.update()` halves the scale if the step was left out, and doubles it after 2000 good steps in a row.
 #
-# Here a scaler that starts much too high looks after a single weight, whose gradient of 0.5 passes through float16.
+# Here a scaler that starts much too high looks after a single weight, whose gradient of 1 passes through float16, which
+# ends at 65504.
 
 # %% facts=["F3"]
 guess = devlab.predict(
@@ -312,7 +314,7 @@ after = []
 for step in range(6):
     scale = scaler.get_scale()
     weight.grad = None
-    scaler.scale((weight.half() * 0.5).float().sum()).backward()
+    scaler.scale((weight.half() * 1.0).float().sum()).backward()
     scaler.step(optimizer)
     scaler.update()
     after.append(weight.item())
@@ -326,12 +328,13 @@ guess.was({1.0: "it stays 1", float("inf"): "inf"}.get(after[0], "it moves as it
 # cell calls them to show you the numbers.) bfloat16 has float32's range, so it needs no scaler.
 #
 # Between backward and `step` the gradients are **scaled**, and so is everything that you compute from them. If you
-# clipped them to a norm of 1 there, next to nothing would be left. `scaler.unscale_(optimizer)` divides them earlier, and
+# clipped them to a norm of 1 there, `step` would still divide them by the scale, and next to nothing would be left.
+# `scaler.unscale_(optimizer)` divides them earlier, and
 # tells the scaler's `step` not to do it again:
 
 # %% facts=["F3"]
 weight.grad = None
-scaler.scale((weight.half() * 0.5).float().sum()).backward()
+scaler.scale((weight.half() * 1.0).float().sum()).backward()
 print(f"after backward: {nn.utils.get_total_norm([weight.grad]).item():g}")
 scaler.unscale_(optimizer)
 print(f"after unscale_: {nn.utils.get_total_norm([weight.grad]).item():g}")
@@ -392,17 +395,15 @@ for name, gradient in (
 
 print("peak, in one batch:", peak_of(lambda: gradient_of([(x, y)], "mean")), "KiB")
 print("peak, in parts:    ", peak_of(lambda: gradient_of(parts, "mean")), "KiB")
-guess.was(
-    "something clearly different"
-    if errors[1] > 0.1
-    else "nearly that of the whole batch"
-    if errors[1] > 1e-4
-    else "that of the whole batch"
-)
+off = errors[1]  # of the mean of the means
+almost = "that of the whole batch" if off < 1e-4 else "nearly that of the whole batch"
+guess.was("something clearly different" if off > 0.1 else almost)
 
 # %% [markdown] facts=["F6"]
 # The mean of the means is the usual mistake. It is right only while all parts have the same size, and the last part of an
-# epoch seldom has. In it, a sample of the small part counts three times as much as the others. Add up the sums and divide
+# epoch is seldom as large as the others. Here each sample of the small part counts three times as much as any other. (The
+# labels are random, so the whole gradient is small beside this error. With real data the error is usually smaller, and an
+# error all the same.) Add up the sums and divide
 # once, as the cell does, or weigh the mean of each part by its **share of the samples**: both give every sample the same
 # weight.
 #
@@ -418,9 +419,9 @@ guess.was(
 # ![Memory over time, twice: without checkpoints it rises through the whole forward and falls through backward; with checkpoints it hardly rises in forward, and in backward it rises and falls once for each block, so that the peak is lower and the end later](drawing:one_mountain_or_many)
 #
 # Backward needs what forward has computed, and lesson 08 showed the mountain of memory that this makes.
-# **Checkpointing** keeps only the inputs of each block, and runs the block a second time when backward comes to it. The
-# price is one more forward, about a third more arithmetic. What you gain is that the activations of one block at a time
-# are in memory. Six blocks of equal size follow.
+# **Checkpointing** keeps only the inputs of each block, and runs the block a second time when backward comes to it. What
+# you gain is that only one block's activations are in memory at a time. The price is at most one more forward, about a
+# third more arithmetic. Six blocks of equal size follow.
 
 # %% facts=["F7"]
 guess = devlab.predict(
@@ -466,9 +467,14 @@ shares = {"nine tenths": 0.9, "two thirds": 0.67, "a third": 0.33, "a hundredth"
 guess.was(min(shares, key=lambda words: abs(shares[words] - share)))
 
 # %% [markdown] facts=["F7"]
-# The second run has to see what the first one saw. `checkpoint` restores the **random numbers**, those of the CPU and of
-# the inputs' device (PyTorch 2.13 does not do it for `mps`), so a dropout drops the same elements. It does not restore
-# **buffers**, and a batch norm in a block counts every batch twice.
+# The time grows by less than a third here, because the second run ends as soon as backward has what it needs, and nothing
+# needs the output of a block's last layer. Of two layers one is computed again.
+#
+# The second run has to see what the first one saw. `checkpoint` restores the **random numbers**, so that a dropout drops
+# the same elements: those of the CPU, and those of the devices of all tensors that it is given **by position**, also
+# inside of a tuple or a dict. (PyTorch 2.13 does not do it for `mps`.) It does not look at tensors that are given by
+# name. And it does not restore **buffers**: the second run begins with what the first one left in them, and changes them
+# again.
 
 # %% facts=["F7"]
 norm = nn.BatchNorm1d(128).to(device)
@@ -477,22 +483,28 @@ print("batches counted after one batch:", norm.num_batches_tracked.item())
 
 dropout = nn.Dropout(0.5)
 x = torch.ones(1000, device=device, requires_grad=True)
-y = checkpoint(dropout, x, use_reentrant=False)
-y.sum().backward()
-print("elements dropped in one run alone:", ((x.grad == 0) != (y == 0)).sum().item(), "of", len(x))
+for how, positional, named in (("by position", [x], {}), ("by name", [], {"input": x})):
+    x.grad = None
+    y = checkpoint(dropout, *positional, use_reentrant=False, **named)
+    y.sum().backward()
+    different = ((x.grad == 0) != (y == 0)).sum().item()
+    print(f"input {how}: {different} of {len(x)} elements dropped in only one of the two runs")
 
 # %% [markdown] facts=["F7"]
+# With the input by name about half of the gradients are wrong, without a warning. The lines of PyTorch that decide it are
+# the same for an NVIDIA GPU.
+#
 # Always write `use_reentrant=False`. The older variant needs an input that asks for a gradient, and leaves the parameters
 # without gradients where there is none.
 #
 # **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_Checkpointed):** `Checkpointed` is a module that does this with
-# any block, and updates the block's buffers once.
+# any block, however its inputs are given, and deals with the buffers.
 
 # %% [markdown] facts=["F8"]
 # ## Kept elsewhere
 #
-# Activations can also wait in the memory of the CPU. `torch.autograd.graph.save_on_cpu` sends each of them there when it is
-# kept for backward, and brings it back when backward needs it. The cell measures the same six blocks.
+# Activations can also wait in the memory of the CPU. `torch.autograd.graph.save_on_cpu` moves each tensor there as soon as
+# autograd keeps it for backward, and brings it back when backward needs it. The cell measures the same six blocks.
 
 
 # %% facts=["F8"]
@@ -508,25 +520,26 @@ print(f"kept_on_the_cpu peak {peak:>6} KiB, modelled {modelled(trained(kept_on_t
 print(log.transfers, "transfers,", log.bytes_moved >> 10, "KiB moved")
 
 # %% [markdown] facts=["F8"]
-# This takes the least memory and several times as long. Every saved tensor is transferred to the CPU and back, **the
-# parameters among them**, at 12 GB/s on the reference machine, whose own memory gives it 300 GB/s. An A100 has 1555 GB/s
+# This takes the least memory and several times as long. Half of the transfers go to the CPU and half come back: every
+# saved tensor makes both, **the parameters among them**, at 12 GB/s on the reference machine, whose own memory gives it 300 GB/s. An A100 has 1555 GB/s
 # in its memory and at most 32 GB/s in each direction to the host, by its data sheet, so the gap is wider still.
-# Checkpointing computes in place of transferring, and a GPU computes faster than it transfers. Offloading pays for large
+# Checkpointing computes again what offloading transfers, and a GPU computes faster than it transfers. Offloading pays for large
 # tensors that are needed seldom, such as the state of an optimizer or the inputs of checkpointed blocks.
 
 # %% [markdown] facts=["F9"]
 # ## Compiled
 #
-# `torch.compile(function)` watches a function run once, captures its operations as a **graph**, and has kernels made for
+# `torch.compile(function)` reads a function's code at its first call, captures its operations as a **graph**, and has kernels made for
 # the graph in which several operations are **fused**. Fused, `x * 2 + 1` reads and writes memory once and not twice, and
 # is one launch. Neither what is computed nor how you call it changes, though results may differ by rounding.
 #
-# The price is the first call, which compiles and may take seconds to minutes. Some later calls compile again. To see
-# which, the next cell passes a function as `backend`, which `torch.compile` calls with every graph that it captures. Ours
-# counts the graphs and runs them as they are. **The simulator fuses nothing**, so no times are shown here.
+# The price is the first call, which compiles and may take seconds to minutes. Some later calls compile again. Every
+# graph that is captured is compiled, so the next cell counts graphs: it passes a function as `backend`, which
+# `torch.compile` calls with each of them, and which runs them as they are. **The simulator fuses nothing**, so no times
+# are shown here.
 
 # %% facts=["F9"]
-guess = devlab.predict("Batches of 8, 16, 32, 64 and 8 rows: how often does it compile?", 1, 2, 4, 5)
+guess = devlab.predict("Batches of 8, 16, 32, 64 and 8 rows: how many graphs are captured?", 1, 2, 4, 5)
 
 
 # %% facts=["F9"]
@@ -555,11 +568,13 @@ guess.was(as_it_comes[-1])
 
 # %% [markdown] facts=["F9"]
 # The first size compiles, and the second compiles once more. From then on PyTorch has noted that this size **varies** and
-# leaves it open. With `dynamic=False` every new size is compiled anew. So a last, smaller batch costs one compilation,
-# while sequences of many lengths can cost many: pad them to a few lengths, or say `dynamic=True`.
+# leaves it open. So a last, smaller batch costs one compilation, and so do sequences of many lengths. (A size of 1 costs
+# one more, because PyTorch treats it by itself.) Only with `dynamic=False`, or where the code itself branches on the
+# size, does each length cost one. Then pad the sequences to a few lengths.
 #
-# A graph ends where Python needs a number, as in `.item()`, `print` or `if loss > 1:`. PyTorch then cuts the function in
-# two. The same lines also make the host wait for the device, so there are two reasons to remove them. Compile the model
+# A graph ends where Python needs a number, as in `.item()` or `if loss > 1:`, and at a call such as `print`. PyTorch then
+# cuts the function in two. To hand over a number also makes the host wait for the device, so there are two reasons to
+# remove such lines. Compile the model
 # and not the whole script, and leave the first calls out of every measurement.
 
 # %% [markdown]
@@ -567,18 +582,22 @@ guess.was(as_it_comes[-1])
 #
 # | change | saves | costs |
 # |---|---|---|
-# | autocast | time and memory of large products | digits; launches where work is small |
-# | float16 | the same, on GPUs without bfloat16 | a `GradScaler`, and a wait in each step |
+# | autocast to bfloat16 | time and memory of large products | digits; launches where work is small |
+# | TF32 | time of float32 products, on GPUs that have it | about three digits |
+# | float16 | the same as autocast to bfloat16, on GPUs without bfloat16 | a `GradScaler`, and a wait in each step |
 # | accumulation | memory, by the size of a part | launches |
-# | checkpointing | memory, by the number of blocks | one more forward |
+# | checkpointing | memory, by the number of blocks | up to one more forward |
 # | offloading | the most memory | transfers of all that is kept |
 # | `torch.compile` | launches and memory traffic | the first calls, and those with a new size |
+#
+# Where to begin? With autocast to bfloat16, if your GPU computes in it, and otherwise to float16 with a scaler. If the
+# batch still does not fit, make smaller parts and accumulate. If one sample is too much, compute blocks twice.
 #
 # - float16 ends at 65504, and bfloat16 keeps between two and three digits. Sums and parameters stay in float32.
 # - Compare results by the tolerance of their dtype, never with `==`.
 # - Under a scaler gradients are scaled until `step` or `unscale_`.
 # - Every sample of a batch in parts counts the same: weigh the parts by their share of the samples.
-# - A block that is computed twice updates its buffers twice.
+# - A block that is computed twice updates its buffers twice. Give `checkpoint` its tensors by position.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/12_less_memory_less_time.ipynb), five tasks. **Then:**
 # [13 Bigger than one device](13_bigger_than_one_device.ipynb), for a model that fits nowhere whole.

@@ -2,13 +2,14 @@
 # # 13 Bigger than one device
 #
 # A model with seven billion parameters takes 28 GB in float32. Training it with Adam takes four times that: as much
-# again for the gradients, and twice as much for the optimizer's state. That is 112 GB, and the A100, a large GPU by any
-# measure, has 40 or 80. Such a model is never whole in one place, not even for a moment, and a program that works with it
-# has to be written so from its first line.
+# again for the gradients, and twice as much for the optimizer's state. That is 112 GB before the first activation, and
+# the A100, a large GPU by any measure, has 40 or 80. (With autocast the parameters stay in float32, so the sum is the
+# same.) To be trained, such a model has to be divided, and the program that does it has to be written so from its first
+# line.
 #
 # After this lesson you can describe a model without having memory for it, fill it only where it will live, place its
 # layers on several devices by the room that they have, let processes exchange tensors, find out who is missing when they
-# hang, and share out the state of an optimizer.
+# hang, share out the state of an optimizer, and keep a `DataLoader`'s workers away from the GPU.
 #
 # **Takes** about 45 minutes. **Needs** [09 Several devices](09_several_devices.ipynb) and
 # [08 Memory](08_memory.ipynb).
@@ -129,13 +130,15 @@ lost = ["the table"] * (right < 300) + ["the tie"] * (parameters > 1)
 guess.was(" and ".join(lost) or "nothing")
 
 # %% [markdown] facts=["Q2"]
-# Two things were lost without a word.
+# Two things were lost without any warning.
 #
 # - **The table.** No `state_dict` contains it, so `load_state_dict` neither fills it nor misses it, and on the meta device
-#   it had no values that could have come along. A buffer that is not saved has to be **made again**. Large projects give
-#   their modules a method for this and call it after `to_empty`.
+#   it had no values that could have come along. A buffer that is not saved has to be **made again**, here by
+#   `model.table.copy_(torch.arange(1.0, 301).cos())`. Large projects give their modules a method for this, often called
+#   `init_weights`, and call it after `to_empty`.
 # - **The tie.** `to_empty` makes a new parameter for each name. Here both are filled with the same values, so the outputs are
-#   right, until a training step changes the two in different ways. Parameters that were tied have to be tied again.
+#   right, until a training step changes the two in different ways. Parameters that were tied have to be tied again:
+#   `model.outer.weight = model.inner.weight`.
 #
 # There is another way, without `to_empty`. With `assign=True` the tensors of the `state_dict` take the places of the
 # parameters instead of being copied into them. (Without `assign=True` a copy into a meta tensor does nothing, and PyTorch
@@ -170,8 +173,8 @@ print(f"meta, empty, loaded:  {log.bytes_moved:,} bytes")
 
 # %% [markdown] facts=["Q2"]
 # The usual way sends random numbers to the device in order to overwrite them. (The tied weight moves with the model
-# once and is loaded twice, which is why the first figure is less than twice the second.) It has also drawn a random
-# number for every parameter, and has had the whole model in the memory of the CPU, beside the tensors of the file.
+# once and is loaded twice, which is why the first figure is less than twice the second.) The usual way has also drawn a
+# random number for every parameter, and has had the whole model in the memory of the CPU, beside the tensors of the file.
 #
 # **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_materialize):** `materialize` does this without losing
 # the table and the tie.
@@ -191,16 +194,16 @@ for block, size in zip(blocks, sizes, strict=True):
     print(f"{size:>10,}  {block}")
 
 # %% [markdown] facts=["Q3"]
-# A budget for each device then decides: layers go to the first device while they fit, and from there on to the next one.
-# The budget has to be smaller than the device's memory, because the activations need room too, and in training also the
+# A budget for each device then decides: layers go to the first device as long as they fit, the remaining ones to the
+# next device, and so on. The budget has to be smaller than the device's memory, because the activations need room too, and in training also the
 # gradients and the optimizer's state.
 #
-# You could fill the gaps better by putting a small late layer back on the first device. What that costs shows in an
-# extreme case: six layers on two devices, the first three on one and the rest on the other, or in turn. A hook in front
+# You could fill the gaps better by putting a small late layer back on the first device. An extreme case shows what that
+# costs. Put six layers on two devices, either the first three on one and the rest on the other, or alternately. A hook in front
 # of each layer brings the layer's input to where its weight is.
 
 # %% facts=["Q3"]
-guess = devlab.predict("How many transfers does one forward make, with the layers in turn?", 0, 1, 5, 6)
+guess = devlab.predict("How many transfers does one forward make, with the layers alternating?", 0, 1, 5, 6)
 
 
 # %% facts=["Q3"]
@@ -210,8 +213,8 @@ def bring(layer, inputs):
 
 
 for words, placement in (
-    ("three and three:", [first] * 3 + [second] * 3),
-    ("in turn:        ", [first, second] * 3),
+    ("three and three:  ", [first] * 3 + [second] * 3),
+    ("alternating:      ", [first, second] * 3),
 ):
     layers = nn.Sequential(*(nn.Linear(256, 256).to(place) for place in placement))
     for layer in layers:
@@ -228,7 +231,9 @@ guess.was(log.transfers)
 # connects the devices. By its data sheet an A100 sends 300 GB/s to its neighbours over NVLink, and 32 GB/s over
 # PCIe 4.0, in each direction.
 #
-# Only one device works at a time, as in lesson 09, so this gives you room and no speed. Hugging Face's
+# Only one device works at a time, as in lesson 09, so this gives you room and no speed. (Two other ways to divide a model
+# keep all devices busy: a pipeline has several small batches on the way at once, and tensor parallelism divides each
+# product. They are `pipelining` and `tensor.parallel` in `torch.distributed`.) Hugging Face's
 # `device_map="auto"` places the layers of a model in this way, with hooks like the one above, and uses the CPU and even
 # the disk as the last devices of the list.
 #
@@ -239,8 +244,8 @@ guess.was(log.transfers)
 # %% [markdown] facts=["Q4"]
 # ## Processes that talk
 #
-# In earnest there is one process for each device, as in lesson 09, where DDP sent the gradients without being asked. What
-# DDP uses you can call yourself. A **collective** is a function that all ranks of a group call, each with a tensor of its
+# In real programs there is one process for each device, as in lesson 09, where DDP sent the gradients without being
+# asked. You can call what DDP uses yourself. A **collective** is a function that all ranks of a group call, each with a tensor of its
 # own:
 #
 # | collective | what each rank has afterwards |
@@ -249,8 +254,19 @@ guess.was(log.transfers)
 # | `dist.broadcast(x, src=0)` | what rank 0 had in x |
 # | `dist.all_gather(parts, x)` | the x of every rank, in the list `parts` |
 #
-# A sum is the default of `all_reduce`; a maximum, for instance, can be asked for. `devlab.launch` starts the program
-# below in two processes, as `torchrun` would do outside a notebook. Before you run it, work out what each rank will print.
+# `all_reduce` adds up unless you ask for something else, such as a maximum. The processes of this lesson talk through
+# **gloo**, PyTorch's backend for the CPU; on NVIDIA's GPUs it is **NCCL**. `devlab.launch` starts the program below in two
+# processes, as `torchrun` would do outside a notebook. Every program of this lesson begins with `BEGIN`. Rank 0 has the
+# tensor [1, 10] here, and rank 1 has [2, 20].
+
+# %% facts=["Q4"]
+guess = devlab.predict(
+    "After `dist.broadcast(given, src=1)`, what does rank 0 have?",
+    "[1.0, 10.0]",
+    "[2.0, 20.0]",
+    "[3.0, 30.0]",
+    "both tensors",
+)
 
 # %% facts=["Q4"]
 BEGIN = """
@@ -282,6 +298,8 @@ dist.destroy_process_group()
 """
 
 said = devlab.launch(BEGIN + TALK, 2)
+(line,) = (line for line in said[0].splitlines() if "broadcast" in line)
+guess.was(line.split(maxsplit=1)[1])
 
 # %% [markdown] facts=["Q4"]
 # `all_reduce` overwrites its input, so reduce a copy where you still need the input. All three send tensors of one shape
@@ -297,13 +315,13 @@ said = devlab.launch(BEGIN + TALK, 2)
 # %% [markdown] facts=["Q5"]
 # ## Who is missing
 #
-# Now one rank does not come to the meeting. A line such as `if rank == 0:` in front of a collective is enough for that, or
-# a loader that has one batch fewer on one rank. In the next program rank 1 is busy elsewhere, and rank 0 has set itself a
-# timeout of one second.
+# A program hangs when one rank does not call the collective that the others are waiting in. A line such as
+# `if rank == 0:` in front of the collective is enough for that, or a loader that has one batch fewer on one rank. In the
+# next program rank 1 is busy elsewhere.
 
 # %% facts=["Q5"]
 guess = devlab.predict(
-    "What does rank 0 do, which calls all_reduce alone?",
+    "What does rank 0 do, which alone calls all_reduce?",
     "it goes on with its own tensor",
     "it waits, and then raises an error",
     "it waits for ever",
@@ -313,7 +331,7 @@ guess = devlab.predict(
 HANG = """
 done = __file__ + ".done"
 x = torch.ones(2)
-both = dist.new_group(timeout=datetime.timedelta(seconds=1))  # the same two ranks, with less patience
+both = dist.new_group(timeout=datetime.timedelta(seconds=1))  # the same two ranks, with a shorter timeout
 
 if rank == 0:
     try:
@@ -332,16 +350,17 @@ else:
     print("rank 1 was busy elsewhere, and has noticed nothing")
 
 sys.stdout.flush()
-os._exit(0)  # this group is beyond repair: end without taking leave
+os._exit(0)  # the group is broken: exit without destroying it
 """
 said = devlab.launch(BEGIN + HANG, 2)
 raised = "RuntimeError" in said[0]
 guess.was("it waits, and then raises an error" if raised else "it goes on with its own tensor")
 
 # %% [markdown] facts=["Q5"]
-# A hang is a meeting that one rank does not attend. The rank that complains is **the one that came**, and the mistake is
-# in a rank that says nothing. Without a timeout of your own gloo waits for 30 minutes and NCCL for 10 (PyTorch's
-# defaults), and all that time the job looks as if it were working. Three things help you find out who is missing:
+# The rank that complains is **the one that came**, and the mistake is in a rank that says nothing. The program had set a
+# timeout of one second. Without one of your own gloo waits for 30 minutes and NCCL for 10 (PyTorch's defaults), and all
+# that time the job looks as if it were working. With gloo the call then raises an error. With NCCL the call has returned
+# long before, because the GPU does the waiting, and the process is ended when the time is up. Three things help you find out who is missing:
 #
 # - `dist.monitored_barrier()`, with gloo, lets rank 0 call the others one by one, and **names the rank** that does not
 #   answer. Put it in front of the collective that hangs.
@@ -358,8 +377,8 @@ guess.was("it waits, and then raises an error" if raised else "it goes on with i
 # ## The optimizer in parts
 #
 # DDP keeps everything on every rank: the parameters, their gradients, and the optimizer's state, which is the largest of
-# them with Adam. All ranks compute the same update from the same gradients and keep the same state for it. This work and
-# this memory are spent as many times as there are ranks.
+# them with Adam. All ranks compute the same update from the same gradients and keep the same state for it. With four ranks
+# the same work is done four times, and the same state takes memory four times.
 #
 # So share it out. Each parameter gets an **owner**, the rank that keeps its state, updates it, and **broadcasts** the new
 # values. The other ranks need no state for it. Take the model from the top of this lesson, with 28 GB of parameters and
@@ -383,15 +402,17 @@ for words, each in held.items():
 guess.was(f"{held['the state in four parts:']:.0f} GB")
 
 # %% [markdown] facts=["Q6"]
+# None of the three figures includes the activations, and the last one leaves out the layer that is gathered at the
+# moment.
+#
 # ![What each of four ranks holds of a model with seven billion parameters in float32, trained with Adam: with DDP 112 GB, with the optimizer's state in parts 70 GB, with FSDP 28 GB](drawing:shares_of_a_model)
 #
 # The second line is paid for with communication: once in each step, every rank receives the parameters that others own,
 # instead of computing every update itself. The parts should be equal in *size* and not in number, because the fullest rank
-# decides whether the model fits. And every rank must come to the same list of owners, without a word between them: a rank
-# that expects another sender waits until its timeout.
+# decides whether the model fits. And every rank must work out the same list of owners, without exchanging anything: a
+# rank that expects another sender waits until its timeout.
 #
-# PyTorch has this as `ZeroRedundancyOptimizer`, in its module `distributed.optim`, which wraps an ordinary optimizer
-# class. The idea is known as **ZeRO**, and this is its first stage.
+# PyTorch's `distributed.optim.ZeroRedundancyOptimizer` does this around an ordinary optimizer class. The idea is known as **ZeRO**, and this is its first stage.
 #
 # **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_sharded_step):** `sharded_step` is a step of SGD with
 # momentum whose momentum is shared out.
@@ -399,10 +420,10 @@ guess.was(f"{held['the state in four parts:']:.0f} GB")
 # %% [markdown] facts=["Q7"]
 # ## What FSDP adds
 #
-# The third line of the table goes further. `fully_shard`, **FSDP**, keeps only this rank's part of each parameter,
+# “All three in four parts” goes further. `fully_shard`, **FSDP**, keeps only this rank's part of each parameter,
 # gradient and state. A layer cannot compute with a part of its weight, so FSDP gathers the whole weight of a layer just
-# before it is used (an `all_gather`) and frees it afterwards. After backward it leaves each rank its own part of the averaged
-# gradients (a *reduce-scatter*). The next program does this with two processes on the CPU. Its first layer has a weight
+# before it is used (an `all_gather`) and frees it afterwards. As soon as backward has a layer's gradients, FSDP leaves each
+# rank its own part of their average (a *reduce-scatter*). The next program does this with two processes on the CPU. Its first layer has a weight
 # with 16 rows and 8 columns.
 
 # %% facts=["Q7"]
@@ -421,7 +442,7 @@ from torch.distributed.fsdp import fully_shard
 
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
-mesh = init_device_mesh("cpu", (world_size,))
+mesh = init_device_mesh("cpu", (world_size,))  # the processes, in one row
 for layer in (model[0], model[2], model):  # each layer by itself, then what is left
     fully_shard(layer, mesh=mesh)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -447,14 +468,16 @@ guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of th
 # The price is communication. DDP sends gradients once in each step. FSDP also gathers the weights, once for forward and,
 # by default, most of them once more for backward. So use DDP while the model fits, and FSDP when it does not. FSDP goes
 # well with the meta device: build there, call `fully_shard`, then `to_empty`, and each rank only ever has memory for its
-# part.
+# part. Then load the values, of which each rank reads its own part (`torch.distributed.checkpoint` does this), and make
+# the unsaved buffers again, as above.
 
 # %% [markdown] facts=["Q8"]
 # ## Workers and CUDA
 #
 # One more kind of process stands beside a training: the workers of a `DataLoader`. Where Python starts them by `fork`,
 # which was its default on Linux before 3.14, each worker is a copy of the running process, and CUDA cannot be copied with
-# it. The first thing that a worker does with the GPU then raises
+# it. If the program has used the GPU before, as it has once the model is there, the first thing that a worker does with
+# it raises
 #
 # ```
 # RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method
@@ -474,7 +497,7 @@ guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of th
 #
 # **How many workers?** Enough that the loop never waits for a batch, and no more. Begin with two, time an epoch, and double
 # them until the time no longer falls. More workers than CPU cores only take turns, and each takes memory of its own, so
-# PyTorch warns of them.
+# PyTorch warns about it.
 
 # %% [markdown]
 # ## What to keep
@@ -483,8 +506,8 @@ guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of th
 # - Use `to_empty`, then `load_state_dict`, or `load_state_dict(assign=True)`. Make unsaved buffers again, and tie what was
 #   tied.
 # - Consecutive layers fill one device after the other, and a tensor is transferred only where the device changes.
-# - Collectives are meetings: every rank comes, in the same order and with the same shapes.
-# - In a hang the rank that complains came, and another one did not. `monitored_barrier` names it.
+# - Every rank calls every collective, in the same order and with the same shapes.
+# - In a hang the rank that complains came, and another one did not. `monitored_barrier` names the one that is missing.
 # - An optimizer's state can live in parts: the owner updates and broadcasts. FSDP does so with everything.
 # - CUDA and `fork` do not go together. Leave workers on the CPU, or spawn them.
 #

@@ -18,6 +18,9 @@ NEEDS_FLOAT64 = {"InDoublePrecision"}
 # Right on CUDA. PyTorch changes the dtype before the transfer on MPS, in both directions, so that one call
 # never moves the smaller form there when the dtype grows.
 COUNTS_ON_CUDA = {"in_one_call_where_that_is_best", "in_one_call_that_blocks_or_not"}
+# A GradScaler computes the inverse of its scale in float64, which PyTorch spares devices named mps alone.
+# The simulated device has another name, so under Apple's rules it refuses what a Mac would do.
+SCALED = {"mixed_step", "unscaled_clip"}
 
 
 @pytest.fixture
@@ -38,6 +41,8 @@ def of_each_lesson() -> list:
 @pytest.mark.parametrize("path", of_each_lesson(), ids=lambda path: path.stem)
 def test_right_answers_pass(under_apples_rules, path):
     """What a row needs and the machine lacks is skipped or left out; it never becomes the learner's fault."""
+    if path.stem in SCALED:
+        pytest.skip("PyTorch's GradScaler spares float64 only for a device that is named mps")
     for answer in load(path):
         if answer.fragment is None:
             result = judge(find(answer.exercise), answer.code)

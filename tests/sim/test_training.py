@@ -3,12 +3,15 @@
 import copy
 import io
 import pickle
+import subprocess
+import sys
 import threading
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 
 def losses(device, optimizer=torch.optim.AdamW, **options):
@@ -319,3 +322,37 @@ def test_to_empty_makes_a_parameter_for_each_name_as_on_cuda():
     assert {parameter.device for parameter in model.parameters()} == {torch.device("sim:1")}
     with pytest.raises(RuntimeError, match="incompatible tensor type"):
         torch.ones(2, device="meta").data = torch.ones(2, device="sim:1")
+
+
+CHECKPOINTED_BEFORE = """
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from devlab import sim
+
+checkpoint(nn.Linear(4, 4), torch.ones(2, 4, requires_grad=True), use_reentrant=False).sum().backward()
+sim.enable()
+block = nn.Sequential(nn.Linear(4, 4), nn.Tanh()).to("sim")
+with torch.autocast("sim", dtype=torch.float16):
+    result = checkpoint(block, input=torch.ones(2, 4, device="sim"), use_reentrant=False)
+result.float().sum().backward()
+"""
+
+
+def test_a_checkpoint_on_the_cpu_leaves_autocast_on_the_device_alone():
+    """PyTorch keeps the first answer to which device a checkpoint is for when no tensor goes by position."""
+    run = subprocess.run([sys.executable, "-c", CHECKPOINTED_BEFORE], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_a_checkpoint_keeps_the_random_numbers_of_positional_inputs_alone():
+    """As on CUDA: `torch.utils.checkpoint.get_device_states` looks at positional arguments."""
+    redrawn = {}
+    for name in ("by position", "by name"):
+        x = torch.ones(1000, device="sim:0", requires_grad=True)
+        args, kwargs = ((x,), {}) if name == "by position" else ((), {"input": x})
+        y = checkpoint(torch.nn.Dropout(0.5), *args, use_reentrant=False, **kwargs)
+        y.sum().backward()
+        redrawn[name] = ((x.grad == 0) != (y == 0)).sum().item()
+    assert redrawn["by position"] == 0
+    assert redrawn["by name"] > 0

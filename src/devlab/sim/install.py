@@ -13,6 +13,7 @@ from types import ModuleType
 
 import torch
 from torch.multiprocessing.reductions import reduce_tensor
+from torch.utils.checkpoint import DefaultDeviceType
 
 from devlab.attribution import point_at_callers
 from devlab.sim import (
@@ -69,6 +70,8 @@ def enable() -> None:
     )
     _register_kernels()
     random_numbers.make_defaults()
+    # PyTorch asks for it once and keeps the answer, which an earlier checkpoint on the CPU has made "cpu".
+    DefaultDeviceType.set_device_type(data.NAME)
     _route()
     point_at_callers()
     if hasattr(os, "register_at_fork"):  # Windows has no fork
