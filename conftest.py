@@ -1,10 +1,16 @@
-"""Runs nbval's notebooks in the world that they were built in; keeps some tests for `--thorough`."""
+"""Runs nbval's notebooks in the world that they were built in; keeps some tests for `--thorough`.
 
+Every test, a doctest too, has a progress file of its own.
+"""
+
+import itertools
 import os
 import shutil
 import sys
 import tempfile
 from pathlib import Path
+
+import pytest
 
 
 def pytest_addoption(parser):
@@ -48,3 +54,27 @@ def pytest_configure(config):
             first = forked_kernel.First()
             config.add_cleanup(first.end)
             local_provisioner.launch_kernel = first.launch
+
+
+@pytest.fixture(scope="session")
+def progress_files(tmp_path_factory):
+    """Return paths in one folder, a new path each time: to make a folder takes as long as most tests."""
+    folder = tmp_path_factory.mktemp("progress")
+    return (folder / str(number) / "progress.jsonl" for number in itertools.count())
+
+
+@pytest.fixture(autouse=True)
+def progress_file(progress_files, monkeypatch):
+    """Give each test a progress file of its own, and no memory of what others could not save.
+
+    The doctests of `src` have one, too: what they print must not depend on what was tried on this machine,
+    and they must not write into its file.
+    """
+    from devlab.checks import progress
+
+    path = next(progress_files)
+    monkeypatch.setenv("DEVLAB_PROGRESS", str(path))
+    monkeypatch.delenv("DEVLAB_STRICT", raising=False)
+    monkeypatch.setattr(progress, "_unsaved", [])
+    monkeypatch.setattr(progress, "_told", set())
+    return path

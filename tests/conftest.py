@@ -1,7 +1,6 @@
-"""Every test judges on the simulated bench, and nobody's progress file is touched."""
+"""Every test judges on the simulated bench."""
 
 import gc
-import itertools
 import os
 
 import pytest
@@ -13,26 +12,6 @@ except ImportError:  # tests run without xdist, too
 
 # Set before devlab chooses: the tests of the simulator must run on a machine with a GPU, too.
 os.environ.setdefault("DEVLAB_DEVICE", "sim")
-
-
-@pytest.fixture(scope="session")
-def progress_files(tmp_path_factory):
-    """Return paths in one folder, a new path each time: to make a folder takes as long as most tests."""
-    folder = tmp_path_factory.mktemp("progress")
-    return (folder / str(number) / "progress.jsonl" for number in itertools.count())
-
-
-@pytest.fixture(autouse=True)
-def progress_file(progress_files, monkeypatch):
-    """Give each test a progress file of its own, and no memory of what others could not save."""
-    from devlab.checks import progress
-
-    path = next(progress_files)
-    monkeypatch.setenv("DEVLAB_PROGRESS", str(path))
-    monkeypatch.delenv("DEVLAB_STRICT", raising=False)
-    monkeypatch.setattr(progress, "_unsaved", [])
-    monkeypatch.setattr(progress, "_told", set())
-    return path
 
 
 @pytest.fixture

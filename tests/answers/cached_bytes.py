@@ -208,10 +208,14 @@ def less_the_tensors_in_sight(device):
     return memory.memory_reserved(device) - sum(-(-one.nbytes // 512) * 512 for one in here)
 
 
-# Whether the other device had a cache before decides which of two rows sees it first.
+# What is alive or cached on the other device decides which row sees it first.
 @wrong(
     "all devices' caches are added up",
-    row=("of that device alone", "freed tensors join it, new tensors take from it"),
+    row=(
+        "reserved less allocated",
+        "freed tensors join it, new tensors take from it",
+        "of that device alone",
+    ),
 )
 def of_every_segment(device):
     segments = torch.get_device_module(device).memory_snapshot()

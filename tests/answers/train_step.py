@@ -537,6 +537,7 @@ def zeros_for_what_is_frozen(model, batch, optimizer, device):
     model.train()
     x, y = moved(batch, device)
     loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
     for parameter in model.parameters():
         if not parameter.requires_grad:
             parameter.grad = torch.zeros_like(parameter)

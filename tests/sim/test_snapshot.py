@@ -45,6 +45,18 @@ def test_signatures_are_pytorchs():
         assert [(p.name, p.default) for p in ours] == [(p.name, p.default) for p in theirs]
 
 
+def test_only_devices_that_are_there_are_in_it():
+    """Where one device is simulated, a snapshot of all of them leaves out what stands on the other one."""
+    kept = make(4 * MIB), make(4 * MIB, "sim:1")
+    assert [one["device"] for one in torch.sim.memory_snapshot()] == [0, 1]
+    with devlab.sim.rules("mps"):
+        assert [one["device"] for one in torch.sim.memory_snapshot()] == [0]
+        taken = memory._snapshot()
+    assert [one["device"] for one in taken["segments"]] == [0]
+    assert len(taken["device_traces"]) == 1
+    del kept
+
+
 def test_a_history_tells_what_happened_and_where():
     """Segments, allocations and both halves of freeing, the innermost line first."""
     memory._record_memory_history()

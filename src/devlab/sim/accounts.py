@@ -116,7 +116,7 @@ def memory_snapshot(device=None) -> list[dict]:
     Each is a dict with PyTorch's keys: `address`, `total_size`, `allocated_size`, `segment_type`, `stream`,
     `blocks` and others, and of each block `address`, `size`, `requested_size`, `state` and `frames`.
     """
-    asked = range(len(allocators)) if device is None else [device]
+    asked = range(data.device_count()) if device is None else [device]
     return [segment for one in asked for segment in snapshot.segments(of(one))]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
-from devlab.sim import clock, specs
+from devlab.sim import clock, data, specs
 from devlab.sim.allocator import Allocator, Block, PatientAllocator, allocators, rounded
 
 _RECORDER = str(Path(__file__).parents[1] / "watching" / "recording.py")
@@ -293,15 +293,16 @@ def take(device=None, augment_with_fx_traces: bool = False) -> dict:
     >>> sorted(take())
     ['allocator_settings', 'device_traces', 'external_annotations', 'segments']
     """
-    for allocator in allocators:
+    present = allocators[: data.device_count()]
+    for allocator in present:
         allocator.settle()
         if (history := history_of(allocator)) is not None:
             history.note("snapshot", 0, allocator.allocated, 0)
     return {
-        "segments": [segment for allocator in allocators for segment in segments(allocator)],
+        "segments": [segment for allocator in present for segment in segments(allocator)],
         "device_traces": [
             history.entries() if (history := history_of(allocator)) is not None else []
-            for allocator in allocators
+            for allocator in present
         ],
         "allocator_settings": {
             "PYTORCH_CUDA_ALLOC_CONF": "",

@@ -112,7 +112,11 @@ def returns_what_was_given_back(trial):
                 "that is the fall of allocated memory, not of reserved": freed,
                 "the difference has the wrong sign": -fell,
                 _alike(trial): 0,
-                "that is what is still reserved, and the task asks by how much it fell": before - fell,
+                # The first entry is smaller than its two neighbours, so an answer that gives what is left
+                # fails there. Later the same number may come of another mistake by chance.
+                "that is what is still reserved, and the task asks by how much it fell": (
+                    None if spare else before - fell
+                ),
                 "the cache was emptied before the first look: what went back then counts as well": (
                     fell - (before - reserved) if spare else None
                 ),
