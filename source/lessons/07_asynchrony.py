@@ -214,7 +214,6 @@ with devlab.watch() as log:
 print(f"Timer, 200 calls: {log.launches} launches, {log.synchronizations} waits")
 
 # %% [markdown] facts=["Y4", "Y5"]
-# (On the simulated device, the clock above said about 24 ms for the product that takes 21 µs at full speed.)
 # `Timer` makes all calls in a row between its waits, so launches overlap with work, as they do in a program.
 # `timeit` gives the mean of one run, `blocked_autorange()` the median of several. If your version of PyTorch
 # counts 0 waits here, end the statement with `torch.accelerator.synchronize()`.
@@ -646,7 +645,7 @@ print(f"{os.path.getsize(path):,} bytes in", os.path.basename(path))
 
 # %% [markdown] facts=["Y1", "J6"]
 # There, an **arrow** leads from each launch to its work on the device. In this trace the first arrow is 5 µs
-# long, and the last 344 µs (modelled), because the host has launched everything at once. Arrows that grow are
+# long, and the last 344 µs (modelled), because the host has queued everything at once. Arrows that grow are
 # a sign of health. Where every arrow is short, the device is waiting for the host: overhead.
 
 # %% [markdown] facts=["Y1", "P5"]

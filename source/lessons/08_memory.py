@@ -261,6 +261,8 @@ print("one part of four:", left, "MiB reserved")
 guess.was_about(left)
 
 for segment in memory.memory_snapshot():
+    if segment["device"] != device.index:
+        continue
     pieces = [
         f"{block['size'] >> 20} MiB {'free' if block['state'] == 'inactive' else 'in use'}"
         for block in segment["blocks"]
