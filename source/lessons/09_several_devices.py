@@ -535,8 +535,9 @@ guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 # over all ranks: with 4 GPUs and a batch of 100 on each, the *effective batch* is 400, and an epoch has a
 # quarter of the steps. That is where the speed comes from, at best four times as many samples in a second.
 # But fewer steps at the old learning rate learn less. A usual first try with SGD is to multiply the rate by
-# the number of ranks, after a warm-up; then measure on the validation set. Or give each rank a batch of 25:
-# then the training is that of one GPU, as in the comparison above. (A batch norm, though, sees 25 rows.)
+# the number of ranks, and to rise to it over the first epochs (lesson 11 has such a *warm-up*); then measure
+# whether the model is still as good. Or give each rank a batch of 25: then the training is that of one GPU,
+# as in the comparison above. (A batch norm, though, sees 25 rows.)
 #
 # **Rank 0 alone saves.** The replicas are equal, and four processes that write one file ruin it.
 # `model.module` is the model without its wrapper, so the file can be read without DDP, too. The others wait
