@@ -412,8 +412,8 @@ print("after the move:", criterion.to(device)(logits, labels).device)
 # ## Look at the whole scene
 #
 # An error names one stray. Mend it, and the next one fails. It is quicker to look at everything before the
-# first step: at parameters and buffers, at plain attributes and lists, and at the whole batch, with what is
-# nested in it. `left_behind`, your tool from lesson 05, is a beginning.
+# first step: at parameters and buffers, at plain attributes and lists, and at the whole batch, nested parts
+# too. `left_behind`, your tool from lesson 05, is a beginning.
 #
 # **[Exercise](../exercises/10_debugging.ipynb#task_find_strays):** `find_strays` sees all of it.
 #
@@ -551,8 +551,8 @@ print("waits:", log.synchronizations)
 # %% [markdown]
 # The culprit is the next line. At 0 the slope of a square root is infinite, and the backward of the square
 # multiplies that `inf` by 0. The mode looks for `nan` and not for `inf`, so look one operation closer to the
-# loss as well. (`(squares + 1e-12).sqrt()` has a finite slope everywhere.) It waits again and again: use it
-# to find the line, and switch it off.
+# loss as well. (`(squares + 1e-12).sqrt()` has a finite slope everywhere.) It waits again and again, so
+# switch it off afterwards.
 
 # %% [markdown]
 # ## What belongs on the CPU
