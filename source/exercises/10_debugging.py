@@ -2,7 +2,7 @@
 # # 10 Debugging: exercises
 #
 # First you write three tools that look. Then comes a clinic with six broken programs, each of which has one
-# of the six usual objects in the wrong place. The lesson is [10 Debugging](../notebooks/10_debugging.ipynb).
+# of the six usual suspects in the wrong place. The lesson is [10 Debugging](../notebooks/10_debugging.ipynb).
 #
 # For the tools, write your answer in place of `raise NotImplementedError("your code here")`, as usual. The
 # programs of the clinic are already written, and wrong. Run the check first and read the verdict: the error

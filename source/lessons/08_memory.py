@@ -1,9 +1,13 @@
 # %% [markdown]
 # # 08 Memory
 #
-# "CUDA out of memory" is the error that everyone meets on the first day with a GPU, and many meet weekly
-# ever after. The memory of a device is small, and PyTorch keeps an exact account of it. This lesson teaches
-# you to read that account.
+# "CUDA out of memory" is an error that you meet in your first weeks with a GPU, and again whenever the model
+# or the batch grows. The memory of a device is small, and PyTorch keeps an exact account of what it takes
+# from it. This lesson teaches you to read that account.
+#
+# A training puts four kinds of tensors there: the **parameters**, their **gradients**, the **optimizer's
+# state**, and the **activations** that the forward leaves for the backward. Beside them stand what PyTorch
+# keeps in reserve, and what CUDA takes for itself. You will see each of the six.
 #
 # After it you can say what each line of a program holds, what PyTorch keeps in reserve and why, how much
 # memory the training of a model will take, and what to do when it runs out.
@@ -22,9 +26,9 @@ memory = torch.get_device_module(device)
 
 # %% [markdown]
 # `account=True` asks for a device whose memory PyTorch keeps an account of. That is an NVIDIA GPU, an AMD GPU
-# with a ROCm build (PyTorch calls both `cuda`), or an Intel GPU. For a Mac's GPU the account is shorter and
-# has other names; there, and on a machine without a GPU, the lesson runs on the simulated device, which hands
-# out memory by the rules and with the constants of PyTorch's allocator for CUDA.
+# with a ROCm build (PyTorch calls both `cuda`), or an Intel GPU. On a Mac, PyTorch reports fewer figures,
+# under other names; there, and on a machine without a GPU, the lesson runs on the simulated device, which
+# hands out memory by the rules and with the constants of PyTorch's allocator for CUDA.
 #
 # **The figures in the text are the simulated device's.** A GPU follows the same rules, and where it may show
 # another figure, the text says so. No cell fills your GPU: where memory has to run out, the lesson sets
@@ -135,9 +139,9 @@ for function in (in_new_tensors, in_one_new_tensor):
     print(f"{function.__name__:<18} peak {peak:g} MiB, now {now:g} MiB")
 
 # %% [markdown] facts=["H6"]
-# `max_memory_allocated` is the most that was ever allocated at once. In the first function each step holds
-# its input and makes its output, so beside `x` two blocks live at a time (the third step reuses the first
-# one's). The second works in place, on one tensor of its own.
+# `max_memory_allocated` is the most that was ever allocated at once. In the first function each step needs
+# its input and its output at the same time. While `* 2` runs, `x`, the sum and the product are alive: 12 MiB.
+# Then the sum goes, and `- 3` gets its block. The second function works in place, on one tensor of its own.
 #
 # Be careful what this figure counts. It belongs to the **whole device**: the 4 MiB of `x` are in it, though
 # neither function made them. And "ever" means since the start of the program, or since
@@ -277,8 +281,8 @@ del parts
 # in pieces, between blocks that live, is called *fragmented*.
 #
 # So `empty_cache` rarely makes room that PyTorch would not have found: before it gives up on a request,
-# PyTorch empties the cache by itself. (The end of this lesson has one of the rare cases.) What it costs can
-# be counted. This is the loop from above with one more line:
+# PyTorch empties the cache by itself. (The section *Out of memory* has one of the rare cases.) What it costs
+# can be counted. This is the loop from above with one more line:
 
 # %% facts=["K3"]
 memory.empty_cache()
@@ -311,7 +315,8 @@ print("segments taken:", memory.memory_stats(device)["segment.all.allocated"])
 devlab.explore.allocator()
 
 # %% [markdown] facts=["H2", "K1", "K2"]
-# Out of memory, with three times the room free: a tensor needs **one piece**, and the longest has 8 MiB.
+# Out of memory, with three times the room free: a tensor needs **one piece**, and the longest has 8 MiB. (A
+# segment of 20 MiB holds three tensors of 6 MiB, and the 2 MiB left over join a free piece beside them.)
 # Emptying the cache gives nothing back, because a tensor lives in each segment. But any one of the four makes
 # room, because its block joins the free ones beside it: D makes a piece of 12 MiB, F one of 14, and B or H
 # one of 20. Six MiB more do what thirty-six could not. So what counts is not only how much is free but what
@@ -403,7 +408,7 @@ del parameter, kept
 # %% [markdown] facts=["K5"]
 # A hundred losses with their graphs take ten megabytes, and a real network has more than one layer. Detached,
 # each takes its block of 512 bytes. If only the largest is kept, all together take 512. None of the three
-# waits for the device, as `.item()` would in each step.
+# makes the host wait; `.item()` would, in every step.
 #
 # A program whose memory grows from step to step has nearly always a list, or a sum, of losses that still have
 # their graphs.
@@ -555,19 +560,23 @@ guess.was_about(held)
 # | state: Adam, AdamW | 2 |
 #
 # Training with Adam takes **four times** the model, in float32 16 bytes for each parameter. Two of the four
-# copies appear in the first `step`, so an error may come as late as there. A parameter that is not trained
-# takes its own place and nothing else. That is one reason why fine-tuning a part of a model fits where
-# training all of it does not.
+# copies appear in the first `step`, so an error may come as late as there. Under `torch.autocast` all four
+# stay float32, and only activations shrink (lesson 12). A model that only predicts needs the first row alone,
+# and under `torch.no_grad()` no activation stays longer than the next layer needs it. A parameter that is not
+# trained takes its own place and nothing else. That is one reason why fine-tuning a part of a model fits
+# where training all of it does not.
 #
 # How far that goes on real hardware can be computed, without any activations yet:
 #
-# | parameters | with Adam, in float32 | a GPU with more than that, by NVIDIA's data sheets |
+# | parameters | with Adam, in float32 | an NVIDIA GPU with room for it (data sheets) |
 # |---|---|---|
 # | 124 million | 2 GB | a T4 has 16 GB |
 # | 1.5 billion | 24 GB | an A100 has 40 GB or 80 GB |
 # | 7 billion | 112 GB | an H200 has 141 GB (an H100, with 80 GB, is too small) |
 #
-# What the GPU has beyond that is for the activations and all the rest: 29 GB on the H200. Lessons
+# What the GPU has beyond that is for the activations and all the rest: 29 GB on the H200. They are often the
+# larger part. Take a language model that chooses among 50,257 words, and a batch of 8 texts of 1024 tokens:
+# its last activation alone, the scores in float32, has 8 x 1024 x 50,257 x 4 bytes, which is 1.6 GB. Lessons
 # [12](12_less_memory_less_time.ipynb) and [13](13_bigger_than_one_device.ipynb) show what to do when it does
 # not fit.
 #
@@ -637,7 +646,8 @@ del model, layers, layer, x
 # - **at the turn**: parameters, the optimizer's state, all activations, and the first results of the
 #   backward. (The old gradients too, if `zero_grad` is called after the forward and not before it.)
 # - **in the optimizer's step**: parameters, gradients, the state, and what the step itself needs for a
-#   moment.
+#   moment. On an NVIDIA GPU that is by default about one more copy of the parameters, says PyTorch's
+#   documentation, because the step handles them all at once; `foreach=False` in the optimizer avoids it.
 #
 # With a large batch it is the first, because activations grow with the batch:
 
@@ -683,11 +693,11 @@ with devlab.memory_limit(device, GIB):
 # | **Tried to allocate** | Is it absurdly large? Then a shape is wrong somewhere, often by a broadcast. Is it small? Then the memory was full before, and this line is only the last drop |
 # | **total capacity**, **is free** | Is little free, and does PyTorch hold little too? Then another process is using the device |
 # | **allocated by PyTorch** | This is what live tensors hold. Does the batch have to be so large, and does something hold tensors that are not needed? |
-# | **reserved but unallocated** | The cache. It was emptied before the error, so what is left here is free in pieces too small: fragmentation |
+# | **reserved but unallocated** | The cache. It was emptied before the error, so what is left here is free in pieces too small: fragmentation. Can sizes differ less from step to step? Does the setting below help? |
 #
 # On an NVIDIA GPU the message is longer. This one is an **example**: the words are those of PyTorch 2.13, and
-# the figures were made up for a T4, so that they fit together. (Under a limit, a figure that is *allowed*
-# comes as well.)
+# the figures were made up for a T4, so that they fit together. (Under a limit the message also says how much
+# is *allowed*.)
 #
 # ```
 # torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 256.00 MiB. GPU 0 has a total capacity of 14.56 GiB
@@ -697,6 +707,9 @@ with devlab.memory_limit(device, GIB):
 # See documentation for Memory Management
 # (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)
 # ```
+#
+# (A GB is a thousand MB, and a GiB is 1024 MiB, or 1.07 GB. So the 16 GB of a T4's data sheet are fewer GiB,
+# and not all of them are at a program's disposal.)
 #
 # Add it up. 98.75 MiB free and 14.46 GiB in this process make up the whole capacity, so no other process
 # is using the GPU. (Otherwise there would be a sentence such as *Process 4711 has 5.20 GiB memory in use*.)
@@ -815,9 +828,9 @@ del x, y
 # %% [markdown]
 # ## What to keep
 #
-# - *Allocated* is what live tensors hold, in blocks of 512 bytes. *Reserved* is what PyTorch has taken, in
-#   segments of 2 or 20 MiB, or made to measure. What is reserved and not allocated is the cache: fast reuse,
-#   no leak.
+# - *Allocated* is what live tensors hold, each rounded up to a multiple of 512 bytes. *Reserved* is what
+#   PyTorch has taken, in segments of 2 or 20 MiB, or made to measure. What is reserved and not allocated is
+#   the cache: fast reuse, no leak.
 # - Memory is free when the **last** reference is gone: names, lists, views, graphs, tracebacks, Jupyter's
 #   `Out`. A snapshot tells you which line made what is still there.
 # - A peak counts since the last reset, and for the whole device.

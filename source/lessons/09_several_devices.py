@@ -4,6 +4,12 @@
 # Two GPUs in one machine are two separate memories with a connection between them. PyTorch moves nothing over
 # it unless you say so, and it does not complain when you say so too often.
 #
+# Work can be shared out over several devices in three ways: **by layers**, where each device has some of
+# them; **within a layer**, where each has a part of its weight ([lesson
+# 13](13_bigger_than_one_device.ipynb)); and **by data**, where each has the whole model and some of the rows.
+# If the model fits on one device, take the third. This lesson does the first and the third by hand, because
+# that shows what moves, and then does the third as programs do it.
+#
 # After this lesson you can compute with tensors from several devices, put the parts of a model on two of
 # them, cut a batch into parts, and count what all of that costs. And you can start two real processes that
 # train one model together, which is how it is done in practice.
@@ -30,10 +36,8 @@ print(first, second)
 # %% [markdown] facts=["U1"]
 # ## A tensor has one address
 #
-# A tensor is on **one device at a time**. An ordinary tensor never lies across two GPUs, and apart from those
-# that copy, no operator of PyTorch fetches its inputs from another GPU. (`torch.distributed` has a `DTensor`,
-# which stands for one large tensor in many processes. What each process holds of it is again an ordinary
-# tensor, on one device.) Both tensors below are on an accelerator.
+# A tensor is on **one device at a time**, and no operation fetches its inputs from another GPU; only a copy
+# does. Both tensors below are on an accelerator.
 
 # %% facts=["U1", "U2"]
 x = torch.ones(1000, 1000, device=first)
@@ -112,7 +116,7 @@ for words, way in {
 # %% [markdown]
 # Two transfers each, and half the bytes in the second: y goes to where x is, and what goes home is one
 # number. When tensors from two places meet and the result is wanted in a third, two transfers are enough. A
-# third is a mistake.
+# program that gathers both on some other device first, and then sends the result home, makes three.
 #
 # And gradients? Below, x is on one device and the loss on the other.
 
@@ -278,8 +282,10 @@ guess.was("half the time" if share < 0.6 else "about three quarters" if share < 
 
 # %% [markdown]
 # That is **pipelining**. With four pieces each device works four turns. Without overlap that is eight turns
-# in all; with overlap it is five, and the transfers come on top. In the first turn the second device still
-# has nothing to do, and in the last turn the first one. The more pieces there are, the shorter these two
+# in all; with overlap it is five, and the transfers come on top. They do so because a copy to another GPU
+# stands in the stream of the device that sends, behind the product, and the next piece waits for it. (A
+# stream of its own would let it overlap.) In the first turn the second device still has nothing to do, and in
+# the last turn the first device has nothing left to do. The more pieces there are, the shorter these two
 # turns are, until the pieces get so small that launches and transfers cost more than you save. Libraries do
 # this for you (`torch.distributed.pipelining` is PyTorch's own). A model in two places is for models that do
 # not fit. If yours fits on one device, there is a better use for two.
@@ -335,12 +341,12 @@ print(f"{len(joined)} results on {joined.device}: {log.transfers} transfer, {log
 # number.
 #
 # **Exercises:** [`scatter`](../exercises/09_several_devices.ipynb#task_scatter) and
-# [`gather`](../exercises/09_several_devices.ipynb#task_gather), which cut a batch of any form into parts and
-# join them again.
+# [`gather`](../exercises/09_several_devices.ipynb#task_gather), which cut a batch of any structure into parts
+# and join them again.
 #
 # Now a whole training step on two devices, by hand. Each device has a replica of the model and half of the
 # batch, which begins on the first device. Then the gradients are averaged, and both replicas take the same
-# step, or they would drift apart. The model has two parameters.
+# step, or they would drift apart. The model has two parameter tensors, a weight and a bias.
 
 # %% facts=["U5"]
 torch.manual_seed(0)
@@ -351,13 +357,16 @@ for replica in replicas:
 inputs, labels = torch.randn(8, 20, device=first), torch.arange(8, device=first) % 5
 
 with devlab.watch() as log:
+    # Each device: its part of the batch, forward, backward.
     for replica, place, x, y in zip(
         replicas, (first, second), inputs.tensor_split(2), labels.tensor_split(2), strict=True
     ):
         F.cross_entropy(replica(x.to(place)), y.to(place)).backward()
+    # The mean of the gradients, computed on the first device and sent back.
     for one, other in zip(*(replica.parameters() for replica in replicas), strict=True):
         one.grad.add_(other.grad.to(first)).div_(2)
         other.grad.copy_(one.grad)
+    # The same step everywhere.
     for replica in replicas:
         torch.optim.SGD(replica.parameters(), lr=0.1).step()
 print("transfers in one step:", log.transfers)
@@ -370,9 +379,9 @@ print(f"furthest apart after the step, the two replicas: {apart:.5f}")
 
 # %% [markdown] facts=["U5"]
 # It is right, and takes six transfers: two for the batch, two gradients to the first device and two back.
-# With a thousand parameters it would be two thousand small transfers, one after the other, all by way of the
-# first device. With eight devices there would be seven times as many. And one Python program has to feed them
-# all.
+# With a thousand parameter tensors it would be two thousand small transfers, one after the other, all by way
+# of the first device. With eight devices there would be seven times as many. And one Python program has to
+# feed them all.
 #
 # So: **do not scatter tensors by hand, unless you can say exactly what travels, when, and who waits for it.**
 # It is a good exercise and a bad habit. (`nn.DataParallel` does roughly this in one line, and copies the
@@ -480,7 +489,8 @@ guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 # - **The model inside.** `model.module(x)` computes the same and tells DDP nothing. Each process keeps its
 #   own gradients, and the replicas drift apart. Call the wrapped model.
 # - **The same rows everywhere.** If the rows do not depend on the rank, all processes do the same work, and
-#   the result looks fine. (For a loader, `DistributedSampler` chooses the rows of each rank.)
+#   the result looks fine. (For a loader, `DistributedSampler` chooses the rows of each rank. Call its
+#   `set_epoch(epoch)` before each epoch, or the order is the same every time.)
 # - **Only rank 0 does something.** Whatever all have to take part in, such as a backward or a mean over all
 #   ranks, must be reached by all. If one stays away, the others wait until the backend's timeout, which is 30
 #   minutes for gloo and 10 for NCCL unless you set another; then they fail. The error appears in the ranks
@@ -521,6 +531,24 @@ guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 # It starts programs that use gloo just as well: save the text of `PROGRAM` as `train.py`, and it runs under
 # `torchrun` on a machine without any GPU.
 #
+# **The batch has grown.** The batch size in the program is that of one rank, and the gradient is the mean
+# over all ranks: with 4 GPUs and a batch of 100 on each, the *effective batch* is 400, and an epoch has a
+# quarter of the steps. That is where the speed comes from, at best four times as many samples in a second.
+# But fewer steps at the old learning rate learn less. A usual first try with SGD is to multiply the rate by
+# the number of ranks, and to rise to it over the first epochs (lesson 11 has such a *warm-up*); then measure
+# whether the model is still as good. Or give each rank a batch of 25: then the training is that of one GPU,
+# as in the comparison above. (A batch norm, though, sees 25 rows.)
+#
+# **Rank 0 alone saves.** The replicas are equal, and four processes that write one file ruin it.
+# `model.module` is the model without its wrapper, so the file can be read without DDP, too. The others wait
+# until the file is complete, if they are to read it:
+#
+# ```python
+# if rank == 0:
+#     torch.save(model.module.state_dict(), "trained.pt")
+# dist.barrier()  # reached by all ranks
+# ```
+#
 # Lesson 02 warned of this case: after `set_device_index`, a bare `"cuda"` means `cuda:0` in one of the
 # processes only. A program that says `"cuda:0"` somewhere puts a tensor of every process on the first GPU.
 #
@@ -540,7 +568,8 @@ guess.was("it is the same" if abs(difference) < 0.002 else verdict)
 #   with pieces in a pipeline.
 # - `tensor_split` for parts; cut first, then move. By hand only if you can say what travels and when.
 # - In practice: one process for each device, `DistributedDataParallel`, other rows for each rank, the wrapped
-#   model called, the labels moved.
+#   model called, the labels moved. The batch grows with the ranks, the learning rate may have to follow, and
+#   rank 0 alone saves.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/09_several_devices.ipynb), six tasks. **Then:**
 # [10 Debugging](10_debugging.ipynb), for when two devices meet and you did not mean them to.

@@ -3,20 +3,21 @@
 #
 # The model is written, it runs on your laptop, and on the GPU it stops with *Expected all tensors to be on
 # the same device*. It is the error that you meet first and most often when you move a model, and it nearly
-# always has one of a few causes. This lesson goes through them one by one.
+# always has one of a few causes. This lesson goes through them one by one, and then turns to faults that
+# raise no error: work that takes a detour, and values that turn into `nan`.
 #
 # ![Three lines of a program: the first makes a mask on the CPU, the second hands it on, the third fails; a dashed arrow leads from the failing line back to the line that made the mask](drawing:from_maker_to_failure)
 #
 # After it you can read the message, find out which tensor is where and which line put it there, and mend that
-# line instead of the one that failed. You learn to do it by hand first. The tool that does it for you comes
-# afterwards, so that you can check what it says.
+# line instead of the one that failed. You do it by hand first, so that you can check what the tool says that
+# does it for you.
 #
 # **Takes** about 50 minutes. **Needs** [05 Models and buffers](05_buffers.ipynb) and the habit of [04
 # Transfers](04_transfers.ipynb).
 
 # %%
 import traceback
-from collections import Counter
+import warnings
 from pathlib import Path
 
 import numpy
@@ -49,9 +50,9 @@ for name, tensor in suspects.items():
     print(name, tensor.tolist())
 
 # %% [markdown] facts=["X1"]
-# Values are what a debugging print usually shows, and they say the least. They also cost the most: to print a
-# value, the host waits for the device and fetches it. Ask for the three properties instead, which the host
-# knows anyway:
+# Values are what a debugging print usually shows, and about an error of this kind they say the least. They
+# also cost the most: to print a value, the host waits for the device and fetches it. Ask for the three
+# properties instead, which the host knows anyway:
 
 
 # %% facts=["X1"]
@@ -65,9 +66,33 @@ show(x=x, **suspects)
 
 # %% [markdown] facts=["X1"]
 # Now each of the three stands out. `a` is on another device. `c` has two elements where three are needed. `d`
-# has another dtype, which an addition forgives and a layer does not. Always print the three **together**. It
-# is easy to write `.to(torch.float16)` and believe that the tensor has moved, and only the column of devices
-# shows that it has not.
+# has another dtype. Always print the three **together**. It is easy to write `.to(torch.float16)` and believe
+# that the tensor has moved, and only the column of devices shows that it has not.
+#
+# Most of this lesson is about devices. Here is what the other two look like when they fail:
+
+# %% facts=["X1"]
+layer = nn.Linear(3, 2).to(device)
+guess = devlab.predict("How many are refused: x + c, x + d, and layer(x.half())?", 0, 1, 2, 3)
+
+# %% facts=["X1"]
+refused = 0
+for words, call in {
+    "x + c": lambda: x + suspects["c"],
+    "x + d": lambda: x + suspects["d"],
+    "layer(x.half())": lambda: layer(x.half()),
+}.items():
+    try:
+        print(f"{words:<16} gives {call().dtype}")
+    except RuntimeError as error:
+        print(f"{words:<16} {error}")
+        refused += 1
+guess.was(refused)
+
+# %% [markdown] facts=["X1"]
+# An addition converts to the larger dtype, and a matrix product refuses. Its message calls the input `mat1`
+# and the weight `mat2`, and gives the dtypes their names in C++: `Half` is float16, `Float` is float32,
+# `Double` is float64, `Long` is int64. A `Double` that you did not ask for usually comes from NumPy.
 #
 # **[Exercise](../exercises/10_debugging.ipynb#task_describe):** `describe` returns such a line for any
 # tensor.
@@ -136,8 +161,9 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["E4", "X5"]
 # The message says *what* is wrong: two devices in one operation. It names one tensor, by the name that an
-# argument has inside PyTorch, and that may be the innocent one of the two. The rest is found by three
-# questions, and they work on any such error.
+# argument has inside PyTorch, and that may be the innocent one of the two. (It ends as it does on an NVIDIA
+# GPU; the simulated device keeps PyTorch's words, `CUDA` included.) The rest is found by three questions, and
+# they work on any such error.
 #
 # 1. **Which operation?** It is in the last line of *your* code in the traceback, `self.cell(step, state)`.
 # 2. **Which of its tensors is where?** Print the three things for each. A layer has parameters, and they
@@ -193,21 +219,6 @@ print(MendedRecurrent().to(device)(sequence).device)
 # **[Exercise](../exercises/10_debugging.ipynb#task_fix_hidden_state):** `fix_hidden_state`, where a state may
 # also come in from elsewhere.
 
-# %% [markdown] facts=["X4", "E4"]
-# ### Six usual objects
-#
-# The state was one of six usual strays. The next sections meet the others; this is the map. The right column
-# says what to check in your own code.
-#
-# | object | how it gets lost | where to mend it |
-# |---|---|---|
-# | batch | the result of `.to` is thrown away | `inputs = inputs.to(device)` |
-# | labels | only the inputs were moved | with the inputs, in the loop |
-# | mask | made in `forward`, on the default device | `device=x.device` where it is made |
-# | positional encoding | a plain attribute | `register_buffer` |
-# | loss weight | computed with the data, never moved | `criterion.to(device)`, or `weight.to(logits.device)` |
-# | cached hidden state | zeros made on the CPU, a state from another run | `x.new_zeros`; `.to(x.device)` for one that comes in |
-
 # %% [markdown]
 # ## Walk the model
 #
@@ -231,7 +242,6 @@ for name, parameter in model.named_parameters():
 model.to(device)
 model[1].running_mean = torch.tensor([0.1, 0.2, 0.3, 0.4])  # from a file, say
 
-print(Counter(str(buffer.device) for buffer in model.buffers()))
 print("astray:", [name for name, buffer in model.named_buffers() if buffer.device != device])
 
 # %% [markdown]
@@ -244,8 +254,8 @@ print("astray:", [name for name, buffer in model.named_buffers() if buffer.devic
 # %% [markdown] facts=["X2", "X3"]
 # ## Tables that are not registered
 #
-# The walks show what is registered. A very frequent culprit is not. It is a table, of positions for example,
-# that was made in `__init__` and kept as a plain attribute.
+# The walks show what is registered. A very frequent culprit is not: a table, of positions for example, that
+# was made in `__init__` and kept as a plain attribute.
 
 
 # %% facts=["X4", "E4"]
@@ -270,8 +280,7 @@ except RuntimeError as error:
 # No walk lists the table, so `.to` passed it by. `vars` shows what the walks do not: it holds every attribute
 # of an object. The cure is a buffer, as in lesson 05.
 #
-# Whole modules get lost in the same way, in a plain list. Such a module does not complain at the move. It
-# fails at the first batch:
+# Whole modules get lost in the same way, in a plain list:
 
 
 # %% facts=["X2", "E4"]
@@ -298,9 +307,8 @@ except RuntimeError as error:
 # %% [markdown]
 # The missing names in the walk are the earlier sign, and the more important one: an optimizer made from
 # `tower.parameters()` would never train these blocks, on any device. (Here two of the three tensors were on
-# the CPU, and the one on the accelerator was right: the majority decides nothing.) A second model that your
-# loss compares with is missed in the same way, unless the first model or a loss that you move holds it. Your
-# program has to call `.to` on it itself.
+# the CPU, and the one on the accelerator was right: the majority decides nothing.) A second model, such as a
+# teacher whose outputs your loss compares with, has to be moved by a `.to` of its own.
 #
 # **[Exercise](../exercises/10_debugging.ipynb#task_FixedPositions):** `FixedPositions`, whose table has to be
 # saved as well.
@@ -404,51 +412,20 @@ print("after the move:", criterion.to(device)(logits, labels).device)
 # ## Look at the whole scene
 #
 # An error names one stray. Mend it, and the next one fails. It is quicker to look at everything before the
-# first step. This short version takes registered tensors and the top of the batch. The model is the one from
-# above, whose running mean came from a file.
-
-
-# %% facts=["X2", "X3", "X4"]
-def strays_at_the_top(model, batch):
-    home = next(model.parameters()).device
-    found = {f"model.{name}": tensor for name, tensor in model.named_parameters()}
-    found |= {f"model.{name}": tensor for name, tensor in model.named_buffers()}
-    found |= {f"batch.{name}": tensor for name, tensor in batch.items()}
-    return [name for name, tensor in found.items() if tensor.device != home]
-
-
-batch = {"x": torch.ones(2, 3, device=device), "mask": torch.ones(2, 3), "labels": torch.tensor([0, 1])}
-print(strays_at_the_top(model, batch))
-
-# %% [markdown] facts=["X2", "X3", "X4"]
-# It finds three, one of them in the model. What it does not see are plain attributes, lists, and what is
-# nested in the batch. `left_behind`, your tool from lesson 05, knows how to look there.
+# first step: at parameters and buffers, at plain attributes and lists, and at the whole batch, nested parts
+# too. `left_behind`, your tool from lesson 05, is a beginning.
 #
 # **[Exercise](../exercises/10_debugging.ipynb#task_find_strays):** `find_strays` sees all of it.
 #
-# Where you know what must hold, say so in the code. A check costs next to nothing: a tensor knows its device,
-# and asking does not wait for the accelerator. Compare with the error that it replaces:
-
-
-# %% facts=["X2", "X5"]
-def step(model, x):
-    home = next(model.parameters()).device
-    assert x.device == home, f"x is on {x.device}, the model on {home}: move the batch first"
-    return model(x)
-
-
-try:
-    step(layer, torch.ones(2, 3))
-except AssertionError as error:
-    print(error)
+# Where you know what must hold, say so in the code: `assert x.device == home, "move the batch first"` costs
+# next to nothing, because a tensor knows its device, and asking does not wait for the accelerator.
 
 # %% [markdown] facts=["X2"]
 # ## Bisect a fault without a message
 #
-# Some faults raise no error. This model gives the right answers on the device, and it is slower than it need
-# be, because one of its eight layers takes its work to the CPU and back. No tensor is astray when you look,
-# and no message names a line. Then **bisect**: ask of the first half whether it has the fault, and go on with
-# the half that has it.
+# Some faults raise no error. This model gives the right answers and is slower than it need be, because one of
+# its eight layers takes its work to the CPU and back. No tensor is astray when you look. Then **bisect**: ask
+# of the first half whether it has the fault, and go on with the half that has it.
 
 
 # %% facts=["X2"]
@@ -479,10 +456,103 @@ print("it is layer", first, "-", type(deep[first]).__name__)
 guess.was(looks)
 
 # %% [markdown]
-# Each look halves what is left, so a thousand layers would take ten. (Where several layers have the fault, it
-# finds one of them.) The question can be any that a part can answer: whether it transfers, whether it waits,
-# whether its output is on the device, whether there is a `nan` in it. The same works on the lines of a
+# Each look halves what is left, so a thousand layers would take ten. The same works on the lines of a
 # function and on the commits of a project (`git bisect`).
+
+# %% [markdown]
+# ## When the values go wrong
+#
+# Everything is in its place, and the loss is `nan`, *not a number*. PyTorch raises no error, because `nan`
+# and `inf` are values like others. These are their most frequent sources.
+
+# %%
+guess = devlab.predict("How many of the four results in the next cell are nan?", 1, 2, 3, 4)
+
+# %%
+large = torch.tensor(60000.0, device=device, dtype=torch.float16)
+left_out = torch.tensor([-100, -100], device=device)  # the label that cross_entropy leaves out
+results = {
+    "60000 + 60000, in float16": large + large,
+    "the logarithm of 0": torch.zeros((), device=device).log(),
+    "inf - inf": (large + large) - (large + large),
+    "a loss without any label": functional.cross_entropy(torch.zeros(2, 4, device=device), left_out),
+}
+for words, result in results.items():
+    print(f"{words:<28}{result.item()}")
+guess.was(sum(result.isnan().item() for result in results.values()))
+
+# %% [markdown]
+# A float16 ends at 65504, and what is larger becomes `inf`; bfloat16 and float32 go up to 3e38. A mean over
+# no labels is 0 / 0, which is `nan`, as are `inf - inf` and `0 * inf`. Whatever is computed from a `nan` is
+# `nan` too, so the loss does not tell where it began. Here are five layers in float16, which end in `nan`.
+
+# %%
+net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2))
+for parameter in net.parameters():
+    nn.init.constant_(parameter, 10.0)
+net.to(device, torch.float16)
+pixels = torch.full((2, 4), 100.0, device=device, dtype=torch.float16)
+
+names = {layer: f"{name} {type(layer).__name__}" for name, layer in net.named_children()}
+guess = devlab.predict("Whose output is the first that is not finite?", *names.values())
+
+# %% [markdown]
+# A **forward hook** is a function that PyTorch calls after a layer, with the layer's inputs and its output.
+# This one asks `isfinite`, which is false for `nan` and for `inf`, and keeps the answer on the device.
+
+# %%
+finite = {}
+
+
+def look(layer, inputs, output):
+    finite[layer] = output.isfinite().all()
+
+
+for layer in net:
+    layer.register_forward_hook(look)
+with devlab.watch() as log:
+    net(pixels)
+print("waits in the forward:", log.synchronizations)
+answers = torch.stack(list(finite.values())).tolist()
+print("finite:", dict(zip(names.values(), answers, strict=True)))
+guess.was(names[list(finite)[answers.index(False)]])
+
+# %% [markdown]
+# The second `Linear` made an `inf`, and the `LayerNorm`, which subtracts the mean, made `nan` of it. `isnan`
+# would have blamed the `LayerNorm`, and an `if` in the hook would have waited for each layer. Mend it where
+# the `inf` was made: with inputs of a reasonable size, or bfloat16.
+#
+# Sometimes the loss is finite, and its *gradient* is not. Below, one row is all zeros, as padding often is.
+# `torch.autograd.detect_anomaly()`, put around forward and backward, looks for `nan` after each operation of
+# the backward, stops at the first, and gives a warning with the line of the forward that it belongs to.
+
+
+# %%
+def lengths_of(rows):
+    squares = rows.square().sum(1)
+    return squares.sqrt()
+
+
+rows = torch.tensor([[3.0, 4.0], [0.0, 0.0]], device=device, requires_grad=True)
+loss = lengths_of(rows).sum()
+(gradient,) = torch.autograd.grad(loss, rows)
+print("loss", loss.item(), "- gradient", gradient.tolist())
+
+with warnings.catch_warnings(record=True) as caught, devlab.watch() as log:
+    warnings.simplefilter("always")
+    try:
+        with torch.autograd.detect_anomaly():
+            lengths_of(rows).sum().backward()
+    except RuntimeError as error:
+        print(error)
+print(*(line.strip() for line in str(caught[-1].message).splitlines() if "rows.square" in line))
+print("waits:", log.synchronizations)
+
+# %% [markdown]
+# The culprit is the next line. At 0 the slope of a square root is infinite, and the backward of the square
+# multiplies that `inf` by 0. The mode looks for `nan` and not for `inf`, so look one operation closer to the
+# loss as well. (`(squares + 1e-12).sqrt()` has a finite slope everywhere.) It waits again and again, so
+# switch it off afterwards.
 
 # %% [markdown]
 # ## What belongs on the CPU
@@ -587,11 +657,11 @@ guess.was(sum(tensor.device.type != "cpu" for tensor in four.values()))
 
 # %% [markdown] facts=["X5"]
 # What existed stays where it is, `from_numpy` shares memory with an array and so must stay, and `new_*`
-# follows its tensor. The rest of the program, libraries included, now makes its tensors on the accelerator:
-# lengths, indices and small tables that belong on the CPU. Worker processes of a `DataLoader` are new
-# processes, and where they start afresh (on Windows and macOS, and on Linux since Python 3.14) they do not
-# know of your default. The setting hides the fault in your script, and it comes back in the next script that
-# uses your model. Where you want the setting, keep it short, around the lines that make a model:
+# follows its tensor. The rest of the program, libraries included, now makes its tensors on the accelerator,
+# also those that belong on the CPU: a `DataLoader` with `shuffle=True` fails at once, because its generator
+# is on the CPU and the indices are not. The setting hides the fault in your script, and it comes back in the
+# next script that uses your model. Where you want the setting, keep it short, around the lines that make a
+# model:
 
 # %% facts=["X5"]
 with torch.device(device):
@@ -635,10 +705,11 @@ except RuntimeError as error:
 guess.was(failed)
 
 # %% [markdown] facts=["X5"]
-# It fails in `optimizer.step()`, far from any tensor of yours: the running sum is on the CPU. The same
-# happens when an interrupted training goes on from a file (a *checkpoint*, lesson 11), and the optimizer is
-# filled from it before the model moves. The order that works is **make the model, move it, make the
-# optimizer, load the checkpoint into both.** `load_state_dict` of an optimizer brings its state to the
+# It fails in `optimizer.step()`, far from any tensor of yours: the running sum is on the CPU. (On an NVIDIA
+# GPU, by PyTorch's source, the message begins with *Tensors of the same index must be on the same device*.)
+# The same happens when an interrupted training goes on from a file (a *checkpoint*, lesson 11), and the
+# optimizer is filled from it before the model moves. The order that works is **make the model, move it, make
+# the optimizer, load the checkpoint into both.** `load_state_dict` of an optimizer brings its state to the
 # parameters, and that mends this one too:
 
 # %% facts=["X5"]
@@ -679,10 +750,9 @@ except (IndexError, torch.AcceleratorError) as error:  # as the CPU raises it, a
 
 # %% [markdown] facts=["E4"]
 # The GPU works behind the host and reports when the host next waits (lesson 07), so the error comes from an
-# innocent line and names no value. After it the device cannot be used any more. Start the program again, and
-# **run the step once with the model and one batch on the CPU**: errors in indices, shapes and dtypes then
-# come with their values, at their own line. For this loss the step is one call. (The simulated device can be
-# reset, so here no new start is needed.)
+# innocent line and names no value. Start the program again, and **run the step once with the model and one
+# batch on the CPU**: errors in indices, shapes and dtypes then come with their values, at their own line.
+# (The simulated device can be reset, so here no new start is needed.)
 
 # %% facts=["E4"]
 devlab.sim.reset()
@@ -694,11 +764,10 @@ print("highest label:", classes.max().item(), "of", scores.shape[1], "classes, c
 
 # %% [markdown] facts=["E4"]
 # The simulated device had kept which line launched what failed, and `devlab.explain` said it. A real GPU does
-# not know which of your lines it was. What it does is print the condition that failed, for each thread that
-# met it, to the terminal or below the cell: ``Assertion `t >= 0 && t < n_classes` failed``, after the name of
-# a function with `nll_loss` in it. No line of yours is named, but you know that it was the loss, and that a
-# label was out of range. The process has lost the device. Only a restart of the notebook's kernel, which is
-# the Python process, gives it back.
+# not know your lines. It prints the condition that failed, for each thread that met it, to the terminal or
+# below the cell: ``Assertion `t >= 0 && t < n_classes` failed``, after the name of a function with `nll_loss`
+# in it. So it was the loss, and a label was out of range. Only a restart of the notebook's kernel, which is
+# the Python process, gives the device back.
 #
 # If an error comes on the GPU alone, there are two more tools:
 #
@@ -710,22 +779,32 @@ print("highest label:", classes.max().item(), "of", scores.shape[1], "classes, c
 
 # %% [markdown] facts=["X1"]
 # Errors of placement are the opposite case: on the CPU they do not exist, because there everything is in one
-# place. That is why a test on two devices, simulated or not, finds what no test on the CPU alone can.
+# place. A test on two devices, simulated or not, finds them.
 
-# %% [markdown]
+# %% [markdown] facts=["X4"]
 # ## What to keep
 #
-# - Print shape, dtype and device **together**; values say the least and cost the most.
+# - Print shape, dtype and device **together**; about a placement, values say the least and cost the most.
 # - Ask three questions of every error: which operation, which of its tensors is where, which line made the
 #   odd one. Mend the line that *made* it, and then ask `devlab.explain` whether it agrees.
 # - The odd one is the tensor that is not where you want the work done. The message may name another.
-# - A fault without a message is found by bisection.
+# - A fault without a message is found by bisection. The first value that is not finite is found by forward
+#   hooks that keep their answers on the device, and in the backward by `detect_anomaly`.
 # - Walk `named_parameters` and `named_buffers`; what they do not list, `.to` did not move and the optimizer
 #   does not train.
-# - Six usual objects: batch, labels, mask, positional encoding, loss weight, cached hidden state. Either
-#   `.to` did not know of them, or they were made afterwards.
 # - Indices into CPU tensors, lengths, what goes to NumPy, and a loader's generator belong on the CPU.
 # - Model, move, optimizer, checkpoint: in this order. A default device is no cure.
+#
+# And these are the **six usual suspects**, with what to check in your own code:
+#
+# | suspect | how it gets lost | where to mend it |
+# |---|---|---|
+# | batch | the result of `.to` is thrown away | `inputs = inputs.to(device)` |
+# | labels | only the inputs were moved | with the inputs, in the loop |
+# | mask | made in `forward`, on the default device | `device=x.device` where it is made |
+# | positional encoding | a plain attribute | `register_buffer` |
+# | loss weight | computed with the data, never moved | `criterion.to(device)`, or `weight.to(logits.device)` |
+# | cached hidden state | zeros made on the CPU, a state from another run | `x.new_zeros`; `.to(x.device)` for one that comes in |
 #
 # **Now do it:** [the exercises of this lesson](../exercises/10_debugging.ipynb), three tools and six broken
 # programs. **Then:** [11 The training step](11_training_step.ipynb).
