@@ -62,13 +62,14 @@ device = devlab.start()
 # Three consequences run through the whole course:
 #
 # - **A GPU has its own memory.** Thousands of units have to be fed, and only a memory right beside them can
-#   do it. Numbers must be in that memory before the GPU can work on them. (In Apple's chips, and in a GPU
-#   that is built into a laptop's processor, CPU and GPU share one memory. Lesson 03 is about Apple's.)
+#   do it. PyTorch puts a tensor's numbers into that memory before the GPU works on them. (In Apple's chips,
+#   and in a GPU that is built into a laptop's processor, CPU and GPU share one memory. Lesson 03 is about
+#   Apple's.)
 # - **The CPU stays in charge.** Your Python program runs on the CPU, which is therefore called the **host**.
 #   The host *launches* work on the GPU in pieces called **kernels**, which are functions that run there, and
 #   usually goes on without waiting for the result.
-# - **Work must be large to be worth sending.** A launch takes the host as long for ten numbers as for ten
-#   million.
+# - **Work must be large to be worth sending.** A launch takes the host a few microseconds, for ten numbers as
+#   for ten million, so ten numbers are not worth one.
 #
 # PyTorch calls a GPU, and every other processor of this kind, an **accelerator**. How much faster is it?
 # Whenever this course calculates with figures, they are those of one **reference machine**: a desktop with a
@@ -94,9 +95,10 @@ print(f"GPU {CUDA_LIKE.rate / 1e9:5.0f} billion operations a second, {factor:.0f
 guess.was(f"about {round(factor, -1):.0f} times")
 
 # %% [markdown]
-# Both figures are peaks for 32-bit floats, the kind of number that PyTorch uses unless told otherwise. When
-# you read of a factor of several hundred, the GPU was usually compared with a single core of a CPU, or with a
-# program that left the CPU's own arithmetic units idle. Lesson 01 shows how much a CPU can do.
+# Both figures are peaks for 32-bit floats, the kind of number that PyTorch uses unless told otherwise. A
+# large GPU of today, or arithmetic in 16 bits, brings the factor to well over a hundred. But some of the
+# large factors that you read come from a comparison with a single core of a CPU, or with a program that left
+# the CPU's own arithmetic units idle. Lesson 01 shows how much a CPU can do.
 
 # %% [markdown]
 # ## A tensor has an address
@@ -130,8 +132,8 @@ print("index", b.device.index)
 #
 # Each lesson has a notebook of exercises. You write a function, and `devlab.check` judges it on **every
 # device that is present**: one and the same answer must work on the CPU and on each accelerator, real or
-# simulated. The first exercise asks for a function that returns the device of a tensor. Here is a plausible
-# answer to it, which is wrong:
+# simulated. The first exercise asks for a function that returns the device of a tensor. Here is an answer
+# that looks right and is wrong:
 
 
 # %%
@@ -142,9 +144,9 @@ def device_of(x):
 devlab.check(device_of)
 
 # %% [markdown]
-# The table has a row for each thing that was judged and a column for each device. Below it stand the call
-# that went wrong, what was expected, and what came. The answer above is right for every tensor on the CPU,
-# which is where most code is tried first, and wrong for every other tensor.
+# The table has a row for each thing that was judged and a column for each device. Below it are the call that
+# went wrong, the result that was expected, and the result that came back. The answer above is right for every
+# tensor on the CPU, which is where most code is tried first, and wrong for every other tensor.
 #
 # **[Exercise](../exercises/00_start_here.ipynb#task_device_of):** `device_of`, your first one. One line is
 # enough.
@@ -297,23 +299,24 @@ devlab.devices()
 # Some faults show on a real GPU only, such as a forgotten wait between two queues of work, and a GPU rounds
 # in its own way. `docs/simulator.md` has the whole list.
 #
-# And `sim` is **not fast**. Your CPU does all its work, and in a notebook the device runs in slow motion on
-# top of that, so that you can see it wait. Times and sizes of the simulated device come from a model, and
-# this course calls them *simulated* or *modelled*. Figures that were taken from hardware with a clock are
-# called *measured*, and those that a maker has published are called *documented*. The three are never mixed.
+# And `sim` is **not fast**. Your CPU does all the work of `sim`, and in a notebook `sim` is slowed down
+# further, so that you can watch your program wait for it. Times and sizes of the simulated device come from a
+# model, and this course calls them *simulated* or *modelled*. Figures that were taken from hardware with a
+# clock are called *measured*, and those that a maker has published are called *documented*. The three are
+# never mixed.
 
 # %% [markdown] facts=["D2", "D4"]
 # ### Look and touch
 #
-# Several lessons have a picture to play with. This first one is a map of your machine. Boxes are
-# memories and processors. The lines between them are drawn as wide as what they carry in a second. The host
-# has two kinds of memory. **Pageable** memory is its ordinary memory. **Pinned** memory is a part of it that
-# the operating system has promised to leave in its place, so that the device can fetch from it directly.
-# (Lesson 04 makes some.)
+# Several lessons have a picture to play with. This first one is a map of your machine. Boxes are memories and
+# processors. The lines between them are drawn as wide as what they carry in a second. The host's memory can
+# be in two states. Normally it is **pageable**: the operating system may move it. A part of it can be
+# **pinned**, which means that the operating system has promised to leave it in its place, so that the device
+# can fetch from it directly. (Lesson 04 pins some.)
 #
 # Run the cell, click a device to look at it, and send a gigabyte. **Find out:** where is the narrowest line
-# between the CPU's numbers and the accelerator's processor? And what becomes of the lines, on the simulated
-# device, under Apple's rules?
+# between the CPU's numbers and the accelerator's processor? Then, if your accelerator is the simulated one,
+# switch its rules to *like Apple's MPS*, with one memory for the CPU and the GPU. Which line changes?
 
 # %% facts=["D2", "D4"]
 devlab.explore.devices()
@@ -328,7 +331,7 @@ devlab.explore.devices()
 # %% [markdown] facts=["A4"]
 # ## Why is my GPU not in the list
 #
-# Four things must be true before PyTorch can use an NVIDIA GPU. If one of them is missing, it cannot:
+# Four things must be there before PyTorch can use an NVIDIA GPU. If one of them is missing, it cannot:
 #
 # | what must be there | how it goes missing |
 # |---|---|
@@ -338,8 +341,9 @@ devlab.explore.devices()
 # | **visibility** to this process | `CUDA_VISIBLE_DEVICES` hides the GPU |
 #
 # (The build also needs the CUDA runtime for which it was made. It comes with the PyTorch package, so you need
-# not install CUDA yourself.) Owning a GPU is only one of the four. PyTorch can tell you what it was built
-# for, and what it can use:
+# not install CUDA yourself. A rarer fifth condition, that the build contains code for your generation of
+# GPUs, is in lesson 02.) Owning a GPU is only one of the four. PyTorch can tell you what it was built for,
+# and what it can use:
 
 # %% facts=["A4"] tags=["nbval-ignore-output"]
 builds = {
@@ -353,10 +357,10 @@ print("torch.cuda can be used:", torch.cuda.is_available())
 print("MPS can be used:       ", torch.backends.mps.is_available())
 
 # %% [markdown] facts=["A4"]
-# The first line is about the package, the others are about the machine. For an NVIDIA GPU the first line must
-# name CUDA and the second must say `True`. A build for CUDA on a laptop without a GPU answers `False` to the
-# second question, and so does a CPU-only build in the most expensive workstation. Lesson 02 turns this table
-# into a function.
+# The first line is about the package alone. The others need both, the right package and the right machine.
+# For an NVIDIA GPU the first line must name CUDA and the second must say `True`. A build for CUDA on a laptop
+# without a GPU answers `False` to the second question, and so does a CPU-only build in the most expensive
+# workstation. Lesson 02 turns this table into a function.
 #
 # For an AMD GPU the first line must name ROCm, and it is `torch.cuda` again that says whether the GPU can be
 # used. For an Intel GPU it must name XPU, and you ask `torch.xpu.is_available()`. On a Mac the first line
@@ -399,8 +403,9 @@ print("moving once:         ", once.transfers, "transfers,", once.bytes_moved, "
 guess.was(back_and_forth.transfers)
 
 # %% [markdown] facts=["D4"]
-# That is twenty times the traffic for the same forty additions. The first loop is not far-fetched: put a
-# `.cpu()` into a helper that is called at every step, and there it is. Lesson 04 is about finding such lines.
+# That is twenty times the traffic for the same forty additions, and still ten times if the second loop brings
+# its results back. The first loop is not far-fetched: put a `.cpu()` into a helper that is called at every
+# step, and there it is. Lesson 04 is about finding such lines.
 
 # %% [markdown] facts=["D4"]
 # ## Numbers to know
@@ -424,9 +429,8 @@ guess.was(f"about {readings:.0f} times")
 
 # %% [markdown] facts=["D4"]
 # Here are a dozen such numbers for the reference machine. It is enough to remember their powers of ten. Each
-# vertical line stands for ten times as long as the line before it. The times are
-# computed from the machine's specs, in which bandwidths and rates are peaks, so they are modelled and not
-# measured.
+# vertical line marks a time ten times as long as the line before it. The times are computed from the
+# machine's specs, in which bandwidths and rates are peaks, so they are modelled and not measured.
 #
 # ![A chart of times on the reference machine, from a microsecond to a second: a call on the CPU takes 1 microsecond, launching a kernel 5, the smallest kernel 2, bringing one number to the host 7. A transfer of a kilobyte takes 7 microseconds, of a megabyte 90 from pinned and 260 from pageable memory, of a gigabyte 83 and 250 milliseconds. The device reads a gigabyte of its own memory in 3.3 milliseconds, the CPU in 20. A product of two matrices with 4096 rows takes the GPU 17 milliseconds, 2.1 in 16 bits, and the CPU 360](drawing:numbers_to_know)
 #
@@ -438,8 +442,8 @@ guess.was(f"about {readings:.0f} times")
 #   in one transfer, not one number at a time.
 # - **Large transfers are slow.** A gigabyte from pageable memory takes fifteen times as long as a product of
 #   two matrices with 4096 rows, which is 137 billion operations.
-# - **Memory counts as much as arithmetic.** Reading a gigabyte takes the GPU a fifth as long as that product,
-#   and longer than the same product in 16-bit numbers.
+# - **Memory counts as much as arithmetic.** Reading a gigabyte takes the GPU a fifth of the time of that
+#   product, and longer than the same product in 16-bit numbers.
 
 # %% [markdown] facts=["D4"]
 # ### Real hardware

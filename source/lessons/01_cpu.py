@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 01 The CPU
 #
-# Every computer has this device, every data set passes through it, and every GPU program is run by it. For
-# large arithmetic it is the slower one. But it runs nearly every operation that PyTorch has, and in this
-# lesson you see work that it wins.
+# Every computer has this device, nearly every data set passes through it, and every GPU program is run by it.
+# For large calculations it is the slower one. But it runs nearly every operation that PyTorch has, and in
+# this lesson you see work that it wins.
 #
 # After this lesson you can say where a new tensor goes and why, how many bytes it takes and how many it keeps
 # alive. You can prepare data so that the code runs on any device. And you know what a CPU is made of, what it
@@ -95,9 +95,9 @@ print(torch.from_numpy(np.array([[1.5, 2.0]])).dtype)
 
 # %% [markdown] facts=["C1"]
 # Python's ints become `int64`. A single float among them, even 2.0, makes all of them `float32`, which is the
-# default dtype and also a setting. NumPy's floats are `float64` unless told otherwise. A data file in which a
-# column happens to hold only whole numbers today gives you another dtype tomorrow. When the dtype matters,
-# state it.
+# default dtype and also a setting. NumPy's floats are `float64` unless told otherwise. A column that is read
+# as Python ints today gives you `int64`, and with the first 2.5 in it tomorrow it gives you `float32`. When
+# the dtype matters, state it.
 #
 # **[Exercise](../exercises/01_cpu.ipynb#task_load_table):** `load_table`, which returns the same device and
 # dtype whatever the two settings are.
@@ -156,8 +156,8 @@ for dtype in [
 # About 19 MB in `float32`, and nothing has been computed yet. The dtype is the factor that you can choose.
 # Pictures usually come from a file as `uint8`, and turning them into `float32` makes them four times as big,
 # which is worth knowing before you send them anywhere. A `bool` takes a whole byte to say yes or no. A Python
-# list is far bigger. On a 64-bit machine each float in it is an object of 24 bytes, with a pointer of 8 bytes
-# to it, where a `float32` tensor takes 4.
+# list of floats is far bigger still: on a 64-bit machine each float in it is an object of 24 bytes, with a
+# pointer of 8 bytes to it, where a `float32` tensor takes 4.
 #
 # **[Exercise](../exercises/01_cpu.ipynb#task_tensor_bytes):** `tensor_bytes`, for tensors of any dtype and
 # shape.
@@ -166,7 +166,7 @@ for dtype in [
 # ## A view keeps the whole storage
 #
 # Now take one picture out of the batch. `images[5]` is a *view*: it copies nothing and looks at a part of the
-# memory that is already there, its **storage**. One picture has 602 112 bytes. Suppose that you save it to a
+# memory that is already there, its **storage**. One picture has 602,112 bytes. Suppose that you save it to a
 # file, with `torch.save`. (The cell writes to memory in place of a file, and counts the bytes.)
 
 # %% facts=["C2"]
@@ -267,7 +267,7 @@ print(log.transfers, "transfers,", log.bytes_moved, "bytes")
 #
 # **How many workers, and how much memory?** A loader can prepare its batches in processes of its own, called
 # *workers*: begin with `num_workers=2`, and double that while an epoch becomes faster and there are cores to
-# spare. Beside what your data set and each worker keep, plan system memory for twice your model, because
+# spare. On top of what the data set and the workers need, allow system memory for twice your model, because
 # loading a file of weights in the usual way holds the model and the file's tensors side by side; lesson 13
 # comes back to both.
 
@@ -306,8 +306,7 @@ def count_texts(value):
 print(count_texts(["a", {"b": ("c", 3)}, [["d"]], None]))
 
 # %% [markdown] facts=["C4"]
-# The keys of a dict are not counted, its values are. Anything that is neither a container nor a text counts
-# for nothing.
+# The keys of a dict are not counted, its values are. Everything else adds 0.
 #
 # **[Exercise](../exercises/01_cpu.ipynb#task_places):** `places`, which has the same shape and collects
 # devices.
@@ -317,8 +316,8 @@ print(count_texts(["a", {"b": ("c", 3)}, [["d"]], None]))
 #
 # Look at the flats again: areas around 100, rooms around 4, prices in the hundreds. Networks learn badly from
 # columns of such different size, so the CPU brings them to a common scale first, once, before training. One
-# way is to map each column to the range from 0 to 1: take away its smallest number, and divide by the
-# distance from the smallest to the largest.
+# way is to map each column to the range from 0 to 1: subtract its smallest number, and divide by the distance
+# from the smallest to the largest.
 
 # %% facts=["C3"]
 low, high = flats.amin(0), flats.amax(0)
@@ -342,8 +341,8 @@ print((flats - low) / torch.where(width == 0, 1, width))
 # ## Helpers follow the data
 #
 # A *helper tensor* is one that a function makes for its own use. Here is the same scaling, written with a
-# helper tensor of ones. It passes every test on the CPU. Then it is given a table that is already on the
-# accelerator:
+# helper tensor of ones. On the CPU it gives the right numbers. Then it is given a table that is already on
+# the accelerator:
 
 
 # %% facts=["C3", "C1"]
@@ -371,7 +370,7 @@ except RuntimeError as error:
 # %% [markdown] facts=["C3", "C1"]
 # `torch.where` stops, and the culprit is the line above it: `torch.ones` makes its tensor from nothing, so it
 # went to the CPU. (`width` is *no longer there* because it was the function's own, and the function has
-# ended.) On a machine without an accelerator this bug cannot be seen. It is there all the same.
+# ended.) If you test on the CPU alone, you never see this bug. It is there all the same.
 #
 # There is a second bug in the line that makes `ones`, and this one shows on the CPU. Compare what becomes of
 # a table in half precision:
@@ -410,11 +409,12 @@ print("threads that PyTorch uses:   ", threads)
 print("vector instructions in use:  ", torch.backends.cpu.get_cpu_capability())
 
 # %% [markdown] facts=["C3"]
-# A **thread** is a piece of a program that one core runs. For a large operation PyTorch divides the work
-# among its threads, usually one for each physical core. (The system often counts each core twice, because a
-# core can keep two threads at hand. For arithmetic that gains little.) You seldom need to change the number,
-# which `torch.set_num_threads` does. Threads that have to share a core wait for each other, and so a
-# `DataLoader` lets PyTorch use one thread in each of its workers.
+# A **thread** is one sequence of steps within a program, and at any moment one core runs it. For a large
+# operation PyTorch divides the work among its threads, usually one for each physical core. (The system often
+# counts each core twice, because a core can keep two threads at hand. For arithmetic that gains little. A
+# program may also be allowed fewer cores than the system counts.) You seldom need to change the number, which
+# `torch.set_num_threads` does. Threads that have to share a core wait for each other, and so a `DataLoader`
+# lets PyTorch use one thread in each of its workers.
 
 # %% [markdown] facts=["C3"]
 # ### Many numbers at once
@@ -425,13 +425,11 @@ print("vector instructions in use:  ", torch.backends.cpu.get_cpu_capability())
 # 2 operations = 384 · 10⁹ operations a second.
 #
 # A Python loop uses none of this. For each single number the interpreter looks up what `+` means, makes a new
-# object, and stores a pointer to it. Here are 100 000 additions in a Python loop, and the same in PyTorch.
+# object, and stores a pointer to it. Here are 100,000 additions in a Python loop, and the same in PyTorch.
 # (From here to the end of the next section PyTorch gets one thread, so that no other core helps.)
 
 # %% facts=["C3"]
-guess = devlab.predict(
-    "How many times as fast as the Python loop is the tensor?", "up to 20 times", "more than 20 times"
-)
+guess = devlab.predict("About how many times as fast as the Python loop is the tensor?", 3, 30, 300)
 
 # %% facts=["C3"] tags=["nbval-ignore-output"]
 x = torch.arange(100_000.0)
@@ -442,7 +440,7 @@ loop = devlab.time_op(lambda: [value + 1 for value in values], "cpu", repeats=5,
 tensor = devlab.time_op(lambda: x + 1, "cpu", show=False).median
 print(f"measured on this CPU: the loop {loop * 1e6:.0f} µs, the tensor {tensor * 1e6:.0f} µs")
 print(f"the tensor is {loop / tensor:.0f} times as fast")
-guess.was("more than 20 times" if loop > 20 * tensor else "up to 20 times")
+guess.was_about(loop / tensor)
 
 # %% [markdown] facts=["C3"]
 # So before you send slow code to a GPU, check whether it is a loop over single numbers. Written as one
@@ -464,7 +462,7 @@ guess = devlab.predict(
 # %% facts=["C3"] tags=["nbval-ignore-output"]
 rates = []
 for megabytes in (1, 256):
-    x = torch.zeros(megabytes * 2**18)
+    x = torch.zeros(megabytes * 250_000)
     seconds = devlab.time_op(lambda x=x: x.add_(1), "cpu", repeats=5, show=False).median
     rates.append(2 * x.nbytes / seconds / 1e9)
     print(f"{megabytes:4} MB {rates[-1]:6.1f} GB/s, measured on this CPU")
@@ -473,13 +471,13 @@ torch.set_num_threads(threads)
 del x
 
 # %% [markdown] facts=["C2", "C3"]
-# Two more facts about memory matter later. It is fetched in whole **lines** of 64 bytes or more, so numbers
-# that lie side by side are read faster than scattered ones, on a CPU as on a GPU. And the operating system
-# hands it out in **pages**, of 4096 bytes on most machines, and only when a program first writes to them,
-# which is one reason why the first use of anything is no measurement. The system may also move a page, or
-# write it to disk, without telling your program. Such memory is called **pageable**. A GPU that fetches data
-# by itself cannot work with pages that move, and for that memory can be **pinned** to its place. Lesson 04
-# makes use of it.
+# Two more facts about memory matter later. It is fetched in fixed pieces, in **lines** of 64 bytes on most
+# CPUs and in pieces of 32 bytes or more on NVIDIA's GPUs, so numbers that lie side by side are read faster
+# than scattered ones on both. And the operating system hands it out in **pages**, of 4096 bytes on most
+# machines, and only when a program first writes to them, which is one reason why the first use of anything is
+# no measurement. The system may also move a page, or write it to disk, without telling your program. Such
+# memory is called **pageable**. A GPU that fetches data by itself cannot work with pages that move. For this
+# purpose memory can be **pinned**, that is, locked in its place. Lesson 04 makes use of it.
 
 # %% [markdown] facts=["C3"]
 # ### What the CPU is good at
@@ -492,7 +490,7 @@ del x
 # |---|---|
 # | **preparing data** | files, text and pictures are there already, and each record is different |
 # | **small models** | the work is done before an accelerator has been told about it |
-# | **debugging** | errors come at once, at the line that caused them, in words |
+# | **debugging** | errors come at once, at the line that caused them, in plain words |
 # | **what the accelerator lacks** | Apple's GPUs have no `float64`; now and then a kernel is missing |
 #
 # The third row deserves an example. A table of 4 word vectors is asked for word number 9:
@@ -544,8 +542,8 @@ for n in (8, 32, 128, 512, 2048):
 # %% [markdown] facts=["V2"]
 # ### Branching work
 #
-# The second kind of work is worse for the accelerator. Take a number. If it is even, halve it, otherwise take
-# three times the number and one, and go on until it is 1. Each step must *know* the last result before it can
+# The second kind of work is worse for the accelerator. Take a number. If it is even, halve it, otherwise
+# triple it and add 1, and repeat this until it is 1. Each step must *know* the last result before it can
 # choose the next operation, and it is the CPU that runs your `if`. With the number on the accelerator, the
 # CPU has to ask before each step: is the number above 1, and is it even? Every such question is a transfer
 # and a wait for it.
@@ -564,10 +562,11 @@ print("questions, each a transfer:", log.transfers)
 guess.was(log.transfers)
 
 # %% [markdown] facts=["V2"]
-# Each time the accelerator computes one number, and the CPU stands waiting for a yes or no. No size of
-# accelerator helps, because there is never more than one small thing to do. A Python integer on the CPU needs
-# none of those transfers. Parsing text, walking trees, anything that decides at every step is like this.
-# **Branching work belongs to the CPU**, unless you can turn it into one operation over many numbers:
+# At each step the accelerator is given a few operations on one number, and the CPU stands waiting for a yes
+# or no. A bigger accelerator does not help, because there is never more than one small thing to do. A Python
+# integer on the CPU needs none of those transfers. Parsing text, walking trees, anything that decides at
+# every step is like this. **Branching work belongs to the CPU**, unless the same step can be taken for many
+# numbers at once:
 
 # %% facts=["V2"]
 x = torch.arange(1, 1001, device=device)
@@ -579,8 +578,8 @@ print("a step for", x.numel(), "numbers, transfers:", log.transfers)
 
 # %% [markdown] facts=["V2"]
 # The third kind is **work that is not supported**: strings, Python objects, a dtype or an operation that this
-# accelerator does not have. There the CPU wins because it is the only one to run. You bring the data to the
-# CPU, do that one thing, and send the result back. Lesson 03 does so in code.
+# accelerator does not have. There the CPU wins because it is the only one in the race. You bring the data to
+# the CPU, do that one thing, and send the result back. Lesson 03 does so in code.
 
 # %% [markdown]
 # ## What to keep

@@ -7,7 +7,7 @@
 # of several GPUs it means, whether there is one at all, and what happens to the tensors that are somewhere
 # else.
 #
-# ![The CPU with its own memory beside a GPU with its own memory. Each reads its own memory through a broad link, the GPU at 300 and the CPU at 51 gigabytes a second; the link between the two memories is thin, 12 gigabytes a second, and .to copies over it](drawing:gpu_beside_cpu)
+# ![The CPU with its own memory beside a GPU with its own memory. Each reads its own memory through a broad link, the GPU at 300 and the CPU at 51 gigabytes a second; the link between the two memories is thin, 12 gigabytes a second at best, and .to copies over it](drawing:gpu_beside_cpu)
 #
 # After this lesson you can name one GPU among several, choose a device that exists, find out why PyTorch sees
 # no GPU, make tensors where you need them, run a model there, and read the error that every user of a GPU
@@ -19,6 +19,7 @@
 # %%
 import os
 from collections import Counter
+from copy import deepcopy
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -70,9 +71,10 @@ except (AssertionError, RuntimeError) as error:
 # %% [markdown] facts=["G1"]
 # These pages were made with a PyTorch that is built for the CPU alone, and the message says so. On a Mac you
 # read the same words, and all is well: a Mac's GPU is called `mps`, and lesson 03 is about it. With an NVIDIA
-# GPU, or with an AMD GPU and a ROCm build, you see `cuda:0`. That deserves a second look, because the cell
-# asked for `cuda` and the tensor is on `cuda:0`. The accelerator that you work with here does the same with
-# its own name:
+# GPU, or with an AMD GPU and a ROCm build, you see `cuda:0`. (With a build for CUDA but no working driver you
+# read a `RuntimeError` about the driver.) The answer `cuda:0` deserves a second look, because the cell asked
+# for `cuda` and the tensor is on `cuda:0`. The accelerator that you work with here does the same with its own
+# name:
 
 # %% facts=["G1"]
 bare = device.type  # "cuda" with an NVIDIA or AMD GPU, "mps" on a Mac, "sim" for the simulated accelerator
@@ -83,8 +85,7 @@ print("reads back", x.device)
 # %% [markdown] facts=["G1", "G3"]
 # The address of a tensor is always complete: **`device="cuda"` makes a tensor on an NVIDIA GPU, and it reads
 # back with an index, most often as `cuda:0`**. The indices count from 0, and an index selects one GPU of
-# several. (Where the 0 comes from is the question of the next section.) These are all the accelerators of
-# this machine:
+# several. (Why the 0? The next section has the answer.) These are all the accelerators of this machine:
 
 # %% facts=["G3"]
 for index in range(torch.accelerator.device_count()):
@@ -159,14 +160,15 @@ if torch.cuda.is_available():
     print("the current one:", torch.cuda.get_device_name())
 
 # %% [markdown] facts=["A1", "A2"]
-# On the machine that made these pages the answers are `False` and `0`. Neither question raised an error: both
-# are safe to ask anywhere, even in a build without CUDA. (`get_device_name` is not; it raises where there is
-# no such GPU.) With a ROCm build and an AMD GPU they say `True` and count AMD's GPUs. `torch.cuda` does not
-# count the simulated accelerator, so the answers are the same with it and without it.
+# On the machine that made these pages the answers are `False` and `0`. The first two questions raise no error
+# and are safe to ask anywhere, even in a build without CUDA. The third is not: `get_device_name` raises an
+# error where there is no such GPU. With a ROCm build and an AMD GPU the answers are `True` and the number of
+# AMD's GPUs. `torch.cuda` does not count the simulated accelerator, so the answers are the same with it and
+# without it.
 #
-# To see how a machine with several GPUs would answer, we pretend one. Inside a `devlab.pretend(…)` block
-# PyTorch answers as if GPUs of these names were installed. **The answers are invented, and no work can be
-# done there.**
+# To see how a machine with several GPUs would answer, we pretend to have one. Inside a `devlab.pretend(…)`
+# block PyTorch answers as if GPUs of these names were installed. **The answers are invented, and no work can
+# be done there.**
 
 # %% facts=["A1", "A2", "A3"]
 three_gpus = devlab.pretend("NVIDIA H100 PCIe", "NVIDIA L4", "NVIDIA L4")
@@ -195,7 +197,7 @@ for name, count in models.items():
 #
 # The order of the indices may surprise you. Unless told otherwise, CUDA guesses which GPU is the fastest and
 # makes it number 0, while the tool `nvidia-smi` goes by the slot on the board. With
-# `CUDA_DEVICE_ORDER=PCI_BUS_ID` in the environment both count alike.
+# `CUDA_DEVICE_ORDER=PCI_BUS_ID` in the environment both use the same order.
 #
 # **[Exercise](../exercises/02_cuda.ipynb#task_list_gpus):** `list_gpus` pairs each index with its name, and
 # answers without an error where there is no GPU.
@@ -239,7 +241,8 @@ guess.was(dtype)
 # counts as true. On a machine with a GPU the line seems to work.
 #
 # The second way is to ask at the wrong time. In the next cell, the line `HAS_GPU = …` stands for the top of a
-# module: it runs once, on import, at a moment when no GPU is there. Later there are three:
+# module: it runs once, on import, on a pretended machine without a GPU. The function is called later, on a
+# pretended machine with three:
 
 # %% facts=["G4"]
 with no_gpu:
@@ -272,7 +275,7 @@ with three_gpus:
 # | Is this **build** of PyTorch made for CUDA? | `torch.version.cuda` is not `None` | if there is an NVIDIA GPU, install a build for CUDA; nothing else will help |
 # | Is there an **NVIDIA GPU**? | the *Device Manager* of Windows; on Linux `lspci` lists what is plugged in | use the CPU, another accelerator, or a GPU that you borrow |
 # | Does its **driver** work? | `nvidia-smi` in a terminal prints a table | install it, or a newer one |
-# | Is the GPU **visible** to this process? | `CUDA_VISIBLE_DEVICES` | change it and start anew |
+# | Is the GPU **visible** to this process? | `CUDA_VISIBLE_DEVICES` | change it and restart the program |
 #
 # These are the four things from lesson 00, in the same order. Work through them from the top, because often
 # several fail at once: a laptop without a GPU usually has no driver either. To install a build for CUDA, take
@@ -293,8 +296,8 @@ print("CUDA_VISIBLE_DEVICES:", repr(os.environ.get("CUDA_VISIBLE_DEVICES")))
 # The first row is the one most often misread. `torch.version.cuda` and `torch.backends.cuda.is_built()` speak
 # of the *package*: they say the same on a laptop without a GPU as on the largest server. Only
 # `torch.cuda.is_available()` looks at the machine. (One case gets past it. A build contains code for some
-# generations of GPUs, which `torch.cuda.get_arch_list()` names. On an older or newer GPU the first operation
-# fails with *no kernel image is available*, and another build is what helps.)
+# generations of GPUs, which `torch.cuda.get_arch_list()` names. On a GPU outside these generations the first
+# operation may fail with *no kernel image is available*, and another build is what helps.)
 #
 # **With an AMD GPU** the build is one for ROCm: `torch.version.hip` names it, and `torch.version.cuda` is
 # `None` although all is well, so keep that build. The driver's tools are `rocm-smi` and `amd-smi`. GPUs are
@@ -304,10 +307,10 @@ print("CUDA_VISIBLE_DEVICES:", repr(os.environ.get("CUDA_VISIBLE_DEVICES")))
 # %% [markdown] facts=["A4", "G3"]
 # ### Hidden and renumbered
 #
-# The last row catches you when the first three are fine. `CUDA_VISIBLE_DEVICES` is an environment variable,
-# and often a colleague's script has set it, or the scheduler that shares out the GPUs of a cluster. It
-# decides which GPUs a process can see, and it **renumbers** them in the order in which it lists them. Here is
-# a machine on which `nvidia-smi` lists an H100 as 0, the upper L4 as 1 and the lower L4 as 2.
+# The last row is the one to check when the first three are fine. `CUDA_VISIBLE_DEVICES` is an environment
+# variable, and often a colleague's script has set it, or the scheduler that shares out the GPUs of a cluster.
+# It decides which GPUs a process can see, and it **renumbers** them in the order in which it lists them. Here
+# is a machine on which `nvidia-smi` lists an H100 as 0, the upper L4 as 1 and the lower L4 as 2.
 # `CUDA_DEVICE_ORDER=PCI_BUS_ID` is set, so that CUDA counts them in the same order.
 
 # %% facts=["A4", "G3"]
@@ -399,7 +402,7 @@ for code, make in makers.items():
 # %% [markdown] facts=["G1"]
 # ## A model there
 #
-# What is all this good for? Here is a small network for pictures of 28 × 28 points. A model is made on the
+# What does a GPU gain you? Here is a small network for pictures of 28 × 28 points. A model is made on the
 # CPU, and `model.to(device)` transfers all its weights. The pictures are made where they are needed:
 
 # %% facts=["G1"]
@@ -412,11 +415,13 @@ print(f"scores {list(scores.shape)} on {scores.device}, transfers {log.transfers
 
 # %% [markdown] facts=["G1"]
 # The whole network ran on the accelerator and nothing was transferred, because everything that it needs was
-# there. Its two layers take 3.3 billion operations for the 4096 pictures. The reference machine's CPU would
-# need 8.7 ms for them at its peak of 384 billion a second, and more in practice.
+# there. Its two layers take 3.3 billion operations for the 4096 pictures. The next cell compares the
+# accelerator with a CPU. With a real accelerator both times are measured on your machine. With the simulated
+# one both are modelled: the reference machine's CPU would need 8.7 ms at its peak of 384 billion operations a
+# second, and more in practice.
 
 # %% facts=["G1"]
-guess = devlab.predict("8.7 ms is about how many times as long as the accelerator takes?", 2, 20, 200)
+guess = devlab.predict("About how many times as long as the accelerator does the CPU take?", 2, 20, 200)
 
 # %% facts=["G1"] tags=["nbval-ignore-output"]
 how = "modelled" if device.type == "sim" else "measured"
@@ -425,24 +430,30 @@ with torch.no_grad():
     at_hand = devlab.time_op(lambda: model(images), device, show=False).median
     brought = devlab.time_op(lambda: model(on_the_host.to(device)), device, show=False).median
 
-cpu = 2 * 4096 * (784 * 512 + 512 * 10) / 384e9
-print(f"{cpu * 1e3:5.2f} ms on the reference machine's CPU at best (modelled)")
+if device.type == "sim":
+    cpu, which = 2 * 4096 * (784 * 512 + 512 * 10) / 384e9, "the reference machine's CPU at best"
+else:
+    on_the_cpu, which = deepcopy(model).cpu(), "this machine's CPU"
+    with torch.no_grad():
+        cpu = devlab.time_op(lambda: on_the_cpu(on_the_host), "cpu", show=False).median
+
+print(f"{cpu * 1e3:5.2f} ms on {which} ({how})")
 print(f"{at_hand * 1e3:5.2f} ms on {device}, where the pictures are ({how})")
 print(f"{brought * 1e3:5.2f} ms on {device}, if they are transferred first ({how})")
 guess.was_about(cpu / at_hand)
 
 # %% [markdown] facts=["G1"]
-# On the simulated accelerator the network takes half a millisecond, a seventeenth of the CPU's time. If the
-# pictures have to come from the host first, it takes 3.7 ms, and the gain shrinks to little more than
-# twofold. So a GPU is worth having, and placement decides how much of its speed you get. (Lesson 07 is about
-# taking such times.)
+# On the simulated accelerator the network takes half a millisecond, a seventeenth of the time that the
+# reference machine's CPU needs at its peak (both modelled). If the pictures have to come from the host first,
+# it takes 3.7 ms, and the gain shrinks to little more than twofold. So a GPU is worth having, and placement
+# decides how much of its speed you get. (Lesson 07 is about taking such times.)
 
 # %% [markdown] facts=["E1", "E2"]
 # ## When two devices meet
 #
-# In lesson 00 you saw that a tensor here and a tensor there cannot be added. That error comes in three forms,
-# and it is worth learning to read them. Each of these five operations is given one tensor on the accelerator
-# and one on the CPU:
+# In lesson 00 you saw that a tensor on the CPU and one on the accelerator cannot be added. That error comes
+# in three common forms, and it is worth learning to read them. Each of these five operations is given one
+# tensor on the accelerator and one on the CPU:
 
 
 # %% facts=["E1", "E2"]
@@ -519,8 +530,11 @@ print("layer.bias  ", layer.bias.device)
 # | `target` in `nll_loss_forward` | the labels, in cross-entropy |
 # | `tensors` in `cat` | one of the list, in `cat` or `stack` |
 #
-# Older releases of PyTorch mix the first two forms: *found at least two devices, cuda:0 and cpu! (when
-# checking argument for argument mat2 in method wrapper_CUDA_mm)*. It means the same.
+# Convolutions have words of their own: *Input type (torch.cuda.FloatTensor) and weight type
+# (torch.FloatTensor) should be the same*. Here the types contain the places: the pictures are on the GPU, and
+# the layer's weights are on the CPU. Older releases of PyTorch mix the first two forms of the table: *found
+# at least two devices, cuda:0 and cpu! (when checking argument for argument mat2 in method wrapper_CUDA_mm)*.
+# It means the same.
 #
 # `devlab.explain`, which you know from lesson 00, takes the same three steps and then guesses what you meant.
 # (It writes `f32[4,3]` for a float32 tensor of shape [4, 3].)
@@ -569,8 +583,8 @@ with devlab.watch() as log:
 print("transfers", log.transfers, "new bytes", log.bytes_allocated)
 
 # %% [markdown] facts=["E3"]
-# There is a shorter form, `row.to(table)`, common in other people's code. In the next cell x holds the
-# counts 10, 20 and 30, on the accelerator, and y the shares 0.5, 0.25 and 0.75, on the CPU.
+# There is a shorter form, `row.to(table)`, common in other people's code. In the next cell x holds the counts
+# 10, 20 and 30, on the accelerator, and y holds the shares 0.5, 0.25 and 0.75, on the CPU.
 
 # %% facts=["E3"]
 guess = devlab.predict("What is x * y.to(x)?", "[5.0, 5.0, 22.5]", "[0, 0, 0]", "an error")
@@ -608,8 +622,8 @@ attempt("7  there.clone().copy_(here)", lambda: there.clone().copy_(here))
 # - **A zero-dimensional tensor on the CPU** (2) counts as such a number, in operations that work element by
 #   element: its value is passed along with the command that starts the operation. With one pair of brackets
 #   more (3) it is an ordinary tensor of one element, and is refused.
-# - **The other way round is refused** (4). The accelerator's number may not be computed yet, and the CPU
-#   would have to wait for it. In arithmetic PyTorch refuses to do that for you.
+# - **The other way round is refused** (4): a CPU tensor of several numbers does not take a single number from
+#   the accelerator. That number may not be computed yet, and the CPU would have to wait for it.
 # - **An index on the CPU** may index an accelerator's tensor (5). You have seen the opposite fail above.
 # - **`copy_`** writes into memory that exists, from wherever the numbers are (6 and 7), and the result stays
 #   where that memory is. In line 6 the CPU does wait, because you asked it to fetch the numbers.
@@ -649,8 +663,9 @@ guess.was("on the CPU" if total.is_cpu else "on the accelerator")
 
 # %% [markdown] facts=["E6"]
 # Two single numbers may meet, and the *accelerator's* device wins, on whichever side it stands. There was no
-# error, and the total has moved. So "x plus something" is not always where x is. If a result
-# has to be in a certain place, bring the other tensor there yourself.
+# error, and the total has moved. (`total += loss` would have been refused, because it has to write its result
+# into the CPU's tensor.) So "x plus something" is not always where x is. If a result has to be in a certain
+# place, bring the other tensor there yourself.
 #
 # **[Exercise](../exercises/02_cuda.ipynb#task_add_anywhere):** `add_anywhere` adds two tensors from any two
 # places, and its sum is always on the device of the first.

@@ -3,7 +3,8 @@
 #
 # The GPU of a Mac is not an NVIDIA GPU, and PyTorch calls it by another name: `mps`. Intel's GPUs are called
 # `xpu`, and there are more kinds. They do the same kind of work, but some lack a dtype or an operator. A
-# program that was written for one of them and never names it runs on the others too.
+# program that was written for one of them and never names it runs on the others too, as long as it avoids
+# what they lack.
 #
 # After this lesson you can choose a device on any machine, write code that does not care which one it got,
 # and keep going when the device lacks a dtype or an operator.
@@ -49,9 +50,9 @@ with devlab.apples_rules(device):
     devlab.devices()
 
 # %% [markdown] facts=["I1"]
-# There is one special thing about a Mac. An NVIDIA GPU has a memory of its own, and every transfer goes over
-# a thin link. The GPU of an Apple chip and its CPU use *the same* memory. The speeds of these memories are
-# documented by the makers, and nothing in the table was measured here:
+# A Mac differs from a computer with an NVIDIA card in one important way. The card has a memory of its own,
+# and every transfer goes over a thin link. The GPU of an Apple chip and its CPU use *the same* memory. The
+# speeds of these memories are documented by the makers, and nothing in the table was measured here:
 #
 # | chip | memory bandwidth | the memory belongs to | documented by |
 # |---|---|---|---|
@@ -59,9 +60,10 @@ with devlab.apples_rules(device):
 # | Apple M4 Max | 546 GB/s | CPU and GPU together | Apple's press release of October 2024 |
 # | NVIDIA T4 | 300 GB/s | the GPU alone | NVIDIA's data sheet |
 #
-# So a Mac's GPU can reach every byte that the CPU can. What you gain is room: an M4 Max may have 128 GB, by
-# the same press release, which is more than most graphics cards have. Whether the GPU makes *your* program
-# faster, only measuring tells, which is lesson 07.
+# So a Mac's GPU can use most of the computer's memory, though not all of it: the system and the CPU's tensors
+# need their share, and `torch.mps.recommended_max_memory()` says how much Apple recommends for the GPU. What
+# you gain is room: an M4 Max may have 128 GB in all, by the same press release, while most graphics cards
+# have far less. Whether the GPU makes *your* program faster, only measuring tells, which is lesson 07.
 #
 # With one memory for both, you might think that it does not matter whether a tensor is on `cpu` or on `mps`.
 
@@ -85,7 +87,7 @@ with devlab.apples_rules(device):
 guess.was(outcome)
 
 # %% [markdown] facts=["I1"]
-# It matters as much as ever. There is one memory, but PyTorch keeps two separate parts of it, one for each
+# It matters all the same. There is one memory, but PyTorch keeps two separate parts of it, one for each
 # device. `.to("mps")` copies from one part to the other. All that you learned about placement holds on a Mac.
 # (Unless you are on one, the words of the error are those of CUDA.)
 #
@@ -102,7 +104,8 @@ print("is_available:", torch.backends.mps.is_available())
 
 # %% [markdown] facts=["I2"]
 # **`is_built`** is about the package: was this PyTorch made with MPS in it? **`is_available`** is about the
-# machine: can MPS be used, here and now? Take a Mac whose macOS is older than this PyTorch asks for.
+# machine: can MPS be used, here and now? Take a Mac on which the program runs in a virtual machine that hides
+# the GPU.
 
 # %% facts=["I2"]
 guess = devlab.predict(
@@ -113,8 +116,8 @@ guess = devlab.predict(
 )
 
 # %% facts=["I2"]
-an_old_macos = devlab.pretend(built_for="mps")
-with an_old_macos:
+a_hidden_gpu = devlab.pretend(built_for="mps")
+with a_hidden_gpu:
     built, available = torch.backends.mps.is_built(), torch.backends.mps.is_available()
 guess.was(f"{built} and {available}")
 
@@ -130,9 +133,10 @@ guess.was(f"{built} and {available}")
 # If a Mac answers *no*, look at three things:
 #
 # - **macOS.** PyTorch 2.13 wants version 14 or later.
-# - **Your Python.** If `platform.machine()` says `x86_64`, this Python is made for Intel chips and runs through
-#   Apple's Rosetta, and for such a Python there is no PyTorch after 2.2. Install one made for `arm64`.
-# - **A virtual machine** or another closed environment around your program, which may hide the GPU.
+# - **Your Python.** If `platform.machine()` says `x86_64`, this Python is made for Intel chips, and for such
+#   a Python there is no PyTorch after 2.2. On a Mac with Apple silicon it runs through Apple's Rosetta:
+#   install one made for `arm64`. A Mac with an Intel chip has no Apple GPU.
+# - **A virtual machine** or a sandbox around your program, which may hide the GPU.
 #
 # To **choose a device, ask `is_available` alone**. `is_built` is for finding out why the answer was no. A
 # program that does not ask gets an error where it makes its first tensor. (Its words depend on your machine.
@@ -147,9 +151,9 @@ except Exception as error:
 # %% [markdown] facts=["I5", "I2"]
 # ## The ladder
 #
-# In lesson 02 you chose between CUDA and the CPU. With one more step the choice is right on nearly every
-# machine that you will meet: **CUDA, else MPS, else the CPU**. It is a ladder of questions, and you stop at
-# the first yes. (An AMD GPU with a ROCm build stands on the first rung, under the name `cuda`.)
+# In lesson 02 you chose between CUDA and the CPU. With one more step the choice is right on Macs too: **CUDA,
+# else MPS, else the CPU**. It is a ladder of questions, and you stop at the first yes. (An AMD GPU with a
+# ROCm build stands on the first rung, under the name `cuda`.)
 #
 # The order matters, and so does the word *else*. Here is a ladder that was put together from two separate
 # questions, on three pretended machines. On one of them it goes wrong:
@@ -182,7 +186,7 @@ for words, machine in machines.items():
 # it: the second `if` has to be an `elif`, so that it is asked only after a no.
 #
 # **[Exercise](../exercises/03_mps.ipynb#task_choose_device):** `choose_device` is the ladder with its rungs
-# in order, and it is judged on machines with one, both and neither of the two.
+# in order, and it is judged on machines with one of the two, with both and with neither.
 
 # %% [markdown] facts=["I6"]
 # ## One door
@@ -203,10 +207,10 @@ print("by the ladder:      ", [kind for kind, here in asked.items() if here] or 
 # for Intel's `xpu` either. `torch.accelerator` found it.
 #
 # There is one trap. Unless told otherwise, `current_accelerator()` says what this PyTorch was **built** for.
-# The Mac with the old macOS shows the difference:
+# The Mac with the hidden GPU shows the difference:
 
 # %% facts=["I6"]
-with an_old_macos:
+with a_hidden_gpu:
     print("is_available:", torch.accelerator.is_available())
     print("unchecked:   ", torch.accelerator.current_accelerator())
     print("checked:     ", torch.accelerator.current_accelerator(check_available=True))
@@ -279,8 +283,8 @@ guess.was(outcome)
 # %% [markdown] facts=["I4"]
 # The reason is `x.new_full`, which makes the weights **on x's device and in x's dtype**. (`torch.full` would
 # have made them in float32, and the product would have been refused.) A device comes in as a tensor or as an
-# argument, and never as a name. This is how to get rid of the names in old code. (`torch.autocast` computes
-# in 16 bits where that is safe; lesson 12 is about it.)
+# argument, and never as a name. The table shows how to get rid of the names in old code. (`torch.autocast`,
+# in its fourth row, computes in 16 bits where that is safe; lesson 12 is about it.)
 #
 # | it names a device | it does not |
 # |---|---|
@@ -365,8 +369,8 @@ print("a second apart, float64:", seconds.diff().item())
 print("a second apart, float32:", seconds.float().diff().item())
 
 # %% [markdown] facts=["I3", "C3"]
-# Both moments became the same number, because at that size neighbours in float32 are 128 apart. Times, money
-# and long sums belong on the CPU, which has float64. Subtract a starting time there, and transfer the small
+# Both moments became the same number, because at that size neighbours in float32 are 128 apart. Times and
+# long sums belong on the CPU, which has float64. Subtract a starting time there, and transfer the small
 # difference.
 #
 # The short floats are no problem. Both kinds of 16-bit floats exist on MPS, `float16` and `bfloat16`, and so
@@ -389,13 +393,12 @@ with devlab.apples_rules(device):
 # ## Missing operators
 #
 # PyTorch has well over a thousand operators. Some are built from others, and the rest have to be written anew
-# for each kind of device. For MPS some are not written yet. The next cell tries five operations on a small
+# for each kind of device. For MPS some are not written yet. (The list gets shorter from release to release.
+# Off a Mac, the cell goes by the list of PyTorch 2.13.) The next cell tries five operations on a small
 # matrix: a product, a softmax, an inverse, a matrix exponential, and the most frequent value of each column.
 
 # %% facts=["I3"]
-guess = devlab.predict(
-    "How many of the five does MPS lack, in the PyTorch that you use?", "none", "one or two", "three or more"
-)
+guess = devlab.predict("How many of the five does MPS lack?", "none", "one or two", "three or more")
 
 # %% facts=["I3"]
 square = torch.tensor([[2.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]])
@@ -418,8 +421,8 @@ with devlab.apples_rules(device):
 guess.was("three or more" if len(missing) > 2 else "one or two" if missing else "none")
 
 # %% [markdown] facts=["I3"]
-# What most networks need is there, by PyTorch's list, and what is missing is rare. This is how PyTorch
-# refuses it here:
+# By PyTorch's list, most networks find all that they need, and what is missing is rarely used. This is how
+# PyTorch refuses it here:
 
 # %% facts=["I3"]
 print(missing[0] if missing else "nothing was missing")
@@ -568,10 +571,10 @@ torch.manual_seed(0)
 print("an accelerator:", torch.randn(3, device=device).tolist())
 
 # %% [markdown] facts=["I4"]
-# The CPU and the accelerators draw random numbers by different methods, and one seed gives other numbers on
-# another kind of device. Numbers that must agree have to be drawn in **one** place that every machine has,
-# and the CPU is the only one. A `torch.Generator` of your own remembers its position in its sequence of
-# random numbers. Here it decides the order in which six samples are visited:
+# The CPU and the accelerators draw random numbers by different methods, so the same seed gives different
+# numbers on different kinds of device. Numbers that must agree have to be drawn in **one** place that every
+# machine has, and the CPU is the only one. A `torch.Generator` of your own remembers its position in its
+# sequence of random numbers. Here it decides the order in which six samples are visited:
 
 # %% facts=["I4", "C3"]
 generator = torch.Generator().manual_seed(7)

@@ -5,8 +5,8 @@
 # the memory of another is a **transfer**. This lesson is about transfers: when they happen, how often, in
 # which dtype, and who has to wait for them.
 #
-# After it you can move any batch, choose the dtype in which it travels, load data so that the program hardly
-# waits for its transfers, and find the lines that make a program slow although none of them looks slow.
+# After it you can move any batch, choose which dtype is sent, load data so that the program hardly waits for
+# its transfers, and find the lines that make a program slow although none of them looks slow.
 #
 # **Takes** about 50 minutes. **Needs** [00 Start here](00_start_here.ipynb); a `DataLoader` is explained
 # where it comes.
@@ -23,9 +23,12 @@ how = "modelled" if device.type == "sim" else "measured"
 
 # %% [markdown]
 # **What is counted here, and what is modelled.** `devlab.watch()` counts transfers, bytes and waits. The
-# counts come from what PyTorch really does, and a real GPU gives the same ones. *Times* on the simulated
-# device come from a model of the course's reference machine, a GPU like NVIDIA's T4 on PCIe 3.0, and each
-# output says which kind of time it shows. The CPU, with the Python program that runs on it, is the **host**.
+# counts come from what PyTorch really does, so a real GPU should give the same ones. (A *wait*, or
+# synchronization, is a place where the host waits for a result from the device. A blocking transfer *to* the
+# device holds up the host, too, but the log lists it as a blocking transfer and not as a wait.) *Times* on
+# the simulated device come from a model of the course's reference machine, a GPU like NVIDIA's T4 on PCIe
+# 3.0, and each output says which kind of time it shows. The CPU, with the Python program that runs on it, is
+# the **host**.
 
 # %% [markdown]
 # ## Moving
@@ -89,7 +92,7 @@ print(image.device, image.dtype)
 print(ready.device, ready.dtype)
 
 # %% [markdown] facts=["M5"]
-# **Device and dtype in one call.** A third form, `a.to(b)`, means: like `b` in both respects.
+# **Device and dtype in one call.** A third form, `a.to(b)`, gives `a` the device and the dtype of `b`.
 #
 # **[Exercise](../exercises/04_transfers.ipynb#task_returns_itself):** `returns_itself` predicts what `.to`
 # will do, without calling it.
@@ -121,7 +124,7 @@ print("in two steps:", log.bytes_moved, "bytes")
 #
 # **[Exercise](../exercises/04_transfers.ipynb#task_cast_and_move):** `cast_and_move` lets the smaller dtype
 # travel, for any two dtypes and between any two devices. (How a call with `non_blocking=True` orders the two
-# changes is told [further down](#Where-the-dtype-is-changed).)
+# changes is explained [further down](#Where-the-dtype-is-changed).)
 
 # %% [markdown]
 # ## A batch is a tree
@@ -158,7 +161,7 @@ print("inputs", inputs.device, " labels", labels.device)
 # moved in place. That is the subject of [05](05_buffers.ipynb).)
 #
 # A function for every batch has three more things to get right. It has to look inside each container, because
-# in the dict above one tensor stands in a list. (The exercise `places` of lesson 01 walked through such a
+# in the dict above one tensor is inside a list. (The exercise `places` of lesson 01 walked through such a
 # tree.) It has to leave alone what is no tensor, such as the name. And each container should come back as the
 # same kind of container, which takes care with one kind, the namedtuple:
 
@@ -236,12 +239,13 @@ for name, loader in (("plain", plain), ("pinned", pinned)):
     print(f"{name:<7}on {x.device}, in {'pinned' if x.is_pinned() else 'pageable'} memory")
 
 # %% [markdown] facts=["P3"]
-# Pinned memory is still the CPU's memory, with a promise. It **can speed up transfers to CUDA**, and by how
-# much depends on the machine. On the course's reference machine the GPU takes 12 GB/s from pinned memory.
-# From pageable memory the bytes are staged at 6 GB/s before that, so that the whole transfer runs at 4 GB/s.
-# Here the model is simpler than a real driver, which stages a large transfer in chunks: while one chunk
-# travels, the next is staged, and the two times overlap instead of adding up. These are the peaks that makers
-# document for real machines, in one direction:
+# Pinned memory is still the CPU's memory, with a promise. (While it is pinned the system can put nothing else
+# there, so pin minibatches and not a large data set.) It **can speed up transfers to CUDA**, and by how much
+# depends on the machine. On the course's reference machine the GPU takes 12 GB/s from pinned memory. From
+# pageable memory the bytes are staged at 6 GB/s before that, so that the whole transfer runs at 4 GB/s. Here
+# the model is simpler than a real driver, which stages a large transfer in chunks: while one chunk travels,
+# the next is staged, and the two times overlap instead of adding up. These are the peaks that makers document
+# for real machines, in one direction:
 #
 # | between | peak | from |
 # |---|---|---|
@@ -282,8 +286,8 @@ for workers, pin in ((0, False), (0, True), (2, False), (2, True)):
 # **How many workers?** Start with 2, time an epoch, and take more only as long as the time falls.
 # [13](13_bigger_than_one_device.ipynb#Workers-and-CUDA) says more, and explains why workers should leave the
 # accelerator alone. With `persistent_workers=True` the same workers serve every epoch. And where Python
-# starts each worker afresh, as it does on Windows and macOS, a script has to keep its main part under `if
-# __name__ == "__main__":`, because every worker imports the script once more.
+# starts each worker afresh, as it does on Windows, on macOS and, since Python 3.14, on Linux, a script has to
+# keep its main part under `if __name__ == "__main__":`, because every worker imports the script once more.
 #
 # **[Exercise](../exercises/04_transfers.ipynb#task_make_loader):** `make_loader` pins where it helps, and
 # only there.
@@ -292,12 +296,12 @@ for workers, pin in ((0, False), (0, True), (2, False), (2, True)):
 # ## Without waiting
 #
 # Faster transfers are the smaller half of what pinned memory is good for. The larger half is what the host
-# can do meanwhile. Work for a device stands in a **stream**, which is a queue: the host *launches* an
+# can do meanwhile. Work for a device waits in a **stream**, which is a queue: the host *launches* an
 # operation, which puts it at the queue's end, and goes on, while the device takes up one operation after the
 # other. `non_blocking=True` asks that a transfer be launched like any other operation.
 #
-# Below, the device has some work already, a matrix product that takes longer than the transfer behind it. The
-# transfer is made in four ways: from pageable and from pinned memory, blocking and not.
+# Below, the device has some work already, a matrix product that takes longer than the transfer queued behind
+# it. The transfer is made in four ways: from pageable and from pinned memory, blocking and not.
 
 # %% facts=["P4"]
 guess = devlab.predict("In how many of the four must the host wait for the product?", *range(5))
@@ -331,13 +335,15 @@ guess.was(sum(time > max(times) / 2 for time in times))
 #
 # - **A blocking transfer waits for its stream**: for all the work that was launched before it, and then for the
 #   transfer. The first and the third line tell more about the product than about the transfer.
-# - **From pageable memory, `non_blocking=True` holds the host up while the bytes are staged**, and no longer.
-#   The transfer joins the stream, and the host waits neither for it nor for the product.
+# - **From pageable memory, `non_blocking=True` holds the host up while the bytes are staged**, and in the
+#   model no longer: the transfer joins the stream, and the host waits neither for it nor for the product. A
+#   real driver may wait longer.
 # - **From pinned memory, `non_blocking=True` does not hold the host up at all.** What remains is the launch.
 #
 # So on the way to the device `non_blocking=True` is useful from pinned memory, and does no harm from pageable
 # memory. How much it gains there is up to the driver: NVIDIA's documentation (*API synchronization behavior*)
-# allows it to wait for the stream before it stages, and then the second line would look like the first.
+# allows the driver to wait for the stream before it stages, and then the second line would look like the
+# first.
 #
 # Is it safe to *use* the result on the device? It is. The device works through its stream in order, so an
 # operation that you launch after the transfer also runs after it. The host is early, the device is not.
@@ -351,8 +357,9 @@ guess.was(sum(time > max(times) / 2 for time in times))
 # %% [markdown]
 # ### A loop in time
 #
-# What is gained shows best in time. Here is a loop over four minibatches, in the simulator's model of time,
-# first with blocking transfers. Moving a minibatch takes about twice as long as computing with it:
+# The gain is easiest to see on a time line. Here is a loop over four minibatches, in the simulator's model of
+# time, first with blocking transfers. Moving a minibatch, staging and copying together, takes about twice as
+# long as computing with it:
 
 # %% facts=["P5"]
 work = TensorDataset(torch.ones(256, 1024), torch.arange(256))
@@ -372,10 +379,10 @@ plain = loop(DataLoader(work, batch_size=64), non_blocking=False)
 waiting = plain.timeline()
 
 # %% [markdown] facts=["P4", "P5"]
-# Read the lanes from the top. The host waits (the low grey bars) for each transfer; the time in which it
-# stages the bytes is drawn as part of the wait. A transfer joins the device's stream behind the product
-# before it, so the host waits for that product as well, and all the while it cannot load the next minibatch.
-# Now the same loop with pinned memory and without blocking:
+# Read the lanes from the top. The host waits (the low grey bars, `░` in the text form) for each transfer; the
+# time in which it stages the bytes is drawn as part of the wait, so *copying* is short here. A transfer joins
+# the device's stream behind the product before it, so the host waits for that product as well, and all the
+# while it cannot load the next minibatch. Now the same loop with pinned memory and without blocking:
 
 # %% facts=["P5", "P7"]
 alone = loop(DataLoader(work, batch_size=64, pin_memory=True), non_blocking=True)
@@ -397,8 +404,8 @@ helped.timeline(beside=waiting)
 # %% [markdown] facts=["P5", "P7"]
 # Now the host does nothing but launch, and all the rest of the time is its own. **Workers, pinned memory and
 # `non_blocking=True` belong together:** in the model the loop takes 241 µs with them, and 345 without. (The
-# model leaves out what it takes to stack a minibatch and to hand it over from a worker. Workers are worth
-# their price where loading takes long.)
+# model leaves out what it takes to stack a minibatch and to hand it over from a worker. Workers pay off where
+# loading is slow.)
 #
 # Copying and computing still take turns, because the work in one stream runs in order. A second stream lets
 # them overlap, too; you build that in [07 Asynchrony](07_asynchrony.ipynb).
@@ -460,9 +467,9 @@ devlab.explore.transfers()
 # %% [markdown]
 # ### Where the dtype is changed
 #
-# One detail is there to be looked up when you need it: the flag also decides where a single call changes the
-# dtype. The image goes to the device as `float32`, and a thousand `float32` scores come home as `float16`.
-# The smaller forms take 48 and 2000 bytes.
+# You need not learn this detail; look it up when you need it. The flag also decides where a single call
+# changes the dtype. The image goes to the device as `float32`, and a thousand `float32` scores come home as
+# `float16`. The smaller forms take 48 and 2000 bytes.
 
 # %% facts=["P8"]
 scores = torch.ones(1000, device=device)
@@ -478,15 +485,14 @@ torch.accelerator.synchronize(device)  # The host has not waited for the last tr
 # %% [markdown] facts=["P8"]
 # **A blocking transfer changes the dtype on the CPU, a non-blocking one on the accelerator**, in both
 # directions. (This is so for CUDA and for `sim`. On `mps` the CPU changes the dtype of what goes there, and
-# the GPU the dtype of what comes back.) You need not remember it: in two steps the smaller form travels,
-# whatever the flag says.
+# the GPU the dtype of what comes back.) In two steps the smaller form travels, whatever the flag says.
 
 # %% [markdown]
 # ## The other direction
 #
-# On the way to the device, being early was safe. On the way back it is a trap, which the simulated device can
-# show you every time. Real hardware shows it now and then. Fetch three sevens from the device without
-# blocking, and read them at once.
+# On the way to the device it was safe for the host to go on early. On the way back it is a trap, which the
+# simulated device can show you every time. Real hardware shows it now and then. Fetch three sevens from the
+# device without blocking, and read them at once.
 
 # %% facts=["P6"]
 guess = devlab.predict(
@@ -504,9 +510,9 @@ guess.was("the sevens" if seen == [7.0, 7.0, 7.0] else "something else")
 # %% [markdown] facts=["P6"]
 # There was no error and no warning, only old contents. The transfer stood in the stream, and Python looked
 # before it had arrived. (`.to("cpu", non_blocking=True)` puts its result into pinned memory by itself, so
-# that nothing keeps the host.) The *device* keeps its order, but the *host* reads memory whenever it likes.
-# On a real GPU a short transfer often arrives in time, and the cell may well show the sevens. Such code
-# passes its tests, and under load it returns a few old numbers.
+# that nothing holds up the host.) The *device* keeps its order, but the *host* reads memory whenever it
+# likes. On a real GPU a short transfer often arrives in time, and the cell may well show the sevens. Such
+# code passes its tests, and under load it returns a few old numbers.
 #
 # **A non-blocking transfer to the CPU must be waited for before it is read.** Which wait is the right one?
 # Here the program waits twice, once before the transfer and once after it.
@@ -603,10 +609,8 @@ guess.was(sum(waits.values()))
 # on the data, and Python has to know it. The last two compute something of a known shape, so they only join
 # the stream. `torch.where` is the usual way to do without a mask in a loop.
 #
-# In the log a *synchronization*, or wait, is a place where the host waits for a result. A blocking transfer
-# *to* the device keeps the host, too, but is not counted among them; the log lists it as a *blocking*
-# transfer. Here is an evaluation loop as it is often written, with a guard and two statistics. Before you run
-# it, count the transfers and the waits of its four minibatches.
+# Here is an evaluation loop as it is often written, with a guard and two statistics. Before you run it, count
+# the transfers and the waits of its four minibatches.
 
 # %% facts=["R4", "R5"]
 model = nn.Linear(1024, 1).to(device)
@@ -751,8 +755,9 @@ for epoch in range(3):
 
 # %% [markdown] facts=["P2", "R1", "R4"]
 # Each epoch transfers two tensors for each of its four minibatches, and one number home. That number is the
-# only thing for which the host waits. Lesson [11](11_training_step.ipynb) takes such a loop apart, and makes
-# functions of it that you can trust.
+# only thing on the device for which the host waits. (It also waits for the loader's workers. With so little
+# data they make the loop slower; they are here to show the whole pattern.) Lesson
+# [11](11_training_step.ipynb) takes such a loop apart, and makes functions of it that you can trust.
 
 # %% [markdown]
 # ## What to keep
@@ -761,8 +766,7 @@ for epoch in range(3):
 #   With a dtype, one call makes both changes; in two steps you choose which form travels.
 # - A loader yields CPU tensors. Move every tensor of each minibatch as it comes.
 # - A blocking transfer waits for its stream. With `non_blocking=True` the host goes on: at once from pinned
-#   memory, from pageable memory when the bytes are staged.
-# - A blocking transfer changes the dtype on the CPU, a non-blocking one on the accelerator.
+#   memory, from pageable memory when the bytes are staged, if the driver allows it.
 # - `num_workers`, `pin_memory=True` and `non_blocking=True` belong together; start with two workers, and
 #   measure. Without workers the loader pins in your loop, as you would by hand just before the transfer, and
 #   nothing is gained.

@@ -39,7 +39,7 @@ def gpu_beside_cpu() -> Scene:
         sheet.write(near + 30, 116, f"{rate / 1e9:.0f} GB/s", size=SMALL)
     sheet.arrow((300, 85), (460, 85), arrow=False, edge=palette.COPY, thick=2)
     sheet.write(380, 62, ".to(…) copies", size=SMALL)
-    sheet.write(380, 106, f"{specs.CUDA_LIKE.pinned / 1e9:.0f} GB/s", size=SMALL)
+    sheet.write(380, 106, f"at best {specs.CUDA_LIKE.pinned / 1e9:.0f} GB/s", size=SMALL)
     return sheet.scene(155)
 
 
