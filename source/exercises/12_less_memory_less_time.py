@@ -63,7 +63,7 @@ devlab.check(same_results)
 # - **Forward and loss** run under autocast to **float16**. Backward runs outside of it.
 # - The optimizer takes one step by the gradient of this batch alone, whatever stands in `.grad` when you are called, and it
 #   takes it **through the scaler**: gradients are scaled in backward and unscaled for the step, and if one of them is inf or
-#   nan, the step is left out. Afterwards the scaler is **updated** once, whether or not the step was left out.
+#   nan, the step is skipped. Afterwards the scaler is **updated** once, whether or not the step was skipped.
 # - The parameters stay in float32.
 # - Return the loss, unscaled and in **float32**: a zero-dimensional tensor on the device, without a graph. The host waits for
 #   the device once at most, which is the scaler's own question in its `step`.

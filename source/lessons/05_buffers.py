@@ -52,7 +52,7 @@ print("batch       ", batch.device)
 
 # %% [markdown] facts=["L2"]
 # `tensor.to(device)` returned a new tensor, which the cell dropped. `module.to(device)` moves the module **in
-# place**, and returns the module itself to make `model = Net().to(device)` possible. So always write `batch =
+# place**, and returns that same module, so that `model = Net().to(device)` works. So always write `batch =
 # batch.to(device)`.
 #
 # In place goes further than you may expect:
@@ -66,9 +66,9 @@ print("the parameter is", "the same object" if held is layer.weight else "a new 
 
 # %% [markdown] facts=["L2"]
 # Even the parameter is the same object, and only the memory behind it is new. So an optimizer that was made
-# before the move still holds the right parameters, today and on the usual accelerators. PyTorch does not
-# promise that, and what the optimizer has gathered by then, such as momentum, would stay where it was. So
-# move the model first, and make the optimizer after it.
+# before the move still holds the right parameters, in today's PyTorch and on the usual accelerators. PyTorch
+# does not promise that, and what the optimizer has accumulated by then, such as momentum, would stay where it
+# was. So move the model first, and make the optimizer after it.
 #
 # A module has no attribute `device`, because nothing forces its tensors to be in one place. So programs read
 # the device **from a parameter**, mostly by `next(model.parameters()).device`. This looks at the *first*
@@ -153,9 +153,9 @@ except RuntimeError as error:
     devlab.explain(error)
 
 # %% [markdown] facts=["B4"]
-# The proposed change repairs this one line. The better repair, which comes next, is in `__init__`, where the
-# mistake was made. On the CPU there is no error at all, so every test on a laptop passes. A table that was
-# never registered is among the most frequent mistakes with devices.
+# The proposed change repairs this one line only. The better repair is in `__init__`, where the mistake was
+# made; the section *Register it* makes it. On the CPU there is no error at all, so every test on a laptop
+# passes, and the mistake waits for the first machine with an accelerator.
 #
 # A list hides its content just as well, and so does a dict. This deeper price model keeps its numbers in a
 # dict and its layers in a list:
@@ -183,7 +183,7 @@ print("head is on", deep.head.weight.device, "and layers[0] on", deep.layers[0].
 # %% [markdown] facts=["L5"]
 # Of six parameters two are registered. That four did not move is the *smaller* harm: an optimizer that is
 # given `deep.parameters()` never trains the two layers, and `state_dict()` does not save them. On the CPU
-# this runs for weeks without a complaint. What it needs is a list that registers:
+# this would run for weeks without a complaint. What it needs is a list that registers:
 
 # %% facts=["L4", "L5"]
 deep = DeepPrice()
@@ -284,7 +284,7 @@ class WatchfulPrice(RegisteredPrice):
 
     def forward(self, x):
         self.largest.copy_(torch.maximum(self.largest, x.amax(0)))
-        self.latest = torch.tensor([column.mean() for column in x.detach().T])
+        self.latest = torch.tensor(x.mean(0).tolist())
         return super().forward(x)
 
 
@@ -325,9 +325,10 @@ for gradients in (True, False):
 # %% [markdown] facts=["B1"]
 # `largest` has become a part of the graph. Its `grad_fn` leads to this batch, and after the next
 # forward to that one and this one, so that every batch since the start of training stays in memory. And where
-# the output depends on the buffer, the second `backward` fails. So write a statistic like this: `if
-# self.training:`, then `with torch.no_grad():`, then the update in place. `self.training` is what
-# `model.train()` and `model.eval()` switch; in evaluation the statistics stay as they are.
+# the output depends on the buffer, `backward` fails, with the first batch or with the second. So write a
+# statistic like this: `if self.training:`, then `with torch.no_grad():`, then the update in place.
+# `self.training` is what `model.train()` and `model.eval()` switch; in evaluation the statistics stay as they
+# are.
 #
 # **[Exercise](../exercises/05_buffers.ipynb#task_RunningMean):** `RunningMean` keeps the exact mean of all
 # rows, whatever the size of the batches.
@@ -344,8 +345,8 @@ print("plain:     ", list(Price().state_dict()))
 
 # %% [markdown] facts=["B5"]
 # Buffers are saved, plain attributes are not. For the mean of the training data this is what you want. A
-# table of positions is different: its length and width say all that is in it, and it may be larger than the
-# layers around it. `register_buffer(…, persistent=False)` keeps a buffer out of the file.
+# table of positions is different: it can be made again from its length and width alone, and it may be larger
+# than the layers around it. `register_buffer(…, persistent=False)` keeps a buffer out of the file.
 #
 # Suppose that yesterday's file holds the price model from above, and today you add a table with a factor for
 # each month.
@@ -377,9 +378,9 @@ for name, persistent in (("saved", True), ("not saved", False)):
 guess.was({0: "neither", 2: "either"}.get(len(readable)) or readable[0])
 
 # %% [markdown] facts=["B5"]
-# Both tables move. A saved one is a promise about the file: unless it is loaded with `strict=False`, each
-# file must have it, in this shape. Save what cannot be computed again, and leave out what can. A tensor of a
-# module is one of these:
+# Both tables move. A saved one is a promise about the file: each file must have it, unless you load with
+# `strict=False`, and a file that has it must have it in this shape. Save what cannot be computed again, and
+# leave out what can. A tensor of a module is one of these:
 #
 # | | parameter | buffer | buffer, `persistent=False` | plain attribute |
 # |---|---|---|---|---|
@@ -392,7 +393,8 @@ guess.was({0: "neither", 2: "either"}.get(len(readable)) or readable[0])
 #
 # Registering solves the problem for tensors that are made once. Others are made in `forward` from the input,
 # at every call, because their size or content depends on it: a mask from the lengths of sequences, zeros to
-# begin with, noise, the numbers of the steps. They need no home, but they have to be made in the right place.
+# begin with, noise, the numbers of the steps. They need not be registered, but they have to be made on the
+# right device.
 #
 # This function takes prices over time, and gives recent ones more weight. Find the line that is wrong before
 # you run it.
@@ -456,8 +458,8 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["E5", "W1"]
 # `weights` is `float32` by default, and where two floating tensors with dimensions meet, the wider dtype
-# wins. If a layer follows, it refuses the result. If none follows, there is no error: the result takes twice
-# the memory, and the model becomes slower.
+# wins. (`float16` and `bfloat16` are equally wide, and give `float32`.) If a layer follows, it refuses the
+# result. If none follows, there is no error: the result takes twice the memory, and the model becomes slower.
 #
 # So a helper inherits **both**, device *and* dtype:
 
@@ -475,7 +477,7 @@ for x in (series, series.double(), half):
 # %% [markdown] facts=["E5", "W1"]
 # A registered table needs the same care, for the dtype only. `model.half()` changes floating buffers along
 # with the weights, but a `float16` x may also meet a `float32` table, and then `x + self.table.to(x.dtype)`
-# keeps x's dtype. (Write it in the expression. To assign it to `self.table` would throw away half of the
+# keeps x's dtype. (Write it in the expression. Assigning it to `self.table` would lose more than half of the
 # table's digits for good.)
 #
 # There is one exception: masks are `bool` and indices are integers, whatever x is. They take the device
@@ -504,9 +506,9 @@ for words, result in helpers.items():
 # %% [markdown] facts=["W2", "W3", "W4", "W5"]
 # All four fit. How to choose:
 #
-# - **A Python number** goes with any tensor, has no device, and takes the dtype of the tensor it meets. (One
-#   exception: `0.5` times a tensor of integers gives floats.) Most helpers need not be tensors at all: `x + 1`
-#   needs no `torch.ones`.
+# - **A Python number** goes with any tensor, has no device, and takes the dtype of the tensor it meets, unless
+#   the number is of a higher kind: `0.5` times integers gives floats, and `1` plus bools gives integers. Most
+#   helpers need not be tensors at all: `x + 1` needs no `torch.ones`.
 # - **`torch.tensor(v, device=x.device, dtype=x.dtype)`** is for values that you list.
 # - **`x.new_zeros(shape)`**, `new_ones`, `new_full`, `new_tensor`, `new_empty` have x's device and dtype, and a
 #   *shape of your own*.
@@ -530,8 +532,8 @@ for x in (small, small.double(), small.long(), small.to(device), small.to(device
     print(f"{filled.dtype!s:<15}{filled.device!s:<7}{filled[-1].tolist()}")
 
 # %% [markdown] facts=["W6"]
-# The function works for devices and dtypes that its author never tried: **helpers made from the input leave
-# fewer places where device and dtype can go wrong.**
+# The function works for devices and dtypes that its author never tried, because **its helper is made from the
+# input**.
 #
 # **Exercises:** [`add_noise`](../exercises/05_buffers.ipynb#task_add_noise) needs a helper of x's shape, and
 # [`append_ones`](../exercises/05_buffers.ipynb#task_append_ones) a helper of another.
@@ -601,8 +603,10 @@ for name, tensor in (("prediction", model(x)), ("loss", loss), ("momentum", mome
 print("state in bytes:", sum(tensor.nbytes for tensor in model.state_dict().values()))
 
 # %% [markdown] facts=["L1", "L2"]
-# What the program computes and what the optimizer gathers is where its inputs were. The last line is what
-# `.to` had to transfer: four bytes for each of ten `float32` numbers.
+# What the program computes and what the optimizer accumulates is where its inputs were. (An exception:
+# Adam and some others keep their count of steps on the CPU, on purpose, unless they are made with
+# `fused=True` or `capturable=True`.) The last line is what `.to` had to transfer: four bytes for each of ten
+# `float32` numbers.
 
 # %% [markdown]
 # ## What to keep

@@ -5,7 +5,7 @@
 # from there. On the CPU the step costs next to nothing, because no number moves: both libraries look at the same
 # memory. That is a gift and a trap.
 #
-# After this lesson you can bring nearly any tensor to NumPy, say of any line whether it shares or copies,
+# After this lesson you can bring nearly any tensor to NumPy, say which conversions share and which copy,
 # choose between the two, and understand the errors that come up where something cannot be converted.
 #
 # **Takes** about 40 minutes. **Needs** [01 The CPU](01_cpu.ipynb), where views and storages appeared, and
@@ -38,8 +38,8 @@ print("array ", a)
 print("tensor", t)
 
 # %% [markdown] facts=["N4", "N5"]
-# Both writes are in both. There is one piece of memory here and two objects that describe it, each with its
-# own idea of shape and dtype. A copy would have memory of its own:
+# Each of the two sees what the other wrote. There is one piece of memory here and two objects that describe
+# it, each with its own idea of shape and dtype. A copy would have memory of its own:
 #
 # ![The array a and the tensor t over it both point to one row of four numbers, 7, 0, 0 and -1, in which the writes of both are seen. The tensor that torch.tensor made is a copy with four zeros of its own.](drawing:two_names_one_memory)
 #
@@ -152,12 +152,12 @@ for words, (part, other) in pairs.items():
 guess.was(sharing)
 
 # %% [markdown] facts=["N4", "N5"]
-# In no pair do both views begin in the same place, and only in the first pair do they have elements in
-# common. `np.shares_memory` compares the places of all elements and touches none of them. It takes arrays;
-# for a CPU tensor, pass `t.numpy()`.
+# None of the pairs begins at one address, and only the first has elements in common. `np.shares_memory` works
+# out whether two arrays have an element in common, without reading any. It takes arrays; for a CPU tensor,
+# pass `t.numpy()`.
 #
 # (There is also `np.may_share_memory`, which is quicker because it compares only where the two begin and end.
-# For the even and the odd places it says yes, and so its name has a *may* in it.)
+# For the even and the odd places it says yes: hence the *may* in its name.)
 #
 # **[Exercise](../exercises/06_numpy_sharing.ipynb#task_shares_memory):** `shares_memory`, for tensors on any
 # device, with a gradient or without.
@@ -194,7 +194,7 @@ guess.was(copies)
 
 # %% [markdown] facts=["N6"]
 # If the tensor already has that dtype or is already on that device, `.float()` and `.to("cpu")` return the
-# tensor itself. `.double()` had to make other numbers. So there are three kinds of functions:
+# tensor itself. `.double()` had to convert the numbers. So these functions are of three kinds:
 #
 # | | memory | if it cannot be shared |
 # |---|---|---|
@@ -224,10 +224,11 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown] facts=["N6"]
-# `torch.from_numpy(a).float()` mends it, with a copy.
+# `torch.from_numpy(a).float()` solves this, at the price of a copy.
 #
-# What happens to shared memory when the array's name is gone? Here the array is made inside a function, and
-# only the tensor comes out. The name `local` is gone when the function ends, but not the memory:
+# What happens to shared memory when the array goes out of scope? Here the array is made inside a function,
+# and only the tensor comes out. The name `local` disappears when the function returns, and its memory does
+# not:
 
 
 # %% facts=["N4"]
@@ -369,8 +370,8 @@ except RuntimeError as error:
 
 # %% [markdown] facts=["N3", "N7"]
 # Autograd follows what happens to this tensor, and it cannot follow NumPy. What NumPy computes has no
-# gradient, so PyTorch asks you to call `detach()` to confirm that you know. **`detach()` gives a tensor
-# outside of the graph**, with the same numbers, and with the same memory:
+# gradient, so PyTorch makes you call `detach()`, by which you say that you need none here. **`detach()` gives
+# a tensor outside of the graph**, with the same numbers, and with the same memory:
 
 # %% facts=["N3", "N4"]
 outside = weights.detach().numpy()
@@ -426,8 +427,9 @@ for words, x in anything.items():
     print(words, x.detach().cpu().numpy())
 
 # %% [markdown] facts=["N2", "N3"]
-# `x.numpy(force=True)` does the same steps, and two more that only complex numbers need. Both spellings hide
-# from you whether the result shares, so what was said above about writing holds for both.
+# `x.numpy(force=True)` does the same steps, and two more, `resolve_conj` and `resolve_neg`, which matter only
+# where complex numbers were involved. Both spellings hide from you whether the result shares, so what was
+# said above about writing holds for both.
 
 # %% [markdown]
 # ## What cannot cross
@@ -497,10 +499,11 @@ for words, t in (
 # `copy` always copies. If the tensor must never share, write `copy`, and do not rely on today's array
 # happening to need one.
 #
-# One array gets across that should not. A **read-only** array, a memory-mapped file for example, becomes a
-# tensor with a mere warning, and the tensor can write where nothing should: use `torch.from_numpy(a.copy())`.
+# One kind of array crosses although it should not. A **read-only** array becomes a tensor with a mere
+# warning, given once in a program, and the tensor can write where nothing should. If the memory is that of a
+# file mapped for reading, the write ends Python with a segmentation fault. Use `torch.from_numpy(a.copy())`.
 #
-# **All obstacles in one table:**
+# **The obstacles that you are likely to meet, in one table:**
 #
 # | | what happens | the cure |
 # |---|---|---|
@@ -511,7 +514,7 @@ for words, t in (
 # | a sparse tensor | `TypeError` | `to_dense()` |
 # | an array with negative strides | `ValueError` | `a.copy()` |
 # | numbers in another byte order (`>f4`, from old file formats) | `ValueError` | `a.astype(np.float32)` |
-# | one field of a structured array, if its step is no multiple of its size | `ValueError` | `a.copy()` |
+# | one field of a structured array, if the size of a record is no multiple of the field's | `ValueError` | `a.copy()` |
 # | text, Python objects | `TypeError` that lists the supported dtypes | turn them into numbers |
 #
 # **Exercises:** [`to_numpy`](../exercises/06_numpy_sharing.ipynb#task_to_numpy), which removes the three
@@ -523,9 +526,9 @@ for words, t in (
 # %% [markdown]
 # ## An epoch in one array
 #
-# The most frequent transfer of all is that of losses: a program collects what you want to plot. First look at
-# what *one* collected loss keeps in memory, before `backward` and after it. (PyTorch calls `Saved` below for
-# each tensor that it saves for `backward`, which lets us count them.)
+# What a program transfers most often is its losses, which it collects for you to plot. First look at what
+# *one* collected loss keeps in memory, before `backward` and after it. (PyTorch calls `Saved` below for each
+# tensor that it saves for `backward`, which lets us count them.)
 
 
 # %% facts=["N3"]
@@ -582,9 +585,9 @@ print(f"joined, then one: {log.transfers} transfer,  {log.synchronizations} wait
 # The numbers are the same. `torch.cat` joins the outputs *on the device*, and one tensor is transferred. In a loop,
 # append what is detached, so that no graph outlives its step, and convert once at the end.
 #
-# A *wait* is the time in which the host does nothing until the device is done. The counts are what PyTorch
-# really does, on this simulated device and on a GPU alike. How long a wait takes depends on the hardware, and
-# is a matter of lesson 07.
+# A *wait* is a place where the host stops until the device is done. The counts are what PyTorch really does,
+# on this simulated device and on a GPU alike. How long a wait takes depends on the hardware, and is a matter
+# of lesson 07.
 #
 # **[Exercise](../exercises/06_numpy_sharing.ipynb#task_history):** `history`, of losses, which have no dimension along
 # which they could be joined.

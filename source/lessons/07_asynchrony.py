@@ -2,11 +2,12 @@
 # # 07 Asynchrony
 #
 # Here are two measurements of the same work, taken in the same run with the same Python clock. Both are
-# correct, and they contradict each other. Nearly everything that is surprising about the speed of a GPU
-# follows from the explanation.
+# correct, and they contradict each other. Much of what is surprising about the speed of a GPU follows from
+# the explanation.
 #
 # After this lesson you can time work on any device, say what decides how long it takes, read a profiler's
-# trace, copy the next batch while this one is worked on, and tell when an accelerator is worth using.
+# trace, copy the next batch while the current one is being processed, and tell when an accelerator is worth
+# using.
 #
 # **Takes** about 60 minutes, with a good place for a break before [Three regimes](#Three-regimes). **Needs**
 # [04 Transfers](04_transfers.ipynb).
@@ -70,7 +71,7 @@ print(f"measured without waiting: five products in {1000 * started:6.1f} ms")
 print(f"measured with waiting:    five products in {1000 * done:6.1f} ms")
 
 # %% [markdown] facts=["Y1", "Y2", "Y3"]
-# Which of the two is the time of five products? The second. **Operations on an accelerator are
+# Which of the two is how long five products take? The second. **Operations on an accelerator are
 # asynchronous**: the call, which is named a **launch**, returns as soon as the work is queued in the device's
 # **stream**, and the device works through that stream in its own time. (PyTorch gives each device one such
 # queue to begin with. The program that the device runs for a launch is called a **kernel**.) The first clock
@@ -144,18 +145,18 @@ guess.was(by_if.synchronizations)
 # ### Look and touch
 #
 # Here are short programs, and what host and device do in them, from left to right in time. Read a program,
-# guess, and press *Play*. The bar below a line says how long the host is kept at it. **Find out:** if you
-# synchronize *nowhere*, which programs keep the host waiting all the same? And which one prints a number that
-# is not there yet?
+# guess, and press *Play*. The bar below a line says how long that line holds the host up. **Find out:** if
+# you synchronize *nowhere*, which programs keep the host waiting all the same? And which one prints a number
+# that is not there yet?
 
 # %% facts=["Y1", "Y2"]
 devlab.explore.timeline()
 
 # %% [markdown] facts=["Y1", "Y2"]
 # The programs that ask for a value wait, and so does a blocking copy to the device. A non-blocking one from
-# pageable memory keeps the host only while the bytes are staged, which means copied into pinned memory. One
-# program waits for nothing and reads the host's memory while a copy to it is still under way: it prints what
-# happened to be there before, lesson 04's trap as a picture.
+# pageable memory holds the host up only while the bytes are staged, which means copied into pinned memory.
+# One program waits for nothing and reads the host's memory while a copy to it is still under way: it prints
+# what happened to be there before, lesson 04's trap as a picture.
 
 # %% [markdown] facts=["Y3"]
 # ## A clock that can be trusted
@@ -321,10 +322,10 @@ for count in (10, 1000, 10_000, 100_000, 1_000_000, 10_000_000):
 guess.was(nearest(took[1000] / took[10], 1, 10, 100))
 
 # %% [markdown] facts=["J1", "V4"]
-# Up to about ten thousand numbers nearly all of the time is the launch and the kernel's start, and most of
-# the cooks have nothing to do. **Small work loses**, and a loop of small steps loses at every turn. Below,
-# each of 200 rows is multiplied by a factor of its own, first in a loop, then all at once, by a column of
-# factors that is broadcast:
+# Up to about ten thousand numbers nearly all of the time is the launch and the kernel's start, and for most
+# of it the cooks stand idle. **Small work loses**, and a loop of small steps loses at every turn. Below, each
+# of 200 rows is multiplied by a factor of its own, first in a loop, then all at once, by a column of factors
+# that is broadcast:
 
 # %% facts=["J1", "V3", "V4"]
 rows = torch.ones(200, 64, device=device)
@@ -338,11 +339,10 @@ for words, function in (
     print(f"{words} {launches:>4} launches, {microseconds:7.1f} µs, {kind}")
 
 # %% [markdown] facts=["J1", "V3"]
-# The results are the same, and take less than a hundredth of the time. The cures for overhead are larger
-# batches, operations that take many tensors or rows at once, and, for a step that is launched again and again
-# in the same form, a **CUDA graph** (`torch.cuda.CUDAGraph`, or `torch.compile(mode="reduce-overhead")`). It
-# is the kitchen's set menu: a row of launches is recorded once, and from then on is ordered with a single
-# slip.
+# The results are the same, in less than a hundredth of the time. The cures for overhead are larger batches,
+# operations that take many tensors or rows at once, and, for a step that is launched again and again in the
+# same form, a **CUDA graph** (`torch.cuda.CUDAGraph`, or `torch.compile(mode="reduce-overhead")`). It is the
+# kitchen's set menu: a row of launches is recorded once, and from then on is ordered with a single slip.
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_batched):** `batched`, a loop of matrix products as one
 # launch.
@@ -402,15 +402,15 @@ guess.was(nearest(took[32] / took[1], 1, 8, 32))
 # ![The balance of real machines, from their makers' peaks](recorded:balance)
 #
 # In 16 bits a number has half the bytes, so each intensity doubles. The balance doubles as well on the RTX
-# 4090. On the other GPUs it rises by a factor of 8 to 16, because their units for matrix products in 16 bits,
-# which NVIDIA calls tensor cores, are so much faster: better cooks, and the same pantry. There, more work is
-# limited by bandwidth in 16 bits than in 32.
+# 4090. On the T4 it rises by a factor of 8 and on the H100 by 15, because their units for matrix products in
+# 16 bits, which NVIDIA calls tensor cores, are so much faster: better cooks, and the same pantry. On those
+# GPUs, more work is limited by bandwidth in 16 bits than in 32.
 #
 # In which regime is your own work? Here are the signs, and the cures:
 #
 # | regime | it is cured by | how you tell |
 # |---|---|---|
-# | overhead | fewer, larger launches | a tenth of the numbers takes as long, even in `x + 1`; the device's lane has gaps |
+# | overhead | fewer, larger launches | `x + 1` on a tenth of the numbers takes just as long; launches leave gaps in the device's lane |
 # | bandwidth | fewer bytes: fusion, smaller dtypes | the intensity is below the balance; bytes ÷ time is near the peak |
 # | compute | fewer operations, matrix units (autocast, TF32: [lesson 12](12_less_memory_less_time.ipynb)) | the intensity is above the balance; operations ÷ time is near the peak |
 #
@@ -458,8 +458,8 @@ guess.was(nearest(took["written out", 1_000_000] / took["fused", 1_000_000], 1, 
 
 # %% [markdown] facts=["J5"]
 # Written out, 18 tensors pass through the memory, fused only 2. With a million numbers that saves bytes, with
-# a thousand it saves launches: **fusion helps in both regimes**. It does nothing for large products, where
-# the cooks are busy anyway.
+# a thousand it saves launches: **fusion helps in both regimes**. It makes no large product itself faster,
+# because there the cooks are busy anyway, but what comes before and after a product can be fused with it.
 #
 # So look for the fused operation first: `F.gelu`, `F.layer_norm`, `F.scaled_dot_product_attention`,
 # `torch.addcmul`, or an optimizer with `fused=True`. For everything else there is **`torch.compile`**, which
@@ -478,7 +478,7 @@ guess.was(nearest(took["written out", 1_000_000] / took["fused", 1_000_000], 1, 
 #
 # A program has hundreds of operations, and you cannot work out all of them on paper. A **profiler** notes
 # each of them while the program runs. Here is a program with one piece of work for each regime: a product, an
-# addition over a million numbers, and 2,000 multiplications of ten numbers each. It runs on the CPU, where
+# addition over a million numbers, and 10,000 multiplications of ten numbers each. It runs on the CPU, where
 # waiter and cook are one person, who spends time on every slip all the same.
 
 # %% facts=["J6"]
@@ -493,13 +493,13 @@ def three_works(matrix, large, tiny, turns):
     matrix @ matrix
 
 
-works = {"aten::mm": "the product", "aten::add": "the addition", "aten::mul": "the 2,000 small ones"}
+works = {"aten::mm": "the product", "aten::add": "the addition", "aten::mul": "the 10,000 small ones"}
 guess = devlab.predict("Which of the three takes most of the CPU's time?", *works.values())
 
 # %% tags=["nbval-ignore-output"] facts=["J6"]
 three_works(matrix, large, tiny, 10)  # a warm-up
 with profile(activities=[ProfilerActivity.CPU]) as trace:
-    three_works(matrix, large, tiny, 2000)
+    three_works(matrix, large, tiny, 10_000)
 
 rows_of = trace.key_averages()
 print(rows_of.table(sort_by="self_cpu_time_total", row_limit=8, max_name_column_width=20))
@@ -511,15 +511,17 @@ guess.was(works[max(rows_of, key=lambda row: row.self_cpu_time_total).key])
 # calls `aten::mm` for two matrices.
 #
 # - **Self CPU** is the time in the operator itself, **CPU total** includes what it called. Sort by *self* to
-#   find where the time goes, by *total* to find which of your lines caused it.
+#   find where the time goes, by *total* to find the operation that caused it.
 # - **# of Calls** and **CPU time avg** tell the regimes apart. Thousands of calls of about a microsecond are
 #   overhead, since multiplying ten numbers takes a CPU a few nanoseconds. A single call that takes long is
 #   bandwidth or compute, and its intensity says which.
 # - The profiler itself takes time for each call, so it makes small operators look slower than they are.
 #
 # With `ProfilerActivity.CUDA` among the activities, there are columns for the GPU as well. *Self CUDA* has
-# the kernels, and among the CPU's rows `cudaLaunchKernel` is the launching, `cudaDeviceSynchronize` the
-# waiting. If the sum of the GPU's times is far below the duration, you are in the overhead regime.
+# the kernels, and among the CPU's rows `cudaLaunchKernel` is the launching, `cudaDeviceSynchronize` or
+# `cudaStreamSynchronize` the waiting. If the sum of the GPU's times is far below the duration, the device
+# idles: because of launches, which is overhead, or because it waits for data. What the host does in the gaps
+# tells you which.
 #
 # A table has no order in time, a **trace** has. `log.timeline()` of this course draws a trace in the
 # notebook, with a lane for the host and one for each engine of the device. Here is the same program on the
@@ -547,8 +549,8 @@ log.timeline()
 # %% [markdown] facts=["Y1"]
 # ## Two streams
 #
-# A stream works in order, and a copy to the device stands in it like any other work. Here two batches from
-# pinned memory are copied and multiplied, one after the other. Watch the lane *computing* for idle time.
+# A stream works in order, and a copy to the device waits its turn in it like any other work. Here two batches
+# from pinned memory are copied and multiplied, one after the other. Watch the lane *computing* for idle time.
 
 # %% facts=["Y1"]
 weight = torch.ones(1024, 1024, device=device)
@@ -593,7 +595,7 @@ print(f"it takes {overlapped.total / in_turn.total:.0%} of the time ({kind})")
 # %% [markdown] facts=["Y1", "P5"]
 # The second copy now runs beside the first product. Over many batches all copies but the first can hide
 # behind the work, or all the work but the last behind the copies, whichever takes longer.
-# `main.wait_event(arrived)` does not keep the host. It only puts an order into the main stream: *wait here
+# `main.wait_event(arrived)` does not hold the host up. It only puts an order into the main stream: *wait here
 # until the copy has arrived*.
 #
 # If you leave that line out, nothing fails and the picture gets even better. But a product may then read
@@ -646,7 +648,8 @@ print(f"{os.path.getsize(path):,} bytes in", os.path.basename(path))
 # %% [markdown] facts=["Y1", "J6"]
 # There, an **arrow** leads from each launch to its work on the device. In this trace the first arrow is 5 µs
 # long, and the last 344 µs (modelled), because the host has queued everything at once. Arrows that grow are
-# a sign of health. Where every arrow is short, the device is waiting for the host: overhead.
+# a sign of health. Where every arrow is short, the device is waiting for the host, which launches too slowly
+# (overhead) or is busy with something else, such as loading data.
 
 # %% [markdown] facts=["Y1", "P5"]
 # ### Look and touch
@@ -663,7 +666,7 @@ devlab.explore.pipeline()
 #
 # Pinned memory alone changes nothing, because without workers the host pins each batch itself, which takes as
 # long as the copy gains. A stream for copies changes nothing either, because the host waits for each copy.
-# `non_blocking=True` alone helps a little: the host is kept only while the bytes are staged. All three
+# `non_blocking=True` alone helps a little: the host is held up only while the bytes are staged. All three
 # together, with two workers, bring the model to about half of the plainest loop's time. Then the device
 # itself is the longest of the three, which is the goal.
 #
@@ -732,8 +735,9 @@ except torch.AcceleratorError as error:
 # simulated device can be made usable again by `devlab.sim.reset()`, and keeps its tensors.
 #
 # To find the line that is to blame, let each launch wait for its kernel: `CUDA_LAUNCH_BLOCKING=1` in the
-# environment, set before the program starts, because CUDA reads it once. (The simulated device reads it each
-# time.) Everything is slow then, so take it out again. Now the same call does not get past its first line:
+# environment, best set before the program starts, because CUDA reads it once, when it is first used. (The
+# simulated device reads it each time.) Everything is slow then, so take it out again. Now the same call does
+# not get past its first line:
 
 # %% facts=["Y7"]
 devlab.sim.reset()
@@ -785,9 +789,10 @@ for side in (16, 64, 256, 1024):
     print(f"{side:>6}{cpu:>10.1f}{on_device:>10.1f}{transfer:>10.1f}   µs")
 
 # %% [markdown] facts=["V5"]
-# The first row in which device and transfer together take less time than the CPU is the **crossover**. It
-# moves with the shape, the dtype, the hardware and the operation: for an addition it may never come, for a
-# product it comes early. No table can tell you where it is for your program. **Measure it.**
+# The size from which device and transfer together take less time than the CPU is the **crossover**. (Here the
+# result stays on the device.) It moves with the shape, the dtype, the hardware and the operation: for an
+# addition it may never come, for a product it comes early. No table can tell you where it is for your
+# program. **Measure it.**
 #
 # **[Exercise](../exercises/07_asynchrony.ipynb#task_crossover):** `crossover`, from measurements in which
 # nothing is as tidy as here.
@@ -817,7 +822,7 @@ devlab.explore.crossover()
 # - Events are marks in the stream. They count in milliseconds, and the device need not stop for them.
 # - Overhead, bandwidth, compute: the waiter, the pantry or the cooks, and the slowest decides. Operations ÷
 #   bytes, against the machine's balance, says which of the last two. Fusion saves bytes and launches.
-# - In a trace, look at calls and averages first, and at gaps in the device's lane.
+# - In a profiler's table, look at calls and averages first; in a trace, at gaps in the device's lane.
 # - A second stream lets copies and work overlap, if work waits for its copy by an event, and `record_stream`
 #   keeps the memory until the work is done.
 # - Errors about values come late on a GPU, and the device is unusable until a restart. To find the line to

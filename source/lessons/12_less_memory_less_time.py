@@ -29,10 +29,10 @@ device = devlab.start()
 memory = torch.get_device_module(device)
 
 # %% [markdown]
-# **Every time in this lesson is modelled, and every figure of memory is simulated.** The model is the course's reference
-# machine, which resembles an NVIDIA T4. The numbers inside the tensors are real, because the simulated device computes
-# them with the CPU's arithmetic. The same lines run on a GPU, and where a GPU behaves differently the text says so. One
-# cell measures on your own GPU, if you have one.
+# **Every time in this lesson is modelled, and every figure of memory is simulated.** What is modelled is the
+# course's reference machine, which resembles an NVIDIA T4. The numbers inside the tensors are real, because
+# the simulated device computes them with the CPU's arithmetic. The same lines run on a GPU, and where a GPU
+# behaves differently the text says so. One cell measures on your own GPU, if you have one.
 
 # %% [markdown] facts=["F1"]
 # ## What 16 bits can hold
@@ -55,9 +55,9 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
 # with precision: it keeps between two and three digits.
 #
 # What you gain is the same with both. Half the bytes mean half the memory and half the traffic. The **matrix units** of
-# a GPU, which are made for products of matrices (NVIDIA calls them Tensor Cores), multiply 16-bit numbers several times
-# as fast as the rest of the GPU multiplies 32-bit ones. NVIDIA's data sheets promise 65 TFLOP/s in float16
-# against 8.1 in float32 for a T4, and 312 in either 16-bit format against 19.5 for an A100.
+# a GPU, which are made for products of matrices (NVIDIA calls them Tensor Cores), multiply 16-bit numbers
+# much faster than the rest of the GPU multiplies 32-bit ones. NVIDIA's data sheets promise 65 TFLOP/s in
+# float16 against 8.1 in float32 for a T4, and 312 in either 16-bit format against 19.5 for an A100.
 #
 # What you lose shows in a place where you may not expect it. Suppose that a counter has reached 2048.
 
@@ -101,9 +101,10 @@ for dtype in (torch.float64, torch.float32):
 
 # %% [markdown] facts=["F4"]
 # The exact sum is 500.5. Neither order is wrong, so `==` asks the wrong question. What you want to know is whether two
-# results differ by **no more than their dtype can hold**. For each dtype `torch.testing.assert_close` has an absolute and
-# a relative tolerance. Two numbers may differ by the absolute one plus the relative one times the expected number.
-# Otherwise it raises an `AssertionError`, whose message names the two tolerances one by one, although their sum counts.
+# results differ by **no more than rounding in their dtype explains**. For each dtype
+# `torch.testing.assert_close` has an absolute and a relative tolerance. Two numbers may differ by the
+# absolute one plus the relative one times the expected number. Otherwise it raises an `AssertionError`, whose
+# message names the two tolerances one by one, although their sum counts.
 
 # %% facts=["F4"] tags=["raises-exception"]
 a = torch.tensor([0.5, 100.0], device=device)
@@ -125,8 +126,8 @@ for dtype, tolerance in relative.items():
 guess.was({3: "all three", 1: "float32 alone", 0: "none"}[strict])
 
 # %% [markdown] facts=["F4"]
-# The tolerance follows from what the dtype can hold. After 100, bfloat16 has no number before 100.5, so it could not
-# even store a difference of 0.05.
+# The tolerance follows from what the dtype can tell apart. After 100, bfloat16 has no number before 100.5, so
+# in bfloat16 100.05 is 100.
 #
 # Two habits follow. Compare with `assert_close`, with `check_device=False` where the two tensors are in different places,
 # and by the tolerance of the dtype in which the numbers were **computed**: a bfloat16 result that was converted to
@@ -183,14 +184,14 @@ finally:
 # %% [markdown] facts=["F2"]
 # ## Autocast
 #
-# Some operations may run in 16 bits and others should not. A product may, since the matrix units of a GPU add up in
-# float32. A softmax, a norm or a loss should keep all its digits. **Autocast** keeps a list of each kind, and chooses the
-# dtype for each operation at the moment when it is called. The next cell sends a batch through four layers under float16
-# autocast.
+# Some operations may run in 16 bits and others should not. A product may, since the matrix units of a GPU add
+# up in float32, apart from a few partial sums that PyTorch lets a GPU round. A softmax, a norm or a loss
+# should keep all its digits. **Autocast** keeps a list of each kind, and chooses the dtype for each operation
+# at the moment when it is called. The next cell sends a batch through four layers under float16 autocast.
 
 # %% facts=["F2"]
 guess = devlab.predict(
-    "In which dtype will the LayerNorm between two Linear layers answer?", "float16", "float32"
+    "Which dtype will the LayerNorm between two Linear layers return?", "float16", "float32"
 )
 
 # %% facts=["F2"]
@@ -218,8 +219,8 @@ guess.was(dtypes["LayerNorm"])
 # Put the **forward and the loss** under autocast, and nothing else. Backward runs every operation in the dtype that its
 # forward had, so it needs no autocast, and PyTorch's documentation advises against it.
 #
-# How much time does this save? The cell below asks the model of the simulator, first for one large product and then for
-# six small layers.
+# How much time does this save? The cell below asks the simulator for the modelled times, first of one large
+# product and then of six small layers.
 
 # %% facts=["F2"]
 guess = devlab.predict("Six small layers under autocast will be…", "faster", "equally fast", "slower")
@@ -289,14 +290,14 @@ for scale in (1.0, 1024.0, 65536.0, 2.0**43):
     print(f"scale {scale:8.3g}: gradient {(weight.grad / scale).item():.3g}")
 
 # %% [markdown] facts=["F3"]
-# Without a scale the gradient is gone and the parameter will never move. With too large a scale it is inf. Many scales
-# between the two are right, but none is right for a whole training, because gradients change. A
-# `torch.amp.GradScaler` therefore looks after the scale:
+# Without a scale the gradient is gone and the parameter will never move. With too large a scale it is inf.
+# Many scales between the two are right, but you cannot know beforehand which will stay right, because
+# gradients change during training. A `torch.amp.GradScaler` therefore looks after the scale:
 #
 # - `scaler.scale(loss)` returns the loss times the scale, so that its backward makes scaled gradients.
-# - `scaler.step(optimizer)` divides the gradients by the scale and looks for inf and nan among them. Where it finds one, it
-#   **leaves the step out**.
-# - `scaler.update()` halves the scale if the step was left out, and doubles it after 2000 good steps in a row.
+# - `scaler.step(optimizer)` divides the gradients by the scale and looks for inf and nan among them. Where it
+#   finds one, it **skips the step**.
+# - `scaler.update()` halves the scale if the step was skipped, and doubles it after 2000 good steps in a row.
 #
 # Here a scaler that starts much too high looks after a single weight, whose gradient of 1 passes through float16, which
 # ends at 65504.
@@ -322,10 +323,12 @@ for step in range(6):
 guess.was({1.0: "it stays 1", float("inf"): "inf"}.get(after[0], "it moves as it should"))
 
 # %% [markdown] facts=["F3"]
-# The scaled gradient is inf until the scale has been halved often enough, and each of those steps is left out. The first
-# steps of a training in float16 usually look like this, and it is no fault. `scaler.step` makes the host wait for the
-# device once in each step, since Python has to know whether to call the optimizer. (`get_scale` and `item` wait too; the
-# cell calls them to show you the numbers.) bfloat16 has float32's range, so it needs no scaler.
+# The scaled gradient is inf until the scale has been halved often enough, and each of those steps is skipped.
+# The first steps of a training in float16 usually look like this, and it is no fault. `scaler.step` makes the
+# host wait for the device once in each step, since Python has to know whether to call the optimizer. An
+# optimizer with `fused=True` is spared this wait, because its kernel decides on the device. (`get_scale` and
+# `item` wait too; the cell calls them to show you the numbers.) bfloat16 has float32's range, so it needs no
+# scaler.
 #
 # Between backward and `step` the gradients are **scaled**, and so is everything that you compute from them. If you
 # clipped them to a norm of 1 there, `step` would still divide them by the scale, and next to nothing would be left.
@@ -404,11 +407,11 @@ guess.was("something clearly different" if off > 0.1 else almost)
 # epoch is seldom as large as the others. Here each sample of the small part counts three times as much as any other. (The
 # labels are random, so the whole gradient is small beside this error. With real data the error is usually smaller, and an
 # error all the same.) Add up the sums and divide
-# once, as the cell does, or weigh the mean of each part by its **share of the samples**: both give every sample the same
-# weight.
+# once, as the cell does, or weight the mean of each part by its **share of the samples**: with both, every
+# sample counts the same.
 #
-# Two things do not add up. A batch norm computes its statistics over the small part that it sees. And no time is gained,
-# because smaller parts mean more launches.
+# In two ways the parts differ from the whole batch. A batch norm computes its statistics over the small part
+# that it sees. And the step takes rather longer, because more parts mean more launches.
 #
 # **[Exercise](../exercises/12_less_memory_less_time.ipynb#task_accumulate):** `accumulate` makes a whole step of this, with
 # one wait for the device.
@@ -420,8 +423,8 @@ guess.was("something clearly different" if off > 0.1 else almost)
 #
 # Backward needs what forward has computed, and lesson 08 showed the mountain of memory that this makes.
 # **Checkpointing** keeps only the inputs of each block, and runs the block a second time when backward comes to it. What
-# you gain is that only one block's activations are in memory at a time. The price is at most one more forward, about a
-# third more arithmetic. Six blocks of equal size follow.
+# you gain is that only one block's activations are in memory at a time. The price is at most one more
+# forward, about a third more arithmetic. The next cells try it with six blocks of equal size.
 
 # %% facts=["F7"]
 guess = devlab.predict(
@@ -523,15 +526,17 @@ print(log.transfers, "transfers,", log.bytes_moved >> 10, "KiB moved")
 # This takes the least memory and several times as long. Half of the transfers go to the CPU and half come back: every
 # saved tensor makes both, **the parameters among them**, at 12 GB/s on the reference machine, whose own memory gives it 300 GB/s. An A100 has 1555 GB/s
 # in its memory and at most 32 GB/s in each direction to the host, by its data sheet, so the gap is wider still.
-# Checkpointing computes again what offloading transfers, and a GPU computes faster than it transfers. Offloading pays for large
-# tensors that are needed seldom, such as the state of an optimizer or the inputs of checkpointed blocks.
+# Checkpointing computes again what offloading transfers, and for blocks like these computing is faster.
+# Offloading pays for large tensors that are needed no more than once or twice in a step, such as the state of
+# an optimizer or the inputs of checkpointed blocks.
 
 # %% [markdown] facts=["F9"]
 # ## Compiled
 #
-# `torch.compile(function)` reads a function's code at its first call, captures its operations as a **graph**, and has kernels made for
-# the graph in which several operations are **fused**. Fused, `x * 2 + 1` reads and writes memory once and not twice, and
-# is one launch. Neither what is computed nor how you call it changes, though results may differ by rounding.
+# `torch.compile(function)` reads a function's code at its first call, captures its operations as a **graph**,
+# and generates kernels for it in which several operations are **fused**. Fused, `x * 2 + 1` reads and writes
+# memory once and not twice, and is one launch. Neither what is computed nor how you call it changes, though
+# results may differ by rounding.
 #
 # The price is the first call, which compiles and may take seconds to minutes. Some later calls compile again. Every
 # graph that is captured is compiled, so the next cell counts graphs: it passes a function as `backend`, which
@@ -570,12 +575,13 @@ guess.was(as_it_comes[-1])
 # The first size compiles, and the second compiles once more. From then on PyTorch has noted that this size **varies** and
 # leaves it open. So a last, smaller batch costs one compilation, and so do sequences of many lengths. (A size of 1 costs
 # one more, because PyTorch treats it by itself.) Only with `dynamic=False`, or where the code itself branches on the
-# size, does each length cost one. Then pad the sequences to a few lengths.
+# size, does each length cost one. After eight graphs for one function PyTorch warns, and runs every further
+# length uncompiled. So pad such sequences to a few lengths.
 #
 # A graph ends where Python needs a number, as in `.item()` or `if loss > 1:`, and at a call such as `print`. PyTorch then
-# cuts the function in two. To hand over a number also makes the host wait for the device, so there are two reasons to
-# remove such lines. Compile the model
-# and not the whole script, and leave the first calls out of every measurement.
+# cuts the function in two. Handing over a number also makes the host wait for the device, so there are two
+# reasons to remove such lines. Compile the model and not the whole script, and leave the first calls out of
+# every measurement.
 
 # %% [markdown]
 # ## What to keep
@@ -584,19 +590,20 @@ guess.was(as_it_comes[-1])
 # |---|---|---|
 # | autocast to bfloat16 | time and memory of large products | digits; launches where work is small |
 # | TF32 | time of float32 products, on GPUs that have it | about three digits |
-# | float16 | the same as autocast to bfloat16, on GPUs without bfloat16 | a `GradScaler`, and a wait in each step |
+# | autocast to float16 | the same, on GPUs without bfloat16 | a `GradScaler`, and a wait in each step unless the optimizer is fused |
 # | accumulation | memory, by the size of a part | launches |
-# | checkpointing | memory, by the number of blocks | up to one more forward |
-# | offloading | the most memory | transfers of all that is kept |
-# | `torch.compile` | launches and memory traffic | the first calls, and those with a new size |
+# | checkpointing | memory: the activations of all blocks but one | up to one more forward |
+# | offloading | memory, in this lesson the most | transfers of all that is kept |
+# | `torch.compile` | launches and memory traffic | the first call, and some that bring a new size |
 #
-# Where to begin? With autocast to bfloat16, if your GPU computes in it, and otherwise to float16 with a scaler. If the
-# batch still does not fit, make smaller parts and accumulate. If one sample is too much, compute blocks twice.
+# Where to begin? With autocast to bfloat16, if your GPU supports it in hardware, and otherwise to float16
+# with a scaler. If the batch still does not fit, make smaller parts and accumulate. If one sample is too
+# much, use checkpointing.
 #
 # - float16 ends at 65504, and bfloat16 keeps between two and three digits. Sums and parameters stay in float32.
 # - Compare results by the tolerance of their dtype, never with `==`.
 # - Under a scaler gradients are scaled until `step` or `unscale_`.
-# - Every sample of a batch in parts counts the same: weigh the parts by their share of the samples.
+# - Every sample of a batch in parts counts the same: weight the parts by their share of the samples.
 # - A block that is computed twice updates its buffers twice. Give `checkpoint` its tensors by position.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/12_less_memory_less_time.ipynb), five tasks. **Then:**

@@ -2,14 +2,15 @@
 # # 13 Bigger than one device
 #
 # A model with seven billion parameters takes 28 GB in float32. Training it with Adam takes four times that: as much
-# again for the gradients, and twice as much for the optimizer's state. That is 112 GB before the first activation, and
-# the A100, a large GPU by any measure, has 40 or 80. (With autocast the parameters stay in float32, so the sum is the
-# same.) To be trained, such a model has to be divided, and the program that does it has to be written so from its first
-# line.
+# again for the gradients, and twice as much for the optimizer's state. That is 112 GB before the first
+# activation, and an A100 has 40 or 80. (With autocast the parameters stay in float32, so the sum is the
+# same.) To train all of it on such GPUs you divide it, and it pays to plan the program for that from the
+# start.
 #
-# After this lesson you can describe a model without having memory for it, fill it only where it will live, place its
-# layers on several devices by the room that they have, let processes exchange tensors, find out who is missing when they
-# hang, share out the state of an optimizer, and keep a `DataLoader`'s workers away from the GPU.
+# After this lesson you can describe a model without having memory for it, load its weights straight onto its
+# device, place its layers on several devices by the room that they have, let processes exchange tensors, find
+# out who is missing when they hang, share out the state of an optimizer, and keep a `DataLoader`'s workers
+# away from the GPU.
 #
 # **Takes** about 45 minutes. **Needs** [09 Several devices](09_several_devices.ipynb) and
 # [08 Memory](08_memory.ipynb).
@@ -32,9 +33,9 @@ device = first
 # ## A tensor without data
 #
 # To place a model you have to know how large its layers are. To know that, it seems, you have to build it, and for that
-# you have no memory. PyTorch's way out is a device named `meta`. A tensor on it has a shape, a dtype and strides like any
-# other, and **no data**. Inside `with torch.device("meta"):` everything that is created without a device of its own
-# becomes such a tensor.
+# you have no memory. PyTorch's answer is a device named `meta`. A tensor on it has a shape, a dtype and
+# strides like any other, and **no data**. Inside `with torch.device("meta"):` everything that is created
+# without a device of its own becomes such a tensor.
 
 # %% facts=["Q1"]
 with torch.device("meta"):
@@ -103,7 +104,7 @@ class Net(nn.Module):
 
 
 def values(state):
-    return {name: tensor.clone() for name, tensor in state.items()}  # as from a file
+    return {name: tensor.clone() for name, tensor in state.items()}  # a tensor for each name
 
 
 torch.manual_seed(0)
@@ -154,7 +155,7 @@ for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
 
 # %% [markdown] facts=["Q2"]
 # Here you can at least see that the table is lost: it is still on the meta device, and the first forward raises an
-# error. The tie is lost again, because `state` has a tensor under each of the two names.
+# error. The tie is lost again, because `assign=True` makes a parameter of its own for each of the two names.
 #
 # What is gained by all this? The next cell counts the bytes that go to the device, and those of the usual way.
 
@@ -173,8 +174,9 @@ print(f"meta, empty, loaded:  {log.bytes_moved:,} bytes")
 
 # %% [markdown] facts=["Q2"]
 # The usual way sends random numbers to the device in order to overwrite them. (The tied weight moves with the model
-# once and is loaded twice, which is why the first figure is less than twice the second.) The usual way has also drawn a
-# random number for every parameter, and has had the whole model in the memory of the CPU, beside the tensors of the file.
+# once and is loaded twice, which is why the first figure is less than twice the second.) The usual way also
+# draws a random number for every parameter, and takes the CPU's memory twice: for the model that is built,
+# and for the tensors of the file.
 #
 # **[Exercise](../exercises/13_bigger_than_one_device.ipynb#task_materialize):** `materialize` does this without losing
 # the table and the tie.
@@ -231,11 +233,12 @@ guess.was(log.transfers)
 # connects the devices. By its data sheet an A100 sends 300 GB/s to its neighbours over NVLink, and 32 GB/s over
 # PCIe 4.0, in each direction.
 #
-# Only one device works at a time, as in lesson 09, so this gives you room and no speed. (Two other ways to divide a model
-# keep all devices busy: a pipeline has several small batches on the way at once, and tensor parallelism divides each
-# product. They are `pipelining` and `tensor.parallel` in `torch.distributed`.) Hugging Face's
-# `device_map="auto"` places the layers of a model in this way, with hooks like the one above, and uses the CPU and even
-# the disk as the last devices of the list.
+# Only one device works at a time, as in lesson 09, so you gain room and no speed. (Two other ways to divide a
+# model keep all devices busy: a pipeline has several small batches on the way at once, and tensor parallelism
+# divides each product. They are `pipelining` and `tensor.parallel` in `torch.distributed`.) For inference
+# Hugging Face's libraries place the layers of a model with hooks like the one above.
+# `device_map="sequential"` fills one device after the other, `"auto"` divides the layers evenly among the
+# GPUs, and both use the CPU and even the disk as the last devices of the list.
 #
 # **Exercises:** [`place_layers`](../exercises/13_bigger_than_one_device.ipynb#task_place_layers) decides which layer goes
 # where, and [`Chain`](../exercises/13_bigger_than_one_device.ipynb#task_Chain) runs layers without hooks, also those that
@@ -321,10 +324,10 @@ guess.was(line.split(maxsplit=1)[1])
 
 # %% facts=["Q5"]
 guess = devlab.predict(
-    "What does rank 0 do, which alone calls all_reduce?",
+    "Only rank 0 calls all_reduce. What does it do?",
     "it goes on with its own tensor",
     "it waits, and then raises an error",
-    "it waits for ever",
+    "it waits forever",
 )
 
 # %% facts=["Q5"]
@@ -359,19 +362,21 @@ guess.was("it waits, and then raises an error" if raised else "it goes on with i
 # %% [markdown] facts=["Q5"]
 # The rank that complains is **the one that came**, and the mistake is in a rank that says nothing. The program had set a
 # timeout of one second. Without one of your own gloo waits for 30 minutes and NCCL for 10 (PyTorch's defaults), and all
-# that time the job looks as if it were working. With gloo the call then raises an error. With NCCL the call has returned
-# long before, because the GPU does the waiting, and the process is ended when the time is up. Three things help you find out who is missing:
+# that time the job looks as if it were working. With gloo the call then raises an error. With NCCL the call
+# returns at once and the GPU waits; when the time is up, a watchdog thread logs the collective and ends the
+# process. Three things help you find out who is missing:
 #
-# - `dist.monitored_barrier()`, with gloo, lets rank 0 call the others one by one, and **names the rank** that does not
-#   answer. Put it in front of the collective that hangs.
+# - `dist.monitored_barrier()`, with gloo, has the others report to rank 0 one by one, and **names the rank**
+#   that does not answer. Put it in front of the collective that hangs.
 # - A short timeout while you search: `init_process_group(..., timeout=...)`.
 # - `TORCH_DISTRIBUTED_DEBUG=DETAIL` in the environment makes PyTorch check that all ranks call the same collective with
 #   the same shapes.
 #
 # A frequent cause is **uneven data**. Ten batches for four ranks are three for two of them and two for the others, and
-# in the third step two ranks wait for two that have left their loop. `DistributedSampler` gives every rank equally many
-# samples, and repeats some for that. Where the data cannot be evened out, put `with model.join():` around the loop: then a
-# DDP model's finished ranks take part in the communication of the others until all are done.
+# in the third step two ranks wait for two that have left their loop. `DistributedSampler` gives every rank
+# equally many samples, repeating some to do so. Where the ranks cannot be given equally many batches, put
+# `with model.join():` around the loop: then a DDP model's finished ranks take part in the communication of
+# the others until all are done.
 
 # %% [markdown] facts=["Q6"]
 # ## The optimizer in parts
@@ -382,7 +387,7 @@ guess.was("it waits, and then raises an error" if raised else "it goes on with i
 #
 # So share it out. Each parameter gets an **owner**, the rank that keeps its state, updates it, and **broadcasts** the new
 # values. The other ranks need no state for it. Take the model from the top of this lesson, with 28 GB of parameters and
-# Adam, on four ranks. With DDP each of them holds 112 GB.
+# Adam, on four ranks. With DDP each of them holds 112 GB or more.
 
 # %% facts=["Q6"]
 guess = devlab.predict(
@@ -398,12 +403,13 @@ held = {
     "all three in four parts:": (parameters + gradients + adam) / 4,
 }
 for words, each in held.items():
-    print(words, f"{each:.0f} GB a rank")
+    print(words, f"{each:.0f} GB per rank")
 guess.was(f"{held['the state in four parts:']:.0f} GB")
 
 # %% [markdown] facts=["Q6"]
-# None of the three figures includes the activations, and the last one leaves out the layer that is gathered at the
-# moment.
+# None of the three figures includes the activations. The first two leave out the buckets from which DDP sends
+# gradients, another 28 GB unless you pass `gradient_as_bucket_view=True`, and the last leaves out the layer
+# that is gathered at the moment.
 #
 # ![What each of four ranks holds of a model with seven billion parameters in float32, trained with Adam: with DDP 112 GB, with the optimizer's state in parts 70 GB, with FSDP 28 GB](drawing:shares_of_a_model)
 #
@@ -451,7 +457,7 @@ model(torch.ones(2, 8)).sum().backward()
 optimizer.step()
 
 weight = model[0].weight
-print(f"rank {rank}: a {type(weight).__name__} of shape {tuple(weight.shape)}, and here of it")
+print(f"rank {rank}: a {type(weight).__name__} of shape {tuple(weight.shape)}, of which it holds")
 print("   values   ", tuple(weight.to_local().shape))
 print("   gradient ", tuple(weight.grad.to_local().shape))
 print("   momentum ", tuple(optimizer.state[weight]["momentum_buffer"].to_local().shape))
@@ -467,17 +473,17 @@ guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of th
 #
 # The price is communication. DDP sends gradients once in each step. FSDP also gathers the weights, once for forward and,
 # by default, most of them once more for backward. So use DDP while the model fits, and FSDP when it does not. FSDP goes
-# well with the meta device: build there, call `fully_shard`, then `to_empty`, and each rank only ever has memory for its
-# part. Then load the values, of which each rank reads its own part (`torch.distributed.checkpoint` does this), and make
-# the unsaved buffers again, as above.
+# well with the meta device: build there, call `fully_shard`, then `to_empty`, and each rank takes memory only
+# for its part. Then load the values, of which each rank reads its own part (`torch.distributed.checkpoint`
+# does this), and make the unsaved buffers again, as above.
 
 # %% [markdown] facts=["Q8"]
 # ## Workers and CUDA
 #
-# One more kind of process stands beside a training: the workers of a `DataLoader`. Where Python starts them by `fork`,
-# which was its default on Linux before 3.14, each worker is a copy of the running process, and CUDA cannot be copied with
-# it. If the program has used the GPU before, as it has once the model is there, the first thing that a worker does with
-# it raises
+# One more kind of process takes part in a training: the workers of a `DataLoader`. Where Python starts them
+# by `fork`, which was its default on Linux before 3.14, each worker is a copy of the running process, and
+# what the process has set up for CUDA does not work in a copy. If the program has used the GPU before, as it
+# has once the model is there, the first thing that a worker does with it raises
 #
 # ```
 # RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method
@@ -496,8 +502,9 @@ guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of th
 # well.
 #
 # **How many workers?** Enough that the loop never waits for a batch, and no more. Begin with two, time an epoch, and double
-# them until the time no longer falls. More workers than CPU cores only take turns, and each takes memory of its own, so
-# PyTorch warns about it.
+# them until the time no longer falls. Where the workers compute, more of them than CPU cores only take turns,
+# and PyTorch warns that the loader may become slow or freeze. Where they wait for a disk or a network, more
+# may still help. Each takes memory of its own.
 
 # %% [markdown]
 # ## What to keep
@@ -506,9 +513,10 @@ guess.was({3: "8 rows of both", 0: "16 rows of both"}.get(halves, "16 rows of th
 # - Use `to_empty`, then `load_state_dict`, or `load_state_dict(assign=True)`. Make unsaved buffers again, and tie what was
 #   tied.
 # - Consecutive layers fill one device after the other, and a tensor is transferred only where the device changes.
-# - Every rank calls every collective, in the same order and with the same shapes.
+# - All ranks of a group call the same collectives in the same order.
 # - In a hang the rank that complains came, and another one did not. `monitored_barrier` names the one that is missing.
-# - An optimizer's state can live in parts: the owner updates and broadcasts. FSDP does so with everything.
+# - An optimizer's state can live in parts: the owner updates and broadcasts. FSDP divides the parameters and
+#   gradients as well.
 # - CUDA and `fork` do not go together. Leave workers on the CPU, or spawn them.
 #
 # **Now do it:** [the exercises of this lesson](../exercises/13_bigger_than_one_device.ipynb), five tasks. **And when you are

@@ -38,5 +38,5 @@ def shares_of_a_model() -> Scene:
             if row == 0:
                 sheet.write(x + 1.9 * held, 8, kind, size=SMALL)
             x, total = x + 3.8 * held + 6, total + held
-        sheet.write(x + 8, y + 22, f"{total:g} GB a rank", anchor="start", size=SMALL)
+        sheet.write(x + 8, y + 22, f"{total:g} GB per rank", anchor="start", size=SMALL)
     return sheet.scene(206)
