@@ -629,7 +629,7 @@ guess.was("both" if len(worked) == 2 else only)
 # indices, and does so on the CPU. So it is the fourth thing that **stays** there, wherever the model is.
 
 # %% [markdown] facts=["E4"]
-# ## `set_default_device` does half the work
+# ## A default that does half the work
 #
 # `torch.set_default_device` looks like the cure for all of this: from now on every new tensor is made on the
 # accelerator. The cell sets it, and then looks at four tensors: the weight of a model that was there before,

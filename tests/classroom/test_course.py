@@ -102,7 +102,7 @@ def test_the_points_are_those_of_the_verdict(laid):
 def test_an_untouched_notebook_is_worth_nothing(lesson, laid, monkeypatch):
     """Handed in as it was handed out it earns no point, broken programs included."""
     # start() stands by to explain errors from then on, and other tests run in this process.
-    monkeypatch.setattr("devlab.start", lambda: torch.device("cpu"))
+    monkeypatch.setattr("devlab.start", lambda account=False: torch.device("cpu"))
     space = {"__name__": "__main__"}
     earned = {}
     for cell in nbformat.read(laid / "handout" / lesson / f"{lesson}.ipynb", as_version=4).cells:

@@ -39,7 +39,7 @@ class Ran:
 
 def script(source: Path, environment: dict[str, str], said: Path, rules: str = "cuda") -> int:
     """Run a source from its first line to its last; return its exit status. What it says goes to a file."""
-    return _forked(_script, source, environment, said, rules)
+    return apart(_script, source, environment, said, rules)
 
 
 def cells(notebook: Path, environment: dict[str, str], rules: str | None = None) -> list[Ran]:
@@ -47,15 +47,16 @@ def cells(notebook: Path, environment: dict[str, str], rules: str | None = None)
 
     With `rules` the simulator is there before the first cell, and follows them.
     """
-    return _forked(_cells, notebook, environment, rules)
+    return apart(_cells, notebook, environment, rules)
 
 
 def examples(text: str, name: str) -> str:
     """Run the examples of a text as one session, with the simulator on; return what doctest says."""
-    return _forked(_examples, text, name)
+    return apart(_examples, text, name)
 
 
-def _forked(function, *args):
+def apart(function, *args):
+    """Call a function of a module in a process of its own, which has PyTorch already; return its result."""
     ways = multiprocessing.get_all_start_methods()
     start = multiprocessing.get_context("forkserver" if "forkserver" in ways else "spawn")
     if "forkserver" in ways:
