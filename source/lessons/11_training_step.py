@@ -27,8 +27,10 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import devlab
 from devlab.explore.curves import curves
+from devlab.sim.clock import real_waits
 
 device = devlab.start()
+real_waits(False)  # a simulated device need not take its time in a lesson that measures none
 
 # %% [markdown]
 # This lesson states no times. It counts transfers and waits with `devlab.watch()`, and the counts are the
