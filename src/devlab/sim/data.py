@@ -172,8 +172,10 @@ def allow_after_fork() -> None:
 
 def _forget_the_dead() -> None:
     global _many
-    for address in [address for address, kept in list(_memories.items()) if kept() is None]:
-        del _memories[address]
+    # A copy, because Python may switch threads or collect garbage between two items.
+    for address, kept in _memories.copy().items():
+        if kept() is None and _memories.get(address) is kept:
+            _memories.pop(address, None)
     _many = 1000 + 2 * len(_memories)
 
 

@@ -179,7 +179,7 @@ def _now_found(*indices: int) -> float:
     reached = clock.reached()
     for copy in _leaving:
         copy.follow()
-    for address, record in list(_records.items()):
+    for address, record in _records.copy().items():
         if record.storage() is None or not record.settle(reached):
             del _records[address]
     return max([reached, *map(_free_at, indices)])
